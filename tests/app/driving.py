@@ -45,6 +45,7 @@ class Blank(Panel):
             "unit",
             "embed",
             "colours",
+            "samples",
         ):
             return lambda: self.called.append(name.removeprefix("action_"))
         raise AttributeError(name)

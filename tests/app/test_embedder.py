@@ -1,11 +1,13 @@
-"""Embeddings are computed in the background, one at a time, and none of them twice."""
+"""Embeddings and samples are computed in the background, one at a time, and none of them twice."""
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from htfl_sim.analysis import ClientSamples
 from simulator.results.inspection.embedding import Embedding
 from tests import sessions
 from tests.app.driving import drive, until
@@ -110,6 +112,42 @@ def test_what_is_active_ends_with_the_app(app: HtflApp) -> None:
 
     drive(app, script)
     assert Process.started[0].cancelled
+
+
+class Reading:
+    """In place of a process that reads samples: has them at once."""
+
+    asked: list[list[int]] = []  # noqa: RUF012 - the tests' own
+
+    def __init__(self, folder: Path, data_dir: Path, clients: Sequence[int]) -> None:
+        self.asked.append(list(clients))
+
+    def cancel(self) -> None: ...
+
+    def result(self) -> tuple[ClientSamples, ...] | str | None:
+        return tuple(ClientSamples(client, "tokens", ()) for client in self.asked[-1])
+
+
+@pytest.mark.parametrize(("at_once", "asked"), [(4, [[0, 1, 2, 3]]), (3, [[0], [1]])])
+def test_few_clients_are_read_at_once_and_of_many_only_the_one_selected(
+    app: HtflApp, monkeypatch: pytest.MonkeyPatch, at_once: int, asked: list[list[int]]
+) -> None:
+    Reading.asked = []
+    monkeypatch.setattr("tui.app.sample_reader.SamplesProcess", Reading)
+    monkeypatch.setattr("tui.app.sample_reader.AT_ONCE", at_once)
+
+    async def script(pilot: Any) -> None:
+        await at_data_features(app, pilot)
+        for client in (0, 1):
+            app.change(client=client)
+            app.panel.show(app.view)
+            if app.view.samples.of(app.view.run, client) is None:
+                await pilot.press("i")
+            await until(pilot, lambda: not app.waiting)
+            assert app.view.samples.of(app.view.run, client) == ClientSamples(client, "tokens", ())
+
+    drive(app, script)
+    assert Reading.asked == asked
 
 
 def test_many_clients_give_fewer_images_each() -> None:

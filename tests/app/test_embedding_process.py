@@ -1,4 +1,4 @@
-"""t-SNE in a real process: what comes of it, how it is ended, and that it ends with whoever wanted it."""
+"""t-SNE and samples in a real process: what comes of it, how it is ended, and that it ends with whoever wanted it."""
 
 import os
 import subprocess
@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from htfl_sim.sessions import samples_of_clients
 from simulator.results.inspection.embedding import Embedding
 from tests.metrics.test_representations import session
 from tui.app.embedding_process import EmbeddingProcess, embedding
+from tui.app.samples_process import SamplesProcess
 
 pytestmark = pytest.mark.slow
 
@@ -26,6 +28,13 @@ def test_it_gives_what_is_computed_here(fedproto: Path) -> None:
     found = EmbeddingProcess(fedproto, data, 2, 5).result()
     assert isinstance(found, Embedding)
     assert np.allclose(found.points, embedding(fedproto, data, 2, 5).points, atol=1e-3)
+
+
+def test_samples_are_those_that_are_read_here(fedproto: Path) -> None:
+    data = fedproto.parent / "data"
+    assert SamplesProcess(fedproto, data, [1, 3]).result() == samples_of_clients(
+        fedproto, [1, 3], data_dir=data
+    )
 
 
 def test_it_says_why_there_is_none(fedproto: Path) -> None:

@@ -46,6 +46,7 @@ from tui.app.navigation import Navigation
 from tui.app.panels import PANELS, client_rows
 from tui.app.preferences import Preferences
 from tui.app.remote_control import RemoteControl
+from tui.app.sample_reader import SampleReader
 from tui.app.steering import Steering
 from tui.app.view import Panel, View
 from tui.app.watch import Watch
@@ -58,7 +59,6 @@ from tui.common.formatting import spelled
 
 KEEP, STOP, LEAVE = "keep", "stop", "leave"
 """The app's result: the run of this process continues, is to stop, or does not exist."""
-NOWHERE = Path()
 FRAME_ROWS = 3  # status, tabs, and keys
 NOT_OF_CLIENTS = ("log", "sessions")  # panels whose filter has its own words; all others list clients
 SETTLED_SECONDS = 0.05  # seconds after a resize without drawing, until the parts have their new sizes
@@ -98,7 +98,7 @@ class HtflApp(App[str]):
         """The signal that ended the app, if one did."""
         kept = self._preferences
         self.view = View(
-            SessionData(NOWHERE),
+            SessionData(Path()),
             chart=kept.chart % 3,
             sort=client_rows.known(kept.sort),
             places=ColorSlots(kept.places),
@@ -114,6 +114,7 @@ class HtflApp(App[str]):
         self._key_queue = KeyQueue(self, super().on_event, self._choices)
         self._xterm = XtermFilter()
         self._embedder = Embedder(self, self._background, options.data)
+        self._sample_reader = SampleReader(self, self._background, options.data)
         self._collector = Collector()
         self._start, self._tour = start, tour
         self._panels = panels if panels is not None else [PANELS[name](name) for name in PANEL_TITLES]
@@ -160,6 +161,7 @@ class HtflApp(App[str]):
     def on_unmount(self) -> None:
         self.files.end()
         self._embedder.end()
+        self._sample_reader.end()
         self._collector.end()
         self._preferences.keep(self._state, theme=self.theme, chart=self.view.chart, sort=self.view.sort)
 
@@ -343,6 +345,9 @@ class HtflApp(App[str]):
     def on_embedding_wanted(self, message: messages.EmbeddingWanted) -> None:
         self._embedder.compute(message.round)
 
+    def on_samples_wanted(self, message: messages.SamplesWanted) -> None:
+        self._sample_reader.read(message.client)
+
     # Actions of keys
 
     def action_steer(self, what: str) -> None:
@@ -422,8 +427,7 @@ class HtflApp(App[str]):
         self.show_panel("live")
 
     def action_export(self) -> None:
-        title = f"htfl-sim · {self.view.run.name}"
-        export.offer(self, lambda: self.export_screenshot(title=title))
+        export.offer(self, lambda: self.export_screenshot(title=f"htfl-sim · {self.view.run.name}"))
 
     # Leaving
 

@@ -40,7 +40,7 @@ PANELS_SHOW = {
     "compare": "marked sessions side by side, what differs",
     "log": "events, warnings, clients that fell",
     "resources": "where a round's time goes, slow clients, memory",
-    "data": "classes by client; t-SNE of features",
+    "data": "classes by client; t-SNE of features; samples",
     "sessions": "all there are, with studies and forks",
 }
 """The contents of each."""
@@ -150,6 +150,7 @@ GROUPS: dict[str, tuple[Key, ...]] = {
         Key("d", "panel('least')", "least similar", "The least similar pair of clients. Again: the next.", 59, MATRIX),
         Key("e", "panel('scale')", "scale", "Colors for 0 to 1, or fitted to the pairs shown.", 57, MATRIX),
         Key("t", "panel('embed')", "t-SNE", "Compute t-SNE of the round shown; while it is computed: stop.", 64, PLANE),
+        Key("i", "panel('samples')", "samples", "Samples of the selected client, by class. Again: t-SNE.", 62, PLANE),
         Key("b", "panel('colours')", "points", "Points by class, by client, or of the client selected.", 61, PLANE),
         Key("u", "panel('unit')", "x axis", "Over rounds, bytes, operations, seconds, …; the next chart.", 63, UNITS),
         Key("z", "maximise", "maximize", "Show the focused part alone. Again: show all.", 35),

@@ -63,6 +63,13 @@ class EmbeddingWanted(Message):
 
 
 @dataclass
+class SamplesWanted(Message):
+    """Read samples of this client of the session shown."""
+
+    client: int
+
+
+@dataclass
 class SessionOpened(Message):
     """Show this session instead of the present one."""
 

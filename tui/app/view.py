@@ -10,6 +10,7 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from htfl_sim.analysis import (
+    ClientSamples,
     Cost,
     Curves,
     Embedding,
@@ -49,12 +50,25 @@ class Embeddings:
         return found if isinstance(found, str) else None
 
 
+@dataclass(frozen=True, eq=False)
+class SamplesRead:
+    """found: by session and client, its samples or the reason of a failure. under_way: the session being read."""
+
+    found: Mapping[tuple[str, int], ClientSamples | str] = field(default_factory=dict)
+    under_way: str | None = None
+
+    def of(self, run: SessionData, client: int) -> ClientSamples | str | None:
+        """Those of a client; None if they have not been read."""
+        return self.found.get((session_of(run), client))
+
+
 def session_of(run: SessionData) -> str:
     """The id of a session; "" before it has been read."""
     return str(run.document.get("id", ""))
 
 
 NO_EMBEDDINGS = Embeddings()
+NO_SAMPLES = SamplesRead()
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +96,8 @@ class View:
     """The marked sessions in the last reading."""
     embeddings: Embeddings = NO_EMBEDDINGS
     """t-SNE of the sessions' rounds, if it was requested."""
+    samples: SamplesRead = NO_SAMPLES
+    """What clients train on, if it was requested."""
     places: ColorSlots = field(default_factory=ColorSlots)
     """The slots of compared lines."""
     sessions_dir: Path | None = None

@@ -13,7 +13,14 @@ from simulator.results.analysis.feed import Feed
 from simulator.results.analysis.run import SessionData
 from tui.app.app import FRAME_ROWS
 from tui.app.charts.glyphs import Glyphs
-from tui.app.messages import ClientPinned, ClientSelected, EmbeddingWanted, SessionMarked, SessionOpened
+from tui.app.messages import (
+    ClientPinned,
+    ClientSelected,
+    EmbeddingWanted,
+    SamplesWanted,
+    SessionMarked,
+    SessionOpened,
+)
 from tui.app.panels import PANELS
 from tui.app.panels.base import SizedPanel
 from tui.app.panels.session_list import SessionList
@@ -51,6 +58,9 @@ class Stage(App[None]):
         self.selected.append(message.client)
 
     def on_embedding_wanted(self, message: EmbeddingWanted) -> None:
+        self.posted.append(message)
+
+    def on_samples_wanted(self, message: SamplesWanted) -> None:
         self.posted.append(message)
 
     def on_session_marked(self, message: SessionMarked) -> None:

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from htfl_sim.analysis import ClassSample, ClientSamples
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
-from tui.app.messages import EmbeddingWanted
+from tui.app.messages import EmbeddingWanted, SamplesWanted
 from tui.app.panels.data_features import gone, target_of
-from tui.app.view import Embeddings, View, session_of
+from tui.app.view import Embeddings, SamplesRead, View, session_of
 
 
 @pytest.fixture
@@ -160,3 +161,77 @@ def test_where_clients_are_many_the_partition_has_the_whole_width(view: View) ->
     crowd = replace(view.run, config={**view.run.config, "federation": {"clients": 60, "group": "htm5"}})
     _, narrow = on_stage("data", replace(view, run=crowd), size=(80, 24))
     assert "10 classes" in narrow.splitlines()[0] and "t-SNE" not in narrow.splitlines()[0]
+
+
+# Samples of the client selected
+
+
+async def look(pilot: Any, panel: Any) -> None:
+    panel.action_samples()
+
+
+def with_samples(view: View, *clients: int, **more: Any) -> View:
+    """The same with a text of the class "a" of these clients."""
+    found: dict[tuple[str, int], ClientSamples | str] = {
+        (session_of(view.run), client): ClientSamples(
+            client, "tokens", (ClassSample(0, "a", 10 + client, f"to be⏎{client}"),)
+        )
+        for client in clients
+    }
+    return replace(view, samples=SamplesRead(found, **more))
+
+
+def test_samples_are_read_when_they_are_asked_for(view: View) -> None:
+    app, text = on_stage("data", replace(view, client=3), look)
+    assert app.posted == [SamplesWanted(3)]
+    assert "training samples of client 3 cnn4 before round 1" in text and "t-SNE" not in text
+
+
+def test_while_they_are_read_the_panel_says_so_and_asks_no_more(view: View) -> None:
+    app, text = on_stage("data", with_samples(view, under_way=session_of(view.run)), look)
+    assert "Reading the samples of client 0." in text and app.posted == []
+
+
+@pytest.mark.parametrize("glyphs", ["braille", "ascii"])
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+def test_the_samples_of_the_client_selected_are_beside_the_partition(
+    view: View, size: tuple[int, int], glyphs: Any
+) -> None:
+    chosen = replace(with_samples(view, 2, 3), client=3)
+    app, text = on_stage("data", chosen, look, size=size, glyphs=glyphs)
+    end = "/" if glyphs == "ascii" else "⏎"
+    assert app.posted == [] and f"a 13  to be{end}3" in text
+    assert "to be" + end + "2" not in text
+    assert text.isascii() or glyphs != "ascii"
+
+
+def test_the_same_key_leads_back_and_so_do_those_of_the_plane(view: View) -> None:
+    seen = list[str]()
+
+    async def there_and_back(pilot: Any, panel: Any) -> None:
+        for act in (panel.action_samples, panel.action_samples, panel.action_samples, panel.action_embed):
+            act()
+            await pilot.pause()
+            await pilot.pause()
+            seen.append("t-SNE" if "t-SNE" in pilot.app.text() else "samples")
+
+    app, _ = on_stage("data", with_samples(view, 0), there_and_back)
+    assert seen == ["samples", "t-SNE", "samples", "t-SNE"]
+    assert app.posted == [EmbeddingWanted(20)]
+
+
+def test_a_reason_stands_where_the_samples_would_and_the_key_tries_again(view: View) -> None:
+    why = SamplesRead({(session_of(view.run), 0): "There are no data."})
+    app, text = on_stage("data", replace(view, samples=why), look)
+    assert "There are no data." in text and "Press i to try again." in text
+    assert app.posted == [SamplesWanted(0)]
+
+
+def test_another_client_that_is_not_read_is_offered(view: View) -> None:
+    async def then_another(pilot: Any, panel: Any) -> None:
+        panel.action_samples()
+        await pilot.pause()
+        panel.show(replace(with_samples(view, 0), client=5))
+
+    _, text = on_stage("data", with_samples(view, 0), then_another)
+    assert "Press i to read the samples of client 5." in text

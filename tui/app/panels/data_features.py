@@ -1,17 +1,17 @@
-"""The Data & features panel: classes by client, and the models' features of images in the plane."""
+"""The Data & features panel: classes by client, the models' features in the plane, and a client's samples."""
 
 import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from htfl_sim.analysis import Embedding, Samples
+from htfl_sim.analysis import ClientSamples, Embedding, Samples
 from tui.app.charts.scatter import ScatterFigure, key_of
 from tui.app.embedding_process import images_of, looked_at
-from tui.app.messages import ClientSelected, EmbeddingWanted
+from tui.app.messages import ClientSelected, EmbeddingWanted, SamplesWanted
 from tui.app.panels.base import Part, SizedPanel, at_most
 from tui.app.panels.chart_parts import named_clients
 from tui.app.view import View, session_of
-from tui.app.widgets import Heatmap, Scatter
+from tui.app.widgets import Heatmap, SampleList, Scatter
 from tui.app.widgets.surface import room
 
 BEGINNING = (
@@ -30,12 +30,14 @@ GONE = (
     "Press f to fork a session that computes this round again. In a new run, --set checkpoint.keep_last={more} keeps "
     "more checkpoints."
 )
+READING = "Reading the samples of client {client}. Another process loads the data. This takes some seconds."
+UNREAD = "Press i to read the samples of client {client}."
 MARGIN = 14  # cells next to the partition's columns: names of rows, and the color bar
 BY_CLASS, BY_CLIENT, OF_ONE = range(3)
 
 
 class DataFeaturesPanel(SizedPanel):
-    """The partition, class by client, and t-SNE of the features."""
+    """The partition, class by client, and beside it t-SNE of the features or samples of the client selected."""
 
     DEFAULT_CSS = """
     DataFeaturesPanel { layout: horizontal; }
@@ -54,10 +56,14 @@ class DataFeaturesPanel(SizedPanel):
         self._partition = Part("classes by client", self._map)
         self._room = Vertical(self._partition, classes="partition")  # not the part's own height, because of z
         self._plane = Part("t-SNE", self._scatter, classes="plane")
+        self._held = SampleList()
+        self._samples = Part("samples", self._held, classes="plane")
+        self._samples.display = False
 
     def compose(self) -> ComposeResult:
         yield self._room
         yield self._plane
+        yield self._samples
 
     def draw(self, view: View) -> None:
         crowd = len(view.run.models) > room(self).width * 2 // 5 - MARGIN
@@ -67,6 +73,9 @@ class DataFeaturesPanel(SizedPanel):
         if self.differs("partition", view.run.document, view.run.config, room(self._map)):
             self._draw_partition(view)
         self._follow(view)
+        if self._samples.display:
+            self._draw_samples(view)
+            return
         one = view.client if self._points == OF_ONE else None
         about = (view.embeddings, view.run.document, view.run.checkpoints, view.run.error, view.shown)
         if self.differs("plane", *about, view.replaying, self._points, one):
@@ -125,6 +134,22 @@ class DataFeaturesPanel(SizedPanel):
         self._plane.caption(said)
         self._scatter.show(self._figure(view, found))
 
+    def _draw_samples(self, view: View) -> None:
+        client = view.client or 0
+        found = view.samples.of(view.run, client)
+        if not self.differs("samples", found, client, view.samples.under_way, view.run.document):
+            return
+        names = named_clients(view.run)
+        name = names[client] if client < len(names) else str(client)
+        self._samples.caption(f"training samples of client {name} before round 1")
+        if isinstance(found, ClientSamples):
+            self._samples.say(None)
+            self._held.show(found)
+        elif view.samples.under_way == session_of(view.run):
+            self._samples.say(READING.format(client=client))
+        else:
+            self._samples.say(f"{found}\n\nPress i to try again." if found else UNREAD.format(client=client))
+
     def _figure(self, view: View, found: Embedding) -> ScatterFigure:
         by_client = self._points == BY_CLIENT
         names = named_clients(view.run) if by_client else found.classes
@@ -148,6 +173,7 @@ class DataFeaturesPanel(SizedPanel):
         """Compute t-SNE of the round shown, or stop if it is being computed."""
         if self._view is None:
             return
+        self._put_samples(False)
         under_way, target = self._view.embeddings.under_way, target_of(self._view)
         if under_way is not None and under_way[0] == session_of(self._view.run):
             self.post_message(EmbeddingWanted(under_way[1]))
@@ -156,8 +182,26 @@ class DataFeaturesPanel(SizedPanel):
         elif self._view.run.round:
             self.notify(gone(self._view).partition("\n")[0], severity="warning", markup=False)
 
+    def action_samples(self) -> None:
+        """Show samples of the selected client, and read them first if need be. If they are shown: t-SNE again."""
+        if self._view is None or not self._view.run.document:
+            return
+        view, client = self._view, self._view.client or 0
+        missing = not isinstance(view.samples.of(view.run, client), ClientSamples)
+        wanted = missing and view.samples.under_way != session_of(view.run)
+        self._put_samples(wanted or not self._samples.display)
+        if wanted:
+            self.post_message(SamplesWanted(client))
+
+    def _put_samples(self, shown: bool) -> None:
+        """Put samples in the place of the plane, or the plane in theirs."""
+        if shown != self._samples.display:
+            self._samples.display, self._plane.display = shown, not shown
+            self.call_after_refresh(self.redraw)  # once the part has its size
+
     def action_colours(self) -> None:
         """Color points by class, by client, or only those of the selected client."""
+        self._put_samples(False)
         self._points = (self._points + 1) % 3
         self.update()
 

@@ -2,8 +2,9 @@
 
 from tui.app.widgets.heatmap import Heatmap
 from tui.app.widgets.line_chart import LineChart
+from tui.app.widgets.sample_list import SampleList
 from tui.app.widgets.scatter import Scatter
 from tui.app.widgets.table import Table
 from tui.app.widgets.timeline_chart import TimelineChart
 
-__all__ = ["Heatmap", "LineChart", "Scatter", "Table", "TimelineChart"]
+__all__ = ["Heatmap", "LineChart", "SampleList", "Scatter", "Table", "TimelineChart"]

@@ -1,0 +1,165 @@
+"""What a client trains on, in cells: one sample of each class as text, sparklines, or a small picture, and means."""
+
+import numpy as np
+
+from htfl_sim.analysis import ClassSample, ClientSamples
+from tui.app.charts.canvas import BOLD, Array, Canvas
+from tui.app.charts.colours import GREYS_256, ColourScheme
+from tui.app.charts.glyphs import GlyphSet
+from tui.app.charts.table import fit
+from tui.common.formatting import spelled
+from tui.common.sparkline import sparkline
+
+NARROWEST, WIDEST = 12, 32
+"""Cells of a sparkline."""
+
+
+def draw_samples(
+    samples: ClientSamples, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet
+) -> Canvas:
+    """`samples` on [height, width] cells. The largest classes come first. The last line counts those without room."""
+    canvas = Canvas.blank(width, height, scheme.text, scheme.background)
+    if width < 8 or height < 1:
+        return canvas
+    if samples.kind == "image" and _draw_pictures(canvas, samples, scheme, glyphs):
+        return canvas
+    below = canvas
+    if samples.channels:
+        canvas.put(0, 0, _header(samples, width, glyphs), scheme.muted)
+        below = canvas.window(1, 0, height - 1, width)
+    elif samples.features:
+        rows = min(len(samples.classes), max(height // 3, 1))
+        _draw_means(canvas.window(rows, 0, height - rows, width), samples, scheme, glyphs)
+        below = canvas.window(0, 0, rows, width)
+    fits = below.height - (len(samples.classes) > below.height)
+    for row, each in enumerate(samples.classes[:fits]):
+        below.put(row, 0, class_line(samples, each, width, glyphs), scheme.text)
+    _draw_rest(below, fits, samples, scheme)
+    return canvas
+
+
+def class_line(samples: ClientSamples, each: ClassSample, width: int, glyphs: GlyphSet) -> str:
+    """The name of a class, its number of training samples, and a sample, in one line of `width` cells."""
+    names, counts = _left(samples, width)
+    start = f"{fit(spelled(each.name, glyphs.name), names, False, glyphs)} {each.count:>{counts}}"
+    room = width - len(start) - 2
+    if room < 4:
+        return fit(start, width, False, glyphs)
+    if each.text:
+        return f"{start}  {fit(spelled(each.text, glyphs.name), room, False, glyphs)}".rstrip()
+    if samples.channels:
+        chosen, across = _channels(len(samples.channels), room)
+        lines = [sparkline(each.values[channel], across, glyphs.bars) for channel in chosen]
+        return f"{start}  {' '.join(lines)}"
+    return start
+
+
+def feature_lines(samples: ClientSamples, width: int, glyphs: GlyphSet) -> list[str]:
+    """A header, and a line for each feature: its means for the client and for all, and the difference."""
+    texts = [
+        (
+            spelled(each.name, glyphs.name),
+            f"{each.mean:.4g}",
+            f"{each.overall:.4g}",
+            f"{each.difference:+.2f}",
+        )
+        for each in samples.features
+    ]
+    table = [("mean of", "client", "all", "SDs"), *texts]
+    sizes = [max(len(row[column]) for row in table) for column in range(4)]
+    name = max(min(sizes[0], width - sum(sizes[1:]) - 6), 4)
+    return [
+        fit(row[0], name, False, glyphs)
+        + "".join(f"  {text:>{size}}" for text, size in zip(row[1:], sizes[1:], strict=True))
+        for row in table
+    ]
+
+
+def _left(samples: ClientSamples, width: int) -> tuple[int, int]:
+    """The cells of names and of counts."""
+    names = max(len(each.name) for each in samples.classes) if samples.classes else 0
+    return min(names, width // 3), max((len(str(each.count)) for each in samples.classes), default=0)
+
+
+def _channels(count: int, room: int) -> tuple[list[int], int]:
+    """The channels to draw, one of each group of neighbors if not all fit, and the cells of each."""
+    number = max(min(count, (room + 1) // (NARROWEST + 1)), 1)
+    across = min((room + 1) // number - 1, WIDEST)
+    return [place * count // number for place in range(number)], across
+
+
+def _header(samples: ClientSamples, width: int, glyphs: GlyphSet) -> str:
+    """The names of the channels over their sparklines."""
+    start = sum(_left(samples, width)) + 3
+    chosen, across = _channels(len(samples.channels), width - start)
+    names = [fit(spelled(samples.channels[each], glyphs.name), across, False, glyphs) for each in chosen]
+    return " " * start + " ".join(names)
+
+
+def _draw_means(canvas: Canvas, samples: ClientSamples, scheme: ColourScheme, glyphs: GlyphSet) -> None:
+    for row, line in enumerate(feature_lines(samples, canvas.width, glyphs)[: max(canvas.height - 1, 0)]):
+        canvas.put(row + 1, 0, line, scheme.text if row else scheme.muted, 0 if row else BOLD)
+
+
+def _draw_pictures(canvas: Canvas, samples: ClientSamples, scheme: ColourScheme, glyphs: GlyphSet) -> bool:
+    """Draw a grid of pictures below their names; half as large if not all fit. False if not even one fits."""
+    pictures = [np.array(each.values) for each in samples.classes]
+    if not pictures:
+        return False
+    for shrunk in (1, 2):
+        small = [_shrunk(picture, shrunk) for picture in pictures]
+        down, across = (small[0].shape[0] + 1) // 2 + 1, small[0].shape[1] + 2
+        columns = (canvas.width + 2) // across
+        fits = (canvas.height // down) * columns
+        if fits >= len(small):
+            break
+    if not fits:
+        return False
+    rest = len(small) > fits
+    if rest:
+        fits = ((canvas.height - 1) // down) * columns
+        if not fits:
+            return False
+    for place, (each, picture) in enumerate(zip(samples.classes[:fits], small[:fits], strict=True)):
+        top, left = place // columns * down, place % columns * across
+        name = spelled(each.name, glyphs.name)
+        label = f"{fit(name, max(min(len(name), across - 3 - len(str(each.count))), 1), False, glyphs)} {each.count}"
+        canvas.put(top, left, label[: across - 1], scheme.text)
+        paint(canvas.window(top + 1, left, down - 1, across - 2), picture, scheme, glyphs)
+    _draw_rest(canvas, fits, samples, scheme)
+    return True
+
+
+def paint(plot: Canvas, picture: Array, scheme: ColourScheme, glyphs: GlyphSet) -> None:
+    """Brightness [2 × rows, columns] from 0 to 1: two pixels per cell in gray, or else their mean as a character."""
+    if len(picture) % 2:
+        picture = np.vstack([picture, picture[-1:]])
+    above, below = picture[0::2], picture[1::2]
+    if scheme.coloured and glyphs.name != "ascii":
+        plot.chars[:] = ord("▀")
+        plot.fg[:], plot.bg[:] = _grey(above, scheme), _grey(below, scheme)
+        return
+    ramp = np.array([ord(each) for each in glyphs.ramp], np.int32)
+    plot.chars[:] = ramp[np.clip((above + below) / 2 * len(ramp), 0, len(ramp) - 1).astype(int)]
+
+
+def _grey(brightness: Array, scheme: ColourScheme) -> Array:
+    if scheme.exact:
+        return np.clip(brightness * 255 + 0.5, 0, 255).astype(np.int32) * 0x010101
+    greys = np.array(GREYS_256, np.int32)
+    return np.asarray(greys[np.clip(brightness * len(greys), 0, len(greys) - 1).astype(int)])
+
+
+def _shrunk(picture: Array, by: int) -> Array:
+    """The mean of `by` × `by` pixels in place of each. Pixels left over at the edges are left out."""
+    rows, columns = (max(side // by, 1) for side in picture.shape)
+    kept = picture[: rows * by, : columns * by]
+    if min(picture.shape) < by:
+        return picture
+    return np.asarray(kept.reshape(rows, by, columns, by).mean(axis=(1, 3)))
+
+
+def _draw_rest(canvas: Canvas, fits: int, samples: ClientSamples, scheme: ColourScheme) -> None:
+    """Count the classes without room in the last line."""
+    if (rest := len(samples.classes) - fits) > 0:
+        canvas.put(canvas.height - 1, 0, f"+{rest} class{'es' * (rest > 1)}", scheme.muted)
