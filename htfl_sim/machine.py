@@ -35,6 +35,8 @@ EXTRAS = {
     "optuna": ("tune", "tune with --sampler random, grid, or tpe"),
     "statsmodels": ("stats", "compare --margin and --holm"),
     "ray": ("ray", "sweep --on ray and the runner ray"),
+    "datasets": ("hf", "--dataset hf:OWNER/NAME"),
+    "pyarrow": ("parquet", "tables in Parquet files"),
     "tensorboard": ("tensorboard", "export --to tensorboard"),
     "wandb": ("wandb", "export --to wandb"),
     "mlflow": ("mlflow", "export --to mlflow"),
@@ -62,7 +64,7 @@ def _extras() -> Iterator[Check]:
         if importlib.util.find_spec(package):
             yield Check(package, "ok", version(package))
         else:
-            yield Check(package, "missing", f"needed for {use}; run: {install_command(extra)}")
+            yield Check(package, "missing", f"needed for {use}; run: {install_command(extra, package)}")
 
 
 def _cores() -> Iterator[Check]:

@@ -103,7 +103,8 @@ def _open(name: str) -> _Opened:
     hub = library("datasets", "hf")
     if int(hub.__version__.partition(".")[0]) < OLDEST:
         raise ConfigError(
-            f"datasets {hub.__version__} can run code of a data set. Install a newer one: `{install_command('hf')}`."
+            f"datasets {hub.__version__} can run code of a data set. Install a newer one: "
+            f"`{install_command('hf', f'datasets>={OLDEST}')}`."
         )
     try:
         parts = hub.load_dataset(path, config)
