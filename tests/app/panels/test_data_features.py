@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from htfl_sim.analysis import ClassSample, ClientSamples
+from htfl_sim.analysis import ClassSample, ClientSamples, FeatureMean
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
 from tui.app.messages import EmbeddingWanted, SamplesWanted
-from tui.app.panels.data_features import gone, target_of
+from tui.app.panels.data_features import gone, sample_table, target_of
 from tui.app.view import Embeddings, SamplesRead, View, session_of
 
 
@@ -184,7 +184,7 @@ def with_samples(view: View, *clients: int, **more: Any) -> View:
 def test_samples_are_read_when_they_are_asked_for(view: View) -> None:
     app, text = on_stage("data", replace(view, client=3), look)
     assert app.posted == [SamplesWanted(3)]
-    assert "training samples of client 3 cnn4 before round 1" in text and "t-SNE" not in text
+    assert "client 3 cnn4: samples before round 1" in text and "t-SNE" not in text
 
 
 def test_while_they_are_read_the_panel_says_so_and_asks_no_more(view: View) -> None:
@@ -225,6 +225,19 @@ def test_a_reason_stands_where_the_samples_would_and_the_key_tries_again(view: V
     app, text = on_stage("data", replace(view, samples=why), look)
     assert "There are no data." in text and "Press i to try again." in text
     assert app.posted == [SamplesWanted(0)]
+
+
+def test_the_file_has_the_samples_that_are_shown(view: View) -> None:
+    seen = []
+
+    async def write(pilot: Any, panel: Any) -> None:
+        panel.action_samples()
+        seen.append(panel.table(with_samples(view, 0)))
+
+    on_stage("data", with_samples(view, 0), write)
+    assert seen == [(["client", "class", "train", "text"], [[0, "a", 10, "to be⏎0"]])]
+    means = ClientSamples(4, "table", (), features=(FeatureMean("age", 71.0, 40.0, 1.5),))
+    assert sample_table(means)[1] == [[4, "age", 71.0, 40.0, 1.5]]
 
 
 def test_another_client_that_is_not_read_is_offered(view: View) -> None:

@@ -141,7 +141,7 @@ class DataFeaturesPanel(SizedPanel):
             return
         names = named_clients(view.run)
         name = names[client] if client < len(names) else str(client)
-        self._samples.caption(f"training samples of client {name} before round 1")
+        self._samples.caption(f"client {name}: samples before round 1")
         if isinstance(found, ClientSamples):
             self._samples.say(None)
             self._held.show(found)
@@ -206,7 +206,13 @@ class DataFeaturesPanel(SizedPanel):
         self.update()
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
-        """One row per point of the plane. While there is none, one row per class of a client."""
+        """One row per point of the plane. While there is none, one row per class of a client.
+
+        Of samples that are shown, one row per class or feature.
+        """
+        held = view.samples.of(view.run, view.client or 0)
+        if self._samples.display and isinstance(held, ClientSamples):
+            return sample_table(held)
         found, samples = view.embeddings.last(view.run, view.shown), Samples.of(view.run)
         if found is not None:
             points = zip(found.points, found.labels, found.clients, strict=True)
@@ -222,6 +228,17 @@ class DataFeaturesPanel(SizedPanel):
             for label, count in enumerate(row)
             if samples is not None
         ]
+
+
+def sample_table(held: ClientSamples) -> tuple[list[str], list[list[object]]]:
+    """A client's samples as columns and rows."""
+    if held.features:
+        return ["client", "feature", "mean", "mean of all", "difference in SDs"], [
+            [held.client, each.name, each.mean, each.overall, each.difference] for each in held.features
+        ]
+    return ["client", "class", "train", "text"], [
+        [held.client, each.name, each.count, each.text] for each in held.classes
+    ]
 
 
 def target_of(view: View) -> int | None:
