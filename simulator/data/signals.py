@@ -75,6 +75,7 @@ class UciHar(ZippedDataset):
     test_samples = 2_947
     classes = 6
     spec = SignalSpec(9, 128)
+    has_users = True
     archive = "human+activity+recognition+using+smartphones.zip"
     page = "https://archive.ics.uci.edu/dataset/240"
     CLASSES = ("walking", "walking upstairs", "walking downstairs", "sitting", "standing", "lying")
@@ -113,6 +114,7 @@ class Pamap2(ZippedDataset):
     test_samples = None
     classes = 12
     spec = SignalSpec(27, 256)
+    has_users = True
     archive = "pamap2+physical+activity+monitoring.zip"
     page = "https://archive.ics.uci.edu/dataset/231"
     ACTIVITIES: ClassVar[dict[int, str]] = {

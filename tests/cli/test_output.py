@@ -154,7 +154,7 @@ assert not {"torch", "sklearn", "matplotlib"} & set(sys.modules)
         ("switch done fedlora --set training.e", ["training.epochs="]),
         ("fork do", ["done"]),
         ("fork done --method lg", ["lg_fedavg"]),
-        ("models tiny_c", ["tiny_cnn"]),
+        ("models tiny_c", ["tiny_cnn", "tiny_cnn_h6"]),
         ("data fetch cifar10", ["cifar10", "cifar100"]),
         ("methods lg", ["lg_fedavg"]),
     ],

@@ -65,11 +65,14 @@ class Rounds:
                 self.works.update(((client, t), work) for client, work in zip(chosen, works, strict=True))
                 return self.clock.flights(chosen, at, t, works)
 
+            def wait(at: float, busy: frozenset[int], t: int = round) -> float:
+                return self.clock.wait(at, busy, t)
+
+            participants = self.clock.participants(round)
             try:
                 ended = carry_out(
-                    self.clock.system, round, self.clock.participants, now, flying, choose, send, self.clock.wait,
-                    self._loses,
-                )  # fmt: skip
+                    self.clock.system, round, participants, now, flying, choose, send, wait, self._loses
+                )
             except ConfigError as over:
                 assert "No client is available any more" in str(over)
                 return
@@ -101,7 +104,9 @@ def federation() -> Federation:
 def clock_of(system: SystemConfig, participants: int, seed: int, strategy: str) -> Clock:
     """The engine's clock of that federation."""
     config = SimpleNamespace(
-        system=system, training_seed=seed, federation=SimpleNamespace(participants=participants)
+        system=system,
+        training_seed=seed,
+        federation=SimpleNamespace(participants_of=lambda present: participants),
     )
     method = SimpleNamespace(card=SimpleNamespace(stale="any", title="Method"))
     selector = Selector(SelectionConfig(strategy=strategy), federation(), seed)

@@ -73,6 +73,10 @@ def make_files(folder: Path) -> None:
             {"train": [1, 2], "test": [22, 23]},
         ]
         (folder / name).write_text(json.dumps(clients), encoding="utf-8")
+    rows = [f"{number % 50},{'a' if number % 3 else 'b'},{number % 2},{number % 4}" for number in range(120)]
+    (folder / "my.csv").write_text("\n".join(["age,town,label,user", *rows]) + "\n", encoding="utf-8")
+    texts = [f"{'good' if number % 2 else 'bad'} film {number},{number % 2}" for number in range(300)]
+    (folder / "reviews.csv").write_text("\n".join(["review,label", *texts]) + "\n", encoding="utf-8")
     for place in ("my_images", "office/photo", "office/sketch"):
         for name in ("mug", "pen"):
             (folder / place / name).mkdir(parents=True)

@@ -160,9 +160,12 @@ class _Nowhere(io.TextIOBase):
 
 def _failed(error: BaseException, debug: bool, given: Sequence[str]) -> int:
     code = errors.report(error, debug, _flags(given))
+    unread = code == errors.OUTPUT_CLOSED
     try:
         sys.stdout.flush()
-    except OSError:  # nobody reads it, or the disk is full: the interpreter must not try again
+    except OSError:  # the disk is full, or a part of what nobody reads was left
+        unread = True
+    if unread:  # the interpreter must not try again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
 

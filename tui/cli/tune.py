@@ -12,6 +12,7 @@ from tui.cli.options import HOW, WHAT
 from tui.common.errors import POINTS_FAILED
 
 SEARCH = "Search"
+HERE, SLURM = "here", "slurm"
 
 
 class Sampler(StrEnum):
@@ -65,9 +66,7 @@ def tune(
     last: Annotated[int | None, options.option(LAST, metavar="K", least=1, panel=SEARCH)] = None,
     no_baseline: Annotated[bool, options.flag(ALONE, "--no-baseline", panel=SEARCH)] = False,
     separate: Annotated[bool, options.flag(SEPARATE, "--separate", panel=SEARCH)] = False,
-    on: Annotated[
-        str, options.option(ON, metavar="PLACE", complete=completion.places, panel=HOW)
-    ] = hs.studies.HERE,
+    on: Annotated[str, options.option(ON, metavar="PLACE", complete=completion.places, panel=HOW)] = HERE,
     jobs: Annotated[
         int | None, options.option("Number of points to run at once.", least=1, metavar="J", panel=HOW)
     ] = None,
@@ -98,7 +97,7 @@ def tune(
 
     hs.studies.checked_place(on)
     if step is not None or point is not None:
-        if step is None or point is None or over or setup != options.Setup() or on != hs.studies.HERE:
+        if step is None or point is None or over or setup != options.Setup() or on != HERE:
             raise hs.ConfigError(
                 "`step` and `point` run one point of a study that exists, and go with each other alone."
             )
@@ -152,7 +151,7 @@ def tune(
         )
     else:
         tuning.refuse_without_methods(search)
-    if on == hs.studies.SLURM:
+    if on == SLURM:
         script = tuning.write_slurm(
             name,
             asked,

@@ -38,7 +38,7 @@ MACHINE = {
 TITLES = {"time": "seconds per round", "machine": MACHINE["memory"], "metric": "metrics of the method"}
 SPANS = (1, 2, 5, 10, 20, 50)  # rounds in the timeline
 TREND = 40  # rounds in a sparkline
-FACTS = 11  # lines about a round
+FACTS, OF_A_CLOCK = 9, 2  # lines about a round, and those about simulated time
 
 CLIENTS = (
     Column("id", numeric=True, worth=11, least=3, sort="rising"),
@@ -103,7 +103,9 @@ class ResourcesPanel(SizedPanel):
         doing = at_work(view.run)
         if self.differs("clients", view.curves, view.round, view.run.config, doing):
             self._clients.show(rows(view, doing))
-            at_most(self._lower, max(len(view.run.models), FACTS) + 2)  # the charts get the rest
+            at_most(
+                self._lower, max(len(view.run.models), FACTS + OF_A_CLOCK * has_clock(view)) + 2
+            )  # the charts get the rest
         self._clients.filter(view.filter)
         client_rows.follow(self._clients, view)
         self._parts["clients"].caption(f"by client, {len(self._clients.rows)} of {len(view.run.models)}")
