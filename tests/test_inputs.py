@@ -411,7 +411,7 @@ def test_a_plugins_data_set_that_is_not_loaded_is_missed_with_the_option_that_lo
     tmp_path: Path,
 ) -> None:
     with pytest.raises(
-        ConfigError, match=r"'reviews' is neither a data set .* A plugin's data set needs `plugin=FILE`"
+        ConfigError, match=r"'reviews' is neither a data set, .* A plugin's data set needs `plugin=FILE`"
     ):
         build(config(Path("reviews")), tmp_path)
 

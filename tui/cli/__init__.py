@@ -160,7 +160,7 @@ class _Nowhere(io.TextIOBase):
 
 def _failed(error: BaseException, debug: bool, given: Sequence[str]) -> int:
     code = errors.report(error, debug, _flags(given))
-    unread = code == errors.OUTPUT_CLOSED
+    unread = isinstance(error, errors.OutputClosed | BrokenPipeError)
     try:
         sys.stdout.flush()
     except OSError:  # the disk is full, or a part of what nobody reads was left
