@@ -124,3 +124,32 @@ def test_how_many_actors_keep_a_driver_busy_follows_from_its_parts() -> None:
     assert f"about {1000 // sum(parts) + (1000 % sum(parts) > sum(parts) / 2)} actors" in page
     moved, states, written = (f"{64 * ms / 1000:.1f} s" for ms in parts)
     assert f"{moved} to move clients, {states} for their states, and {written} for checkpoints" in page
+
+
+def test_the_tables_of_schedules_have_the_means_and_differences_of_their_values() -> None:
+    with (results.PAGE.parent / "time" / "schedules.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    page = results.PAGE.read_text("utf-8")
+    tables = page.partition("The fastest devices hold")[2].partition("The slowest devices hold")
+    for part, correlation in ((tables[0], 1.0), (tables[2].partition("What the tables show")[0], -1.0)):
+        lines = [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("| `")]
+        cells = {line[0].strip("`"): line[2:] for line in lines}
+        assert len(cells) == 8
+        for method, shown in cells.items():
+            values = {
+                schedule: {
+                    row["seed"]: 100 * float(row["last"])
+                    for row in rows
+                    if (row["method"], row["system.schedule"], float(row["system.correlation"]))
+                    == (method, schedule, correlation)
+                }
+                for schedule in ("synchronous", "deadline", "buffered")
+            }
+            for schedule, cell in zip(values, shown, strict=False):
+                mean, spread = (float(each) for each in cell.split(" ± "))
+                assert statistics.fmean(values[schedule].values()) == pytest.approx(mean, abs=0.05001)
+                assert statistics.stdev(values[schedule].values()) == pytest.approx(spread, abs=0.05001)
+            for schedule, cell in zip(("deadline", "buffered"), shown[3:], strict=True):
+                gains = [values[schedule][seed] - values["synchronous"][seed] for seed in values[schedule]]
+                mean = float(cell.split(" [")[0].replace("−", "-"))
+                assert statistics.fmean(gains) == pytest.approx(mean, abs=0.05001)
