@@ -54,6 +54,19 @@ DOMAINS = (
     "--set training.batch_size=32 --set training.epochs=1"
 )
 
+ROLES = (
+    "--over method=fedavg,lg_fedavg,fedgh,fedssa,fd,fedproto,fml,fedkd --dataset shakespeare --clients 10 "
+    "--set data.partition=natural --set data.min_samples=100 --set data.split=4:2:4 --set federation.group=small_text "
+    "--set training.batch_size=16 --set training.epochs=1 --set training.optimizer=adam "
+    "--space training.lr=log:0.0003:0.03"
+)
+VOWELS = (
+    "--over method=fedavg,lg_fedavg,fedgh,fedssa,fd,fedproto,fedtgp,fedgen,fml,fedkd --dataset japanese_vowels "
+    "--clients 8 --set data.partition=dirichlet --set data.alpha=0.5 --set data.min_samples=20 "
+    "--set data.split=4:2:4 --set 'federation.group=[harcnn1_s1, harcnn2_s1, harcnn1_s2, harcnn1_s3]' "
+    "--set training.batch_size=16 --set training.epochs=1"
+)
+
 
 @dataclass(frozen=True)
 class Result:
@@ -87,9 +100,9 @@ RESULTS = {
             "inco",
             {
                 "inco": f"--over method=fedavg,heteroavg,inco_avg --set method.variant=paper {INCO} {SEARCH} "
-                "--rounds 20 --seeds 0..2",
+                "--rounds 15 --seeds 0..2",
                 "inco-code": f"--over method=inco_avg --no-baseline --set method.variant=released_code {INCO} {SEARCH} "
-                "--rounds 20 --seeds 0..2",
+                "--rounds 15 --seeds 0..2",
             },
             ("method", "method.variant"),
         ),
@@ -104,6 +117,8 @@ RESULTS = {
                 "--rounds 30 --seeds 0..2"
             },
         ),
+        Result("roles", {"roles": f"{ROLES} {SEARCH} --rounds 20 --seeds 0..2"}),
+        Result("vowels", {"vowels": f"{VOWELS} {SEARCH} --rounds 30 --seeds 0..4"}),
     )
 }
 

@@ -1,7 +1,7 @@
 """The uplinks of a round: of all participants at once, or in the order of the computed clock."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from simulator.base.tensors import total_bytes
 from simulator.clock.durations import Work
@@ -149,7 +149,7 @@ def on_the_clock(
             for k, flight in shorter.items():
                 if not flight.lost:
                     new[k] = less[k]
-                    flights[k] = replace(flight, steps=steps[k], steps_due=due[k])
+                    flights[k] = flight._replace(steps=steps[k], steps_due=due[k])
 
     def loses(flight: Flight) -> bool:
         return wire.loses(flight.client, flight.dispatch)

@@ -85,7 +85,7 @@ def _rounds(
             [shorter] = clock.flights([client], flight.begins, flight.dispatch, [less])
             if shorter.lost:  # by rounding
                 return flight
-            shorter = replace(shorter, steps=steps, steps_due=due)
+            shorter = shorter._replace(steps=steps, steps_due=due)
             partial[shorter] = less
             return shorter
 

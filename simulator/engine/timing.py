@@ -164,14 +164,14 @@ class Clock:
             )
             seconds = [ends.get(number, start) - start for number, start in enumerate(starts)]
             flights = [
-                replace(flight, down=each) if way == "down" else replace(flight, up=each)
+                flight._replace(down=each) if way == "down" else flight._replace(up=each)
                 for flight, each in zip(flights, seconds, strict=True)
             ]
             starts = [
                 start + getattr(flight, way) + (flight.compute if way == "down" else 0.0)
                 for flight, start in zip(flights, starts, strict=True)
             ]
-        return [replace(flight, arrives=end) for flight, end in zip(flights, starts, strict=True)]
+        return [flight._replace(arrives=end) for flight, end in zip(flights, starts, strict=True)]
 
     def _lost(self, flight: Flight) -> Flight:
         """The flight, or as much of it as passes until its client is not available any more."""

@@ -11,6 +11,7 @@ from scipy import stats
 
 import htfl_sim as hs
 from simulator.base.errors import ConfigError
+from simulator.results.analysis.averages import Difference, MeanStd
 from simulator.results.analysis.gain import gains, p_of_equivalence, p_of_gain
 from simulator.results.analysis.gain_table import GainTable
 from simulator.results.analysis.run import SessionData
@@ -202,6 +203,16 @@ def _thirds_by_size(folder: Path, gains: np.ndarray) -> list[float]:
     ]
 
 
+def _check(found: MeanStd | Difference | None, each: Any) -> None:
+    """Its mean, standard deviation and interval are those of one value per seed, by numpy and scipy."""
+    assert found is not None
+    reach = stats.t.ppf(0.975, len(each) - 1) * stats.sem(each)
+    assert found.mean == approx(np.mean(each), abs=1e-9)
+    assert found.interval == approx((np.mean(each) - reach, np.mean(each) + reach), abs=1e-9)
+    if isinstance(found, MeanStd):
+        assert found.std == approx(np.std(each, ddof=1), abs=1e-9)
+
+
 def test_every_number_equals_that_of_an_independent_script(tmp_path: Path) -> None:
     clients, rounds, last = 23, 6, 3
     methods = {"standalone": (0.80, 0.82, 0.70), "fedgh": (0.83, 0.80, 0.84), "fedlora": (0.9, 0.97, 0.92)}
@@ -221,7 +232,7 @@ def test_every_number_equals_that_of_an_independent_script(tmp_path: Path) -> No
     table = hs.gains("*", "method", margin=0.05, test="t", correct=True, **options)
     by_rank = hs.gains("*", "method", test="wilcoxon", **options)
     extras = ["area", "10", "median", "90", "std", "traffic", "FLOPs"]
-    plain = hs.compare("*", "method", columns=["method", *extras], **options)
+    plain = hs.compare("*", "method", baseline="standalone", columns=["method", *extras], **options)
     final = {
         (method, seed): accuracies(tmp_path / f"{method}-{seed}")[-last:].mean(axis=0)
         for method in methods
@@ -232,16 +243,15 @@ def test_every_number_equals_that_of_an_independent_script(tmp_path: Path) -> No
         [row] = [row for row in table.rows if row.key == (method,)]
         each = np.array([final[method, seed] - final["standalone", seed] for seed in range(3)])
         means = each.mean(axis=1)
-        low, high = stats.t.interval(0.95, 2, means.mean(), stats.sem(means))
-        assert row.gain.mean == approx(means.mean(), abs=1e-9)
-        assert row.gain.interval == (approx(low, abs=1e-9), approx(high, abs=1e-9))
-        assert row.benefit.mean == approx((each > 0).mean(), abs=1e-9)
-        assert row.harm.mean == approx((each < 0).mean(), abs=1e-9)
-        assert row.worst.mean == approx(np.sort(each, axis=1)[:, :3].mean(), abs=1e-9)  # ⌈2.3⌉ clients
-        of_model = [each[:, place::5].mean() for place in range(5)]
-        assert [value.mean for value in row.models.values()] == approx(of_model, abs=1e-9)
-        thirds = [_thirds_by_size(tmp_path / f"{method}-{seed}", each[seed]) for seed in range(3)]
-        assert [value.mean for value in row.sizes.values()] == approx(np.mean(thirds, axis=0), abs=1e-9)
+        _check(row.gain, means)
+        _check(row.benefit, (each > 0).mean(axis=1))
+        _check(row.harm, (each < 0).mean(axis=1))
+        _check(row.worst, np.sort(each, axis=1)[:, :3].mean(axis=1))  # ⌈2.3⌉ clients
+        for place, value in enumerate(row.models.values()):
+            _check(value, each[:, place::5].mean(axis=1))
+        thirds = np.array([_thirds_by_size(tmp_path / f"{method}-{seed}", each[seed]) for seed in range(3)])
+        for value, third in zip(row.sizes.values(), thirds.T, strict=True):
+            _check(value, third)
         [ranked] = [other for other in by_rank.rows if other.key == (method,)]
         assert ranked.p == approx(stats.wilcoxon(means).pvalue, abs=1e-9)
         p_values.append(
@@ -262,21 +272,23 @@ def test_every_number_equals_that_of_an_independent_script(tmp_path: Path) -> No
             [expected[value] for value in values], abs=1e-9
         )
     for row in plain.rows:
-        own = [final[row.key[0], seed] for seed in range(3)]
-        curves = [accuracies(tmp_path / f"{row.key[0]}-{seed}").mean(axis=1) for seed in range(3)]
-        assert row.last is not None and row.last.mean == approx(
-            np.mean([c[-last:].mean() for c in curves]), abs=1e-9
-        )
+        folders = [tmp_path / f"{row.key[0]}-{seed}" for seed in range(3)]
+        own = np.array([final[row.key[0], seed] for seed in range(3)])
+        _check(row.last, own.mean(axis=1))
+        if row.key != ("standalone",):
+            _check(row.difference, own.mean(axis=1) - [final["standalone", s].mean() for s in range(3)])
         expected = {
-            "area under curve": np.mean([curve.mean() for curve in curves]),
-            "10 % quantile": np.mean([np.percentile(values, 10) for values in own]),
-            "median client": np.mean([np.percentile(values, 50) for values in own]),
-            "90 % quantile": np.mean([np.percentile(values, 90) for values in own]),
-            "std over clients": np.mean([values.std() for values in own]),
-            "traffic per round": np.mean([_traffic(tmp_path / f"{row.key[0]}-{seed}") for seed in range(3)]),
-            "FLOPs per round": np.mean([_operations(tmp_path / f"{row.key[0]}-{seed}") for seed in range(3)]),
+            "area under curve": [accuracies(folder).mean() for folder in folders],
+            "10 % quantile": np.percentile(own, 10, axis=1),
+            "median client": np.percentile(own, 50, axis=1),
+            "90 % quantile": np.percentile(own, 90, axis=1),
+            "std over clients": own.std(axis=1),
+            "traffic per round": [_traffic(folder) for folder in folders],
+            "FLOPs per round": [_operations(folder) for folder in folders],
         }
-        assert {name: each.mean for name, each in row.extras.items() if each} == approx(expected, abs=1e-9)
+        assert {name for name, each in row.extras.items() if each} == set(expected)
+        for name, values in expected.items():
+            _check(row.extras[name], values)
 
 
 def test_a_pivot_has_a_row_for_each_method_and_a_column_for_each_value(tmp_path: Path) -> None:
