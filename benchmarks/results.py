@@ -63,7 +63,7 @@ ROLES = (
 VOWELS = (
     "--over method=fedavg,lg_fedavg,fedgh,fedssa,fd,fedproto,fedtgp,fedgen,fml,fedkd --dataset japanese_vowels "
     "--clients 8 --set data.partition=dirichlet --set data.alpha=0.5 --set data.min_samples=20 "
-    "--set data.split=4:2:4 --set 'federation.group=[harcnn1_s1, harcnn2_s1, harcnn1_s2, harcnn1_s3]' "
+    '--set data.split=4:2:4 --set \'federation.group=["harcnn1_s1", "harcnn2_s1", "harcnn1_s2", "harcnn1_s3"]\' '
     "--set training.batch_size=16 --set training.epochs=1"
 )
 

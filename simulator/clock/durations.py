@@ -106,8 +106,9 @@ def parts(device: Device, work: Work, utilization: float, jitter: float = 1.0) -
 
 def jittered(parts: Parts, jitter: float) -> Parts:
     """The seconds times a factor. Raises ConfigError for seconds that cannot be computed."""
-    found = Parts(jitter * parts.latency, jitter * parts.down, jitter * parts.compute, jitter * parts.up)
-    if not (jitter > 0 and math.isfinite(found.total)):
+    latency, down, compute, up = parts
+    found = Parts(jitter * latency, jitter * down, jitter * compute, jitter * up)
+    if not (jitter > 0 and math.isfinite(jitter * (latency + down + compute + up))):
         raise ConfigError(
             f"The seconds of a client cannot be computed: jitter {jitter:g} makes {found.total:g} s of "
             f"{parts.total:g} s. Use a smaller system.jitter."

@@ -53,9 +53,9 @@ def drawn(config: Config, built: Built) -> Iterator[dict[str, Any]]:
 
 
 def _rounds(
-    config: Config, built: Built, clock: Clock, works: Callable[[int, int], Work], server: float
+    config: Config, built: Built, clock: Clock, works: Callable[[int], Sequence[Work]], server: float
 ) -> Iterator[dict[str, Any]]:
-    """The rounds, from the work of a client in a round. server: its operations for each uplink."""
+    """The rounds, from the work of each client in a round. server: its operations for each uplink."""
     now, flying, known = 0.0, list[Flight](), dict[int, Past]()
     partial = dict[Flight, Work]()
     remembers = config.selection.strategy != RANDOM
@@ -71,14 +71,15 @@ def _rounds(
             return clock.wait(at, busy, t)
 
         def send(chosen: Sequence[int], at: float, t: int = round) -> list[Flight]:
-            flights = clock.flights(chosen, at, t, [works(client, t) for client in chosen])
+            of_each = works(t)
+            flights = clock.flights(chosen, at, t, [of_each[client] for client in chosen])
             return [cut_short(flight) if flight.lost else flight for flight in flights]
 
         def cut_short(flight: Flight) -> Flight:
             """The flight of a client that sends partial work, if it can."""
             client = flight.client
             samples = built.federation.at(flight.dispatch).clients[client].samples
-            found = _partial(clock, flight, works(client, flight.dispatch), samples, config)
+            found = _partial(clock, flight, works(flight.dispatch)[client], samples, config)
             if found is None:
                 return flight
             steps, due, less = found
@@ -107,9 +108,9 @@ def _rounds(
         fates: Counter[str] = Counter()
         flops: Counter[str] = Counter()
         ages: Counter[int] = Counter()
-        sizes, joules = 0, list[float]()
+        sizes, joules, of_round = 0, list[float](), works(round)
         for flight, fate in ended.landed:
-            work = works(flight.client, flight.dispatch)
+            work = (of_round if flight.dispatch == round else works(flight.dispatch))[flight.client]
             if partial:
                 work = partial.pop(flight, work)
             if remembers:
@@ -153,8 +154,8 @@ def _partial(
     return (steps, len(sizes), replace(work, flops=sum(costs[:steps]))) if steps else None
 
 
-def _measured(config: Config, built: Built) -> tuple[Callable[[int, int], Work], float]:
-    """The work of a client in one dispatch of a round, and the server's operations for each uplink."""
+def _measured(config: Config, built: Built) -> tuple[Callable[[int], Sequence[Work]], float]:
+    """The work of each client in one dispatch of a round, and the server's operations for each uplink."""
     firsts: dict[str, int] = {}
     for client in built.federation.seen:
         firsts.setdefault(client.architecture, client.id)
@@ -172,7 +173,7 @@ def _measured(config: Config, built: Built) -> tuple[Callable[[int, int], Work],
 
     works: dict[int, list[Work]] = {}
 
-    def work(client: int, round: int) -> Work:
+    def of_round(round: int) -> list[Work]:
         now = built.federation.at(round)
         if now.stage not in works:
             of_each = [(info.samples, *of.get(info.architecture, (0.0, 0, 0))) for info in now.clients]
@@ -180,6 +181,6 @@ def _measured(config: Config, built: Built) -> tuple[Callable[[int, int], Work],
                 Work(per_sample * shown_in(samples, config.training), down, up)
                 for samples, per_sample, down, up in of_each
             ]
-        return works[now.stage][client]
+        return works[now.stage]
 
-    return work, second.server_flops / len(second.updates)
+    return of_round, second.server_flops / len(second.updates)
