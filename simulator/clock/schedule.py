@@ -139,48 +139,99 @@ def carry_out(
     """
     lost = [flight for flight in flying if flight.client in left and flight.arrives > now]
     flying = [flight for flight in flying if flight not in lost]
-    ended = _carried_out(rules, round, participants, now, flying, choose, send, wait, loses)
+    found = _Round(rules, round, participants, now, flying, choose, send, wait, loses)
+    ended = found.buffered() if rules.schedule in _ALWAYS_AT_WORK else found.awaited()
     ended.landed[:0] = [(cut(flight, now), "lost") for flight in sorted(lost)]
     return ended
 
 
-def _carried_out(
-    rules: Rules,
-    round: int,
-    participants: int,
-    now: float,
-    flying: Sequence[Flight],
-    choose: Choose,
-    send: Send,
-    wait: Wait,
-    loses: Loses,
-) -> Ended:
-    if rules.schedule in _ALWAYS_AT_WORK:
-        return _buffered(rules, round, participants, now, flying, choose, send, wait, loses)
-    wanted = participants if rules.schedule != "over_selection" else rules.select or participants
-    if wanted < participants:
-        raise ConfigError(
-            f"system.select is {wanted}, fewer than the {participants} participants that end a round. Set it to "
-            f"{participants} or more."
-        )
-    busy = frozenset(flight.client for flight in flying)
-    chosen = choose(wanted, now, busy, 0)
-    while not chosen and not flying:  # nobody is there: the server waits
-        now = _next(now, wait(now, busy))
-        chosen = choose(wanted, now, busy, 0)
-    ended = Ended(now, sent=list(chosen))
-    every = sorted([*flying, *send(chosen, now)])
-    fates = {flight: _fate(rules, flight, round, loses) for flight in every}
-    ended.ends = max(now, _end(rules, round, participants, now, fates))
-    used = 0
-    for flight, fate in fates.items():
-        if flight.arrives > ended.ends:
-            ended.flying.append(flight)
-            continue
-        used += fate == "used"
-        surplus = rules.schedule == "over_selection" and used > participants
-        ended.landed.append((flight, "late" if surplus and fate == "used" else fate))
-    return ended
+@dataclass(frozen=True)
+class _Round:
+    """What `carry_out` is given."""
+
+    rules: Rules
+    round: int
+    participants: int
+    now: float
+    flying: Sequence[Flight]
+    choose: Choose
+    send: Send
+    wait: Wait
+    loses: Loses
+
+    def awaited(self) -> Ended:
+        """The clients are sent off together, and the round ends when enough of them have arrived."""
+        rules, participants, now = self.rules, self.participants, self.now
+        wanted = participants if rules.schedule != "over_selection" else rules.select or participants
+        if wanted < participants:
+            raise ConfigError(
+                f"system.select is {wanted}, fewer than the {participants} participants that end a round. Set it to "
+                f"{participants} or more."
+            )
+        busy = frozenset(flight.client for flight in self.flying)
+        chosen = self.choose(wanted, now, busy, 0)
+        while not chosen and not self.flying:  # nobody is there: the server waits
+            now = _next(now, self.wait(now, busy))
+            chosen = self.choose(wanted, now, busy, 0)
+        ended = Ended(now, sent=list(chosen))
+        every = sorted([*self.flying, *self.send(chosen, now)])
+        fates = {flight: self._fate(flight) for flight in every}
+        ended.ends = max(now, _end(rules, self.round, participants, now, fates))
+        used = 0
+        for flight, fate in fates.items():
+            if flight.arrives > ended.ends:
+                ended.flying.append(flight)
+                continue
+            used += fate == "used"
+            surplus = rules.schedule == "over_selection" and used > participants
+            ended.landed.append((flight, "late" if surplus and fate == "used" else fate))
+        return ended
+
+    def buffered(self) -> Ended:
+        """At most `in_flight` clients are always at work. The uplink that fills the buffer ends the round."""
+        limit, wanted = self.rules.in_flight or self.participants, self.rules.buffer or 1
+        if wanted > limit:
+            raise ConfigError(
+                f"system.buffer is {wanted}, and at most {limit} clients are at work: the buffer would wait for "
+                "clients that wait for it. Set system.in_flight to at least system.buffer."
+            )
+        ended = Ended(self.now, flying=sorted(self.flying))
+        used, back = 0, set[int]()
+        attempt = 0
+        while used < wanted:
+            # Who is back is not sent off again in this round: what its first uplink did is not yet applied.
+            free = limit - len(ended.flying)
+            busy = frozenset({*back, *(flight.client for flight in ended.flying)})
+            if free > 0 and (chosen := self.choose(free, ended.ends, busy, attempt)):
+                attempt += 1
+                ended.sent += chosen
+                for flight in self.send(chosen, ended.ends):
+                    insort(ended.flying, flight)
+            if not ended.flying:
+                if used:
+                    break  # all who could come are in the buffer
+                if math.isinf(following := self.wait(ended.ends, busy)) and (ended.sent or back):
+                    break  # all who could come are back, or have diverged
+                ended.ends = _next(ended.ends, following)
+                continue
+            flight = ended.flying.pop(0)
+            ended.ends = max(ended.ends, flight.arrives)
+            fate = self._fate(flight)
+            ended.landed.append((flight, fate))
+            back.add(flight.client)
+            used += fate == "used"
+        return ended
+
+    def _fate(self, flight: Flight) -> Fate:
+        """What becomes of the uplink if it arrives in this round."""
+        rules, age = self.rules, self.round - flight.dispatch
+        if flight.lost:
+            return "lost"
+        if age > 0 and rules.late == "drop" and rules.schedule not in _ALWAYS_AT_WORK:
+            return "late"
+        if rules.max_staleness is not None and age > rules.max_staleness:
+            return "stale"
+        return "dropped" if self.loses(flight) else "used"
 
 
 def _end(rules: Rules, round: int, participants: int, now: float, fates: Mapping[Flight, Fate]) -> float:
@@ -209,52 +260,6 @@ def _end(rules: Rules, round: int, participants: int, now: float, fates: Mapping
     return last
 
 
-def _buffered(
-    rules: Rules,
-    round: int,
-    participants: int,
-    now: float,
-    flying: Sequence[Flight],
-    choose: Choose,
-    send: Send,
-    wait: Wait,
-    loses: Loses,
-) -> Ended:
-    """Clients are at work all the time, at most `in_flight`. The round ends with the uplink that fills the buffer."""
-    limit, wanted = rules.in_flight or participants, rules.buffer or 1
-    if wanted > limit:
-        raise ConfigError(
-            f"system.buffer is {wanted}, and at most {limit} clients are at work: the buffer would wait for clients "
-            "that wait for it. Set system.in_flight to at least system.buffer."
-        )
-    ended = Ended(now, flying=sorted(flying))
-    used, back = 0, set[int]()
-    attempt = 0
-    while used < wanted:
-        # Who is back is not sent off again in this round: what its first uplink did is not yet applied.
-        free = limit - len(ended.flying)
-        busy = frozenset({*back, *(flight.client for flight in ended.flying)})
-        if free > 0 and (chosen := choose(free, ended.ends, busy, attempt)):
-            attempt += 1
-            ended.sent += chosen
-            for flight in send(chosen, ended.ends):
-                insort(ended.flying, flight)
-        if not ended.flying:
-            if used:
-                break  # all who could come are in the buffer
-            if math.isinf(following := wait(ended.ends, busy)) and (ended.sent or back):
-                break  # all who could come are back, or have diverged
-            ended.ends = _next(ended.ends, following)
-            continue
-        flight = ended.flying.pop(0)
-        ended.ends = max(ended.ends, flight.arrives)
-        fate = _fate(rules, flight, round, loses)
-        ended.landed.append((flight, fate))
-        back.add(flight.client)
-        used += fate == "used"
-    return ended
-
-
 def _next(now: float, following: float) -> float:
     if math.isinf(following):
         raise ConfigError(
@@ -262,14 +267,3 @@ def _next(now: float, following: float) -> float:
             "availability."
         )
     return following
-
-
-def _fate(rules: Rules, flight: Flight, round: int, loses: Loses) -> Fate:
-    """What becomes of the uplink if it arrives in this round."""
-    if flight.lost:
-        return "lost"
-    if flight.dispatch < round and rules.late == "drop" and rules.schedule not in _ALWAYS_AT_WORK:
-        return "late"
-    if rules.max_staleness is not None and round - flight.dispatch > rules.max_staleness:
-        return "stale"
-    return "dropped" if loses(flight) else "used"
