@@ -29,6 +29,11 @@ def test_set_has_the_last_word_and_the_last_set_the_very_last() -> None:
     assert (config.rounds, config.training.lr) == (9, 0.5)
 
 
+def test_a_list_whose_quotes_the_shell_has_removed_is_one_of_texts() -> None:
+    config = Choices(assignments=["federation.group=[cnn1, timm:vit_tiny_patch16_224]"]).read()
+    assert list(config.federation.group) == ["cnn1", "timm:vit_tiny_patch16_224"]
+
+
 def test_another_method_does_not_inherit_the_presets_hyper_parameters() -> None:
     config = Choices(preset="fedlora_htm5", method="fedssa", assignments=["method.mu_0=0.4"]).read()
     assert config.method.name == "fedssa"

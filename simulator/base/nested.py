@@ -187,8 +187,9 @@ def _copy(raw: Mapping[str, Any]) -> Raw:
 
 
 def parsed(text: str) -> Any:
-    """A value in an assignment `key=value`: TOML, or a bare word as a string."""
+    """A value in an assignment `key=value`: TOML, or bare words as texts, alone or in a list: a shell removes quotes."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        return text
+        inner = re.fullmatch(r"\[([^]\[{}\"'=]+)\]", text.strip())
+        return [parsed(each.strip()) for each in inner[1].split(",") if each.strip()] if inner else text
