@@ -187,7 +187,7 @@ def _copy(raw: Mapping[str, Any]) -> Raw:
 
 
 def parsed(text: str) -> Any:
-    """A value in an assignment `key=value`: TOML, or bare words as texts, alone or in a list: a shell removes quotes."""
+    """A value as in `key=value`: TOML, or texts without quotes, which a shell removes, alone or in a list."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
