@@ -65,7 +65,7 @@ from simulator.results.analysis.resources import (
     seconds_by_part,
 )
 from simulator.results.analysis.run import LIVE, SessionData
-from simulator.results.analysis.samples import Samples
+from simulator.results.analysis.samples import FEW, Samples, tested
 from simulator.results.analysis.summary import Summary
 from simulator.results.analysis.timeline import Timeline, timeline
 from simulator.results.analysis.traffic import by_tensor
@@ -87,6 +87,7 @@ from simulator.studies.summary import Seeds, StudySummary, by_seed, study_axes
 
 __all__ = [
     "COSTS",
+    "FEW",
     "LIVE",
     "MANY",
     "MEASURES",
@@ -168,6 +169,7 @@ __all__ = [
     "standing",
     "static_names",
     "study_axes",
+    "tested",
     "timeline",
     "tree",
 ]

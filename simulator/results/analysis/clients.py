@@ -11,7 +11,12 @@ from simulator.base.record import Record
 from simulator.base.sections import MANY
 from simulator.metrics import by_client
 from simulator.results.analysis.curves import Array, Curves
+from simulator.results.analysis.samples import FEW
 from simulator.results.analysis.static_names import assigned
+
+Counts = NDArray[np.int64]
+Z = 1.96
+"""Standard errors to either side of a 95 % interval."""
 
 FALL = 0.2
 """An accuracy that a round lowers by more than this is worth an event."""
@@ -39,20 +44,47 @@ def accuracy_changes(curves: Curves) -> Array:
     return np.asarray(curves.accuracy.after(curves.rounds) - curves.accuracy.after(curves.rounds - 1))
 
 
-def lowest_client(curves: Curves) -> tuple[int, float] | None:
-    """The client of the lowest accuracy after the last round, and that; None before anyone was evaluated."""
-    if not curves.rounds or not np.isfinite(last := curves.accuracy.after(curves.rounds)).any():
+def upper_bound(accuracy: Array, tested: Counts) -> Array:
+    """[N] the upper end of Wilson's 95 % interval of accuracies over so many test samples (at least one each)."""
+    share = np.rint(accuracy * tested) / tested
+    spread = np.sqrt(share * (1 - share) / tested + Z**2 / (4 * tested**2))
+    return np.asarray((share + Z**2 / (2 * tested) + Z * spread) / (1 + Z**2 / tested))
+
+
+def lowest_client(curves: Curves, tested: Counts | None = None) -> tuple[int, float] | None:
+    """The client of the lowest accuracy after the last round, and that; None where there is none to judge.
+
+    tested [N]: the clients' test samples. With them, clients with fewer than FEW are left out, and the lowest is the
+    one whose 95 % interval ends lowest. So 45 of 100 correct samples come before 8 of 20, which can be chance.
+    """
+    if not curves.rounds:
         return None
-    client = int(np.nanargmin(last))
+    last = rank = curves.accuracy.after(curves.rounds)
+    if tested is not None:
+        rank = np.where(tested < FEW, np.nan, upper_bound(last, np.maximum(tested, 1)))
+    if not np.isfinite(rank).any():
+        return None
+    client = int(np.nanargmin(rank))
     return client, float(last[client])
 
 
-def fell_most(curves: Curves) -> tuple[int, float] | None:
-    """The client whose accuracy the last round lowered most, and by how much (negative); None where it lowered none."""
-    by = accuracy_changes(curves)
-    if not (by < 0).any():
+def fell_most(curves: Curves, tested: Counts | None = None) -> tuple[int, float] | None:
+    """The client whose accuracy the last round lowered most, and by how much (negative); None where it lowered none.
+
+    tested [N]: the clients' test samples. With them, clients with fewer than FEW are left out, and a fall counts if it
+    is significant at 5 %: if it is at least Z standard errors of a difference of two shares. The most significant wins.
+    """
+    if curves.rounds < 2:
         return None
-    client = int(np.nanargmin(by))
+    rank = by = accuracy_changes(curves)
+    if tested is not None:
+        middle = curves.accuracy.after(curves.rounds) - by / 2
+        error = np.sqrt(2 * middle * (1 - middle) / np.maximum(tested, 1))
+        rank = np.divide(by, error, out=np.zeros_like(by), where=error > 0)
+        rank = np.where((tested < FEW) | (rank > -Z), np.nan, rank)
+    if not (rank < 0).any():
+        return None
+    client = int(np.nanargmin(rank))
     return client, float(by[client])
 
 

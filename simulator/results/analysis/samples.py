@@ -38,3 +38,13 @@ class Samples:
         counts = self.train[client]
         order = np.argsort(-counts, kind="stable")
         return [(self.classes[label], int(counts[label])) for label in order if counts[label]]
+
+
+def tested(run: SessionData, round: int) -> NDArray[np.int64] | None:
+    """[N] the test samples behind each client's accuracy after a round.
+
+    None where the session does not say, or where the timeline has changed the data of clients by then.
+    """
+    samples = Samples.of(run)
+    changed = any(record["timeline"]["data"] for record in run.records[:round] if "timeline" in record)
+    return None if samples is None or changed else samples.test

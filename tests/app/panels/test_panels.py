@@ -17,7 +17,7 @@ from tests import sessions
 from tests.app.panels.stage import on_stage, read
 from tui.app.messages import ClientPinned
 from tui.app.panels import PANELS
-from tui.app.panels.client_rows import remarks, rows
+from tui.app.panels.client_rows import behind, remarks, rows
 from tui.app.panels.log_lines import lines, matches, upto
 from tui.app.view import View
 from tui.app.widgets import Table
@@ -115,9 +115,34 @@ def test_the_worst_come_first_and_reversed_the_best(view: View) -> None:
 
 def test_where_there_is_no_room_for_the_clients_a_line_says_who_is_behind(view: View) -> None:
     _, text = on_stage("live", view, size=(80, 24))
-    assert " worst 6 cnn2 70.6 % · largest drop: client 1, −1.1 pp" in text
+    assert " worst 6 cnn2 70.6 % (17 of 24) \n" in text.replace("\n", " \n")  # no drop is significant
     _, text = on_stage("live", view, size=(120, 40))
-    assert "largest drop" not in text
+    assert "17 of 24" not in text
+
+
+def test_the_line_leaves_out_clients_with_few_test_samples_and_counts_those_of_the_others(view: View) -> None:
+    # After round 20, client 1 falls to 1 of its 14, and client 9 from 22 to 12 of its 30.
+    records = [{**record, "accuracy": {**record["accuracy"]}} for record in view.run.records]
+    for record, of_nine in zip(records[-2:], (22, 12), strict=True):
+        per_client = list(record["accuracy"]["per_client"])
+        per_client[9] = of_nine / 30
+        record["accuracy"]["per_client"] = per_client
+    records[-1]["accuracy"]["per_client"][1] = 1 / 14
+    fallen = replace(view, run=replace(view.run, ledger=Ledger.of(records)))
+    # Twelve of 30 and 22 of 30: 33.3 pp apart, 2.6 standard errors of sqrt(2 · 17/30 · 13/30 / 30).
+    assert behind(fallen) == ("worst 9 cnn5 40.0 % (12 of 30) · clearest drop: client 9, −33.3 pp (12 of 30)")
+    changed = [
+        *records[:-1],
+        {**records[-1], "timeline": {"joined": [], "left": [], "data": [9], "present": 10}},
+    ]
+    of_other_data = replace(view, run=replace(view.run, ledger=Ledger.of(changed)))
+    drop = view.run.records[-2]["accuracy"]["per_client"][1] - 1 / 14
+    assert behind(of_other_data) == f"worst 1 cnn2 7.1 % · largest drop: client 1, −{100 * drop:.1f} pp"
+    few = {**view.run.document["samples"], "test": [19] * 10}
+    document = {**view.run.document, "samples": few}
+    assert behind(replace(view, run=replace(view.run, document=document))) == (
+        "every client has fewer than 20 test samples"
+    )
 
 
 def test_a_fall_of_more_than_twenty_points_stands_in_the_log(view: View) -> None:

@@ -1,9 +1,11 @@
 """The clients of a view as a table's rows, with remarks on each."""
 
 import numpy as np
+from numpy.typing import NDArray
 from textual.widget import Widget
 
 from htfl_sim.analysis import (
+    FEW,
     Samples,
     accuracy_changes,
     at_work,
@@ -11,6 +13,7 @@ from htfl_sim.analysis import (
     incidents,
     listed_clients,
     lowest_client,
+    tested,
 )
 from tui.app.charts.table import Cell, Column, Row, Tone, Trend
 from tui.app.messages import ClientSelected
@@ -150,14 +153,30 @@ def doing_tone(word: str) -> Tone:
 
 
 def behind(view: View) -> str:
-    """The worst client at the round shown, and the one with the largest drop; "" before the first evaluation."""
-    curves, models = view.curves.upto(view.shown), view.run.models
+    """The worst client at the round shown, and the one with the clearest drop; "" before the first evaluation.
+
+    If the test samples are known, both have their correct ones, and clients with fewer than FEW are left out.
+    """
+    curves, models, samples = view.curves.upto(view.shown), view.run.models, tested(view.run, view.shown)
+    if samples is not None and (samples < FEW).all():
+        return f"every client has fewer than {FEW} test samples" if view.shown else ""
     said = []
-    if (worst := lowest_client(curves)) is not None:
-        said.append(f"worst {worst[0]} {models[worst[0]]} {percent(worst[1])}")
-    if (fallen := fell_most(curves)) is not None:
-        said.append(f"largest drop: client {fallen[0]}, {points(fallen[1])} pp")
+    if (worst := lowest_client(curves, samples)) is not None:
+        client, accuracy = worst
+        said.append(
+            f"worst {client} {models[client]} {percent(accuracy)}{_correct(client, accuracy, samples)}"
+        )
+    if (fallen := fell_most(curves, samples)) is not None:
+        client, by = fallen
+        now = _correct(client, float(curves.accuracy.after(curves.rounds)[client]), samples)
+        drop = "largest" if samples is None else "clearest"
+        said.append(f"{drop} drop: client {client}, {points(by)} pp{now}")
     return " · ".join(said)
+
+
+def _correct(client: int, accuracy: float, samples: NDArray[np.int64] | None) -> str:
+    """How many test samples of a client are correct, where their number is known."""
+    return "" if samples is None else f" ({accuracy * samples[client]:.0f} of {samples[client]})"
 
 
 def remarks(view: View, client: int) -> list[str]:
