@@ -9,7 +9,7 @@ clients in any order.
 
 import math
 from bisect import insort
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -42,12 +42,12 @@ class Flight(NamedTuple):
     steps_due: int | None = None
     """Training steps that such a client would take if it stayed."""
 
-    def __hash__(self) -> int:
-        return hash((self.client, self.dispatch))
-
     def facts(self) -> dict[str, Any]:
         """Its values by name, without those that it lacks."""
         return {name: value for name, value in self._asdict().items() if value is not None}
+
+
+Fates = Sequence[tuple[Flight, Fate]]
 
 
 def cut(flight: Flight, leaves: float) -> Flight:
@@ -175,10 +175,10 @@ class _Round:
             chosen = self.choose(wanted, now, busy, 0)
         ended = Ended(now, sent=list(chosen))
         every = sorted([*self.flying, *self.send(chosen, now)])
-        fates = {flight: self._fate(flight) for flight in every}
+        fates = [(flight, self._fate(flight)) for flight in every]
         ended.ends = max(now, _end(rules, self.round, participants, now, fates))
         used = 0
-        for flight, fate in fates.items():
+        for flight, fate in fates:
             if flight.arrives > ended.ends:
                 ended.flying.append(flight)
                 continue
@@ -234,19 +234,19 @@ class _Round:
         return "dropped" if self.loses(flight) else "used"
 
 
-def _end(rules: Rules, round: int, participants: int, now: float, fates: Mapping[Flight, Fate]) -> float:
-    """When the round ends. `fates` of the flights as they arrive, in order.
+def _end(rules: Rules, round: int, participants: int, now: float, fates: Fates) -> float:
+    """When the round ends. `fates` of the flights are in the order of their arrivals.
 
     The server knows who is too old to count, and does not wait for them. It notices that a client has left, or that an
     uplink is lost, when that happens. If nothing has arrived by the rule, it waits for the first uplink that counts.
     """
     if not fates:
         return now
-    awaited = [flight for flight, fate in fates.items() if fate not in ("late", "stale")]
+    awaited = [flight for flight, fate in fates if fate not in ("late", "stale")]
     if not awaited:  # nobody was free: the round ends when somebody is
-        return next(iter(fates)).arrives
+        return fates[0][0].arrives
     last = awaited[-1].arrives
-    counting = [flight.arrives for flight in awaited if fates[flight] == "used"]
+    counting = [flight.arrives for flight, fate in fates if fate == "used"]
     match rules.schedule:
         case "deadline":
             if rules.deadline is not None:

@@ -105,10 +105,10 @@ def _rounds(
             wait,
             left=left,
         )
-        fates: Counter[str] = Counter()
-        flops: Counter[str] = Counter()
-        ages: Counter[int] = Counter()
-        sizes, joules, of_round = 0, list[float](), works(round)
+        fates = Counter(fate for _, fate in ended.landed)
+        ages = Counter(round - flight.dispatch for flight, fate in ended.landed if fate == "used")
+        sizes, used_flops, wasted_flops = 0, 0.0, 0.0
+        joules, of_round = list[float](), works(round)
         for flight, fate in ended.landed:
             work = (of_round if flight.dispatch == round else works(flight.dispatch))[flight.client]
             if partial:
@@ -116,12 +116,12 @@ def _rounds(
             if remembers:
                 seconds = flight.arrives - flight.begins
                 known[flight.client] = timed(known.get(flight.client), seconds, fate)
-            fates[fate] += 1
-            flops["used" if fate == "used" else "wasted"] += work.flops  # type: ignore[assignment]
+            if fate == "used":
+                used_flops += work.flops
+            else:
+                wasted_flops += work.flops
             sizes += work.down + work.up
             joules += clock.joules(flight, ended.ends - flight.arrives if waits else 0.0)
-            if fate == "used":
-                ages[round - flight.dispatch] += 1
         ends = ended.ends + clock.server_seconds(server * fates["used"])
         yield {
             "round": round,
@@ -132,8 +132,8 @@ def _rounds(
             **{fate: fates[fate] for fate in ("used", "late", "stale", "lost")},
             "in_flight": len(ended.flying),
             "staleness": {str(age): ages[age] for age in sorted(ages)},
-            "used_flops": flops["used"],
-            "wasted_flops": flops["wasted"],
+            "used_flops": used_flops,
+            "wasted_flops": wasted_flops,
             "bytes": sizes,
             "joules": math.fsum(joules),
         }
