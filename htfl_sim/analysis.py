@@ -54,6 +54,7 @@ from simulator.results.analysis.measures import (
 )
 from simulator.results.analysis.milestones import milestones
 from simulator.results.analysis.overview import read_overview
+from simulator.results.analysis.parts import PARTS, client_on_part, part_means, part_measures
 from simulator.results.analysis.quantiles import quantiles
 from simulator.results.analysis.reproduction import command_lines
 from simulator.results.analysis.resources import (
@@ -92,6 +93,7 @@ __all__ = [
     "MANY",
     "MEASURES",
     "OKABE_ITO",
+    "PARTS",
     "SAMPLED",
     "SIMULATED",
     "TIME_PARTS",
@@ -130,6 +132,7 @@ __all__ = [
     "by_tensor",
     "cell",
     "channels",
+    "client_on_part",
     "client_samples",
     "command_lines",
     "common_target",
@@ -157,6 +160,8 @@ __all__ = [
     "nearest",
     "next_change",
     "palette",
+    "part_means",
+    "part_measures",
     "quantiles",
     "read_overview",
     "remaining",

@@ -134,7 +134,7 @@ def test_curves_of_twenty_thousand_clients_take_less_memory_than_one_full_table(
         run = SessionData(Path("large"), ledger=Ledger.of(records))
         curves = run.curves
         assert lowest_client(curves) and not fell_most(curves) and not falls(curves)
-        assert np.isfinite([measured(run, "std over clients"), measured(run, "loss")]).all()
+        assert np.isfinite([measured(run, "std over clients"), measured(run, "training loss")]).all()
         assert curves.accuracy.select(range(1000)).shape == (rounds, 1000)
         _, peak = tracemalloc.get_traced_memory()
     finally:

@@ -30,7 +30,7 @@ def test_accuracies_have_a_mean_a_worst_and_a_deviation_over_the_clients_that_we
 
 
 def test_a_loss_is_the_mean_over_those_who_have_one() -> None:
-    same(measured(TWO_CLIENTS, "loss"), [2.0, NAN, 0.5])
+    same(measured(TWO_CLIENTS, "training loss"), [2.0, NAN, 0.5])
 
 
 def test_cka_is_that_of_the_deepest_layer_in_the_rounds_that_measured_it() -> None:

@@ -99,7 +99,7 @@ class HtflApp(App[str]):
         kept = self._preferences
         self.view = View(
             SessionData(Path()),
-            chart=kept.chart % 3,
+            chart=max(kept.chart, 0),
             sort=client_rows.known(kept.sort),
             places=ColorSlots(kept.places),
             sessions_dir=options.sessions,
@@ -318,7 +318,7 @@ class HtflApp(App[str]):
         self.navigation.drill_in(message.panel)
 
     def on_chart_wanted(self) -> None:
-        self.change(chart=(self.view.chart + 1) % 3)
+        self.change(chart=self.view.next_chart)
 
     def on_line_chart_pointed(self, message: LineChart.Pointed) -> None:
         self.navigation.point(message.chart, message.x)

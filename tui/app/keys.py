@@ -141,7 +141,8 @@ GROUPS: dict[str, tuple[Key, ...]] = {
         ),
         Key(
             "y", "panel('chart')", "chart",
-            "Accuracy as band and mean, all lines, clients × rounds; in Compare, the next measure.", 58, MODES,
+            "Accuracy as band, lines, or clients × rounds; losses, F1, your metrics. In Compare, the next measure.",
+            58, MODES,
         ),
         Key("o", "panel('sort')", "sort", "Sort by the next column; cluster the similarity matrix.", 45, SORTED),
         Key("O", "panel('reverse')", "reverse", "Sort the other way round.", 10, REVERSED),

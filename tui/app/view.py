@@ -20,6 +20,7 @@ from htfl_sim.analysis import (
     StudySummary,
     Summary,
     elsewhere,
+    part_measures,
 )
 from htfl_sim.folders import sessions_folder
 from tui.app.color_slots import ColorSlots
@@ -67,6 +68,7 @@ def session_of(run: SessionData) -> str:
     return str(run.document.get("id", ""))
 
 
+ACCURACIES = ("band and mean", "all clients", "clients × rounds")
 NO_EMBEDDINGS = Embeddings()
 NO_SAMPLES = SamplesRead()
 
@@ -87,7 +89,7 @@ class View:
     filter: str = ""
     """Words that a client's line must contain."""
     chart: int = 0
-    """The accuracy chart's mode: 0 band and mean, 1 all lines, 2 clients × rounds."""
+    """The mode of the accuracy chart, as a place in `charts`."""
     sort: tuple[str, bool] = ("accuracy", False)
     """The column by which clients are sorted, and whether from high to low."""
     marked: tuple[Path, ...] = ()
@@ -102,6 +104,24 @@ class View:
     """The slots of compared lines."""
     sessions_dir: Path | None = None
     """The folder of sessions; None: that of the run."""
+
+    @property
+    def charts(self) -> tuple[str, ...]:
+        """The modes of the accuracy chart: ACCURACIES, "loss", and what else the run measured on a part."""
+        return (*ACCURACIES, "loss", *(each for each in part_measures(self.run.records) if each != "loss"))
+
+    @property
+    def mode(self) -> str:
+        """The chart's mode; the first one if the run has no such numbers."""
+        if self.chart <= len(ACCURACIES):
+            return (*ACCURACIES, "loss")[self.chart]
+        return dict(enumerate(self.charts)).get(self.chart, ACCURACIES[0])
+
+    @property
+    def next_chart(self) -> int:
+        """The place of the mode after this one."""
+        modes = self.charts
+        return (modes.index(self.mode) + 1) % len(modes)
 
     @property
     def library(self) -> Path:

@@ -244,7 +244,9 @@ def _curve(means: list[float | None]) -> str | None:
     known = [mean for mean in means if mean is not None]
     if not known:
         return None
-    ends = f"{percent(known[0])} → {percent(known[-1])}, best {percent(max(known))}"
+    best = max(known)
+    when = means.index(best) + 1
+    ends = f"{percent(known[0])} → {percent(known[-1])}, best {percent(best)} in round {when}"
     return f"{sparkline(means, min(len(means), WIDEST))}  {ends}"
 
 

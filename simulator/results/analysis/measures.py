@@ -2,28 +2,31 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from simulator.results.analysis.costs import Cost, costs
 from simulator.results.analysis.curves import Array
+from simulator.results.analysis.parts import part_means
 from simulator.results.analysis.run import SessionData
 
-Measure = Literal["mean accuracy", "worst client", "std over clients", "loss", "CKA", "selected on eval"]
-MEASURES: tuple[Measure, ...] = (
-    "mean accuracy", "worst client", "std over clients", "loss", "CKA", "selected on eval",
-)  # fmt: skip
+Measure = Literal[
+    "mean accuracy", "worst client", "std over clients", "training loss", "test loss", "test F1", "CKA",
+    "selected on eval",
+]  # fmt: skip
+MEASURES: tuple[Measure, ...] = get_args(Measure)
 Values = Callable[[SessionData], Array]
 """One number a round of a session [n], NaN where there is none."""
 
 
-def measured(run: SessionData, measure: Measure) -> Array:
+def measured(run: SessionData, measure: str) -> Array:
     """[n] after each round, NaN where it was not measured.
 
     Of the clients' test accuracies (0…1) the mean, the lowest and the standard deviation (that of all clients, not of
-    a sample); their mean training loss; the mean CKA over pairs in the deepest layer; and the mean accuracy at the
-    round that is best on the clients' eval parts so far, the first of equals.
+    a sample); their mean training loss; their mean loss and F1 on the test part; the mean CKA over pairs in the deepest
+    layer; and the mean accuracy at the round that is best on the clients' eval parts so far, the first of equals. Any
+    other name is that of the user's own metric on the test part.
     """
     match measure:
         case "mean accuracy":
@@ -32,8 +35,10 @@ def measured(run: SessionData, measure: Measure) -> Array:
             return run.totals.worst
         case "std over clients":
             return run.curves.accuracy.by_round(_std)
-        case "loss":
+        case "training loss":
             return run.curves.loss.means()
+        case "test loss" | "test F1":
+            return part_means(run.records, "test", measure.removeprefix("test ").lower())
         case "CKA":
             found = np.full(run.round, np.nan)
             for each in run.ledger.measured:
@@ -41,6 +46,8 @@ def measured(run: SessionData, measure: Measure) -> Array:
             return found
         case "selected on eval":
             return _selected(run.totals.mean, run.totals.selection)
+        case own:
+            return part_means(run.records, "test", own)
 
 
 def accuracy_of(run: SessionData, client: int) -> Array:

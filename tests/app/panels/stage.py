@@ -9,6 +9,7 @@ from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.pilot import Pilot
 
+from simulator.base.record import Record
 from simulator.results.analysis.feed import Feed
 from simulator.results.analysis.run import SessionData
 from tui.app.app import FRAME_ROWS
@@ -33,6 +34,31 @@ def read(folder: Path) -> SessionData:
     feed = Feed(folder)
     feed.poll()
     return feed.run
+
+
+def measured(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """The same records with what was measured on the test part: its loss 2.0 − 0.1 · round, but rising by 0.1 from
+    round 11 on; its F1 0.4 + 0.005 · round; and a metric of the user's own, 3 + 0.01 · round.
+
+    A client's values are the means plus a tenth of its number.
+    """
+
+    def of(mean: float, clients: int) -> dict[str, Any]:
+        each = [mean + client / 10 for client in range(clients)]
+        return {"mean": mean, "weighted": mean, "per_client": each}
+
+    found = []
+    for record in records:
+        round, clients = record["round"], len(record["accuracy"]["per_client"])
+        loss = 2.0 - 0.1 * round if round <= 10 else 0.1 * round
+        part = {
+            "accuracy": of(0.5, clients),
+            "loss": of(loss, clients),
+            "f1": of(0.4 + 0.005 * round, clients),
+            "metrics": {"recall_of_0": of(3 + 0.01 * round, clients)},
+        }
+        found.append({**record, "evaluation": {"test": part}})
+    return found
 
 
 class Stage(App[None]):

@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from simulator.results.figures.palette import OKABE_ITO
 from simulator.studies.summary import Seeds
-from tests.app.panels.stage import on_stage, read
+from tests.app.panels.stage import measured, on_stage, read
 from tui.app.color_slots import ColorSlots
 from tui.app.panels.compare import ComparePanel, row_of, standing_row
-from tui.app.panels.compare_chart import SHOWN, figure
+from tui.app.panels.compare_chart import OF_CLIENTS, figure, shown_of
 from tui.app.view import View
 
 
@@ -69,7 +71,7 @@ def test_y_goes_through_the_measures_and_back(at_home: Path) -> None:
     seen: list[str] = []
 
     async def act(pilot: Any, panel: ComparePanel) -> None:
-        for _ in SHOWN:
+        for _ in shown_of(()):
             seen.append(str(panel._curves.border_title))
             panel.action_chart()
             await pilot.pause()
@@ -80,7 +82,9 @@ def test_y_goes_through_the_measures_and_back(at_home: Path) -> None:
         "mean accuracy (y) over rounds (u)",
         "worst client (y) over rounds (u)",
         "std over clients (y) over rounds (u)",
-        "loss (y) over rounds (u)",
+        "training loss (y) over rounds (u)",
+        "test loss (y) over rounds (u)",
+        "test F1 (y) over rounds (u)",
         "CKA (y) over rounds (u)",
         "selected on eval (y) over rounds (u)",
         "accuracy of client 3, 7 (y) over rounds (u)",
@@ -88,19 +92,41 @@ def test_y_goes_through_the_measures_and_back(at_home: Path) -> None:
     ]
 
 
+def test_y_also_goes_through_the_losses_and_the_users_own_metrics(at_home: Path) -> None:
+    view = view_of(at_home, "main", "base")
+    one = replace(view.compared[0], ledger=Ledger.of(measured(view.compared[0].records)))
+    assert shown_of([one])[-3:] == ("selected on eval", "recall_of_0", "accuracy of clients")
+    lines = [Seeds("main", (one,)), Seeds("base", (view.compared[1],))]
+    for shown, unit, values in (
+        ("test loss", "", [1.9, 1.8]),
+        ("test F1", "%", [40.5, 41]),
+        ("recall_of_0", "", [3.01, 3.02]),
+    ):
+        chart = figure(lines, [0, 1], shown, "rounds", [])
+        assert (chart.unit, chart.series[0].y[:2].tolist()) == (unit, pytest.approx(values))
+        assert not len(chart.series[1].y)  # base has not measured its test part
+
+
+def test_the_best_of_a_session_names_its_round(at_home: Path) -> None:
+    run = read(at_home / "main")
+    when = int(run.curves.mean.argmax()) + 1
+    assert standing_row(0, run, 0.5).cells[5] == f"{100 * run.curves.mean.max():.1f} % (r{when})"
+
+
 def test_what_no_session_has_is_said_with_how_to_have_it(at_home: Path) -> None:
     texts: list[str] = []
 
     async def act(pilot: Any, panel: ComparePanel) -> None:
-        for _ in range(5):
+        for _ in range(7):
             panel.action_chart()
             await pilot.pause()
             texts.append(" ".join(pilot.app.text().split()))
         panel.action_chart()
 
     _, last = on_stage("compare", view_of(at_home, "base"), act)
-    assert "None of these sessions has measured CKA." in texts[3]
-    assert "None of these sessions has an eval part" in texts[4]
+    assert "None of these sessions has measured its test part." in texts[3] and texts[4]
+    assert "None of these sessions has measured CKA." in texts[5]
+    assert "None of these sessions has an eval part" in texts[6]
     assert "None of these" not in texts[2] + last
 
 
@@ -148,7 +174,7 @@ def test_each_client_of_each_session_has_a_combination_of_colour_and_stroke_of_i
 
 def test_in_ascii_each_client_of_each_session_has_a_mark_of_its_own(at_home: Path) -> None:
     async def act(pilot: Any, panel: ComparePanel) -> None:
-        panel._shown = SHOWN[-1]
+        panel._shown = OF_CLIENTS
         panel.update()
 
     view = replace(view_of(at_home, "main", "base"), pinned=frozenset({3, 7}))

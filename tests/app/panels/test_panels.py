@@ -14,10 +14,11 @@ from simulator.results.analysis.events import description
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from tests import sessions
-from tests.app.panels.stage import on_stage, read
+from tests.app.panels.stage import measured, on_stage, read
 from tui.app.messages import ClientPinned
 from tui.app.panels import PANELS
 from tui.app.panels.client_rows import behind, remarks, rows
+from tui.app.panels.clients import facts_of
 from tui.app.panels.log_lines import lines, matches, upto
 from tui.app.view import View
 from tui.app.widgets import Table
@@ -181,6 +182,76 @@ def test_a_filter_leaves_the_clients_that_have_its_words(view: View) -> None:
     assert "2 of 10 clients" in text
     _, text = on_stage("clients", replace(view, filter="nobody"))
     assert "No client matches the filter" in text
+
+
+def test_y_leads_to_the_losses_f1_and_the_users_own_metrics(view: View) -> None:
+    run = replace(view.run, ledger=Ledger.of(measured(view.run.records)))
+    told = replace(view, run=run, pinned=frozenset({3}))
+    assert told.charts == (
+        "band and mean", "all clients", "clients × rounds", "loss", "f1", "recall_of_0",
+    )  # fmt: skip
+    training = run.records[-1]["loss"]["mean"]
+    captions = {
+        3: f"loss, round 20: training {training:.3f}, test 2.000, lowest 1.000 (r10)",
+        4: "F1, round 20: test 50.0 %, best 50.0 % (r20)",
+        5: "recall_of_0, round 20: test 3.200",
+    }
+    names = {
+        3: ["training loss", "test loss", "cnn4 test loss"],
+        4: ["test F1", "cnn4 test F1"],
+        5: ["test recall_of_0", "cnn4 test recall_of_0"],
+    }
+    for chart, caption in captions.items():
+        app, text = on_stage("live", replace(told, chart=chart))
+        assert caption in text
+        figure = app.panel._accuracy._lines.figure  # type: ignore[attr-defined]
+        assert [one.name for one in figure.series] == names[chart]
+    # The test loss rises from round 11 on while the training loss goes on falling: both lines are in one chart.
+    app, text = on_stage("live", replace(told, chart=3))
+    training_loss, test_loss, own = app.panel._accuracy._lines.figure.series  # type: ignore[attr-defined]
+    assert training_loss.y.tolist() == pytest.approx([record["loss"]["mean"] for record in run.records])
+    assert test_loss.y[[0, 9, 10]].tolist() == pytest.approx([1.9, 1.0, 1.1])
+    assert own.y[0] == pytest.approx(1.9 + 0.3)
+    assert "l training loss" in text and "t test loss" in text
+    assert [replace(told, chart=chart).next_chart for chart in range(6)] == [1, 2, 3, 4, 5, 0]
+
+
+def test_a_session_that_measured_no_test_part_has_the_training_loss_and_no_further_charts(view: View) -> None:
+    assert view.charts[3:] == ("loss",)
+    assert replace(view, chart=4).mode == "band and mean"  # a mode kept from another session
+    _, text = on_stage("live", replace(view, chart=3))
+    assert "loss, round 20: training " in text and "test" not in text[: text.index("\n")]
+
+
+def test_a_client_has_both_losses_in_one_chart_and_its_own_numbers(view: View) -> None:
+    run = replace(view.run, ledger=Ledger.of(measured(view.run.records)))
+    app, text = on_stage("clients", replace(view, run=run, client=4))
+    assert "training loss and test loss" in text
+    assert [one.name for one in app.panel._loss.figure.series] == [  # type: ignore[attr-defined]
+        "training loss",
+        "test loss",
+    ]
+    facts = dict(facts_of(replace(view, run=run), 4))
+    assert facts["loss"] == f"training {run.records[-1]['loss']['per_client'][4]:.3f}, test 2.400"
+    assert (facts["F1"], facts["recall_of_0"]) == ("90.0 %", "3.600")
+    assert dict(facts_of(view, 4))["loss"] == f"training {run.records[-1]['loss']['per_client'][4]:.3f}"
+
+
+def test_the_live_file_has_the_losses_and_what_was_measured(view: View) -> None:
+    run = replace(view.run, ledger=Ledger.of(measured(view.run.records)))
+    app, _ = on_stage("live", view)
+    columns, rows = app.panel.table(replace(view, run=run))
+    last = dict(zip(columns, rows[-1], strict=True))
+    assert last["training_loss"] == run.records[-1]["loss"]["mean"]
+    assert (last["test_loss"], last["test_f1"]) == (pytest.approx(2.0), pytest.approx(0.5))
+    assert last["test_recall_of_0"] == pytest.approx(3.2)
+
+
+def test_the_best_accuracy_names_its_round(view: View) -> None:
+    falling = [{**record, "accuracy": {**record["accuracy"]}} for record in view.run.records]
+    falling[7]["accuracy"]["mean"] = 0.99
+    text = on_stage("live", replace(view, run=replace(view.run, ledger=Ledger.of(falling))))[1]
+    assert "best 99.0 % (r8); band and mean" in text
 
 
 def test_remarks_say_what_happened_now_and_before(view: View) -> None:

@@ -77,7 +77,7 @@ def test_traffic_that_is_the_same_in_every_round_gives_way_to_the_loss(at_home: 
         read(sessions.make(crowd.library / "steady", rounds=3, clients=4)), sessions_dir=crowd.library
     )
     app, text = on_stage("live", steady)
-    assert "loss; 479.2 KiB up and down per round" in text  # 4 × 122,680 bytes
+    assert "training loss; 479.2 KiB up and down per round" in text  # 4 × 122,680 bytes
     losses = [record["loss"]["mean"] for record in steady.run.records]
     assert app.panel._trend.figure.series[0].y.tolist() == pytest.approx(losses)  # type: ignore[attr-defined]
 

@@ -1,4 +1,4 @@
-"""Accuracy over the rounds, in three modes: band and mean, all lines, clients × rounds."""
+"""Accuracy over the rounds: band and mean, all lines, clients × rounds. Then loss, F1, and the user's own metrics."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,14 +8,13 @@ from textual.containers import Container
 from htfl_sim.analysis import OKABE_ITO, Array, quantiles
 from tui.app.charts.figure import Band, Figure, Series
 from tui.app.messages import ClientSelected, CrosshairMoved
-from tui.app.panels.chart_parts import PERCENT, marks
+from tui.app.panels.chart_parts import PERCENT, marks, measures
 from tui.app.panels.client_rows import shown
-from tui.app.view import View
+from tui.app.view import ACCURACIES, View
 from tui.app.widgets import Heatmap, LineChart
 from tui.app.widgets.surface import glyphs_of
 from tui.common.formatting import spelled
 
-MODES = ("band and mean", "all clients", "clients × rounds")
 MEAN = OKABE_ITO[0]
 BAND = (0.1, 0.9)
 
@@ -39,27 +38,29 @@ class AccuracyChart(Container):
         yield self._map
 
     def show(self, view: View) -> None:
-        as_map = view.chart == 2
+        as_map = view.mode == ACCURACIES[2]
         self._lines.display, self._map.display = not as_map, as_map
         if as_map:
             self._show_map(view)
-        else:
+        elif view.mode in ACCURACIES:
             self._show_lines(view)
+        else:
+            self._lines.show(measures(view, view.mode))
 
     def _show_lines(self, view: View) -> None:
-        curves, models = view.curves, view.run.models
+        curves, models, every = view.curves, view.run.models, view.mode == ACCURACIES[1]
         rounds = curves.evaluated
         mean, x = curves.mean[rounds - 1] * PERCENT, rounds.astype(float)
         series = [Series("mean", mean, x, pinned=True, colour=MEAN, key="m")]
         pinned = [client for client in sorted(view.pinned) if client < curves.clients]
-        others = [client for client in shown(view) if client not in view.pinned] if view.chart else []
+        others = [client for client in shown(view) if client not in view.pinned] if every else []
         accuracy = curves.accuracy.select([*pinned, *others])[rounds - 1].T * PERCENT
         series += [
             Series(models[client], own, x, pinned=client in view.pinned, key=str(client))
             for client, own in zip([*pinned, *others], accuracy, strict=True)
         ]
         band = None
-        if view.chart == 0:
+        if not every:
             low, high = curves.accuracy.by_round(_band)[rounds - 1].T * PERCENT
             band = Band(spelled("middle 80 % of clients", glyphs_of(self)), low, high, x, colour=MEAN)
         self._lines.show(Figure(series, band, marks(view.run), "round", "%", crowd="clients", over="rounds"))

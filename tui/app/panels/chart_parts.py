@@ -4,9 +4,20 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from htfl_sim.analysis import Array, Curves, Record, SessionData, milestones
+from htfl_sim.analysis import (
+    PARTS,
+    Array,
+    Curves,
+    Record,
+    SessionData,
+    best_round,
+    client_on_part,
+    milestones,
+    part_means,
+)
 from tui.app.charts.figure import Figure, Mark, Series
-from tui.common.formatting import size, size_unit
+from tui.app.view import View
+from tui.common.formatting import NONE, percent, size, size_unit
 
 PERCENT = 100.0
 """An accuracy is multiplied by this, with the unit "%"."""
@@ -55,10 +66,43 @@ def in_each_round(record: Record) -> str:
     return f"{up} up and down per round" if up == down else f"{up} up, {down} down per round"
 
 
-def losses(mean: Array) -> Figure:
-    """The mean training loss [n] of the participants, by round."""
-    rounds = np.flatnonzero(np.isfinite(mean))
-    return Figure([Series("mean loss", mean[rounds], rounds + 1.0, key="l")], x_label="round", over="rounds")
+def at_best(accuracies: Array) -> str:
+    """The best of accuracies by round [n], with its round."""
+    best, when = best_round(accuracies)
+    return f"{percent(best)} (r{when})" if when else NONE
+
+
+def titled(measure: str) -> str:
+    """A measure of the ledger in words."""
+    return "F1" if measure == "f1" else measure
+
+
+def measures(view: View, measure: str, brief: bool = False) -> Figure:
+    """The means of a measure on each part of the split by round, and of the loss also in training.
+
+    Pinned clients have their values on the test part. brief: without clients and marks.
+    """
+    run, title = view.run, titled(measure)
+    found = [("training loss", "l", view.curves.loss.means())] if measure == "loss" else []
+    found += [(f"{part} {title}", part[0], part_means(run.records, part, measure)) for part in PARTS]
+    pinned = [] if brief else [client for client in sorted(view.pinned) if client < view.curves.clients]
+    found += [
+        (
+            f"{run.models[client]} test {title}",
+            str(client),
+            client_on_part(run.records, "test", measure, client),
+        )
+        for client in pinned
+    ]
+    unit, scale = ("%", PERCENT) if measure == "f1" else ("", 1.0)
+    series = [drawn for name, key, values in found if len((drawn := by_round(name, key, values * scale)).y)]
+    return Figure(series, None, [] if brief else marks(run), "round", unit, over="rounds")
+
+
+def by_round(name: str, key: str, values: Array) -> Series:
+    """The line of one number per round [n], over the rounds that have it."""
+    rounds = np.flatnonzero(np.isfinite(values))
+    return Series(name, values[rounds], rounds + 1.0, pinned=True, key=key)
 
 
 def _most(*values: Array) -> float:

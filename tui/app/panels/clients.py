@@ -4,12 +4,12 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from htfl_sim.analysis import Samples, best_round
+from htfl_sim.analysis import PARTS, Samples, best_round, client_on_part, part_measures
 from tui.app.charts.figure import Figure, Series
 from tui.app.messages import ClientPinned, ClientsSorted, PanelWanted
 from tui.app.panels import client_rows
 from tui.app.panels.base import Part, SizedPanel, at_most
-from tui.app.panels.chart_parts import PERCENT, marks
+from tui.app.panels.chart_parts import PERCENT, at_best, by_round, marks, titled
 from tui.app.panels.facts import Facts
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table
@@ -49,7 +49,7 @@ class ClientsPanel(SizedPanel):
         self._parts = {
             "clients": self._clients,
             "accuracy": Part("accuracy", self._accuracy),
-            "loss": Part("loss", self._loss, classes="loss"),
+            "loss": Part("training loss", self._loss, classes="loss"),
             "facts": Part("client", self._facts, classes="facts"),
         }
 
@@ -112,10 +112,14 @@ class ClientsPanel(SizedPanel):
         ]
         scale, milestones = (0.0, PERCENT), marks(view.run)
         self._accuracy.show(Figure(series, None, milestones, "round", "%", y_range=scale, over="rounds"))
-        loss = curves.loss.of(client)
-        trained = np.flatnonzero(np.isfinite(loss))
-        losses = Series("loss", loss[trained], trained + 1.0, pinned=True, key="l")
-        self._loss.show(Figure([losses], x_label="round", over="rounds"))
+        losses = [by_round("training loss", "l", curves.loss.of(client))]
+        losses += [
+            by_round(f"{part} loss", part[0], client_on_part(view.run.records, part, "loss", client))
+            for part in PARTS
+        ]
+        found = [losses[0], *(each for each in losses[1:] if len(each.y))]
+        self._parts["loss"].caption(" and ".join(each.name for each in found))
+        self._loss.show(Figure(found, x_label="round", over="rounds"))
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         if self._view is not None:
@@ -178,23 +182,41 @@ def _counts(samples: Samples | None, client: int) -> list[int]:
 
 def facts_of(view: View, client: int) -> list[tuple[str, str]]:
     """The facts of a client at the round shown; before the first round, its model and its data."""
-    curves, samples = view.curves.upto(view.shown), Samples.of(view.run)
+    curves, samples, records = (
+        view.curves.upto(view.shown),
+        Samples.of(view.run),
+        view.run.records[: view.shown],
+    )
     if not view.shown:
         return [("model", view.run.models[client]), *_data(samples, client)]
     accuracy = curves.accuracy.of(client)
-    top, when = best_round(accuracy)
     up, down = curves.client_up.of(client), curves.client_down.of(client)
     rounds = int(curves.participated.of(client).sum())
     facts = [
         ("model", view.run.models[client]),
-        ("accuracy", f"{percent(accuracy[-1])}, best {percent(top)} (r{when})"),
+        ("accuracy", f"{percent(accuracy[-1])}, best {at_best(accuracy)}"),
         *_data(samples, client),
-        ("loss", number(curves.loss.of(client)[-1])),
+        ("loss", ", ".join(_losses(view, client))),
         ("up", f"{size(up[-1])}, {size(up.sum())} total"),
         ("down", f"{size(down[-1])}, {size(down.sum())} total"),
         ("rounds", f"took part in {rounds} of {view.shown}"),
     ]
+    facts += [
+        (titled(measure), percent(value) if measure == "f1" else number(value))
+        for measure in part_measures(records)
+        if measure != "loss" and np.isfinite(value := client_on_part(records, "test", measure, client)[-1])
+    ]
     return facts + [("remark", remark) for remark in client_rows.remarks(view, client)]
+
+
+def _losses(view: View, client: int) -> list[str]:
+    """The losses of a client at the round shown: in training, and on each part that has one."""
+    found = [f"training {number(view.curves.loss.of(client)[view.shown - 1])}"]
+    for part in PARTS:
+        value = client_on_part(view.run.records[: view.shown], part, "loss", client)[-1]
+        if np.isfinite(value):
+            found.append(f"{part} {number(value)}")
+    return found
 
 
 def _data(samples: Samples | None, client: int) -> list[tuple[str, str]]:

@@ -14,10 +14,12 @@ from textual.widgets import Static
 
 from htfl_sim.analysis import (
     COSTS,
+    MEASURES,
     SIMULATED,
     Cost,
     Seeds,
     SessionData,
+    best_round,
     by_seed,
     common_target,
     differences,
@@ -29,7 +31,8 @@ from htfl_sim.analysis import (
 from htfl_sim.units import AT_LEAST, at_least
 from tui.app.charts.table import Column, Row
 from tui.app.panels.base import Part, SizedPanel, at_most
-from tui.app.panels.compare_chart import SHOWN, UNKNOWN, clients_of, figure, key_of
+from tui.app.panels.chart_parts import at_best
+from tui.app.panels.compare_chart import OF_CLIENTS, UNKNOWN, clients_of, figure, key_of, shown_of
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table
 from tui.app.widgets.surface import glyphs_of
@@ -59,7 +62,7 @@ class ComparePanel(SizedPanel):
 
     def __init__(self, id: str) -> None:
         super().__init__(id)
-        self._unit, self._shown = COSTS[0], SHOWN[0]
+        self._unit, self._shown = COSTS[0], str(MEASURES[0])
         self._target: float | None = None  # None: the accuracy that all have reached
         self._chart = LineChart()
         self._table, self._settings = Table(STANDINGS, cursor=True), Table(())
@@ -86,12 +89,14 @@ class ComparePanel(SizedPanel):
             return
         if self._unit not in units_of(runs):
             self._unit = COSTS[0]
+        if self._shown not in (*MEASURES, OF_CLIENTS) and self._shown not in shown_of(runs):
+            self._shown = MEASURES[0]  # the session with this metric is no longer marked
         target = self.target(runs)
         lines = by_seed(runs, view.marked)
         at_most(self._room, len(lines) + 2)  # the chart gets the room that it does not need
         places = view.places.of(lines)
         ledgers = tuple(run.curves for run in runs)
-        clients = tuple(clients_of(view)) if self._shown == SHOWN[-1] else ()
+        clients = tuple(clients_of(view)) if self._shown == OF_CLIENTS else ()
         facts = tuple((run.state, run.error, run.rounds) for run in runs)
         if self.differs("table", ledgers, target, facts):
             seeds = any(len(line.runs) > 1 for line in lines)
@@ -156,7 +161,8 @@ class ComparePanel(SizedPanel):
 
     def action_chart(self) -> None:
         """Show the next measure."""
-        self._shown = SHOWN[(SHOWN.index(self._shown) + 1) % len(SHOWN)]
+        shown = shown_of(self._view.compared if self._view is not None else ())
+        self._shown = shown[(shown.index(self._shown) + 1) % len(shown)]
         self.update()
 
     def action_previous(self) -> None:
@@ -174,7 +180,7 @@ class ComparePanel(SizedPanel):
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """One row per session: accuracies, and the cost of the target."""
-        columns = ["session", "methods", "state", "round", "best", "last", "target"]
+        columns = ["session", "methods", "state", "round", "best", "best_round", "last", "target"]
         columns += ["rounds_to_target", "bytes_to_target", "flops_to_target", "seconds_to_target"]
         rows: list[list[object]] = []
         target = self.target(view.compared) if view.compared else 0.0
@@ -183,7 +189,8 @@ class ComparePanel(SizedPanel):
             took = stands.reached
             cost = [took.round, took.bytes, took.flops, took.seconds] if took else [None] * 4
             about = [run.name, course(run.methods), run.state, run.round]
-            rows.append([*about, stands.best, stands.last, target, *cost])
+            when = best_round(run.totals.mean)[1] or None
+            rows.append([*about, stands.best, when, stands.last, target, *cost])
         return columns, rows
 
 
@@ -217,7 +224,7 @@ def standing_row(place: int, run: SessionData, target: float) -> Row:
         cost = (str(took.round), size(took.bytes), amount(took.flops), duration(took.seconds))
     state = "unreadable" if run.error else run.state
     about = (key_of(place), run.name, course(run.methods), state, f"{run.round}/{run.rounds}")
-    return Row(run.folder, (*about, percent(stands.best), percent(stands.last), *cost))
+    return Row(run.folder, (*about, at_best(run.totals.mean), percent(stands.last), *cost))
 
 
 def row_of(place: int, line: Seeds, target: float) -> Row:

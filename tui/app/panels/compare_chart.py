@@ -1,17 +1,16 @@
 """The chart of Compare: a line for each session, or for all seeds of a study's, each with a fixed color."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from htfl_sim.analysis import (
     MEASURES,
     OKABE_ITO,
     Cost,
     Line,
-    Measure,
     Seeds,
+    SessionData,
     Values,
     accuracy_of,
     after_fork,
@@ -20,23 +19,32 @@ from htfl_sim.analysis import (
     in_order,
     looks_of,
     measured,
+    part_measures,
 )
 from tui.app.charts.figure import KEYS, Band, Figure, Series
 from tui.app.panels.chart_parts import PERCENT, sizes
 from tui.app.view import View
 
-Shown = Measure | Literal["accuracy of clients"]
-SHOWN: tuple[Shown, ...] = (*MEASURES, "accuracy of clients")
-"""The possible y axes."""
-PLAIN: tuple[Shown, ...] = ("loss", "CKA")
-"""Those that are not in percent."""
-UNKNOWN: dict[Shown, str] = {
+OF_CLIENTS = "accuracy of clients"
+PLAIN = ("training loss", "test loss", "CKA")
+"""Measures that are not in percent, beside the user's own."""
+UNKNOWN = {
+    "test loss": "None of these sessions has measured its test part. Early versions measured only accuracy.",
+    "test F1": "None of these sessions has measured its test part. Early versions measured only accuracy.",
     "CKA": "None of these sessions has measured CKA. In a run that goes on c measures it, with a checkpoint; "
     "--set cka.every=5 has it measured every fifth round.",
     "selected on eval": "None of these sessions has an eval part to select rounds on; --set data.split=8:1:1 "
     "makes one.",
 }
 """The sentence if no session has such a value."""
+
+
+def shown_of(runs: Iterable[SessionData]) -> tuple[str, ...]:
+    """The possible y axes: the measures, the users' own metrics of these sessions, and the accuracy of clients."""
+    own = dict.fromkeys(
+        name for run in runs for name in part_measures(run.records) if name not in ("loss", "f1")
+    )
+    return (*MEASURES, *own, OF_CLIENTS)
 
 
 def key_of(place: int) -> str:
@@ -51,7 +59,7 @@ def clients_of(view: View) -> list[int]:
 def figure(
     lines: Sequence[Seeds],
     places: Sequence[int],
-    shown: Shown,
+    shown: str,
     cost: Cost,
     clients: Sequence[int],
     front: Path | None = None,
@@ -73,7 +81,8 @@ def figure(
     over, unit, x_unit = [line.x for *_, line in drawn], str(cost), 1.0
     if cost == "bytes":
         over, unit, x_unit = sizes(*over)
-    scale = 1.0 if shown in PLAIN else PERCENT
+    plain = shown in PLAIN or shown not in (*MEASURES, OF_CLIENTS)
+    scale = 1.0 if plain else PERCENT
     series, bands = list[Series](), dict[Path, Band]()
     for (session, key, colour, stroke, one), x in zip(drawn, over, strict=True):
         mean, short = one.mean * scale, session.name.removeprefix(prefix)
@@ -82,7 +91,7 @@ def figure(
             reach = one.std * scale
             band = Band(f"std over {one.n} seeds of {key}", mean - reach, mean + reach, x, colour)
             bands.setdefault(session.runs[0].folder, band)
-    percent = "" if shown in PLAIN else "%"
+    percent = "" if plain else "%"
     return Figure(
         series,
         bands.get(front or Path(), next(iter(bands.values()), None)),
@@ -109,8 +118,8 @@ def colours(lines: Sequence[Seeds], places: Sequence[int]) -> list[tuple[int, in
     return [(colour, chosen[:place].count(colour)) for place, colour in enumerate(chosen)]
 
 
-def _curves(name: str, key: str, shown: Shown, clients: Sequence[int]) -> list[tuple[str, str, Values]]:
+def _curves(name: str, key: str, shown: str, clients: Sequence[int]) -> list[tuple[str, str, Values]]:
     """Key, name, and values of a session's line."""
-    if shown != "accuracy of clients":
+    if shown != OF_CLIENTS:
         return [(key, name, partial(measured, measure=shown))]
     return [(f"{key}:{client}", name, partial(accuracy_of, client=client)) for client in clients]

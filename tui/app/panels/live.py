@@ -8,7 +8,15 @@ from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 from textual.widgets import Static
 
-from htfl_sim.analysis import CkaMeasurement, at_work, last_measured
+from htfl_sim.analysis import (
+    PARTS,
+    CkaMeasurement,
+    at_work,
+    best_round,
+    last_measured,
+    part_means,
+    part_measures,
+)
 from tui.app.messages import (
     ChartWanted,
     ClientPinned,
@@ -18,11 +26,19 @@ from tui.app.messages import (
     SessionOpened,
 )
 from tui.app.panels import client_rows, log_lines
-from tui.app.panels.accuracy import MODES, AccuracyChart
+from tui.app.panels.accuracy import AccuracyChart
 from tui.app.panels.base import Part, SizedPanel, at_most
-from tui.app.panels.chart_parts import in_each_round, losses, named_clients, steady, traffic
+from tui.app.panels.chart_parts import (
+    at_best,
+    in_each_round,
+    measures,
+    named_clients,
+    steady,
+    titled,
+    traffic,
+)
 from tui.app.panels.session_list import SessionList
-from tui.app.view import View, in_sight
+from tui.app.view import ACCURACIES, View, in_sight
 from tui.app.widgets import Heatmap, LineChart, Table
 from tui.app.widgets.surface import glyphs_of, room
 from tui.common.formatting import number, percent, size, spelled
@@ -124,14 +140,9 @@ class LivePanel(SizedPanel):
             return
         part = self._parts["accuracy"]
         part.say(None if view.curves.rounds else view.run.error or beginning(view))
-        record = view.record
         part.caption("accuracy")
-        if record is not None:
-            about = record["accuracy"]
-            part.caption(
-                f"accuracy after round {view.shown}: {percent(about['mean'])}, "
-                f"best {percent(about['best_mean'])} ({MODES[view.chart]})"
-            )
+        if view.record is not None:
+            part.caption(measured(view))
             self._accuracy.show(view)
         self._behind.update(spelled(client_rows.behind(view), glyphs_of(self)), layout=False)
 
@@ -160,10 +171,10 @@ class LivePanel(SizedPanel):
         if record is None:
             part.caption("bytes per round")
             return
-        loss = curves.loss.means()
-        if steady(curves) and np.isfinite(loss).any():
-            part.caption(f"loss; {in_each_round(record)}")
-            self._trend.show(losses(loss))
+        losses = measures(view, "loss", brief=True)
+        if steady(curves) and losses.series:
+            part.caption(f"{' and '.join(each.name for each in losses.series)}; {in_each_round(record)}")
+            self._trend.show(losses)
         else:
             about = record["bytes"]
             part.caption(f"{size(about['up_total'])} up, {size(about['down_total'])} down in total")
@@ -226,7 +237,7 @@ class LivePanel(SizedPanel):
             self.post_message(ClientPinned(self._table.selected))
 
     def action_chart(self) -> None:
-        """Show accuracies as band and mean, as all lines, or as clients × rounds."""
+        """Show the next of the view's charts: accuracies, losses, F1, the user's own metrics."""
         self.post_message(ChartWanted())
 
     def action_sort(self) -> None:
@@ -244,7 +255,11 @@ class LivePanel(SizedPanel):
         """One row per round: accuracies over clients, traffic, seconds, and the accuracy of each client shown."""
         clients = client_rows.shown(view)
         columns = ["round", "method", "accuracy", "weighted", "std", "min", "max", "best"]
-        columns += ["up", "down", "up_total", "down_total", "seconds"]
+        columns += ["up", "down", "up_total", "down_total", "seconds", "training_loss"]
+        records = view.run.records[: view.shown]
+        parts = [(part, name) for name in part_measures(records) for part in PARTS]
+        columns += [f"{part}_{name}" for part, name in parts]
+        measured = [part_means(records, *each).tolist() for each in parts]
         columns += [f"client {client}" for client in clients]
         return columns, [
             [
@@ -253,12 +268,34 @@ class LivePanel(SizedPanel):
                 *(record["accuracy"][key] for key in ("mean", "weighted", "std", "min", "max", "best_mean")),
                 *(record["bytes"][key] for key in ("up", "down", "up_total", "down_total")),
                 record["timing"]["seconds"],
+                record["loss"]["mean"],
+                *(None if math.isnan(values[place]) else values[place] for values in measured),
                 *(None if math.isnan(value) else value for value in row),
             ]
-            for record, row in zip(
-                view.run.records[: view.shown], view.curves.accuracy.select(clients).tolist(), strict=False
+            for place, (record, row) in enumerate(
+                zip(records, view.curves.accuracy.select(clients).tolist(), strict=False)
             )
         ]
+
+
+def measured(view: View) -> str:
+    """The caption of the accuracy chart in its mode: the values at the round shown, and the best one with its round."""
+    mode, rounds = view.mode, slice(view.shown)
+    if mode in ACCURACIES:
+        mean = view.curves.mean[rounds]
+        return f"accuracy after round {view.shown}: {percent(mean[-1])}, best {at_best(mean)}; {mode}"
+    records = view.run.records[rounds]
+    values = {part: part_means(records, part, mode) for part in PARTS}
+    if mode == "loss":
+        values = {"training": view.curves.loss.means()[rounds], **values}
+    of = percent if mode == "f1" else number
+    said = {part: f"{part} {of(each[-1])}" for part, each in values.items() if np.isfinite(each).any()}
+    if mode == "loss" and "test" in said:
+        low, when = best_round(-values["test"])
+        said["test"] += f", lowest {number(-low)} (r{when})"
+    if mode == "f1" and "test" in said:
+        said["test"] += f", best {at_best(values['test'])}"
+    return f"{titled(mode)}, round {view.shown}: {', '.join(said.values())}"
 
 
 def _unmeasured(view: View) -> str:

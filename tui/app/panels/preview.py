@@ -12,7 +12,7 @@ from htfl_sim.analysis import SessionData, StudySummary, Summary, differences
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.panels.base import Part
-from tui.app.panels.chart_parts import PERCENT
+from tui.app.panels.chart_parts import PERCENT, at_best
 from tui.app.panels.facts import Facts
 from tui.app.panels.library import Sketch
 from tui.app.view import View
@@ -56,6 +56,7 @@ class Preview(Horizontal):
             self._curve.say(session.error or UNREAD)
             return
         other = view.run if view.run.document and view.run.folder != Path(session.path) else None
+        self._curve.caption(f"accuracy of {session.name}, best {at_best(sketch.mean)}")
         series = [_series(session.name, sketch.mean, key="s")]
         if other is not None:
             series.append(_series(other.name, other.curves.mean, key="o"))
