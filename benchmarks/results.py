@@ -118,7 +118,7 @@ RESULTS = {
             },
         ),
         Result("roles", {"roles": f"{ROLES} {SEARCH} --rounds 20 --seeds 0..2"}),
-        Result("vowels", {"vowels": f"{VOWELS} {SEARCH} --rounds 30 --seeds 0..4"}),
+        Result("vowels", {"vowels": f"{VOWELS} {SEARCH} --rounds 20 --seeds 0..2"}),
     )
 }
 
