@@ -1,4 +1,4 @@
-"""The table of the library's devices. `python -m docsite.devices` puts it into docs/time.md."""
+"""The table of the library's devices. `python -m docsite.devices` puts it into docs/devices.md."""
 
 import re
 import tomllib
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from simulator.clock import devices
 
-PAGE = Path(__file__).parents[1] / "docs" / "time.md"
+PAGE = Path(__file__).parents[1] / "docs" / "devices.md"
 _COLUMNS = {
     "gflops": "GFLOP/s",
     "memory_gb": "memory (GB)",

@@ -1,4 +1,4 @@
-"""Measure how fast this machine trains each architecture of a run, for the computed clock (docs/calibration.md)."""
+"""Measure how fast this machine trains each architecture of a run, for the computed clock (docs/devices.md)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

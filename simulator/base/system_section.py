@@ -46,10 +46,10 @@ class SystemConfig(Section):
         description="Devices of the clients: one name, a table of names with their relative shares, or a list with one "
         "name per client.",
     )
-    device_file: str | None = Field(None, description="TOML file with your own devices (docs/time.md).")
+    device_file: str | None = Field(None, description="TOML file with your own devices (docs/devices.md).")
     trace: str | None = Field(
         None,
-        description="CSV file with the device of each client, in place of system.devices (docs/time.md).",
+        description="CSV file with the device of each client, in place of system.devices (docs/devices.md).",
     )
     assign: Assign | None = Field(
         None,
@@ -137,7 +137,7 @@ class SystemConfig(Section):
     )
     availability_file: str | None = Field(
         None,
-        description="CSV file with the times in which clients are available, for 'intervals' (docs/time.md).",
+        description="CSV file with the times in which clients are available, for 'intervals' (docs/clients.md).",
     )
     partial: Literal["lose", "send"] = Field(
         "lose",
