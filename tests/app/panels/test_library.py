@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import checkpoints
 from simulator.results.analysis.summary import Summary
+from simulator.studies.folder import documents
+from simulator.studies.study import Point, StudySpec
 from tests import sessions
 from tests.app.driving import until
 from tests.app.panels.stage import on_stage, read
@@ -16,6 +19,13 @@ from tui.app.messages import SessionMarked, SessionOpened
 from tui.app.panels.library import Library
 from tui.app.panels.session_list import age, arranged, words_of
 from tui.app.view import View
+
+
+def damage(session: Path) -> None:
+    """Change a digit in the first line of the ledger, which no kept checkpoint can replace."""
+    ledger = session / "ledger.jsonl"
+    first, rest = ledger.read_text().split("\n", 1)
+    ledger.write_text(first.replace('"round":1', '"round":7') + "\n" + rest)
 
 
 def test_a_session_that_has_ended_is_opened_once(library: Path) -> None:
@@ -76,6 +86,40 @@ def test_a_damaged_session_has_no_curve_and_keeps_no_other_from_having_one(tmp_p
     reader.read(tmp_path)
     reader.sketch()
     assert list(reader.sketches) == [sound]
+
+
+def test_a_ledger_that_cannot_be_read_makes_its_session_damaged_with_the_reason(tmp_path: Path) -> None:
+    broken = sessions.make(tmp_path / "broken", rounds=8, clients=2)
+    sound = sessions.make(tmp_path / "sound", rounds=8, clients=2)
+    reader = Library(lambda found: None)
+    before = reader.read(tmp_path)
+    reader.sketch()
+    assert [(each.state, each.round) for each in before] == [("finished", 8), ("finished", 8)]
+    damage(broken)  # while the folder is listed
+    reader.read(tmp_path)
+    assert reader.sketch()
+    first, second = reader.read(tmp_path)
+    assert (first.state, first.round, first.accuracy, first.best) == ("damaged", None, None, None)
+    assert "ledger" in str(first.error)
+    assert second == before[1]
+    assert list(reader.sketches) == [sound]
+    assert not reader.sketch()  # it is not read over and over
+
+
+def test_a_session_of_a_study_that_cannot_be_read_is_damaged_in_the_study_too(tmp_path: Path) -> None:
+    folder = tmp_path / "t3"
+    point = Point("one", {"seed": 0}, sessions.config(2, 8))
+    checkpoints.Group.open(folder, documents(StudySpec("quickstart", over={"seed": (0,)}), [point])).close(
+        "finished"
+    )
+    damage(sessions.make(folder / "one", rounds=8, clients=2))
+    reader = Library(lambda found: None)
+    reader.read(tmp_path)
+    reader.sketch()
+    reader.read(tmp_path)
+    (study,) = reader.studies
+    assert [each.state for each in study.sessions] == ["damaged"]
+    assert (study.finished, study.accuracy) == (0, None)
 
 
 def test_a_folder_that_is_not_there_holds_no_sessions(tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from tests import sessions
+from tests.app.driving import until
 from tests.app.panels.stage import on_stage, read
+from tests.app.panels.test_library import damage
 from tui.app.charts.table import Cell, Trend
 from tui.app.keys import KEYS
 from tui.app.panels.session_list import STATES, SessionList
@@ -68,6 +70,25 @@ def test_of_the_session_shown_there_is_nothing_to_compare(view: View) -> None:
     app, text = on_stage("sessions", view)
     assert len(app.panel._preview._chart.figure.series) == 1
     assert "This session is open" in " ".join(text.split())
+
+
+def test_a_session_with_a_damaged_ledger_is_not_finished_and_the_preview_says_why(tmp_path: Path) -> None:
+    broken = sessions.make(tmp_path / "broken", rounds=8, clients=2)
+    sound = sessions.make(tmp_path / "sound", rounds=8, clients=2)
+    damage(broken)
+    view = View(read(sound), sessions_dir=tmp_path)
+
+    async def act(pilot: Any, panel: Any) -> None:
+        panel.query_one(SessionList).put_cursor(broken)
+        await until(pilot, lambda: "damaged" in pilot.app.text())
+
+    for size in ((80, 24), (120, 40)):
+        app, text = on_stage("sessions", view, act, size=size)
+        (row,) = (row for row in app.panel._list.rows if row.key == broken)  # type: ignore[attr-defined]
+        assert row.cells[2] == Cell("✗ damaged", "warning")
+        assert [row.cells[place] for place in (5, 6, 7)] == ["–", "–", "–"]
+        words = " ".join(text.split())
+        assert "ledger" in words and "Reading the session" not in words
 
 
 def test_a_damaged_session_says_what_is_wrong_with_it(tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from htfl_sim import sessions
 from htfl_sim.analysis import Array, StudySummary, Summary, read_overview
 from htfl_sim.errors import DiskError, SessionUnreadable
+from tui.common.formatting import printable
 
 ENDED = ("finished", "stopped", "interrupted", "failed", "damaged")
 LIVE_SECONDS = 1.0
@@ -38,7 +39,8 @@ class Library:
         """The studies in the last reading."""
         self.sketches: Mapping[Path, Sketch] = {}
         """The results of every readable session that was read. They come after the list."""
-        self._sketched: dict[Path, tuple[object, Sketch | None]] = {}
+        self._sketched: dict[Path, tuple[object, Sketch | str]] = {}
+        """By session what it was like then, and its results, or why its ledger cannot be read."""
         self._wake, self._ended = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -67,22 +69,35 @@ class Library:
                 else:
                     known[path] = stamp, Summary.read(path)
         self._known = known
-        self.studies = _studies(folder, known)
-        return tuple(summary for _, summary in known.values())
+        return self._listed(folder)
 
     def sketch(self) -> bool:
         """Read the whole ledgers of the listed sessions with new rounds. Returns whether there are any."""
-        sketched: dict[Path, tuple[object, Sketch | None]] = {}
-        for path, (_, summary) in self._known.items():
-            about = (summary.id, summary.round, summary.rounds, summary.history, summary.error)
+        sketched: dict[Path, tuple[object, Sketch | str]] = {}
+        for path, (stamp, summary) in self._known.items():
+            seen = stamp if summary.state in ENDED else None  # files of a live one also change between rounds
+            about = (summary.id, summary.round, summary.rounds, summary.history, summary.error, seen)
             before = self._sketched.get(path)
             sketched[path] = before if before and before[0] == about else (about, _sketch(path))
             if self._ended.is_set():
                 return False
         changed = sketched != self._sketched
         self._sketched = sketched
-        self.sketches = {path: sketch for path, (_, sketch) in sketched.items() if sketch is not None}
+        self.sketches = {path: each for path, (_, each) in sketched.items() if isinstance(each, Sketch)}
         return changed
+
+    def _listed(self, folder: Path) -> tuple[Summary, ...]:
+        """The sessions as last read. One whose ledger could not be read is damaged, and says why."""
+        found = {path: self._checked(path, summary) for path, (_, summary) in self._known.items()}
+        self.studies = _studies(folder, found)
+        return tuple(found.values())
+
+    def _checked(self, path: Path, summary: Summary) -> Summary:
+        _, fault = self._sketched.get(path, (None, None))
+        if not isinstance(fault, str) or summary.error:
+            return summary
+        state = "damaged" if summary.state in ENDED else summary.state
+        return replace(summary, state=state, round=None, accuracy=None, best=None, error=fault)
 
     def _run(self) -> None:
         told: tuple[object, ...] | None = None
@@ -95,23 +110,27 @@ class Library:
                     self._tell(found)
                     told = present
                 if self._sketching and self.sketch() and not self._ended.is_set():
+                    found = self._listed(folder)
+                    told = (folder, found, self.studies)
                     self._tell(found)
                 live = self._sketching and any(each.state not in ENDED for each in found)
             self._wake.wait(min(LIVE_SECONDS, self._every) if live else self._every)
 
 
-def _sketch(folder: Path) -> Sketch | None:
-    with suppress(SessionUnreadable, DiskError, OSError):
+def _sketch(folder: Path) -> Sketch | str:
+    """A session's results; the reason if it cannot be read."""
+    try:
         run = read_overview(folder)
-        return Sketch(run.totals.mean, run.config)
-    return None
+    except (SessionUnreadable, DiskError, OSError) as error:
+        return printable(error)
+    return Sketch(run.totals.mean, run.config)
 
 
-def _studies(folder: Path, known: Mapping[Path, tuple[object, Summary]]) -> tuple[StudySummary, ...]:
+def _studies(folder: Path, found: Mapping[Path, Summary]) -> tuple[StudySummary, ...]:
     """The studies of the folder, also those without sessions."""
-    found = []
+    studies = []
     with suppress(OSError, DiskError):
         for study in sessions.studies_in(folder):
-            inside = [summary for path, (_, summary) in known.items() if path.parent == study]
-            found.append(StudySummary.of(study, inside))
-    return tuple(found)
+            inside = [summary for path, summary in found.items() if path.parent == study]
+            studies.append(StudySummary.of(study, inside))
+    return tuple(studies)
