@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 
@@ -20,8 +21,26 @@ from simulator.studies.study import Point
 
 
 @dataclass(frozen=True)
+class Setting:
+    """The sessions of a study that differ only in their seeds. name: the values on the study's other axes."""
+
+    name: str
+    sessions: tuple[Summary, ...]
+
+    @property
+    def accuracy(self) -> float | None:
+        """The mean over its sessions, after their last rounds."""
+        return _mean(each.accuracy for each in self.sessions)
+
+    @property
+    def best(self) -> float | None:
+        """The mean over its sessions, in their best rounds."""
+        return _mean(each.best for each in self.sessions)
+
+
+@dataclass(frozen=True)
 class StudySummary:
-    """The progress of a study. accuracy, best: means over its sessions; sessions: in the order of its points."""
+    """The progress of a study. sessions, settings: in the order of its points."""
 
     name: str
     path: str
@@ -30,6 +49,7 @@ class StudySummary:
     sessions: tuple[Summary, ...]
     linked: int = 0
     """The number of points that use the session of an identical run."""
+    settings: tuple[Setting, ...] = ()
 
     @classmethod
     def of(cls, folder: Path, sessions: Sequence[Summary]) -> "StudySummary":
@@ -45,7 +65,8 @@ class StudySummary:
         linked = sum(session_of(folder, point) != folder / point.name for point in points)
         ended = sum(each.state == "finished" for each in ordered) + linked >= len(points)
         state = str(note.get("state", "finished" if ended else "stopped"))
-        return cls(folder.name, str(folder), state, len(points), tuple(ordered), linked)
+        settings = _settings(points, ordered)
+        return cls(folder.name, str(folder), state, len(points), tuple(ordered), linked, settings)
 
     @property
     def finished(self) -> int:
@@ -64,19 +85,43 @@ class StudySummary:
         return found.pop() if len(found) == 1 else None
 
     @property
+    def best_setting(self) -> Setting | None:
+        """The setting with the highest accuracy, the first of equals; None before the first evaluation."""
+        known = [(each.accuracy, each) for each in self.settings if each.accuracy is not None]
+        return max(known, key=itemgetter(0), default=(0.0, None))[1]
+
+    @property
     def accuracy(self) -> float | None:
-        known = [each.accuracy for each in self.sessions if each.accuracy is not None]
-        return fmean(known) if known else None
+        """That of its best setting: a mean over several settings would be that of none."""
+        return None if self.best_setting is None else self.best_setting.accuracy
 
     @property
     def best(self) -> float | None:
-        known = [each.best for each in self.sessions if each.best is not None]
-        return fmean(known) if known else None
+        """The accuracy of the best setting in the best rounds of its sessions."""
+        return None if self.best_setting is None else self.best_setting.best
 
     @property
     def created(self) -> str | None:
         """The time its first session was made."""
         return min((each.created for each in self.sessions if each.created), default=None)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [each for each in values if each is not None]
+    return fmean(known) if known else None
+
+
+def _settings(points: Sequence[Point], sessions: Sequence[Summary]) -> tuple[Setting, ...]:
+    """The settings of the points, with their sessions so far."""
+    own = {Path(each.path).name: each for each in sessions}
+    found: dict[str, list[Summary]] = {}
+    for point in points:
+        values = {axis: value for axis, value in point.axes.items() if axis not in SEEDS}
+        name = ", ".join(
+            str(value) if axis == "method" else f"{axis}={value}" for axis, value in values.items()
+        )
+        found.setdefault(name, []).extend([own[point.name]] if point.name in own else [])
+    return tuple(Setting(name, tuple(each)) for name, each in found.items())
 
 
 @lru_cache(maxsize=256)

@@ -108,7 +108,7 @@ def test_a_ledger_that_cannot_be_read_makes_its_session_damaged_with_the_reason(
 
 def test_a_session_of_a_study_that_cannot_be_read_is_damaged_in_the_study_too(tmp_path: Path) -> None:
     folder = tmp_path / "t3"
-    point = Point("one", {"seed": 0}, sessions.config(2, 8))
+    point = Point("one", {"seed": 0}, sessions.config(2, 8, runtime={"threads_per_client": 1}))
     checkpoints.Group.open(folder, documents(StudySpec("quickstart", over={"seed": (0,)}), [point])).close(
         "finished"
     )
@@ -119,7 +119,7 @@ def test_a_session_of_a_study_that_cannot_be_read_is_damaged_in_the_study_too(tm
     reader.read(tmp_path)
     (study,) = reader.studies
     assert [each.state for each in study.sessions] == ["damaged"]
-    assert (study.finished, study.accuracy) == (0, None)
+    assert (study.state, study.finished, study.accuracy) == ("stopped", 0, None)
 
 
 def test_a_folder_that_is_not_there_holds_no_sessions(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from rich.color import ColorSystem
 
 import checkpoints
 from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.summary import Summary
 from simulator.studies.folder import documents
 from simulator.studies.study import Point, StudySpec
 from simulator.studies.summary import StudySummary, by_seed
@@ -22,6 +23,7 @@ from tui.app.charts.glyphs import BRAILLE
 from tui.app.messages import SessionMarked
 from tui.app.panels.compare import ComparePanel
 from tui.app.panels.compare_chart import figure
+from tui.app.panels.preview import study_facts
 from tui.app.panels.session_list import SessionList
 from tui.app.panels.sessions import SessionsPanel
 from tui.app.view import View
@@ -79,8 +81,62 @@ def test_a_study_is_a_group_with_its_progress(home: Path) -> None:
     _, text = on_stage("sessions", view_of(home), size=MIDDLE)
     check("sessions-study-120x40", text)
     (row,) = (line for line in text.splitlines() if " t3 " in line)
-    assert "4/6" in row and "stopped" in row and "fedlora, standalone" in row
+    assert "4/6" in row and "stopped" in row and "best of 2: fedlora" in row
     assert "├─ fedlora-s0" in text and "└─ standalone-s1" in text
+
+
+def test_its_row_has_the_best_setting_and_no_mean_over_different_methods(home: Path) -> None:
+    async def act(pilot: Any, panel: SessionsPanel) -> None:
+        panel.query_one(SessionList).put_cursor(home / "t3")
+
+    app, text = on_stage("sessions", view_of(home), act, size=MIDDLE)
+    (row,) = (row for row in app.panel._list.rows if row.key == home / "t3")  # type: ignore[attr-defined]
+    last = {
+        method: np.mean([read(home / "t3" / f"{method}-s{seed}").curves.mean[-1] for seed in seeds]) * 100
+        for method, seeds in (("fedlora", (0, 1, 2)), ("standalone", (0, 1)))
+    }
+    assert last["fedlora"] > last["standalone"]
+    assert row.cells[6] == f"{last['fedlora']:.1f} %"
+    words = " ".join(text.split())
+    assert f"fedlora: {last['fedlora']:.1f} %, the mean of 3" in words
+    assert f"2, from {last['standalone']:.1f} % to" in words
+
+
+def test_a_setting_is_all_axes_but_seeds_and_one_with_no_session_yet_counts(tmp_path: Path) -> None:
+    # Two methods by two rates by two seeds. Of each setting of fedgh there are sessions; fd has none yet.
+    points = [
+        Point(
+            f"{method}-{lr}-s{seed}",
+            {"method": method, "training.lr": lr, "seed": seed},
+            sessions.config(2, 8, runtime={"threads_per_client": 1}),
+        )
+        for method in ("fedgh", "fd")
+        for lr in (0.1, 0.01)
+        for seed in (0, 1)
+    ]
+    spec = StudySpec(
+        "quickstart", over={"method": ("fedgh", "fd"), "training.lr": (0.1, 0.01), "seed": (0, 1)}
+    )
+    checkpoints.Group.open(tmp_path / "t", documents(spec, points)).close("stopped")
+    reached = {"fedgh-0.1-s0": (0.5, 0.9), "fedgh-0.1-s1": (0.7, 0.7), "fedgh-0.01-s0": (0.62, 0.62)}
+    found = [
+        Summary(f"t/{name}", str(tmp_path / "t" / name), "stopped", accuracy=accuracy, best=best)
+        for name, (accuracy, best) in reached.items()
+    ]
+    study = StudySummary.of(tmp_path / "t", found)
+    assert [(each.name, each.accuracy, each.best) for each in study.settings] == [
+        ("fedgh, training.lr=0.1", pytest.approx(0.6), pytest.approx(0.8)),
+        ("fedgh, training.lr=0.01", 0.62, 0.62),
+        ("fd, training.lr=0.1", None, None),
+        ("fd, training.lr=0.01", None, None),
+    ]
+    assert study.best_setting is study.settings[1]
+    assert (study.accuracy, study.best) == (0.62, 0.62)  # the mean of all three would be 0.607
+    assert study_facts(study)[1:3] == [
+        ("best", "fedgh, training.lr=0.01: 62.0 %"),
+        ("settings", "4, from 60.0 % to 62.0 %"),
+    ]
+    assert StudySummary.of(tmp_path / "t", []).accuracy is None
 
 
 def test_marked_it_is_a_line_for_each_method_with_a_band_over_seeds(home: Path) -> None:

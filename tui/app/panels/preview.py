@@ -17,7 +17,7 @@ from tui.app.panels.facts import Facts
 from tui.app.panels.library import Sketch
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table
-from tui.common.formatting import NONE, course
+from tui.common.formatting import NONE, course, percent
 
 UNREAD = "Reading the session…"
 BEGINNING = "No round is finished yet."
@@ -114,6 +114,22 @@ def facts(session: Summary) -> list[tuple[str, str]]:
     return [*found, ("in", session.path)]
 
 
+def _results(study: StudySummary) -> list[tuple[str, str]]:
+    """The best setting of a study, and the range of all."""
+    best, known = study.best_setting, [each for each in study.settings if each.accuracy is not None]
+    if best is None:
+        return []
+    seeds = sum(each.accuracy is not None for each in best.sessions)
+    over = f", the mean of {seeds} seeds" if seeds > 1 else ""
+    if len(study.settings) == 1:
+        return [("accuracy", f"{percent(best.accuracy)}{over}")]
+    worst = min(each.accuracy for each in known if each.accuracy is not None)
+    return [
+        ("best", f"{best.name}: {percent(best.accuracy)}{over}"),
+        ("settings", f"{len(study.settings)}, from {percent(worst)} to {percent(best.accuracy)}"),
+    ]
+
+
 def study_facts(study: StudySummary) -> list[tuple[str, str]]:
     """The progress of a study."""
     states = Counter(each.state for each in study.sessions)
@@ -123,6 +139,7 @@ def study_facts(study: StudySummary) -> list[tuple[str, str]]:
     words = ", ".join(filter(None, (begun, linked, f"{waiting} not started" if waiting else "")))
     return [
         ("points", f"{study.points}: {words}" if words else str(study.points)),
+        *_results(study),
         ("methods", ", ".join(study.methods) or NONE),
         ("in", study.path),
     ]

@@ -210,13 +210,19 @@ def _cells(line: Branch, view: View, now: datetime, sketch: Sketch | None) -> Ce
 
 
 def _study_cells(study: StudySummary, view: View, now: datetime) -> Cells:
-    """A study's row, with its number of finished points in the place of a session's rounds."""
-    methods = study.methods
+    """A study's row, with its number of finished points in the place of a session's rounds.
+
+    Of several settings, it has the best one's accuracies, and names it.
+    """
+    methods, best = study.methods, study.best_setting
+    about = ", ".join(methods) if len(methods) < 4 else f"{len(methods)} methods"
+    if best is not None and len(study.settings) > 1:
+        about = f"best of {len(study.settings)}: {best.name}"
     return (
         _flags(study, view),
         study.name,
         _state(study.state),
-        ", ".join(methods) if len(methods) < 4 else f"{len(methods)} methods",
+        about,
         study.dataset or NONE,
         f"{study.finished}/{study.points}",
         percent(study.accuracy),
