@@ -15,7 +15,7 @@ from simulator.studies.summary import Seeds
 from tests.app.panels.stage import measured, on_stage, read
 from tui.app.color_slots import ColorSlots
 from tui.app.panels.compare import ComparePanel, row_of, standing_row
-from tui.app.panels.compare_chart import OF_CLIENTS, figure, shown_of
+from tui.app.panels.compare_chart import OF_CLIENTS, different_clients, figure, shown_of
 from tui.app.view import View
 
 
@@ -105,6 +105,39 @@ def test_y_also_goes_through_the_losses_and_the_users_own_metrics(at_home: Path)
         chart = figure(lines, [0, 1], shown, "rounds", [])
         assert (chart.unit, chart.series[0].y[:2].tolist()) == (unit, pytest.approx(values))
         assert not len(chart.series[1].y)  # base has not measured its test part
+
+
+def test_clients_of_one_number_with_other_data_are_said_to_be_different_clients(at_home: Path) -> None:
+    view = replace(view_of(at_home, "main", "base"), client=4)
+    main, base = view.compared
+    other = replace(base, document={**base.document, "data_fingerprint": "0" * 64})
+    notes: list[str] = []
+
+    async def to_clients(pilot: Any, panel: ComparePanel) -> None:
+        notes.append(str(panel._caveat.content))
+        panel._shown = OF_CLIENTS
+        panel.update()
+
+    said = "Client 4 has other data in base than in main: these are different clients."
+    _, text = on_stage("compare", replace(view, compared=(main, other)), to_clients)
+    assert said in " ".join(text.split())
+    assert said not in notes[0]  # means over all clients are of one thing
+    _, text = on_stage("compare", view, to_clients)
+    assert "different clients" not in text
+    pinned = replace(view, compared=(main, other), pinned=frozenset({7, 3}))
+    _, text = on_stage("compare", pinned, to_clients)
+    assert "Clients 3, 7 have other data in base than in main" in text
+
+
+def test_a_line_over_seeds_with_data_of_their_own_is_said_to_be_a_mean_of_different_clients(
+    at_home: Path,
+) -> None:
+    one = read(at_home / "main")
+    other = replace(one, document={**one.document, "data_fingerprint": "0" * 64})
+    (said,) = different_clients([Seeds("t3/fedlora", (one, other))], [0])
+    assert said.endswith("A line over seeds is the mean of different clients.")
+    assert different_clients([Seeds("t3/fedlora", (one, one))], [0]) == []
+    assert different_clients([Seeds("a", (one,)), Seeds("b", (other,))], []) == []
 
 
 def test_the_best_of_a_session_names_its_round(at_home: Path) -> None:

@@ -32,7 +32,15 @@ from htfl_sim.units import AT_LEAST, at_least
 from tui.app.charts.table import Column, Row
 from tui.app.panels.base import Part, SizedPanel, at_most
 from tui.app.panels.chart_parts import at_best
-from tui.app.panels.compare_chart import OF_CLIENTS, UNKNOWN, clients_of, figure, key_of, shown_of
+from tui.app.panels.compare_chart import (
+    OF_CLIENTS,
+    UNKNOWN,
+    clients_of,
+    different_clients,
+    figure,
+    key_of,
+    shown_of,
+)
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table
 from tui.app.widgets.surface import glyphs_of
@@ -51,7 +59,7 @@ class ComparePanel(SizedPanel):
 
     DEFAULT_CSS = """
     ComparePanel > .upper { height: 1fr; }
-    ComparePanel > .caveat { height: auto; max-height: 2; color: $text-warning; display: none; }
+    ComparePanel > .caveat { height: auto; max-height: 3; color: $text-warning; display: none; }
     ComparePanel > .table { height: 8; }
     ComparePanel .differences { display: none; }
     ComparePanel.-wide .differences { display: block; width: 46; margin-left: 1; }
@@ -107,7 +115,9 @@ class ComparePanel(SizedPanel):
             self._draw_chart(lines, places, clients)
         if self.differs("settings", tuple(run.config for run in runs)):
             self._draw_settings(lines, places)
-            self._say_caveats(lines, study_axes(runs, view.marked))
+        data = tuple(run.document.get("data_fingerprint") for run in runs)
+        if self.differs("caveats", tuple(run.config for run in runs), clients, data):
+            self._say_caveats(lines, study_axes(runs, view.marked), clients)
 
     def target(self, runs: Sequence[SessionData]) -> float:
         """The accuracy to reach: the chosen one, or the highest multiple of five percent that all have reached."""
@@ -124,9 +134,10 @@ class ComparePanel(SizedPanel):
         band = ", band: std over seeds" if found.band else ""
         self._curves.caption(f"{shown} (y) over {self._unit} (u){band}")
 
-    def _say_caveats(self, lines: Sequence[Seeds], axes: Sequence[str]) -> None:
-        """A note above the chart about training and data settings that differ between lines."""
-        said = rows_differ({line.name: [run.config for run in line.runs] for line in lines}, axes)
+    def _say_caveats(self, lines: Sequence[Seeds], axes: Sequence[str], clients: Sequence[int]) -> None:
+        """Notes above the chart: on clients with different data, and on settings that differ between lines."""
+        said = different_clients(lines, clients)
+        said += rows_differ({line.name: [run.config for run in line.runs] for line in lines}, axes)
         self._caveat.update(spelled(" ".join(said), glyphs_of(self)))
         self._caveat.display = bool(said)
 

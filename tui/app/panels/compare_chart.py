@@ -56,6 +56,20 @@ def clients_of(view: View) -> list[int]:
     return sorted(view.pinned) or [view.client or 0]
 
 
+def different_clients(lines: Sequence[Seeds], clients: Sequence[int]) -> list[str]:
+    """A note if clients of one number have different data in these sessions, and so are different clients."""
+    data = [(run, run.document.get("data_fingerprint")) for line in lines for run in line.runs]
+    known = [(run, fingerprint) for run, fingerprint in data if fingerprint]
+    others = [run for run, fingerprint in known if fingerprint != known[0][1]]
+    if not others or not clients:
+        return []
+    numbers = ", ".join(map(str, clients))
+    whose = f"Client {numbers} has" if len(clients) == 1 else f"Clients {numbers} have"
+    said = f"{whose} other data in {others[0].name} than in {known[0][0].name}: these are different clients."
+    mixed = any(len({run.document.get("data_fingerprint") for run in line.runs}) > 1 for line in lines)
+    return [f"{said} A line over seeds is the mean of different clients." if mixed else said]
+
+
 def figure(
     lines: Sequence[Seeds],
     places: Sequence[int],
