@@ -118,7 +118,9 @@ RESULTS = {
             },
         ),
         Result("roles", {"roles": f"{ROLES} {SEARCH} --rounds 20 --seeds 0..2"}),
-        Result("vowels", {"vowels": f"{VOWELS} {SEARCH} --rounds 20 --seeds 0..2"}),
+        Result(
+            "vowels", {"vowels": f"{VOWELS} {SEARCH.replace('--separate ', '')} --rounds 20 --seeds 0..2"}
+        ),
     )
 }
 

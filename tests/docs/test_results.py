@@ -49,7 +49,8 @@ def test_its_commands_describe_studies_that_there_can_be(
         call("tune", name, *shlex.split(arguments), "--sessions-dir", tmp_path)
     assert len(asked) == len(result.studies)
     for request in asked:
-        assert request.separate and request.sampler == Sampler.LATIN and request.budget == 9
+        assert request.separate != (result.name == "vowels")  # whose 640 samples are too few to be divided
+        assert request.sampler == Sampler.LATIN and request.budget == 9
 
 
 def test_a_result_is_made_and_written_from_its_commands(
