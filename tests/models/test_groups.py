@@ -7,6 +7,8 @@ from itertools import pairwise
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
@@ -147,6 +149,35 @@ def features(network: Network) -> str:
 def test_pooling_to_a_width_is_adaptive_average_pooling(given: int) -> None:
     x = drawn(3, given)
     torch.testing.assert_close(to_width(x, 512), F.adaptive_avg_pool1d(x, 512))
+
+
+@settings(max_examples=40)
+@given(length=st.integers(1, 90), width=st.integers(1, 40))
+def test_pooling_on_the_cpu_has_the_bits_of_a_product_with_weights_made_by_torch(
+    length: int, width: int
+) -> None:
+    """So sessions of earlier versions resume with equal bits. Window i covers ⌊i·n/w⌋ to ⌈(i+1)·n/w⌉, equally."""
+    weights = torch.zeros(width, length)
+    for window in range(width):
+        start, end = window * length // width, -(-(window + 1) * length // width)
+        weights[window, start:end] = torch.ones(()) / torch.tensor(end - start)
+    x = drawn(3, length)
+    assert torch.equal(to_width(x, width), x if length == width else x @ weights.T)
+
+
+def test_pooling_first_used_inside_a_gradient_or_without_one_is_of_use_elsewhere() -> None:
+    """Each of these uses widths of its own first: weights made inside a transform of torch.func are dead after it."""
+
+    def total(x: torch.Tensor) -> torch.Tensor:
+        return to_width(x, 7).sum()
+
+    torch.func.vmap(torch.func.grad(total))(drawn(2, 3, 21))
+    with torch.inference_mode():
+        to_width(drawn(3, 14), 7)
+    for length in (21, 14):
+        x = drawn(3, length).requires_grad_()
+        total(x).backward()
+        assert x.grad is not None and torch.equal(x.grad, torch.full((3, length), 7 / length))
 
 
 @pytest.mark.parametrize("name", ["googlenet", "mobilenet_v2"])
