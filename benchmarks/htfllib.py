@@ -1,0 +1,361 @@
+"""`make bench-htfllib HTFLLIB=FOLDER`: accuracy and seconds of a round beside HtFLlib's, on the same split.
+
+FOLDER is a checkout of TsingZ0/HtFLlib. Nothing in it is changed: benchmarks/htfllib_inside.py says what its script
+gets from outside. There are two sets: texts of 40 words (class: one of four plays) with HtFE-txt-2, and generated
+signals in the form of UCI HAR with HtFE-sen-8. For each seed, the split, the batch size, the learning rate, and the
+number of rounds are the same, with one local epoch, plain SGD, and one thread. HtFLlib runs twice for each seed: as it
+is, and with what differs changed from outside. A difference is paired by seed.
+
+HtFLlib evaluates before it trains. Its "round number" r is the state after r rounds, as here.
+"""
+
+import argparse
+import math
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+import htfl_sim as hs
+import simulator
+from benchmarks import htfllib_sets as sets
+from benchmarks.bench import at_least
+from benchmarks.htfllib_inside import CHANGES
+from benchmarks.sheet import Sheet
+from simulator.base.errors import HtflError
+from simulator.base.record import Record
+from simulator.config import Config
+from simulator.engine.builder import build
+
+CONFIDENCE = 0.95
+_ACCURACY = re.compile(r"^Averaged Test Accuracy: (\S+)$", re.MULTILINE)
+_PROCESSOR = re.compile(r"^Processor seconds: (\S+)$", re.MULTILINE)
+_SECONDS = re.compile(r"^-{25,}(?: time cost -{25,})? (\d\S*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A set of samples with a group of models, in the words of both libraries."""
+
+    name: str
+    """In HtFLlib, a name with "News" is a set of texts."""
+    group: str
+    family: str
+    clients: int
+    classes: int
+    limit: int
+    lr: float
+    write: Callable[[Path], None]
+    changes: str
+    """What is changed from outside in the second runs of HtFLlib."""
+    more: tuple[str, ...] = ()
+    """Further arguments of HtFLlib's script."""
+
+
+SETTINGS = {
+    "texts": Setting(
+        name="PlaysNews",
+        group="htfe_txt2",
+        family="HtFE-txt-2",
+        clients=8,
+        classes=len(sets.PLAYS),
+        limit=1_200,
+        lr=0.2,
+        write=lambda file: sets.write_plays(file, simulator.data_folder(None)),
+        changes=",".join(CHANGES),
+        more=("-vs", str(sets.VOCABULARY + 2), "-ml", str(sets.WORDS)),
+    ),
+    "signals": Setting(
+        name="Waves",
+        group="htfe_sen8",
+        family="HtFE-sen-8",
+        clients=8,
+        classes=sets.ACTIVITIES,
+        limit=1_200,
+        lr=0.1,
+        write=sets.write_waves,
+        changes="batches,weights",
+    ),
+}
+METHODS: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
+    "standalone": ({}, "Local", ()),
+    "lg_fedavg": ({"evaluation": {"model": "aggregated"}}, "LG-FedAvg", ()),
+    "fedproto": (
+        {"method": {"lam": 1.0, "weighting": "plain", "collect": "all_epochs"}},
+        "FedProto",
+        ("-lam", "1"),
+    ),
+}
+"""For each method: our settings, HtFLlib's name, and its further arguments."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """Accuracy after each round, and the median of the seconds of all rounds but the first."""
+
+    accuracy: tuple[float, ...]
+    seconds: float
+    processor: float
+    """Processor seconds."""
+
+
+def config(setting: Setting, method: str, file: Path, seed: int, rounds: int) -> Config:
+    """Our run."""
+    ours = METHODS[method][0]
+    return hs.config(
+        {
+            "seed": seed,
+            "rounds": rounds,
+            "method": {"name": method} | ours.get("method", {}),
+            "data": {
+                "dataset": str(file),
+                "limit": setting.limit,
+                "partition": "dirichlet",
+                "alpha": 5.0,
+                "cap": False,
+                "min_samples": 60,
+                "split": "75:25",
+            },
+            "federation": {"clients": setting.clients, "group": setting.group, "participation": 1.0},
+            "training": {"batch_size": 10, "epochs": 1, "optimizer": "sgd", "lr": setting.lr},
+            "evaluation": ours.get("evaluation", {}),
+            "runtime": {"device": "cpu", "workers": 1},
+        }
+    )
+
+
+def arguments(setting: Setting, method: str, rounds: int) -> list[str]:
+    """The same run for HtFLlib's script."""
+    _, algorithm, more = METHODS[method]
+    same = {
+        "-data": setting.name,
+        "-m": setting.family,
+        "-nc": setting.clients,
+        "-ncl": setting.classes,
+        "-lbs": 10,
+        "-ls": 1,
+        "-lr": setting.lr,
+        "-gr": rounds,
+        "-jr": 1.0,
+        "-dev": "cpu",
+        "-algo": algorithm,
+    }
+    return [*(word for pair in same.items() for word in map(str, pair)), *setting.more, *more]
+
+
+def ours(run: Config, folder: Path) -> Course:
+    """Run it as a session, and read its ledger."""
+    accuracy: list[float] = []
+    ends: list[tuple[float, float]] = []
+
+    def note(record: Record) -> None:
+        weighted = record["accuracy"]["weighted"]
+        assert weighted is not None  # every client has a test part
+        accuracy.append(weighted)
+        ends.append((time.perf_counter(), time.process_time()))
+
+    hs.run(run, folder, progress=note)
+    wall, processor = zip(*ends, strict=True)
+    return Course(tuple(accuracy), statistics.median(steps(wall)), statistics.median(steps(processor)))
+
+
+def steps(clock: Sequence[float]) -> list[float]:
+    """The differences of neighbors."""
+    return [after - before for before, after in pairwise(clock)]
+
+
+def theirs(checkout: Path, work: Path, seed: int, changes: str, asked: Sequence[str]) -> Course:
+    """Run HtFLlib's script in the folder `work`/system. Raises ValueError with its last lines if it fails."""
+    (work / "system").mkdir(exist_ok=True)
+    inside = Path(__file__).with_name("htfllib_inside.py")
+    done = subprocess.run(
+        [sys.executable, str(inside), str(checkout.resolve()), str(seed), changes, *asked],
+        cwd=work / "system",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise ValueError("HtFLlib failed:\n" + "\n".join(done.stdout.splitlines()[-8:]))
+    return course(done.stdout)
+
+
+def course(printed: str) -> Course:
+    """What HtFLlib's script prints, aligned with our rounds.
+
+    It evaluates, then trains, and does so once more than it has rounds. So its first accuracy is that before round 1.
+    The last training is evaluated nowhere. Raises ValueError if accuracies or seconds are missing.
+    """
+    accuracy, seconds, clock = (
+        [float(each) for each in pattern.findall(printed)] for pattern in (_ACCURACY, _SECONDS, _PROCESSOR)
+    )
+    if len(accuracy) < 3 or not len(accuracy) == len(seconds) == len(clock):
+        raise ValueError(
+            f"HtFLlib printed {len(accuracy)} accuracies, {len(seconds)} times of rounds, and {len(clock)} clocks"
+        )
+    return Course(tuple(accuracy[1:]), statistics.median(seconds[1:]), statistics.median(steps(clock)[1:]))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Accuracy here minus there: mean over seeds, with a confidence interval."""
+
+    mean: float
+    reach: float
+    """Half of the interval's width."""
+
+    @property
+    def is_real(self) -> bool:
+        """Whether the interval excludes zero."""
+        return abs(self.mean) > self.reach
+
+    def __str__(self) -> str:
+        mark = " *" if self.is_real else ""
+        return f"{100 * self.mean:+.1f} ± {100 * self.reach:.1f}{mark}"
+
+
+def difference(here: Sequence[float], there: Sequence[float], intervals: int) -> Difference:
+    """Paired by seed, by Student's t. `intervals` of a trajectory all hold at once with the confidence (Bonferroni)."""
+    from scipy.special import stdtrit
+
+    each = [ours - others for ours, others in zip(here, there, strict=True)]
+    quantile = float(stdtrit(len(each) - 1, 1 - (1 - CONFIDENCE) / intervals / 2))
+    return Difference(statistics.fmean(each), quantile * statistics.stdev(each) / math.sqrt(len(each)))
+
+
+@dataclass
+class Compared:
+    """The courses of one method on one set, by seed."""
+
+    ours: list[Course] = field(default_factory=list)
+    as_is: list[Course] = field(default_factory=list)
+    changed: list[Course] = field(default_factory=list)
+
+    def rows(self, rounds: Sequence[int]) -> list[tuple[str, ...]]:
+        """For each of these rounds: accuracies of ours, theirs, and theirs changed, with differences, in percent."""
+        found = []
+        for round in rounds:
+            ours, as_is, changed = (
+                [course.accuracy[round - 1] for course in courses]
+                for courses in (self.ours, self.as_is, self.changed)
+            )
+            cells = [str(round), spread(ours)]
+            for there in (as_is, changed):
+                cells += [spread(there), str(difference(ours, there, len(rounds)))]
+            found.append(tuple(cells))
+        return found
+
+    def costs(self) -> tuple[str, ...]:
+        """Seconds of ours, theirs as it is, and their ratio, then the same by processor time: medians over seeds."""
+        cells = []
+        for pick in (attrgetter("seconds"), attrgetter("processor")):
+            pairs = [(pick(here), pick(there)) for here, there in zip(self.ours, self.as_is, strict=True)]
+            here, there = (statistics.median(each) for each in zip(*pairs, strict=True))
+            ratio = statistics.median(there / here for here, there in pairs)
+            cells += [f"{here:.2f}", f"{there:.2f}", f"{ratio:.2f}"]
+        return tuple(cells)
+
+
+def spread(values: Sequence[float]) -> str:
+    """Mean ± standard deviation over seeds, in percent."""
+    return f"{100 * statistics.fmean(values):.1f} ± {100 * statistics.stdev(values):.1f}"
+
+
+def compared(
+    checkout: Path, setting: Setting, method: str, seeds: int, rounds: int, note: Callable[[str], None]
+) -> Compared:
+    """Run ours and both of theirs for each seed, in turn."""
+    found = Compared()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "samples.npz"
+        setting.write(file)
+        for seed in range(seeds):
+            run = config(setting, method, file, seed, rounds)
+            work = Path(folder) / str(seed)
+            data = build(run, simulator.data_folder(None)).data
+            # FedProto answers among all classes there, and among the client's own here.
+            if any(len(client.classes) < setting.classes for client in data.clients):
+                raise ValueError(
+                    f"seed {seed}: a client lacks a class, and FedProto would answer differently"
+                )
+            sets.write_clients(work / "dataset" / setting.name, data, seed)
+            asked = arguments(setting, method, rounds)
+            found.ours.append(ours(run, work / "session"))
+            found.as_is.append(theirs(checkout, work, seed, "none", asked))
+            found.changed.append(theirs(checkout, work, seed, setting.changes, asked))
+            last = [courses[-1] for courses in (found.ours, found.as_is, found.changed)]
+            note(
+                f"{method} seed {seed}: "
+                + ", ".join(
+                    f"{each.accuracy[-1]:.3f} {each.seconds:.2f} s ({each.processor:.2f})" for each in last
+                )
+            )
+    return found
+
+
+def main() -> None:
+    """Compare and print."""
+    assert __doc__ is not None
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.htfllib", description=__doc__.splitlines()[0])
+    parser.add_argument("checkout", type=Path, help="checkout of TsingZ0/HtFLlib")
+    parser.add_argument("--sets", nargs="+", choices=SETTINGS, default=list(SETTINGS))
+    parser.add_argument("--only", action="append", choices=METHODS, metavar="METHOD")
+    parser.add_argument(
+        "--changes", help=f"of HtFLlib's second runs: some of {','.join(CHANGES)} (default: all that differ)"
+    )
+    parser.add_argument("--seeds", type=at_least(2), default=6, help="(default: 6)")
+    parser.add_argument("--rounds", type=at_least(2), default=15, help="(default: 15)")
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # of HtFLlib's process
+    shown = sorted({1, 5, 10, asked.rounds} & set(range(1, asked.rounds + 1)))
+    console = Console(width=140)
+    clocks = ("htfl-sim s", "HtFLlib s", "HtFLlib / htfl-sim")
+    times = Sheet(
+        "A round with one thread, by the wall clock and in processor seconds",
+        ("group", "method", *clocks, *(f"{each}, processor" for each in clocks)),
+    )
+    for name in asked.sets:
+        setting = SETTINGS[name]
+        if asked.changes is not None:
+            setting = replace(setting, changes=asked.changes)
+        columns = ("htfl-sim", "HtFLlib", "Δ", "HtFLlib, changed", "Δ, changed")
+        sheet = Sheet(
+            f"{name}, {setting.family}: accuracy in %, {asked.seeds} seeds", ("method", "round", *columns)
+        )
+        for method in asked.only or METHODS:
+            found = compared(
+                asked.checkout,
+                setting,
+                method,
+                asked.seeds,
+                asked.rounds,
+                lambda line: print(line, file=sys.stderr),
+            )
+            for row in found.rows(shown):
+                sheet.add(method, *row)
+                print(method, *row, sep=" | ", file=sys.stderr)  # an unfinished table shows nothing
+            print(method, *found.costs(), sep=" | ", file=sys.stderr)
+            times.add(setting.family, method, *found.costs())
+        console.print(sheet.markdown(), highlight=False)
+    console.print(times.markdown(), highlight=False)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except HtflError as error:
+        raise SystemExit(f"error: {error}") from None
