@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 
 import htfl_sim as hs
 import simulator
@@ -322,7 +321,6 @@ def main() -> None:
     torch.set_num_threads(1)
     os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # of HtFLlib's process
     shown = sorted({1, 5, 10, asked.rounds} & set(range(1, asked.rounds + 1)))
-    console = Console(width=140)
     clocks = ("htfl-sim s", "HtFLlib s", "HtFLlib / htfl-sim")
     times = Sheet(
         "A round with one thread, by the wall clock and in processor seconds",
@@ -350,8 +348,8 @@ def main() -> None:
                 print(method, *row, sep=" | ", file=sys.stderr)  # an unfinished table shows nothing
             print(method, *found.costs(), sep=" | ", file=sys.stderr)
             times.add(setting.family, method, *found.costs())
-        console.print(sheet.markdown(), highlight=False)
-    console.print(times.markdown(), highlight=False)
+        print(sheet.markdown(), end="\n\n")
+    print(times.markdown())
 
 
 if __name__ == "__main__":

@@ -361,6 +361,8 @@ def test_the_authors_profile_is_their_scripts_with_its_source() -> None:
         ("inco_avg_resnet_cifar10_a05", "training.augment", ["crop", "flip", "cutout"]),
         ("fedl2g_f_htfe8_cifar100", "method.clip", 100.0),
         ("fedproto_htfe8_cifar100", "method.lam", 10.0),
+        ("fedproto_htfe8_cifar100", "method.weighting", "plain"),
+        ("htfllib_fedproto", "method.weighting", "plain"),
         ("htfllib_fedgen", "method.teacher", "logits"),
         ("htfllib_fedgen", "method.weighting", "samples"),
         ("htfllib_fedtgp", "method.margin", "nearest"),
