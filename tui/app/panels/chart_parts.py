@@ -82,13 +82,13 @@ def measures(view: View, measure: str, brief: bool = False) -> Figure:
 
     Pinned clients have their values on the test part. brief: without clients and marks.
     """
-    run, title = view.run, titled(measure)
+    run, models, title = view.run, view.run.models, titled(measure)
     found = [("training loss", "l", view.curves.loss.means())] if measure == "loss" else []
     found += [(f"{part} {title}", part[0], part_means(run.records, part, measure)) for part in PARTS]
     pinned = [] if brief else [client for client in sorted(view.pinned) if client < view.curves.clients]
     found += [
         (
-            f"{run.models[client]} test {title}",
+            f"{models[client]} test {title}",
             str(client),
             client_on_part(run.records, "test", measure, client),
         )
