@@ -280,6 +280,29 @@ def test_u_walks_through_the_charts_of_communication(view: View) -> None:
     ]
 
 
+def test_checkpoints_in_a_row_are_one_line_of_the_log() -> None:
+    def saved(*rounds: int) -> list[dict[str, Any]]:
+        return [
+            {"event": "checkpoint", "round": each, "at": f"2026-01-01T00:00:{each:02}"} for each in rounds
+        ]
+
+    def told(events: list[dict[str, Any]], query: str = "") -> list[tuple[Any, ...]]:
+        return [tuple(row.cells) for row in lines(events, 60, query)]
+
+    stop = {"event": "stopped", "round": 9, "at": "2026-01-01T00:00:50"}
+    assert told([*saved(1, 2, 3), stop, *saved(9)]) == [
+        ("00:00:03", "r3", "3 checkpoints, rounds 1 to 3"),
+        ("00:00:50", "r9", description(stop)),
+        ("00:00:09", "r9", "checkpoint"),  # one alone needs no count
+    ]
+    assert told(saved(4, 5))[0][2] == "2 checkpoints, rounds 4 and 5"
+    assert told(saved(5, 10, 15))[0][2] == "3 checkpoints, rounds 5 to 15 in steps of 5"
+    assert told(saved(1, 4, 5, 6))[0][2] == "4 checkpoints, rounds 1, 4 to 6"
+    assert told(saved(7, 7))[0][2] == "2 checkpoints, round 7"
+    assert told([*saved(1), stop, *saved(9)], "checkpoint")[0][2] == "2 checkpoints, rounds 1 and 9"
+    assert lines([*saved(1, 2), stop], 60, routine=False)[0].key == (2, 0)
+
+
 def test_long_messages_wrap_and_the_log_shows_its_end(view: View) -> None:
     found = lines(view.run.events, 40)
     assert all(len(row.cells[2]) <= 40 for row in found)

@@ -1,6 +1,7 @@
 """Events as lines of a table, newest last."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from htfl_sim.analysis import Event, description, is_alarming, shown_events
 from tui.app.charts.table import Column, Row, Tone, has_words
@@ -27,23 +28,70 @@ def matches(event: Event, query: str) -> bool:
 def lines(events: Sequence[Event], width: int, query: str = "", routine: bool = True) -> list[Row]:
     """Time, round, and words of each event that passes the filter. Long words wrap to `width` cells.
 
-    Without `routine`, checkpoints are left out.
+    Consecutive checkpoints are one row, with the time and round of the newest. Without `routine`, checkpoints are left
+    out.
     """
-    rows: list[Row] = []
-    chosen = [
+    chosen = (
         (number, event)
         for number, event in enumerate(events)
-        if (routine or event.get("event") != "checkpoint") and matches(event, query)
-    ]
-    for number, event in chosen[-LINES:]:
-        tone: Tone = (
-            "warning" if is_alarming(event) else "muted" if event.get("event") == "checkpoint" else "plain"
-        )
+        if (routine or not _is_checkpoint(event)) and matches(event, query)
+    )
+    rows: list[Row] = []
+    for number, together in _folded(chosen)[-LINES:]:
+        event = together[-1]
+        routine_row = _is_checkpoint(event)
+        tone: Tone = "warning" if is_alarming(event) else "muted" if routine_row else "plain"
+        said = checkpoints_said(together) if len(together) > 1 else description(event)
         round = f"r{event['round']}" if "round" in event else ""
-        for part, text in enumerate(wrapped(description(event), max(width, 20))):
+        for part, text in enumerate(wrapped(said, max(width, 20))):
             cells = (clock(event), round, text) if not part else ("", "", text)
             rows.append(Row((number, part), cells, tone))
     return rows
+
+
+def checkpoints_said(events: Sequence[Event]) -> str:
+    """How many checkpoints these are, and of which rounds: '3 checkpoints, rounds 4 to 6'."""
+    rounds = sorted({event["round"] for event in events if "round" in event})
+    count = f"{len(events)} checkpoints"
+    steps = {later - earlier for earlier, later in pairwise(rounds)}
+    if not rounds:
+        return count
+    if not steps:
+        return f"{count}, round {rounds[0]}"
+    if len(rounds) == 2:
+        return f"{count}, rounds {rounds[0]} and {rounds[1]}"
+    span = f"rounds {rounds[0]} to {rounds[-1]}"
+    if steps == {1}:
+        return f"{count}, {span}"
+    if len(steps) == 1:
+        return f"{count}, {span} in steps of {steps.pop()}"
+    return f"{count}, rounds {_stretches(rounds)}"
+
+
+def _stretches(rounds: Sequence[int]) -> str:
+    """Rising rounds, with those in a row as one: '1, 4 to 6'."""
+    found: list[list[int]] = []
+    for each in rounds:
+        if found and each == found[-1][1] + 1:
+            found[-1][1] = each
+        else:
+            found.append([each, each])
+    return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in found)
+
+
+def _folded(events: Iterable[tuple[int, Event]]) -> list[tuple[int, list[Event]]]:
+    """The events with the number of the first, and consecutive checkpoints together."""
+    found: list[tuple[int, list[Event]]] = []
+    for number, event in events:
+        if found and _is_checkpoint(event) and _is_checkpoint(found[-1][1][0]):
+            found[-1][1].append(event)
+        else:
+            found.append((number, [event]))
+    return found
+
+
+def _is_checkpoint(event: Event) -> bool:
+    return bool(event.get("event") == "checkpoint")
 
 
 def clock(event: Event) -> str:
