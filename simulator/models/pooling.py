@@ -20,7 +20,12 @@ def to_width(features: Tensor, width: int) -> Tensor:
     given = features.shape[1]
     if given == width:
         return features
-    if features.device.type == "cpu" and features.dtype == torch.float32:
+    if (
+        features.device.type == "cpu"
+        and features.dtype == torch.float32
+        and not torch.compiler.is_compiling()
+    ):
+        # An exported program computes the weights, because a constant is not in the network's state.
         # Not a cached tensor: one that is made inside torch.func.grad or inference_mode is of no use outside.
         return features @ torch.from_numpy(_means(given, width)).T
     window = torch.arange(width, device=features.device)[:, None]
