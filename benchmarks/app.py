@@ -5,8 +5,12 @@ A refresh: a round has come, the panel is shown anew and its screen composed; me
 wire: bytes that the app writes to its terminal, a pseudo-terminal of 120×40, when nothing happens and when a round of
 100 clients ends every second.
 
+Large: a refresh with 1,000 clients, and with 500 sessions in the list (`python -m benchmarks.app large`).
+
 Keys: seconds of the wall's clock from a key until the last that the app writes of it, for 200 keys in all panels, by
-itself and beside a run with two workers. `python -m benchmarks.app keys` measures them alone.
+itself and beside a run with two workers. Beside them the app's own processor time, and the time less that in which its
+main thread waited for a processor: these hold on a machine that others use too. `python -m benchmarks.app keys`
+measures keys alone.
 """
 
 import argparse
@@ -24,8 +28,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -35,14 +40,19 @@ from textual.app import App, ComposeResult
 from checkpoints import Store
 from simulator.results.analysis.feed import Feed
 from simulator.results.analysis.ledger import LedgerBuilder
+from simulator.results.analysis.measures import MEASURES
+from simulator.results.analysis.partners import Partners
 from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tui.app.app import HtflApp
 from tui.app.launch_options import LaunchOptions
 from tui.app.panels import PANELS
+from tui.app.panels.library import Library
+from tui.app.panels.session_list import SessionList
 from tui.app.view import View
 
 CLIENTS, ROUNDS, LONG = 100, 500, 1000
+MANY, SESSIONS = 1000, 500
 SIZE = (120, 40)
 REFRESHES = 15
 WATCHED = 8.0  # seconds
@@ -56,13 +66,14 @@ KEYS = {
     "clients": ("2", "j", "j", "G", "k", "o", "O", LEFT, LEFT, ESCAPE, "p"),
     "similarity": ("3", "d", "d", "e", "e", "o", "o", ",", ",", ".", "."),
     "communication": ("4", "u", "u", "u", LEFT, LEFT, RIGHT, ESCAPE, "[", "[", "L"),
-    "compare": ("5", "y", "y", "u", "u", LEFT, LEFT, ESCAPE, ".", ".", ","),
+    "compare": ("5", *["y"] * (len(MEASURES) + 1), "u", "u", LEFT, LEFT, ESCAPE, ".", ".", ","),
     "log": ("6", "[", "[", "]", "L"),
     "resources": ("7", "u", "u", "u", "u", "o", "O", LEFT, LEFT, ESCAPE, "["),
     "data": ("8", "[", "[", "]", "L", "?", ESCAPE),
     "sessions": ("s", "j", "k", "o", "o", "?", ESCAPE),
 }
-"""By panel. Each changes what is on the screen, where the cursor stands in the first row."""
+"""By panel. Each changes what is on the screen, where the cursor stands in the first row, also in the next pass: in
+Compare, y goes through all measures and back to the first, because a chart without a value has no crosshair."""
 PRESSED = 200
 SILENCE, PATIENCE = (
     0.15,
@@ -81,10 +92,12 @@ class Stage(App[None]):
         yield self.panel
 
 
-def growing(rounds: int, more: int) -> list[SessionData]:
+def growing(rounds: int, more: int, clients: int = CLIENTS, cka_every: int = 10) -> list[SessionData]:
     """A run after each of the last `more` rounds, CKA measured every tenth."""
-    records: list[Any] = [sessions.record(round, CLIENTS, cka_every=10) for round in range(1, rounds + 1)]
-    config = sessions.config(CLIENTS, rounds)
+    records: list[Any] = [
+        sessions.record(round, clients, cka_every=cka_every) for round in range(1, rounds + 1)
+    ]
+    config = sessions.config(clients, rounds)
     grower = LedgerBuilder()
     grower.extend(records[: rounds - more])
     runs = []
@@ -118,6 +131,57 @@ def refresh(name: str, runs: list[SessionData], chart: int) -> float:
     return asyncio.run(measure())
 
 
+def listed(folder: Path) -> tuple[float, float, float]:
+    """Milliseconds of processor time of a list of sessions: to read unchanged ones again; until the list shows that a
+    session has changed; and to find the partners of the first one, which happens once in the background.
+    """
+    library = Library(lambda found: None)
+    found = library.read(folder)
+    library.sketch()
+    began = time.process_time()
+    library.read(folder)
+    library.sketch()
+    again = time.process_time() - began
+
+    async def measure() -> float:
+        app, took = Stage("sessions"), []
+        async with app.run_test(size=(SIZE[0], SIZE[1] - 3)) as pilot:
+            app.panel.show(View(SessionData(folder / "none"), sessions_dir=folder))
+            rows = app.panel.query_one(SessionList)
+            while len(rows.sketches) < len(found):
+                await pilot.pause(0.2)
+            for round in range(REFRESHES):
+                began = time.process_time()
+                rows.post_message(SessionList.Listed((replace(found[0], accuracy=round / 100), *found[1:])))
+                await pilot.pause()
+                took.append(time.process_time() - began)
+        return statistics.median(took[2:])
+
+    shown, (one, _) = asyncio.run(measure()), read(Path(found[0].path))
+    began = time.process_time()
+    Partners().find(one, folder)
+    return again * 1000, shown * 1000, (time.process_time() - began) * 1000
+
+
+def large(console: Console) -> None:
+    """Measure with MANY clients, and with SESSIONS sessions in the folder, and print it."""
+    runs = growing(60, REFRESHES, MANY, cka_every=0)
+    table = Table(title=f"A refresh: {MANY} clients, 60 rounds, {SIZE[0]}×{SIZE[1]}; processor time")
+    table.add_column("panel")
+    table.add_column("ms", justify="right")
+    for name in ("live", "clients", "communication", "compare", "log", "resources"):
+        table.add_row(name, f"{refresh(name, runs, 0):.0f}")
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(SESSIONS):
+            method = ("standalone", "fedlora", "fedproto")[number % 3]
+            sessions.make(Path(folder) / f"s{number:03}", clients=4, rounds=4, method=method)
+        again, shown, partners = listed(Path(folder))
+    table.add_row(f"{SESSIONS} sessions, one has changed", f"{shown:.0f}")
+    table.add_row(f"{SESSIONS} sessions, read again in the background", f"{again:.0f}")
+    table.add_row(f"{SESSIONS} sessions, first search for partners, in the background", f"{partners:.0f}")
+    console.print(table)
+
+
 def read(folder: Path) -> tuple[SessionData, float]:
     """A session as the app reads it, and the processor seconds that it takes."""
     began = time.process_time()
@@ -142,11 +206,20 @@ def drawn(name: str, run: SessionData) -> float:
     return asyncio.run(show())
 
 
+class Answer(NamedTuple):
+    """Seconds from a key to its screen: on the wall, of processors in the app, and on the wall without queueing."""
+
+    wall: float
+    processor: float
+    unqueued: float
+
+
 class Terminal:
     """The app on a session, in a terminal of its own that is read as fast as it is written."""
 
     def __init__(self, folder: Path) -> None:
         self.bytes, self.last = 0, 0.0  # written by the app; when it wrote last
+        self.queued = 0.0  # the seconds of its queueing until then
         self._leader, follower = pty.openpty()
         fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", SIZE[1], SIZE[0], 0, 0))
         command = [sys.executable, "-m", "benchmarks.app", "--show", str(folder)]
@@ -159,7 +232,7 @@ class Terminal:
     def _drain(self) -> None:
         try:
             while data := os.read(self._leader, 1 << 16):
-                self.last = time.perf_counter()
+                self.last, self.queued = time.perf_counter(), self._queued()
                 self.bytes += len(data)
         except OSError:  # the terminal's other end is gone
             return
@@ -167,15 +240,27 @@ class Terminal:
     def send(self, key: str) -> None:
         os.write(self._leader, key.encode())
 
-    def press(self, key: str) -> float:
-        """Seconds from a key to the last that is written of it, after which there is silence."""
-        before, began = self.bytes, time.perf_counter()
+    def processor(self) -> float:
+        """Seconds for which the app has had a processor."""
+        threads = Path(f"/proc/{self._app.pid}/task").iterdir()
+        return sum(int((each / "schedstat").read_text().split()[0]) for each in threads) / 1e9
+
+    def _queued(self) -> float:
+        """Seconds for which the app's main thread has waited for a processor."""
+        return int(Path(f"/proc/{self._app.pid}/schedstat").read_text().split()[1]) / 1e9
+
+    def press(self, key: str) -> Answer:
+        """What a key takes until the last that is written of it, after which there is silence."""
+        on, queued, before, began = self.processor(), self._queued(), self.bytes, time.perf_counter()
         self.send(key)
         while (now := time.perf_counter()) - began < PATIENCE:
             if self.bytes > before and now - self.last > SILENCE:
-                return self.last - began
+                wall = self.last - began
+                return Answer(wall, self.processor() - on, max(wall - (self.queued - queued), 0.0))
             time.sleep(0.005)
-        raise SystemExit(f"{key!r} was not answered: {self.bytes - before} bytes within {PATIENCE:.0f} s")
+        raise SystemExit(
+            f"{key!r} was not answered: it changed nothing on the screen within {PATIENCE:.0f} s"
+        )
 
     def close(self) -> None:
         ended = self._app.poll() is not None
@@ -204,21 +289,21 @@ def written(folder: Path, live: bool) -> float:
             store.close()
 
 
-def answers(folder: Path) -> list[tuple[str, str, float]]:
-    """Panel, key and milliseconds for PRESSED keys."""
+def answers(folder: Path) -> list[tuple[str, str, Answer]]:
+    """Panel, key and its answer for PRESSED keys."""
     terminal = Terminal(folder)
     try:
         settle(terminal, None)
         for key in MARKED:
             terminal.send(key)
             settle(terminal, None)
-        took = list[tuple[str, str, float]]()
+        took = list[tuple[str, str, Answer]]()
         while len(took) < PRESSED:
             for panel, (show, *others) in KEYS.items():
-                took.append((panel, show, terminal.press(show) * 1000))
+                took.append((panel, show, terminal.press(show)))
                 terminal.send("g")
                 time.sleep(1.0)
-                took += [(panel, key, terminal.press(key) * 1000) for key in others]
+                took += [(panel, key, terminal.press(key)) for key in others]
         return took[:PRESSED]
     finally:
         terminal.close()
@@ -244,13 +329,13 @@ def training(folder: Path) -> Iterator[None]:
         run.wait()
 
 
-def keys(console: Console) -> None:
-    """Measure how soon keys are answered, and print it."""
+def keys(console: Console, each_key: bool = False) -> None:
+    """Measure how soon keys are answered, and print it; `each_key`: also every single answer."""
     table = Table(
         title=f"From a key to its screen: {PRESSED} keys, {len(KEYS)} panels, {SIZE[0]}×{SIZE[1]}; ms"
     )
-    for column in ("", "median", "95th percentile", "longest"):
-        table.add_column(column, justify="right" if column else "left")
+    for column in ("", "clock", "median", "95th percentile", "longest", "load"):
+        table.add_column(column, justify="left" if column in ("", "clock") else "right")
     with tempfile.TemporaryDirectory() as folder:
         home, other = Path(folder) / "home", Path(folder) / "other"
         samples = sessions.samples(CLIENTS)
@@ -259,9 +344,16 @@ def keys(console: Console) -> None:
         for beside, way in (("by itself", nullcontext()), ("beside a run with both cores", training(other))):
             with way:
                 took = answers(home / "first")
-            median, high = np.percentile([each[2] for each in took], (50, 95))
-            panel, key, longest = max(took, key=lambda each: each[2])
-            table.add_row(beside, f"{median:.0f}", f"{high:.0f}", f"{longest:.0f} ({key!r}, {panel})")
+                load = os.getloadavg()[0]
+            for clock, name in enumerate(("wall", "processor", "wall, unqueued")):
+                median, high = np.percentile([each[2][clock] for each in took], (50, 95)) * 1000
+                panel, key, longest = max(took, key=lambda each: each[2][clock])
+                slowest = f"{longest[clock] * 1000:.0f} ({key!r}, {panel})"
+                told = (beside, name, f"{median:.0f}", f"{high:.0f}", slowest, f"{load:.1f}")
+                table.add_row(*(told if not clock else ("", *told[1:5], "")))
+            if each_key:
+                for panel, key, found in took:
+                    console.print(panel, repr(key), *(f"{clock * 1000:.0f}" for clock in found))
     console.print(table)
 
 
@@ -325,6 +417,7 @@ def main() -> None:
         console.print(
             f"to the terminal, a round a second: {written(Path(folder) / 'live', live=True):.0f} B/s"
         )
+    large(console)
     keys(console)
 
 
@@ -332,12 +425,15 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("part", nargs="?", choices=["keys"], help="measure this alone")
+    parser.add_argument("part", nargs="?", choices=["keys", "large"], help="measure this alone")
     parser.add_argument("--show", type=Path, metavar="SESSION", help="be the app that is measured")
+    parser.add_argument("--each", action="store_true", help="also print the answer to each key")
     asked = parser.parse_args()
     if asked.show:
         HtflApp(LaunchOptions(asked.show.parent, asked.show.parent), asked.show).run()
+    elif asked.part == "large":
+        large(Console())
     elif asked.part:
-        keys(Console())
+        keys(Console(), asked.each)
     else:
         main()

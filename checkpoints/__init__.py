@@ -20,7 +20,14 @@ from checkpoints.errors import (
 from checkpoints.following import Growth, Part, SessionFollower, Stamp, changed_stamp
 from checkpoints.groups import Group, GroupReader
 from checkpoints.ledger import text_of as ledger_text
-from checkpoints.listing import is_session, last_record, session_folders, size_on_disk
+from checkpoints.listing import (
+    first_record,
+    is_session,
+    last_record,
+    mentions,
+    session_folders,
+    size_on_disk,
+)
 from checkpoints.lock import now
 from checkpoints.mailbox import Answer, Command, answer, pending, post
 from checkpoints.making import in_private, is_free, refuse_remains
@@ -41,13 +48,13 @@ from checkpoints.objects import ObjectRef
 from checkpoints.private import Leftover, leftovers, remove_leftover
 from checkpoints.pruning import prune
 from checkpoints.reader import SessionReader, sessions
-from checkpoints.removal import remove
+from checkpoints.removal import remove, rename
 from checkpoints.retention import Pruned, Retention
 from checkpoints.schema import shown
 from checkpoints.seal import canonical
 from checkpoints.store import Store
-from checkpoints.tags import check_tag
-from checkpoints.tags import read as tags_of
+from checkpoints.tags import Marks, check_note, check_tag, tags_of
+from checkpoints.tags import read as marks_of
 from checkpoints.tensors import TensorSpec
 from checkpoints.travel import Arrival, Parcel, Piece, pack
 from checkpoints.unfinished_round import UnfinishedRound
@@ -69,6 +76,7 @@ __all__ = [
     "Leftover",
     "Locked",
     "Manifest",
+    "Marks",
     "ObjectRef",
     "Parcel",
     "Part",
@@ -87,8 +95,10 @@ __all__ = [
     "answer",
     "canonical",
     "changed_stamp",
+    "check_note",
     "check_tag",
     "continues",
+    "first_record",
     "fork_at",
     "groups",
     "in_private",
@@ -100,6 +110,8 @@ __all__ = [
     "leftovers",
     "limits",
     "mark",
+    "marks_of",
+    "mentions",
     "name_of",
     "now",
     "pack",
@@ -109,6 +121,7 @@ __all__ = [
     "refuse_remains",
     "remove",
     "remove_leftover",
+    "rename",
     "session_folders",
     "sessions",
     "sessions_folder",

@@ -4,6 +4,11 @@ import errno
 import os
 from pathlib import Path
 
+FEW_INODES = 8
+"""More than this process's threads return at once."""
+MANY_BYTES = 1 << 20
+"""With more free space than this, a small file was not refused for its bytes."""
+
 
 class SessionUnreadable(Exception):
     """The session cannot be opened: damaged, locked, of another version, not there, its name taken."""
@@ -65,11 +70,15 @@ class DiskError(Exception):
 
 
 def _lacks_inodes(path: Path) -> bool:
-    """Whether the file system of `path`, or of the nearest folder above it that is there, has no inode left."""
+    """Whether the file system of `path`, or of the nearest folder above it that is there, lacks inodes, not bytes.
+
+    Another thread may have given a few inodes back since the failure, when it replaced a file.
+    """
     for place in (path, *path.parents):
         try:
             found = os.statvfs(place)
         except OSError:
             continue
-        return found.f_files > 0 and found.f_favail == 0 and found.f_bavail > 0
+        has_room = found.f_bavail * found.f_frsize > MANY_BYTES
+        return found.f_files > 0 and found.f_favail < FEW_INODES and has_room
     return False

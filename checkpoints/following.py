@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from checkpoints import files, limits
-from checkpoints.layout import EVENTS, INBOX, LEDGER, MANIFESTS, OWNER, SESSION
+from checkpoints.layout import EVENTS, INBOX, LEDGER, MANIFESTS, OWNER, SESSION, TAGS
 from checkpoints.reader import SessionReader
 from checkpoints.seal import Json, parse
 
-Part = Literal["document", "ledger", "events", "owner", "inbox", "checkpoints"]
+Part = Literal["document", "ledger", "events", "owner", "inbox", "tags", "checkpoints"]
 
 _FILES: dict[Part, str] = {
     "document": SESSION,
@@ -19,6 +19,7 @@ _FILES: dict[Part, str] = {
     "events": EVENTS,
     "owner": OWNER,
     "inbox": INBOX,
+    "tags": TAGS,
     "checkpoints": MANIFESTS,
 }
 """In the order in which changes are told: checkpoints last, so that what they say is of rounds already read."""
@@ -85,9 +86,12 @@ class SessionFollower:
         return [parse(line, f"{folder}: {LEDGER}") for line in whole.splitlines()]
 
 
-def changed_stamp(folder: Path) -> tuple[Stamp, ...]:
-    """A value that is another one whenever something was written that says how a session stands."""
-    return tuple(stamp for _, stamp in _stamps(folder))
+def changed_stamp(folder: Path, *parts: Part) -> tuple[Stamp, ...]:
+    """A value that is another one whenever something was written that says how a session stands.
+
+    parts: only those; none: all of them.
+    """
+    return tuple(_stamp(folder / _FILES[part]) for part in parts or _FILES)
 
 
 def _stamps(folder: Path) -> Iterator[tuple[Part, Stamp]]:

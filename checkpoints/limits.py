@@ -33,9 +33,11 @@ HEADER = 1 << 20
 TENSORS = 10_000
 """Tensors in one file."""
 TAGS = 64 << 10
-"""tags.json. The most tags take 2 KB."""
+"""tags.json. The most tags take 2 KB, and the longest note up to 12 KB."""
 TAG_WORDS = 50
 """Tags of one session."""
+NOTE_LETTERS = 1_000
+"""Letters of a session's note."""
 ROUNDS_LISTED = 10_000
 """Rounds with a checkpoint, the newest, in an owner's last note."""
 DIGITS = 300

@@ -1,7 +1,7 @@
 """What a listing of many sessions needs: which there are, what each came to last, what each takes on disk."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,19 @@ def session_folders(folder: Path) -> list[Path]:
     return sorted(orphans | set(sessions(folder)))
 
 
+def mentions(folder: Path, *texts: str, any_of: Sequence[str] = ()) -> bool:
+    """Whether session.json has all of these texts, and one of `any_of`, if there are any.
+
+    Most sessions can so be left out without being decoded.
+    """
+    try:
+        written = files.read(folder, SESSION, cap=limits.SESSION)
+    except (FileNotFoundError, Damaged, DiskError):
+        return False
+    one_of = not any_of or any(text.encode() in written for text in any_of)
+    return one_of and all(text.encode() in written for text in texts)
+
+
 def last_record(session: SessionReader, newest: Manifest | None) -> Mapping[str, Any] | None:
     """The last round's record, without reading the rest of the ledger; None before the first round.
 
@@ -49,6 +62,28 @@ def last_record(session: SessionReader, newest: Manifest | None) -> Mapping[str,
         if kept is None or line["round"] >= kept["round"]:
             return line
     return kept
+
+
+def first_record(
+    session: SessionReader, holds: Callable[[Mapping[str, Any]], bool]
+) -> Mapping[str, Any] | None:
+    """The first record for which `holds` is true, as it is for all later ones; None if there is none.
+
+    A search by halves reads a few lines of the ledger only.
+    """
+    with suppress(Damaged, FileNotFoundError), files.open_regular(session.folder, LEDGER) as fd:
+        found, first, last = None, 0, os.fstat(fd).st_size
+        while first < last:
+            start, line = _line_at(fd, first, (first + last) // 2, last)
+            record = parse(line, LEDGER) if line is not None else None
+            if record is None:  # not whole: it is being written
+                last = start
+            elif holds(record):
+                found, last = record, start
+            else:
+                first = start + len(line or b"") + 1
+        return found
+    return None
 
 
 def size_on_disk(folder: Path) -> int:
@@ -81,3 +116,15 @@ def _last_line(folder: Path) -> bytes:
             if b"\n" in before or wanted >= size or wanted > limits.RECORD:
                 return before.rpartition(b"\n")[2]
             wanted *= 4
+
+
+def _line_at(fd: int, first: int, at: int, last: int) -> tuple[int, bytes | None]:
+    """Of the lines between two offsets, the start of the one at `at`, and its text; None if it has no end there."""
+    width = TAIL
+    while True:
+        begin, end = max(first, at - width), min(last, at + width)
+        text = os.pread(fd, end - begin, begin)
+        left, right = text.rfind(b"\n", 0, at - begin), text.find(b"\n", at - begin)
+        if (left >= 0 or begin == first) and (right >= 0 or end == last):
+            return begin + left + 1, text[left + 1 : right] if right >= 0 else None
+        width *= 4

@@ -18,7 +18,7 @@ from checkpoints import (
     unfinished_round,
 )
 from checkpoints.errors import Damaged, DiskError, SessionUnreadable, UnsupportedVersion
-from checkpoints.layout import FORMATS, SESSION, is_private
+from checkpoints.layout import FORMATS, OWNER, SESSION, is_private
 from checkpoints.manifests import Manifest
 from checkpoints.objects import ObjectRef
 from checkpoints.schema import SessionDocument, checked
@@ -183,6 +183,13 @@ class SessionReader:
     def owner(self) -> Json | None:
         """What the present or last owner noted (host, pid, state, progress …), or None; raises Damaged."""
         return note.read(self.folder)
+
+    def noted_at(self) -> float | None:
+        """When the owner's note was written, in Unix seconds by the clock of its disk; None if there is none."""
+        try:
+            return (self.folder / OWNER).stat().st_mtime
+        except OSError:
+            return None
 
     def state(self) -> str:
         """What the owner says ("running", "paused", "stopped", "finished" …), or "interrupted" if it died."""

@@ -1,6 +1,8 @@
-"""Removing a session as a whole."""
+"""Removing and renaming a session as a whole."""
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from checkpoints import files, lock
@@ -15,14 +17,39 @@ def remove(folder: Path, *, steal: bool = False) -> None:
     Forks of it keep what they share with it. `steal`: the machine that held it is dead. Raises SessionUnreadable for a
     folder that is none, Locked for a session that is run, DiskError.
     """
+    with _own(folder, "removed", steal) as place:
+        private = beside(place)
+        files.rename_folder(place, private)
+        shutil.rmtree(private)
+
+
+def rename(folder: Path, name: str) -> Path:
+    """Give a session that nobody runs another name in its folder, in one step. Returns its folder from then on.
+
+    Raises SessionUnreadable for a folder that is no session, and for a name that is taken; Locked for a session that is
+    run, DiskError.
+    """
+    target = folder.parent / name
+    taken = SessionUnreadable(f"{target} is there already. Choose another name.")
+    with _own(folder, "renamed") as place:
+        if target.exists() or target.is_symlink():
+            raise taken
+        try:
+            files.rename_folder(place, place.parent / name)
+        except FileExistsError:
+            raise taken from None
+    return target
+
+
+@contextmanager
+def _own(folder: Path, done: str, steal: bool = False) -> Iterator[Path]:
+    """The place of a session whose lock and folder are held meanwhile."""
     place = folder.resolve()
     if folder.is_symlink() or place not in session_folders(place.parent):
-        raise SessionUnreadable(f"{folder} is not a session's own folder; nothing was removed.")
+        raise SessionUnreadable(f"{folder} is not a session's own folder; nothing was {done}.")
     owner = lock.Ownership.acquire(place, steal=steal)
     try:
-        private = beside(place)
         with files.storage(folder), held(place):
-            files.rename_folder(place, private)
-            shutil.rmtree(private)
+            yield place
     finally:
         owner.let_go()

@@ -192,6 +192,7 @@ class EventHead(TypedDict):
 
 class TagsDocument(TypedDict):
     tags: Annotated[list[Annotated[str, Spelled(TAG)]], Within(max_length=limits.TAG_WORDS)]
+    note: NotRequired[Annotated[str, Within(max_length=limits.NOTE_LETTERS), Holds(str.isprintable)]]
 
 
 @closed

@@ -256,10 +256,10 @@ class Store:
         with self._writing():
             self._events.add(kind, fields)
 
-    def tag(self, add: Iterable[str], remove: Iterable[str] = ()) -> tuple[str, ...]:
-        """Change what the session is marked with; all of it. Raises ValueError for what is no tag."""
+    def tag(self, add: Iterable[str], remove: Iterable[str] = (), note: str | None = None) -> tags.Marks:
+        """Change what the session is marked with; all of it. Raises ValueError for what is no tag or no note."""
         with self._writing():
-            return tags.change(self.folder, add, remove, self._owner.check)
+            return tags.change(self.folder, add, remove, self._owner.check, note)
 
     def warn(self, message: str, **about: Any) -> None:
         """Add a `warning` event, and keep the sentence for `take_warnings`."""

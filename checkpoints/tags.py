@@ -1,14 +1,22 @@
-"""Tags: short words that a session is marked with, in tags.json. No round depends on them."""
+"""Tags and the note: the words that a session is marked with, in tags.json. No round depends on them."""
 
 import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from checkpoints import files, limits
 from checkpoints.errors import Damaged
 from checkpoints.layout import TAG, TAGS
 from checkpoints.schema import TagsDocument, checked
 from checkpoints.seal import seal, unseal
+
+
+class Marks(NamedTuple):
+    """The tags in order, and the note, which is empty where nobody wrote one."""
+
+    tags: tuple[str, ...] = ()
+    note: str = ""
 
 
 def check_tag(tag: str) -> str:
@@ -20,26 +28,42 @@ def check_tag(tag: str) -> str:
     return tag
 
 
-def read(folder: Path) -> tuple[str, ...]:
-    """What a session is marked with, in order; nothing where nobody has. Raises Damaged or DiskError."""
+def check_note(note: str) -> str:
+    """The text, if it is a note; raises ValueError, saying what one is."""
+    if not note.isprintable() or len(note) > limits.NOTE_LETTERS:
+        raise ValueError(
+            f"a note is one line of up to {limits.NOTE_LETTERS} letters, and this one has {len(note)}"
+            if note.isprintable()
+            else "a note is one line without control characters"
+        )
+    return note
+
+
+def read(folder: Path) -> Marks:
+    """What a session is marked with; nothing where nobody has. Raises Damaged or DiskError."""
     try:
         document = unseal(files.read(folder, TAGS, cap=limits.TAGS), TAGS)
     except FileNotFoundError:
-        return ()
+        return Marks()
     try:
-        tags = checked(TagsDocument, document)["tags"]
+        found = checked(TagsDocument, document)
     except ValueError as fault:
         raise Damaged(f"{folder}: {TAGS} is not one that htfl-sim wrote: {fault}.") from fault
-    return tuple(sorted(set(tags)))
+    return Marks(tuple(sorted(set(found["tags"]))), found.get("note", ""))
+
+
+def tags_of(folder: Path) -> tuple[str, ...]:
+    """Only the tags. Raises like `read`."""
+    return read(folder).tags
 
 
 def change(
-    folder: Path, add: Iterable[str], remove: Iterable[str], may: Callable[[], None]
-) -> tuple[str, ...]:
+    folder: Path, add: Iterable[str], remove: Iterable[str], may: Callable[[], None], note: str | None = None
+) -> Marks:
     """Mark a session with more words, and no longer with others; what it is marked with now.
 
-    `may` is the owner's fence. A damaged file is replaced. Raises ValueError for what is no tag, for too many, and
-    where what has the file's name is no plain file; DiskError.
+    `note` replaces the note; None leaves it. `may` is the owner's fence. A damaged file is replaced. Raises ValueError
+    for what is no tag or no note, for too many, and where what has the file's name is no plain file; DiskError.
     """
     found = files.look(folder, TAGS)
     if found is not None and not stat.S_ISREG(found.st_mode):
@@ -47,13 +71,15 @@ def change(
     try:
         before = read(folder)
     except Damaged:
-        before = ()
-    after = tuple(sorted({*before, *map(check_tag, add)} - set(remove)))
-    if len(after) > limits.TAG_WORDS:
+        before = Marks()
+    tags = tuple(sorted({*before.tags, *map(check_tag, add)} - set(remove)))
+    after = Marks(tags, before.note if note is None else check_note(note))
+    if len(after.tags) > limits.TAG_WORDS:
         raise ValueError(f"a session has at most {limits.TAG_WORDS} tags")
-    if found is None and not after:
+    if found is None and after == Marks():
         return after
     may()
-    files.replace(folder, TAGS, seal({"tags": list(after)}, limits.TAGS, TAGS))
+    document = {"tags": list(after.tags)} | ({"note": after.note} if after.note else {})
+    files.replace(folder, TAGS, seal(document, limits.TAGS, TAGS))
     files.sync_folder(folder)
     return after

@@ -11,7 +11,8 @@ from typing import Annotated, Any, NotRequired, Union, get_args, get_origin
 from typing_extensions import get_type_hints, is_typeddict
 
 from checkpoints.schema import Share
-from simulator.base.record import Record, When
+from simulator.base.part_record import When
+from simulator.base.record import Record
 
 PAGE = Path(__file__).parents[1] / "docs" / "ledger.md"
 HEAD = "| key | type | setting | meaning |\n|---|---|---|---|\n"

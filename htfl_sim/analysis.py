@@ -8,26 +8,41 @@
     Feed(folder).poll()                      # whether a live session has changed since
 
 Sessions: Feed, Run, Summary, StudySummary, Branch. Numbers per round and client: Curves, costs, clients' changes, CKA,
-seconds. Several sessions: measures, differences, standing. What they look like: palette, one color per method.
+seconds, counts by class. Several sessions: measures, differences, standing,
+the partners of a session and its gains over them. A study, setting by seed: Board.
+What they look like: palette, one color per method.
 """
 
 from simulator.base.documents import Event
 from simulator.base.names import cell
 from simulator.base.record import Record
-from simulator.base.sections import MANY, SAMPLED
+from simulator.base.sections import MANY, PARTS, SAMPLED
 from simulator.results.analysis import axes, feed, remaining, static_names
 from simulator.results.analysis.axes import seed_text
 from simulator.results.analysis.caveats import rows_differ
 from simulator.results.analysis.cka import CkaMeasurement, last_measured, least_similar
+from simulator.results.analysis.classes import (
+    ClassChange,
+    ClassCounts,
+    ClassTable,
+    class_changes,
+    class_counts,
+    class_table,
+    recall_changes,
+    recalls,
+)
 from simulator.results.analysis.clients import (
     accuracy_changes,
     best_round,
+    change_over,
     fell_most,
     incidents,
     listed_clients,
     lowest_client,
+    worst_rank,
 )
 from simulator.results.analysis.comparison import common_target, differences, standing
+from simulator.results.analysis.confusion import Confusion
 from simulator.results.analysis.costs import (
     COSTS,
     SIMULATED,
@@ -39,9 +54,12 @@ from simulator.results.analysis.costs import (
     spent,
 )
 from simulator.results.analysis.curves import Array, Curves
+from simulator.results.analysis.described import Setting, described
+from simulator.results.analysis.effect import Effect, Window, effects, read_effects
 from simulator.results.analysis.events import description, is_alarming, shown_events
 from simulator.results.analysis.feed import Feed
-from simulator.results.analysis.lineage import Branch, tree
+from simulator.results.analysis.gain import BASELINE
+from simulator.results.analysis.lineage import Branch, tree, with_parents
 from simulator.results.analysis.measures import (
     MEASURES,
     Line,
@@ -54,7 +72,10 @@ from simulator.results.analysis.measures import (
 )
 from simulator.results.analysis.milestones import milestones
 from simulator.results.analysis.overview import read_overview
-from simulator.results.analysis.parts import PARTS, client_on_part, part_means, part_measures
+from simulator.results.analysis.pareto import pareto_front
+from simulator.results.analysis.partners import SHADOW, Pair, Partner, Partners
+from simulator.results.analysis.parts import client_on_part, part_means, part_measures
+from simulator.results.analysis.pulse import SILENT_SECONDS, Silence
 from simulator.results.analysis.quantiles import quantiles
 from simulator.results.analysis.reproduction import command_lines
 from simulator.results.analysis.resources import (
@@ -65,11 +86,22 @@ from simulator.results.analysis.resources import (
     method_metrics,
     seconds_by_part,
 )
+from simulator.results.analysis.round_gains import (
+    RoundGain,
+    client_gains,
+    common_rounds,
+    gain_after,
+    gains_by_round,
+    gains_of,
+)
 from simulator.results.analysis.run import LIVE, SessionData
 from simulator.results.analysis.samples import FEW, Samples, tested
 from simulator.results.analysis.summary import Summary
 from simulator.results.analysis.timeline import Timeline, timeline
+from simulator.results.analysis.totals import Totals
 from simulator.results.analysis.traffic import by_tensor
+from simulator.results.analysis.why import Why, why
+from simulator.results.analysis.why_parts import ClassRow, Finding
 from simulator.results.figures import palette
 from simulator.results.figures.palette import (
     OKABE_ITO,
@@ -84,9 +116,14 @@ from simulator.results.inspection import client_samples
 from simulator.results.inspection.client_samples import ClassSample, ClientSamples, FeatureMean
 from simulator.results.inspection.embedding import Embedding
 from simulator.sessions.history import entries_to, next_change, settings_in_force
+from simulator.sessions.reader import parent_folder
+from simulator.studies.board import Board, BoardReader, BoardRow
+from simulator.studies.cells import PointCell, Seen
 from simulator.studies.summary import Seeds, StudySummary, by_seed, study_axes
+from simulator.studies.trial_board import TrialBoard, TrialRow
 
 __all__ = [
+    "BASELINE",
     "COSTS",
     "FEW",
     "LIVE",
@@ -95,31 +132,56 @@ __all__ = [
     "OKABE_ITO",
     "PARTS",
     "SAMPLED",
+    "SHADOW",
+    "SILENT_SECONDS",
     "SIMULATED",
     "TIME_PARTS",
     "VIRIDIS_STOPS",
     "Array",
+    "Board",
+    "BoardReader",
+    "BoardRow",
     "Branch",
     "CkaMeasurement",
+    "ClassChange",
+    "ClassCounts",
+    "ClassRow",
     "ClassSample",
+    "ClassTable",
     "ClientSamples",
+    "Confusion",
     "Cost",
     "Curves",
+    "Effect",
     "Embedding",
     "Event",
     "FeatureMean",
     "Feed",
+    "Finding",
     "Line",
     "Measure",
+    "Pair",
+    "Partner",
+    "Partners",
+    "PointCell",
     "Position",
     "Record",
+    "RoundGain",
     "Samples",
     "Seeds",
+    "Seen",
     "SessionData",
+    "Setting",
+    "Silence",
     "StudySummary",
     "Summary",
     "Timeline",
+    "Totals",
+    "TrialBoard",
+    "TrialRow",
     "Values",
+    "Why",
+    "Window",
     "accuracy_changes",
     "accuracy_of",
     "after_fork",
@@ -131,19 +193,30 @@ __all__ = [
     "by_seed",
     "by_tensor",
     "cell",
+    "change_over",
     "channels",
+    "class_changes",
+    "class_counts",
+    "class_table",
+    "client_gains",
     "client_on_part",
     "client_samples",
     "command_lines",
+    "common_rounds",
     "common_target",
     "contrast",
     "costs",
+    "described",
     "description",
     "differences",
+    "effects",
     "elsewhere",
     "entries_to",
     "feed",
     "fell_most",
+    "gain_after",
+    "gains_by_round",
+    "gains_of",
     "in_order",
     "incidents",
     "is_alarming",
@@ -160,10 +233,15 @@ __all__ = [
     "nearest",
     "next_change",
     "palette",
+    "parent_folder",
+    "pareto_front",
     "part_means",
     "part_measures",
     "quantiles",
+    "read_effects",
     "read_overview",
+    "recall_changes",
+    "recalls",
     "remaining",
     "rows_differ",
     "seconds_by_part",
@@ -177,4 +255,7 @@ __all__ = [
     "tested",
     "timeline",
     "tree",
+    "why",
+    "with_parents",
+    "worst_rank",
 ]

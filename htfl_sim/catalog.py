@@ -281,6 +281,13 @@ def config_keys() -> list[str]:
     return keys()
 
 
+def watcher_names() -> list[str]:
+    """The names of all watchers of a run."""
+    from simulator.base.watch_section import WATCHERS
+
+    return list(WATCHERS)
+
+
 def method_keys(method: str | None = None) -> list[str]:
     """The keys of one method or of all, without 'method.', from the source."""
     from simulator.results.analysis import static_keys

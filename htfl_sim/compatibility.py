@@ -89,6 +89,7 @@ def _federation(config: Any) -> "Federation":
         device=torch.device("cpu"),
         pretrained=config.federation.pretrained,
         features=config.models.features,
+        public=int(config.data.public is not None),
     )
 
 

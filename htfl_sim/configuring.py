@@ -11,6 +11,7 @@ from htfl_sim.folders import free_name, plain_name
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw, merged, read_toml, with_method, with_overrides
+from simulator.base.watch_section import section_of
 from simulator.config import Config
 from simulator.config.idle import refuse_idle
 from simulator.config.user_files import Files, Names, loaded
@@ -116,6 +117,7 @@ class Choices:
     metrics: Sequence[Path] = ()
     runner: str | None = None
     selection: str | None = None
+    watch: Sequence[str] = ()
 
     def read(self) -> Config:
         """The configuration: preset or file, then the quick settings, then --set. The last one wins.
@@ -124,8 +126,9 @@ class Choices:
         """
         raw = merged(self._base(), self._quick())
         raw = with_overrides(raw, self.assignments)
-        if isinstance(data := raw.get("data"), dict) and isinstance(name := data.get("dataset"), str):
-            data["dataset"] = absolute(name)
+        for key in ("dataset", "public"):
+            if isinstance(data := raw.get("data"), dict) and isinstance(name := data.get(key), str):
+                data[key] = absolute(name)
         Files(metrics=tuple(map(str, self.metrics))).load()  # --set may name them
         config = Config.read(loaded(raw))
         refuse_idle(config, (assignment.partition("=")[0].strip() for assignment in self.assignments))
@@ -159,6 +162,7 @@ class Choices:
             "federation": {"clients": self.clients, "group": list(self.models) or None},
             "evaluation": {"metrics": [str(file) for file in self.metrics] or None},
             "selection": {"strategy": self.selection},
+            "watch": section_of(self.watch),
             "runtime": {"device": self.device, "workers": self.workers, "runner": self.runner},
         }
         return _given(quick)

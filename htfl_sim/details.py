@@ -1,15 +1,17 @@
 """All details of a session, as `show` prints them and `hs.sessions.details` returns them."""
 
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import checkpoints
 from checkpoints import Command, SessionUnreadable, UnfinishedRound
 from simulator.base.documents import Event
 from simulator.base.nested import toml_value
 from simulator.base.record import Record
 from simulator.results.analysis.clients import ClientResult, results
+from simulator.results.analysis.effect import Effect, read_effects
 from simulator.results.analysis.events import description as event_text
 from simulator.results.analysis.feed import read
 from simulator.results.analysis.lineage import forks_of
@@ -19,7 +21,7 @@ from simulator.results.analysis.summary import Summary
 from simulator.results.analysis.well_formed import well_formed
 from simulator.sessions.history import SETTINGS
 from simulator.sessions.legacy import younger
-from simulator.sessions.reader import CheckedReader
+from simulator.sessions.reader import CheckedReader, parent_folder
 
 __all__ = [
     "ClientResult",
@@ -44,6 +46,8 @@ class Details:
     forks: list[dict[str, Any]]
     """The session's forks in the same folder, each with its name and the round."""
     unfinished: UnfinishedRound | None
+    effects: list[Effect]
+    """What each switch, and the fork, changed: rounds before and after it, the newest first."""
 
     @classmethod
     def read(cls, folder: Path, round: int | None = None) -> "Details":
@@ -58,7 +62,11 @@ class Details:
         if round is not None and record is None:
             has = f"rounds 1 to {run.round}" if run.round else "no round yet"
             raise SessionUnreadable(f"{folder} has no record of round {round}; it has {has}.")
-        return cls(run, about, record, forks_of(folder), CheckedReader(folder).unfinished_round())
+        reader = CheckedReader(folder)
+        unfinished, parent = reader.unfinished_round(), reader.document["parent"]
+        if parent and (origin := parent_folder(parent, checkpoints.sessions_folder(folder))):
+            about = replace(about, parent={**parent, "name": checkpoints.name_of(origin)})
+        return cls(run, about, record, forks_of(folder), unfinished, read_effects(run))
 
     @property
     def switches(self) -> list[Switch]:
@@ -92,6 +100,7 @@ class Details:
             "config": run.document["config"],
             "settings": run.config,
             "switches": [asdict(switch) for switch in self.switches],
+            "effects": [asdict(effect) for effect in self.effects],
             "children": self.forks,
             "pending": [asdict(command) for command in run.pending],
             "partial": unfinished and {"round": unfinished.round, "clients": self.kept_clients},

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections import Counter
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import checkpoints
 from checkpoints import DiskError, SessionUnreadable
 from checkpoints import continues as continues
+from checkpoints import is_group as is_group
 from checkpoints import name_of as name_of
 from checkpoints import sessions_folder as sessions_folder
 from simulator.base.errors import ConfigError, nearest
@@ -109,9 +111,26 @@ def checked_tag(tag: str) -> str:
         raise ConfigError(f"{error}.") from error
 
 
+def checked_note(note: str) -> str:
+    """A note for a session. Raises ConfigError for an invalid one."""
+    try:
+        return checkpoints.check_note(note)
+    except ValueError as error:
+        raise ConfigError(f"{error}.") from error
+
+
 def session_names(sessions_dir_: Path | str | None = None) -> list[str]:
     """The names of the sessions in the folder of sessions."""
     return list(map(checkpoints.name_of, checkpoints.sessions(sessions_dir(sessions_dir_))))
+
+
+def tags_in(sessions_dir_: Path | str | None = None) -> dict[str, int]:
+    """The tags in the folder of sessions, by name, each with its number of sessions. Damaged files count as empty."""
+    found: Counter[str] = Counter()
+    for path in checkpoints.session_folders(sessions_dir(sessions_dir_)):
+        with suppress(SessionUnreadable, DiskError):
+            found.update(checkpoints.tags_of(path))
+    return dict(sorted(found.items()))
 
 
 def linked_names(study: str, sessions_dir_: Path | str | None = None) -> list[str]:

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Literal
 
 from htfl_sim import folders
-from simulator.base.extras import install_command
+from simulator.base.extras import install_command, library
 from simulator.base.units import size
 from simulator.studies.process import Process
 
-__all__ = ["Check", "Process", "doctor"]
+__all__ = ["Check", "Process", "doctor", "library"]
 
 Place = str | Path
 
@@ -34,6 +34,7 @@ class Check:
 EXTRAS = {
     "optuna": ("tune", "tune with --sampler random, grid, or tpe"),
     "statsmodels": ("stats", "compare --margin and --holm"),
+    "textual_serve": ("serve", "tui --serve"),
     "ray": ("ray", "sweep --on ray and the runner ray"),
     "datasets": ("hf", "--dataset hf:OWNER/NAME"),
     "pyarrow": ("parquet", "tables in Parquet files"),

@@ -7,15 +7,12 @@ from typing import Any, NoReturn
 import checkpoints
 from checkpoints import Answer, Command, Damaged
 from simulator.base.errors import SessionError
+from simulator.results.analysis.pulse import SILENT_SECONDS, STILL_SECONDS
 
 POLL_SECONDS = 0.05
 """Seconds between two looks for the answer."""
 LOOK_SECONDS = 0.25
 """Seconds between two looks at the owner's heartbeat and progress."""
-SILENT_SECONDS = 10.0
-"""Seconds without a heartbeat after which an owner counts as unresponsive."""
-STILL_SECONDS = 2.5
-"""Seconds without a heartbeat after which an owner may have died. It beats at least once a second."""
 
 Note = dict[str, Any]
 Owned = checkpoints.SessionReader | checkpoints.GroupReader

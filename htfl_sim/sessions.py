@@ -1,11 +1,11 @@
 """Sessions in their folder: search, details, verify, prune, remove, tags, partition, similarity, export.
 
 A session is given by its name in the folder of sessions, as STUDY/POINT if it belongs to a study, or by its path. The
-folder is `sessions_dir`, else $HTFL_SESSIONS, else ./sessions. Only `partition`, `samples`, `similarity`, and
-`export_weights` load torch.
+folder is `sessions_dir`, else $HTFL_SESSIONS, else ./sessions. Only `confusion`, `partition`, `samples`, `similarity`,
+and `export_weights` load torch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from checkpoints import (
     DiskError,
     Finding,
     Leftover,
-    Locked,
+    Marks,
     Pruned,
     SessionUnreadable,
     Stamp,
@@ -26,12 +26,21 @@ from checkpoints import (
 from checkpoints import groups as studies_in
 from checkpoints import session_folders as folders_in
 from htfl_sim import folders
-from htfl_sim.inspecting import representations, samples, samples_of_clients
-from htfl_sim.mailbox import holder, owner
-from htfl_sim.steering import tag
+from htfl_sim.inspecting import confusion, representations, samples, samples_of_clients, why
+from htfl_sim.steering import mark, note, tag
+from htfl_sim.upkeep import (
+    Dependents,
+    check_idle,
+    check_renamable,
+    dependents,
+    leftovers,
+    remove,
+    remove_leftover,
+    rename,
+)
 from simulator.base.errors import ConfigError
 from simulator.base.record import Record
-from simulator.results.analysis.lineage import Branch, tree
+from simulator.results.analysis.lineage import Branch, tree, with_parents
 from simulator.results.analysis.summary import Summary
 from simulator.results.analysis.well_formed import well_formed
 from simulator.sessions.reader import CheckedReader
@@ -45,13 +54,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Branch",
+    "Dependents",
     "Finding",
     "Leftover",
+    "Marks",
     "Pruned",
     "Stamp",
     "Summary",
     "UnfinishedRound",
     "changed_stamp",
+    "check_idle",
+    "check_renamable",
+    "confusion",
+    "dependents",
     "details",
     "duplicates",
     "export",
@@ -60,10 +75,14 @@ __all__ = [
     "folders_in",
     "inside",
     "leftovers",
+    "mark",
+    "marks",
+    "note",
     "partition",
     "prune",
     "remove",
     "remove_leftover",
+    "rename",
     "representations",
     "samples",
     "samples_of_clients",
@@ -73,8 +92,8 @@ __all__ = [
     "studies_in",
     "tag",
     "tags",
-    "used_by",
     "verify",
+    "why",
 ]
 
 Place = str | Path
@@ -106,7 +125,7 @@ def search(
     tags. sized: also each session's size on disk. hidden: also the folders that killed commands left.
     """
     folder = folders.sessions_dir(sessions_dir)
-    every = [Summary.read(path, sized=sized) for path in checkpoints.session_folders(folder)]
+    every = with_parents([Summary.read(path, sized=sized) for path in checkpoints.session_folders(folder)])
     if hidden:
         every += [_hidden(each, sized) for each in checkpoints.leftovers(folder)]
     return tree([each for each in every if _fits(each, method, dataset, state, tags)])
@@ -196,48 +215,6 @@ def prune(
     return checkpoints.prune(folder, retention, dry_run=dry_run, steal=steal)
 
 
-def remove(session: Place, *, steal: bool = False, sessions_dir: Place | None = None) -> Path:
-    """Remove a session with all its rounds and checkpoints. Its forks stay complete. Returns the removed folder.
-
-    Raises Locked while a process runs it. steal: the machine that ran it is dead.
-    """
-    folder = own_folder(session, sessions_dir)
-    check_removable(folder, steal=steal)
-    checkpoints.remove(folder, steal=steal)
-    return folder
-
-
-def check_removable(session: Place, *, steal: bool = False, sessions_dir: Place | None = None) -> None:
-    """Raise Locked if a process runs the session. Removing checks again, under the lock."""
-    folder = own_folder(session, sessions_dir)
-    if (
-        Summary.read(folder).error is None
-        and not steal
-        and (reader := checkpoints.SessionReader(folder)).alive()
-    ):
-        raise Locked(
-            f"{folder} is run by {holder(owner(reader))}. Stop it first: "
-            f"`htfl-sim stop {checkpoints.typed(folder)}`."
-        )
-
-
-def used_by(session: Place, sessions_dir: Place | None = None) -> list[str]:
-    """The points of studies that use this session instead of one of their own, as STUDY/POINT."""
-    from simulator.studies.links import users_of
-
-    return users_of(folder_of(session, sessions_dir))
-
-
-def leftovers(sessions_dir: Place | None = None, *, steal: bool = False) -> list[Leftover]:
-    """The hidden folders of commands that run or were killed. steal: the machines that ran them are dead."""
-    return checkpoints.leftovers(folders.sessions_dir(sessions_dir), steal=steal)
-
-
-def remove_leftover(leftover: Leftover, *, steal: bool = False) -> None:
-    """Remove a hidden folder that no process uses."""
-    checkpoints.remove_leftover(leftover, steal=steal)
-
-
 def size_on_disk(folder: Path) -> int:
     """The size of a folder on disk, in bytes."""
     return checkpoints.size_on_disk(folder)
@@ -262,9 +239,14 @@ def inside(folder: Path) -> list[Path]:
     return sessions_in(folder) if checkpoints.is_group(folder) else [folder]
 
 
+def marks(session: Place, *, sessions_dir: Place | None = None) -> Marks:
+    """The session's tags and note. `mark` changes both. Raises Damaged of the room `checkpoints`."""
+    return checkpoints.marks_of(folder_of(session, sessions_dir))
+
+
 def tags(session: Place, *, sessions_dir: Place | None = None) -> tuple[str, ...]:
     """The session's tags. `tag` changes them."""
-    return tuple(checkpoints.tags_of(folder_of(session, sessions_dir)))
+    return marks(session, sessions_dir=sessions_dir).tags
 
 
 def partition(
@@ -302,10 +284,12 @@ def similarity(
     *,
     sessions_dir: Place | None = None,
     data_dir: Place | None = None,
+    done: Callable[[int, int], object] | None = None,
 ) -> dict[str, Any]:
     """CKA between the clients' models after a kept round (None: the newest), with the probe and layers of that round.
 
-    Writes nothing. Raises ConfigError, SessionUnreadable, and DataError.
+    Writes nothing. done: receives the number of loaded models, and of all. Raises ConfigError, SessionUnreadable, and
+    DataError.
     """
     from simulator.base.sections import CkaConfig
     from simulator.results.inspection import cka
@@ -323,6 +307,7 @@ def similarity(
         debiased=settings.debiased,
         model=settings.model,
         untrained=settings.untrained,
+        done=done,
     )
 
 

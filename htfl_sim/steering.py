@@ -27,6 +27,8 @@ __all__ = [
     "Watch",
     "answer_to",
     "checkpoint",
+    "mark",
+    "note",
     "now",
     "pause",
     "post",
@@ -210,6 +212,29 @@ def tag(
     return tuple(checkpoints.tags_of(reader.folder))
 
 
+def note(
+    session: Place, text: str | None = None, *, sessions_dir: Place | None = None, watch: Watch = SILENT
+) -> str:
+    """Set a session's note, "" for none; None only reads it. Returns the note afterwards.
+
+    The owner of a running session does this. Raises ConfigError for a text of several lines, or over 1,000 letters.
+    """
+    reader = CheckedReader(_folder(session, sessions_dir))
+    if text is not None:
+        _mark(reader, [], [], watch, folders.checked_note(text))
+    return checkpoints.marks_of(reader.folder).note
+
+
+def mark(session: Place, tags: Sequence[str], note: str, *, sessions_dir: Place | None = None) -> None:
+    """Give a session these tags and no others, and this note. Raises like `tag` and `note`."""
+    reader = CheckedReader(_folder(session, sessions_dir))
+    wanted: list[str] = list(map(folders.checked_tag, tags))
+    before: tuple[str, ...] = ()
+    with suppress(Damaged):  # it is replaced
+        before = checkpoints.tags_of(reader.folder)
+    _mark(reader, wanted, sorted({*before} - {*wanted}), SILENT, folders.checked_note(note))
+
+
 def is_live(session: Place, sessions_dir: Place | None = None) -> bool:
     """Whether a process runs the session or study now."""
     return _reader(session, sessions_dir).alive()
@@ -222,8 +247,9 @@ def owner_of(session: Place, sessions_dir: Place | None = None) -> tuple[str, st
 
 
 def owner_pid(folder: Path) -> int | None:
-    """The process that owns a session; None if there is none. Raises SessionUnreadable or DiskError."""
-    note = CheckedReader(folder).owner()
+    """The process that owns a session or a study; None if there is none. Raises SessionUnreadable or DiskError."""
+    reader = checkpoints.GroupReader(folder) if checkpoints.is_group(folder) else CheckedReader(folder)
+    note = reader.owner()
     return note["pid"] if note and not note["closed"] else None
 
 
@@ -368,15 +394,18 @@ def _accepted(reader: Owned, answer: Answer | None) -> Answer | None:
     return answer
 
 
-def _mark(reader: CheckedReader, add: list[str], remove: list[str], watch: Watch) -> None:
+def _mark(
+    reader: CheckedReader, add: list[str], remove: list[str], watch: Watch, note: str | None = None
+) -> None:
     """By the owner of the session, if it has one, otherwise in this process."""
     if not reader.alive():
         try:
-            checkpoints.mark(reader.folder, add, remove)
+            checkpoints.mark(reader.folder, add, remove, note)
         except ValueError as error:
             raise ConfigError(f"{reader.folder}: {error}.") from error
         return
-    command = checkpoints.post(reader.folder, "tag", {"add": add, "remove": remove})
+    text = {} if note is None else {"note": note}
+    command = checkpoints.post(reader.folder, "tag", {"add": add, "remove": remove, **text})
 
     def look(note: Note) -> bool:
         watch.show(f"tagging: waits for the end of a client ({progress(note)})")
@@ -386,7 +415,9 @@ def _mark(reader: CheckedReader, add: list[str], remove: list[str], watch: Watch
     if answer and answer.outcome == "refused":
         raise ConfigError(f"{reader.folder} refused the tags: {answer.message.rstrip('.')}.")
     if answer is None:
-        checkpoints.mark(reader.folder, add, remove)  # its owner has just ended; doing it twice does no harm
+        checkpoints.mark(
+            reader.folder, add, remove, note
+        )  # its owner has just ended; doing it twice does no harm
 
 
 def _reply(reader: Owned, command: Command, answer: Answer | None) -> Reply:

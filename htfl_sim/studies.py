@@ -382,10 +382,13 @@ def _with_datasets_found(study: "StudySpec") -> "StudySpec":
     from simulator.data import datasets
 
     over, config = dict(study.over), merged(study.config, {})
-    if "data.dataset" in over:
-        over["data.dataset"] = tuple(datasets.absolute(str(each)) for each in over["data.dataset"])
-    if isinstance(data := config.get("data"), dict) and isinstance(name := data.get("dataset"), str):
-        data["dataset"] = datasets.absolute(name)
+    for key in ("dataset", "public"):
+        if (axis := f"data.{key}") in over:
+            over[axis] = tuple(
+                datasets.absolute(each) if isinstance(each, str) else each for each in over[axis]
+            )
+        if isinstance(data := config.get("data"), dict) and isinstance(name := data.get(key), str):
+            data[key] = datasets.absolute(name)
     return replace(study, over=over, config=config)
 
 

@@ -289,7 +289,8 @@ def run_task(
 
 def tuning(name: Place, sessions_dir: Place | None = None) -> Tuning:
     """What a tuning study has found so far, from its files alone. Raises SessionUnreadable if there is none."""
-    from simulator.studies.tuning import read_request, tuned
+    from simulator.studies.trials import read_request
+    from simulator.studies.tuning import tuned
 
     folder = _folder(name, sessions_dir)
     return Tuning(read_request(folder), tuple(tuned(folder)))

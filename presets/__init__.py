@@ -27,7 +27,7 @@ __all__ = [
 PAPER = "paper"
 """The default profile of every preset: the settings in the paper's text."""
 
-FAMILIES = ("quickstart", "cifar", "fedl2g", "inco", "case_study", "htfllib", "widths")
+FAMILIES = ("quickstart", "cifar", "fedl2g", "fedkwaz", "inco", "case_study", "htfllib", "widths")
 """The papers in the order of listings."""
 
 

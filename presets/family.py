@@ -6,6 +6,7 @@ every preset's. Then, as needed:
 - `axes.<axis>.<option>` with `title`, `suffix`, and `config`: a preset is one option of every axis. It joins their
   titles and suffixes (the key replaces a missing suffix; either may be empty);
 - `combination` entries with `where` (options by axis) and `config`: patches for combinations of options;
+- `without` entries with `where`: combinations of options that are no presets;
 - `profile` entries with a `name`, `where`, `source`, and `config`: additional settings of a preset in that profile. The
   default is the paper's own ("paper"): the settings in its text, completed by the file;
 - `printed` entries: the tables of papers, with the accuracies for comparison. A cell belongs to the preset of its row,
@@ -82,8 +83,10 @@ def read(path: Path) -> list[Preset]:
             printed.setdefault(tuple(choice[axis] for axis in axes), []).append(reference)
     presets = []
     for options in itertools.product(*axes.values()):
+        choice = dict(zip(axes, options, strict=True))
+        if any(_meets(choice, entry["where"]) for entry in family.get("without", [])):
+            continue
         if options in printed or not _is_printed_only(family, options):
-            choice = dict(zip(axes, options, strict=True))
             presets.append(_preset(family, choice, printed.get(options, [])))
     return presets
 

@@ -3,6 +3,11 @@
 import gc
 
 import pytest
+from hypothesis import settings
+
+# A test that waits for its share of a busy machine is not wrong.
+settings.register_profile("busy", deadline=None)
+settings.load_profile("busy")
 
 
 @pytest.hookimpl(trylast=True)

@@ -45,6 +45,8 @@ CPU = torch.device("cpu")
 TINY = ("tiny_cnn", "tiny_mlp")
 TINY_GROUPS = ("tiny", "tiny_resnet", "tiny_widths")
 DIGIT = ImageShape(1, 8, 8)
+OF_IMAGES = ("fedkwaz", "pfedes")
+"""Methods that take no other kind of samples."""
 
 
 @functools.cache
@@ -69,12 +71,24 @@ def group_for(name: str) -> str:
     raise AssertionError(f"no group of tiny models meets the needs of '{name}'")
 
 
+@functools.cache
+def data_for(name: str) -> dict[str, Any]:
+    """A share of public samples for a built-in method that needs some."""
+    method = methods.get(name)
+    if not method.__module__.startswith("simulator.methods."):
+        return {}
+    facts = federation(TINY, samples=[100] * len(TINY), public=0)
+    need = method(method.Config(name=name), facts).unmet_need()
+    return {"public": 0.2} if need is not None and "public samples" in need else {}
+
+
 def config(name: str = "standalone", /, **sections: Any) -> Config:
     """Four clients with tiny models, three of them sampled in each of three rounds; `sections` change that."""
     base = {
         "seed": 7,
         "rounds": 3,
         "method": {"name": name},
+        "data": data_for(name),
         "federation": {"clients": 4, "participation": 0.75, "group": group_for(name)},
         "training": {"batch_size": 16, "lr": 0.1},
         "runtime": {"workers": 1, "device": "cpu"},
@@ -153,6 +167,7 @@ def federation(
     shape: InputSpec = DIGIT,
     training: TrainingConfig | None = None,
     rounds: int = 3,
+    public: int = 10,
 ) -> Federation:
     """A federation as stated, without any data: for the parts of a method that only the server sees."""
     clients = tuple(
@@ -164,7 +179,10 @@ def federation(
         )
         for number, architecture in enumerate(architectures)
     )
-    return Federation(7, rounds, num_classes, shape, clients, training or TrainingConfig(), CPU)
+    settings = training or TrainingConfig()
+    return Federation(
+        7, rounds, num_classes, shape, clients, settings, CPU, public=public, public_classes=num_classes
+    )
 
 
 def pixels(images: Tensor, labels: Tensor, clients: Sequence[Tensor], num_classes: int) -> FederatedData:

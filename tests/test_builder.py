@@ -13,7 +13,17 @@ def test_batchnorm_with_batches_of_one_is_refused_with_what_to_set() -> None:
         federations.built(federations.config(training={"batch_size": 1}))
 
 
-@pytest.mark.parametrize(("method", "option"), [("fml", "meme"), ("fedkd", "meme"), ("fedmrl", "small")])
+@pytest.mark.parametrize(
+    ("method", "option"),
+    [
+        ("fml", "meme"),
+        ("fedapen", "meme"),
+        ("fedkd", "meme"),
+        ("fedmrl", "small"),
+        ("pfedmoe", "small"),
+        ("pfedafm", "small"),
+    ],
+)
 def test_the_batchnorm_of_a_model_trained_beside_is_refused_batches_of_one_too(
     method: str, option: str
 ) -> None:

@@ -45,8 +45,18 @@ STALE = (
     "fedkd",
     "fedgh",
     "fedtgp",
+    "fedre",
+    "fedkwaz",
+    "fedper",
+    "fedrep",
+    "ditto",
+    "pfedmoe",
+    "fedapen",
+    "lora",
+    "pfedafm",
+    "pfedes",
 )
-TRAINED = ("fedgh", "fedtgp")
+TRAINED = ("fedgh", "fedtgp", "fedre")
 """Their servers train on what they receive. tests/methods has the step of a stale uplink."""
 
 
@@ -294,9 +304,10 @@ def test_a_stale_uplink_moves_the_server_less_far(devices: str) -> None:
 def test_uplinks_of_half_the_weight_move_the_server_half_as_far(method: str) -> None:
     """From the second round on: a class without a prototype takes the first one that it gets.
 
-    FedKD's factors are those of the moved meme.
+    FedKD's factors are those of the moved meme, and FlexLoRA's those of the moved product: LoRA is tried with means.
     """
-    built = federations.built(federations.config(method, federation={"clients": 4, **ALL}))
+    options = {"aggregation": "mean"} if method == "lora" else {}
+    built = federations.built(federations.config(method, method=options, federation={"clients": 4, **ALL}))
     state = federations.run(built.engine, 1)
     hooks, clients = built.engine._hooks, built.federation.clients
     received = {client.id: hooks.downlink(2, state.server, client) for client in clients}

@@ -18,7 +18,7 @@ from tests.cli.conftest import call
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("extra", ["ray", "tensorboard", "wandb", "mlflow", "stats", "tune"])
+@pytest.mark.parametrize("extra", ["ray", "tensorboard", "wandb", "mlflow", "stats", "tune", "serve"])
 def test_the_line_installs_what_the_extra_asks_for(extra: str) -> None:
     (requirement,) = PROJECT["project"]["optional-dependencies"][extra]
     assert extras.install_command(extra) == f"pip install '{requirement}'"

@@ -45,10 +45,3 @@ def test_a_floor_is_no_higher_than_what_these_tests_run_on(name: str, floor: str
     except PackageNotFoundError:
         pytest.skip(f"{name} is not installed here")
     assert Version(installed) >= Version(floor)
-
-
-def test_textuals_floor_is_a_version_with_the_styles_that_the_app_imports() -> None:
-    """`textual.style` came with 2.0; 1.0, which was the floor once, lacks it."""
-    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "tui" / "app").rglob("*.py")]
-    assert any("from textual.style import" in source for source in sources)
-    assert Version(floors(REQUIRED)["textual"]) >= Version("2.0")

@@ -111,6 +111,7 @@ COMMAND_LINES = (
     "simulator.studies.ray.node",  # the arguments of a point's process
     "simulator.studies.slurm", "simulator.studies.tuning_slurm",  # scripts for the shell
     "simulator.runners.ray.cluster",  # Ray's own command
+    "simulator.results.analysis.why",  # the commands that measure what is missing
     "simulator.data.packaged",  # pip's
 )  # fmt: skip
 """They write whole command lines, and so know flags."""

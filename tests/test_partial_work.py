@@ -27,7 +27,7 @@ from tests import federations
 
 FOREVER = 1e9
 SPEED = 1e9
-TAKE_NONE = {"fedlora", "fedl2g_l", "fedl2g_f"}
+TAKE_NONE = {"ditto", "fedkwaz", "fedl2g_f", "fedl2g_l", "fedlora", "fedmd", "fedrep", "pfedafm", "pfedes"}
 MIXED = {"availability": "markov", "availability_on": 0.06, "availability_off": 0.02}
 
 

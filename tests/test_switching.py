@@ -26,6 +26,7 @@ def config(group: str, name: str, **sections: Any) -> Config:
         "seed": 3,
         "rounds": 6,
         "method": {"name": name},
+        "data": {"public": 0.2},
         "federation": {"clients": 4, "participation": 0.75, "group": group},
         "training": {"batch_size": 32, "lr": 0.05},
         "runtime": {"workers": 1, "device": "cpu"},
@@ -145,6 +146,13 @@ def test_fedkd_decomposes_the_meme_it_takes_over() -> None:
     meme = taken.server[f"meme/{name}"]
     torch.testing.assert_close((u * s) @ v, meme.flatten(1))
     assert said == "takes over meme, u, s, v"
+
+
+def test_fedapen_takes_over_the_meme_and_its_clients_begin_with_equal_weights() -> None:
+    state, taken, said = switched("tiny", "fml", "fedapen")
+    assert federations.bits(taken.server) == federations.bits(state.server)
+    assert [tensors["lam"].item() for tensors in taken.clients] == [0.5] * 4
+    assert said == "takes over meme"
 
 
 def test_a_method_that_finds_nothing_of_its_own_starts_afresh_and_says_so() -> None:

@@ -71,6 +71,16 @@ class DataConfig(Section):
         description="Use one fifth of all samples, for tuning, or the other four fifths, for final runs. The two "
         "are disjoint for every seed. Default: all samples.",
     )
+    public: float | str | None = Field(
+        None,
+        description="Public samples, which the server and every client have: a share of the samples, such as 0.1, or a "
+        "data set without its test set. Clients divide the rest. Default: none.",
+    )
+    public_limit: int | None = Field(
+        None,
+        ge=2,
+        description="Use only this many samples of the data set in data.public, drawn at random.",
+    )
     size: int | None = Field(
         None,
         ge=1,
@@ -94,6 +104,18 @@ class DataConfig(Section):
             raise ValueError("pool would give other images the indices' numbers; leave it out")
         if self.indices is not None and self.domains_per_client is not None:
             raise ValueError("domains_per_client has no effect with indices; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _public_samples_are_some(self) -> "DataConfig":
+        if isinstance(self.public, float) and not 0 < self.public < 1:
+            raise ValueError(f"public = {self.public:g} is no share between 0 and 1, such as 0.1")
+        if isinstance(self.public, float) and self.indices is not None:
+            raise ValueError(
+                "a share in public would give other images the indices' numbers; name a data set"
+            )
+        if self.public_limit is not None and not isinstance(self.public, str):
+            raise ValueError("public_limit is for a data set in public; a share has its size")
         return self
 
     @model_validator(mode="after")

@@ -26,7 +26,8 @@ from checkpoints.schema import (
     Within,
     checked,
 )
-from simulator.base.record import Client
+from simulator.base.notice import Notice
+from simulator.base.part_record import Client
 
 MAX_SAMPLES = 10**12
 
@@ -74,6 +75,7 @@ class Changeable(TypedDict):
     wire: NotRequired[Section]
     cka: NotRequired[Section]
     checkpoint: NotRequired[Section]
+    watch: NotRequired[Section]
 
 
 class Settings(TypedDict):
@@ -92,6 +94,7 @@ class Settings(TypedDict):
     wire: NotRequired[Section]
     cka: NotRequired[Section]
     checkpoint: Annotated[Section, Also(_Checkpoint)]
+    watch: NotRequired[Section]
 
 
 class _Sections(TypedDict, total=False):
@@ -180,6 +183,8 @@ class Document(Configured):
     inputs: NotRequired[Annotated[Object, Also(_Inputs)]]
     """the form of the samples as models take them: their `kind` (`image`, `tokens`, `signal`, `table`) and its sizes.
     Sessions without it have images"""
+    parameters: NotRequired[dict[str, Natural]]
+    """number of parameters of each client model, by its name. Older sessions have none"""
     samples: NotRequired[Samples | None]
     devices: NotRequired[Devices]
     plugin: Plugin | None
@@ -348,6 +353,9 @@ class Event(TypedDict):
     nodes: NotRequired[Annotated[list[Node], Unchecked()]]
     message: NotRequired[Annotated[str, Unchecked()]]
     reason: NotRequired[Annotated[str, Unchecked()]]
+    watcher: NotRequired[Annotated[str, Unchecked()]]
+    action: NotRequired[Annotated[str, Unchecked()]]
+    clients: NotRequired[Annotated[list[int], Unchecked()]]
 
 
 class _Switched(TypedDict):
@@ -367,7 +375,17 @@ class _Nodes(TypedDict):
     nodes: list[Node]
 
 
-_KINDS: dict[str, Any] = {"switched": _Switched, "warning": _Warning, "nodes": _Nodes}
+class _Noticed(Notice):
+    round: Positive
+    action: Text
+
+
+_KINDS: dict[str, Any] = {
+    "switched": _Switched,
+    "warning": _Warning,
+    "nodes": _Nodes,
+    "noticed": _Noticed,
+}
 
 
 def check_event(event: Mapping[str, Any]) -> Event:

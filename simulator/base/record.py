@@ -5,11 +5,9 @@ key is its row in docs/ledger.md, and `When` names the setting that the key need
 types know: later versions add some.
 """
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Generic, NotRequired, TypeVar, cast
+from typing import Annotated, Any, NotRequired, TypeVar, cast
 
 from typing_extensions import TypedDict
 
@@ -18,28 +16,20 @@ from checkpoints.schema import (
     Amount,
     FirstFault,
     Holds,
-    ListOrNames,
     Many,
     Named,
     Natural,
     Object,
     Positive,
     Share,
-    Spelled,
     Text,
     Within,
     checked,
 )
+from simulator.base.notice import Notice
+from simulator.base.part_record import ByClient, Client, PartMetrics, When, measures_of
 
 T = TypeVar("T")
-V = TypeVar("V")
-
-
-@dataclass(frozen=True)
-class When:
-    """The key is there where this setting asks for it."""
-
-    setting: str
 
 
 def _is_moment(value: str) -> bool:
@@ -51,11 +41,6 @@ def _is_moment(value: str) -> bool:
 
 Moment = Annotated[str, Holds(_is_moment)]
 """A time as records have it: 2026-01-31T12:00:00Z."""
-Client = Annotated[str, Spelled(re.compile("0|[1-9][0-9]{0,8}"))]
-ByClient = Annotated[
-    Annotated[list[V], FirstFault()] | Annotated[dict[Client, V], FirstFault()], ListOrNames()
-]
-"""A figure of each client in their order, or of those that are named."""
 
 # A record
 
@@ -78,30 +63,6 @@ class Accuracy(TypedDict):
     """the highest `mean` so far"""
     best_weighted: NotRequired[Share | None]
     """the highest `weighted` so far"""
-
-
-class Measured(TypedDict, Generic[V]):
-    """One measure on one part of the split."""
-
-    mean: V | None
-    """mean over clients"""
-    weighted: V | None
-    """weighted by the clients' samples of the part"""
-    per_client: ByClient[V | None]
-    """value of each client"""
-
-
-class PartMetrics(TypedDict):
-    """What was measured on one part of the split."""
-
-    accuracy: Measured[Share]
-    """accuracy on a held-out part, `test` or `eval`"""
-    loss: Measured[float]
-    """mean cross-entropy on the part"""
-    f1: Measured[Share]
-    """macro-F1 on the part, the mean F1 of its classes"""
-    metrics: NotRequired[Annotated[Named[Measured[float]], When("evaluation.metrics")]]
-    """your own metric ([Your own files](your-own.md))"""
 
 
 class Loss(TypedDict):
@@ -360,6 +321,8 @@ class Record(TypedDict):
     time: NotRequired[Annotated[Time, When("system.devices")]]
     unseen: NotRequired[Annotated[Unseen, When("federation.unseen")]]
     timeline: NotRequired[Annotated[TimelineRecord, When("federation.timeline")]]
+    watch: NotRequired[Annotated[Many[Notice], When("watch.watchers")]]
+    """in rounds in which a [watcher](steering.md#watchers) noticed something"""
 
 
 def check_record(record: Mapping[str, Any], clients: int) -> Record:
@@ -377,6 +340,8 @@ def check_record(record: Mapping[str, Any], clients: int) -> Record:
     for part, measures in found.get("evaluation", {}).items():
         for name, measured in measures_of(measures).items():
             lists[f"evaluation.{part}.{name}.per_client"] = measured["per_client"]
+        if "classes" in measures:
+            lists[f"evaluation.{part}.classes.per_client"] = measures["classes"]["per_client"]
     if "unseen" in found:
         _check_clients("unseen.clients", found["unseen"]["clients"], clients)
         for moment in ("before", "after", "alone"):
@@ -389,6 +354,8 @@ def check_record(record: Mapping[str, Any], clients: int) -> Record:
             raise ValueError(f"{where} is of {len(values)} clients, not {clients}")
     for what in ("joined", "left", "data") if "timeline" in found else ():
         _check_clients(f"timeline.{what}", found["timeline"][what], clients)
+    for notice in found.get("watch", ()):
+        _check_clients("watch.clients", notice["clients"], clients)
     cka = found.get("cka")
     if cka and "clients" in cka:
         compared = cka["clients"]
@@ -405,12 +372,6 @@ def check_record(record: Mapping[str, Any], clients: int) -> Record:
     _check_clients("diverged", found.get("diverged", []), clients)
     _check_clients("dropped", found.get("dropped", []), clients)
     return found
-
-
-def measures_of(part: PartMetrics) -> dict[str, Measured[float]]:
-    """All that was measured on a part of the split, by name; the user's own as `metrics.NAME`."""
-    known = {"accuracy": part["accuracy"], "loss": part["loss"], "f1": part["f1"]}
-    return known | {f"metrics.{name}": own for name, own in part.get("metrics", {}).items()}
 
 
 def _check_clients(where: str, named: list[int], clients: int) -> None:

@@ -13,6 +13,10 @@ MANY = 1000
 """Above this many clients, work that grows with their number needs a setting to cover all clients."""
 SAMPLED = 100
 """The maximum number of compared clients: a matrix of 100 clients has 10,000 numbers per layer."""
+CLASS_CELLS = 2_000
+"""The most clients × classes whose counts a record has by default: 27 KB for each part."""
+PARTS = ("test", "eval")
+"""The parts of a client's data on which accuracy, loss, F1, and the user's own metrics are measured."""
 
 
 class Section(BaseModel):
@@ -87,6 +91,11 @@ class EvaluationConfig(Section):
         description="Clients whose metrics each ledger record holds: all, or only those that changed in "
         f"the round. Default: all, for up to {MANY:,} clients.",
     )
+    classes: bool | None = Field(
+        None,
+        description="Record each client's samples and correct answers by class. Default: yes, for up to "
+        f"{CLASS_CELLS:,} clients × classes.",
+    )
     metrics: tuple[str, ...] = Field((), description="Names of your own metric files (docs/your-own.md).")
     batch_size: int = Field(1024, ge=1, description="Number of samples in an evaluation step.")
 
@@ -95,6 +104,11 @@ class EvaluationConfig(Section):
         if self.metrics and self.parts == ():
             raise ValueError(
                 "metrics are of the parts that are recorded; name some, or leave the metrics out"
+            )
+        if self.classes and self.parts == ():
+            raise ValueError(
+                "classes are counted on the parts that are recorded; name some in evaluation.parts, or set "
+                "evaluation.classes=false"
             )
         if len(set(self.metrics)) < len(self.metrics):
             raise ValueError(f"metrics {list(self.metrics)} names one twice")

@@ -36,9 +36,7 @@ def floating(tensors: Mapping[str, Tensor]) -> Tensors:
 
 
 def nonzero_rows(tensor: Tensor) -> Tensor:
-    """Indices of a matrix's rows that are not all zero, ascending, int64; all rows if there are no values."""
-    if tensor.is_meta:
-        return torch.arange(len(tensor), device=tensor.device)
+    """Indices of a matrix's rows that are not all zero, ascending, int64."""
     return tensor.any(dim=1).nonzero().flatten()
 
 

@@ -147,7 +147,7 @@ def carry_out(
 
 @dataclass(frozen=True)
 class _Round:
-    """What `carry_out` is given."""
+    """One round with what `carry_out` is given for it, and the two ways in which it can go."""
 
     rules: Rules
     round: int

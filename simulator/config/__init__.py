@@ -33,6 +33,7 @@ from simulator.base.timeline_section import TimelineEvent
 from simulator.base.training_section import TrainingConfig
 from simulator.base.units import seconds_of
 from simulator.base.unseen_section import UnseenConfig
+from simulator.base.watch_section import WatchConfig
 
 if TYPE_CHECKING:
     from simulator.base.timeline import Timeline
@@ -87,6 +88,8 @@ class Config(Section):
     cka: CkaConfig = CkaConfig()
     runtime: RuntimeConfig = RuntimeConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
+    watch: WatchConfig = WatchConfig()
+    """Plain values have this section only if a watcher is on."""
     system: SystemConfig | None = None
     """None: the run has no clock, and its plain values have no such section."""
 
@@ -247,6 +250,8 @@ class Config(Section):
             del raw["training"]["steps"]
         if self.selection == SelectionConfig():
             del raw["selection"]
+        if self.watch == WatchConfig():
+            del raw["watch"]
         if self.federation.unseen is None:
             del raw["federation"]["unseen"], raw["unseen"]
         del raw["federation"]["timeline"]

@@ -54,7 +54,7 @@ def idle(config: Config) -> list[str]:
 
 def cautions(config: Config) -> list[str]:
     """What to know before a run: settings and events that change nothing, and a mask that excludes right answers."""
-    found = [*idle(config), *_without_choice(config), *_never_happens(config)]
+    found = [*idle(config), *_without_choice(config), *_never_happens(config), *_sees_nothing(config)]
     masked = getattr(config.method, "mask_answers", False) and config.data.split == "global"
     if not masked or config.data.partition == "iid":
         return found
@@ -89,6 +89,16 @@ def _never_happens(config: Config) -> list[str]:
         for number, event in enumerate(config.federation.timeline, 1)
         if event.round > config.rounds
     ]
+
+
+def _sees_nothing(config: Config) -> list[str]:
+    """That watcher 'collapse' has nothing to look at."""
+    parts, classes = config.evaluation.parts, config.evaluation.classes
+    if "collapse" not in config.watch.watchers or (classes is not False and "test" in (parts or ("test",))):
+        return []
+    if classes is False:
+        return ["Watcher 'collapse' needs counts by class. Set evaluation.classes=true."]
+    return ["Watcher 'collapse' needs counts by class of the test part. Add test to evaluation.parts."]
 
 
 def refuse_idle(config: Config, keys: Iterable[str]) -> None:

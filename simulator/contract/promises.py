@@ -3,7 +3,6 @@
 import copy
 import random
 import tempfile
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -15,25 +14,26 @@ from torch import Tensor
 
 from simulator import methods
 from simulator.base import rng
-from simulator.base.errors import RAISED, HtflError, MethodError
+from simulator.base.errors import RAISED, HtflError
 from simulator.base.rng import drawing_from
 from simulator.base.tensors import Tensors, total_bytes
 from simulator.contract.bits import bits, state_bits, untimed
+from simulator.contract.imitation import CUDA, imitated_device
 from simulator.contract.subject import CLIENTS, ROUNDS, Subject
 from simulator.data.datasets import data_folder
+from simulator.engine.builder import build
 from simulator.engine.client_states import State
 from simulator.engine.progress import unobserved
-from simulator.methods.hooks import Hooks
-from simulator.runners import Job, local
+from simulator.engine.round import Engine
 from simulator.sessions import states
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session
-from simulator.training.context import TrainingContext
-from simulator.training.flops import FlopCache
 from simulator.training.phase import Batch, Draws, Phase, parts_of
 from simulator.training.precision import networks_in
 
 CPU = torch.device("cpu")
+STEPS = 2
+"""Training steps of each client on the imitated device: the first makes what the second finds."""
 
 
 class Broken(Exception):
@@ -220,38 +220,39 @@ def _phases_train_what_they_name(subject: Subject) -> None:
             _expect(reached, f"no gradient of phase '{phase.name}' reaches '{name}'")
 
 
-@promise("a client's whole update runs without looking at a value, on any device")
-def _updates_run_on_the_meta_device(subject: Subject) -> None:
-    parts = subject.built()
-    meta = torch.device("meta")
-    federation = replace(parts.federation, device=meta)
-    method = type(parts.method)(parts.method.config, federation)
-    data = replace(
-        parts.data,
-        inputs=parts.data.inputs.to(meta),
-        labels=parts.data.labels.to(meta),
-        clients=tuple(
-            replace(client, train=client.train.to(meta), eval=client.eval.to(meta), test=client.test.to(meta))
-            for client in parts.data.clients
-        ),
+@promise("a whole round stays on its device, and no training step waits for the device")
+def _a_round_stays_on_its_device(subject: Subject) -> None:
+    before = subject.first
+    config = subject.config(
+        federation={"participation": 1.0},
+        training={"precision": "float32", "epochs": None, "steps": STEPS},
+        runtime={"runner": "sequential"},
     )
-    hooks, context = Hooks(method, federation), TrainingContext(federation, data, FlopCache())
-    for client in subject.one_of_each(parts):
-        info = federation.clients[client]
-        payload = parts.method.downlink(2, subject.first.server, info)
-        job = Job(_moved(subject.first.clients[client], meta), _moved(payload, meta))
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore"
-                )  # torch warns that copying to the meta device copies no values
-                prepared = local.prepare(hooks, context, info, 2, job)
-                for _ in local.train(prepared):
-                    pass
-                hooks.uplink(prepared.local, job.tensors)
-        except (NotImplementedError, RuntimeError, MethodError) as looked:
-            reason = str(looked.__cause__ or looked).splitlines()[0]
-            raise Broken(f"{info} mixes devices or looks at a value on the host: {reason}") from looked
+    parts = build(config, data_folder(None))
+    with imitated_device() as device:
+        federation = replace(parts.federation, device=CUDA)
+        data = replace(
+            parts.data,
+            inputs=parts.data.inputs.to(CUDA),
+            labels=parts.data.labels.to(CUDA),
+            public=parts.data.public and parts.data.public.to(CUDA),
+            clients=tuple(
+                replace(each, train=each.train.to(CUDA), eval=each.eval.to(CUDA), test=each.test.to(CUDA))
+                for each in parts.data.clients
+            ),
+        )
+        method, sent = type(parts.method)(parts.method.config, federation), list[Tensors]()
+        method.downlink = _noting(method.downlink, sent)  # type: ignore[method-assign]
+        method.uplink = _noting(method.uplink, sent)  # type: ignore[method-assign]
+        engine = Engine(config, federation, data, method)
+        start = engine.initial_state()
+        clients = {client: _moved(tensors) for client, tensors in enumerate(before.clients)}
+        start = replace(before, server=_moved(before.server), clients=start.clients.after(clients))
+        end = engine.round(start, unobserved)
+        _expect(not device.faults, "; ".join(map(str, device.faults)))
+        for tensors in [*_parts(end), *sent]:
+            elsewhere = [name for name, tensor in tensors.items() if tensor.device != CUDA]
+            _expect(not elsewhere, f"'{next(iter(elsewhere), '')}' is on the host after round 2")
 
 
 @promise("its card says what it is")
@@ -296,8 +297,18 @@ def _drawn(phase: Phase, batch: Batch) -> Draws:
     return phase.draws(rng.torch_stream(0, "contract/draws"), batch) if phase.draws else {}
 
 
-def _moved(tensors: Mapping[str, Tensor], device: torch.device) -> Tensors:
-    return {name: tensor.to(device) for name, tensor in tensors.items()}
+def _moved(tensors: Mapping[str, Tensor]) -> Tensors:
+    return {name: tensor.to(CUDA) for name, tensor in tensors.items()}
+
+
+def _noting(hook: Callable[..., Tensors], sent: list[Tensors]) -> Callable[..., Tensors]:
+    """The hook, which also adds its payloads to `sent`."""
+
+    def noted(*given: Any) -> Tensors:
+        sent.append(hook(*given))
+        return sent[-1]
+
+    return noted
 
 
 def _global_generators() -> dict[str, Any]:

@@ -74,7 +74,7 @@ class Subject:
             "seed": 7,
             "rounds": ROUNDS,
             "method": self.settings,
-            "data": {"limit": 160} | self.dataset,
+            "data": {"limit": 200, "public": 0.2} | self.dataset,
             "federation": {"clients": CLIENTS, "participation": 0.75, "group": self.group},
             "training": {"batch_size": 16, "lr": 0.1, "precision": self.precisions[0]},
             "runtime": {"workers": 1, "device": "cpu", "runner": self.runners[0]},

@@ -16,8 +16,8 @@ from simulator.base.timeline import Happening
 from simulator.data.changing import Changed, Changes
 from simulator.data.dividing import Parts, divided
 from simulator.data.inputs import Inputs, inputs_of
+from simulator.data.public import PublicData, drawn, set_apart
 from simulator.data.samples import Indices, Labels, SampleSet
-from simulator.data.shares import apportion
 from simulator.data.specs import InputSpec
 
 
@@ -84,7 +84,7 @@ class FederatedData:
     classes: tuple[str, ...]
     clients: tuple[ClientData, ...]
     fingerprint: str
-    """SHA-256 (hex) of the samples, their labels and every client's indices."""
+    """SHA-256 (hex) of the samples, their labels, every client's indices, and the public samples."""
     domains: tuple[str, ...] = ()
     source: Source | None = None
     """None if the data were made and not loaded."""
@@ -96,6 +96,8 @@ class FederatedData:
     """The clients' data before round 1, if these are of a later round."""
     names: tuple[str, ...] = ()
     """The text of each token, or the name of each channel or feature; empty if unknown."""
+    public: PublicData | None = None
+    """The samples of `data.public`."""
 
     @classmethod
     def build(
@@ -106,30 +108,38 @@ class FederatedData:
         samples: SampleSet,
         device: torch.device,
         happenings: Sequence[Happening] = (),
+        shown: SampleSet | None = None,
     ) -> "FederatedData":
         """Choose the pool, limit, partition, and split `samples` as configured, and move them to the device.
 
-        Raises ConfigError or DataError if they cannot be divided that way.
+        `shown` are the samples of the data set in `data.public`. Raises ConfigError or DataError if they cannot be
+        divided that way.
         """
         if config.pool is not None:
             samples = pooled(samples, config.pool)
         if config.limit is not None and config.limit < len(samples):
             samples = limited(samples, config.limit, rng.numpy_stream(seed, "data/limit"))
+        if isinstance(config.public, float):
+            samples, shown = set_apart(samples, config, seed)
         parts = divided(config, clients, seed, samples)
         changes = Changes(config, samples, parts, seed)
         changed = changes.after(happenings)
         labels = np.concatenate(changes.labels) if changed else samples.labels
         first, *others = _on_device([parts, *(each.parts for each in changed)], labels, samples, device)
+        inputs = inputs_of(samples, config, [train for train, _, _ in parts])
+        public = None if shown is None else PublicData.of(shown, config, seed, samples, inputs)
+        found = fingerprint(samples, parts, changed, changes.labels[1:])
         return cls(
-            inputs=inputs_of(samples, config, [train for train, _, _ in parts]).to(device),
+            inputs=inputs.to(device),
             labels=torch.from_numpy(labels).to(device),
             classes=samples.classes,
             clients=first,
-            fingerprint=fingerprint(samples, parts, changed, changes.labels[1:]),
+            fingerprint=found if public is None else public.with_fingerprint(found),
             domains=samples.domains,
             later=tuple(Later(each.round, held) for each, held in zip(changed, others, strict=True)),
             blocks=len(changes.labels),
             names=samples.names,
+            public=None if public is None else public.to(device),
         )
 
     def at(self, round: int) -> "FederatedData":
@@ -182,27 +192,14 @@ TUNING_SHARE = 5
 
 def pooled(samples: SampleSet, pool: str) -> SampleSet:
     """The samples of a pool, the same for every seed: "tuning" has a fifth of them, "final" all others."""
-    tuning = _drawn(samples, len(samples) // TUNING_SHARE, rng.numpy_stream(0, "data/pool"))
+    tuning = drawn(samples, len(samples) // TUNING_SHARE, rng.numpy_stream(0, "data/pool"))
     chosen = tuning if pool == "tuning" else np.setdiff1d(np.arange(len(samples)), tuning)
     return samples.take(chosen)
 
 
 def limited(samples: SampleSet, limit: int, stream: np.random.Generator) -> SampleSet:
     """`limit` samples drawn without replacement. The shares of classes, domains, and the data set's test set stay."""
-    return samples.take(_drawn(samples, limit, stream))
-
-
-def _drawn(samples: SampleSet, number: int, stream: np.random.Generator) -> Indices:
-    """The indices of a draw, ascending. The shares of classes, domains, and the data set's test set stay."""
-    is_test = np.arange(len(samples)) >= samples.test_from
-    stratum = 2 * samples.labels + is_test
-    if samples.domain is not None:
-        stratum = stratum * len(samples.domains) + samples.domain
-    counts = apportion(number, np.bincount(stratum))
-    members = np.lexsort((stream.random(len(samples)), stratum))
-    starts = np.searchsorted(stratum[members], np.arange(len(counts)))
-    drawn = [members[start : start + count] for start, count in zip(starts, counts, strict=True)]
-    return np.sort(np.concatenate(drawn))
+    return samples.take(drawn(samples, limit, stream))
 
 
 def fingerprint(

@@ -6,6 +6,7 @@ Gathering reads no value on the host.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -163,4 +164,26 @@ def random(spec: InputSpec, count: int, stream: torch.Generator) -> Tensor:
 
 def arranged(module: nn.Module, spec: InputSpec) -> nn.Module:
     """The module with its weights in the memory layout of batches of these samples."""
-    return module.to(memory_format=torch.channels_last) if spec.kind == "image" else module
+    if spec.kind != "image":
+        return module
+    for each in module.modules():
+        if isinstance(each, nn.Conv2d) and _gradient_is_unsafe(each):
+            each.register_forward_pre_hook(partial(_subsampled, strides=each.stride))
+            each.stride = (1, 1)
+    return module.to(memory_format=torch.channels_last)
+
+
+def _gradient_is_unsafe(layer: nn.Conv2d) -> bool:
+    """Whether oneDNN writes its gradient past a buffer: wrong numbers or a crash, on CPUs.
+
+    The 1×1 kernel steps over pixels, and has fewer input channels than a vector register has numbers (16 on AVX-512).
+    Source: https://github.com/uxlfoundation/oneDNN/issues/6035, seen in torch 2.14.1.
+    """
+    narrow = layer.in_channels // layer.groups < 16
+    return narrow and layer.kernel_size == (1, 1) and layer.stride != (1, 1) and layer.padding == (0, 0)
+
+
+def _subsampled(_layer: nn.Module, inputs: tuple[Tensor], *, strides: tuple[int, ...]) -> Tensor:
+    """The pixels [b, c, h/s, w/s] that a 1×1 kernel with these strides sees. With stride 1, it gives the same."""
+    (x,) = inputs
+    return x[..., :: strides[0], :: strides[1]]

@@ -6,6 +6,7 @@ import torch
 
 from simulator.data import datasets
 from simulator.data.federated import FederatedData, Source
+from simulator.data.public import of_data_set
 from simulator.data.tables import Columns
 
 
@@ -16,5 +17,9 @@ def load(source: Source, device: torch.device) -> FederatedData:
     """
     config = source.config
     samples = datasets.load(config.dataset, source.folder, columns=Columns.of(config))
-    data = FederatedData.build(config, source.clients, source.seed, samples, device, source.changes)
+    shown = None
+    if isinstance(config.public, str):
+        held = datasets.load(config.public, source.folder, columns=Columns.of(config))
+        shown = of_data_set(held, config, source.seed)
+    data = FederatedData.build(config, source.clients, source.seed, samples, device, source.changes, shown)
     return replace(data, source=source)

@@ -107,6 +107,8 @@ def _assembled(
         begun=begun,
         unseen=drawn_unseen(len(clients), config.federation.unseen_clients, config.data_seed),
         stages=stages,
+        public=0 if data.public is None else len(data.public),
+        public_classes=0 if data.public is None else data.public.num_classes,
     )
     if federation.pretrained:
         for name, architecture in federation.architectures.items():

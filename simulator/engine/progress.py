@@ -79,6 +79,17 @@ class Warned:
 
 
 @dataclass(frozen=True)
+class Noticed:
+    """A watcher noticed something after a round; `action`: 'log', or what follows, 'pause' or 'stop'."""
+
+    round: int
+    watcher: str
+    message: str
+    clients: tuple[int, ...]
+    action: str
+
+
+@dataclass(frozen=True)
 class RoundFinished:
     """The round's ledger record, as committed."""
 
@@ -94,6 +105,7 @@ Event = (
     | StateChanged
     | Switched
     | Warned
+    | Noticed
     | RoundFinished
 )
 Observer = Callable[[Event], None]

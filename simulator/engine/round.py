@@ -74,6 +74,9 @@ class Engine:
         self._now = Now(federation, data, self._hooks, evaluation.measured_parts(config.evaluation, data))
         """Clients and data of the round that is computed."""
         self._measures = user_metrics.measures(config.evaluation.metrics, federation.num_classes)
+        self._by_class = evaluation.counts_classes(
+            config.evaluation, len(federation.clients), federation.num_classes
+        )
         self._answers = config.evaluation.model or method.answers
         self._compares = config.cka.model or self._answers
         wanted = None if config.cka.layers == "all" else config.cka.layers
@@ -215,7 +218,7 @@ class Engine:
         }
         if now.sizes:
             record["evaluation"] = evaluation.figures(
-                answers, now.sizes, standing and standing["evaluation"], news, absent
+                answers, now.sizes, standing and standing["evaluation"], news, absent, self._by_class
             )
         changes.write(record, len(now.federation.present))
         if news:
@@ -424,7 +427,9 @@ class Engine:
         """Whether the last record, if there is one, lacks what is measured now."""
         known = {} if before is None else before.get("evaluation", {})
         return before is None or any(
-            name not in known or not self._measures.keys() <= known[name].get("metrics", {}).keys()
+            name not in known
+            or not self._measures.keys() <= known[name].get("metrics", {}).keys()
+            or (self._by_class and "classes" not in known[name])
             for name in self._now.parts
         )
 

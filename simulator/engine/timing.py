@@ -140,13 +140,8 @@ class Clock:
         if known is None or known[0] != work:
             utilization = self._utilization[self._federation.clients[client].architecture]
             known = self._parts[client] = work, durations.parts(self.devices[client], work, utilization)
-        latency, down, compute, up = known[1]
-        if factor != 1.0:  # not by `jittered`, which would take longer than all of the rest
-            latency, down, compute, up = factor * latency, factor * down, factor * compute, factor * up
-        arrives = at + math.fsum((latency, down, compute, up))
-        if not (factor > 0 and math.isfinite(arrives)):
-            durations.jittered(known[1], factor)  # says why
-        return Flight(arrives, client, round, at, latency, down, compute, up)
+        parts = known[1] if factor == 1.0 else durations.jittered(known[1], factor)
+        return Flight(at + math.fsum(parts), client, round, at, *parts)
 
     def _shared(self, flights: list[Flight], works: Sequence[Work]) -> list[Flight]:
         """The flights with transfers that share the server's bandwidth, if it has a limit."""

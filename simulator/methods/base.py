@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from simulator.base.errors import ConfigError
 from simulator.base.sections import MethodConfig
-from simulator.base.tensors import Tensors, named, of_module, part
+from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.models.federation import ClientInfo, Federation
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, WeightedBatch
@@ -247,9 +247,37 @@ def toward(before: Tensor, mean: Tensor, uplinks: Sequence[Uplink]) -> Tensor:
     return before + a * (mean - before)
 
 
+def averaged(server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
+    """The server's state, of which all but integer counters become the weighted mean of the uplinks."""
+    means = {name: toward(server[name], weighted_mean(uplinks, name), uplinks) for name in floating(server)}
+    return Aggregated(dict(server) | means, {})
+
+
 def weighted_sum(uplinks: Sequence[Uplink], name: str, weights: Sequence[float]) -> Tensor:
     """Σ weight_k · payload_k[name], in client order."""
     total = uplinks[0].payload[name] * weights[0]
     for uplink, weight in zip(uplinks[1:], weights[1:], strict=True):
         total += uplink.payload[name] * weight
     return total
+
+
+def class_averages(before: Tensor, known: Tensor, uplinks: Sequence[Uplink], rows: str) -> Tensor:
+    """A row [C, D] per class: Σ_k n_kc row_kc / Σ_k n_kc over the uplinks with class c. Those of other classes stay.
+
+    Uplinks have `rows` [|S_k|, D], `labels`, and, unless all count the same, `counts`. `known` [C] is 0 for classes
+    that were never sent. Other rows move less far towards stale ones, as `toward` does.
+    """
+    sums, weights, samples = torch.zeros_like(before), torch.zeros_like(known), torch.zeros_like(known)
+    for uplink in uplinks:
+        labels = uplink.payload["labels"].long()
+        n = uplink.payload.get("counts", torch.ones_like(uplink.payload["labels"])).to(sums.dtype)
+        samples[labels] += n
+        n = n * uplink.weight
+        sums[labels] += n[:, None] * uplink.payload[rows]
+        weights[labels] += n
+    mean = torch.where(weights[:, None] > 0, sums / weights[:, None], before)
+    stale = (weights > 0) & (weights < samples) & (known > 0)
+    if stale.any():
+        moved = before + (weights / samples)[:, None] * (mean - before)
+        mean = torch.where(stale[:, None], moved, mean)
+    return mean

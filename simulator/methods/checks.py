@@ -105,7 +105,7 @@ def phases(value: object, nets: Nets, kept: Iterable[str], on_server: bool = Fal
             raise Unusable(f"has two phases named '{phase.name}'; its losses could not be told apart")
         _trains(phase, nets)
         _settings(phase)
-        _correction(phase, nets)
+        _changes(phase, nets)
         if phase.keeps is not None and phase.keeps not in parts:
             raise Unusable(
                 f"keeps the moments of phase '{phase.name}' in '{phase.keeps}', which its state does not have; "
@@ -163,21 +163,32 @@ def _settings(phase: Phase) -> None:
         raise Unusable(f"has {_kind(phase.samples)} as samples {said}; indices are int64 [n]")
 
 
-def _correction(phase: Phase, nets: Nets) -> None:
+def _changes(phase: Phase, nets: Nets) -> None:
+    """`correction` and `within`, which change weights after a step."""
+    if not (phase.correction or phase.within):
+        return
     weights = {
         f"{module}/{name}": parameter
         for module, network in nets.named_children()
-        for name, parameter in (network.named_parameters() if phase.correction else ())
+        for name, parameter in network.named_parameters()
+        if module in phase.trains
     }
+    for verb, names in (("corrects", phase.correction), ("bounds", phase.within)):
+        for name in names:
+            if name not in weights:
+                raise Unusable(
+                    f"{verb} '{name}' in phase '{phase.name}', and there is no such weight; "
+                    f"a name reads module/parameter, as '{next(iter(weights), 'model/head.weight')}'"
+                )
     for name, direction in phase.correction.items():
-        if name not in weights:
-            raise Unusable(
-                f"corrects '{name}' in phase '{phase.name}', and there is no such weight; "
-                f"a name reads module/parameter, as '{next(iter(weights), 'model/head.weight')}'"
-            )
         if direction.shape != weights[name].shape:
             raise Unusable(
                 f"corrects '{name}' in phase '{phase.name}' by {_layout(direction)}; it is {_layout(weights[name])}"
+            )
+    for name, (low, high) in phase.within.items():
+        if not low <= high:
+            raise Unusable(
+                f"bounds '{name}' in phase '{phase.name}' from {low} to {high}; the first is the lower"
             )
 
 

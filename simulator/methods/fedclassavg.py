@@ -24,8 +24,7 @@ from simulator.methods.base import (
     Card,
     Method,
     Uplink,
-    toward,
-    weighted_mean,
+    averaged,
 )
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
@@ -115,9 +114,7 @@ class FedClassAvg(Method):
         return named("head", of_module(local.nets.model.head))
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        return Aggregated(
-            {name: toward(server[name], weighted_mean(uplinks, name), uplinks) for name in server}, {}
-        )
+        return averaged(server, uplinks)
 
 
 def two_views(stream: torch.Generator, batch: Batch) -> Draws:

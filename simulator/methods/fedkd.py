@@ -167,8 +167,7 @@ def decomposed(weights: Mapping[str, Tensor]) -> Tensors:
     for name, weight in weights.items():
         if weight.dim() < 2 or not weight.is_floating_point():
             continue
-        matrix = weight.detach().flatten(1)
-        matrix = matrix if matrix.is_meta else matrix.cpu()
+        matrix = weight.detach().flatten(1).cpu()
         finite = matrix.isfinite().all()
         u, s, v = _svd(torch.where(finite, matrix, 0.0))
         for part_of, factor in (("u", u), ("s", s), ("v", v)):
@@ -212,8 +211,6 @@ def restored(payload: Mapping[str, Tensor], name: str) -> Tensor:
 
 
 def rank(s: Tensor, energy: float) -> int:
-    """The smallest r ≥ 1 with Σ_{i≤r} s_i² ≥ energy · Σ s_i²; s is descending. The largest r if there are no values."""
-    if s.is_meta:
-        return len(s)
+    """The smallest r ≥ 1 with Σ_{i≤r} s_i² ≥ energy · Σ s_i²; s is descending."""
     held = s.cpu().double().square().cumsum(0)  # a GPU does not fix its order of summation
     return min(int((held < energy * held[-1]).sum()) + 1, len(s))

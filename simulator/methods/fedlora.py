@@ -18,7 +18,7 @@ from simulator.base.sections import MethodConfig
 from simulator.base.space import Choice, Linear, Space
 from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods import needs
-from simulator.methods.base import MOVES_LESS, Aggregated, Card, Method, Uplink, toward, weighted_mean
+from simulator.methods.base import MOVES_LESS, Aggregated, Card, Method, Uplink, averaged
 from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
@@ -127,6 +127,4 @@ class FedLoRA(Method):
         return named("adapter", of_module(local.nets["adapter"]))
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        return Aggregated(
-            {name: toward(server[name], weighted_mean(uplinks, name), uplinks) for name in server}, {}
-        )  # eq. 10
+        return averaged(server, uplinks)  # eq. 10

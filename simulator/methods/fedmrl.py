@@ -7,8 +7,7 @@ Server state: `small/…`, the global small model. Client state: `projection/…
 `small/…`, the client's last small model, because both predict together.
 """
 
-import copy
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import torch
@@ -16,21 +15,10 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.base.rng import drawing_from
-from simulator.base.sections import MethodConfig
 from simulator.base.space import Log, Space
-from simulator.base.tensors import Tensors, floating, named, of_module, part
-from simulator.methods.base import (
-    COUNTS_FULLY,
-    MOVES_LESS,
-    Aggregated,
-    Card,
-    Method,
-    Uplink,
-    toward,
-    weighted_mean,
-)
+from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card
 from simulator.methods.registry import register
+from simulator.methods.small_model import SmallModelConfig, SmallModelMethod
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.models.pooling import to_width
@@ -38,14 +26,11 @@ from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase
 
 
-class FedMRLConfig(MethodConfig):
+class FedMRLConfig(SmallModelConfig):
     """Hyper-parameters of FedMRL."""
 
     space: ClassVar[Space] = {"m_small": Log(0.1, 10), "m_large": Log(0.1, 10)}
 
-    small: str | None = Field(
-        None, description="the small model's architecture; default: the clients' smallest"
-    )
     d_1: int | None = Field(
         None, ge=1, description="width to which the small model's features are pooled; default: as they are"
     )
@@ -54,7 +39,7 @@ class FedMRLConfig(MethodConfig):
 
 
 @register("fedmrl")
-class FedMRL(Method):
+class FedMRL(SmallModelMethod):
     """A small shared model and the client's own learn on nested parts of one projected representation."""
 
     card = Card(
@@ -69,19 +54,12 @@ class FedMRL(Method):
     )
     Config = FedMRLConfig
     config: FedMRLConfig
-
-    @property
-    def small(self) -> str:
-        """The small model's architecture."""
-        return self.config.small or self.federation.smallest
+    private = "projection"
 
     @property
     def d_1(self) -> int:
         """The width of the small model's features."""
         return self.config.d_1 or self.federation.architecture(self.small).num_features
-
-    def trained_beside(self) -> Collection[str]:
-        return (self.small,)
 
     def unmet_need(self) -> str | None:
         for client in self.federation.clients:
@@ -93,25 +71,18 @@ class FedMRL(Method):
                 )
         return None
 
-    def init_server(self) -> Tensors:
-        stream = self.federation.stream("server/small")
-        network = self.federation.build(self.small, stream)
-        with drawing_from(stream):
-            return named("small", of_module(self._narrowed(network)))
+    def shaped(self, network: Network) -> Network:
+        """The small model with a head of d_1 inputs."""
+        if network.num_features != self.d_1:
+            network.head = nn.Linear(self.d_1, self.federation.num_classes)
+        return network
 
-    def init_client(self, client: ClientInfo) -> Tensors:
-        with drawing_from(self.federation.stream("client/projection", client=client.id)):
-            projection = named("projection", of_module(self._projection(client)))
-        return projection | floating(self.init_server())
-
-    def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
-        return floating(server)
-
-    def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
-        local.state = local.state | dict(payload)
+    def private_module(self, client: ClientInfo) -> nn.Linear:
+        width = self.federation.architecture_of(client).num_features
+        return nn.Linear(self.d_1 + width, width)
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
-        self._at_hand(local)
+        self.prepare_networks(local)
         return [Phase("model", self.loss, trains=("model", "small", "projection"))]
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
@@ -120,23 +91,6 @@ class FedMRL(Method):
         of_small = F.cross_entropy(small.head(v[:, : self.d_1]), batch.y)
         of_large = F.cross_entropy(nets.model.head(v), batch.y)
         return self.config.m_small * of_small + self.config.m_large * of_large
-
-    def uplink(self, local: LocalClient) -> Tensors:
-        small = named("small", floating(of_module(local.nets["small"])))
-        local.state = named("projection", of_module(local.nets["projection"])) | small
-        return small
-
-    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        return Aggregated(
-            dict(server)
-            | {
-                name: toward(server[name], weighted_mean(uplinks, name), uplinks) for name in floating(server)
-            },
-            {},
-        )
-
-    def before_answering(self, local: LocalClient) -> None:
-        self._at_hand(local)
 
     def predict(self, nets: Nets, state: Mapping[str, Tensor], x: Tensor) -> Tensor:
         scores: Tensor = nets.model.head(self._joined(nets, x)[0])
@@ -148,21 +102,3 @@ class FedMRL(Method):
         assert isinstance(small, Network)
         joined = torch.cat([to_width(small.features(x), self.d_1), nets.model.features(x)], dim=1)
         return nets["projection"](joined), small
-
-    def _at_hand(self, local: LocalClient) -> None:
-        """Add the small model and the projection from the client's state to its networks."""
-        with torch.device("meta"):
-            small = self._narrowed(copy.deepcopy(self.federation.architecture(self.small)))
-            projection = self._projection(local.info)
-        local.add_network("small", small, part(local.state, "small"))
-        local.add_network("projection", projection, part(local.state, "projection"))
-
-    def _narrowed(self, network: Network) -> Network:
-        """The small model with a head of d_1 inputs."""
-        if network.num_features != self.d_1:
-            network.head = nn.Linear(self.d_1, self.federation.num_classes)
-        return network
-
-    def _projection(self, client: ClientInfo) -> nn.Linear:
-        width = self.federation.architecture_of(client).num_features
-        return nn.Linear(self.d_1 + width, width)

@@ -19,7 +19,7 @@ from simulator.base.sections import MethodConfig
 from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors
 from simulator.methods import needs
-from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
+from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink, class_averages
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
@@ -134,24 +134,10 @@ class FedProto(Method):
 
         Other prototypes stay the same.
         """
-        sums = torch.zeros_like(server["prototypes/mean"])
-        weights = torch.zeros_like(server["prototypes/known"])
-        samples = torch.zeros_like(weights)
-        for uplink in uplinks:
-            labels = uplink.payload["labels"].long()
-            n = uplink.payload.get("counts", torch.ones_like(uplink.payload["labels"])).to(sums.dtype)
-            samples[labels] += n
-            n = n * uplink.weight
-            sums[labels] += n[:, None] * uplink.payload["prototypes"]
-            weights[labels] += n
-        sent = weights > 0
-        mean = torch.where(sent[:, None], sums / weights[:, None], server["prototypes/mean"])
-        stale = sent & (weights < samples) & (server["prototypes/known"] > 0)
-        if stale.any():  # a row moves less far towards stale prototypes, as `toward` does
-            before = server["prototypes/mean"]
-            moved = before + (weights / samples)[:, None] * (mean - before)
-            mean = torch.where(stale[:, None], moved, mean)
-        known = torch.where(sent, 1.0, server["prototypes/known"])
+        known = server["prototypes/known"]
+        mean = class_averages(server["prototypes/mean"], known, uplinks, "prototypes")
+        sent = torch.cat([payload["labels"].long() for _, payload in uplinks])
+        known = known.index_fill(0, sent, 1.0)
         return Aggregated(
             {"prototypes/mean": mean, "prototypes/known": known}, {"classes_known": int(known.sum())}
         )

@@ -16,6 +16,7 @@ from simulator.base.tensors import named, part
 from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card, cross_entropy
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
+from simulator.models import Network
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase
 
@@ -51,11 +52,13 @@ class FedProx(FedAvg):
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """CE + (μ/2)‖w − w^{t−1}‖² (eq. 2). w excludes running statistics."""
-        distance = sum(
-            (
-                F.mse_loss(w, state[f"received/{name}"], reduction="sum")
-                for name, w in nets.model.named_parameters()
-            ),
-            start=next(nets.model.parameters()).new_zeros(()),
-        )
+        distance = squared_distance(nets.model, state)
         return cross_entropy(nets, state, batch, draws) + self.config.mu / 2 * distance
+
+
+def squared_distance(model: Network, state: Mapping[str, Tensor]) -> Tensor:
+    """‖w − w_received‖² over the model's parameters, with the received ones as `received/…` in the state."""
+    return sum(
+        (F.mse_loss(w, state[f"received/{name}"], reduction="sum") for name, w in model.named_parameters()),
+        start=next(model.parameters()).new_zeros(()),
+    )

@@ -132,14 +132,10 @@ class FIARSE(Method):
         return F.cross_entropy(functional_call(nets.model, effective, (batch.x,)), batch.y)
 
     def uplink(self, local: LocalClient) -> Tensors:
-        values = {}
-        for name, weight in weights(local.nets.model).items():
-            count = len(local.received[f"values/{name}"])
-            # On the meta device, masks have no values. Any entries of the same number replace the held ones.
-            values[name] = (
-                weight.flatten()[:count] if weight.is_meta else weight[self._held(local, name, weight)]
-            )
-        return named("values", values)
+        own = weights(local.nets.model)
+        return named(
+            "values", {name: weight[self._held(local, name, weight)] for name, weight in own.items()}
+        )
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         """w ← w + Σ_k (w_k − w) / |{k: w_k ≠ w}|, element by element."""

@@ -22,9 +22,8 @@ from simulator.methods.base import (
     Card,
     Method,
     Uplink,
+    averaged,
     divergence,
-    toward,
-    weighted_mean,
 )
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
@@ -99,10 +98,4 @@ class FML(Method):
         return floating(named("meme", of_module(local.nets["meme"])))
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        return Aggregated(
-            dict(server)
-            | {
-                name: toward(server[name], weighted_mean(uplinks, name), uplinks) for name in floating(server)
-            },
-            {},
-        )
+        return averaged(server, uplinks)

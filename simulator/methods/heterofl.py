@@ -76,7 +76,7 @@ class HeteroFL(Method):
         """The place of the client's weights in W, by name."""
         widest = self.federation.architectures[self.federation.largest]
         own = self.federation.architecture_of(client)
-        return places(widest, own, lambda units: self.first(round, units))
+        return places(widest, own, lambda units: self.first(round, units), self.federation.device)
 
     def init_server(self) -> Tensors:
         widest = self.federation.largest

@@ -118,6 +118,13 @@ def nested_widths(federation: Federation) -> str | None:
     return None
 
 
+def public_samples(federation: Federation, why: str) -> str | None:
+    """The server and the clients have public samples. `why` says what needs them."""
+    if federation.public:
+        return None
+    return f"needs public samples ({why}): data.public is not set. Set data.public=0.1 to take a tenth of the samples"
+
+
 def samples(federation: Federation, fewest: int, why: str) -> str | None:
     """Every client has that many training samples. `why` says what needs them."""
     for client in federation.clients:

@@ -1,7 +1,8 @@
 """The ledger's figures of the held-out parts of clients' data: accuracy, loss and macro-F1 of each.
 
 A record's `evaluation` has, for every part that is measured, accuracy, loss and macro-F1, each as mean, mean weighted
-by the part's samples, and per client. Models are selected on `eval`; `test` is for what is then reported.
+by the part's samples, and per client. Beside them it has the counts of each client by class. Models are selected on
+`eval`; `test` is for what is then reported.
 """
 
 import math
@@ -10,13 +11,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from simulator.base.errors import ConfigError
-from simulator.base.record import Measured, PartMetrics
-from simulator.base.sections import EvaluationConfig
+from simulator.base.part_record import Measured, PartMetrics
+from simulator.base.sections import CLASS_CELLS, PARTS, EvaluationConfig
 from simulator.data.federated import FederatedData
 from simulator.metrics import by_client
 from simulator.runners.evaluation import Answers
-
-PARTS = ("test", "eval")
 
 
 def measured_parts(settings: EvaluationConfig, data: FederatedData) -> tuple[str, ...]:
@@ -35,17 +34,23 @@ def measured_parts(settings: EvaluationConfig, data: FederatedData) -> tuple[str
     return tuple(name for name in PARTS if name in settings.parts)
 
 
+def counts_classes(settings: EvaluationConfig, clients: int, classes: int) -> bool:
+    """Whether records count answers by class."""
+    return clients * classes <= CLASS_CELLS if settings.classes is None else settings.classes
+
+
 def figures(
     answers: Mapping[int, Mapping[str, Answers]],
     sizes: Mapping[str, Sequence[int]],
     before: Mapping[str, Any] | None,
     news: bool = False,
     absent: Collection[int] = (),
+    by_class: bool = False,
 ) -> dict[str, PartMetrics]:
     """Of every part in `sizes` (samples by client), what was answered now; other clients stay as they were `before`.
 
     Null stands for a client that was never evaluated on the part or is absent, and for a loss that is not finite.
-    With `news`, `per_client` names those alone who answered now.
+    With `news`, `per_client` names those alone who answered now. With `by_class`, answers are also counted by class.
     """
     return {
         name: _part(
@@ -54,6 +59,7 @@ def figures(
             (before or {}).get(name, {}),
             news,
             absent,
+            by_class,
         )
         for name, samples in sizes.items()
     }
@@ -65,6 +71,7 @@ def _part(
     before: Mapping[str, Any],
     news: bool,
     absent: Collection[int],
+    by_class: bool,
 ) -> PartMetrics:
     known = {
         measure: _summary(
@@ -87,6 +94,9 @@ def _part(
     part: PartMetrics = {"accuracy": known["accuracy"], "loss": known["loss"], "f1": known["f1"]}
     if metrics:
         part["metrics"] = metrics
+    if by_class:
+        rows = {client: _by_class(each) for client, each in answers.items()}
+        part["classes"] = {"per_client": _by_client(rows, len(samples), before.get("classes"), news, absent)}
     return part
 
 
@@ -120,6 +130,12 @@ def macro_f1(answers: Answers) -> float:
     return statistics.fmean(scores)
 
 
+def _by_class(answers: Answers) -> list[list[int]]:
+    """The class, its samples, its hits, and its answers, for the classes that have samples or answers."""
+    counts = zip(answers.support, answers.hits, answers.answered, strict=True)
+    return [[label, *each] for label, each in enumerate(counts) if each[0] or each[2]]
+
+
 _MEASURES = {"accuracy": accuracy_of, "loss": mean_loss, "f1": macro_f1}
 
 
@@ -135,7 +151,18 @@ def _summary(
     return {
         "mean": statistics.fmean(every.values()) if every else None,
         "weighted": statistics.fmean(every.values(), weights) if every else None,
-        "per_client": by_client.written(by_client.new(before, values, absent), None)
-        if news
-        else by_client.written(every, len(samples)),
+        "per_client": _by_client(values, len(samples), before, news, absent),
     }
+
+
+def _by_client(
+    values: Mapping[int, Any],
+    clients: int,
+    before: Mapping[str, Any] | None,
+    news: bool,
+    absent: Collection[int],
+) -> list[Any] | dict[str, Any]:
+    """What a record has by client: all values that are known, or with `news` those of now."""
+    if news:
+        return by_client.written(by_client.new(before, values, absent), None)
+    return by_client.written(by_client.known(before, values, absent), clients)

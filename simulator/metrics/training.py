@@ -28,9 +28,15 @@ def seconds(updates: list[LocalUpdate], clients: int | None) -> list[Any] | dict
 
 
 def phase_losses(updates: list[LocalUpdate]) -> dict[str, float]:
-    """The mean loss of every phase after the first, which the ledger has no other place for."""
-    phases = list(updates[0].losses)[1:] if updates else []
-    return {f"{phase}_loss": sum(u.losses[phase] for u in updates) / len(updates) for phase in phases}
+    """The mean loss of every phase after a client's first, which the ledger has no other place for.
+
+    Clients may have different phases. A mean is over those that have the phase.
+    """
+    found: dict[str, list[float]] = {}
+    for update in updates:
+        for phase in list(update.losses)[1:]:
+            found.setdefault(f"{phase}_loss", []).append(update.losses[phase])
+    return {name: sum(losses) / len(losses) for name, losses in found.items()}
 
 
 def operations(clients: int, server: int) -> Flops:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from simulator import models
 from simulator.base import rng
+from simulator.base.tensors import Tensors, of_module
 from simulator.base.training_section import TrainingConfig
 from simulator.data.specs import InputSpec
 from simulator.models import Network
@@ -71,6 +72,10 @@ class Federation:
     """K of every model, if `models.features` sets it. None: each has its own."""
     unseen: tuple[int, ...] = ()
     """The clients that never take part, ascending."""
+    public: int = 0
+    """The number of public samples, which the server and every client have."""
+    public_classes: int = 0
+    """The number of classes of their data set."""
     stages: tuple["Stage", ...] = ()
     """What `federation.timeline` changes: the first stage is before round 1, and later ones begin with a round."""
     stage: int = 0
@@ -146,14 +151,36 @@ class Federation:
         return {name: models.architecture(name, self.spec, self.num_classes, self.features) for name in names}
 
     @cached_property
+    def first_weights(self) -> Mapping[str, Tensors]:
+        """Weights and buffers of each architecture on the device, drawn from the server's stream, or pretrained.
+
+        They follow from the configuration, so everyone knows them without a message.
+        """
+        return {
+            name: {
+                key: tensor.to(self.device)
+                for key, tensor in of_module(self.build(name, self.stream(f"server/{name}"))).items()
+            }
+            for name in self.architectures
+        }
+
+    @cached_property
+    def parameters(self) -> Mapping[str, int]:
+        """The number of parameters of each architecture."""
+        return {
+            name: sum(parameter.numel() for parameter in network.parameters())
+            for name, network in self.architectures.items()
+        }
+
+    @cached_property
     def smallest(self) -> str:
         """The clients' architecture with the fewest parameters. Of equals, the first."""
-        return min(self.architectures, key=self._parameters)
+        return min(self.architectures, key=self.parameters.__getitem__)
 
     @cached_property
     def largest(self) -> str:
         """The clients' architecture with the most parameters. Of equals, the first."""
-        return max(self.architectures, key=self._parameters)
+        return max(self.architectures, key=self.parameters.__getitem__)
 
     def architecture(self, name: str) -> Network:
         """Any architecture without weights, also one that no client has. Raises ConfigError for unknown names."""
@@ -190,6 +217,3 @@ class Federation:
     def seed_of_draws(self, *, initial: bool) -> int:
         """The seed of initial weights, or that of all other draws."""
         return self.init_seed if initial and self.init_seed is not None else self.seed
-
-    def _parameters(self, architecture: str) -> int:
-        return sum(parameter.numel() for parameter in self.architectures[architecture].parameters())

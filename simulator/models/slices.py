@@ -15,8 +15,10 @@ Place = tuple[Tensor, ...]
 """Open indices into a tensor's first two dimensions, or its only one. `tensor[place]` is the part, and can be set."""
 
 
-def places(wide: Network, narrow: Network, first: Callable[[int], int]) -> dict[str, Place]:
-    """The place of every parameter of the narrower network, by name, in the wider one's.
+def places(
+    wide: Network, narrow: Network, first: Callable[[int], int], device: torch.device | None = None
+) -> dict[str, Place]:
+    """The place of every parameter of the narrower network, by name, in the wider one's, as indices on `device`.
 
     Of K units, it has those from `first(K)` on, and continues from 0 after the last. All of them keep their own order.
     The networks are nested: see `needs.nested_widths`.
@@ -26,7 +28,7 @@ def places(wide: Network, narrow: Network, first: Callable[[int], int]) -> dict[
     return {
         name: _open(
             [
-                _held(full, own, columns.get(name, 1) if dimension == 1 else 1, first)
+                _held(full, own, columns.get(name, 1) if dimension == 1 else 1, first, device)
                 for dimension, (full, own) in enumerate(zip(sizes[name], weight.shape, strict=True))
             ][:2]
         )
@@ -52,12 +54,14 @@ def misfit(wide: Network, narrow: Network) -> str | None:
     return None
 
 
-def _held(full: int, own: int, columns: int, first: Callable[[int], int]) -> Tensor:
+def _held(
+    full: int, own: int, columns: int, first: Callable[[int], int], device: torch.device | None
+) -> Tensor:
     """Indices of the narrower network's `own` entries, of `full` along a dimension, with `columns` entries per unit."""
     units, n = full // columns, own // columns
     start = 0 if n == units else first(units)
-    held = (start + torch.arange(n)) % units
-    return (held[:, None] * columns + torch.arange(columns)).flatten()
+    held = (start + torch.arange(n, device=device)) % units
+    return (held[:, None] * columns + torch.arange(columns, device=device)).flatten()
 
 
 def _open(indices: list[Tensor]) -> Place:

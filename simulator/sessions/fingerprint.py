@@ -17,8 +17,8 @@ from simulator.base.nested import Raw
 from simulator.config import Config
 from simulator.sessions.reader import CheckedReader
 
-_NO_BITS = ("preset", "profile", "checkpoint", "runtime", "seed")
-_PATHS = {"data": ("dataset", "indices"), "system": ("device_file", "trace", "availability_file")}
+_NO_BITS = ("preset", "profile", "checkpoint", "runtime", "seed", "watch")
+_PATHS = {"data": ("dataset", "indices", "public"), "system": ("device_file", "trace", "availability_file")}
 """Settings that name data and files. Their contents count, and their paths do not."""
 
 

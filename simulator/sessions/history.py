@@ -11,7 +11,7 @@ from simulator.config import Config
 from simulator.sessions.goal import reached
 from simulator.sessions.legacy import completed
 
-SETTINGS = ("rounds", "until", "until_time", "training", "evaluation", "wire", "cka", "checkpoint")
+SETTINGS = ("rounds", "until", "until_time", "training", "evaluation", "wire", "cka", "checkpoint", "watch")
 """What may change besides the method. Data, models and seed are what a session is; a fork may have another seed."""
 
 
@@ -92,6 +92,7 @@ def settings_in_force(document: Configured, history: Sequence[Entry]) -> Raw:
     """
     raw = merged(document["config"], {})
     if history:
+        raw.pop("watch", None)  # an entry has this section only if a watcher is on
         raw |= {
             "method": history[-1]["method"],
             **history[-1].get("settings", {}),
@@ -106,6 +107,13 @@ def begun_after(history: Sequence[Entry]) -> int:
         if (name := entry["method"]["name"]) != before:
             begun, before = entry["from_round"] - 1, name
     return begun
+
+
+def watching_since(history: Sequence[Entry]) -> int:
+    """The round from which on the watchers in force look; settings of theirs that change begin anew."""
+    found = [entry.get("settings", {}).get("watch") for entry in history]
+    same = next((number for number, each in enumerate(reversed(found)) if each != found[-1]), len(found))
+    return history[len(found) - same]["from_round"]
 
 
 def entries_to(history: Sequence[Entry], round: int) -> list[Entry]:

@@ -11,7 +11,7 @@ from simulator.base.sections import SAMPLED
 
 SECTIONS: dict[str, Raw] = {
     "cka": {"model": "local", "untrained": True},
-    "evaluation": {"parts": [], "initial": "all", "metrics_for": "all"},
+    "evaluation": {"parts": [], "initial": "all", "metrics_for": "all", "classes": False},
 }
 METHODS: dict[str, Raw] = {
     "fedssa": {"t_from": 1, "holders": "participants"},

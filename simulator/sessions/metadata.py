@@ -149,6 +149,7 @@ def of_new(config: Config, built: Built, parent: Parent | None, *, in_flight: bo
         "environment": environment(built.federation.device, config.runtime.threads_per_client),
         "data_fingerprint": built.data.fingerprint,
         "inputs": built.data.spec.to_json(),
+        "parameters": dict(built.federation.parameters),
         "plugin": plugins.recorded(config.method.name),
         "files": brought.recorded(config),
         "model_plugins": plugins.recorded_models(members(config.federation.group)),

@@ -1,17 +1,19 @@
 """Reading a session of this program: its JSON is what htfl-sim writes, or it is damaged. Needs no torch."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import checkpoints
-from checkpoints import Damaged, UnfinishedRound
+from checkpoints import Damaged, DiskError, SessionUnreadable, UnfinishedRound
 from simulator.base.documents import (
     Dispatched,
     Document,
     Entry,
     Event,
     Initial,
+    Parent,
     check_document,
     check_event,
     check_history,
@@ -74,6 +76,16 @@ class CheckedReader(checkpoints.SessionReader):
         """The last round's record, without reading the rest of the ledger; like `checkpoints.last_record`."""
         return cast(Record | None, checkpoints.last_record(self, newest))
 
+    def best_round(self, last: Record | None) -> int | None:
+        """The first round whose mean accuracy is the best up to `last`, without reading the whole ledger."""
+        best = last["accuracy"]["best_mean"] if last else None
+        if best is None:
+            return None
+        with suppress(KeyError, TypeError):  # a line of the ledger that is no record: `verify` says so
+            first = checkpoints.first_record(self, lambda record: record["accuracy"]["best_mean"] == best)
+            return first["round"] if first else None
+        return None
+
     def events(self) -> list[Event]:
         return [cast(Event, event) for event in super().events() if _fault_of(event) is None]
 
@@ -107,4 +119,17 @@ def _fault_of(event: Mapping[str, Any]) -> str | None:
         check_event(event)
     except ValueError as fault:
         return f"the event '{event['event']}' at {event['at']} is none that htfl-sim wrote: {fault}."
+    return None
+
+
+def parent_folder(parent: Parent, sessions: Path) -> Path | None:
+    """The folder of a fork's parent: the one of its name or, after it was renamed, the one with its id."""
+    with suppress(DiskError, OSError):
+        named = sessions / parent["name"]
+        others = (path for path in checkpoints.session_folders(sessions) if path != named)
+        for path in (named, *others):
+            if checkpoints.mentions(path, f'"{parent["id"]}"'):
+                with suppress(SessionUnreadable, DiskError, OSError):
+                    if CheckedReader(path).document["id"] == parent["id"]:
+                        return path
     return None

@@ -23,7 +23,7 @@ def too_large(fault: TooLarge, record: Record, session: Path | None) -> ConfigEr
     largest = max(sizes, key=sizes.__getitem__)
     return ConfigError(
         f"{fault} Its largest part is {largest} ({sizes[largest]:,} bytes). "
-        f"{_remedy(largest, 'clients' in record, session)}"
+        f"{_remedy(largest, 'clients' in record, _counts_classes(record), session)}"
     )
 
 
@@ -33,12 +33,21 @@ _BESIDE_RECORDS = {
 }
 
 
-def _remedy(part: str, news: bool, session: Path | None) -> str:
-    """What makes a part of a record smaller; `news` says that it only names clients that changed."""
+def _counts_classes(record: Record) -> bool:
+    return any("classes" in part for part in record.get("evaluation", {}).values())
+
+
+def _remedy(part: str, news: bool, classes: bool, session: Path | None) -> str:
+    """What makes a part of a record smaller.
+
+    `news` says that the record only names clients that changed, and `classes` that it counts answers by class.
+    """
     if part == "method_metrics":
         return "Let the method's aggregate() return fewer metrics."
     if part == "cka":
         settings = ["cka.every=0"]
+    elif part == "evaluation" and classes:
+        settings = ["evaluation.classes=false"]
     elif news:
         return "Start a new session with a smaller federation.participation."
     else:
@@ -55,6 +64,8 @@ def finite(value: Any, where: str = "") -> tuple[Any, dict[str, float]]:
     match value:
         case float() if not isfinite(value):
             return None, {where: value}
+        case list() if set(map(type, value)) == {int}:  # one look at each, since there may be thousands
+            return value, {}
         case dict():
             parts = {
                 key: finite(each, f"{where}.{key}" if where else str(key)) for key, each in value.items()

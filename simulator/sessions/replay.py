@@ -20,7 +20,7 @@ from simulator.engine.client_states import State
 from simulator.engine.progress import Observer
 from simulator.sessions import metadata, states
 from simulator.sessions.history import begun_after, entries_to, settings_in_force
-from simulator.sessions.reader import CheckedReader
+from simulator.sessions.reader import CheckedReader, parent_folder
 from simulator.sessions.records import with_finite_record
 
 
@@ -112,11 +112,11 @@ class Source:
         """Where a round can be had from that this fork has no checkpoint of."""
         about = self.session.document["parent"]
         assert about is not None
-        name = Path(about["name"])
-        parent = checkpoints.sessions_folder(self.session.folder) / name
-        if checkpoints.is_session(parent):
+        if parent := parent_folder(about, checkpoints.sessions_folder(self.session.folder)):
             return f"Fork its parent: {checkpoints.fork_at(parent, round)}."
-        return f"Its parent {name} is gone. Fork at a round whose checkpoint is kept: {self._kept()}."
+        return (
+            f"Its parent {about['name']} is gone. Fork at a round whose checkpoint is kept: {self._kept()}."
+        )
 
     def _refuse_inexact(self, allow_inexact: bool) -> None:
         present = environment(self.built.federation.device, self.config.runtime.threads_per_client)
@@ -143,5 +143,5 @@ def _under(session: CheckedReader, config: Config, entries: Sequence[Entry]) -> 
 
 
 def _result(record: Record) -> dict[str, Any]:
-    """The record without its clock, and without CKA, which an operator may have asked for once."""
-    return {key: value for key, value in record.items() if key not in ("timing", "cka")}
+    """The record without its clock, what watchers noticed, and CKA, which an operator may have asked for once."""
+    return {key: value for key, value in record.items() if key not in ("timing", "cka", "watch")}

@@ -20,7 +20,7 @@ from simulator.engine.client_states import State
 from simulator.engine.progress import Observer, RoundFinished, StateChanged, Switched, unobserved
 from simulator.methods import plugins
 from simulator.runners.base import POLL_SECONDS, Decision, LocalUpdate, RoundInterrupted
-from simulator.sessions import brought, goal, metadata, remote_machines, states, unfinished_round
+from simulator.sessions import brought, goal, metadata, noticing, remote_machines, states, unfinished_round
 from simulator.sessions.committing import Commits
 from simulator.sessions.history import asked_for, begun_after, differences, history_entry
 from simulator.sessions.overrides import other_bits, overrides
@@ -37,6 +37,11 @@ class RunOutcome:
     state: Literal["finished", "stopped", "paused"]
     round: int
     reason: str | None = None
+
+    @property
+    def by_watcher(self) -> bool:
+        """Whether a watcher stopped the run."""
+        return self.state == "stopped" and (self.reason or "").startswith(noticing.BY_WATCHER)
 
 
 class Session:
@@ -59,6 +64,9 @@ class Session:
         self._applied: list[Command] = []  # switches in force that no checkpoint says yet
         self._phase = "running"
         self._watching = Watching(store, built.federation)
+        tested = [client.num_test for client in built.data.clients]
+        self._noticing = noticing.Noticing(store, config.watch, tested)
+        self._noticed: str | None = None  # why a watcher wants the run to stop
         self.warnings: list[str] = []  # what was amiss with the session's files when it was opened
 
     @classmethod
@@ -138,6 +146,7 @@ class Session:
             session = cls(config, folder, built, store, built.engine.initial_state(), history)
             session._exact = not allow_inexact
             session._restore()
+            session._catch_up()
             session._steering.refuse_stale()
             session.warnings = store.take_warnings()
             changes += found.differences
@@ -182,7 +191,8 @@ class Session:
 
         A stop is a reason that `stop` gives, asked between clients and between rounds, or the command; the finished
         clients of a round it cuts short are kept for the next `resume`. With `training.on_divergence = "stop"` a round
-        in which a client diverged is the last. `checkpoint` is asked as often, and true wants one now.
+        in which a client diverged is the last. Watchers may pause or stop the run after any round. `checkpoint` is
+        asked as often, and true wants one now.
         """
         self._watching.observe = observe
         self._steering.heed(stop, checkpoint)
@@ -192,7 +202,7 @@ class Session:
             if self.finished:
                 return self._end("finished", self.goal_reached)
             # A resume goes on all the same: whoever asked for the stop has seen it.
-            reason = self._steering.stop_reason or (None if opened else self._divergence())
+            reason = self._steering.stop_reason or (None if opened else self._divergence() or self._noticed)
             if reason is not None:
                 return self._end("stopped", reason)
             if upto is not None and self.round >= upto:
@@ -247,6 +257,12 @@ class Session:
         self._commits.restored(manifest)
         self._begun = manifest.round
 
+    def _catch_up(self) -> None:
+        """Have the watchers know the finished rounds, and what was told of later ones that are lost."""
+        if self._noticing.on:
+            reader = CheckedReader(self.folder)
+            self._noticing.catch_up(reader.records()[: self.round], self._history, reader.events())
+
     def _round(self, kept: dict[int, LocalUpdate]) -> None:
         """One round, with a checkpoint if it is due, else only a line in the ledger."""
         steering = self._steering
@@ -267,6 +283,7 @@ class Session:
         record = self._state.record
         assert record is not None
         record["timing"] = {**record["timing"], **self._watching.took()}
+        noticed = self._noticing.look(record)
         due = self.round % self.config.checkpoint.every == 0 or self.finished or self._store.checkpoint_due
         try:
             if due or self._applied or steering.measuring:
@@ -280,6 +297,11 @@ class Session:
         steering.answer(steering.measuring, "measured and kept", self.round)
         self._watching.look()
         self._watching(RoundFinished(record))
+        for each in noticed:
+            self._watching(each)
+        self._noticed = noticing.stop_reason(noticed)
+        if any(each.action == "pause" for each in noticed):
+            self._steering.hold()
 
     def _between_rounds(self) -> None:
         """Heed what is asked for, and wait here while the run is paused."""
@@ -372,6 +394,10 @@ class Session:
         }
         files: Change = {"plugin": plugins.recorded(config.method.name), "files": brought.recorded(config)}
         self._history.append(history_entry(config, self.round + 1, {**files, **about}))
+        if config.watch != before.watch:
+            self._noticing.begin(config.watch)
+            if self._noticing.on:
+                self._noticing.catch_up(CheckedReader(self.folder).records(), self._history)
         self._applied.append(command)
         lost = {"dropped_uplinks": dropped} if dropped else {}
         self._store.event("switched", round=self.round, method=config.method.name, **about, **lost)

@@ -85,6 +85,10 @@ class Steering:
         self.changes = self.changes[len(due) :]
         return due
 
+    def hold(self) -> None:
+        """Pause the run until a `resume`, as a watcher does."""
+        self.paused = True
+
     def answer(self, commands: list[Command], message: str, round: int | None = None) -> None:
         """Answer commands that have taken hold, and forget them."""
         for command in commands:
@@ -146,15 +150,15 @@ class Steering:
 
     def _tag(self, command: Command) -> None:
         match command.arguments:
-            case {"add": list(add), "remove": list(remove)} if all(
-                isinstance(each, str) for each in add + remove
+            case {"add": list(add), "remove": list(remove), **more} if all(
+                isinstance(each, str) for each in (*add, *remove, more.get("note", ""))
             ):
                 try:
-                    tags = self._store.tag(add, remove)
+                    marks = self._store.tag(add, remove, more.get("note"))
                 except ValueError as error:
                     self._refuse(command, str(error))
                 else:
-                    self._store.answer(command, "applied", ", ".join(tags) or "no tags")
+                    self._store.answer(command, "applied", ", ".join(marks.tags) or "no tags")
             case _:
                 self._refuse(command, "it names no tags to add and to remove")
 

@@ -17,6 +17,8 @@ from simulator.studies.study import Point
 DIVERGED = 6
 REUSED = 9
 """The exit code of a point that found the finished session of an identical run. stderr ends with the link as JSON."""
+WATCHED = 10
+"""The exit code if a watcher stopped the run."""
 
 
 @dataclass(frozen=True)

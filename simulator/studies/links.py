@@ -4,6 +4,7 @@ points.json has the link: the session's name in the sessions folder, and its fin
 changed has another fingerprint or none. Then the link is dead, and the next sweep computes the point.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -93,15 +94,26 @@ def key(point: Point) -> bytes | None:
 
 def users_of(session: Path) -> list[str]:
     """The points that use this session, as STUDY/POINT, of all studies in its sessions folder."""
-    home, name = checkpoints.sessions_folder(session), checkpoints.name_of(session)
+    name = checkpoints.name_of(session)
+    return _points(
+        session,
+        lambda study, point: (
+            point.link is not None
+            and point.link["session"] == name
+            and session_of(study, point) != study / point.name
+        ),
+    )
+
+
+def branches_of(session: Path) -> list[str]:
+    """The points that continue from a round of this session, as STUDY/POINT, of all studies in its sessions folder."""
+    name = checkpoints.name_of(session)
+    return _points(session, lambda _, point: point.branch is not None and point.branch["parent"] == name)
+
+
+def _points(session: Path, fits: Callable[[Path, Point], bool]) -> list[str]:
     found = []
-    for study in checkpoints.groups(home):
+    for study in checkpoints.groups(checkpoints.sessions_folder(session)):
         with suppress(SessionUnreadable, DiskError):
-            found += [
-                f"{study.name}/{point.name}"
-                for point in read_points(study)
-                if point.link is not None
-                and point.link["session"] == name
-                and session_of(study, point) != study / point.name
-            ]
+            found += [f"{study.name}/{point.name}" for point in read_points(study) if fits(study, point)]
     return found

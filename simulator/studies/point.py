@@ -24,7 +24,7 @@ from simulator.base.nested import merged
 from simulator.config import Config
 from simulator.config.user_files import Files
 from simulator.sessions.signals import Signals, die_by
-from simulator.studies.executor import DIVERGED, REUSED, Launch
+from simulator.studies.executor import DIVERGED, REUSED, WATCHED, Launch
 from simulator.studies.folder import read_points
 from simulator.studies.links import SESSIONS, STUDY, twin_of
 from simulator.studies.study import Point
@@ -148,9 +148,10 @@ def _run(given: argparse.Namespace, signals: Signals) -> int:
         for warning in session.warnings:
             print(f"warning: {warning}", file=sys.stderr)
         outcome = session.run(stop=stop, checkpoint=signals.take_checkpoint, upto=given.upto)
-    if outcome.state == "stopped" and str(outcome.reason).startswith("divergence"):
+    diverged = outcome.state == "stopped" and str(outcome.reason).startswith("divergence")
+    if diverged or outcome.by_watcher:
         print(f"error: stopped after round {outcome.round} by {outcome.reason}", file=sys.stderr)
-        return DIVERGED
+        return DIVERGED if diverged else WATCHED
     return 0
 
 

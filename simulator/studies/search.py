@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from simulator import methods
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.extras import library
 from simulator.base.nested import Raw
+from simulator.base.sections import MethodConfig
 from simulator.base.space import Choice, Linear, Log, Range, parsed
 from simulator.base.training_section import TrainingConfig
 
@@ -108,7 +108,7 @@ class Request:
 
     def space(self, method: str) -> dict[str, Range]:
         """The ranges of a method by dotted key, its own and training's. Raises ConfigError for an unknown key."""
-        own = {f"method.{key}": each for key, each in methods.get(method).Config.space.items()}
+        own = {f"method.{key}": each for key, each in _config(method).space.items()}
         training = {f"training.{key}": each for key, each in TrainingConfig.space.items()}
         optimizer = self.base.get("training", {}).get("optimizer", "sgd")
         if optimizer != "sgd":
@@ -117,13 +117,13 @@ class Request:
         if "training.steps" in given or self.base.get("training", {}).get("steps") is not None:
             del training["training.epochs"]
         known = {**training, **own}
-        every = {f"method.{key}" for name in self.methods for key in methods.get(name).Config.model_fields}
+        every = {f"method.{key}" for name in self.methods for key in _config(name).model_fields}
         for key in self.keys:
             if key not in {*known, *every, *given, "method", "training"}:
                 raise ConfigError(
                     f"Nothing is known to search for '{key}'.{nearest(key, known)} Give a range for it."
                 )
-        fields = methods.get(method).Config.model_fields
+        fields = _config(method).model_fields
         mine = {
             key: each
             for key, each in given.items()
@@ -141,8 +141,14 @@ class Request:
 
     def fixed(self, method: str) -> Raw:
         """The values of the method's own settings that are not searched."""
-        fields = methods.get(method).Config.model_fields
+        fields = _config(method).model_fields
         return {key: each for key, each in self.base.get("method", {}).items() if key in fields}
+
+
+def _config(method: str) -> type[MethodConfig]:
+    from simulator import methods  # imports torch, and a study is read without it
+
+    return methods.get(method).Config
 
 
 @dataclass(frozen=True)

@@ -50,12 +50,14 @@ class StudySummary:
     linked: int = 0
     """The number of points that use the session of an identical run."""
     settings: tuple[Setting, ...] = ()
+    is_tuning: bool = False
+    """Whether `htfl-sim tune` runs it, and not `htfl-sim sweep`."""
 
     @classmethod
     def of(cls, folder: Path, sessions: Sequence[Summary]) -> "StudySummary":
         """Summarize the study in a folder that has these sessions. The state of an unreadable study is 'damaged'."""
         try:
-            points = _points(folder, (folder / checkpoints.POINTS).stat().st_mtime_ns)
+            points = points_of(folder)
             reader = GroupReader(folder)
             note = reader.owner() or {} if reader.alive() else {}
         except (SessionUnreadable, DiskError, OSError):
@@ -63,10 +65,11 @@ class StudySummary:
         place = {name: number for number, name in enumerate(point.name for point in points)}
         ordered = sorted(sessions, key=lambda each: place.get(Path(each.path).name, len(place)))
         linked = sum(session_of(folder, point) != folder / point.name for point in points)
-        ended = sum(each.state == "finished" for each in ordered) + linked >= len(points)
+        is_tuning = (folder / checkpoints.TUNING).exists()
+        ended = _have_ended(folder, points, ordered, is_tuning)
         state = str(note.get("state", "finished" if ended else "stopped"))
         settings = _settings(points, ordered)
-        return cls(folder.name, str(folder), state, len(points), tuple(ordered), linked, settings)
+        return cls(folder.name, str(folder), state, len(points), tuple(ordered), linked, settings, is_tuning)
 
     @property
     def finished(self) -> int:
@@ -106,6 +109,14 @@ class StudySummary:
         return min((each.created for each in self.sessions if each.created), default=None)
 
 
+def _have_ended(study: Path, points: Sequence[Point], sessions: Sequence[Summary], is_tuning: bool) -> bool:
+    """Whether all points have finished. Of tuning, the final seeds: most trials end before their last round."""
+    wanted = [each for each in points if not is_tuning or each.axes.get("stage") == "final"]
+    finished = {study / point.name for point in points if session_of(study, point) != study / point.name}
+    finished |= {Path(each.path) for each in sessions if each.state == "finished"}
+    return bool(wanted) and all(study / point.name in finished for point in wanted)
+
+
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [each for each in values if each is not None]
     return fmean(known) if known else None
@@ -122,6 +133,11 @@ def _settings(points: Sequence[Point], sessions: Sequence[Summary]) -> tuple[Set
         )
         found.setdefault(name, []).extend([own[point.name]] if point.name in own else [])
     return tuple(Setting(name, tuple(each)) for name, each in found.items())
+
+
+def points_of(folder: Path) -> tuple[Point, ...]:
+    """A study's points, read again only if its file has changed. Raises SessionUnreadable, DiskError, or OSError."""
+    return _points(folder, (folder / checkpoints.POINTS).stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=256)

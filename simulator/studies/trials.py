@@ -1,5 +1,6 @@
 """The trials of a tuning study as it lists them: their sessions, their scores, and those that continue."""
 
+import json
 import math
 from collections.abc import Sequence
 from itertools import pairwise
@@ -8,9 +9,11 @@ from pathlib import Path
 import numpy as np
 
 import checkpoints
+from checkpoints import TUNING, GroupReader, SessionUnreadable
 from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw
 from simulator.results.analysis.overview import read_overview
+from simulator.results.analysis.totals import Totals
 from simulator.studies.folder import read_points
 from simulator.studies.links import session_of
 from simulator.studies.search import Request, Trial
@@ -96,6 +99,20 @@ class Trials:
         return sum(map(len, flops)), math.fsum(float(np.nansum(each)) for each in flops)
 
 
+def read_request(folder: Path) -> Request:
+    """The request of a tuning study. Raises SessionUnreadable if there is none, and DiskError."""
+    try:
+        raw = json.loads(GroupReader(folder).document(TUNING))
+        raw = {key: tuple(value) if isinstance(value, list) else value for key, value in raw.items()}
+        return Request(**{"proportional": False} | raw)
+    except (FileNotFoundError, SessionUnreadable):
+        raise SessionUnreadable(f"{folder} is no tuning study: it has no {TUNING}.") from None
+    except (ValueError, TypeError) as invalid:
+        raise checkpoints.Damaged(
+            f"{folder / TUNING} is not what htfl-sim wrote: {invalid}. Restore it from a backup."
+        ) from invalid
+
+
 def rounds_of(session: Path) -> int:
     """The finished rounds of a session; 0 if there is none."""
     return read_overview(session).totals.rounds if checkpoints.is_session(session) else 0
@@ -103,13 +120,17 @@ def rounds_of(session: Path) -> int:
 
 def _score(session: Path, last: int, upto: int) -> float:
     totals = read_overview(session).totals
-    measured = totals.selection[:upto]
     if not np.isfinite(totals.selection).any() and totals.rounds and not np.isnan(totals.mean).all():
         raise ConfigError(
             f"{session.name} has no eval accuracy, and tuning must not look at test data. Use a split with an eval "
             "part: `data.split=8:1:1`."
         )
+    return score_of(totals, last, upto)
+
+
+def score_of(totals: Totals, last: int, upto: int) -> float:
+    """The mean eval accuracy of the last rounds up to one, in which a round without an accuracy counts as 0."""
     known = np.zeros(min(last, upto))
-    values = np.nan_to_num(measured[max(0, upto - last) :], nan=0.0)
+    values = np.nan_to_num(totals.selection[:upto][max(0, upto - last) :], nan=0.0)
     known[: len(values)] = values
     return math.fsum(known) / len(known)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import checkpoints
-from checkpoints import TUNING, GroupReader, SessionUnreadable
+from checkpoints import TUNING, SessionUnreadable
 from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw, flattened, merged, put, with_values
 from simulator.base.space import Log, Range, is_at_boundary
@@ -37,7 +37,7 @@ from simulator.studies.search import BATCH, Request, Trial, proposed
 from simulator.studies.status import FINISHED, Status
 from simulator.studies.study import Point, StudySpec
 from simulator.studies.sweep import Observer, Sweep, SweepResult
-from simulator.studies.trials import Trials, rounds_of
+from simulator.studies.trials import Trials, read_request, rounds_of
 
 if TYPE_CHECKING:
     from simulator.results.figures.tuning import Tried
@@ -307,20 +307,6 @@ def _nested(flat: Raw) -> Raw:
     for key, value in flat.items():
         put(raw, key, value)
     return raw
-
-
-def read_request(folder: Path) -> Request:
-    """The request of a tuning study. Raises SessionUnreadable if there is none, and DiskError."""
-    try:
-        raw = json.loads(GroupReader(folder).document(TUNING))
-        raw = {key: tuple(value) if isinstance(value, list) else value for key, value in raw.items()}
-        return Request(**{"proportional": False} | raw)
-    except (FileNotFoundError, SessionUnreadable):
-        raise SessionUnreadable(f"{folder} is no tuning study: it has no {TUNING}.") from None
-    except (ValueError, TypeError) as invalid:
-        raise checkpoints.Damaged(
-            f"{folder / TUNING} is not what htfl-sim wrote: {invalid}. Restore it from a backup."
-        ) from invalid
 
 
 def _agreed(folder: Path, request: Request | None) -> Request:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import cycle, islice
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -56,22 +56,6 @@ class LocalClient(Trainer):
     def tensors(self) -> Tensors:
         """The client's state: its model and the method's own tensors."""
         return named("model", of_module(self.nets.model)) | self.state
-
-    def add_network(self, name: str, network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-        """Add a network of this form to `nets` as `name`, with a private copy of these weights.
-
-        `network` may be on the meta device, without values. Missing integer counters (BatchNorm's count of batches)
-        start at zero, because they are not sent.
-        """
-        network = copy.deepcopy(network)
-        counters = {
-            key: torch.zeros(tensor.shape, dtype=tensor.dtype, device=self.federation.device)
-            for key, tensor in network.state_dict().items()
-            if not tensor.is_floating_point()
-        }
-        weights = {key: tensor.clone() for key, tensor in tensors.items()}
-        network.load_state_dict(counters | weights, assign=True)
-        self.nets[name] = arranged(network, self.federation.spec)
 
     def batch(self, indices: Tensor) -> Batch:
         """The samples at these indices."""
@@ -144,12 +128,14 @@ class LocalClient(Trainer):
         self.nets.eval()
         for norm in norms:
             norm.reset_running_stats()
-            norm.momentum = None  # a cumulative mean
             norm.train()
         if norms:
-            for indices in self.train.split(
-                batch_sizes(len(self.train), self.federation.training.batch_size)
-            ):
+            sizes = batch_sizes(len(self.train), self.federation.training.batch_size)
+            for number, indices in enumerate(self.train.split(sizes), start=1):
+                for norm in norms:
+                    norm.momentum = (
+                        1 / number
+                    )  # a cumulative mean. With None, the host would read each layer's count
                 self.nets.model(self.batch(indices).x)
         self.nets.eval()
 

@@ -1,5 +1,6 @@
 """The training loop: one phase, on a client or on the server, a step at a time."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from itertools import chain
@@ -77,10 +78,11 @@ class _PlainStep:
         self._optimiser = optimizer.make(phase.optimizer, self._parameters, settings, self._lr)
         if phase.keeps is not None:
             optimizer.restore(self._optimiser, self._parameters, part(trainer.state, phase.keeps))
-        self._corrected: list[Tensor] = [
-            trainer.nets.get_parameter(name.replace("/", ".", 1)) for name in phase.correction
-        ]
+        self._corrected: list[Tensor] = [_weight(trainer.nets, name) for name in phase.correction]
         self._corrections = list(phase.correction.values())
+        self._within = [(_weight(trainer.nets, name), *ends) for name, ends in phase.within.items()]
+        self._annealing = len(phase.batches) if phase.anneals and phase.batches is not None else 0
+        self._taken = 0
         self._stream = trainer.stream(f"draws/{phase.name}", trainer.federation.device)
         self._layers_draw = drawing_from(self._stream)
         self._directs = True
@@ -103,10 +105,15 @@ class _PlainStep:
             loss.backward()
         if self._clip is not None:
             torch.nn.utils.clip_grad_norm_((parameter for _, parameter in self._parameters), self._clip)
+        if self._annealing:
+            self._optimiser.lr = self._lr * (1 + math.cos(math.pi * self._taken / self._annealing)) / 2
+            self._taken += 1
         self._optimiser.step()
         if self._corrected:
             with torch.no_grad():
                 torch._foreach_add_(self._corrected, self._corrections, alpha=-self._lr)
+        for weight, low, high in self._within:
+            weight.detach().clamp_(low, high)
         self._directs = self._layers_draw.needed or trainer.federation.device.type != "cpu"
         return LossParts(loss.detach(), _detached(terms), _detached(sums))
 
@@ -132,6 +139,11 @@ def _refuse_unusable(loss: object) -> None:
 
 def _named_parameters(nets: Nets, name: str) -> Iterator[tuple[str, torch.nn.Parameter]]:
     return ((f"{name}.{key}", parameter) for key, parameter in nets[name].named_parameters())
+
+
+def _weight(nets: Nets, name: str) -> Tensor:
+    """The weight of the name `module/parameter`."""
+    return nets.get_parameter(name.replace("/", ".", 1))
 
 
 def freeze_all_but(nets: Nets, trained: Iterable[str]) -> None:

@@ -90,6 +90,8 @@ class Phase:
     """Number of steps, in place of epochs: as many epochs as needed, of which the last may end early."""
     lr: float | None = None
     """Learning rate. None: the configured one."""
+    anneals: bool = False
+    """Whether the rate falls from step to step of its `batches`: η·(1 + cos(πj/N))/2 in step j of N, from j = 0."""
     optimizer: Literal["sgd", "adam"] | None = None
     """A plain optimizer of this kind, without momentum, weight decay, or clipping. None: the configured one."""
     keeps: str | None = None
@@ -109,3 +111,5 @@ class Phase:
     """The number of steps at the beginning that do not count for the loss's `sums`."""
     correction: Mapping[str, Tensor] = field(default_factory=dict)
     """Constant directions by `module/parameter`: after each step, whatever the optimizer, w ← w − lr · correction."""
+    within: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Ranges by `module/parameter`: after each step, a number below or above them becomes their end."""

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from simulator.base import rng
 from simulator.base.tensors import Tensors, named, of_module, part
+from simulator.data.inputs import arranged
 from simulator.training.context import TrainingContext
 from simulator.training.phase import Batch, Nets, Phase
 from simulator.training.trainer import Trainer
@@ -30,7 +31,7 @@ class CentralServer(Trainer):
         for name, network in networks.items():
             weights = {key: tensor.clone() for key, tensor in part(tensors, name).items()}
             network.load_state_dict(weights, assign=True)
-            nets[name] = network
+            nets[name] = arranged(network, context.federation.spec)
         super().__init__(context, round, nets, dict(tensors), "server", rng.EVERYONE)
         self._networks = tuple(networks)
 

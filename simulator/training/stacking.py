@@ -84,6 +84,7 @@ def refuse_unlike_networks(one: LocalClient, other: LocalClient) -> None:
 def _settings(phase: Phase) -> tuple[object, ...]:
     return (
         *(phase.name, phase.trains, phase.epochs, phase.lr, phase.optimizer, phase.keeps, phase.batches),
+        *sorted(phase.within.items()),
         *(phase.collect_after, phase.draws is None, _layout(phase.state), _layout(phase.correction)),
     )
 
@@ -172,6 +173,8 @@ class _Stack:
             if corrected:
                 with torch.no_grad():
                     torch._foreach_add_(corrected, corrections, alpha=-lr)
+            for name, (low, high) in self.phase.within.items():
+                self.weights[name.replace("/", ".", 1)].detach().clamp_(low, high)
             self.held |= taken.buffers
             if number > self.phase.collect_after:
                 for name, value in taken.sums.items():

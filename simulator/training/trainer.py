@@ -1,12 +1,16 @@
 """What clients and the server have in common in a round: networks, tensors, draws, and a count of operations."""
 
 import contextlib
-from collections.abc import Hashable, Iterator
+import copy
+from collections.abc import Hashable, Iterator, Mapping
 
 import torch
+from torch import Tensor, nn
 
 from simulator.base import rng
 from simulator.base.tensors import Tensors
+from simulator.data.inputs import arranged
+from simulator.data.public import PublicData
 from simulator.training import precision
 from simulator.training.context import TrainingContext
 from simulator.training.phase import Batch, Nets, Phase
@@ -42,6 +46,7 @@ class Trainer:
         """Those of each training step."""
         self.collected: Tensors = {}
         """The sums of losses' `sums` over the steps of a phase, by name."""
+        self._context = context
         self._flop_cache = context.flops
         self._kind = kind
         self._client = client
@@ -50,6 +55,28 @@ class Trainer:
     def lr(self) -> float:
         """The learning rate of this round, η_t."""
         return rate(self.federation.training, self.round, self.federation.rounds)
+
+    @property
+    def public(self) -> PublicData:
+        """The public samples. Methods that use them declare the need (`needs.public_samples`)."""
+        assert self._context.data.public is not None
+        return self._context.data.public
+
+    def add_network(self, name: str, network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+        """Add a network of this form to `nets` as `name`, with a private copy of these weights.
+
+        `network` may be on the meta device, without values. Missing integer counters (BatchNorm's count of batches)
+        start at zero, because they are not sent.
+        """
+        network = copy.deepcopy(network)
+        counters = {
+            key: torch.zeros(tensor.shape, dtype=tensor.dtype, device=self.federation.device)
+            for key, tensor in network.state_dict().items()
+            if not tensor.is_floating_point()
+        }
+        weights = {key: tensor.clone() for key, tensor in tensors.items()}
+        network.load_state_dict(counters | weights, assign=True)
+        self.nets[name] = arranged(network, self.federation.spec)
 
     def batches(self, phase: Phase) -> Iterator[Batch]:
         """The phase's training data, batch by batch."""

@@ -11,6 +11,7 @@ from simulator.results.analysis.clients import (
     Incidents,
     accuracy_changes,
     best_round,
+    change_over,
     falls,
     fell_most,
     incidents,
@@ -98,6 +99,17 @@ def test_the_best_is_the_first_of_equals_and_leaves_gaps_out() -> None:
     assert best_round(np.array([0.1, np.nan, 0.7, 0.7])) == (0.7, 3)
     value, round = best_round(np.array([np.nan]))
     assert np.isnan(value) and round == 0
+
+
+def test_a_change_is_since_so_many_rounds_before_or_since_the_nearest_known_one() -> None:
+    """Of 7 rounds, 5 before the last is round 2: 0.7 − 0.2. With a gap there, it is round 1: 0.7 − 0.1."""
+    rising = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7])
+    assert change_over(rising, 5) == (pytest.approx(0.5), 5)
+    rising[1] = np.nan
+    assert change_over(rising, 5) == (pytest.approx(0.6), 6)
+    assert change_over(rising[:3], 5) == (pytest.approx(0.2), 2)
+    assert change_over(rising[:1], 5)[1] == 0
+    assert change_over(rising[:2], 5)[1] == 0
 
 
 def test_incidents_are_listed_by_round() -> None:

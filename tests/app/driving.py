@@ -38,6 +38,7 @@ class Blank(Panel):
             "sort",
             "reverse",
             "chart",
+            "gain",
             "least",
             "scale",
             "previous",
@@ -56,12 +57,15 @@ def blanks() -> list[Panel]:
 
 
 def drive(
-    app: Any, script: Callable[[Pilot[Any]], Awaitable[None]], size: tuple[int, int] = (120, 40)
+    app: Any,
+    script: Callable[[Pilot[Any]], Awaitable[None]],
+    size: tuple[int, int] = (120, 40),
+    toasts: bool = False,
 ) -> None:
-    """Run the app without a terminal, and a script of keys and assertions beside it."""
+    """Run the app without a terminal, and a script of keys and assertions beside it. toasts: also show its notices."""
 
     async def run() -> None:
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size, notifications=toasts) as pilot:
             await pilot.pause()
             await script(pilot)
 

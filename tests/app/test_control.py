@@ -4,17 +4,19 @@ import shutil
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 import checkpoints
-from checkpoints import Store
+from checkpoints import Command, Store
 from htfl_sim.compatibility import MethodChoice, Parameter
 from htfl_sim.configuring import Choices
 from simulator.base.errors import ConfigError
 from simulator.config import Config
+from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.driving import Blank, blanks, drive, until
 from tui.app.app import HtflApp
@@ -24,6 +26,8 @@ from tui.app.dialogs.switch import SwitchDialog, SwitchWish
 from tui.app.dialogs.tour import is_due
 from tui.app.launch import ThreadRun
 from tui.app.launch_options import Beginning, LaunchOptions
+from tui.app.panels.log_lines import upto
+from tui.app.remote_control import _waiting
 from tui.app.view import View
 
 
@@ -66,7 +70,7 @@ def test_a_command_whose_run_ends_without_an_answer_ends_with_what_became_of_it(
             store.heartbeat("running", round=12, rounds=40, phase="train", done=1, clients=4)
             await until(pilot, lambda: app.view.run.live)
             app.control.post("checkpoint")
-            await until(pilot, lambda: "writing a checkpoint…" in app.waiting)
+            await until(pilot, lambda: "checkpoint…" in app.waiting)
             store.close("stopped")
         await until(pilot, lambda: "checkpoint was too late: the run is stopped" in notices(app))
         await until(pilot, lambda: not app.view.run.live)
@@ -127,6 +131,13 @@ def test_a_session_that_is_damaged_or_vanishes_while_shown_is_said_and_the_app_g
         await until(pilot, lambda: app.view.run.error is not None)
         assert str(app.view.run.error) in notices(app)
         assert app.view.run.round == 12  # as it was read last
+        row = str(app.main.query_one("#status", Static).content)
+        assert row.startswith("main · ! gone · " if harm is shutil.rmtree else "main · ! cannot be read · ")
+        (event,) = app.view.run.outages
+        assert event["event"] == ("gone" if harm is shutil.rmtree else "unreadable")
+        assert upto(app.view)[-1] is event  # the last line of the log
+        await pilot.press("space")
+        assert not (home / "main" / "control" / "inbox").is_dir() or not checkpoints.pending(home / "main")
         await pilot.press("6")
         assert app.panel.id == "log"
 
@@ -138,7 +149,47 @@ def test_a_switch_for_a_later_round_waits_with_its_round(home: Path) -> None:
     checkpoints.post(home / "main", "switch", {"method": "fedssa", "set": [], "at_round": 30})
 
     async def script(pilot: Pilot[str]) -> None:
-        await until(pilot, lambda: app.waiting == ["switch after round 30"])
+        await until(pilot, lambda: app.waiting == ["switching to fedssa after round 30"])
+
+    drive(app, script)
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "said"),
+    [
+        ("pause", {}, "pausing…"),
+        ("stop", {}, "stopping…"),
+        ("checkpoint", {}, "checkpoint…"),
+        ("checkpoint", {"cka": True}, "checkpoint with CKA…"),
+        ("switch", {"method": "fedssa", "set": []}, "switching to fedssa after round 13"),
+        ("switch", {"method": "fedssa", "set": ["method.mu=1"]}, "switching to fedssa after round 13"),
+        ("switch", {"method": None, "set": ["training.lr=0.1"]}, "changing training.lr=0.1 after round 13"),
+        (
+            "switch",
+            {"method": None, "set": ["rounds=9", "seed=1"]},
+            "changing rounds=9 and 1 more after round 13",
+        ),
+        ("switch", {"method": "moon", "set": [], "at_round": 30}, "switching to moon after round 30"),
+    ],
+)
+def test_a_request_that_waits_names_its_contents(kind: str, arguments: dict[str, Any], said: str) -> None:
+    progress = {"round": 13, "phase": "train"}
+    command = Command("1", kind, arguments, "2026-01-02T10:15:00Z", "me@here 1")
+    assert _waiting(command, SessionData(Path("main"), progress=progress)) == said
+    asleep = _waiting(command, SessionData(Path("main"), progress=progress, state="stopped"))
+    assert asleep == (said.replace("after round 13", "at the next start") if kind == "switch" else "")
+
+
+def test_a_fork_that_is_made_names_itself(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app, done = opened(home), threading.Event()
+    monkeypatch.setattr("htfl_sim.running.branch", lambda *given, **options: done.wait(20))
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: app.view.run.round == 12)
+        app.runs._fork(home / "main", ForkWish(home / "main-2", 7, "fedssa", (), "stay"))
+        assert app.waiting == ["forking main-2 to fedssa after round 7…"]
+        done.set()
+        await until(pilot, lambda: app.waiting == [])
 
     drive(app, script)
 
@@ -148,9 +199,9 @@ def test_a_switch_that_has_been_made_is_not_said_to_wait_until_it_is_answered(ho
 
     async def script(pilot: Pilot[str]) -> None:
         with Store.open(home / "main") as store:
-            store.heartbeat("running", round=12, rounds=40, phase="train", done=1, clients=4)
+            store.heartbeat("running", round=13, rounds=40, phase="train", done=1, clients=4)
             command = checkpoints.post(home / "main", "switch", {"method": "fedssa", "set": []})
-            await until(pilot, lambda: app.waiting == ["switching…"])
+            await until(pilot, lambda: app.waiting == ["switching to fedssa after round 13"])
             changes = ["method fedlora → fedssa"]
             about = {"before": "fedlora", "changes": changes, "adopted": "", "command": command.id}
             store.event("switched", round=12, method="fedssa", **about)
@@ -367,7 +418,7 @@ def test_a_command_waits_in_the_mailbox_of_a_session_that_nobody_runs(home: Path
     async def script(pilot: Pilot[str]) -> None:
         await until(pilot, lambda: app.view.run.round == 12)
         app.control.post("switch", {"method": None, "set": ["rounds=20"]})
-        await until(pilot, lambda: app.waiting == ["switch at the next start"])
+        await until(pilot, lambda: app.waiting == ["changing rounds=20 at the next start"])
         (command,) = checkpoints.pending(home / "main")
         assert command.arguments == {"method": None, "set": ["rounds=20"]}
 

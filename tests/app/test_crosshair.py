@@ -220,3 +220,25 @@ def test_where_x_is_a_cost_each_session_is_read_at_its_nearest_round(home: Path,
     assert f"1 main {main.curves.mean[1] * 100:.1f} %  2 other {other.curves.mean[3] * 100:.1f} %" in text
     _, text = on_stage("compare", replace(view, crosshair=("bytes", at + 0.6 * a_round)), over_bytes)
     assert f"1 main {main.curves.mean[1] * 100:.1f} %  2 other {other.curves.mean[4] * 100:.1f} %" in text
+
+
+def test_a_measure_that_no_session_has_offers_neither_crosshair_nor_zoom(home: Path) -> None:
+    panels = [PANELS[name](name) for name in ("live", "compare")]
+    app = HtflApp(LaunchOptions(home, home / "data"), home / "main", panels=panels)
+
+    async def script(pilot: Pilot[Any]) -> None:
+        await shown(app, pilot)
+        app.navigation.mark_all((home / "main",))
+        await until(pilot, lambda: bool(app.view.compared))
+        await pilot.press("5")
+        await pilot.pause()
+        offered = []
+        for _ in range(
+            9
+        ):  # all measures, and the first again; made sessions have no test loss, F1, and eval part
+            offered.append("left crosshair" in footer(app) and "+ zoom in" in footer(app))
+            await pilot.press("y")
+            await pilot.pause()
+        assert offered == [True] * 4 + [False, False, True, False, True]
+
+    drive(app, script, size=(300, 40))

@@ -6,6 +6,7 @@ In ASCII and without colours they are looked at in one size: what these change i
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from textual.pilot import Pilot
 
 from htfl_sim.compatibility import MethodChoice, Parameter
 from htfl_sim.configuring import Choices
+from simulator.results.analysis.effect import Effect, Window
+from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.driving import blanks, drive, until
@@ -22,14 +25,18 @@ from tui.app.app import HtflApp
 from tui.app.dialogs.attach import AttachDialog
 from tui.app.dialogs.base import Dialog
 from tui.app.dialogs.choose import Choose, confirm
+from tui.app.dialogs.effect import EffectDialog
 from tui.app.dialogs.fork import ForkDialog
 from tui.app.dialogs.help import Help
 from tui.app.dialogs.new_run import NewRunDialog
 from tui.app.dialogs.notices import Text, TooSmall
 from tui.app.dialogs.resume import ResumeDialog
+from tui.app.dialogs.shadow import ShadowDialog
 from tui.app.dialogs.switch import SwitchDialog
 from tui.app.dialogs.tour import PAGES, Tour
+from tui.app.dialogs.why import WhyDialog
 from tui.app.launch_options import LaunchOptions
+from tui.app.view import View
 
 FOLDER = Path(__file__).parent / "snapshots" / "dialogs"
 MIDDLE = (120, 40)
@@ -55,19 +62,54 @@ CHOICES = [
 ]
 KNOWN = [(choice.name, choice.title) for choice in CHOICES]
 
+
+def counted(run: SessionData) -> SessionData:
+    """The run with counts by class of client 1, which lost class 4 in the last round, and with the clients' data."""
+    records: list[Any] = [{**record} for record in run.records]
+    for record, rows in zip(
+        records[-2:], ([[4, 5, 4, 5], [7, 9, 8, 9]], [[4, 5, 1, 2], [7, 9, 8, 12]]), strict=True
+    ):
+        measured = {"mean": 0.5, "weighted": 0.5, "per_client": [0.5] * 4}
+        part = {"accuracy": measured, "loss": measured, "f1": measured}
+        record["evaluation"] = {"test": part | {"classes": {"per_client": [None, rows, None, None]}}}
+    document: Any = {
+        **run.document,
+        "samples": sessions.samples(4),
+        "parameters": {"cnn1": 582026, "cnn2": 281354},
+    }
+    return replace(run, ledger=Ledger.of(records), document=document)
+
+
+BEFORE = Window("main", "fedlora", 3, 12, 0.612, 0.021, 2_400_000, 2.5, None)
+EFFECTS = [
+    Effect(
+        12,
+        "fork",
+        ("method fedlora → fedssa",),
+        BEFORE,
+        Window("main", "fedssa", 13, 20, 0.702, 0.011, 800_000, 3.0, None),
+        Window("parent", "fedlora", 13, 20, 0.688, 0.01, 2_400_000, 2.5, None),
+        "parent",
+    ),
+    Effect(2, "switch", ("training.lr 0.01 → 0.005",), None, BEFORE),
+]
+
 DIALOGS: dict[str, Callable[[SessionData, Path], Dialog[Any]]] = {
     "attach": lambda run, home: AttachDialog(home, lambda: [("main", "finished"), ("other", "running")]),
     "choose": lambda run, home: Choose(
         "Leave", "main runs here.", [("keep", "keep training", "without the app")]
     ),
     "confirm": lambda run, home: confirm("Stop main?", "The clients at work finish and are kept.", "stop"),
+    "effect": lambda run, home: EffectDialog("main", EFFECTS),
     "fork": lambda run, home: ForkDialog(run, 7, home, KNOWN),
     "help": lambda run, home: Help("live"),
     "new_run": lambda run, home: NewRunDialog(home, Path("data"), Choices(preset="fedlora_htm5")),
     "resume": lambda run, home: ResumeDialog(run),
+    "shadow": lambda run, home: ShadowDialog(run, 7, home, KNOWN, None),
     "switch": lambda run, home: SwitchDialog(run.config, CHOICES, "Takes hold at the end of the round."),
     "text": lambda run, home: Text("Wrote main-again.txt", "htfl-sim run --session main-again"),
     "tour": lambda run, home: Tour(),
+    "why": lambda run, home: WhyDialog(View(counted(run), client=1)),
 }
 
 
@@ -199,8 +241,8 @@ def test_without_colour_a_dialog_says_the_same_and_can_be_read(
 def test_help_goes_on_under_what_is_said_and_not_under_the_keys(home: Path) -> None:
     (shown,) = pictures("help", home, [(80, 24)]).values()
     said = [line.partition("│")[2].rstrip("▁▂▃▄▅▆▇█ │") for line in shown.splitlines() if "│" in line]
-    under = said[said.index(next(line for line in said if "Resources: " in line)) + 1]
-    assert under.strip() == "memory." and under.startswith(" " * 14)
+    under = said[said.index(next(line for line in said if "Pin the client" in line)) + 1]
+    assert under.strip() == "and named." and under.startswith(" " * 14)
 
 
 def test_a_terminal_under_60_by_16_is_told_so_until_it_grows(home: Path) -> None:

@@ -1,13 +1,14 @@
-"""Embeddings and samples are computed in the background, one at a time, and none of them twice."""
+"""Embeddings, CKA, and samples are computed in the background, one at a time, and none of them twice."""
 
+import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from htfl_sim.analysis import ClientSamples
+from htfl_sim.analysis import CkaMeasurement, ClientSamples
 from simulator.results.inspection.embedding import Embedding
 from tests import sessions
 from tests.app.driving import drive, until
@@ -21,13 +22,14 @@ class Process:
 
     started: list["Process"] = []  # noqa: RUF012 - the tests' own
 
-    def __init__(self, folder: Path, data_dir: Path, round: int, images: int) -> None:
+    def __init__(self, folder: Path, data_dir: Path, round: int, images: int = 0) -> None:
         self.round, self.cancelled = round, False
-        self.found: Embedding | str | None = None
+        self.found: Embedding | CkaMeasurement | str | None = None
+        self.tell: Callable[[str], None] | None = None
         self._ended = threading.Event()
         self.started.append(self)
 
-    def end(self, found: Embedding | str) -> None:
+    def end(self, found: Embedding | CkaMeasurement | str) -> None:
         self.found = found
         self._ended.set()
 
@@ -35,7 +37,8 @@ class Process:
         self.cancelled = True
         self._ended.set()
 
-    def result(self) -> Embedding | str | None:
+    def result(self, tell: Callable[[str], None]) -> Embedding | CkaMeasurement | str | None:
+        self.tell = tell
         self._ended.wait(20)
         return None if self.cancelled else self.found
 
@@ -43,6 +46,7 @@ class Process:
 @pytest.fixture
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HtflApp:
     monkeypatch.setattr("tui.app.embedder.EmbeddingProcess", Process)
+    monkeypatch.setattr("tui.app.cka_computer.CkaProcess", Process)
     Process.started = []
     sessions.make(tmp_path / "main", rounds=5, clients=4, checkpoint_every=1)
     return HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), tmp_path / "main")
@@ -114,6 +118,67 @@ def test_what_is_active_ends_with_the_app(app: HtflApp) -> None:
     assert Process.started[0].cancelled
 
 
+def measurement(round: int) -> CkaMeasurement:
+    return CkaMeasurement(round, sessions.LAYERS, sessions.cka(4, round))
+
+
+async def at_round(app: HtflApp, pilot: Any, round: int) -> None:
+    await until(pilot, lambda: app.view.run.round == 5)
+    app.change(round=round)
+    await pilot.press("3")
+
+
+def test_c_computes_cka_of_a_round_that_was_not_measured_and_panels_show_it(app: HtflApp) -> None:
+    async def script(pilot: Any) -> None:
+        await at_round(app, pilot, 4)
+        assert app.view.cka is None  # the run measured round 5 alone
+        await pilot.press("c")
+        assert app.waiting == ["CKA of round 4…"]
+        await until(pilot, lambda: Process.started[0].tell is not None)
+        await asyncio.to_thread(Process.started[0].tell, "client 3 of 4")  # type: ignore[arg-type]
+        assert app.waiting == ["CKA of round 4: client 3 of 4…"]
+        Process.started[0].end(measurement(4))
+        await until(pilot, lambda: not app.waiting)
+        assert app.view.cka is Process.started[0].found
+        assert [each.round for each in app.view.measured] == [4, 5]
+        await pilot.press("c", "L", "c")
+        assert len(Process.started) == 1
+        said = "CKA of round {} is known already. Press 3 to see it."
+        assert {each.message for each in app._notifications} == {said.format(4), said.format(5)}
+
+    drive(app, script)
+
+
+def test_c_again_stops_it_and_a_refusal_can_be_tried_again(app: HtflApp) -> None:
+    async def script(pilot: Any) -> None:
+        await at_round(app, pilot, 4)
+        await pilot.press("c", "c")
+        await until(pilot, lambda: not app.waiting)
+        assert Process.started[0].cancelled and not app.view.similarities.found
+        await pilot.press("c")
+        Process.started[1].end("There are no data.")
+        await until(pilot, lambda: not app.waiting)
+        assert app.view.similarities.refusal(app.view.run, 4) == "There are no data."
+        await pilot.press("c")
+        assert len(Process.started) == 3
+
+    drive(app, script)
+    assert Process.started[2].cancelled  # with the app
+
+
+def test_cka_of_a_round_whose_checkpoint_is_gone_is_refused(app: HtflApp) -> None:
+    async def script(pilot: Any) -> None:
+        await at_round(app, pilot, 2)
+        assert 2 not in app.view.run.checkpoints  # the last three are kept
+        await pilot.press("c")
+        assert not Process.started
+        assert [each.message for each in app._notifications] == [
+            "The checkpoint of round 2 is gone. Press f to fork a session that computes this round again."
+        ]
+
+    drive(app, script)
+
+
 class Reading:
     """In place of a process that reads samples: has them at once."""
 
@@ -124,7 +189,7 @@ class Reading:
 
     def cancel(self) -> None: ...
 
-    def result(self) -> tuple[ClientSamples, ...] | str | None:
+    def result(self, tell: Any = None) -> tuple[ClientSamples, ...] | str | None:
         return tuple(ClientSamples(client, "tokens", ()) for client in self.asked[-1])
 
 

@@ -1,4 +1,4 @@
-"""t-SNE and samples in a real process: what comes of it, how it is ended, and that it ends with whoever wanted it."""
+"""t-SNE, CKA, and samples in a real process: what comes of it, how it ends, and that it ends with the app."""
 
 import os
 import subprocess
@@ -9,9 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from htfl_sim.sessions import samples_of_clients
+from htfl_sim.analysis import CkaMeasurement
+from htfl_sim.sessions import confusion, records, samples_of_clients
 from simulator.results.inspection.embedding import Embedding
 from tests.metrics.test_representations import session
+from tui.app.cka_process import CkaProcess
+from tui.app.confusion_process import ConfusionProcess
 from tui.app.embedding_process import EmbeddingProcess, embedding
 from tui.app.samples_process import SamplesProcess
 
@@ -28,6 +31,23 @@ def test_it_gives_what_is_computed_here(fedproto: Path) -> None:
     found = EmbeddingProcess(fedproto, data, 2, 5).result()
     assert isinstance(found, Embedding)
     assert np.allclose(found.points, embedding(fedproto, data, 2, 5).points, atol=1e-3)
+
+
+def test_cka_is_what_the_run_measured(tmp_path: Path) -> None:
+    folder, told = session(tmp_path / "s", "fedproto", cka_every=1), list[str]()
+    found = CkaProcess(folder, tmp_path / "data", 2).result(told.append)
+    assert isinstance(found, CkaMeasurement)
+    recorded = CkaMeasurement.of(records(folder)[1])
+    assert recorded is not None
+    assert (found.round, found.layers) == (2, recorded.layers)
+    assert {name: found.cka[name] for name in recorded.cka} == recorded.cka
+    clients = len(found.clients)
+    assert told == [f"client {client} of {clients}" for client in range(1, clients + 1)]
+
+
+def test_a_confusion_matrix_is_the_one_computed_here(fedproto: Path) -> None:
+    data = fedproto.parent / "data"
+    assert ConfusionProcess(fedproto, data, 1, 2).result() == confusion(fedproto, 1, 2, data_dir=data)
 
 
 def test_samples_are_those_that_are_read_here(fedproto: Path) -> None:

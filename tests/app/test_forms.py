@@ -26,6 +26,7 @@ from tui.app.dialogs.resume import ResumeDialog, ResumeWish
 from tui.app.dialogs.switch import SwitchDialog, SwitchWish
 from tui.app.launch_options import LaunchOptions
 from tui.app.messages import RunRead
+from tui.common.cells import cell_count
 
 CHOICES = [
     MethodChoice("fedgh", "FedGH", "…", None, (Parameter("server_epochs", "1", ""),)),
@@ -341,3 +342,116 @@ def test_from_120_columns_on_long_names_of_some_presets_cut_the_titles_of_no_oth
                 assert option.prompt.cell_length <= known.scrollable_content_region.width
 
     drive(app, script, (120, 40))
+
+
+def fault(app: HtflApp) -> str:
+    line = app.screen.query_one("#fault", Static)
+    return str(line.content) if line.display else ""
+
+
+def listed(app: HtflApp) -> list[str]:
+    return [str(option.id) for option in app.screen.query_one("#known", OptionList).options]
+
+
+def test_an_unknown_method_is_said_while_it_is_typed_with_the_nearest(tmp_path: Path) -> None:
+    app = HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), Choices(), panels=blanks())
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: bool(app.screen.query("#field-method")))
+        app.screen.query_one("#field-method", Input).focus()
+        await pilot.press(*"feds")  # as fedssa begins
+        assert fault(app) == "" and "fedssa" in listed(app)
+        await pilot.press("a")
+        assert fault(app).startswith("method: 'fedsa' is not in the list. Did you mean fedssa or ")
+        assert listed(app)[0] == "fedssa"
+        await pilot.press("down")
+        assert app.screen.query_one("#field-method", Input).value == "fedssa" and fault(app) == ""
+        await pilot.press("backspace", "tab")  # left unfinished
+        assert "'fedss' is not in the list" in fault(app)
+
+    drive(app, script, size=(80, 24))
+
+
+def test_an_unknown_preset_is_said_as_well(tmp_path: Path) -> None:
+    app = HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), Choices(), panels=blanks())
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: bool(app.screen.query("#field-preset")))
+        await pilot.press(*"quickstrt")
+        assert "preset: 'quickstrt' is not in the list. Did you mean quickstart" in fault(app)
+        assert listed(app)[0] == "quickstart"
+
+    drive(app, script, size=(80, 24))
+
+
+def test_presets_in_a_narrow_form_show_where_they_differ(tmp_path: Path) -> None:
+    app = HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), Choices(), panels=blanks())
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: bool(app.screen.query("#field-preset")))
+        await pilot.press(*"fedlora_htm5")
+        await pilot.pause()
+        known = app.screen.query_one("#known", OptionList)
+        room = known.scrollable_content_region.width
+        shown = [str(option.prompt) for option in known.options]
+        assert any("N=50 C=20%" in text for text in shown)
+        assert {text[-12:].strip(" ,") for text in shown} >= {"N=10 C=100%", "N=50 C=20%", "N=100 C=10%"}
+        assert all(cell_count(text) <= room for text in shown if len(text.split()[0]) <= VALUE_CELLS)
+
+    drive(app, script, size=(80, 24))
+
+
+async def write(pilot: Pilot[str], field: str, *keys: str) -> str:
+    """Type into a field of the form. Returns its text."""
+    pilot.app.screen.query_one(f"#field-{field}", Input).focus()
+    await pilot.pause()
+    await pilot.press(*keys)
+    return pilot.app.screen.query_one(f"#field-{field}", Input).value
+
+
+def test_settings_of_a_fork_are_completed_word_by_word(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        app.push_screen(ForkDialog(app.view.run, 7, home, KNOWN))
+        await until(pilot, lambda: bool(app.screen.query("#field-set")))
+        assert await write(pilot, "set", *"tlr", "down") == "training.lr="
+        assert await write(pilot, "set", "end", *"0.1", "space", *"mu") == "training.lr=0.1 mu"
+        assert listed(app)[0] == "method.mu="  # of fedlora, as no method is typed
+        assert not any(name.startswith("data.") for name in listed(app))  # a fork keeps its data
+        assert await write(pilot, "set", "down") == "training.lr=0.1 method.mu="
+        await pilot.press("end", *"0.7")
+        assert listed(app) == []  # a value is no name
+
+    drive(app, script)
+
+
+def test_settings_of_a_new_run_are_those_of_its_method(tmp_path: Path) -> None:
+    app = HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), Choices(), panels=blanks())
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: bool(app.screen.query("#field-set")))
+        await write(pilot, "method", *"fedgh")
+        await write(pilot, "set", *"mse")
+        assert "method.server_epochs=" in listed(app)
+        await write(pilot, "set", *["backspace"] * 3, *"dalpha")
+        assert listed(app)[0] == "data.alpha="
+
+    drive(app, script, size=(80, 24))
+
+
+def test_words_narrow_the_help_to_the_keys_that_fit(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        app.push_screen(help := Help("live"))
+        await until(pilot, lambda: app.screen is help)
+        await pilot.press(*"undo")
+        lines = help._text(80, help.words).plain.splitlines()
+        assert [line.split()[0] for line in lines if line] == ["App", "U", "Typed", "undo"]
+        await pilot.press(*"xyz")
+        assert help._text(80, help.words).plain == "No key and no command fits these words."
+
+    drive(app, script)

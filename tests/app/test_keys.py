@@ -17,15 +17,22 @@ from tui.app import app as module
 from tui.app.app import HtflApp
 from tui.app.dialogs.attach import AttachDialog
 from tui.app.dialogs.choose import Choose
+from tui.app.dialogs.describe import Describe
+from tui.app.dialogs.effect import EffectDialog
 from tui.app.dialogs.fork import ForkDialog
 from tui.app.dialogs.help import Help
+from tui.app.dialogs.layouts import LayoutDialog
 from tui.app.dialogs.new_run import NewRunDialog
 from tui.app.dialogs.resume import ResumeDialog
+from tui.app.dialogs.shadow import ShadowDialog
 from tui.app.dialogs.switch import SwitchDialog
+from tui.app.dialogs.upkeep import DeleteDialog, NoteDialog, RenameDialog
+from tui.app.dialogs.why import WhyDialog
 from tui.app.keys import KEYS, WHILE_REPLAYING, Commands, Key, bindings
 from tui.app.launch_options import LaunchOptions
 from tui.app.panels import PANELS
 from tui.app.panels.base import Part
+from tui.app.suspend import CANNOT
 from tui.app.widgets import LineChart
 
 Press = Callable[[HtflApp, Pilot[str], str], Awaitable[None]]
@@ -105,8 +112,9 @@ def crosshair(app: HtflApp) -> float | None:
 
 async def moves_crosshair(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
     assert crosshair(app) == ROUNDS  # the first key only shows it
-    await pilot.press("left", "h", "right" if argument == "1" else "left")
-    assert crosshair(app) == ROUNDS + (-1 if argument == "1" else -3)
+    steps = {"1": "right", "-1": "left", "10": "right_parenthesis", "-10": "left_parenthesis"}
+    await pilot.press("left", "h", steps[argument])
+    assert crosshair(app) == min(max(ROUNDS - 2 + int(argument), 1), ROUNDS)
     assert not app.view.replaying
     await pilot.press("escape")
     assert crosshair(app) is None
@@ -138,6 +146,10 @@ async def mouse(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
     assert not app.has_mouse
     await pilot.press("percent_sign")
     assert app.has_mouse
+
+
+async def suspends(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    assert [*app._notifications][-1].message == CANNOT  # tests have no terminal; test_suspend.py has the rest
 
 
 async def quits(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
@@ -222,7 +234,42 @@ async def not_live(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
     assert asked(app.sessions_dir) == []
 
 
+async def computes_cka(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    """Of a finished session: from its checkpoint, and nothing in the mailbox."""
+    assert len(app.screen_stack) == 1
+    assert app.view.similarities.computing(app.view.run) == app.view.shown
+    assert asked(app.sessions_dir) == []
+
+
+async def command_line(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    await pilot.press(*"goto", "space", "4", "enter")
+    assert app.view.shown == 4
+
+
+async def film(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    assert app.waiting == ["film of all rounds, 1 per s"] and app.view.shown == 1
+    await pilot.press("F")
+    assert not app.waiting
+
+
+async def film_speed(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    speed = "2" if argument == "1" else "0.5"
+    assert f"{speed} rounds per second" in [*app._notifications][-1].message
+
+
+async def undo(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    assert "left to undo" in [*app._notifications][-1].message
+    app.pin({1})
+    await pilot.press("U")
+    assert app.view.pinned == set()
+
+
 EFFECTS: dict[str, Press] = {
+    "film": film,
+    "film_speed": film_speed,
+    "command_line": command_line,
+    "describe": dialog(Describe),
+    "undo": undo,
     "show_panel": show_panel,
     "panel": panel,
     "travel": travel,
@@ -233,11 +280,19 @@ EFFECTS: dict[str, Press] = {
     "filter": words,
     "mouse": mouse,
     "quit": quits,
+    "suspend": suspends,
     "export": exports,
     "help": dialog(Help),
+    "why": dialog(WhyDialog),
     "attach": dialog(AttachDialog),
     "new_run": dialog(NewRunDialog),
+    "note": dialog(NoteDialog),
+    "rename": dialog(RenameDialog),
+    "delete": dialog(DeleteDialog),
+    "layouts": dialog(LayoutDialog),
     "fork": dialog(ForkDialog),
+    "shadow": dialog(ShadowDialog),
+    "effect": dialog(EffectDialog),
     "switch": dialog(SwitchDialog),
     "pause": dialog(ResumeDialog),
     "command_palette": dialog(CommandPalette),
@@ -247,7 +302,7 @@ EFFECTS: dict[str, Press] = {
     "focus_next": focus,
     "focus_previous": focus,
     "maximise": maximise,
-    "checkpoint": not_live,
+    "checkpoint": computes_cka,
     "stop": not_live,
 }
 
@@ -281,7 +336,7 @@ def test_a_key_does_what_the_table_says(keys: list[tuple[Key, str]], home: Path)
             await go_to(app, pilot, key)
             await pilot.press(pressed)
             await pilot.pause()
-            effect = EFFECTS[key.argument if key.name == "steer" else key.name]
+            effect = EFFECTS[key.argument if key.name in ("steer", "edit") else key.name]
             await effect(app, pilot, key.argument)
 
     drive(app, script)

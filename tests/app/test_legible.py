@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from rich.color import ColorSystem
 from textual.pilot import Pilot
 
@@ -69,3 +70,32 @@ def test_every_panel_can_be_read(theme: str, system: ColorSystem, home: Path) ->
 
     drive(app, look)
     assert found == {}
+
+
+def test_names_in_any_script_are_shown_as_they_are(tmp_path: Path) -> None:
+    held = sessions.samples(4) | {"classes": ["猫", "飛行機", "🐦", "狗", "naïve", "ก็", "6", "7", "8", "9"]}
+    for name in ("試験🙂", "試験🐦"):
+        sessions.make(tmp_path / name, rounds=2, clients=4, samples=held)
+    app = HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), tmp_path / "試験🙂")
+    seen: dict[str, str] = {}
+
+    async def look(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: app.view.run.round == 2)
+        for panel in PANELS:
+            app.show_panel(panel)
+            await pilot.pause()
+            seen[panel] = text_of(app)
+        await until(pilot, lambda: "試験🐦" in text_of(app))  # once the folder is read
+        seen["sessions"] = text_of(app)
+        assert all(cell_len(line) == 120 for each in seen.values() for line in each.splitlines())
+
+    drive(app, look)
+    assert [panel for panel, text in seen.items() if text.count("?") > text.count("? help")] == []
+    assert [*seen][-1] == "sessions" and all("試験🙂" in text for text in seen.values())
+    assert "飛行機" in seen["clients"]
+
+
+def text_of(app: HtflApp) -> str:
+    """The characters on the screen, line by line."""
+    rows = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in row) for row in rows)

@@ -50,7 +50,7 @@ def test_a_panel_that_is_shown_again_is_drawn_once(
         for each in (key, "2" if key == "1" else "1"):
             await pilot.press(each)
             await pilot.pause(0.1)
-        for panel in app._panels:
+        for panel in app.panels:
             whole = panel.draw  # type: ignore[attr-defined]
             monkeypatch.setattr(panel, "draw", lambda view, whole=whole: drawn.append(key) or whole(view))
         await pilot.press(key)

@@ -125,7 +125,7 @@ class Desk:
         self.started: list[list[str]] = []
         self.titles: list[str] = []
 
-    def say(self, message: str, severity: str = "information") -> None:
+    def say(self, message: str, severity: str = "information", holds: Any = None) -> None:
         self.said.append(message)
 
     def ask(self, dialog: Any, then: Callable[[str], None]) -> None:
@@ -134,6 +134,9 @@ class Desk:
 
     def post(self, kind: str, arguments: object = None, folder: Path = Path()) -> None:
         self.posted.append((kind, folder.name))
+
+    def start_study(self, study: StudySummary) -> None:
+        self.started.append([study.name])
 
     def ask_for_checkpoints(self, folders: Sequence[Path]) -> None:
         self.posted += [("checkpoint", folder.name) for folder in folders]
@@ -151,7 +154,7 @@ class Desk:
 def steered(desk: Desk, what: str, *states: str, folder: Path = Path()) -> Desk:
     """What comes of a key on sessions a, b, … in these states."""
     chosen = [Summary(name, str(folder / name), state) for name, state in zip("abcdef", states, strict=False)]
-    Steering(desk, desk, desk, desk).steer_listed(what, chosen)  # type: ignore[arg-type]
+    Steering(desk, desk, desk, desk, desk).steer_listed(what, chosen)  # type: ignore[arg-type]
     return desk
 
 
@@ -200,6 +203,24 @@ def test_several_that_were_stopped_start_again_and_what_is_finished_is_left() ->
 def test_a_study_s_sweep_is_held_in_its_own_mailbox_and_started_by_its_own_command() -> None:
     for state, posted in (("running", [("pause", "t3")]), ("stopped", [])):
         desk = Desk()
-        Steering(desk, desk, desk, desk).steer_listed("pause", [StudySummary("t3", "x/t3", state, 4, ())])  # type: ignore[arg-type]
+        Steering(desk, desk, desk, desk, desk).steer_listed(
+            "pause", [StudySummary("t3", "x/t3", state, 4, ())]
+        )  # type: ignore[arg-type]
         assert desk.posted == posted
-    assert desk.said == ["Continue a study with `htfl-sim sweep NAME`."]
+    assert (desk.titles, desk.started) == (["Continue t3?"], [["t3"]])
+
+
+def test_a_finished_study_does_not_start_again() -> None:
+    desk = Desk()
+    done = StudySummary("t3", "x/t3", "finished", 4, ())
+    Steering(desk, desk, desk, desk, desk).steer_listed("pause", [done])  # type: ignore[arg-type]
+    assert (desk.said, desk.started) == (["t3: already finished."], [])
+
+
+@pytest.mark.parametrize(("tuning", "command"), [(False, "sweep"), (True, "tune")])
+def test_a_study_is_continued_by_the_command_that_made_it(tmp_path: Path, tuning: bool, command: str) -> None:
+    options = LaunchOptions(tmp_path, tmp_path / "data", workers=2)
+    study = StudySummary("t3", str(tmp_path / "t3"), "stopped", 4, (), is_tuning=tuning)
+    assert options.study(study) == (
+        command, "t3", "--sessions-dir", str(tmp_path), "--workers", "2", "--data-dir", str(tmp_path / "data"),
+    )  # fmt: skip

@@ -82,7 +82,7 @@ def test_from_an_empty_folder_to_two_methods_laid_over_one_another(
     first = tmp_path / "sessions" / "first"
 
     # Start a run.
-    terminal.wait_for("n begins a run")
+    terminal.wait_for("Press n for a new run")
     terminal.press("n")
     terminal.wait_for("tab next")
     terminal.press("Tab", "Tab", "Tab")

@@ -25,7 +25,15 @@ def append(folder: Path, *rounds: int, end: bytes = b"\n") -> None:
 
 def test_at_first_every_part_is_new_and_then_nothing_is(tmp_path: Path) -> None:
     follower = SessionFollower(SessionReader(make(tmp_path / "s", rounds=1)))
-    assert list(follower.changes()) == ["document", "ledger", "events", "owner", "inbox", "checkpoints"]
+    assert list(follower.changes()) == [
+        "document",
+        "ledger",
+        "events",
+        "owner",
+        "inbox",
+        "tags",
+        "checkpoints",
+    ]
     assert list(follower.changes()) == []
 
 

@@ -1,10 +1,20 @@
 """Listing many sessions: which there are, and what each came to last, without reading all of it."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from checkpoints import SessionReader, Store, is_session, last_record, session_folders, size_on_disk
+from checkpoints import (
+    SessionReader,
+    Store,
+    first_record,
+    is_session,
+    last_record,
+    session_folders,
+    size_on_disk,
+)
 from checkpoints import listing as module
 from tests.checkpoints.helpers import KEEP_ALL, commit, make, record
 
@@ -49,6 +59,31 @@ def test_the_newest_checkpoint_makes_up_for_a_ledger_that_is_gone_torn_or_damage
 
 def test_before_the_first_round_there_is_no_record(tmp_path: Path) -> None:
     assert last_record(SessionReader(make(tmp_path / "s", rounds=0)), None) is None
+
+
+@pytest.mark.parametrize("tail", [5, 1 << 16])
+@pytest.mark.parametrize("first", [1, 2, 7, 9, 10])
+def test_the_first_record_of_a_kind_is_found_in_a_few_lines(
+    tail: int, first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TAIL", tail)
+    folder, seen = make(tmp_path / "s", rounds=9), list[int]()
+
+    def holds(line: Mapping[str, Any]) -> bool:
+        seen.append(line["round"])
+        return bool(line["round"] >= first)
+
+    found = first_record(SessionReader(folder), holds)
+    assert found == (record(first) if first < 10 else None)
+    assert len(seen) <= 4  # 9 lines by halves
+
+
+def test_a_line_that_is_being_written_is_no_record(tmp_path: Path) -> None:
+    folder = make(tmp_path / "s", rounds=2)
+    with (folder / "ledger.jsonl").open("ab") as file:
+        file.write(b'{"round": 3')
+    assert first_record(SessionReader(folder), lambda line: True) == record(1)
+    assert first_record(SessionReader(folder), lambda line: False) is None
 
 
 def test_size_on_disk_counts_files_and_follows_no_link(tmp_path: Path) -> None:

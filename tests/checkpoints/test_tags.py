@@ -30,10 +30,39 @@ def everything_else(folder: Path) -> dict[str, bytes]:
 
 def test_words_are_added_and_removed_and_stand_in_order(folder: Path) -> None:
     assert checkpoints.tags_of(folder) == ()
-    assert checkpoints.mark(folder, ["table-3", "paper"]) == ("paper", "table-3")
-    assert checkpoints.mark(folder, ["paper", "old"], remove=["table-3", "absent"]) == ("old", "paper")
+    assert checkpoints.mark(folder, ["table-3", "paper"]).tags == ("paper", "table-3")
+    assert checkpoints.mark(folder, ["paper", "old"], remove=["table-3", "absent"]).tags == ("old", "paper")
     assert checkpoints.tags_of(folder) == ("old", "paper")
-    assert checkpoints.mark(folder, [], remove=["old", "paper"]) == ()
+    assert checkpoints.mark(folder, [], remove=["old", "paper"]).tags == ()
+
+
+def test_a_note_stays_until_another_one_replaces_it(folder: Path) -> None:
+    assert checkpoints.marks_of(folder) == ((), "")
+    assert checkpoints.mark(folder, [], note="the lr of the paper, 10 clients") == (
+        (),
+        "the lr of the paper, 10 clients",
+    )
+    assert checkpoints.mark(folder, ["paper"]).note == "the lr of the paper, 10 clients"
+    assert checkpoints.mark(folder, [], note="π ≈ 3") == (("paper",), "π ≈ 3")
+    assert checkpoints.marks_of(folder) == (("paper",), "π ≈ 3")
+    assert checkpoints.mark(folder, [], note="") == (("paper",), "")
+
+
+def test_a_session_with_tags_alone_has_the_file_of_earlier_versions(folder: Path) -> None:
+    checkpoints.mark(folder, ["paper"], note="soon gone")
+    checkpoints.mark(folder, [], note="")
+    assert (folder / "tags.json").read_bytes() == seal({"tags": ["paper"]})
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [("two\nlines", "control characters"), ("\x1b[2J", "control characters"), ("x" * 1001, "has 1001")],
+)
+def test_a_note_is_one_line_of_at_most_a_thousand_letters(text: str, fault: str, folder: Path) -> None:
+    assert checkpoints.check_note("x" * 1000) == "x" * 1000
+    with pytest.raises(ValueError, match=fault):
+        checkpoints.mark(folder, ["paper"], note=text)
+    assert not (folder / "tags.json").exists()
 
 
 def test_nothing_else_of_a_session_changes_and_it_is_left_in_the_state_it_was_in(folder: Path) -> None:
@@ -50,7 +79,7 @@ def test_what_a_killed_session_has_after_its_checkpoint_stays_and_so_does_its_st
     store.append(record(2))  # of a round without a checkpoint of its own, which the next opening cuts off
     store._owner.let_go()
     reader, before = checkpoints.SessionReader(tmp_path / "s"), everything_else(tmp_path / "s")
-    assert checkpoints.mark(tmp_path / "s", ["killed"]) == ("killed",)
+    assert checkpoints.mark(tmp_path / "s", ["killed"]).tags == ("killed",)
     assert (reader.state(), len(reader.records())) == ("interrupted", 2)
     assert everything_else(tmp_path / "s") == before
 
@@ -59,7 +88,7 @@ def test_who_does_not_own_a_session_writes_no_tags(folder: Path) -> None:
     with Store.open(folder) as owner:
         with pytest.raises(Locked):
             checkpoints.mark(folder, ["paper"])
-        assert owner.tag(["mine"]) == ("mine",)
+        assert owner.tag(["mine"]).tags == ("mine",)
     assert checkpoints.tags_of(folder) == ("mine",)
 
 
@@ -92,6 +121,9 @@ def test_there_are_at_most_fifty(folder: Path) -> None:
         seal({"tags": ["\x1b[2Jcleared"]}),
         seal({"tags": ["x" * 41]}),
         seal({"tags": [f"t{number}" for number in range(51)]}),
+        seal({"tags": [], "note": 3}),
+        seal({"tags": [], "note": "\x1b[2Jcleared"}),
+        seal({"tags": [], "note": "x" * 1001}),
         seal({"tags": ["paper"]}).replace(b"paper", b"papers"),
     ],
 )
@@ -100,7 +132,7 @@ def test_a_stranger_s_file_is_damage_and_the_next_tag_replaces_it(folder: Path, 
     with pytest.raises(Damaged, match=r"tags\.json"):
         checkpoints.tags_of(folder)
     assert [(each.path, each.severity) for each in checkpoints.verify(folder)] == [("tags.json", "damage")]
-    assert checkpoints.mark(folder, ["paper"]) == ("paper",)
+    assert checkpoints.mark(folder, ["paper"]).tags == ("paper",)
     assert checkpoints.verify(folder) == []
 
 

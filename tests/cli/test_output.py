@@ -100,6 +100,7 @@ COMMANDS = [
     "fork",
     "sessions",
     "show",
+    "why",
     "verify",
     "prune",
     "presets",

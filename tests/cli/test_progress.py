@@ -38,14 +38,23 @@ def record(round: int, mean: float) -> dict[str, Any]:
 
 
 def test_a_line_has_the_round_the_accuracies_the_traffic_and_the_time() -> None:
-    said = progress.line(record(3, 0.8767), rounds=20)
-    assert said == "round 3/20  accuracy 87.7 % (best 90.0 %)  ↑ 2.0 KiB ↓ 1.5 MiB  1.2 s"
+    said = progress.line(record(3, 0.8767), rounds=20, best=2)
+    assert said == "round 3/20  accuracy 87.7 % (best 90.0 %, r2)  ↑ 2.0 KiB ↓ 1.5 MiB  1.2 s"
+
+
+def test_the_best_accuracy_has_its_round_as_far_as_it_is_known() -> None:
+    best = progress.Best(record(4, 0.5), None)  # resumed, with a best of 90.0 % from an unknown round
+    assert best.after(record(5, 0.6)) is None
+    higher = record(6, 0.95)
+    higher["accuracy"]["best_mean"] = 0.95
+    assert [best.after(higher), best.after({**higher, "round": 7})] == [6, 6]
+    assert progress.Best(record(4, 0.5), 3).after(record(5, 0.6)) == 3
 
 
 def test_bars_show_the_round_its_clients_and_the_last_results(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"TERM": "xterm", "NO_COLOR": "1", "COLUMNS": "100"}.items():
         monkeypatch.setenv(name, value)
-    with redirect_stderr(Terminal()) as screen, progress.display(20, 4, record(4, 0.5), None) as shown:
+    with redirect_stderr(Terminal()) as screen, progress.display(20, 4, record(4, 0.5), None, 2) as shown:
         shown(RoundStarted(5, 20, (0, 3, 7)))
         shown(ClientTrained(5, 3, 1, 3, 0.7))
         shown(ClientTrained(5, 0, 2, 3, 0.7))
@@ -55,7 +64,7 @@ def test_bars_show_the_round_its_clients_and_the_last_results(monkeypatch: pytes
         shown(RoundFinished(record(5, 0.625)))
         after = frame(shown, screen)
     assert "4/20" in half_way and "round 5" in half_way and "2/3 clients" in half_way
-    assert "accuracy 50.0 % (best 90.0 %)" in half_way
+    assert "accuracy 50.0 % (best 90.0 %, r2)" in half_way
     assert "evaluating 10" in evaluating
     assert "5/20" in after and "accuracy 62.5 %" in after
 

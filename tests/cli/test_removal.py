@@ -1,10 +1,11 @@
-"""`rm`: sessions go only when somebody said so, and never while they run."""
+"""`rm` and `rename`: sessions go or move only when somebody said so, and never while they run."""
 
 import shutil
 from pathlib import Path
 
 import checkpoints
 from checkpoints import Store
+from htfl_sim.analysis import command_lines
 from tests.cli.conftest import Cli
 from tests.cli.test_bad_input import assert_refused
 
@@ -51,6 +52,27 @@ def test_a_fork_stays_sound_when_its_parent_is_removed(cli: Cli, done: Path) -> 
     assert cli("fork", "done", "--at-round=3", "--session=child", "--rounds=5").code == 0
     assert cli("rm", "done", "--yes").code == 0
     assert cli("verify", "child").code == 0
+
+
+def test_a_fork_finds_its_renamed_parent(cli: Cli, done: Path) -> None:
+    assert cli("fork", "done", "--at-round=3", "--session=child", "--rounds=5").code == 0
+    result = cli("rename", "done", "origin")
+    assert result.code == 0 and result.out == "renamed done to origin\n"
+    assert not done.exists() and checkpoints.verify(done.parent / "origin") == []
+    assert "origin at round 3" in cli("show", "child").out
+    listed = {each["name"]: each["parent"] for each in cli("sessions", "--json").json()}
+    assert listed["child"]["name"] == "origin" and listed["origin"] is None
+    (line,) = command_lines(done.parent / "child")
+    assert "htfl-sim fork origin --at-round 3" in line
+
+
+def test_no_session_takes_the_name_of_another_one(cli: Cli, done: Path) -> None:
+    other = Path(shutil.copytree(done, done.parent / "other"))
+    assert_refused(cli("rename", "done", "other"), 2, "is there already", "Choose another name")
+    assert_refused(cli("rename", "done", "../up"), 2, "'../up' is not a session name")
+    with Store.open(done, retention=checkpoints.Retention(last=3)):
+        assert_refused(cli("rename", "done", "new"), 4, "is run by process", "Stop it first: `htfl-sim stop")
+    assert done.is_dir() and other.is_dir()
 
 
 def test_leftovers_are_listed_with_all_and_removed_by_one_command(cli: Cli, done: Path) -> None:

@@ -32,7 +32,7 @@ def test_in_a_pipe_every_round_is_one_line_on_stderr(cli: Cli) -> None:
     lines = [line for line in result.err.splitlines() if line.startswith("round ")]
     assert [line.split("  ")[0] for line in lines] == ["round 1/3", "round 2/3", "round 3/3"]
     assert re.fullmatch(
-        r"round 3/3  accuracy [\d.]+ % \(best [\d.]+ %\)  loss \d\.\d{4}  ↑ [\d.]+ KiB ↓ [\d.]+ KiB  [\d.]+ s",
+        r"round 3/3  accuracy [\d.]+ % \(best [\d.]+ %, r\d\)  loss \d\.\d{4}  ↑ [\d.]+ KiB ↓ [\d.]+ KiB  [\d.]+ s",
         lines[2],
     )
 

@@ -24,6 +24,9 @@ def test_sessions_lists_what_each_came_to(cli: Cli, done: Path) -> None:
     }
     assert expected.items() <= listed.items()
     assert (listed["accuracy"], listed["best"]) == (last["mean"], last["best_mean"])
+    means = [record["accuracy"]["mean"] for record in SessionReader(done).records()]
+    assert listed["best_round"] == 1 + means.index(max(means))
+    assert f"{100 * max(means):.1f} % (r{listed['best_round']})" in cli("sessions").out
     assert listed["bytes"] == sum(path.stat().st_size for path in done.rglob("*") if path.is_file())
 
 
@@ -131,6 +134,18 @@ def test_show_tells_parent_and_forks(cli: Cli, done: Path) -> None:
     assert "done at round 2" in page.out and "fedlora → fedssa" in page.out
     (switch,) = cli("show", "child", "--json").json()["switches"]
     assert (switch["from_round"], switch["method"], switch["before"]) == (3, "fedssa", "fedlora")
+
+
+def test_show_compares_the_rounds_before_and_after_a_fork_with_its_parents(cli: Cli, done: Path) -> None:
+    forked(cli, "done", 2, "child", "--method=fedssa")
+    assert cli("resume", "child").code == 0
+    page = cli("show", "child").out
+    assert "Fork of done after round 2: method fedlora → fedssa" in page
+    assert "after − done" in page and "So compare with its rounds 3." in page
+    (effect,) = cli("show", "child", "--json").json()["effects"]
+    means = [record["accuracy"]["mean"] for record in SessionReader(done).records()]
+    assert effect["before"]["accuracy"] == pytest.approx(sum(means[:2]) / 2)
+    assert effect["beside"]["accuracy"] == pytest.approx(means[2])
 
 
 def test_no_sessions_is_no_error_and_says_how_to_begin(cli: Cli) -> None:

@@ -1,4 +1,4 @@
-"""`htfl-sim tag`, `run --tag`, `sessions --tag`, and tag:NAME where sessions are named."""
+"""`htfl-sim tag`, `htfl-sim note`, `run --tag`, `sessions --tag`, and tag:NAME where sessions are named."""
 
 import json
 from pathlib import Path
@@ -35,6 +35,17 @@ def test_a_run_is_marked_and_found_and_its_bits_are_those_of_one_that_is_not(
     assert_refused(cli("compare", "tag:papr"), 4, "no session in", "marked 'papr'. Did you mean 'paper'")
 
 
+def test_a_note_is_written_shown_listed_and_removed(cli: Cli, done: Path) -> None:
+    assert cli("note", "done").out == "done: no note\n"
+    assert cli("note", "done", "the lr of the paper").out == "done: the lr of the paper\n"
+    assert cli("note", "done", "--json").json() == {"session": "done", "note": "the lr of the paper"}
+    assert "the lr of the paper" in cli("show", "done").out
+    (found,) = cli("sessions", "--json").json()
+    assert found["note"] == "the lr of the paper"
+    assert_refused(cli("note", "done", "two\nlines"), 2, "a note is one line without control characters")
+    assert cli("note", "done", "").out == "done: no note\n"
+
+
 def test_what_is_no_tag_is_refused_before_anything_is_written(cli: Cli, sessions: Path, done: Path) -> None:
     for words in (("run", *TINY, "--session=a", "--tag=two words"), ("tag", "done", "\x1b[2J")):
         assert_refused(cli(*words), 2, "is not a tag: use up to 40 letters")
@@ -52,9 +63,16 @@ def test_the_owner_of_a_session_writes_the_tags_that_are_asked_for(done: Path, s
     config = Config.read(checkpoints.SessionReader(done).document["config"]).with_(rounds=1)
     with Session.create(config, sessions / "live", sessions) as live:
         good = checkpoints.post(live.folder, "tag", {"add": ["paper", "old"], "remove": ["old"]})
+        noted = checkpoints.post(live.folder, "tag", {"add": [], "remove": [], "note": "fine"})
         bad = [
             checkpoints.post(live.folder, "tag", arguments)
-            for arguments in ({}, {"add": ["\x1b"], "remove": []}, {"add": [3], "remove": []})
+            for arguments in (
+                {},
+                {"add": ["\x1b"], "remove": []},
+                {"add": [3], "remove": []},
+                {"add": [], "remove": [], "note": 3},
+                {"add": [], "remove": [], "note": "two\nlines"},
+            )
         ]
         live.run()
     answer = checkpoints.answer(sessions / "live", good.id)
@@ -62,7 +80,9 @@ def test_the_owner_of_a_session_writes_the_tags_that_are_asked_for(done: Path, s
     for each in bad:
         answer = checkpoints.answer(sessions / "live", each.id)
         assert answer is not None and answer.outcome == "refused"
-    assert checkpoints.tags_of(sessions / "live") == ("paper",)
+    answer = checkpoints.answer(sessions / "live", noted.id)
+    assert answer is not None and answer.outcome == "applied"
+    assert checkpoints.marks_of(sessions / "live") == (("paper",), "fine")
 
 
 def test_a_tag_that_was_asked_of_a_process_that_died_is_set_by_the_next(cli: Cli, done: Path) -> None:

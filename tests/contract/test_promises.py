@@ -107,9 +107,9 @@ BREAKS = {
         """,
         "no gradient of phase 'model' reaches 'idle'",
     ),
-    "a client's whole update runs without looking at a value, on any device": (
+    "a whole round stays on its device, and no training step waits for the device": (
         "def uplink(self, local): return {'x': torch.full((1,), float(local.nets.model.head.bias.detach().sum()))}",
-        "looks at a value on the host",
+        "Mine.uplink (line 13) reads a value (aten._local_scalar_dense.default)",
     ),
     "its card says what it is": (
         "card = Card('Mine', '', 'head', 'nothing', '–', '–')",

@@ -5,12 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError
 from simulator.config import Config
 from simulator.data.federated import FederatedData
 from simulator.data.images import ImageSet
+from simulator.data.inputs import arranged
+from simulator.data.specs import ImageSpec
 
 
 def image_set(pixels: np.ndarray) -> ImageSet:
@@ -72,6 +75,23 @@ def test_batches_lie_channels_last_in_memory_however_they_are_shaped() -> None:
     for settings in ({}, {"size": 12}, {"rgb": True}, {"size": 12, "rgb": True}):
         _, batch = shaped(np.zeros((8, 8, 1)), **settings)
         assert batch.is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("channels", [1, 4, 15, 16])
+def test_a_narrow_kernel_of_one_pixel_that_steps_over_pixels_gets_its_gradient(channels: int) -> None:
+    """∂/∂w of ∑ y is, for each input channel, the sum of the pixels seen. oneDNN writes past a buffer here."""
+    layer = nn.Conv2d(channels, 8, kernel_size=1, stride=2, bias=False)
+    x = torch.rand(16, channels, 8, 8, generator=torch.Generator().manual_seed(0))
+    expected = layer(x)
+    arranged(arranged(layer, ImageSpec(channels, 8, 8)), ImageSpec(channels, 8, 8))
+    for _ in range(20):
+        layer.zero_grad()
+        output = layer(x.contiguous(memory_format=torch.channels_last))
+        output.sum().backward()
+        torch.testing.assert_close(output, expected)
+        torch.testing.assert_close(
+            layer.weight.grad, x[:, :, ::2, ::2].sum((0, 2, 3)).expand(8, -1)[..., None, None]
+        )
 
 
 def test_the_stored_images_keep_their_size() -> None:

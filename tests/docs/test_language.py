@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeGuard
 
 import click
 import pytest
@@ -15,6 +16,7 @@ import typer
 from simulator import methods
 from simulator.config import reference
 from tests.docs.pages import AT_THE_TOP, PAGES, ROOT
+from tui.app.keys import GROUPS, KEYS, PANEL_TITLES, PANELS_SHOW
 from tui.cli import app
 
 LONGEST = 28
@@ -47,6 +49,17 @@ BANNED = [
     r"\bwants? (?:no|a|the) \w+ (?:to|for)\b",
 ]
 ROOMS = ("simulator", "checkpoints", "htfl_sim", "tui")
+SHOWN = (
+    "tui",
+    "htfl_sim",
+    "simulator/results",
+    "simulator/engine",
+    "simulator/sessions",
+    "simulator/studies",
+)
+"""Folders with texts that the app and the commands show: the app's own, and what runs and their analysis say."""
+GENERATORS = (ROOT / "simulator" / "results" / "export" / "program.py",)
+"""Modules whose texts are programs."""
 EVERY_PAGE = [*AT_THE_TOP, *PAGES]
 
 
@@ -130,9 +143,10 @@ def error_texts(source: str) -> Iterator[tuple[int, str]]:
 
 
 def screen_texts(source: str) -> Iterator[tuple[int, str]]:
-    """The texts of more than one word in a module of the app, with their lines; its docstrings are none of them."""
+    """The texts of more than one word in a module, with their lines. Docstrings and style sheets are none of them."""
     tree = ast.parse(source)
     skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    skipped |= {id(node.value) for node in ast.walk(tree) if is_style(node)}
     skipped |= {
         id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values
     }
@@ -141,6 +155,26 @@ def screen_texts(source: str) -> Iterator[tuple[int, str]]:
             text = written(node)
             if text is not None and " " in text:
                 yield node.lineno, text
+
+
+def is_style(node: ast.AST) -> TypeGuard[ast.Assign | ast.AnnAssign]:
+    """Whether a node gives a widget or a screen its style sheet."""
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return isinstance(node, ast.Assign | ast.AnnAssign) and any(
+        isinstance(target, ast.Name) and target.id.endswith("CSS") for target in targets
+    )
+
+
+def shown_modules() -> list[Path]:
+    """The modules whose texts a screen shows: those of the app and the commands, and what they tell of runs."""
+    found = (path for room in SHOWN for path in sorted((ROOT / room).rglob("*.py")))
+    return [path for path in found if path not in GENERATORS]
+
+
+def table_texts() -> list[str]:
+    """The texts of the app's table of keys and panels, also those of one word: footer, tabs, help, and palette."""
+    of_keys = (text for key in KEYS for text in (key.label, key.about))
+    return [*of_keys, *GROUPS, *PANEL_TITLES.values(), *PANELS_SHOW.values()]
 
 
 def stands_alone(text: str) -> bool:
@@ -205,20 +239,36 @@ def test_errors_are_in_plain_sentences() -> None:
 def test_screens_are_in_plain_sentences() -> None:
     found = {
         f"{path.relative_to(ROOT)}:{line}": wrong
-        for path in sorted((ROOT / "tui" / "app").rglob("*.py"))
+        for path in shown_modules()
         for line, text in screen_texts(path.read_text(encoding="utf-8"))
         if (wrong := faults(text))
     }
     assert found == {}
 
 
+def test_the_meaning_of_a_key_of_the_app_is_plain_and_stands_alone() -> None:
+    assert [found for text in table_texts() if (found := faults(text))] == []
+    assert [key.about for key in KEYS if not stands_alone(key.about)] == []
+
+
 def test_errors_and_screens_are_spelled_as_in_american_english(tmp_path: Path) -> None:
     page = tmp_path / "texts.md"
-    read = {path: error_texts for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))}
-    read |= dict.fromkeys(sorted((ROOT / "tui" / "app").rglob("*.py")), screen_texts)
-    texts = [text for path, find in read.items() for _, text in find(path.read_text(encoding="utf-8"))]
-    page.write_text("\n".join(texts), encoding="utf-8")
+    errors = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
+    texts = [text for path in errors for _, text in error_texts(path.read_text(encoding="utf-8"))]
+    texts += [text for path in shown_modules() for _, text in screen_texts(path.read_text(encoding="utf-8"))]
+    page.write_text("\n".join([*texts, *table_texts()]), encoding="utf-8")
     assert misspelled(page) == ""
+
+
+def test_a_style_sheet_and_a_docstring_are_no_texts_of_a_screen() -> None:
+    source = """
+class Part:
+    'A part of it.'
+    DEFAULT_CSS = 'Part { width: 1fr; }'
+    CSS: str = 'Part { height: 1; } .b'
+    SAID = 'No session.'
+"""
+    assert list(screen_texts(source)) == [(6, "No session.")]
 
 
 def test_help_and_keys_are_spelled_as_in_american_english(tmp_path: Path) -> None:

@@ -24,8 +24,9 @@ WITH_EVERYTHING = {
     "wire": {"drop": 0.4},
     "cka": {"every": 2, "probe": 8, "clients": 3},
     "training": {"schedule": "cosine"},
-    "evaluation": {"parts": ["test", "eval"], "metrics": ["top2"]},
+    "evaluation": {"parts": ["test", "eval"], "metrics": ["top2"], "classes": True},
     "system": {"devices": "phone", "count_evaluation": True},
+    "watch": {"watchers": ["plateau", "losing"], "plateau_rounds": 1, "plateau_gain": 0.99},
 }
 """Settings under which a record has every key that needs one."""
 

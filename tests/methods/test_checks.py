@@ -106,6 +106,8 @@ def test_tensors_without_values_are_not_looked_at(named: Mapping[str, Tensor]) -
         {"batches": ()},
         {"batches": iter([])},
         {"correction": {"model/head.bias": torch.ones(2)}},
+        {"within": {"model/head.bias": (0.0, 1.0)}},
+        {"within": {"model/head.bias": (0.5, 0.5)}},
     ],
 )
 def test_settings_of_a_phase_that_can_be_used_are_taken(settings: dict[str, Any]) -> None:
@@ -127,6 +129,11 @@ def test_settings_of_a_phase_that_can_be_used_are_taken(settings: dict[str, Any]
         ({"samples": torch.tensor(1)}, r"a tensor int64 \[\] as samples"),
         ({"samples": torch.tensor([[0, 1]])}, r"a tensor int64 \[1, 2\] as samples"),
         ({"samples": torch.tensor([True])}, r"a tensor bool \[1\] as samples"),
+        (
+            {"within": {"model/alpha": (0, 1)}},
+            "bounds 'model/alpha' in phase 'p', and there is no such weight",
+        ),
+        ({"within": {"model/head.bias": (1, 0)}}, "bounds 'model/head.bias' in phase 'p' from 1 to 0"),
     ],
 )
 def test_settings_of_a_phase_that_cannot_be_used_are_refused(settings: dict[str, Any], reason: str) -> None:

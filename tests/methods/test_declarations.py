@@ -48,11 +48,20 @@ INCO = {
     "clamp": 5.0,
 }
 METHODS = {
+    "ditto": Declared({"lam": 1.0}, *PAIR, phases={"own": ("model",), "model": ("shared",)}),
     "fd": Declared(
         {"gamma": 1.0, "distance": "cross_entropy", "collect": "all_epochs", "include_self": False}
     ),
+    "fedapen": Declared(
+        {"meme": None, "lam_share": 0.05, "lam_epochs": 10, "lam_lr": 0.001},
+        ("meme",),
+        ("server/meme",),
+        {"mutual": ("model", "meme")},
+        SMALL,
+    ),
     "fedavg": Declared({}, *PAIR),
     "fedclassavg": Declared({"rho": 0.1, "contrast": 0.0, "tau": 0.07}, *HEAD),
+    "feddf": Declared({"server_steps": 200, "server_batch": 128, "server_lr": 1e-3}, *PAIR),
     "fedgen": Declared(
         {
             "alpha": 1.0,
@@ -80,12 +89,40 @@ METHODS = {
         {"mutual": ("model", "meme", "projection")},
         SMALL,
     ),
+    "fedkwaz": Declared(
+        {
+            "tau": 4.0,
+            "every": 30,
+            "strengths": (0.1, 0.5, 1.0),
+            "patches": (64, 16, 4),
+            "proxy": None,
+            "divergence": "student_first",
+            "base": "own",
+            "labels": "first",
+            "collect": "after",
+        },
+        drawn=("client/proxy",),
+        phases={"align": ("model", "proxy"), "refine": ("model", "proxy")},
+        beside=SMALL,
+    ),
     "fedl2g_f": Declared(GUIDE | {"eta_s": 100.0}, drawn=("server/vectors",)),
     "fedl2g_l": Declared(GUIDE | {"eta_s": 0.1}, drawn=("server/vectors",)),
     "fedlora": Declared(
         {"mu": 0.9, "structure": "decomposed", "hidden": None, "eta_theta": None},
         drawn=("server/adapter",),
         phases={"model": ("model",), "adapter": ("adapter",)},
+    ),
+    "fedmd": Declared(
+        {
+            "subset": 5000,
+            "public_epochs": 20,
+            "public_batch": 128,
+            "private_epochs": 25,
+            "digest_epochs": 1,
+            "digest_batch": 256,
+            "distance": "absolute",
+        },
+        phases={"public": ("model",), "private": ("model",)},
     ),
     "fedmrl": Declared(
         {"small": None, "d_1": None, "m_small": 1.0, "m_large": 1.0},
@@ -94,10 +131,13 @@ METHODS = {
         beside=SMALL,
     ),
     "fednova": Declared({"tau_eff": "norms"}, *PAIR),
+    "fedper": Declared({}, *PAIR),
     "fedproto": Declared(
         {"lam": 1.0, "weighting": "counts", "collect": "last_epoch", "inference": "nearest"}, ("prototypes",)
     ),
     "fedprox": Declared({"mu": 0.1}, *PAIR),
+    "fedre": Declared({"server_lr": 0.01, "server_epochs": 1, "server_batch": 32}, *HEAD),
+    "fedrep": Declared({"head_epochs": 10}, *PAIR, phases={"head": ("model",), "body": ("model",)}),
     "fedrolex": Declared(PARTS, *NESTED),
     "fedssa": Declared(
         {"mu_0": 0.5, "t_stable": 10, "t_from": 0, "fusion": "sum", "holders": "participants"}, *HEAD
@@ -131,7 +171,36 @@ METHODS = {
     "inco_prox": Declared(INCO | {"mu": 0.1}, *NESTED),
     "inco_scaffold": Declared(INCO | {"eta_g": 1.0}, *NESTED),
     "lg_fedavg": Declared({}, *HEAD),
+    "lora": Declared(
+        {
+            "ranks": (8,),
+            "order": "turn",
+            "alpha": None,
+            "aggregation": "flexlora",
+            "targets": (),
+            "head": "shared",
+        },
+        drawn=("server/tiny_cnn", "server/tiny_cnn/adapter", "server/tiny_mlp", "server/tiny_mlp/adapter"),
+        phases={"adapter": ("adapter",)},
+    ),
     "moon": Declared({"mu": 1.0, "tau": 0.5, "first": "equal"}, *PAIR),
+    "pfedafm": Declared(
+        {"small": None, "alpha": 1.0},
+        drawn=("server/small", "client/alpha"),
+        phases={"model": ("model", "alpha"), "small": ("small",)},
+        beside=SMALL,
+    ),
+    "pfedes": Declared(
+        {"mu": 0.5, "channels": 8, "extractor_epochs": None},
+        drawn=("server/extractor",),
+        phases={"model": ("model",), "extractor": ("extractor",)},
+    ),
+    "pfedmoe": Declared(
+        {"small": None, "gate_hidden": 32},
+        drawn=("server/small", "client/gate"),
+        phases={"model": ("model", "small", "gate")},
+        beside=SMALL,
+    ),
     "scaffold": Declared({"eta_g": 1.0}, *PAIR),
     "standalone": Declared({}),
 }
@@ -174,12 +243,13 @@ def test_a_method_names_what_it_adopts_and_the_models_that_train_beside(
     assert (tuple(method.adopts()), tuple(method.trained_beside())) == (declared.adopts, declared.beside)
 
 
-AS_RECEIVED = {"fedproto", "fedtgp", "heterofl", "fedrolex", "fiarse"}
+AS_RECEIVED = {"fedapen", "fedproto", "fedtgp", "heterofl", "fedrolex", "fiarse"}
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_only_these_methods_answer_with_what_they_would_receive_next(name: str) -> None:
-    """Prototypes answer for FedProto and FedTGP, the part of the global model that a client gets for the others."""
+    """Prototypes answer for FedProto and FedTGP, the meme and the model for FedAPEN, the client's part of the global
+    model for the others."""
     assert methods.get(name).answers == ("aggregated" if name in AS_RECEIVED else "local")
 
 
@@ -191,10 +261,18 @@ def test_heads_of_different_widths_are_refused_where_they_are_shared(name: str) 
 
 
 ENDS: list[tuple[str, str, float, float]] = [
+    ("ditto", "lam", 0, -0.01),
     ("fd", "gamma", 0, -0.01),
+    ("fedapen", "lam_share", 0.01, 0),
+    ("fedapen", "lam_share", 0.99, 1),
+    ("fedapen", "lam_epochs", 0, -1),
+    ("fedapen", "lam_lr", 0.001, 0),
     ("fedclassavg", "rho", 0, -0.01),
     ("fedclassavg", "contrast", 0, -0.01),
     ("fedclassavg", "tau", 0.01, 0),
+    ("feddf", "server_steps", 1, 0),
+    ("feddf", "server_batch", 2, 1),
+    ("feddf", "server_lr", 0.001, 0),
     ("fedgen", "alpha", 0, -0.01),
     ("fedgen", "beta", 0, -0.01),
     ("fedgen", "decay", 0.01, 0),
@@ -209,6 +287,8 @@ ENDS: list[tuple[str, str, float, float]] = [
     ("fedgh", "server_epochs", 1, 0),
     ("fedkd", "t_start", 0.01, 0),
     ("fedkd", "t_end", 1, 1.01),
+    ("fedkwaz", "tau", 0.01, 0),
+    ("fedkwaz", "every", 1, 0),
     ("fedl2g_f", "eta_s", 0.01, 0),
     ("fedl2g_l", "eta_s", 0.01, 0),
     ("fedl2g_l", "t_warm", 0, -1),
@@ -217,11 +297,21 @@ ENDS: list[tuple[str, str, float, float]] = [
     ("fedlora", "mu", 0.99, 1),
     ("fedlora", "hidden", 1, 0),
     ("fedlora", "eta_theta", 0.001, 0),
+    ("fedmd", "subset", 2, 1),
+    ("fedmd", "public_epochs", 0, -1),
+    ("fedmd", "public_batch", 2, 1),
+    ("fedmd", "private_epochs", 1, 0),
+    ("fedmd", "digest_epochs", 1, 0),
+    ("fedmd", "digest_batch", 2, 1),
     ("fedmrl", "d_1", 1, 0),
     ("fedmrl", "m_small", 0, -0.01),
     ("fedmrl", "m_large", 0, -0.01),
     ("fedproto", "lam", 0, -0.01),
     ("fedprox", "mu", 0, -0.01),
+    ("fedre", "server_lr", 0.001, 0),
+    ("fedre", "server_epochs", 1, 0),
+    ("fedre", "server_batch", 1, 0),
+    ("fedrep", "head_epochs", 1, 0),
     ("fedssa", "mu_0", 0.01, 0),
     ("fedssa", "mu_0", 1, 1.01),
     ("fedssa", "t_stable", 1, 0),
@@ -236,8 +326,16 @@ ENDS: list[tuple[str, str, float, float]] = [
     ("fml", "beta", 1, 1.01),
     ("inco_avg", "epsilon", 0, -0.01),
     ("inco_avg", "clamp", 0.01, 0),
+    ("lora", "alpha", 0.01, 0),
     ("moon", "mu", 0, -0.01),
     ("moon", "tau", 0.01, 0),
+    ("pfedafm", "alpha", 0, -0.01),
+    ("pfedafm", "alpha", 1, 1.01),
+    ("pfedes", "mu", 0, -0.01),
+    ("pfedes", "mu", 1, 1.01),
+    ("pfedes", "channels", 1, 0),
+    ("pfedes", "extractor_epochs", 1, 0),
+    ("pfedmoe", "gate_hidden", 1, 0),
     ("scaffold", "eta_g", 0.01, 0),
 ]
 """Method, option, a value at the end of the option's range, and one beyond it."""

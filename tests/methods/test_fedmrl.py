@@ -6,17 +6,16 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 
 from simulator.base.errors import ConfigError
-from simulator.base.tensors import Tensors, floating, part
+from simulator.base.tensors import floating, part
 from simulator.methods import Uplink
 from simulator.methods.fedmrl import FedMRL
-from simulator.models import Network
 from simulator.training.phase import Batch, Nets
 from tests import federations
 from tests.methods import reference
+from tests.methods.small_models import Times, ce, features
 
 WIDE, HALF = "tiny_cnn", "tiny_cnn_w2"
 
@@ -26,23 +25,6 @@ def method(*architectures: str, **options: Any) -> FedMRL:
         federations.config("fedmrl", method=options).method,
         federations.federation(architectures or (WIDE, HALF)),
     )
-
-
-class Times(Network):
-    """One feature, a multiple of the image's one pixel; logits (0, feature) or (feature, 0)."""
-
-    layers = ("features",)
-
-    def __init__(self, factor: float, says: int) -> None:
-        super().__init__()
-        self.factor = nn.Parameter(torch.tensor(factor))
-        self.head = nn.Linear(1, 2)
-        row = torch.zeros(2, 1)
-        row[says] = 1.0
-        self.head.load_state_dict({"weight": row, "bias": torch.zeros(2)})
-
-    def represent(self, x: Tensor) -> dict[str, Tensor]:
-        return {"features": self.factor * x.flatten(1)}
 
 
 def nets() -> Nets:
@@ -152,20 +134,6 @@ def test_the_small_model_travels_and_nothing_else() -> None:
     assert record is not None
     assert record["bytes"]["per_client_up"] == record["bytes"]["per_client_down"] == [4 * parameters] * 4
     assert set(record["bytes"]["by_tensor"]) == {"up/small", "down/small"}
-
-
-def features(w: Tensors, x: Tensor) -> Tensor:
-    """TinyCNN before its head."""
-    h = F.conv2d(x, w["conv1.weight"], w["conv1.bias"]).relu()
-    h = F.max_pool2d(h, 3).flatten(1)
-    for layer in ("fc1", "fc2"):
-        h = (h @ w[f"{layer}.weight"].T + w[f"{layer}.bias"]).relu()
-    return h
-
-
-def ce(h: Tensor, w: Tensors, y: Tensor) -> Tensor:
-    logits = h @ w["head.weight"].T + w["head.bias"]
-    return (torch.logsumexp(logits, 1) - logits[range(len(y)), y]).mean()
 
 
 @pytest.mark.parametrize("d_1", [4, 2])

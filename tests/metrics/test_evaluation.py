@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from simulator.base.errors import ConfigError
+from simulator.base.sections import CLASS_CELLS, EvaluationConfig
 from simulator.base.tensors import part
 from simulator.methods import Method
-from simulator.metrics.evaluation import figures, macro_f1, mean_loss
+from simulator.metrics.evaluation import counts_classes, figures, macro_f1, mean_loss
 from simulator.runners.evaluation import Answers
 from simulator.sessions import legacy
 from tests import federations
@@ -77,6 +78,38 @@ def test_a_client_without_samples_in_a_part_has_no_figures_there() -> None:
     assert result["eval"]["f1"] == {"mean": 1.0, "weighted": 1.0, "per_client": [None, 1.0]}
 
 
+def test_answers_are_counted_by_class_without_classes_that_have_neither_samples_nor_answers() -> None:
+    """Class 0: all 3 found. Class 1: of 2 samples one is taken for class 3, which has none. Class 2: neither."""
+    some = Answers((3, 1, 0, 0), (3, 1, 0, 1), (3, 2, 0, 0), 1.0)
+    result = figures({1: {"test": some}}, {"test": [4, 5]}, None, by_class=True)
+    assert result["test"]["classes"] == {"per_client": [None, [[0, 3, 3, 3], [1, 2, 1, 1], [3, 0, 0, 1]]]}
+
+
+def test_counts_by_class_stay_until_a_client_is_evaluated_again_or_absent() -> None:
+    sizes = {"eval": [4, 12, 4]}
+    right, half = [[0, 2, 2, 2], [1, 2, 2, 2]], [[0, 6, 6, 12], [1, 6, 0, 0]]
+    first = figures({0: {"eval": RIGHT}}, sizes, None, by_class=True)
+    second = figures({1: {"eval": HALF}}, sizes, first, by_class=True)
+    assert second["eval"]["classes"]["per_client"] == [right, half, None]
+    third = figures({}, sizes, second, absent={0}, by_class=True)
+    assert third["eval"]["classes"]["per_client"] == [None, half, None]
+    news = figures({1: {"eval": RIGHT}}, sizes, second, news=True, absent={0}, by_class=True)
+    assert news["eval"]["classes"]["per_client"] == {"0": None, "1": right}
+
+
+def test_counts_by_class_are_recorded_by_default_where_they_are_few() -> None:
+    automatic = EvaluationConfig()
+    assert counts_classes(automatic, 100, CLASS_CELLS // 100)
+    assert not counts_classes(automatic, 100, CLASS_CELLS // 100 + 1)
+    assert counts_classes(EvaluationConfig(classes=True), 10**6, 1000)
+    assert not counts_classes(EvaluationConfig(classes=False), 2, 2)
+
+
+def test_counts_by_class_need_a_recorded_part() -> None:
+    with pytest.raises(ConfigError, match=r"set evaluation\.classes=false"):
+        federations.config(evaluation={"parts": [], "classes": True})
+
+
 # In a run
 
 
@@ -112,6 +145,12 @@ def test_a_run_records_what_one_forward_pass_over_the_part_says(name: str) -> No
             for label in labels.unique()
         ]  # fmt: skip
         assert recorded["f1"]["per_client"][client] == pytest.approx(sum(f1) / len(f1))
+        assert recorded["classes"]["per_client"][client] == [
+            [label, samples, int((right & (labels == label)).sum()), answered]
+            for label in range(4)
+            for samples, answered in [(int((labels == label).sum()), int((said.argmax(1) == label).sum()))]
+            if samples or answered
+        ]
 
 
 def test_the_accuracy_of_the_ledger_is_that_of_the_test_part() -> None:
@@ -141,6 +180,14 @@ def test_what_is_recorded_of_parts_changes_nothing_else() -> None:
     assert federations.untimed(rest) == federations.untimed(none.record)
 
 
+def test_counts_by_class_change_nothing_else() -> None:
+    counted, plain = (run("fedssa", evaluation={"classes": each}) for each in (None, False))
+    assert federations.state_bits(counted.state) == federations.state_bits(plain.state)
+    for measured in counted.record["evaluation"].values():
+        assert measured.pop("classes")["per_client"]
+    assert federations.untimed(counted.record) == federations.untimed(plain.record)
+
+
 def test_a_part_that_the_split_lacks_is_refused() -> None:
     with pytest.raises(ConfigError, match="names 'eval', a part that no client has here"):
         run(data={"split": "75:25"}, evaluation={"parts": ["test", "eval"]})
@@ -163,6 +210,18 @@ def test_everybody_is_evaluated_in_the_first_round_that_measures_a_part() -> Non
     assert None not in second["evaluation"]["eval"]["accuracy"]["per_client"]
 
 
+def test_everybody_is_evaluated_in_the_first_round_that_counts_classes() -> None:
+    """Switched on after round 1: in round 2 one of four takes part, and all have counts."""
+    parts = federations.built(
+        federations.config(evaluation={"classes": False}, federation={"participation": 0.25})
+    )
+    first = federations.run(parts.engine, 1)
+    later = federations.settings(parts, evaluation={"classes": True})
+    second = later.engine.round(first, lambda _: None).record
+    assert second is not None
+    assert None not in second["evaluation"]["test"]["classes"]["per_client"]
+
+
 def test_a_class_without_a_score_leaves_the_loss_null(monkeypatch: pytest.MonkeyPatch) -> None:
     """As FedProto's answers by distance do: −∞ for a class of which nobody has a prototype, here for class 0."""
     inner = Method.predict
@@ -181,4 +240,5 @@ def test_a_class_without_a_score_leaves_the_loss_null(monkeypatch: pytest.Monkey
 def test_a_session_recorded_without_parts_measures_none() -> None:
     before = legacy.completed({"method": {"name": "fedlora"}, "evaluation": {"clients": "all"}})
     assert before["evaluation"]["parts"] == []
+    assert before["evaluation"]["classes"] is False
     assert before["evaluation"]["clients"] == "all"

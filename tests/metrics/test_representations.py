@@ -24,6 +24,7 @@ def session(
     *,
     participation: float = 1.0,
     seed: int = 0,
+    cka_every: int = 0,
     **more: object,
 ) -> Path:
     raw = {
@@ -32,6 +33,7 @@ def session(
         "data": {"dataset": "digits", "limit": 200, "partition": "iid"},
         "federation": {"clients": 4, "group": group, "participation": participation},
         "seed": seed,
+        "cka": {"every": cka_every},
         "runtime": {"device": "cpu", "workers": 1},
     }
     with simulator.Session.create(Config.read(raw), folder, folder.parent / "data") as made:

@@ -114,6 +114,27 @@ def test_fedl2gs_other_tables_are_as_printed(name: str, accuracy: float) -> None
     assert accuracies(name, "FedL2G") == [accuracy]
 
 
+@pytest.mark.parametrize(
+    ("name", "accuracy"),
+    [
+        ("kwaz_standalone_htfe1", 53.64),
+        ("kwaz_fd_n50", 40.64),
+        ("kwaz_lg_fedavg_n200", 30.34),
+        ("kwaz_fedgen_htfe9", 42.46),
+        ("kwaz_fedkd_htfe8_htc4", 40.30),
+        ("kwaz_fedproto_htfe2", 46.10),
+        ("kwaz_fml_htm10", 40.17),
+        ("kwaz_fedgh_n100", 33.73),
+        ("kwaz_fedmrl_htfe4", 43.81),
+        ("kwaz_fedtgp_htfe8_htc4", 44.65),
+        ("kwaz_fedkwaz_htm10", 48.35),
+        ("kwaz_fedkwaz_n200", 38.18),
+    ],
+)
+def test_fedkwazs_second_table_is_as_printed(name: str, accuracy: float) -> None:
+    assert accuracies(name, "FedKWAZ") == [accuracy]
+
+
 def test_the_learning_rate_of_fedl2gs_main_table_is_a_cell_of_its_sensitivity_study() -> None:
     tables = [reference.table for reference in presets.load("fedl2g_f_htfe8_cifar100").paper]
     assert tables == ["Table 1", "Table 4"]
@@ -178,7 +199,7 @@ def test_every_table_lists_the_presets_that_it_prints() -> None:
     sizes = {(group.paper, group.table): len(group.presets) for group in presets.groups()}
     assert sizes == {
         # the quickstarts; FedAvg over CNN-1…5, which nobody prints; FedGH beyond N=10; HtFLlib's setting; five sizes
-        ("", ""): 4 + 6 + 4 + 3 * 21 + 6,
+        ("", ""): 4 + 6 + 4 + 31 + 2 * 30 + 6,
         ("FedGH", "Table 1"): 8 * 6,
         ("FedGH", "Table 3"): 7 * 2,
         ("FedLoRA", "Table 2"): 7 * 6,
@@ -190,6 +211,7 @@ def test_every_table_lists_the_presets_that_it_prints() -> None:
         ("FedL2G", "Table 2"): 8 * 7 - 2,
         ("FedL2G", "Table 3"): 8 * 3,
         ("FedL2G", "Table 4"): 2 * 5,
+        ("FedKWAZ", "Table 2"): 11 * 9 - 3 * 2,
         ("InCo", "Table 1"): 2 * 3,
         ("InCo", "Table 2"): 10 * 2 * 4 * 2,
     }

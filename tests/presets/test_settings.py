@@ -222,7 +222,12 @@ def test_htfllibs_setup_of_text_and_sensors_differs_in_data_clients_and_models_a
 def test_in_htfllibs_setting_methods_differ_in_the_method_alone(name: str) -> None:
     begin = next(each for each in ("htfllib_text", "htfllib_sensors", "htfllib") if name.startswith(each))
     changed = difference(f"{begin}_standalone", name)
-    assert all(key.startswith("method.") for key in changed)
+    public = {"data.public"} if name.endswith(PUBLIC) else set()
+    assert {key for key in changed if not key.startswith("method.")} == public
+
+
+PUBLIC = ("fedmd", "feddf")
+"""Methods that need public samples."""
 
 
 def test_the_models_of_htfllibs_setting_share_512_features() -> None:
@@ -339,6 +344,32 @@ def test_the_authors_profile_is_their_scripts_with_its_source() -> None:
     assert profile.sources == ("LipingYi/FedSSA@0c53d04, FedSSA_hetero.py (written for N=10)",)
 
 
+def test_fedkwazs_setup_is_spelled_out() -> None:
+    """§4.1, §4.4, and D.3."""
+    assert settings("kwaz_fedkwaz_n50") == {
+        "rounds": 1000,
+        "method.name": "fedkwaz",
+        "method.tau": 4.0,
+        "method.every": 30,
+        "method.strengths": [0.1, 0.5, 1.0],
+        "method.patches": [64, 16, 4],
+        "method.proxy": "cnn_4layer",
+        "federation.clients": 50,
+        "federation.participation": 0.5,
+        "federation.group": "htfe8",
+        "models.stem": "imagenet",
+        "data.dataset": "cifar100",
+        "data.partition": "dirichlet",
+        "data.alpha": 0.1,
+        "data.split": "75:25",
+        "data.min_samples": 40,
+        "training.epochs": 1,
+        "training.batch_size": 10,
+        "training.optimizer": "sgd",
+        "training.lr": 0.01,
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "key", "value"),
     [
@@ -370,6 +401,15 @@ def test_the_authors_profile_is_their_scripts_with_its_source() -> None:
         ("htfllib_fedtgp", "method.lam", 10.0),
         ("htfllib_fedtgp", "method.distance", "samples"),
         ("htfllib_fedmrl", "evaluation.model", "aggregated"),
+        ("htfllib_pfedmoe", "evaluation.model", "aggregated"),
+        ("kwaz_fedkwaz_n50", "training.clip", 10.0),
+        ("kwaz_fedkwaz_n50", "method.divergence", "teacher_first"),
+        ("kwaz_fedkwaz_n50", "method.base", "both"),
+        ("kwaz_fedkwaz_n50", "method.labels", "both"),
+        ("kwaz_fedkwaz_n50", "method.collect", "training"),
+        ("htfllib_pfedafm", "training.clip", 50.0),
+        ("htfllib_pfedes", "method.extractor_epochs", 11),
+        ("htfllib_pfedes", "training.momentum", 0.9),
         ("widths_fedrolex_iid", "training.lr", 2e-4),
         ("widths_fiarse_two_labels", "method.gradient", "mask"),
     ],

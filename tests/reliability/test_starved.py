@@ -1,9 +1,12 @@
 """What a process can run out of, each said in its own sentence and with its own exit code."""
 
+import errno
+import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -41,6 +44,23 @@ def test_a_file_system_without_inodes_is_not_called_full(tmp_path: Path) -> None
         subprocess.run(["mount", "-o", "remount,nr_inodes=10000", small], check=True)
         assert call("resume", "s", "--rounds=3", "--sessions-dir", small).code in (0, 2)
         assert [f for f in checkpoints.verify(small / "s") if f.severity == "damage"] == []
+
+
+@pytest.mark.parametrize(
+    ("inodes", "free", "message"),
+    [
+        (0, 1000, "inodes are used up"),
+        (3, 1000, "inodes are used up"),
+        (1000, 1000, "no space left"),
+        (0, 0, "no space left"),
+    ],
+)
+def test_inodes_that_another_thread_gave_back_at_once_are_still_the_cause(
+    inodes: int, free: int, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = SimpleNamespace(f_files=80, f_favail=inodes, f_bavail=free, f_frsize=4096)
+    monkeypatch.setattr(os, "statvfs", lambda _path: found)
+    assert message in str(checkpoints.DiskError.of(OSError(errno.ENOSPC, "full"), Path("/s"), 10))
 
 
 @pytest.mark.slow

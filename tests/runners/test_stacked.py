@@ -54,7 +54,7 @@ def unwarned(told: list[Event]) -> bool:
     return not [event for event in told if isinstance(event, Warned)]
 
 
-OFTEN = ("fedlora", "scaffold", "fedproto", "fiarse")
+OFTEN = ("fedlora", "scaffold", "fedproto", "fiarse", "pfedmoe", "pfedafm")
 EACH = [pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow) for name in methods.names()]
 
 

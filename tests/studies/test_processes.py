@@ -130,6 +130,18 @@ def test_a_point_that_fails_is_shown_with_its_reason_and_the_exit_code_says_so(t
         assert again.wait(timeout=600) == 8, "the plugin is part of the study"
 
 
+def test_a_point_that_a_watcher_stops_counts_as_failed_and_a_second_sweep_finishes_it(tmp_path: Path) -> None:
+    """No round is 99 pp better than the first one, so round 3 is on a plateau of 2 rounds."""
+    watch = "watch={watchers=['plateau'], stop=['plateau'], plateau_rounds=2, plateau_gain=0.99}"
+    words = ["t", "--config", configuration(tmp_path, "standalone", 4), "--over", "method=standalone"]
+    with sweeping(tmp_path, *words, "--set", watch) as process:
+        assert process.wait(timeout=600) == 8
+    told = "stopped after round 3 by watcher plateau: mean accuracy has not exceeded"
+    assert told in messages(tmp_path)
+    finish(tmp_path, "sweep", "t")
+    assert SessionReader(tmp_path / "t" / "standalone").state() == "finished"
+
+
 def test_a_second_sweep_of_a_study_is_refused_while_one_runs(tmp_path: Path) -> None:
     with sweeping(tmp_path, *asked(tmp_path)) as process:
         wait_until(lambda: rounds(tmp_path / "t" / "standalone") >= 1, process)

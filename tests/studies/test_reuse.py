@@ -129,6 +129,34 @@ def test_commands_that_change_a_session_name_the_one_that_a_linked_point_uses(
     assert not checkpoints.tags_of(linked / "one" / "s0")
 
 
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"link": {"session": "plain", "fingerprint": ""}}, "The point two/s0 uses plain by its name"),
+        (
+            {"branch": {"parent": "plain", "round": 1, "method": None, "set": []}},
+            "The point two/s0 continues from plain by its name",
+        ),
+    ],
+)
+def test_a_session_that_a_study_names_keeps_its_name(
+    changes: dict[str, Any], says: str, linked: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(linked / "one" / "s0", tmp_path / "plain")
+    two, (point,) = prepared(tmp_path, "two", 0)
+    if "link" in changes:
+        changes["link"]["fingerprint"] = fingerprint_of(tmp_path / "plain")
+    replace(plan(two), points=(replace(point, **changes),), listed=False).open().close("stopped")
+    refused = call("rename", "plain", "other", "--sessions-dir", tmp_path)
+    assert refused.code == 2 and says in refused.err
+    assert (tmp_path / "plain").is_dir()
+
+
+def test_a_point_keeps_the_name_by_which_its_study_finds_it(linked: Path) -> None:
+    refused = call("rename", "one/s0", "s9", "--sessions-dir", linked)
+    assert refused.code == 2 and "s0 is a point of the study one" in refused.err
+
+
 def test_a_dead_link_is_told_with_the_command_that_computes_the_point(linked: Path, tmp_path: Path) -> None:
     shutil.copytree(linked / "two", tmp_path / "two")
     for words in ("show", "compare", "rm"):

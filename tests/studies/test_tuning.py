@@ -69,10 +69,10 @@ def test_a_study_of_before_keeps_its_scores(tmp_path: Path, monkeypatch: pytest.
     done(tmp_path / "t")
     file = tmp_path / "t" / checkpoints.TUNING
     asked = json.loads(file.read_text())
-    assert tuning.read_request(tmp_path / "t").proportional
+    assert trials.read_request(tmp_path / "t").proportional
     del asked["proportional"]
     file.write_text(json.dumps(asked))
-    assert tuning.read_request(tmp_path / "t").last_at(1) == SMALL.last
+    assert trials.read_request(tmp_path / "t").last_at(1) == SMALL.last
 
 
 @pytest.mark.parametrize("name", methods.names())

@@ -15,6 +15,7 @@ from simulator.methods import registry
 from simulator.methods.base import Card, Method
 from simulator.training import optimizer
 from simulator.training.client import LocalClient
+from simulator.training.loop import steps
 from simulator.training.phase import Batch, Draws, Nets, Phase
 from tests import federations
 
@@ -195,3 +196,38 @@ def test_gradients_are_clipped_to_a_norm_over_all_that_is_trained() -> None:
     torch.testing.assert_close(moved[2.5], torch.tensor([1.5, 2.0]))
     torch.testing.assert_close(moved[50.0], torch.tensor([3.0, 4.0]))
     assert torch.equal(moved[50.0], moved[None])
+
+
+@pytest.mark.parametrize("runner", ["parallel", "stacked"])
+@pytest.mark.parametrize(("sign", "end"), [(-1, 0.5), (1, -0.25)])
+def test_a_step_does_not_take_a_weight_out_of_its_range(runner: str, sign: int, end: float) -> None:
+    """Each of 20 steps moves every bias by 0.1, to a place beyond the range. The other weights stay as they are."""
+
+    def loss(nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
+        return sign * nets.model.head.bias.sum()
+
+    phase = Phase("p", loss, steps=20, within={"model/head.bias": (-0.25, 0.5)})
+    state = after("scripted", 1, phase, runtime={"runner": runner})
+    assert state.record is not None
+    for client in state.record["participants"]:
+        assert state.clients[client]["model/head.bias"].tolist() == [end] * 4
+
+
+def test_a_rate_that_anneals_falls_along_a_cosine_over_the_phases_batches() -> None:
+    """The loss has gradient 1 in the first bias. Rates in three steps: 1, (1 + cos 60°)/2 = ¾, (1 + cos 120°)/2 = ¼."""
+
+    def first_bias(nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
+        return nets.model.head.bias[0]
+
+    def moved(anneals: bool) -> float:
+        parts = federations.built(federations.config("standalone"))
+        start = parts.engine.initial_state().clients[0]
+        local = federations.local(parts, 0, start)
+        batches = [local.batch(local.train[:2])] * 3
+        phase = Phase("x", first_bias, lr=1.0, optimizer="sgd", anneals=anneals, batches=batches)
+        for _ in steps(local, phase):
+            pass
+        return float((start["model/head.bias"] - local.nets.model.head.bias.detach())[0])
+
+    assert moved(True) == pytest.approx(2)
+    assert moved(False) == pytest.approx(3)

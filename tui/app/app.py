@@ -6,14 +6,14 @@ changes, the visible panel draws it.
 """
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
-from textual.command import CommandPalette
 from textual.containers import Vertical
 from textual.events import Event, InputEvent, Resize
 from textual.events import Key as KeyEvent
@@ -24,33 +24,42 @@ from textual.widgets import ContentSwitcher, Static
 from htfl_sim.analysis import SessionData
 from htfl_sim.configuring import Choices
 from tui.app import export, messages, rows, terminal
+from tui.app.alerts import Alert, Alerts
 from tui.app.background import Background
 from tui.app.charts.glyphs import Glyphs
+from tui.app.cka_computer import CkaComputer
 from tui.app.collection import Collector
 from tui.app.color_slots import ColorSlots
 from tui.app.compatibility import MethodChoices
-from tui.app.dialogs.attach import AttachDialog
+from tui.app.confusion_computer import ConfusionComputer
 from tui.app.dialogs.base import Dialog
 from tui.app.dialogs.choose import Choose
-from tui.app.dialogs.help import Help
 from tui.app.dialogs.new_run import NewRun
 from tui.app.dialogs.notices import SMALLEST, TooSmall
 from tui.app.dialogs.tour import Tour
+from tui.app.dialogs.why import WhyDialog
 from tui.app.embedder import Embedder
-from tui.app.host import Severity
+from tui.app.host import Holds, Severity
 from tui.app.key_order import KeyQueue, Passed
-from tui.app.keys import KEYS, PANEL_TITLES, Commands, bindings
+from tui.app.keys import KEYS, PANEL_TITLES, bindings
 from tui.app.launch_options import LaunchOptions
 from tui.app.local_runs import LocalRuns
-from tui.app.navigation import Navigation
+from tui.app.navigation import Moves, Navigation
+from tui.app.openers import Openers
 from tui.app.panels import PANELS, client_rows
+from tui.app.player import Player
 from tui.app.preferences import Preferences
 from tui.app.remote_control import RemoteControl
 from tui.app.sample_reader import SampleReader
 from tui.app.steering import Steering
+from tui.app.suspend import suspend
+from tui.app.toasts import Toasts, say_fault, say_places
+from tui.app.typed import Desk, carry_out, complete
+from tui.app.undo import FILTER, PINS
 from tui.app.view import Panel, View
 from tui.app.watch import Watch
 from tui.app.widgets import LineChart, Table
+from tui.app.widgets.command_line import CommandLine
 from tui.app.widgets.filter import Filter
 from tui.app.widgets.scroll_bar import use_scroll_bars
 from tui.app.xterm import XtermFilter
@@ -62,12 +71,11 @@ KEEP, STOP, LEAVE = "keep", "stop", "leave"
 FRAME_ROWS = 3  # status, tabs, and keys
 NOT_OF_CLIENTS = ("log", "sessions")  # panels whose filter has its own words; all others list clients
 SETTLED_SECONDS = 0.05  # seconds after a resize without drawing, until the parts have their new sizes
-NOTICE_SECONDS: dict[Severity, float] = {"information": 5.0, "warning": 8.0, "error": 12.0}
 
 Given = TypeVar("Given")
 
 
-class HtflApp(App[str]):
+class HtflApp(Moves, Openers, App[str]):
     """`htfl-sim tui`. `start`: the session to show, the run to begin, or the contents of the new-run form."""
 
     CSS_PATH = "style.tcss"
@@ -83,6 +91,7 @@ class HtflApp(App[str]):
         start: Path | NewRun | Choices | None = None,
         *,
         glyphs: Glyphs = "braille",
+        alert: Alert = "off",
         tour: bool = False,
         panels: Sequence[Panel] | None = None,
         state: Path | None = None,
@@ -110,14 +119,20 @@ class HtflApp(App[str]):
         self.control = RemoteControl(self, self._background, self._choices)
         self.runs = LocalRuns(self, options, self._background, self._choices)
         self.navigation = Navigation(self)
-        self.steering = Steering(self, self._background, self.control, self.runs)
+        self._cka = CkaComputer(self, self._background, options.data)
+        show = self.navigation.show_round
+        self.player = Player(self, self._background, options.data, show, self.set_interval)
+        self.steering = Steering(self, self._background, self.control, self.runs, self._cka)
+        self._toasts = Toasts(self)
         self._key_queue = KeyQueue(self, super().on_event, self._choices)
         self._xterm = XtermFilter()
         self._embedder = Embedder(self, self._background, options.data)
+        self._confusion = ConfusionComputer(self, self._background, options.data)
         self._sample_reader = SampleReader(self, self._background, options.data)
         self._collector = Collector()
+        self._alerts = Alerts(alert, self.say, lambda found: terminal.write(self._driver, found))
         self._start, self._tour = start, tour
-        self._panels = panels if panels is not None else [PANELS[name](name) for name in PANEL_TITLES]
+        self.panels = panels if panels is not None else [PANELS[name](name) for name in PANEL_TITLES]
         self._drawn: tuple[str, View] | None = None
         self._words: dict[str, str] = {}
         """The filter of each panel with its own words, and under "" that of all others."""
@@ -127,10 +142,12 @@ class HtflApp(App[str]):
 
     def compose(self) -> ComposeResult:
         self._prepare(self.size)
+        desk = Desk(self, self.navigation, self.control, self._background, self._choices)
         yield Vertical(Static(id="status"), Static(id="tabs"), id="head")
         with ContentSwitcher(initial="live", id="panels"):
-            yield from self._panels
+            yield from self.panels
         yield Filter()
+        yield CommandLine(partial(complete, desk), partial(carry_out, desk), self._focus_panel)
         yield Static(id="keys")
 
     def on_mount(self) -> None:
@@ -161,9 +178,12 @@ class HtflApp(App[str]):
     def on_unmount(self) -> None:
         self.files.end()
         self._embedder.end()
+        self._cka.end()
+        self.player.end()
+        self._confusion.end()
         self._sample_reader.end()
         self._collector.end()
-        self._preferences.keep(self._state, theme=self.theme, chart=self.view.chart, sort=self.view.sort)
+        self.keep_preferences()
 
     async def on_event(self, event: Event) -> None:
         if isinstance(event, InputEvent):
@@ -192,7 +212,7 @@ class HtflApp(App[str]):
         self.call_after_refresh(self.draw_rows)
 
     def _prepare(self, size: Size) -> None:
-        for panel in self._panels:
+        for panel in self.panels:
             panel.prepare(size.width, size.height - FRAME_ROWS)
 
     # What is shown
@@ -223,7 +243,7 @@ class HtflApp(App[str]):
         """Update the rows and the visible panel."""
         if not self.is_running:  # the app is ending, but results of earlier reads still arrive
             return
-        self.draw_rows()
+        self._toasts.review()
         panel = self.panel
         before = self._drawn
         if not (
@@ -236,16 +256,19 @@ class HtflApp(App[str]):
                 panel.show(self.view)
             except Exception as fault:  # an error in drawing must not end the app, and the run with it
                 self.say(explain(fault)[0], "error")
+        self.draw_rows()  # the footer has the keys of what the panel shows now
+        for screen in self.screen_stack:
+            if isinstance(screen, WhyDialog) and screen.is_mounted:
+                screen.follow(self.view)
 
     def draw_rows(self) -> None:
         """Update the rows around the panels."""
         if self.is_running and self.main.is_mounted:
             rows.draw(self.main, self.view, self.panel, self.waiting, self.glyphs)
 
-    def say(self, message: str, severity: Severity = "information") -> None:
-        """Show a notice of one sentence."""
-        seconds = NOTICE_SECONDS[severity]
-        self.notify(spelled(message, self.glyphs), severity=severity, timeout=seconds, markup=False)
+    def say(self, message: str, severity: Severity = "information", holds: Holds | None = None) -> None:
+        """Show a notice of one sentence, as long as it `holds`."""
+        self._toasts.show(spelled(message, self.glyphs), severity, holds)
 
     def ask(self, dialog: Dialog[Given], then: Callable[[Given], None]) -> None:
         """Show a dialog. `then` receives its result, unless the user cancels it."""
@@ -276,34 +299,44 @@ class HtflApp(App[str]):
     # Messages from reading, panels, and runs
 
     def open_session(self, folder: Path) -> None:
-        """Show this session, live."""
-        self.files.follow(folder)
+        """Show this session, live; `Path()`: none."""
+        self.files.follow(folder if folder.name else None)
         self._words.clear()
         self.change(
             run=SessionData(folder), round=None, crosshair=None, client=None, pinned=frozenset(), filter=""
         )
 
     def on_session_opened(self, message: messages.SessionOpened) -> None:
-        self._go_to(message.folder)
+        self.go_to(message.folder)
 
     def on_run_read(self, message: messages.RunRead) -> None:
         run = self.runs.with_failure(message.run)
         if run.folder != self.view.run.folder:
             return
-        if run.error and run.error != self.view.run.error:
-            self.say(run.error, "error")
+        before = self.view.run.error
+        self._alerts.look(self.view.run, run)
         pinned = self.view.pinned
         if run.document and not self.view.run.document:
             self.call_after_refresh(self._focus_panel)  # there was almost nothing to focus
             pinned = self._preferences.pinned(run.document["id"])
         self.change(run=run, pinned=pinned)
+        say_fault(self, before)
 
     def on_client_pinned(self, message: messages.ClientPinned) -> None:
-        self.change(pinned=self.view.pinned ^ {message.client})
+        self.pin(self.view.pinned ^ {message.client})
+
+    def pin(self, clients: Iterable[int]) -> None:
+        """Pin these clients of the session shown and no others."""
+        self.navigation.undo.note(PINS)
+        self.change(pinned=frozenset(clients))
         self._preferences.pin(self.view.run.document.get("id", ""), self.view.pinned)
 
     def on_compared_read(self, message: messages.ComparedRead) -> None:
         self.change(compared=message.runs)
+
+    def on_pair_read(self, message: messages.PairRead) -> None:
+        if message.folder == self.view.run.folder:
+            self.change(pair=message.pair)
 
     def on_client_selected(self, message: messages.ClientSelected) -> None:
         self.navigation.select(message)
@@ -316,6 +349,9 @@ class HtflApp(App[str]):
 
     def on_panel_wanted(self, message: messages.PanelWanted) -> None:
         self.navigation.drill_in(message.panel)
+
+    def on_new_run_wanted(self, message: messages.NewRunWanted) -> None:
+        self.runs.new_run(Choices(preset=message.preset))
 
     def on_chart_wanted(self) -> None:
         self.change(chart=self.view.next_chart)
@@ -345,6 +381,12 @@ class HtflApp(App[str]):
     def on_embedding_wanted(self, message: messages.EmbeddingWanted) -> None:
         self._embedder.compute(message.round)
 
+    def on_round_refused(self, message: messages.RoundRefused) -> None:
+        self.say(message.why, "warning", lambda: self.view.shown == message.round)
+
+    def on_confusion_wanted(self, message: messages.ConfusionWanted) -> None:
+        self._confusion.compute_for(message.client, message.round)
+
     def on_samples_wanted(self, message: messages.SamplesWanted) -> None:
         self._sample_reader.read(message.client)
 
@@ -353,78 +395,29 @@ class HtflApp(App[str]):
     def action_steer(self, what: str) -> None:
         self.steering.steer(what)
 
-    def action_show_panel(self, panel: str) -> None:
-        self.navigation.show_panel(panel)
-
-    def key_escape(self) -> None:
-        self.navigation.back()
-
-    def action_compare(self) -> None:
-        self.navigation.compare()
-
-    def action_travel(self, rounds: int) -> None:
-        self.navigation.travel(rounds)
-
-    def action_live(self) -> None:
-        self.change(round=None, crosshair=None)
-
-    def action_replay(self) -> None:
-        self.navigation.replay()
-
-    def action_crosshair(self, steps: int) -> None:
-        self.navigation.move_crosshair(steps)
-
-    def action_zoom(self, direction: int) -> None:
-        self.navigation.zoom(direction)
-
-    def action_pan(self, share: float) -> None:
-        self.navigation.pan(share)
-
-    def action_maximise(self) -> None:
-        self.navigation.maximise()
-
     def action_panel(self, action: str) -> None:
         """Call the visible panel's action, if it has one. The table of keys says which panels have it."""
         key = next(key for key in KEYS if key.action == f"panel('{action}')")
         do: Callable[[], None] | None = getattr(self.panel, f"action_{action}", None)
-        if do is not None and key.works_in(self.panel.id or ""):
+        if do is not None and key.works_in(self.panel.place):
             do()
+            self.draw_rows()
         else:
-            places = ", ".join(PANEL_TITLES[each] for each in key.where)
-            self.say(f"{key.print} works in {places}: {key.about}")
+            say_places(self, key)
+
+    def filter(self, words: str) -> None:
+        """Show only what has these words."""
+        self.navigation.undo.note(FILTER)
+        self.change(filter=words)
 
     def action_filter(self) -> None:
+        self.navigation.undo.note(FILTER)
         self.query_one(Filter).ask(self.view.filter)
 
     def on_filter_filtered(self, message: Filter.Filtered) -> None:
         self.change(filter=message.words)
         if message.done:
             self._focus_panel()
-
-    def action_mouse(self) -> None:
-        """Give the mouse to the terminal, so that its own selection works, or take it back."""
-        self.has_mouse = not self.has_mouse
-        terminal.give_mouse(self._driver, self.has_mouse)
-        terminals = "The mouse selects text in the terminal. Press % to give it back to the app."
-        self.say("The mouse controls the app again." if self.has_mouse else terminals)
-
-    def action_command_palette(self) -> None:
-        if not any(isinstance(screen, CommandPalette) for screen in self.screen_stack):
-            self.push_screen(CommandPalette(providers=[Commands], id="--command-palette"))
-
-    def action_help(self) -> None:
-        self.push_screen(Help(self.panel.id or ""))
-
-    def action_change_theme(self) -> None:
-        themes = [(name, name, "") for name in sorted(self.available_themes)]
-        self.ask(Choose("Theme", "", themes, self.theme), lambda name: setattr(self, "theme", name))
-
-    def action_attach(self) -> None:
-        self.ask(AttachDialog(self.sessions_dir), self._go_to)
-
-    def _go_to(self, folder: Path) -> None:
-        self.open_session(folder)
-        self.show_panel("live")
 
     def action_export(self) -> None:
         export.offer(self, lambda: self.export_screenshot(title=f"htfl-sim · {self.view.run.name}"))
@@ -435,6 +428,9 @@ class HtflApp(App[str]):
         """A signal ends the app as `stop` does."""
         self.ended_by = number
         self.exit(STOP)
+
+    def action_suspend(self) -> None:
+        suspend(self, self.runs.name if self.runs.running else "")
 
     async def action_quit(self) -> None:
         if not self.runs.running:

@@ -13,11 +13,13 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import BinaryIO, ClassVar, Generic, TypeVar
 
 from tui.common.errors import explain
 
 NICE = 5
+PROGRESS = b"\r"
+"""Begins a line of progress. Neither a result nor the reason of a failure begins with it."""
 _ROOT = Path(__file__).parents[2]
 _BEGIN = (
     "import sys, importlib; root = sys.argv.pop(1); root in sys.path or sys.path.insert(0, root)\n"
@@ -57,11 +59,16 @@ class ChildProcess(ABC, Generic[Found]):
         self._cancelled = True
         self._process.kill()
 
-    def result(self) -> Found | str | None:
-        """Wait for the result, a sentence with the reason of a failure, or None if it was canceled."""
+    def result(self, tell: Callable[[str], None] = lambda text: None) -> Found | str | None:
+        """Wait for the result, a sentence with the reason of a failure, or None if it was canceled.
+
+        tell: receives each text of `Progress`.
+        """
         with self._process as process:
             assert process.stdout is not None
-            said = process.stdout.read()
+            while (said := process.stdout.readline()).startswith(PROGRESS):
+                tell(said.removeprefix(PROGRESS).decode().rstrip())
+            said += process.stdout.read()
             process.wait()  # before its standard input closes, which would end it with another code
         if self._cancelled:
             return None
@@ -75,14 +82,27 @@ class ChildProcess(ABC, Generic[Found]):
         return f"The process that computes it ended {how}."
 
 
-def carry_out(work: Callable[[], bytes]) -> int:
+class Progress:
+    """Lines about the work, before its result."""
+
+    def __init__(self, output: BinaryIO) -> None:
+        self._output, self._lock = output, threading.Lock()
+
+    def tell(self, text: str) -> None:
+        """Report what has been done. Any thread may."""
+        with self._lock:
+            self._output.write(PROGRESS + text.encode() + b"\n")
+            self._output.flush()
+
+
+def carry_out(work: Callable[[Progress], bytes]) -> int:
     """Write the work's bytes to standard output, or the reason of a failure. Returns the exit code."""
     threading.Thread(target=_end_with_the_app, daemon=True).start()
     os.nice(NICE)
     with os.fdopen(os.dup(1), "wb") as output:
         os.dup2(2, 1)  # libraries' output would get in between
         try:
-            output.write(work())
+            output.write(work(Progress(output)))
         except Exception as error:
             sentence, code = explain(error)
             output.write(sentence.encode())

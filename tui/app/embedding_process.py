@@ -34,7 +34,9 @@ class EmbeddingProcess(ChildProcess[Embedding]):
 
 def main(folder: str, data_dir: str, round: str, images: str) -> int:
     """Write the embedding to standard output, or the reason of a failure with an exit code."""
-    return carry_out(lambda: embedding(Path(folder), Path(data_dir), int(round), int(images)).to_bytes())
+    return carry_out(
+        lambda progress: embedding(Path(folder), Path(data_dir), int(round), int(images)).to_bytes()
+    )
 
 
 def embedding(folder: Path, data_dir: Path, round: int, images: int) -> Embedding:
@@ -44,9 +46,4 @@ def embedding(folder: Path, data_dir: Path, round: int, images: int) -> Embeddin
     """
     from htfl_sim.sessions import representations
 
-    found = representations(folder, round, images=images, data_dir=data_dir)
-    points, anchors = found.in_the_plane()
-    return Embedding(
-        found.round, points, found.labels, found.clients, found.classes,
-        anchors, found.anchor_labels, found.anchor_kind,
-    )  # fmt: skip
+    return representations(folder, round, images=images, data_dir=data_dir).embedded()

@@ -1,6 +1,6 @@
 """The interface of the app for its parts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -13,6 +13,8 @@ from tui.app.watch import Watch
 
 Answer = TypeVar("Answer")
 Severity = Literal["information", "warning", "error"]
+Holds = Callable[[], bool]
+"""Whether a notice is still true."""
 
 
 class Host(Protocol):
@@ -23,6 +25,17 @@ class Host(Protocol):
     sessions_dir: Path
 
     @property
+    def panels(self) -> Sequence[Panel]:
+        """All panels."""
+
+    @property
+    def layouts(self) -> dict[str, dict[str, Any]]:
+        """The saved layouts, by name."""
+
+    def keep_preferences(self) -> None:
+        """Write the preferences."""
+
+    @property
     def screen(self) -> Screen[Any]:
         """The screen in front."""
 
@@ -30,8 +43,8 @@ class Host(Protocol):
     def panel(self) -> Panel:
         """The visible panel."""
 
-    def say(self, message: str, severity: Severity = "information") -> None:
-        """Show a notice of one sentence."""
+    def say(self, message: str, severity: Severity = "information", holds: Holds | None = None) -> None:
+        """Show a notice of one sentence. It disappears early when it does not hold any more."""
 
     def ask(self, dialog: Dialog[Answer], then: Callable[[Answer], None]) -> None:
         """Show a dialog. `then` receives its result, unless the user cancels it."""
@@ -42,8 +55,20 @@ class Host(Protocol):
     def draw(self) -> None:
         """Update the display."""
 
+    def session_changed(self, folder: Path, now: Path | None) -> None:
+        """Follow a change to a session by the user. now: its folder since then; None: it is gone."""
+
+    def draw_rows(self) -> None:
+        """Update the rows around the panels."""
+
     def change(self, **changes: Any) -> None:
         """Show another View."""
+
+    def pin(self, clients: Iterable[int]) -> None:
+        """Pin these clients of the session shown and no others."""
+
+    def filter(self, words: str) -> None:
+        """Show only what has these words."""
 
     def open_session(self, folder: Path) -> None:
         """Show a session, live."""

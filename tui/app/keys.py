@@ -3,7 +3,8 @@
 ctrl+a and ctrl+b stay free: they are the prefixes of screen and tmux.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -32,6 +33,9 @@ SHORT_TITLES = {
 }
 """Short names of tabs: nine of them fit into 80 cells."""
 
+PLACES = {**PANEL_TITLES, "board": "study board"}
+"""The places in which keys work: the panels, and what a panel shows in its own place."""
+
 PANELS_SHOW = {
     "live": "accuracy, clients, bytes, CKA and log at a glance",
     "clients": "who is behind; data, loss, bytes of each client",
@@ -52,7 +56,7 @@ class Key:
 
     keys: Textual's names, comma-separated. action: of the app; `panel('pin')` is `action_pin` of the visible panel.
     label: for the footer, one or two words. about: for help and palette, a short sentence. weight: the higher, the
-    sooner it is in the footer; 0: never. where: the panels in which it works; none means everywhere. shown: its printed
+    sooner it is in the footer; 0: never. where: the PLACES in which it works; none means everywhere. shown: its printed
     form.
     """
 
@@ -92,9 +96,9 @@ CHARTS = ("live", "clients", "similarity", "communication", "compare", "resource
 MATRIX = ("similarity",)
 PLANE = ("data",)
 LAYERS = ("similarity", "compare", "resources")
-UNITS = ("communication", "compare", "resources")
+UNITS = ("communication", "compare", "resources", "board")
 TABLES = ("live", "clients")
-MODES = ("live", "compare")
+MODES = ("live", "compare", "data", "board")
 REVERSED = (*TABLES, "resources")
 SORTED = ("live", "clients", "similarity", "resources", "sessions")
 
@@ -105,9 +109,16 @@ GROUPS: dict[str, tuple[Key, ...]] = {
             "space", "steer('pause')", "pause",
             "Pause the run; let a paused one go on; restart one that has ended.", 90,
         ),
-        Key("c", "steer('checkpoint')", "checkpoint", "Write a checkpoint now, also with CKA.", 55),
+        Key(
+            "c", "steer('checkpoint')", "checkpoint",
+            "Write a checkpoint now, also with CKA. If the run has ended, or in replay: compute CKA.", 55,
+        ),
         Key("m", "steer('switch')", "method", "Switch to another method, or other settings.", 70),
         Key("f", "steer('fork')", "fork", "Fork a new session from the round shown.", 65),
+        Key(
+            "A", "steer('shadow')", "shadow",
+            "Start Standalone, or another method, from the round shown beside the session.", 22,
+        ),
         Key("S", "steer('stop')", "stop", "Stop the run between two clients, with a checkpoint.", 30),
         Key("n", "steer('new_run')", "new run", "Begin a new run.", 20),
     ),
@@ -123,6 +134,20 @@ GROUPS: dict[str, tuple[Key, ...]] = {
             52, CHARTS, "left",
         ),
         Key("right,l", "crosshair(1)", "crosshair on", "The crosshair a round on.", where=CHARTS, shown="right"),
+        Key(
+            "left_parenthesis", "crosshair(-10)", "crosshair 10 back", "The crosshair ten rounds back.",
+            where=CHARTS, shown="(",
+        ),
+        Key(
+            "right_parenthesis", "crosshair(10)", "crosshair 10 on", "The crosshair ten rounds on.",
+            where=CHARTS, shown=")",
+        ),
+        Key(
+            "F", "film", "film",
+            "Play the rounds: t-SNE in Data, CKA in Similarity, else all. Again: pause.",
+        ),
+        Key("greater_than_sign", "film_speed(1)", "faster", "Play the film faster.", shown=">"),
+        Key("less_than_sign", "film_speed(-1)", "slower", "Play the film slower.", shown="<"),
         Key("r", "replay", "replay", "Show the round under the crosshair, as [ and ] do.", 12, CHARTS),
     ),
     "Sessions": (
@@ -131,9 +156,26 @@ GROUPS: dict[str, tuple[Key, ...]] = {
             "x", "panel('mark')", "mark",
             "Mark the session under the cursor (◆; ✓ is a finished one), to compare or steer.", 80, ("sessions",),
         ),
+        Key(
+            "D", "describe", "settings", "All settings of the session, those first that differ from its parent.",
+            6,
+        ),
+        Key(
+            "N", "edit('note')", "note",
+            "Tags and a note for the session under the cursor in Sessions, or the one shown.", 8,
+        ),
+        Key(
+            "R", "edit('rename')", "rename",
+            "Rename the session under the cursor in Sessions, or the one shown.", 4,
+        ),
+        Key(
+            "X", "edit('delete')", "delete",
+            "Delete the session under the cursor in Sessions, or the one shown, after you type its name.", 3,
+        ),
         Key("v", "compare", "compare", "Compare the marked sessions with the one shown.", 24),
     ),
     "View": (
+        Key("W", "why", "why", "Why the selected client does as it does: classes, data, model, peers, gain.", 53),
         Key("slash", "filter", "filter", "Show only what has these words.", 40, shown="/"),
         Key(
             "p", "panel('pin')", "pin",
@@ -141,9 +183,15 @@ GROUPS: dict[str, tuple[Key, ...]] = {
         ),
         Key(
             "y", "panel('chart')", "chart",
-            "Accuracy as band, lines, or clients × rounds; losses, F1, your metrics. In Compare, the next measure.",
+            "Accuracy as band, lines, or clients × rounds; losses, F1, your metrics. In Compare, the next measure. "
+            "In Data, recall by class, its change, its gain. In a study board: points, Pareto, trials.",
             58, MODES,
         ),
+        Key(
+            "B", "panel('gain')", "gain",
+            "The gain of each client over Standalone, as clients × rounds. Again: the chart.", 54, ("live",),
+        ),
+        Key("E", "effect", "effect", "What each switch and fork changed: ten rounds before and after it.", 27),
         Key("o", "panel('sort')", "sort", "Sort by the next column; cluster the similarity matrix.", 45, SORTED),
         Key("O", "panel('reverse')", "reverse", "Sort the other way round.", 10, REVERSED),
         Key("comma", "panel('previous')", "previous", "The layer or figure before; a lower target.", 62, LAYERS, ","),
@@ -164,27 +212,46 @@ GROUPS: dict[str, tuple[Key, ...]] = {
         Key("shift+tab", "focus_previous", "part before", "The focus to the part before."),
     ),
     "App": (
+        Key("Y", "layouts", "layouts", "Save panel, charts, order, and pins under a name, or load them."),
         Key("w", "export", "export", "Write what is shown: CSV, SVG, or the command line.", 28),
         Key("T", "change_theme", "theme", "Choose the colors."),
         Key(
             "percent_sign", "mouse", "mouse",
             "Leave the mouse to the terminal, to select text; or take it.", shown="%",
         ),
-        Key("ctrl+p,colon", "command_palette", "palette", "Every command by name.", shown="ctrl+p :"),
-        Key("question_mark,f1", "help", "help", "All keys.", 95, shown="?"),
+        Key("ctrl+z", "suspend", "suspend", "Leave the terminal to the shell; fg continues the app."),
+        Key("colon", "command_line", "type", "Type a command, such as goto 40. Tab completes it.", 5, shown=":"),
+        Key("U", "undo", "undo", "Undo the last change of pins, marks, or filter."),
+        Key("ctrl+p", "command_palette", "palette", "Every command by name."),
+        Key("question_mark,f1", "help", "help", "All keys, those of this panel first.", 95, shown="?"),
         Key("q", "quit", "quit", "Leave: keep training without the app, or stop.", 94),
     ),
 }  # fmt: skip
 KEYS = tuple(key for keys in GROUPS.values() for key in keys)
 
-WHILE_REPLAYING = ("pause", "checkpoint", "switch", "stop")
+WHILE_REPLAYING = ("pause", "switch", "stop")
 """Actions that steer the run. They have no effect while an earlier round is shown."""
-IN_A_LIST = ("pause", "checkpoint", "stop")
-"""Actions that steer a session that is chosen in the list."""
-OF_A_RUN = ("steer", "travel", "live", "crosshair", "replay", "export", "pin", "chart")
+IN_A_LIST = ("pause", "checkpoint", "stop", "note", "rename", "delete")
+"""Actions on a session that is chosen in the list."""
+OF_A_RUN = (
+    "steer",
+    "edit",
+    "why",
+    "travel",
+    "live",
+    "crosshair",
+    "replay",
+    "export",
+    "effect",
+    "pin",
+    "chart",
+)
 """Actions, or their arguments, on the run shown, and `steer('new_run')`, which makes one."""
-IN_COMPARE = ("crosshair", "chart")
-"""Those that work if only marked sessions exist."""
+WITHOUT_A_RUN = {"compare": ("crosshair", "chart"), "board": ("chart",)}
+"""Those that work if no run is shown, by place."""
+OF_NO_STUDY = ("checkpoint", "note", "rename", "delete")
+"""Actions that a study does not take."""
+NO_LABELS: Mapping[str, str] = {}
 
 
 def bindings() -> list[Binding]:
@@ -192,27 +259,47 @@ def bindings() -> list[Binding]:
     return [Binding(key.keys, key.action, key.label, show=False, key_display=key.print) for key in KEYS]
 
 
-def footer(panel: str, width: int, state: str, steered: str = "", charted: bool = False) -> Iterator[Key]:
+def footer(
+    panel: str,
+    width: int,
+    state: str,
+    steered: str = "",
+    charted: bool = False,
+    computes: bool = False,
+    labels: Mapping[str, str] = NO_LABELS,
+    idle: AbstractSet[str] = frozenset(),
+) -> Iterator[Key]:
     """The keys that fit into a line of `width` cells in this panel: those of the highest weight, in the table's order.
 
     state: of the run shown, which decides the effect of space; "" if none is shown: then a new run comes first, and
     actions on a run are left out. steered: the state of the run that keys steer instead, from a list. charted: whether
-    a chart has the focus; then its crosshair is among the first.
+    a chart has the focus; then its crosshair is among the first. computes: whether c computes CKA from a checkpoint.
+    labels: of this panel, by the action's argument. idle: actions that would do nothing now, by their names or
+    arguments, or as a whole.
     """
-    candidates = [key for key in KEYS if key.weight and key.works_in(panel)]
+    candidates = [
+        replace(key, label=labels.get(key.argument, key.label))
+        for key in KEYS
+        if key.weight and key.works_in(panel) and not (panel == "board" and key.argument in OF_NO_STUDY)
+        if not idle & {key.name, key.argument, key.action}
+    ]
     if charted:
         candidates = [replace(key, weight=64) if key.name == "crosshair" else key for key in candidates]
     if not state:
         new_run = next(key for key in KEYS if key.argument == "new_run")
-        idle = {*OF_A_RUN} - {*(IN_COMPARE if panel == "compare" else ())}
+        of_a_run = {*OF_A_RUN} - {*WITHOUT_A_RUN.get(panel, ())}
         others = [
             key
             for key in candidates
-            if not {key.name, key.argument} & idle or (steered and key.argument in IN_A_LIST)
+            if not {key.name, key.argument} & of_a_run or (steered and key.argument in IN_A_LIST)
         ]
         candidates = [replace(new_run, weight=100), *others]
     if (steered or state) not in ("", "running", "stopping"):
         candidates = [replace(key, label="resume") if key.argument == "pause" else key for key in candidates]
+    if computes:
+        candidates = [
+            replace(key, label="CKA") if key.argument == "checkpoint" else key for key in candidates
+        ]
     chosen, width = set[Key](), width + 2  # there is no gap after the last
     for key in sorted(candidates, key=lambda key: -key.weight):
         taken = len(key.print) + 1 + len(key.label) + 2

@@ -13,7 +13,7 @@ from htfl_sim import sessions, steering
 from htfl_sim.errors import DiskError, SessionUnreadable
 from htfl_sim.machine import Process
 from tui.app.messages import RunEnded, RunStarted
-from tui.common.errors import explain
+from tui.common.errors import WATCHED, explain
 
 if TYPE_CHECKING:
     from htfl_sim.running import Observer, RoundEvent, Session
@@ -23,7 +23,7 @@ Opener = Callable[[], "Session"]
 LOOK_SECONDS = 0.2
 """How often to check whether the session exists, and whether the process has ended."""
 _ERROR = "error: "
-_STOPPED = {0, *(128 + each for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))}
+_STOPPED = {0, WATCHED, *(128 + each for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))}
 """The exit codes of a run that finished, or stopped with a checkpoint."""
 
 

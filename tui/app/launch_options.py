@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from htfl_sim.analysis import StudySummary
 from htfl_sim.configuring import Choices, Files
 from tui.app.dialogs.new_run import NewRun
 from tui.app.launch import Opener
@@ -34,6 +35,8 @@ class LaunchOptions:
     """The name of the first new session, if it was given."""
     files: Files = field(default_factory=Files)
     """The users' files from the command line."""
+    apart: bool = False
+    """Whether every run is a process of its own, which continues when the app ends."""
 
     def new(self, wish: NewRun) -> Beginning:
         """Makes the session of a new run."""
@@ -68,6 +71,15 @@ class LaunchOptions:
             folder, resume, ("resume", str(folder.absolute()), *self._again(rounds, allow_inexact))
         )
 
+    def study(self, study: StudySummary) -> tuple[str, ...]:
+        """The arguments of `htfl-sim` that continue a study."""
+        given = {"workers": self.workers, "device": self.device, "data-dir": self.data}
+        options = [
+            text for option, each in given.items() if each is not None for text in (f"--{option}", str(each))
+        ]
+        home = str(Path(study.path).parent.absolute())
+        return ("tune" if study.is_tuning else "sweep", study.name, "--sessions-dir", home, *options)
+
     def _again(self, rounds: int | None, allow_inexact: bool) -> Iterator[str]:
         given = {"rounds": rounds, "workers": self.workers, "device": self.device, "data-dir": self.data}
         for option, value in given.items():
@@ -97,7 +109,12 @@ def options_of(choices: Choices) -> Iterator[str]:
         "runner": choices.runner,
         "selection": choices.selection,
     }
-    many = {"set": choices.assignments, "model": choices.models, "metric": choices.metrics}
+    many = {
+        "set": choices.assignments,
+        "model": choices.models,
+        "metric": choices.metrics,
+        "watch": choices.watch,
+    }
     for option, value in one.items():
         if value is not None:
             yield from (f"--{option}", str(value))

@@ -5,7 +5,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from htfl_sim.analysis import Event, SessionData
+from htfl_sim import sessions
+from htfl_sim.analysis import SHADOW, Event, SessionData, StudySummary
 from htfl_sim.compatibility import MethodChoice
 from htfl_sim.configuring import Choices
 from htfl_sim.folders import name_of
@@ -15,6 +16,7 @@ from tui.app.compatibility import MethodChoices
 from tui.app.dialogs.fork import ForkDialog, ForkWish
 from tui.app.dialogs.new_run import NewRun, NewRunDialog
 from tui.app.dialogs.resume import ResumeDialog, ResumeWish
+from tui.app.dialogs.shadow import BESIDE, ShadowDialog
 from tui.app.host import Host
 from tui.app.launch import LocalRun, ProcessRun, ThreadRun
 from tui.app.launch_options import Beginning, LaunchOptions
@@ -58,7 +60,10 @@ class LocalRuns:
         options = self._options
         name = options.name or ""
         taken = (options.sessions / name).exists()
-        form = NewRunDialog(options.sessions, options.data, choices or Choices(), "" if taken else name)
+        plugins = [Path(each) for each in options.files.plugins]
+        form = NewRunDialog(
+            options.sessions, options.data, choices or Choices(), "" if taken else name, plugins
+        )
         self._host.ask(form, self.begin)
 
     def begin(self, wish: NewRun) -> None:
@@ -93,7 +98,31 @@ class LocalRuns:
         if run.document:
             self._choices.give(run.config, partial(self._show_fork, run.folder))
         else:
-            self._host.say("No session is open. Press a to open one.")
+            self._say_unread()
+
+    def _say_unread(self) -> None:
+        """Say why there is no session to fork, as long as this is so."""
+        name = self._host.view.run.name
+        why = f"{name} is not open yet." if name else "No session is open. Press a to open one."
+        self._host.say(
+            why, holds=lambda: self._host.view.run.name == name and not self._host.view.run.document
+        )
+
+    def shadow(self) -> None:
+        """Ask for a run of Standalone beside the session shown, once it is known which methods can run."""
+        run = self._host.view.run
+        if run.document:
+            self._choices.give(run.config, partial(self._show_shadow, run.folder))
+        else:
+            self._say_unread()
+
+    def _show_shadow(self, folder: Path, choices: list[MethodChoice]) -> None:
+        view = self._host.view
+        if not self._host.is_at(folder):
+            return
+        known = [(each.name, each.title) for each in choices if each.obstacle is None]
+        dialog = ShadowDialog(view.run, view.shown, self._options.sessions, known, view.paired)
+        self._host.ask(dialog, lambda wish: self._fork(view.run.folder, wish))
 
     def _show_fork(self, folder: Path, choices: list[MethodChoice]) -> None:
         view = self._host.view
@@ -123,33 +152,66 @@ class LocalRuns:
                 device=self._options.device,
                 observe=observe,
             )
+            if wish.then == BESIDE:
+                sessions.tag(wish.folder, add=[SHADOW])
 
-        self._background.run("fork", "forking…", work, lambda _: self.forked(parent, wish))
+        what = f" to {wish.method}" if wish.method else ""
+        forking = f"forking {wish.folder.name}{what} after round {wish.round}…"
+        self._background.run("fork", forking, work, lambda _: self.forked(parent, wish))
 
     def forked(self, parent: Path, wish: ForkWish) -> None:
         """Continue after a fork is made, but keep what the user has opened meanwhile."""
+        if wish.then == BESIDE:
+            self._host.files.pair(wish.folder)
+            self.start(self._options.again(wish.folder), apart=True)
+            return
         self._host.say(f"Created fork {wish.folder.name}.")
         if wish.then != "stay" and self._host.is_at(parent):
             self._host.open_session(wish.folder)
         if wish.then == "run":
             self.start(self._options.again(wish.folder))
 
-    def start(self, beginning: Beginning) -> None:
-        """Run a session from now on: on a thread, or in its own process if a thread runs one already."""
+    def start(self, beginning: Beginning, apart: bool = False) -> None:
+        """Run a session from now on: on a thread, or in its own process if a thread runs one already.
+
+        apart: in its own process in any case.
+        """
         folder = beginning.folder
-        begun: list[LocalRun] = [*([self.launch] if self.launch else []), *self._others.values()]
-        if any(each.folder == folder and each.is_active for each in begun):
-            self._host.say(f"{name_of(folder)} is already starting or running.")
+        if (begun := self._latest(folder)) is not None and begun.is_active:
+            twice = f"{name_of(folder)} is already starting or running."
+            self._host.say(twice, holds=lambda: begun.is_active)
             return
         self._failures.pop(folder, None)
         self._background.begin(_topic(folder), "starting…")
-        if self.running:
+        if self.running or self._options.apart or apart:
+            beside = f", beside {self.name}" if self.running else " and continues without this app"
             other = self._others[folder] = ProcessRun(folder, beginning.arguments, self._host.post_message)
             other.start()
-            self._host.say(f"{name_of(folder)} runs in its own process, beside {self.name}.")
+            where = f"{name_of(folder)} runs in its own process{beside}."
+            self._host.say(where, holds=lambda: other.is_active)
         else:
             self.launch = ThreadRun(folder, beginning.open, self._host.post_message)
             self.launch.start()
+
+    def start_study(self, study: StudySummary) -> None:
+        """Continue a study, in its own process."""
+        folder = Path(study.path)
+        if (before := self._others.get(folder)) is not None and before.is_active:
+            twice = f"{study.name} is already starting or running."
+            self._host.say(twice, holds=lambda: before.is_active)
+            return
+        self._background.begin(_topic(folder), f"starting {study.name}…")
+        other = self._others[folder] = ProcessRun(folder, self._options.study(study), self._host.post_message)
+        other.start()
+
+    def _latest(self, folder: Path) -> LocalRun | None:
+        """The active run of a session, if there is one, or the latest."""
+        begun: list[LocalRun] = []
+        if self.launch is not None and self.launch.folder == folder:
+            begun.append(self.launch)
+        if folder in self._others:
+            begun.append(self._others[folder])
+        return max(begun, key=lambda each: each.is_active, default=None)
 
     def started(self, message: RunStarted) -> None:
         """The session exists, and its files can be read."""
@@ -160,12 +222,17 @@ class LocalRuns:
     def ended(self, message: RunEnded) -> None:
         """Show how the run has ended."""
         self._background.end(_topic(message.folder))
-        name = name_of(message.folder)
+        name, over = name_of(message.folder), self._latest(message.folder)
+
+        def holds() -> bool:
+            """Whether the session was not started again."""
+            return self._latest(message.folder) is over
+
         if message.failure is None:
-            self._host.say(f"{name} is {message.state}.")
+            self._host.say(f"{name} is {message.state}.", holds=holds)
             return
         run = self._host.view.run
-        self._host.say(f"{name} failed: {message.failure}", "error")
+        self._host.say(f"{name} failed: {message.failure}", "error", holds)
         self._failures[message.folder] = {
             "event": "failed",
             "at": now(),

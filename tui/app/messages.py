@@ -10,7 +10,7 @@ from pathlib import Path
 
 from textual.message import Message
 
-from htfl_sim.analysis import Position, SessionData
+from htfl_sim.analysis import Pair, Position, SessionData
 from htfl_sim.steering import Answer, Command
 
 
@@ -48,6 +48,13 @@ class PanelWanted(Message):
 
 
 @dataclass
+class NewRunWanted(Message):
+    """Show the form for a new run of this preset."""
+
+    preset: str
+
+
+@dataclass
 class ClientsSorted(Message):
     """Sort clients by the column of this name, from high to low or not."""
 
@@ -59,6 +66,22 @@ class ClientsSorted(Message):
 class EmbeddingWanted(Message):
     """Compute t-SNE of this kept round of the session shown, or stop if it is being computed."""
 
+    round: int
+
+
+@dataclass
+class RoundRefused(Message):
+    """Say why nothing can be computed of this round of the session shown, as long as it is the one shown."""
+
+    why: str
+    round: int
+
+
+@dataclass
+class ConfusionWanted(Message):
+    """The confusion matrix of a client after a kept round is requested."""
+
+    client: int
     round: int
 
 
@@ -101,6 +124,17 @@ class ComparedRead(Message):
 
     def can_replace(self, message: Message) -> bool:
         return isinstance(message, ComparedRead)
+
+
+@dataclass
+class PairRead(Message):
+    """The partner of the session in `folder` as it is now; None: it has none."""
+
+    folder: Path
+    pair: Pair | None
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, PairRead)
 
 
 @dataclass

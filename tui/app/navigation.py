@@ -7,6 +7,8 @@ from htfl_sim.analysis import Position
 from tui.app import messages
 from tui.app.host import Host
 from tui.app.panels.base import Part
+from tui.app.player import Player
+from tui.app.undo import MARKS, Undo
 from tui.app.view import in_sight
 from tui.app.widgets import LineChart
 
@@ -17,6 +19,7 @@ class Navigation:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._came_from: list[str] = []
+        self.undo = Undo(host, self.mark_all)
 
     # Panels
 
@@ -32,7 +35,9 @@ class Navigation:
 
     def back(self) -> None:
         """Hide the crosshair, or return to the panel that Enter left."""
-        if self._host.view.crosshair is not None:
+        if self._host.panel.back():
+            self._host.draw_rows()
+        elif self._host.view.crosshair is not None:
             self._host.change(crosshair=None)
         elif self._came_from:
             self._host.show_panel(self._came_from.pop())
@@ -48,7 +53,8 @@ class Navigation:
     def mark(self, folder: Path) -> None:
         """Mark a session for comparison, or remove its mark."""
         marked = self._host.view.marked
-        self._compare(
+        self.undo.note(MARKS)
+        self.mark_all(
             tuple(each for each in marked if each != folder) if folder in marked else (*marked, folder)
         )
 
@@ -56,12 +62,12 @@ class Navigation:
         """Show the marked sessions beside the current one."""
         run, marked = self._host.view.run, self._host.view.marked
         if run.name and run.folder not in marked:
-            self._compare((run.folder, *marked))
-        if len(self._host.view.marked) < 2:
-            self._host.say("Mark the sessions to compare with x in Sessions (s).")
+            self.undo.note(MARKS)
+            self.mark_all((run.folder, *marked))
         self._host.show_panel("compare")
 
-    def _compare(self, folders: Sequence[Path]) -> None:
+    def mark_all(self, folders: Sequence[Path]) -> None:
+        """Mark these sessions and no others."""
         compared = tuple(
             run for run in self._host.view.compared if {run.folder, run.folder.parent} & {*folders}
         )
@@ -74,19 +80,24 @@ class Navigation:
         """Show an earlier or a later round; the newest is live."""
         view = self._host.view
         if view.run.round:
-            self._show_round(max(1, view.shown + rounds))
+            self.show_round(max(1, view.shown + rounds))
         else:
-            self._host.say("No round is finished yet.")
+            self._host.say("No round is finished yet.", holds=lambda: not self._host.view.run.round)
+
+    def live(self) -> None:
+        """Show the newest round, and hide the crosshair."""
+        self._host.change(round=None, crosshair=None)
 
     def replay(self) -> None:
         """Show the round under the crosshair."""
         if (at := self._host.view.cursor()) is None:
-            self._host.say("Choose a round first: move the crosshair with ← and →, or click in a chart.")
+            how = "Choose a round first: move the crosshair with ← and →, or click in a chart."
+            self._host.say(how, holds=lambda: self._host.view.cursor() is None)
         else:
-            self._show_round(int(at))
+            self.show_round(int(at))
 
-    def _show_round(self, round: int) -> None:
-        """The crosshair disappears: the charts' cursor marks the round shown."""
+    def show_round(self, round: int) -> None:
+        """Show this round; the newest is live. The crosshair disappears: the charts' cursor marks the round shown."""
         self._host.change(round=None if round >= self._host.view.run.round else round, crosshair=None)
 
     # Charts
@@ -133,3 +144,49 @@ class Navigation:
             shown = [chart for chart in charts if in_sight(chart)]
         able = (chart for chart in (screen.focused, *shown) if isinstance(chart, LineChart))
         return next((chart for chart in able if not over_rounds or chart.figure.over is not None), None)
+
+
+class Moves:
+    """The actions of keys that move or move back: each is a method of `navigation`."""
+
+    navigation: Navigation
+    player: Player
+
+    def action_film(self) -> None:
+        self.player.toggle()
+
+    def action_film_speed(self, steps: int) -> None:
+        self.player.change_speed(steps)
+
+    def action_show_panel(self, panel: str) -> None:
+        self.navigation.show_panel(panel)
+
+    def key_escape(self) -> None:
+        self.navigation.back()
+
+    def action_compare(self) -> None:
+        self.navigation.compare()
+
+    def action_travel(self, rounds: int) -> None:
+        self.navigation.travel(rounds)
+
+    def action_live(self) -> None:
+        self.navigation.live()
+
+    def action_replay(self) -> None:
+        self.navigation.replay()
+
+    def action_crosshair(self, steps: int) -> None:
+        self.navigation.move_crosshair(steps)
+
+    def action_zoom(self, direction: int) -> None:
+        self.navigation.zoom(direction)
+
+    def action_pan(self, share: float) -> None:
+        self.navigation.pan(share)
+
+    def action_maximise(self) -> None:
+        self.navigation.maximise()
+
+    def action_undo(self) -> None:
+        self.navigation.undo.back()

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from htfl_sim.analysis import SessionData
 from htfl_sim.compatibility import MethodChoice
 from htfl_sim.folders import name_of
 from htfl_sim.steering import Command, post
@@ -19,10 +20,12 @@ WAITING = {
     "pause": "pausing…",
     "resume": "resuming…",
     "stop": "stopping…",
-    "checkpoint": "writing a checkpoint…",
-    "switch": "switching…",
+    "checkpoint": "checkpoint…",
+    "switch": "switching",
 }
-"""The text while a command of this kind waits for its boundary."""
+"""The text while a command of this kind waits for its boundary. A switch and CKA have texts of their own."""
+
+NO_SESSION = "No session is open. Press a to open one or n to start a run."
 
 
 class RemoteControl:
@@ -40,7 +43,7 @@ class RemoteControl:
         # A switch is answered once a round with its settings is committed.
         made = {event.get("command") for event in run.events if event["event"] == "switched"}
         still = (command for command in asked if command.kind in WAITING and command.id not in made)
-        said = (_waiting(command, run.live) for command in still)
+        said = (_waiting(command, run) for command in still)
         return list(dict.fromkeys(filter(None, said)))
 
     def pause(self) -> None:
@@ -49,7 +52,7 @@ class RemoteControl:
 
     def stop(self) -> None:
         """Ask for confirmation of a stop."""
-        if self.steerable("stop", live=True):
+        if self.steerable("a stop", live=True):
             question = confirm(
                 f"Stop {self._host.view.run.name}?",
                 "The clients at work finish first. Then a checkpoint is written.",
@@ -124,30 +127,50 @@ class RemoteControl:
         self._host.draw()
 
     def steerable(self, what: str, live: bool = False) -> bool:
-        """Whether the session can be steered now. Shows why not."""
-        view, run = self._host.view, self._host.view.run
-        why = None
-        if not run.document:
-            why = "No session is open. Press a to open one or n to start a run."
-        elif view.replaying:
-            why = f"You are viewing round {view.shown}. Press L for the newest round, or f to fork here."
-        elif live and not run.live:
-            why = f"{run.name} is {run.state}, and {what} needs a running session. Press space to resume it."
-        elif run.state == "stopping":
-            why = f"{run.name} is stopping."
-        if why:
-            self._host.say(why)
+        """Whether the session can be steered now. Shows why not, as long as this is the reason."""
+        if why := self._obstacle(what, live):
+            self._host.say(why, holds=lambda: self._obstacle(what, live) == why)
         return why is None
 
+    def _obstacle(self, what: str, live: bool) -> str | None:
+        """Why the session cannot be steered."""
+        view, run = self._host.view, self._host.view.run
+        if run.error or not run.name:
+            return run.error or NO_SESSION
+        if not run.document:
+            return f"{run.name} is not open yet."
+        if view.replaying:
+            return f"You are viewing round {view.shown}. Press L for the newest round, or f to fork here."
+        if live and not run.live:
+            return f"{run.name} is {run.state}, and {what} needs a running session. Press space to resume it."
+        return f"{run.name} is stopping." if run.state == "stopping" else None
 
-def _waiting(command: Command, live: bool) -> str:
+
+def _waiting(command: Command, run: SessionData) -> str:
     """The text of a waiting command. A switch may wait for a later round.
 
     If no process runs the session, only a switch still waits. The next start refuses the others.
     """
-    at_round = command.arguments.get("at_round")
-    if at_round is not None:
-        return f"switch after round {at_round}"
-    if not live:
-        return "switch at the next start" if command.kind == "switch" else ""
-    return WAITING[command.kind]
+    if command.kind == "switch":
+        return f"{_switching(command)} {_when(command, run)}"
+    if not run.live:
+        return ""
+    return "checkpoint with CKA…" if command.arguments.get("cka") else WAITING[command.kind]
+
+
+def _switching(command: Command) -> str:
+    """The contents of a switch: its method, else its first setting and the number of others."""
+    method, settings = command.arguments.get("method"), command.arguments.get("set") or []
+    if method or not settings:
+        return f"switching to {method}" if method else "switching"
+    more = f" and {len(settings) - 1} more" if len(settings) > 1 else ""
+    return f"changing {settings[0]}{more}"
+
+
+def _when(command: Command, run: SessionData) -> str:
+    """The boundary of a switch: that of the round under way, if it names none."""
+    if (at_round := command.arguments.get("at_round")) is not None:
+        return f"after round {at_round}"
+    return (
+        f"after round {max(run.progress.get('round', 0), run.round, 1)}" if run.live else "at the next start"
+    )

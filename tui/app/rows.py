@@ -6,17 +6,25 @@ from typing import Any
 from textual.content import Content
 from textual.reactive import Reactive
 from textual.screen import Screen
-from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import Static
 
-from htfl_sim.analysis import LIVE, remaining
+from htfl_sim.analysis import Silence, remaining
+from htfl_sim.units import AT_LEAST
 from tui.app.charts.glyphs import GLYPHS, Glyphs
 from tui.app.charts.names import cut
-from tui.app.keys import KEYS, PANEL_TITLES, SHORT_TITLES, WHILE_REPLAYING, Key, footer
+from tui.app.idle_keys import idle_keys
+from tui.app.keys import KEYS, PANEL_TITLES, SHORT_TITLES, Key, footer
 from tui.app.view import Panel, View
 from tui.app.widgets import LineChart
+from tui.common.cells import cell_count, head
 from tui.common.formatting import duration, spelled
+
+ALARMING = ("interrupted", "failed", "gone")
+"""States that ask for attention."""
+ALARM = "bold $text-error"
+MORE = 6  # cells for the number of requests without room
+NAME = 12  # cells that requests leave to the name of the session
 
 
 class MainScreen(Screen[None]):
@@ -30,13 +38,17 @@ def draw(screen: Screen[Any], view: View, panel: Panel, waiting: list[str], glyp
     """Update the three rows of the main screen to the visible panel."""
     width, name = screen.size.width, panel.id or ""
     chosen = next((each.state for each in panel.steered()), "")
-    live = chosen in LIVE if chosen else view.run.live
-    idle = WHILE_REPLAYING if view.replaying and not chosen else () if live else ("checkpoint", "stop")
     _write(screen, "status", status(view, waiting, width - 2, glyphs))
     _write(screen, "tabs", tabs(name, width))
     state = view.run.state if view.run.name else ""
+    computes = not chosen and bool(state) and (view.replaying or not view.run.live)
     charted = isinstance(screen.focused, LineChart)
-    _write(screen, "keys", keys(footer(name, width - 1, state, chosen, charted), idle))
+    idle = idle_keys(view, panel, chosen)
+    _write(
+        screen,
+        "keys",
+        keys(footer(panel.place, width - 1, state, chosen, charted, computes, panel.labels(), idle)),
+    )
 
 
 def _write(screen: Screen[Any], row: str, text: Content) -> None:
@@ -48,23 +60,58 @@ def _write(screen: Screen[Any], row: str, text: Content) -> None:
 
 
 def status(view: View, waiting: list[str], width: int, glyphs: Glyphs) -> Content:
-    """One row of `width` cells. `waiting`: requests that are not done yet, at the end and in color."""
-    shout = [*waiting]
-    if view.replaying:
-        shout.insert(0, f"REPLAY round {view.shown}")
-    right = Content("  ").join(Content.styled(spelled(f" {text} ", glyphs), "bold reverse") for text in shout)
+    """One row of `width` cells. `waiting`: requests that are not done yet, at the end and in color.
+
+    A state that asks for attention comes after the name, in color and after a "!".
+    """
+    alarm, gap = spelled(alarm_of(view), glyphs), " | " if glyphs == "ascii" else " · "
     facts = [spelled(fact, glyphs) for fact in _facts(view)]
+    facts[1:1] = [alarm] * bool(alarm)
+    shout = [f"REPLAY round {view.shown}"] * view.replaying + waiting
+    taken = cell_count(gap.join([facts[0][:NAME], *facts[1:2]])) + 1
+    right = _shouted(shout, width - taken, glyphs)
     room = width - right.cell_length - 1
-    gap = " | " if glyphs == "ascii" else " · "
-    while len(facts) > 2 and len(gap.join(facts)) > room:
+    while len(facts) > 2 and cell_count(gap.join(facts)) > room:
         facts.pop()
-    rest = len(gap.join(["", *facts[1:]]))
-    if facts and len(facts[0]) + rest > room:
+    rest = cell_count(gap.join(["", *facts[1:]]))
+    if facts and cell_count(facts[0]) + rest > room:
         facts[0] = cut(facts[0], max(room - rest, 0), GLYPHS[glyphs].ellipsis)
-    left = gap.join(facts)
-    name = len(facts[0]) if facts else 0
-    padding = Content(" " * max(width - len(left) - right.cell_length, 1))
-    return Content(left).stylize(Style(bold=True), 0, min(name, len(left))) + padding + right
+    left = Content(gap).join(
+        Content.styled(fact, "bold" if not place else ALARM if fact == alarm else "")
+        for place, fact in enumerate(facts)
+    )
+    return left + Content(" " * max(width - left.cell_length - right.cell_length, 1)) + right
+
+
+def _shouted(texts: Sequence[str], room: int, glyphs: Glyphs) -> Content:
+    """Texts in color, in `room` cells if possible: the first ones, and the number of others."""
+    shown = [spelled(f" {text} ", glyphs) for text in texts]
+    hidden = 0
+    while len(shown) > 1 and cell_count("  ".join(shown)) + (MORE if hidden else 0) > room:
+        shown.pop()
+        hidden += 1
+    left = room - (MORE if hidden else 0)
+    if shown and cell_count(shown[0]) > left:
+        ellipsis = GLYPHS[glyphs].ellipsis
+        shown[0] = f"{head(shown[0], max(left - 1 - len(ellipsis), 0))}{ellipsis} "
+    more = [f" +{hidden} "] if hidden else []
+    return Content("  ").join(Content.styled(text, "bold reverse") for text in shown + more)
+
+
+def alarm_of(view: View) -> str:
+    """The state of the run shown, if it asks for attention: '! interrupted'. "" otherwise."""
+    run = view.run
+    if run.state in ALARMING:
+        return f"! {run.state}"
+    if run.error:
+        return "! cannot be read"
+    if run.silence is not None and run.silence.long:
+        return f"! silent, {_last_heard(run.silence)}"
+    return ""
+
+
+def _last_heard(silence: Silence) -> str:
+    return f"last heard {'' if silence.exact else AT_LEAST}{duration(silence.seconds)} ago"
 
 
 def tabs(shown: str, width: int) -> Content:
@@ -89,16 +136,9 @@ def _cells(titles: Mapping[str, str]) -> int:
     return sum(len(title) + 4 for title in titles.values())
 
 
-def keys(shown: Iterable[Key], idle: Sequence[str]) -> Content:
-    """The row of keys. Those of `idle`, which have no effect now, are dim."""
-    return Content("  ").join(
-        Content.assemble(
-            (key.print, "dim" if key.argument in idle else "bold"),
-            " ",
-            (key.label, "dim" if key.argument in idle else ""),
-        )
-        for key in shown
-    )
+def keys(shown: Iterable[Key]) -> Content:
+    """The row of keys."""
+    return Content("  ").join(Content.assemble((key.print, "bold"), " ", key.label) for key in shown)
 
 
 def _facts(view: View) -> list[str]:
@@ -107,15 +147,18 @@ def _facts(view: View) -> list[str]:
     if not run.document:
         if not run.name:
             return ["htfl-sim", "no session: n new run, a open"]
-        return [run.name, run.state if run.state == "failed" else "cannot be read" if run.error else "…"]
-    facts = [run.name, f"round {view.run.round}/{run.rounds or '?'}", run.state, run.method]
-    if run.state in ("running", "pausing", "stopping") and (within := _within(view)):
+        return [run.name] if alarm_of(view) else [run.name, "…"]
+    state = [] if alarm_of(view) else [run.state]
+    facts = [run.name, f"round {view.run.round}/{run.rounds or '?'}", *state, run.method]
+    if run.silence is not None:
+        return facts if run.silence.long else [*facts, _last_heard(run.silence)]
+    if run.state in ("running", "pausing", "stopping") and not run.error and (within := _within(view)):
         facts.append(within)
     simulated = float(run.curves.clock[-1]) if run.round else None
     until_time = float(run.config.get("until_time", 0.0))
     rounds = remaining.rounds_left(run.rounds, run.round, until_time, simulated)
     left = remaining.seconds_left(run.curves, rounds)
-    if run.state == "running" and left is not None:
+    if run.state == "running" and not run.error and left is not None:
         facts.append(f"ETA {duration(left)}")
     return facts
 

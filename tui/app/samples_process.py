@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from htfl_sim.analysis import ClientSamples, client_samples
-from tui.app.child_process import ChildProcess, carry_out
+from tui.app.child_process import ChildProcess, Progress, carry_out
 
 
 class SamplesProcess(ChildProcess[tuple[ClientSamples, ...]]):
@@ -24,7 +24,7 @@ def main(folder: str, data_dir: str, *clients: str) -> int:
     """Write the samples to standard output, or the reason of a failure with an exit code."""
     from htfl_sim.sessions import samples_of_clients
 
-    def work() -> bytes:
+    def work(progress: Progress) -> bytes:
         found = samples_of_clients(folder, [int(client) for client in clients], data_dir=data_dir)
         return client_samples.to_bytes(found)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from htfl_sim.analysis import LIVE, StudySummary, Summary, feed
 from tui.app.background import Background
+from tui.app.cka_computer import CkaComputer
 from tui.app.dialogs.choose import confirm
 from tui.app.host import Host
 from tui.app.local_runs import LocalRuns
@@ -20,8 +21,11 @@ IN_A_LIST = ("pause", "stop", "checkpoint")
 class Steering:
     """Sends each key's command to the right sessions. A study's mailbox is that of its sweep."""
 
-    def __init__(self, host: Host, background: Background, control: RemoteControl, runs: LocalRuns) -> None:
-        self._host, self._background, self._control, self._runs = host, background, control, runs
+    def __init__(
+        self, host: Host, background: Background, control: RemoteControl, runs: LocalRuns, cka: CkaComputer
+    ) -> None:
+        self._host, self._background = host, background
+        self._control, self._runs, self._cka = control, runs, cka
 
     def steer(self, what: str) -> None:
         """Act on the session shown, or on those selected in the list of sessions."""
@@ -32,9 +36,10 @@ class Steering:
         {
             "pause": self._pause_shown,
             "stop": self._control.stop,
-            "checkpoint": self._control.checkpoint,
+            "checkpoint": self._checkpoint_shown,
             "switch": self._control.switch,
             "fork": self._runs.fork,
+            "shadow": self._runs.shadow,
             "new_run": self._runs.new_run,
         }[what]()
 
@@ -47,6 +52,14 @@ class Steering:
         if self._control.steerable("pause"):
             run = self._host.view.run
             self._control.pause() if run.live else self._runs.resume(run)
+
+    def _checkpoint_shown(self) -> None:
+        """Ask a run for a checkpoint. For a run that has ended, and for an earlier round, compute CKA from one."""
+        view = self._host.view
+        if view.run.document and (view.replaying or not view.run.live):
+            self._cka.compute_shown()
+        else:
+            self._control.checkpoint()
 
     def _pause(self, chosen: Sequence[Listed]) -> None:
         """Pause those that run. If none runs, resume the paused ones. If none is paused, start the rest again."""
@@ -75,7 +88,7 @@ class Steering:
         """Those that a process runs. Shows a notice if there are none."""
         live = [each for each in chosen if each.state in LIVE]
         if not live:
-            self._host.say(f"{_named(chosen)}: not running. Press space to resume.")
+            self._say_of(chosen, "not running. Press space to resume.")
         return live
 
     def _post(self, kind: str, chosen: Sequence[Listed]) -> None:
@@ -100,10 +113,39 @@ class Steering:
             self._host.ask(
                 question, lambda answer: self._runs.resume_as_they_are(folders) if answer == "yes" else None
             )
-        elif any(isinstance(each, StudySummary) for each in chosen):
-            self._host.say("Continue a study with `htfl-sim sweep NAME`.")
+        elif studies := [each for each in chosen if isinstance(each, StudySummary) and _can_start(each)]:
+            self._start_studies(studies)
         else:
-            self._host.say(f"{_named(chosen)}: already finished.")
+            self._say_of(chosen, "already finished.")
+
+    def _say_of(self, chosen: Sequence[Listed], what: str) -> None:
+        """Show a notice about states of sessions, until one of these is listed with another state."""
+        states = {each.path: each.state for each in chosen}
+
+        def holds() -> bool:
+            return all(states.get(each.path, each.state) == each.state for each in self._host.panel.steered())
+
+        self._host.say(f"{_named(chosen)}: {what}", holds=holds)
+
+    def _start_studies(self, studies: Sequence[StudySummary]) -> None:
+        """Ask whether to continue studies that no process runs."""
+        left = sum(each.points - each.finished for each in studies)
+        number = f"{left} point{'s are' if left != 1 else ' is'} left." if left else "The next step is left."
+        question = confirm(
+            f"Continue {_named(studies)}?",
+            f"{number} They run one after another, in a process that continues without the app.",
+            "start the study" if len(studies) == 1 else f"start {len(studies)} studies",
+        )
+
+        def answered(answer: str) -> None:
+            for each in studies if answer == "yes" else ():
+                self._runs.start_study(each)
+
+        self._host.ask(question, answered)
+
+
+def _can_start(study: StudySummary) -> bool:
+    return study.state not in ("finished", "damaged")
 
 
 def _named(chosen: Sequence[Listed]) -> str:

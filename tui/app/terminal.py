@@ -12,14 +12,24 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
+
+from textual.driver import Driver
 
 HANGUP = 128 + signal.SIGHUP
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
+def is_web() -> bool:
+    """Whether a browser is the terminal: textual-serve starts the app with this driver."""
+    return os.environ.get("TEXTUAL_DRIVER", "").endswith(":WebDriver")
+
+
 def is_there() -> bool:
-    """Whether input, output, and messages all go to a terminal."""
-    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+    """Whether input, output, and messages all go to a terminal, or to a browser."""
+    return is_web() or all(
+        stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)
+    )
 
 
 def on_signals(do: Callable[[signal.Signals], None]) -> None:
@@ -59,6 +69,22 @@ def silence() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)
+
+
+def write(driver: object, characters: str) -> None:
+    """Send characters to the app's terminal, between two of its updates."""
+    # Textual has no public way for it but the bell, which its drivers write like this.
+    if isinstance(driver, Driver) and not driver.is_headless:
+        driver.write(characters)
+
+
+def switch_mouse(app: Any) -> None:
+    """Give the mouse of an app to its terminal, or take it back, and say so."""
+    app.has_mouse = has_mouse = not app.has_mouse
+    give_mouse(app._driver, has_mouse)
+    terminals = "The mouse selects text in the terminal. Press % to give it back to the app."
+    said = "The mouse controls the app again." if has_mouse else terminals
+    app.say(said, holds=lambda: app.has_mouse == has_mouse)
 
 
 def give_mouse(driver: object, to_app: bool) -> None:

@@ -1,49 +1,69 @@
 """The contents of the panels: one run at one round, with the user's pins, marks, and filters."""
 
 import math
+from collections.abc import Container as Collected
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from textual.containers import Container
 from textual.widget import Widget
 
 from htfl_sim.analysis import (
+    CkaMeasurement,
     ClientSamples,
+    Confusion,
     Cost,
     Curves,
     Embedding,
+    Pair,
     Position,
     Record,
     SessionData,
     StudySummary,
     Summary,
     elsewhere,
+    last_measured,
     part_measures,
 )
 from htfl_sim.folders import sessions_folder
 from tui.app.color_slots import ColorSlots
 
-EmbeddingKey = tuple[str, int]
+RoundKey = tuple[str, int]
 """The id of a session and one of its rounds."""
 
 
+class AfterRound(Protocol):
+    """What was computed from the checkpoint of a round."""
+
+    @property
+    def round(self) -> int: ...
+
+
+Result = TypeVar("Result", bound=AfterRound)
+
+
 @dataclass(frozen=True, eq=False)
-class Embeddings:
-    """found: by place, the embedding or the sentence why there is none. under_way: the running computation, if any."""
+class Computed(Generic[Result]):
+    """found: by place, the result or the sentence why there is none. under_way: the running computation, if any."""
 
-    found: Mapping[EmbeddingKey, Embedding | str] = field(default_factory=dict)
-    under_way: EmbeddingKey | None = None
+    found: Mapping[RoundKey, Result | str] = field(default_factory=dict)
+    under_way: RoundKey | None = None
 
-    def last(self, run: SessionData, round: int) -> Embedding | None:
-        """The last embedding of a session at or before a round."""
-        own = [
-            each
-            for (session, at), each in self.found.items()
-            if session == session_of(run) and at <= round and isinstance(each, Embedding)
-        ]
+    def last(self, run: SessionData, round: int) -> Result | None:
+        """The last result of a session at or before a round."""
+        own = [each for each in self.of(run) if each.round <= round]
         return max(own, key=lambda each: each.round, default=None)
+
+    def of(self, run: SessionData) -> list[Result]:
+        """All results of a session."""
+        found = (each for (session, _), each in self.found.items() if session == session_of(run))
+        return [each for each in found if not isinstance(each, str)]
+
+    def computing(self, run: SessionData) -> int | None:
+        """The round of the session that is being computed."""
+        return self.under_way[1] if self.under_way and self.under_way[0] == session_of(run) else None
 
     def refusal(self, run: SessionData, round: int) -> str | None:
         """Why a round has none, if its computation failed."""
@@ -68,8 +88,20 @@ def session_of(run: SessionData) -> str:
     return str(run.document.get("id", ""))
 
 
+def client_of(run: SessionData, client: int) -> str:
+    """The key of a client's own results, in place of the id of its session."""
+    return f"{session_of(run)}/{client}"
+
+
 ACCURACIES = ("band and mean", "all clients", "clients × rounds")
+GAIN = "gain by round"
+"""The mode of the accuracy chart that compares with the partner. No metric has a name with spaces."""
+Embeddings = Computed[Embedding]
+Similarities = Computed[CkaMeasurement]
+Confusions = Computed[Confusion]
 NO_EMBEDDINGS = Embeddings()
+NO_SIMILARITIES = Similarities()
+NO_CONFUSIONS = Confusions()
 NO_SAMPLES = SamplesRead()
 
 
@@ -96,8 +128,14 @@ class View:
     """Sessions marked for comparison, in order of marking."""
     compared: tuple[SessionData, ...] = ()
     """The marked sessions in the last reading."""
+    pair: Pair | None = None
+    """The partner of a session in the last reading, which may be another session's than the one shown."""
     embeddings: Embeddings = NO_EMBEDDINGS
     """t-SNE of the sessions' rounds, if it was requested."""
+    similarities: Similarities = NO_SIMILARITIES
+    """CKA of kept rounds that the run did not measure, if it was requested."""
+    confusions: Confusions = NO_CONFUSIONS
+    """Clients' confusion matrices after kept rounds, by `client_of`, if they were requested."""
     samples: SamplesRead = NO_SAMPLES
     """What clients train on, if it was requested."""
     places: ColorSlots = field(default_factory=ColorSlots)
@@ -107,8 +145,9 @@ class View:
 
     @property
     def charts(self) -> tuple[str, ...]:
-        """The modes of the accuracy chart: ACCURACIES, "loss", and what else the run measured on a part."""
-        return (*ACCURACIES, "loss", *(each for each in part_measures(self.run.records) if each != "loss"))
+        """The modes of the accuracy chart: ACCURACIES, "loss", what else the run measured on a part, and GAIN."""
+        measured = (each for each in part_measures(self.run.records) if each != "loss")
+        return (*ACCURACIES, "loss", *measured, *([GAIN] if self.paired else []))
 
     @property
     def mode(self) -> str:
@@ -124,6 +163,14 @@ class View:
         return (modes.index(self.mode) + 1) % len(modes)
 
     @property
+    def paired(self) -> Pair | None:
+        """The partner of the session shown, whose clients are the same under a baseline method; None: there is none."""
+        found = self.pair
+        if found is None or found.folder != self.run.folder or found.other.error:
+            return None
+        return found if found.other.curves.clients == self.run.curves.clients else None
+
+    @property
     def library(self) -> Path:
         """The folder of the other sessions."""
         return self.sessions_dir or sessions_folder(self.run.folder)
@@ -131,6 +178,29 @@ class View:
     @property
     def replaying(self) -> bool:
         return self.round is not None and self.round < self.run.round
+
+    @property
+    def kept(self) -> int | None:
+        """The kept round to compute from: the one shown or, live, the newest; None: it is gone."""
+        if self.shown in self.run.checkpoints:
+            return self.shown or None
+        before = [round for round in self.run.checkpoints if 0 < round <= self.shown]
+        return None if self.replaying else max(before, default=None)
+
+    @property
+    def measured(self) -> Sequence[CkaMeasurement]:
+        """CKA in order of round: what the run measured, and what was computed from its checkpoints."""
+        recorded = self.run.ledger.measured
+        if not (computed := self.similarities.of(self.run)):
+            return recorded
+        return sorted(
+            {each.round: each for each in (*computed, *recorded)}.values(), key=lambda each: each.round
+        )
+
+    @property
+    def cka(self) -> CkaMeasurement | None:
+        """The last CKA at or before the round shown."""
+        return last_measured(self.measured, self.shown)
 
     def cursor(self, over: Cost = "rounds") -> float | None:
         """The cursor of charts over rounds, or over their costs: at the crosshair, else at the earlier round shown.
@@ -170,7 +240,7 @@ class View:
         return all(_is(mine[name], theirs[name]) for name in mine if name not in unseen)
 
 
-_NOT_DRAWN = ("progress", "run", "owner", "pending", "places")
+_NOT_DRAWN = ("progress", "run", "owner", "silence", "pending", "places", "confusions")
 
 
 def _is(mine: object, theirs: object) -> bool:
@@ -178,11 +248,50 @@ def _is(mine: object, theirs: object) -> bool:
     return mine is theirs or (isinstance(mine, str | int) and mine == theirs)
 
 
+Choices = Mapping[str, Collected[object] | None]
+"""Attributes of a panel that keys change, each with its possible values; None: any."""
+
+
 class Panel(Container):
     """One of the app's panels. It draws a View and reads nothing itself."""
 
     FOLLOWS_PROGRESS: ClassVar[bool] = False
     """Whether it shows the clients' places in an unfinished round, also after the first round."""
+
+    CHOICES: ClassVar[Choices] = {}
+    """Those that a layout keeps."""
+
+    def choices(self) -> dict[str, object]:
+        """The attributes of CHOICES."""
+        return {name: getattr(self, name) for name in self.CHOICES}
+
+    def choose(self, kept: Mapping[str, object]) -> None:
+        """Set the attributes of CHOICES to what was kept of them. Values that are no longer possible are left out."""
+        for name, possible in self.CHOICES.items():
+            value, now = kept.get(name), getattr(self, name)
+            fits = type(value) is type(now) or {type(value), type(now)} == {str, type(None)}
+            if name in kept and fits and (possible is None or value in possible):
+                setattr(self, name, value)
+
+    LABELS: ClassVar[Mapping[str, str]] = {}
+    """The labels of keys that do something else here than in other panels, by the action."""
+
+    def labels(self) -> Mapping[str, str]:
+        """The labels of keys in the footer, where they differ from the table's."""
+        return self.LABELS
+
+    def idle(self, view: View) -> Sequence[str]:
+        """The arguments of its keys' actions that would do nothing now. The footer leaves them out."""
+        return ()
+
+    @property
+    def place(self) -> str:
+        """Its id, or the place in the table of keys of what it shows instead."""
+        return self.id or ""
+
+    def back(self) -> bool:
+        """Leave what the panel shows in its own place. Returns whether there was something to leave."""
+        return False
 
     def first(self) -> Widget | None:
         """The part that is focused when the panel appears: the first visible one that takes keys."""
@@ -198,6 +307,10 @@ class Panel(Container):
     def steered(self) -> Sequence[Summary | StudySummary]:
         """The sessions that keys steer instead of the one shown; empty: that one."""
         return ()
+
+    def under_cursor(self) -> Summary | StudySummary | None:
+        """The session or study under the cursor of a list; None without such a list."""
+        return None
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """The panel's contents, as columns and rows for a CSV file."""

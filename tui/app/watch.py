@@ -13,6 +13,7 @@ from htfl_sim.analysis import LIVE, Feed
 from htfl_sim.errors import DiskError, SessionUnreadable
 from htfl_sim.steering import Command, answer_to
 from tui.app.messages import Answered, ComparedRead, RunRead
+from tui.app.pairing import Pairing
 
 POLL_SECONDS = 0.5
 ASKED_SECONDS = 0.1
@@ -33,6 +34,7 @@ class Watch(threading.Thread):
         """Whether to post the session although nothing in it has changed."""
         self._compared: tuple[Path, ...] = ()
         self._asked: tuple[tuple[Path, Command], ...] = ()
+        self._pairing = Pairing(post)
         self._lock = threading.Lock()
 
     def follow(self, folder: Path | None) -> None:
@@ -43,6 +45,11 @@ class Watch(threading.Thread):
     def compare(self, folders: tuple[Path, ...]) -> None:
         """Read these sessions too, less often."""
         self._compared = folders
+        self._wake.set()
+
+    def pair(self, partner: Path) -> None:
+        """Compare the session shown with this one from now on, if it is a partner."""
+        self._pairing.prefer(partner)
         self._wake.set()
 
     def expect(self, folder: Path, command: Command) -> None:
@@ -66,9 +73,11 @@ class Watch(threading.Thread):
             if folder is None:
                 feed = None
             elif feed is None or feed.run.folder != folder:
-                feed = Feed(folder)
+                feed = Feed(folder, notices=True)
             if feed is not None and (feed.poll() or again):
                 self._post(RunRead(feed.run))
+            if feed is not None:
+                self._pairing.look(feed.run, again)
             soon = self._look_for_answers()
             fresh = set(compared) != set(others)
             if fresh or time.monotonic() - compared_at >= COMPARED_SECONDS:

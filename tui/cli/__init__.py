@@ -20,6 +20,7 @@ from tui.cli import (
     export,
     fork,
     listing,
+    options,
     plot,
     removal,
     report,
@@ -32,6 +33,7 @@ from tui.cli import (
     tui,
     tune,
     upkeep,
+    why,
 )
 from tui.common import errors
 
@@ -72,6 +74,7 @@ def root(
       htfl-sim sweep STUDY --over seed=0..2   a session for every point of a study
       htfl-sim switch NAME fedssa          another method from the next round
       htfl-sim show NAME                   its results
+      htfl-sim why NAME --client 6         why a client does as it does
       htfl-sim compare t3 --by method      several sessions as one table
       htfl-sim plot accuracy t3 --out a.pdf   a figure of them
       htfl-sim report t3                   one page with all results
@@ -87,11 +90,14 @@ _PANELS: dict[str, list[Callable[..., None]]] = {
     "Sessions": [
         listing.sessions,
         details.show,
+        why.why,
         tags.tag,
+        tags.note,
         settings.partition,
         export.export,
         upkeep.verify,
         upkeep.prune,
+        upkeep.rename,
         removal.rm,
     ],
     "Results": [compare.compare, plot.plot, report.report],
@@ -117,7 +123,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     _have_standard_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
-    given = [argument for argument in given if argument != "--debug"] or ["--help"]
+    given = options.with_watchers([argument for argument in given if argument != "--debug"]) or ["--help"]
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # an ASCII terminal shows '?' for '→' and does not crash

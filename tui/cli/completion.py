@@ -22,6 +22,10 @@ def _presets() -> list[str]:
     return hs.catalog.preset_names()
 
 
+def _watchers() -> list[str]:
+    return ["all", *hs.catalog.watcher_names()]
+
+
 def _datasets() -> list[str]:
     return hs.catalog.dataset_names()
 
@@ -88,4 +92,5 @@ def _places() -> Iterable[str]:
 places = of(_places)
 presets = of(_presets)
 models = of(lambda: hs.catalog.model_names())
+watchers = of(_watchers)
 datasets = of(_datasets)

@@ -126,7 +126,7 @@ def _row(branch: "Branch", columns: Sequence[str]) -> list[object]:
         each.dataset,
         None if each.round is None else f"{each.round}/{each.rounds}",
         formatting.percent(each.accuracy),
-        formatting.percent(each.best),
+        formatting.at_round(each.best, each.best_round),
         each.state,
         each.created[:16].replace("T", " ") if each.created else None,
         *([formatting.size(each.bytes)] if ">size" in columns else []),

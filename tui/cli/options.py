@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -125,6 +126,15 @@ Settings = Annotated[
     option(SETTINGS, "--set", metavar="KEY=VALUE", complete=completion.assignments, panel=SCALE),
 ]
 
+WATCH = (
+    "Watcher of the run: all, or falling, divergence, plateau, collapse, losing. With options: "
+    "plateau:rounds=20,action=stop. May be repeated. Without a name: all (docs/steering.md)."
+)
+WATCH_FLAG = "--watch"
+Watch = Annotated[
+    list[str] | None,
+    option(WATCH, WATCH_FLAG, metavar="[WATCHER]", complete=completion.watchers, panel=HOW),
+]
 
 MODELS = (
     "Model that replaces the preset's: a name from `htfl-sim models`, or FILE.py:NAME. Repeat it for a group."
@@ -271,6 +281,16 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {each.name: each.annotation for each in parameters}
     return call
+
+
+def with_watchers(given: Sequence[str]) -> list[str]:
+    """The arguments of a command line, in which `--watch` without a name stands for all watchers."""
+    found: list[str] = []
+    for argument, following in pairwise([*given, "--"]):
+        found.append(argument)
+        if argument == WATCH_FLAG and following.startswith("-"):
+            found.append("all")
+    return found
 
 
 def load_plugins(files: Sequence[Path] | None) -> None:

@@ -13,6 +13,7 @@ from htfl_sim.progress import (
     ClientTrained,
     EvaluationStarted,
     Event,
+    Noticed,
     Record,
     RoundFinished,
     RoundStarted,
@@ -27,11 +28,25 @@ TRAINING = 0.9
 """The share of a round that the bar gives to training. The rest is evaluation and the checkpoint."""
 
 
+class Best:
+    """The round with the best mean accuracy so far, as records arrive."""
+
+    def __init__(self, record: Record | None, round: int | None) -> None:
+        self._mean = record["accuracy"]["best_mean"] if record else None
+        self._round = round
+
+    def after(self, record: Record) -> int | None:
+        """The round of `best_mean` in this record; None if it is unknown."""
+        if (mean := record["accuracy"]["best_mean"]) != self._mean:
+            self._mean, self._round = mean, record["round"]
+        return self._round
+
+
 class Lines:
     """One line per round, for logs and pipes."""
 
-    def __init__(self, rounds: int) -> None:
-        self._rounds = rounds
+    def __init__(self, rounds: int, best: Best | None = None) -> None:
+        self._rounds, self._best = rounds, best or Best(None, None)
         self._state = "running"
 
     def __enter__(self) -> Self:
@@ -45,9 +60,11 @@ class Lines:
             case RoundStarted(_, rounds, _):
                 self._rounds = rounds
             case RoundFinished(record):
-                self.say(line(record, self._rounds))
+                self.say(line(record, self._rounds, self._best.after(record)))
             case ClientDiverged():
                 self.say(diverged(event))
+            case Noticed():
+                self.say(noticed(event))
             case Warned(message):
                 self.say(f"warning: {message}")
             case StateChanged(state, _):
@@ -64,8 +81,8 @@ class Lines:
 class Bars:
     """Bars for the rounds and for the clients within the round, with a line of results below."""
 
-    def __init__(self, rounds: int, done: int, record: Record | None, console: Console) -> None:
-        self._rounds = rounds
+    def __init__(self, rounds: int, done: int, record: Record | None, best: Best, console: Console) -> None:
+        self._rounds, self._best = rounds, best
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
@@ -101,6 +118,8 @@ class Bars:
                 self._bars.update(self._clients, note=f"evaluating {clients}")
             case ClientDiverged():
                 self.say(diverged(event))
+            case Noticed():
+                self.say(noticed(event))
             case Warned(message):
                 self.say(f"warning: {message}")
             case StateChanged(state, _):
@@ -116,7 +135,8 @@ class Bars:
         self._live.console.print(printable(message), style="yellow")
 
     def _view(self, record: Record | None) -> Group:
-        results = " · ".join(results_of(record)) if record else "no round finished yet"
+        found = results_of(record, self._best.after(record)) if record else ["no round finished yet"]
+        results = " · ".join(found)
         return Group(self._bars, Text(results, style="cyan"))
 
 
@@ -147,12 +167,17 @@ class Stopping:
         self._say(f"{reason}: the clients at work finish and are kept, then a checkpoint is written.{leave}")
 
 
-def display(rounds: int, done: int, record: Record | None, drawn: bool | None) -> Lines | Bars:
-    """Bars if `drawn`, otherwise lines. None: bars if stderr is a terminal."""
-    console = output.stderr(drawn=drawn is True)
+def display(
+    rounds: int, done: int, record: Record | None, drawn: bool | None, best: int | None = None
+) -> Lines | Bars:
+    """Bars if `drawn`, otherwise lines. None: bars if stderr is a terminal.
+
+    record: the one after `done` rounds; best: the round with the best mean so far.
+    """
+    console, known = output.stderr(drawn=drawn is True), Best(record, best)
     if drawn is False or not console.is_terminal:
-        return Lines(rounds)
-    return Bars(rounds, done, record, console)
+        return Lines(rounds, known)
+    return Bars(rounds, done, record, known, console)
 
 
 def together(observers: Iterable[Callable[[Event], None]]) -> Callable[[Event], None]:
@@ -166,19 +191,20 @@ def together(observers: Iterable[Callable[[Event], None]]) -> Callable[[Event], 
     return tell
 
 
-def results_of(record: Record) -> list[str]:
-    """A round's results, in short."""
+def results_of(record: Record, best: int | None) -> list[str]:
+    """A round's results, in short. best: the round with the best mean so far."""
     accuracy, traffic = record["accuracy"], record["bytes"]
-    found = [f"accuracy {percent(accuracy['mean'])} (best {percent(accuracy['best_mean'])})"]
+    highest = percent(accuracy["best_mean"]) + (f", r{best}" if best else "")
+    found = [f"accuracy {percent(accuracy['mean'])} (best {highest})"]
     if (loss := record["loss"]["mean"]) is not None:
         found.append(f"loss {loss:.4f}")
     up, down = size(traffic["up_total"]), size(traffic["down_total"])
     return [*found, f"↑ {up} ↓ {down}", f"{record['timing']['seconds']:.1f} s"]
 
 
-def line(record: Record, rounds: int) -> str:
+def line(record: Record, rounds: int, best: int | None) -> str:
     """A round in one line."""
-    return "  ".join([f"round {record['round']}/{rounds}", *results_of(record)])
+    return "  ".join([f"round {record['round']}/{rounds}", *results_of(record, best)])
 
 
 def diverged(event: ClientDiverged) -> str:
@@ -187,6 +213,12 @@ def diverged(event: ClientDiverged) -> str:
         f"warning: client {event.client} diverged in round {event.round} (phase '{event.phase}'): "
         "its update is left out and its state stays as it was."
     )
+
+
+def noticed(event: Noticed) -> str:
+    """A message about what a watcher noticed, and what follows."""
+    follows = {"pause": "; the run pauses", "stop": "; the run stops"}.get(event.action, "")
+    return f"watch: {event.watcher} after round {event.round}: {event.message}{follows}"
 
 
 def changed(before: str, event: StateChanged) -> str:

@@ -51,12 +51,15 @@ def rm(
     chosen = list(dict.fromkeys(hs.sessions.own_folder(name, sessions_dir) for name in sessions or ()))
     found = [hs.sessions.summary(path) for path in chosen]
     for path in chosen:
-        hs.sessions.check_removable(path, steal=steal)
+        hs.sessions.check_idle(path, steal=steal)
     for path in chosen:
-        for point in hs.sessions.used_by(path):
+        found_of = hs.sessions.dependents(path)
+        for point in found_of.users:
             study = hs.folders.sessions_folder(path) / point.partition("/")[0]
             command = f"{hs.folders.continues(study)} {study.name}"
             output.say(f"{point} uses {path}. `htfl-sim {command}` will compute it again.", "yellow")
+        for point in found_of.branches:
+            output.say(f"{point} continues from {path}. Without it, the point cannot start.", "yellow")
     if not yes:
         _ask(found)
     for path in chosen:

@@ -30,6 +30,7 @@ def run(
     ] = False,
     machine: options.Machine,
     runner: options.RunnerOption = None,
+    watch: options.Watch = None,
     progress: options.Progress = None,
     as_json: options.Records = False,
 ) -> None:
@@ -47,6 +48,7 @@ def run(
       htfl-sim run --set method.mu=0.7 --session mu07 --tag paper
       htfl-sim run --rounds 500 --until 0.9     at most 500, to 90 % accuracy
       htfl-sim run --rounds 500 --until-time 2h --set system.devices=phone
+      htfl-sim run --rounds 500 --watch plateau:action=stop --watch collapse
       htfl-sim run --set 'federation.group=["cnn1","cnn3"]'
       htfl-sim run --config mine.toml --json > records.jsonl
       htfl-sim run --preset fedgh_htm5 --dry-run
@@ -62,7 +64,7 @@ def run(
     from tui.cli.data import fetch_missing
 
     options.load_plugins(setup.plugin)
-    settings = replace(setup.choices(machine), runner=runner).read()
+    settings = replace(setup.choices(machine), runner=runner, watch=watch or ()).read()
     folder = hs.folders.sessions_dir(places.sessions_dir)
     folder = folder / (name or new_name(settings, folder, datetime.now().astimezone()))
     if dry_run:

@@ -11,7 +11,7 @@ import htfl_sim as hs
 from htfl_sim.progress import Record
 from tui.cli import output
 from tui.cli.options import Own
-from tui.common.errors import DIVERGED, OutputClosed
+from tui.common.errors import DIVERGED, WATCHED, OutputClosed
 from tui.common.formatting import percent, size
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ Mention = Callable[[str], str]
 def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json: bool) -> None:
     """Run an opened session to its end, or until a signal or the command `stop`.
 
-    Raises typer.Exit with 129, 130, or 143 after a signal, and with 6 if a diverged client stops the run.
+    Raises typer.Exit with 129, 130, or 143 after a signal, with 6 if a diverged client stops the run, and with 10 if
+    a watcher does.
     """
     from htfl_sim.interrupts import Signals
     from tui.cli import progress
@@ -35,7 +36,8 @@ def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json:
     output.tell(_opening(session))
     if not before:
         warn(session.config)
-    shown = progress.display(session.config.rounds, before, session.record, drawn)
+    best = hs.sessions.summary(session.folder).best_round if before else None
+    shown = progress.display(session.config.rounds, before, session.record, drawn, best)
     with Signals() as signals:
         observers: list[Observer] = [progress.Stopping(lambda: signals.stop, shown.say), shown]
         if as_json:
@@ -53,7 +55,7 @@ def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json:
             raise
         output.tell(_closing(session, outcome, before, mention))
     if outcome.state == "stopped" and outcome.reason != "stop":
-        raise typer.Exit(signals.exit_code or DIVERGED)
+        raise typer.Exit(signals.exit_code or (WATCHED if outcome.by_watcher else DIVERGED))
 
 
 def mention(sessions_dir: Path | None, own: Own | None = None) -> Mention:

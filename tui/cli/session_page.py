@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from htfl_sim.analysis import seed_text
+from htfl_sim.analysis import PARTS, seed_text
 from htfl_sim.details import (
     ClientResult,
     Command,
@@ -18,6 +18,7 @@ from htfl_sim.details import (
 )
 from htfl_sim.steering import at_round, described
 from tui.cli import output, running
+from tui.common import effects
 from tui.common.formatting import course, duration, number, percent, size, span
 from tui.common.sparkline import sparkline
 
@@ -32,6 +33,12 @@ def parts(details: Details) -> list[Any]:
     if rows := [[each.from_round, *_switch_cells(each)] for each in details.switches]:
         columns = [">from round", "method", "changed", "state"]
         parts += [output.heading("Switches"), output.table(columns, rows)]
+    for effect in details.effects:
+        parts += [
+            output.heading(effects.title(effect)),
+            output.table(effects.columns(effect), effects.rows(effect)),
+            *effects.notes(effect),
+        ]
     if rows := list(_timeline(details)):
         columns = [">round", "joined", "left", "data changed", ">present"]
         parts += [output.heading("Clients that joined, left, or changed"), output.table(columns, rows)]
@@ -104,6 +111,7 @@ def _facts(details: Details) -> list[tuple[str, object]]:
         ("unfinished", _unfinished(details)),
         ("created", summary.created),
         ("tags", ", ".join(summary.tags) or None),
+        ("note", summary.note or None),
         ("forked from", _place(summary.parent)),
         ("forks", ", ".join(f"{fork['name']} at round {fork['round']}" for fork in details.forks)),
         ("preset", " ".join(filter(None, (config.get("preset"), config.get("profile")))) or None),
@@ -188,7 +196,7 @@ def _client_row(client: ClientResult, unseen: Collection[int]) -> list[object]:
 def _held_out(record: Record) -> list[Any]:
     """The means over clients on each part of their data. Parts without a value are left out."""
     recorded = record.get("evaluation", {})
-    measured = {part: recorded[part] for part in ("test", "eval") if part in recorded}
+    measured = {part: recorded[part] for part in PARTS if part in recorded}
     own = list(dict.fromkeys(name for figures in measured.values() for name in figures.get("metrics", {})))
     rows = [
         [
@@ -251,10 +259,13 @@ def _curve(means: list[float | None]) -> str | None:
 
 
 def _event(event: Event) -> list[object]:
-    rest = {key: value for key, value in event.items() if key not in ("at", "event")}
-    told = (
-        event_text(event) if event["event"] == "nodes" else _settings(rest)
-    )  # complete environments, which --json prints
+    match event["event"]:
+        case "nodes":  # it has complete environments, which --json prints
+            told = event_text(event)
+        case "noticed":
+            told = f"round={event['round']}  {event_text(event)}"
+        case _:
+            told = _settings({key: value for key, value in event.items() if key not in ("at", "event")})
     return [_time(event["at"]), event["event"], told]
 
 

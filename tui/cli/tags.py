@@ -1,4 +1,4 @@
-"""`htfl-sim tag`: words to find sessions by."""
+"""`htfl-sim tag` and `htfl-sim note`: words to find sessions by, and a line about one."""
 
 from typing import Annotated
 
@@ -41,3 +41,32 @@ def tag(
         output.emit({"session": name, "tags": tags})
     else:
         output.show(f"{name}: {', '.join(tags) or 'no tags'}")
+
+
+def note(
+    session: options.SessionArgument,
+    text: Annotated[
+        str | None,
+        typer.Argument(metavar="[TEXT]", help='The note, in quotes; "" removes it.', show_default=False),
+    ] = None,
+    sessions_dir: options.SessionsDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write a line about a session, or show it. A note never changes its rounds.
+
+    It is one line of up to 1,000 letters. `show` prints it, and the app
+    lists it and finds sessions by its words. A new note replaces the old one.
+
+    \b
+    Examples
+      htfl-sim note mu07 "the lr of the paper, but 10 clients"
+      htfl-sim note mu07
+      htfl-sim note mu07 ""
+    """
+    with Ticker() as watch:
+        written = hs.sessions.note(session, text, sessions_dir=sessions_dir, watch=watch)
+    name = hs.sessions.name_of(session, sessions_dir)
+    if as_json:
+        output.emit({"session": name, "note": written})
+    else:
+        output.show(f"{name}: {written or 'no note'}")

@@ -1,6 +1,7 @@
 """`htfl-sim tui`: open the terminal app on a new run, an existing session, or the list of sessions."""
 
 from contextlib import suppress
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,6 +28,14 @@ class Glyphs(StrEnum):
     ASCII = "ascii"
 
 
+class Alert(StrEnum):
+    """What the terminal does when a watcher notices something."""
+
+    OFF = "off"
+    BELL = "bell"
+    DESKTOP = "desktop"
+
+
 @options.expanded
 def tui(
     setup: options.Setup,
@@ -42,9 +51,25 @@ def tui(
     places: options.Folders,
     device: options.DeviceOption = None,
     workers: options.Workers = None,
+    watch: options.Watch = None,
     glyphs: Annotated[
         Glyphs, options.flag("Glyphs of plots. Use block or ascii if the font lacks braille.", panel=HOW)
     ] = Glyphs.BRAILLE,
+    alert: Annotated[
+        Alert,
+        options.flag(
+            "What the terminal does when a watcher notices something: bell, or a desktop notice too (OSC 9).",
+            panel=HOW,
+        ),
+    ] = Alert.OFF,
+    serve: Annotated[
+        bool,
+        options.flag("Show the app in a browser on this machine (docs/terminal.md).", "--serve", panel=HOW),
+    ] = False,
+    port: Annotated[
+        int | None,
+        options.option("Port of --serve. Default: 8000.", "--port", least=1, metavar="N", panel=HOW),
+    ] = None,
     tour: Annotated[
         bool, options.flag("Show the tour on the first start.", "--tour/--no-tour", panel=HOW)
     ] = True,
@@ -61,6 +86,7 @@ def tui(
       htfl-sim tui --preset fedlora_htm5 --dataset fashion_mnist
       htfl-sim tui --session mu07
       htfl-sim tui --glyphs ascii --no-tour
+      htfl-sim tui --serve --port 8888
     """
     from htfl_sim.configuring import Files
     from tui.app import terminal
@@ -68,12 +94,19 @@ def tui(
     from tui.app.dialogs.tour import is_due
     from tui.app.launch_options import LaunchOptions
 
+    if port is not None and not serve:
+        raise hs.ConfigError("--port is the port of --serve. Add --serve.")
+    if serve and not terminal.is_web():
+        from tui.cli import serving
+
+        serving.serve(port or serving.PORT)
+        return
     if not terminal.is_there():
         raise hs.ConfigError(
             "The app needs a terminal; without one, use `htfl-sim run`, `show` and `sessions`."
         )
     options.load_plugins(setup.plugin)
-    choices = setup.choices(options.Machine(device, workers))
+    choices = replace(setup.choices(options.Machine(device, workers)), watch=watch or ())
     own = (
         setup.plugin,
         running.model_files(setup.model),
@@ -88,11 +121,13 @@ def tui(
         device,
         session,
         files,
+        apart=terminal.is_web(),
     )
     app = HtflApp(
         launch_options,
         _start(choices, session, launch_options),
         glyphs=glyphs.value,
+        alert=alert.value,
         tour=tour and is_due(_state_folder()),
         state=_state_folder(),
     )
@@ -109,6 +144,8 @@ def _start(choices: "Choices", session: str | None, launch_options: Any) -> Any:
         return hs.folders.session_folder(session, launch_options.sessions)
     if not says_run:
         return None
+    if launch_options.apart:  # a page that is opened again must not start a second run
+        return choices
     folder = launch_options.sessions / (
         hs.folders.checked_name(session) if session else made_up(choices, launch_options.sessions)
     )

@@ -1,4 +1,4 @@
-"""`htfl-sim verify` and `htfl-sim prune`: check a session, and remove checkpoints."""
+"""`htfl-sim verify`, `prune`, and `rename`: check a session, remove checkpoints, and change its name."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -89,6 +89,25 @@ def prune(
     rounds = ", ".join(map(str, pruned.rounds)) or "none"
     verb = "would go" if dry_run else "removed"
     output.show(f"{hs.sessions.name_of(folder)}: checkpoints {verb}: {rounds}; {size(pruned.bytes)}.")
+
+
+def rename(
+    session: options.SessionArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The new name.", show_default=False)],
+    sessions_dir: options.SessionsDir = None,
+) -> None:
+    """Give a session another name. A running session keeps its name.
+
+    Forks find their parent by its id. Points of a study keep their names,
+    and so do sessions that a study uses.
+
+    \b
+    Examples
+      htfl-sim rename mu07 fedlora-mu07
+    """
+    before = hs.sessions.name_of(session, sessions_dir)
+    after = hs.sessions.rename(session, name, sessions_dir=sessions_dir)
+    output.show(f"renamed {before} to {hs.sessions.name_of(after)}")
 
 
 def _verdict(damaged: int) -> str:

@@ -23,11 +23,21 @@ from tui.common.formatting import printable
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]
 """Typer's base class of all errors on the command line. Its name has changed between versions."""
 
-BUG, USAGE_FAULT, NO_STORAGE, DIVERGED, NO_MEMORY, POINTS_FAILED, INTERRUPTED = 1, 2, 5, 6, 7, 8, 130
+BUG, USAGE_FAULT, NO_STORAGE, DIVERGED, NO_MEMORY, POINTS_FAILED, WATCHED, INTERRUPTED = (
+    1,
+    2,
+    5,
+    6,
+    7,
+    8,
+    10,
+    130,
+)
 OUTPUT_CLOSED = 141
 CODES = (
     "Exit codes: 0 done · 2 usage or configuration · 3 data · 4 the session cannot be opened, or nobody answers · "
     "5 the disk refuses · 6 stopped since a client diverged · 7 not enough memory · 8 points of a study failed · "
+    "10 stopped by a watcher · "
     "129, 130, 143 stopped by SIGHUP, SIGINT, SIGTERM, with a checkpoint · 141 nobody reads the output · 1 a bug"
 )
 

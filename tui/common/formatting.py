@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from textwrap import wrap
+from unicodedata import normalize
 
 from htfl_sim.units import NONE, amount, duration, number, percent, points, size, size_unit, span
+from tui.common.cells import in_lines, settled
 
 __all__ = [
     "NONE",
     "amount",
+    "at_round",
     "branches",
     "course",
     "duration",
@@ -26,6 +28,8 @@ __all__ = [
 _PLAIN = str.maketrans(
     {
         "…": "...",
+        "±": "+-",
+        "Δ": "d",
         "→": "->",
         "←": "<-",
         "·": "|",
@@ -67,6 +71,11 @@ def course(methods: Iterable[tuple[int, str]]) -> str:
     return "→".join(name if round == 1 else f"{name}@{round}" for round, name in methods)
 
 
+def at_round(share: float | None, round: int | None) -> str:
+    """A share with its round: 82.4 % (r19)."""
+    return f"{percent(share)} (r{round})" if round else percent(share)
+
+
 def branches(last: Sequence[bool]) -> str:
     """The branch symbols before a name in a tree.
 
@@ -79,7 +88,7 @@ def branches(last: Sequence[bool]) -> str:
 @lru_cache(maxsize=8192)  # cached: a log of thousands of lines is wrapped again for every new one
 def wrapped(text: str, width: int) -> tuple[str, ...]:
     """`text` in lines of at most `width` cells, at least one."""
-    return tuple(wrap(text, max(width, 1))) or ("",)
+    return tuple(in_lines(text, max(width, 1))) or ("",)
 
 
 def printable(text: object) -> str:
@@ -89,7 +98,13 @@ def printable(text: object) -> str:
 
 def spelled(text: object, glyphs: str) -> str:
     """`text` for display: no control characters, and only ASCII if `glyphs` are 'ascii'."""
-    clean = printable(text)
+    clean = "\n".join(map(settled, str(text).split("\n")))
     if glyphs != "ascii":
         return clean
-    return clean.translate(_PLAIN).encode("ascii", "replace").decode("ascii")
+    return "".join(_in_ascii(each) for each in clean.translate(_PLAIN))
+
+
+def _in_ascii(character: str) -> str:
+    """The character, its letter without the accent, or a ?."""
+    letter = character if character.isascii() else normalize("NFD", character)[0]
+    return letter if letter.isascii() else "?"

@@ -11,7 +11,7 @@ from simulator.results.analysis.run import SessionData
 SEEDS = ("seed", "seed.data", "seed.init", "seed.training", "data.seed")
 """The keys of seeds. Older sessions have data.seed for seed.data."""
 _SHORT = {"method": "method.name", "dataset": "data.dataset"}
-IDLE = ("preset", "profile", "runtime.", "checkpoint.", "cka.")
+IDLE = ("preset", "profile", "runtime.", "checkpoint.", "cka.", "watch.")
 """What changes no result, or is said by other settings."""
 
 Key = tuple[Any, ...]
@@ -43,7 +43,11 @@ def seeds_of(config: Mapping[str, Any]) -> tuple[int, int, int]:
 
 def seed_text(config: Mapping[str, Any]) -> str:
     """The seed in words: '3', or 'data 0, init 1, training 3' if its parts differ."""
-    data, init, training = seeds_of(config)
+    return seed_words(*seeds_of(config))
+
+
+def seed_words(data: int, init: int, training: int) -> str:
+    """The same of the three seeds."""
     return str(data) if data == init == training else f"data {data}, init {init}, training {training}"
 
 

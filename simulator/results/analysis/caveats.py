@@ -10,7 +10,7 @@ from simulator.results.analysis.run import SessionData
 
 _NO_RESULT = (
     *SEEDS, "session", "method", "method.name", "data.dataset", "evaluation.batch_size", "evaluation.parts",
-    "evaluation.metrics", "evaluation.metrics_for", "training.on_divergence",
+    "evaluation.metrics", "evaluation.metrics_for", "evaluation.classes", "training.on_divergence",
 )  # fmt: skip
 """What is no setting of data or training, or stands under another name."""
 _MOST = 8

@@ -10,14 +10,11 @@ from numpy.typing import NDArray
 from simulator.base.record import Record
 from simulator.base.sections import MANY
 from simulator.metrics import by_client
+from simulator.metrics.significance import FEW, Z, standard_errors
 from simulator.results.analysis.curves import Array, Curves
-from simulator.results.analysis.samples import FEW
 from simulator.results.analysis.static_names import assigned
 
 Counts = NDArray[np.int64]
-Z = 1.96
-"""Standard errors to either side of a 95 % interval."""
-
 FALL = 0.2
 """An accuracy that a round lowers by more than this is worth an event."""
 
@@ -51,6 +48,16 @@ def upper_bound(accuracy: Array, tested: Counts) -> Array:
     return np.asarray((share + Z**2 / (2 * tested) + Z * spread) / (1 + Z**2 / tested))
 
 
+def worst_rank(accuracy: Array, tested: Counts | None) -> Array:
+    """[N] numbers that order clients from the worst: accuracies, or the upper ends of their 95 % intervals.
+
+    tested [N]: the clients' test samples; None: unknown. NaN for clients with fewer than FEW.
+    """
+    if tested is None:
+        return accuracy
+    return np.where(tested < FEW, np.nan, upper_bound(accuracy, np.maximum(tested, 1)))
+
+
 def lowest_client(curves: Curves, tested: Counts | None = None) -> tuple[int, float] | None:
     """The client of the lowest accuracy after the last round, and that; None where there is none to judge.
 
@@ -59,9 +66,8 @@ def lowest_client(curves: Curves, tested: Counts | None = None) -> tuple[int, fl
     """
     if not curves.rounds:
         return None
-    last = rank = curves.accuracy.after(curves.rounds)
-    if tested is not None:
-        rank = np.where(tested < FEW, np.nan, upper_bound(last, np.maximum(tested, 1)))
+    last = curves.accuracy.after(curves.rounds)
+    rank = worst_rank(last, tested)
     if not np.isfinite(rank).any():
         return None
     client = int(np.nanargmin(rank))
@@ -78,9 +84,8 @@ def fell_most(curves: Curves, tested: Counts | None = None) -> tuple[int, float]
         return None
     rank = by = accuracy_changes(curves)
     if tested is not None:
-        middle = curves.accuracy.after(curves.rounds) - by / 2
-        error = np.sqrt(2 * middle * (1 - middle) / np.maximum(tested, 1))
-        rank = np.divide(by, error, out=np.zeros_like(by), where=error > 0)
+        now = curves.accuracy.after(curves.rounds)
+        rank = standard_errors(now - by, now, tested)
         rank = np.where((tested < FEW) | (rank > -Z), np.nan, rank)
     if not (rank < 0).any():
         return None
@@ -111,6 +116,18 @@ def best_round(values: Array) -> tuple[float, int]:
         return float("nan"), 0
     place = int(np.nanargmax(values))
     return float(values[place]), place + 1
+
+
+def change_over(values: Array, rounds: int) -> tuple[float, int]:
+    """The last of values [n] less the one so many rounds before, and their distance in rounds.
+
+    Where that round has no value, the nearest earlier one counts, or else the first. (NaN, 0) without two values.
+    """
+    known = np.flatnonzero(np.isfinite(values))
+    if len(known) < 2 or known[-1] != len(values) - 1:
+        return float("nan"), 0
+    before = known[max(int(np.searchsorted(known, known[-1] - rounds, "right")) - 1, 0)]
+    return float(values[-1] - values[before]), int(known[-1] - before)
 
 
 @dataclass(frozen=True)

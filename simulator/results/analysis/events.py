@@ -15,21 +15,29 @@ MOST = 3
 """Clients that an event names."""
 
 
+ALARMING = ("warning", "refused", "fell", "noticed", "failed", "interrupted", "silent", "unreadable", "gone")
+"""Kinds of events that ask for attention."""
+
+
 class Fell(Event):
     """What the ledger tells: these clients' accuracy fell, and by how much."""
 
-    clients: Sequence[tuple[int, float]]
+    changes_of: Sequence[tuple[int, float]]
 
 
 def shown_events(run: SessionData) -> list[Event]:
-    """A run's events in order of time, and among them what its ledger tells: clients whose accuracy fell far."""
+    """A run's events in order of time, and among them what its ledger tells, and what happened to the session.
+
+    The ledger tells of clients whose accuracy fell far, and what watchers notice if the session has none of its own.
+    """
     samples = Samples.of(run)
     few = samples.test < FEW if samples is not None else None
     fell: list[Fell] = [
-        {"event": "fell", "at": run.records[round - 1]["timing"]["at"], "round": round, "clients": clients}
-        for round, clients in falls(run.curves, few=few)
+        {"event": "fell", "at": run.records[round - 1]["timing"]["at"], "round": round, "changes_of": changes}
+        for round, changes in falls(run.curves, few=few)
     ]
-    return list(merge(run.events, cast(list[Event], fell), key=itemgetter("at")))
+    told = (run.events, cast(list[Event], fell), run.noticed, run.outages)
+    return list(merge(*told, key=itemgetter("at")))
 
 
 def description(event: Event) -> str:
@@ -50,11 +58,20 @@ def description(event: Event) -> str:
         case "warning":
             whose = f"client {event['client']}: " if "client" in event else ""
             return f"warning: {whose}{event.get('message')}"
+        case "failed" | "interrupted" | "silent" | "unreadable" | "gone" as kind:
+            return f"{kind}: {event.get('message')}"
+        case "heard" | "readable":
+            return str(event.get("message"))
         case "refused":
             return f"refused {event.get('command')}: {event.get('reason')}"
+        case "noticed":
+            follows = {"pause": "; the run pauses", "stop": "; the run stops"}.get(
+                event.get("action", ""), ""
+            )
+            return f"{event.get('watcher')}: {event.get('message')}{follows}"
         case "fell":
-            clients = cast(Fell, event)["clients"]
-            named = [f"client {client} {points(by)}" for client, by in clients[:MOST]]
+            clients = cast(Fell, event)["changes_of"]
+            named = [f"client {client} {points(by)} pp" for client, by in clients[:MOST]]
             more = len(clients) - MOST
             return "fell: " + ", ".join([*named, f"{more} more"] if more > 0 else named)
         case "nodes":
@@ -76,4 +93,4 @@ def description(event: Event) -> str:
 
 def is_alarming(event: Event) -> bool:
     """Whether an event asks for attention."""
-    return event.get("event") in ("warning", "refused", "fell")
+    return event.get("event") in ALARMING

@@ -1,7 +1,9 @@
 """One session, read as it grows: whether its run is this process's, another's, or long finished."""
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,7 +11,10 @@ import checkpoints
 from checkpoints import Command, Damaged, DiskError, SessionFollower, SessionUnreadable, shown
 from simulator.base.record import Record, legible
 from simulator.results.analysis.ledger import Ledger, LedgerBuilder
-from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.noticed import Noticer
+from simulator.results.analysis.outages import outages
+from simulator.results.analysis.pulse import Pulse
+from simulator.results.analysis.run import LIVE, SessionData
 from simulator.results.analysis.well_formed import well_formed
 from simulator.sessions.history import settings_in_force
 from simulator.sessions.reader import CheckedReader
@@ -28,10 +33,14 @@ def read(folder: Path) -> SessionData:
 class Feed:
     """Follows a session's files. Not thread-safe: one thread asks it, and hands each `SessionData` on."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, notices: bool = False) -> None:
+        """notices: also look for what watchers notice, in a session that has none."""
         self.run = SessionData(folder)
+        self._noticer = Noticer() if notices else None
         self._follower: SessionFollower | None = None
         self._builder = LedgerBuilder()
+        self._pulse = Pulse()
+        self._noted_at: float | None = None
 
     def poll(self) -> bool:
         """Read what is new; whether anything is. A fault becomes `run.error`, never an exception."""
@@ -39,9 +48,12 @@ class Feed:
         try:
             self.refresh()
         except (SessionUnreadable, DiskError, OSError) as error:
-            said = shown(str(error))
-            if before.error != said:
-                self.run = replace(before, error=said)
+            said, state = shown(str(error)), "gone" if before.document and _is_gone(before.folder) else None
+            state = state or before.state
+            if (before.error, before.state) != (said, state):
+                self.run = replace(before, error=said, state=state, silence=None)
+        if self.run is not before and (new := outages(before, self.run, _iso(self._noted_at))):
+            self.run = replace(self.run, outages=(*self.run.outages, *new))
         return self.run is not before
 
     def refresh(self) -> None:
@@ -73,14 +85,26 @@ class Feed:
                         event_faults=tuple(legible(session.event_faults())),
                     )
                 case "owner":
-                    run = _with_owner(run, _owner(session))
+                    run = _with_owner(run, owner := _owner(session))
+                    self._noted_at = session.noted_at()
+                    self._pulse.take(owner, self._ago(session))
                 case "inbox":
                     run = replace(run, pending=tuple(_pending(session.folder)))
                 case "checkpoints":
                     run = _with_checkpoints(run, session)
         # Without a file that says so: an owner that died leaves its note as it was.
         state = session.state()
-        return run if (state, None) == (run.state, run.error) else replace(run, state=state, error=None)
+        silence = self._pulse.silence() if state in LIVE else None
+        noticed = run.noticed if self._noticer is None else self._noticer.events(run)
+        known = (state, silence, None) == (run.state, run.silence, run.error)
+        if known and noticed is run.noticed:
+            return run
+        return replace(run, state=state, silence=silence, error=None, noticed=noticed)
+
+    def _ago(self, session: CheckedReader) -> float | None:
+        """Seconds since the owner's note was written; None if the owner's clock may differ from this machine's."""
+        elsewhere = session.heartbeat() is not None
+        return None if elsewhere or self._noted_at is None else time.time() - self._noted_at
 
     def _ledger(self, follower: SessionFollower) -> Ledger:
         growth = follower.new_records()
@@ -88,6 +112,24 @@ class Feed:
             self._builder = LedgerBuilder()
         self._builder.extend(legible(cast(Sequence[Record], growth.records)))  # checked as they were read
         return self._builder.ledger()
+
+
+def _is_gone(folder: Path) -> bool:
+    """Whether a folder was deleted. One that cannot be reached may still be there."""
+    try:
+        folder.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _iso(seconds: float | None) -> str | None:
+    """A time in Unix seconds, as events have it."""
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _typed(follower: SessionFollower) -> CheckedReader:

@@ -201,11 +201,11 @@ def paired_sessions(
         )
     by_condition: dict[Key, list[SessionData]] = {}
     for partner in partners:
-        by_condition.setdefault(_condition(partner), []).append(partner)
+        by_condition.setdefault(condition(partner), []).append(partner)
     found, notes = [], []
     for run in others:
-        matching = by_condition.get(_condition(run), [])
-        same = [each for each in matching if _training(each) == _training(run)]
+        matching = by_condition.get(condition(run), [])
+        same = [each for each in matching if training_settings(each) == training_settings(run)]
         candidates = same or matching
         if len(candidates) != 1:
             what = "no session" if not candidates else f"{len(candidates)} sessions"
@@ -244,20 +244,27 @@ def _gain(run: SessionData, baseline: SessionData, last: int) -> SessionGain | N
     return found if len(found.known) else None
 
 
-def _condition(run: SessionData) -> Key:
-    """What two sessions must share so that their clients are the same: seeds, data, partition, and models."""
+def condition(run: SessionData) -> Key:
+    """What two sessions must share so that their clients are the same and draw the same: seeds, data, and models."""
+    return seeds_of(run.config)[2], *same_clients(run)
+
+
+def same_clients(run: SessionData) -> Key:
+    """Equal in two sessions if client k has the same data, model, and first weights in both."""
     known = axes(run)
     names = [name for name in sorted(known) if name.startswith("data.") and name not in SEEDS]
     federation = ("federation.clients", "federation.group", "federation.pretrained")
     return (
-        seeds_of(run.config),
+        seeds_of(run.config)[:2],
         *((name, known[name]) for name in names),
         *((name, known.get(name)) for name in federation),
+        str(known.get("federation.timeline") or ""),  # a list of tables, which has no hash
         run.document.get("data_fingerprint", ""),
     )
 
 
-def _training(run: SessionData) -> Key:
+def training_settings(run: SessionData) -> Key:
+    """The settings of training, with which partners agree if some do."""
     known = axes(run)
     return tuple((name, known[name]) for name in sorted(known) if name.startswith("training."))
 

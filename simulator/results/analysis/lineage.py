@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,22 @@ def tree(sessions: Sequence[Summary]) -> list[Branch]:
     # What no root leads to says it descends from itself: files made by hand. It is listed all the same.
     reached = {branch.summary.path for branch in found}
     return found + [Branch(each) for each in ordered if each.path not in reached]
+
+
+def with_parents(sessions: Sequence[Summary]) -> list[Summary]:
+    """The sessions, each fork with the present name of its parent if that is among them: it may have been renamed."""
+    names: dict[str | None, list[str]] = {}
+    for each in sessions:
+        names.setdefault(each.id, []).append(each.name)
+
+    def named(fork: Summary) -> Summary:
+        parent = fork.parent
+        found = names.get(parent["id"], ()) if parent else ()
+        if parent is None or not found or parent["name"] in found:
+            return fork
+        return replace(fork, parent={**parent, "name": found[0]})
+
+    return list(map(named, sessions))
 
 
 def forks_of(folder: Path) -> list[dict[str, Any]]:

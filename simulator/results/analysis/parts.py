@@ -9,7 +9,6 @@ from simulator.base.record import Record
 from simulator.metrics import by_client
 from simulator.results.analysis.curves import Array
 
-PARTS = ("test", "eval")
 _OURS = ("loss", "f1")
 
 

@@ -11,7 +11,7 @@ from simulator.config import Config
 from simulator.results.analysis.axes import SEEDS
 from simulator.results.analysis.run import SessionData
 
-_IDLE = ("evaluation.batch_size", "evaluation.parts", "training.on_divergence")
+_IDLE = ("evaluation.batch_size", "evaluation.parts", "evaluation.classes", "training.on_divergence")
 _SECTIONS = ("data", "federation", "models", "training", "evaluation", "wire")
 
 _WITHOUT_CLOCK = {"system.schedule": "synchronous", "system.availability": "always"}

@@ -3,14 +3,14 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import checkpoints
 import presets
-from simulator.base.documents import Entry
+from simulator.base.documents import Entry, Parent
 from simulator.base.nested import Raw, flattened, toml_value, with_method
 from simulator.config.user_files import GROUP, METRICS, SELECTION, Files
-from simulator.sessions.reader import CheckedReader
+from simulator.sessions.reader import CheckedReader, parent_folder
 
 _BARE = "quickstart"
 """What `run` runs where neither a preset nor a file is named."""
@@ -35,17 +35,16 @@ def command_lines(folder: Path) -> list[str]:
         later: Sequence[Entry] = history[1:]
     else:
         common, later = _split(history, parent["round"], config)
-        origin = checkpoints.sessions_folder(folder) / parent["name"]
-        before, needed = config, files
-        if origin.is_dir():
-            there = CheckedReader(origin)
+        before, needed, named = config, files, parent["name"]
+        if origin := parent_folder(cast(Parent, parent), checkpoints.sessions_folder(folder)):
+            there, named = CheckedReader(origin), checkpoints.name_of(origin)
             before = there.document["config"]
             # A fork opens its parent as the parent's last round left it.
             needed = (
                 _files(there.document, *(there.manifest().history[-1:] if there.rounds() else [])) | files
             )
         start = before | ({"method": common["method"], **common["settings"]} if common else {})
-        lines = [_fork(parent["name"], parent["round"], name, start, config, needed)]
+        lines = [_fork(named, parent["round"], name, start, config, needed)]
     present = config
     for number, entry in enumerate(later, 2):
         after = present | {"method": entry["method"], **entry["settings"]}

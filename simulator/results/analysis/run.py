@@ -10,6 +10,7 @@ from simulator.base.documents import Document, Entry, Event
 from simulator.base.record import Record
 from simulator.results.analysis.curves import Curves
 from simulator.results.analysis.ledger import Ledger, Lines
+from simulator.results.analysis.pulse import Silence
 from simulator.results.analysis.static_names import members
 from simulator.results.analysis.totals import Totals
 
@@ -31,15 +32,21 @@ class SessionData:
     """The settings in force after the last checkpoint."""
     ledger: Ledger | Lines = NOTHING
     events: tuple[Event, ...] = ()
+    noticed: tuple[Event, ...] = ()
+    """What watchers notice in a session that has none, if its `Feed` looks for it: events that it did not write."""
     event_faults: tuple[str, ...] = ()
     """What of the events cannot be read, as sentences."""
     checkpoints: tuple[int, ...] = ()
     """The rounds kept."""
     state: str = "running"
-    """'running', 'pausing', 'paused', 'stopping', 'stopped', 'finished' or 'interrupted'."""
+    """'running', 'pausing', 'paused', 'stopping', 'stopped', 'finished', 'interrupted', or 'gone' with its folder."""
     progress: dict[str, Any] = field(default_factory=dict)
     """What the owner last said: round, rounds, phase, done, clients."""
     owner: dict[str, Any] = field(default_factory=dict)
+    silence: Silence | None = None
+    """Since when its owner has not been heard, if that is longer than usual."""
+    outages: tuple[Event, ...] = ()
+    """What a `Feed` saw happen to the session that its own events do not tell."""
     pending: tuple[Command, ...] = ()
     """Commands that wait for their boundary, oldest first."""
     error: str | None = None

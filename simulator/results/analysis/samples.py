@@ -5,10 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.metrics.significance import FEW as FEW
 from simulator.results.analysis.run import SessionData
-
-FEW = 20
-"""An accuracy over fewer test samples moves by more than five points with one of them."""
 
 
 @dataclass(frozen=True, eq=False)

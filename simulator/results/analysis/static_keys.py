@@ -1,4 +1,7 @@
-"""The keys of the methods' own settings, read from the source text: completion needs them at every key press."""
+"""The keys of the methods' own settings and their ranges, read from the source text, because importing takes seconds.
+
+Completion needs the keys at every key press, and the app the ranges.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -6,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from simulator.base.space import Choice, Linear, Log, Range, Space
 from simulator.results.analysis import static_names
 
 
@@ -17,6 +21,7 @@ class _Class:
     fields: tuple[str, ...]
     config: str | None
     registered: str | None
+    space: Space | None = None
 
 
 def method_keys(method: str | None = None) -> list[str]:
@@ -28,13 +33,44 @@ def method_keys(method: str | None = None) -> list[str]:
     return sorted(set(chosen))
 
 
+def method_space(method: str) -> Space:
+    """The declared ranges of a built-in method's settings, without `method.`; none of an unknown one."""
+    return _spaces().get(method, {})
+
+
+@cache
+def _spaces() -> dict[str, Space]:
+    return {method: _space(config, _known()) for method, config in _configs().items()}
+
+
+def _space(name: str, known: dict[str, _Class]) -> Space:
+    """The ranges of a configuration's class, its own or those of the first of its bases that has some."""
+    here = known.get(name)
+    if here is None:
+        return {}
+    return (
+        here.space
+        if here.space is not None
+        else next(filter(None, (_space(base, known) for base in here.bases)), {})
+    )
+
+
+@cache
+def _known() -> dict[str, _Class]:
+    return dict(each for path in static_names.method_files() for each in _classes(path))
+
+
 @cache
 def _by_method() -> dict[str, list[str]]:
-    known = dict(each for path in static_names.method_files() for each in _classes(path))
+    return {method: _fields(config, _known()) for method, config in _configs().items()}
+
+
+@cache
+def _configs() -> dict[str, str]:
+    """The name of each method's class of settings; "" for none."""
+    known = _known()
     return {
-        each.registered: _fields(_config(name, known), known)
-        for name, each in known.items()
-        if each.registered is not None
+        each.registered: _config(name, known) for name, each in known.items() if each.registered is not None
     }
 
 
@@ -57,7 +93,8 @@ def _classes(path: Path) -> Iterator[tuple[str, _Class]]:
     for node in static_names.parsed(path).body:
         if isinstance(node, ast.ClassDef):
             bases = tuple(base.id for base in node.bases if isinstance(base, ast.Name))
-            yield node.name, _Class(bases, tuple(_annotated(node)), _set_config(node), _registered(node))
+            about = (tuple(_annotated(node)), _set_config(node), _registered(node), _set_space(node))
+            yield node.name, _Class(bases, *about)
 
 
 def _annotated(node: ast.ClassDef) -> Iterator[str]:
@@ -80,6 +117,24 @@ def _set_config(node: ast.ClassDef) -> str | None:
                 return name
             case ast.AnnAssign(target=ast.Name("Config"), value=ast.Name(name)):
                 return name
+    return None
+
+
+def _set_space(node: ast.ClassDef) -> Space | None:
+    for each in node.body:
+        match each:
+            case ast.AnnAssign(target=ast.Name("space"), value=ast.Dict(keys, values)):
+                found = zip(keys, map(_range, values), strict=True)
+                return {str(ast.literal_eval(key)): one for key, one in found if key and one}
+    return None
+
+
+def _range(call: ast.expr) -> Range | None:
+    match call:
+        case ast.Call(func=ast.Name("Log" | "Linear" | "Choice" as kind), args=given):
+            values = [ast.literal_eval(each) for each in given]
+            kinds: dict[str, type[Range]] = {"Log": Log, "Linear": Linear, "Choice": Choice}
+            return kinds[kind](*values)
     return None
 
 

@@ -44,8 +44,10 @@ class Summary:
     rounds: int | None = None
     accuracy: float | None = None
     best: float | None = None
+    best_round: int | None = None
     created: str | None = None
     tags: tuple[str, ...] = ()
+    note: str = ""
     bytes: int | None = None
     error: str | None = None
 
@@ -89,17 +91,18 @@ def _summary(here: Summary, folder: Path) -> Summary:
             "rounds": settings["rounds"],
             "accuracy": last["accuracy"]["mean"] if last else None,
             "best": last["accuracy"]["best_mean"] if last else None,
+            "best_round": session.best_round(last),
             "created": document["created"],
-            "tags": _tags(folder),
+            **_marks(folder)._asdict(),
         }
     return Summary(**asdict(here) | legible(facts))
 
 
-def _tags(folder: Path) -> tuple[str, ...]:
+def _marks(folder: Path) -> checkpoints.Marks:
     """None where the file is damaged: that is for `verify` to say, and no reason not to list the session."""
     with suppress(Damaged):
-        return checkpoints.tags_of(folder)
-    return ()
+        return checkpoints.marks_of(folder)
+    return checkpoints.Marks()
 
 
 def _methods(history: Sequence[Entry]) -> tuple[Since, ...]:

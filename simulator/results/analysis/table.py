@@ -272,7 +272,7 @@ def _extra(name: str) -> Column[Row]:
 def _remarks(table: Table) -> list[str]:
     """Its own notes, how the experiment of a printed value differs, and what the signs mean in the shown columns."""
     other = dict.fromkeys(
-        f"{row.label} is not what was printed ({each.place}): {', '.join(each.details)}."
+        f"{row.label} is not comparable with the printed value ({each.place}): {', '.join(each.details)}."
         for row in table.rows
         for each in row.paper[:1]
         if each.details and any(column.name == PAPER for column in table.columns())

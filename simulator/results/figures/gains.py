@@ -10,9 +10,10 @@ from matplotlib.figure import Figure
 from simulator.base.errors import ConfigError
 from simulator.results.analysis.axes import axes, group_label
 from simulator.results.analysis.comparison import outcome
-from simulator.results.analysis.costs import COSTS, SIMULATED, Cost, spent
+from simulator.results.analysis.costs import COSTS, SIMULATED, Cost
 from simulator.results.analysis.curves import Array
 from simulator.results.analysis.gain import ALPHA, BASELINE, SessionGain, paired_sessions
+from simulator.results.analysis.pareto import pareto_front, spent_by_cost
 from simulator.results.analysis.run import SessionData
 from simulator.results.figures import style
 from simulator.results.figures.accuracy import NOT_EVALUATED
@@ -135,19 +136,12 @@ def pareto(runs: Sequence[SessionData], *, by: By = (), last: int = 1, width: Wi
 
     Bars are ± 1 sample standard deviation. A line joins the groups that no other group beats in both.
     """
-    found: dict[str, tuple[Array, dict[str, Array]]] = {}
+    found: dict[str, tuple[Array, dict[Cost, Array]]] = {}
     for label, group in grouped(runs, by).items():
         accuracies = np.array([outcome(run, None, None, last).last or np.nan for run in group])
         if np.isfinite(accuracies).all():
-            totals = [spent(run.totals) for run in group]
-            costs = {
-                "bytes": np.array([each.bytes for each in totals], float),
-                "FLOPs": np.array([each.flops for each in totals], float),
-                "seconds": np.array([each.seconds for each in totals], float),
-                "simulated seconds": np.array([each.simulated for each in totals], float),
-                "joules": np.array([each.joules for each in totals], float),
-            }
-            found[label] = accuracies, costs
+            totals = [spent_by_cost(run.totals) for run in group]
+            found[label] = accuracies, {cost: np.array([each[cost] for each in totals]) for cost in totals[0]}
     if not found:
         raise ConfigError(NOT_EVALUATED)
     look = looks(runs, by)
@@ -204,15 +198,6 @@ def cliques(ranks: Array, difference: float) -> list[tuple[int, int]]:
         if last > first and (not found or last > found[-1][1]):
             found.append((first, last))
     return found
-
-
-def pareto_front(points: Mapping[str, tuple[float, float]]) -> list[tuple[float, float]]:
-    """The points (cost, accuracy) that none beats with less cost and more accuracy, by cost."""
-    front: list[tuple[float, float]] = []
-    for cost, accuracy in sorted(points.values(), key=lambda each: (each[0], -each[1])):
-        if not front or accuracy > front[-1][1]:
-            front.append((cost, accuracy))
-    return front
 
 
 def _paired(

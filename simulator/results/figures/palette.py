@@ -22,11 +22,14 @@ _METHODS = (
     "fedgh", "fedlora", "fedssa", "fedl2g_f", "fedproto", "lg_fedavg", "fedtgp", "standalone",
     "inco_avg", "inco_prox", "inco_nova", "inco_moon", "inco_scaffold", "fedclassavg", "fedgen", "fd",
     "fedavg", "fedprox", "fednova", "moon", "scaffold", "heterofl", "fedrolex", "heteroavg",
-    "fedkd", "fml", "fedmrl", "fedl2g_l", "fiarse",
+    "fedkd", "fml", "fedmrl", "fedl2g_l", "fiarse", "fedper", "fedrep", "ditto",
+    "lora", "pfedmoe", "fedapen", "fedmd", "pfedafm", "pfedes", "fedkwaz", "feddf",
+    "fedktl",
 )  # fmt: skip
 """A column for each color; dashes and marks move on by one in each column and row, so that they differ within both."""
-DASHES = 6
-"""Kinds of dashes: four for the methods above, two more for all others."""
+DASHES = 8
+"""Kinds of dashes: four for the first four rows above, two for methods that are not built in, and one for each further
+row."""
 MARKS = 8
 
 
@@ -42,12 +45,12 @@ class Look:
 def look_of(method: str) -> Look:
     """A method's look. That of a method which is not built in follows from a hash of its name."""
     colours = len(OKABE_ITO)
-    built_in = -(-len(_METHODS) // colours)
     if method in _METHODS:
         row, column = divmod(_METHODS.index(method), colours)
-        return Look(OKABE_ITO[column], (row + column) % built_in, (row + column) % MARKS)
+        dashes = (row + column) % 4 if row < 4 else row + 2
+        return Look(OKABE_ITO[column], dashes, (row + column) % MARKS)
     number = int.from_bytes(hashlib.sha256(method.encode()).digest()[:8])
-    dashes = built_in + number // colours % (DASHES - built_in)
+    dashes = 4 + number // colours % 2
     return Look(OKABE_ITO[number % colours], dashes, number // 64 % MARKS)
 
 

@@ -30,8 +30,9 @@ _SLANT = 30
 """Degrees."""
 DASHES: tuple[Any, ...] = (
     "-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (5, 1.5, 1, 1.5, 1, 1.5)), (0, (9, 2.5)),
+    (0, (3, 1, 3, 3)), (0, (9, 1.5, 1, 1.5)),
 )  # fmt: skip
-_HATCHES = ("", "////", "....", "xxxx", "||||", "++++")
+_HATCHES = ("", "////", "....", "xxxx", "||||", "++++", "\\\\\\\\", "----")
 """What an area has in place of dashes."""
 
 _RC: Any = {
@@ -81,12 +82,22 @@ def label(name: str) -> str:
 
 
 def blank(
-    width: Width = "column", ratio: float = 0.68, rows: int = 1, columns: int = 1
+    width: Width = "column",
+    ratio: float = 0.68,
+    rows: int = 1,
+    columns: int = 1,
+    figure: Figure | None = None,
 ) -> tuple[Figure, Any]:
-    """An empty figure of so many plots, `ratio` times as high as wide, and its axes [rows, columns]."""
+    """An empty figure of so many plots, `ratio` times as high as wide, and its axes [rows, columns].
+
+    figure: the one to empty, instead of a new one.
+    """
     inches = WIDTHS[width]
     with styled():
-        figure = Figure(figsize=(inches, inches * ratio), layout="constrained")
+        if figure is None:
+            figure = Figure(layout="constrained")
+        figure.clear()
+        figure.set_size_inches(inches, inches * ratio)
         return figure, figure.subplots(rows, columns, squeeze=False)
 
 

@@ -1,5 +1,6 @@
 """CKA between the clients of a session, after the fact: from the models in a kept checkpoint."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -43,13 +44,15 @@ def of_checkpoint(
     untrained: bool = False,
     device: str | None = None,
     workers: int | None = None,
+    done: Callable[[int, int], object] | None = None,
 ) -> dict[str, Any]:
     """The clients' CKA after a round (None: the newest kept), as `similarity.measure` gives it, with the round.
 
     With the run's own settings these are the numbers the run recorded. Nothing is written, no lock is taken, and one
     client's model per worker is in memory at a time. `model` None compares what the run evaluates; `untrained` counts
-    clients that have never taken part. `device` and `workers` replace the recorded ones. Raises SessionUnreadable
-    (round not kept, damaged), ConfigError (no such layer), DataError, or SessionError (other data, no plugin).
+    clients that have never taken part. `device` and `workers` replace the recorded ones. `done` receives the number of
+    loaded models, and of all, from any thread. Raises SessionUnreadable (round not kept, damaged), ConfigError (no such
+    layer), DataError, or SessionError (other data, no plugin).
     """
     found = opened(folder, data_dir, round, model, {"device": device, "workers": workers})
     data, federation, *_ = found.built
@@ -59,12 +62,20 @@ def of_checkpoint(
     most = min(found.config.cka.clients, cka_matrices.room(chosen))
     chosen = cka_matrices.compared(chosen, federation, found.config.training_seed, most)
     probe = cka_matrices.probe(data, found.config.training_seed, images)
+    number, loaded = len(set().union(*chosen.values())), itertools.count(1)
+
+    def tensors(client: int) -> Tensors:
+        model = found.tensors(client)
+        if done is not None:
+            done(next(loaded), number)
+        return model
+
     runtime = found.config.runtime
     runner = runners.get(runtime.runner)(found.context, runtime)
     try:
         with tf32_in_force(found.config.training.precision, federation.device):
             measured = cka_matrices.measure(
-                found.context, runner.each, found.tensors, chosen, probe, debiased, most
+                found.context, runner.each, tensors, chosen, probe, debiased, most
             )
         return {"round": found.round} | measured
     finally:

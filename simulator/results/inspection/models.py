@@ -18,6 +18,8 @@ from simulator.methods.hooks import Hooks
 from simulator.metrics import by_client
 from simulator.models import Network
 from simulator.models.federation import ClientInfo, Federation
+from simulator.results.analysis.classes import class_counts
+from simulator.results.analysis.confusion import Confusion
 from simulator.results.inspection.partition import data_of_session
 from simulator.runners import Job
 from simulator.runners.evaluation import answering
@@ -28,6 +30,7 @@ from simulator.sessions.states import specs
 from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
+from simulator.training.precision import tf32_in_force
 
 Part = Literal["train", "eval", "test"]
 
@@ -47,6 +50,7 @@ class ClientModel:
     federation: Federation
     _local: LocalClient
     _hooks: Hooks
+    _batch_size: int
 
     def samples(self, of: Part = "test") -> tuple[Tensor, Tensor]:
         """The client's samples as its network takes them, and their labels [n]."""
@@ -64,6 +68,21 @@ class ClientModel:
         """What the run evaluates: the method's scores [n, C] of the client's samples."""
         x, _ = self.samples(of)
         return self._hooks.predict(self._local, x)
+
+    @torch.no_grad()
+    def confusion(self, of: Part = "test") -> Tensor:
+        """[C, C] int64, on the CPU: samples by their class (rows) and by the class answered (columns).
+
+        The batches and the precision are those of the run's evaluation.
+        """
+        classes = self.federation.num_classes
+        found = torch.zeros(classes * classes, dtype=torch.int64)
+        with tf32_in_force(self.federation.training.precision, self.federation.device):
+            for indices in self.data.clients[self.info.id].part(of).split(self._batch_size):
+                x, y = self.data.batch(indices)
+                cell = y * classes + self._hooks.predict(self._local, x).argmax(1)
+                found += torch.bincount(cell.cpu(), minlength=classes * classes)
+        return found.reshape(classes, classes)
 
     @torch.no_grad()
     def answers_by_itself(self) -> bool:
@@ -132,12 +151,25 @@ def of_clients(
                 tensors,
                 server if aggregated else None,
                 recorded.get(client),
+                config.evaluation.batch_size,
             )
             for client in wanted
         )
     finally:
         built.engine.close()
     return Models(shown, round, replayed)
+
+
+def confusion(folder: Path, data_dir: Path, client: int, round: int | None = None) -> Confusion:
+    """A client's confusion matrix after a kept round (None: the newest), compared with the ledger's counts by class.
+
+    Loads only this client's model. Raises like `of_clients`, and SessionUnreadable for a round that is not kept.
+    """
+    session = CheckedReader(folder)
+    at = session.manifest(round).round
+    [model] = of_clients(folder, data_dir, [client], at).clients
+    recorded = class_counts(session.records()[:at], client)
+    return Confusion.of(client, at, model.data.classes, model.confusion().tolist(), recorded)
 
 
 def samples(folder: Path, data_dir: Path, client: int, of: Part = "test") -> tuple[Tensor, Tensor]:
@@ -160,9 +192,11 @@ def _answering(
     tensors_of: Callable[[int], Tensors],
     server: Tensors | None,
     recorded: float | None,
+    batch_size: int,
 ) -> ClientModel:
-    data, federation, method, _ = built
-    info, hooks = federation.clients[client], Hooks(method, federation)
+    # Clients and data as they are in the round: a timeline may have changed them.
+    data, federation = built.data.at(round), built.federation.at(round)
+    info, hooks = federation.clients[client], Hooks(built.method, built.federation).at(round)
     tensors = tensors_of(client)
     expected = specs(named("model", of_module(federation.architecture_of(info))))
     if specs(named("model", part(tensors, "model"))) != expected:
@@ -172,4 +206,5 @@ def _answering(
     payload = None if server is None else hooks.downlink(round + 1, server, info)
     context = TrainingContext(federation, data, FlopCache())
     local = answering(hooks, context, info, round + (payload is not None), Job(tensors, payload))
-    return ClientModel(round, info, local.nets.model, local.state, recorded, data, federation, local, hooks)
+    network, state = local.nets.model, local.state
+    return ClientModel(round, info, network, state, recorded, data, federation, local, hooks, batch_size)

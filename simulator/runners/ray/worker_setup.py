@@ -109,6 +109,8 @@ def _from_anywhere(source: Source) -> Source:
     """The same with absolute paths: an actor may start in another folder."""
     config = source.config
     paths = {"dataset": datasets.absolute(config.dataset)}
+    if isinstance(config.public, str):
+        paths["public"] = datasets.absolute(config.public)
     if config.indices is not None:
         paths["indices"] = str(Path(config.indices).absolute())
     return replace(source, config=config.model_copy(update=paths), folder=source.folder.absolute())

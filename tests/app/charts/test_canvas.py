@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tui.app.charts.canvas import BOLD, DEFAULT, REVERSE, Canvas
+from tui.app.charts.canvas import BOLD, DEFAULT, REVERSE, Canvas, row_text
+from tui.app.widgets import canvas_widget
 from tui.app.widgets.canvas_widget import strips
 
 
@@ -13,7 +14,7 @@ from tui.app.widgets.canvas_widget import strips
 def test_text_stays_within_the_grid_at_any_place(row, column, text):
     canvas = Canvas.blank(8, 3)
     canvas.put(row, column, text, 0xFFFFFF)
-    assert [len(line) for line in canvas.text().split("\n")] == [8, 8, 8]
+    assert [cell_len(line) for line in canvas.text().split("\n")] == [8, 8, 8]
 
 
 def test_text_that_begins_before_the_grid_shows_its_end():
@@ -22,12 +23,41 @@ def test_text_that_begins_before_the_grid_shows_its_end():
     assert canvas.text() == "cdef"
 
 
-@given(st.text(max_size=20))
-def test_every_character_takes_one_cell_and_none_commands_the_terminal(text):
+NAMES = st.text(st.one_of(st.characters(), st.sampled_from("日本🙂e\u0301ก็\u200d\ufe0f👍🏽é|")), max_size=20)
+
+
+@given(NAMES, NAMES, st.integers(-3, 20))
+def test_every_row_keeps_its_width_and_no_text_commands_the_terminal(text, other, column):
     canvas = Canvas.blank(20, 1)
     canvas.put(0, 0, text, 0)
+    canvas.put(0, column, other, 0)  # also over one half of a wide character
     assert cell_len(canvas.text()) == 20
     assert canvas.text().isprintable()
+
+
+def test_wide_characters_take_two_cells_and_marks_none():
+    canvas = Canvas.blank(9, 1)
+    canvas.put(0, 0, "日本🙂e\u0301ก็x", 0)
+    assert canvas.text() == "日本🙂éก็x"
+
+
+def test_half_of_a_wide_character_is_a_space():
+    canvas = Canvas.blank(5, 1)
+    canvas.put(0, 0, "日本語", 0)  # 6 cells
+    assert canvas.text() == "日本 "
+    canvas.put(0, -1, "語x", 0)
+    assert canvas.text() == " x本 "
+    canvas.put(0, 3, "y", 0)
+    assert canvas.text() == " x y "
+
+
+def test_both_cells_of_a_wide_character_have_one_style():
+    canvas = Canvas.blank(4, 1, fg=1)
+    canvas.put(0, 1, "日", 1)
+    canvas.fg[0, 2] = 7
+    (strip,) = strips(canvas)
+    assert "".join(segment.text for segment in strip) == " 日 "
+    assert strip.cell_length == 4
 
 
 def test_a_strip_has_a_segment_for_each_run_of_one_style():
@@ -37,6 +67,15 @@ def test_a_strip_has_a_segment_for_each_run_of_one_style():
     assert [segment.text for segment in strip] == ["  ", "ab", "  "]
     assert [bool(segment.style.bold) for segment in strip] == [False, True, False]
     assert strip.cell_length == 6
+
+
+def test_many_colours_in_a_row_cost_one_text(monkeypatch):
+    calls = []
+    monkeypatch.setattr(canvas_widget, "row_text", lambda codes: calls.append(1) or row_text(codes))
+    canvas = Canvas.blank(100, 1)
+    canvas.fg[0] = np.arange(100)
+    assert len([*strips(canvas)[0]]) == 100
+    assert len(calls) == 1  # a matrix has a hundred segments in each of its rows
 
 
 def test_a_default_colour_says_nothing_of_colour():

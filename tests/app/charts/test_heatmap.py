@@ -13,16 +13,8 @@ from tests.app.charts.pictures import drawn, picture
 from tui.app.charts.canvas import REVERSE
 from tui.app.charts.colours import HEAT_LEVELS, VIRIDIS, ColourScheme, text_on
 from tui.app.charts.glyphs import ASCII, BRAILLE, GLYPHS
-from tui.app.charts.heatmap import (
-    HeatFigure,
-    binned,
-    cell_at,
-    cell_text,
-    draw_heatmap,
-    edges,
-    levels_of,
-    plan_of,
-)
+from tui.app.charts.heat_plan import HeatFigure, binned, cell_at, edges, number_cells, plan_of
+from tui.app.charts.heatmap import cell_text, draw_heatmap, levels_of
 from tui.app.widgets.heatmap import cluster_order
 
 NO_COLOUR = ColourScheme(coloured=False)
@@ -113,6 +105,42 @@ def test_values_are_written_where_they_fit_and_read_on_their_colours():
     assert all(text in canvas.text() for text in (".83", ".10", ".50", " 1 "))
     row, column = np.argwhere(canvas.chars == ord("8"))[0]
     assert contrast(int(canvas.fg[row, column]), int(canvas.bg[row, column])) >= 4.5
+
+
+def across(rows, columns, width, height=24, **options):
+    """The cells of each column."""
+    return np.diff(plan_of(figure(np.zeros((rows, columns)), **options), width, height, True).starts).tolist()
+
+
+def test_cells_grow_to_the_room_that_there_is():
+    # 40 cells, of which 3 are for the names of rows and 9 for the color bar
+    assert across(9, 14, 40) == [2] * 14  # 28 of 28
+    assert across(9, 20, 40) == ([1, 1, 2, 1, 2] * 4)  # 28 cells for 20 columns: eight of them have two
+    assert across(9, 26, 40) == [1] * 26  # nearly all of the room
+    assert across(9, 2, 40, height=12) == [6, 6]  # a row of a cell is at most six cells wide
+
+
+def test_numbers_in_the_cells_take_the_place_of_the_color_bar():
+    wide = draw_heatmap(figure(np.full((9, 9), 0.5)), 40, 12, ColourScheme(), BRAILLE)
+    assert across(9, 9, 40) == [4] * 9  # 36 of 37, which leaves no room for the bar
+    assert drawn(wide)[0] == " 0 .50 .50 .50 .50 .50 .50 .50 .50 .50  "
+    narrow = draw_heatmap(figure(np.full((9, 10), 0.5)), 40, 12, ColourScheme(), BRAILLE)
+    assert "1.00" in drawn(narrow)[0]  # 10 × 4 cells would not fit either way
+
+
+def test_counts_are_written_into_cells_of_three():
+    held = figure([[7, 44], [8, 9]], value_range=(0, 44), decimals=0)
+    assert number_cells(held) == 3
+    shown = draw_heatmap(
+        figure(np.full((2, 9), 44), value_range=(0, 44), decimals=0), 38, 6, ColourScheme(), BRAILLE
+    )
+    assert drawn(shown)[0].startswith(" 0 44 44 44")
+
+
+def test_names_of_rows_have_the_room_that_the_cells_do_not_need():
+    names = ["a name of thirty cells, or more"], ["0"]
+    assert plan_of(HeatFigure(np.zeros((1, 1)), *names), 60, 8, True).left == 33
+    assert plan_of(HeatFigure(np.zeros((1, 9)), names[0], ["0"] * 9), 60, 8, True).left == 0
 
 
 @given(
@@ -243,10 +271,10 @@ def test_among_means_the_cell_under_the_cursor_is_its_own():
     def number(cursor):
         shown = figure(shares, value_range=(0, 100), cursor=cursor, axes=("client", "round"), unit="%")
         rows = drawn(draw_heatmap(shown, 60, 23, ColourScheme(), ASCII))
-        return rows[3][7:11].strip(" []"), rows[-2].rstrip()
+        return rows[3][4:10].strip(" []"), rows[-2].rstrip()
 
-    assert number(None) == ("40", "rows are means of 2 clients")
-    assert number((7, 1)) == ("80", "other cells are means of 2 clients")
+    assert number(None) == ("40.0", "rows are means of 2 clients")
+    assert number((7, 0)) == ("80.0", "other cells are means of 2 clients")
 
 
 def test_a_row_or_a_column_can_be_marked_where_there_is_no_cursor():
@@ -316,3 +344,44 @@ def test_clustering_takes_missing_pairs_for_unlike():
 def test_any_values_can_be_drawn(matrix):
     canvas = draw_heatmap(figure(matrix, value_range=None), 50, 10, ColourScheme(), BRAILLE)
     assert (canvas.width, canvas.height) == (50, 10)
+
+
+def signed(values, **options):
+    return figure(values, value_range=(-10, 10), unit="pp", decimals=1, signed=True, **options)
+
+
+def test_differences_have_their_signs_without_colour():
+    # Half of the range is 5: beyond it, a loss or a gain is large. 0.04 is shown as 0.0.
+    shown = signed([[-7, -3, 0.04, 3, 7, np.nan]])
+    for glyphs, signs in ((BRAILLE, "▼−·+▲"), (ASCII, "v-.+^")):
+        assert drawn(draw_heatmap(shown, 12, 1, NO_COLOUR, glyphs)) == [
+            "".join(2 * sign for sign in signs + " ")
+        ]
+
+
+def test_differences_are_written_with_their_signs():
+    assert [cell_text(value, 4, "pp", signed=True) for value in (3.21, -0.4, 0.0, 12.34)] == [
+        "+3.2",
+        "-0.4",
+        "0.0",
+        "+12",
+    ]
+    told = drawn(draw_heatmap(signed([[-7.0, 3.0]]), 60, 5, ColourScheme(), BRAILLE))[-1]
+    assert told.rstrip() == "1 × 2, -7.0 to +3.0 pp, mean -2.0"
+
+
+@pytest.mark.parametrize("dark", [True, False])
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_colours_of_differences_part_from_a_quiet_middle(dark, exact):
+    scheme = ColourScheme(dark=dark, exact=exact)
+    ramp = [int(colour) for colour in scheme.signed]
+    assert len(ramp) == HEAT_LEVELS
+    middle = HEAT_LEVELS // 2
+    light = [luminance(colour) for colour in ramp]
+    steps = np.diff(light) * (
+        1 if dark else -1
+    )  # from the middle on, colors leave the background's lightness
+    assert (steps[: middle - 1] <= 1e-9).all() and (steps[middle:] >= -1e-9).all()
+    red, blue = ([colour >> shift & 255 for colour in ramp] for shift in (16, 0))
+    assert red[0] > blue[0] and red[-1] < blue[-1]
+    assert abs(red[middle] - blue[middle]) <= 8  # gray

@@ -33,6 +33,20 @@ def test_settings_of_one_name_in_two_sections_are_told_apart() -> None:
 NAMES = st.sets(st.text("ab-_1", min_size=1, max_size=20), min_size=1, max_size=6)
 
 
+def test_names_of_wide_characters_are_cut_by_their_cells() -> None:
+    assert [cut("実験の結果", room, "…") for room in (10, 9, 7, 5, 3)] == [
+        "実験の結果",
+        "実験…結果",
+        "実…果",
+        "実…果",
+        "…",
+    ]
+    assert apart(["実験の結果", "実験の計画"], 9, "…") == {
+        "実験の結果": "実験…結果",
+        "実験の計画": "実験…計画",
+    }
+
+
 @given(NAMES, st.integers(0, 20))
 def test_nothing_is_wider_than_its_room_and_no_more_look_the_same_than_by_plain_cutting(
     names: set[str], room: int

@@ -18,7 +18,6 @@ from tui.app.charts.table import (
     draw_header,
     draw_row,
     fit,
-    has_words,
     layout,
     left_out,
     shortened,
@@ -26,6 +25,7 @@ from tui.app.charts.table import (
     widths,
 )
 from tui.app.panels.client_rows import COLUMNS, client_row
+from tui.common.fuzzy import fits
 
 NAMES = [column.name or column.title for column in COLUMNS]
 ROWS = [
@@ -118,7 +118,7 @@ def test_rows_of_equal_values_stay_in_the_order_given(descending):
     [("", True), ("CNN", True), ("cnn1 pinned", True), ("cnn1 marked", False), ("7", False)],
 )
 def test_a_filter_wants_every_word(query, found):
-    assert has_words(ROWS[0].search, query) is found
+    assert fits(ROWS[0].search, query) is found
 
 
 def test_a_column_of_trends_is_as_wide_as_the_longest_so_that_its_title_stands_over_it():
@@ -132,6 +132,14 @@ def test_texts_are_cut_with_an_ellipsis_of_their_own_glyphs():
     assert fit("abcdef", 4, False, GLYPHS["braille"]) == "abc…"
     assert fit("abcdef", 4, False, GLYPHS["ascii"]).isascii()
     assert fit("7", 3, True, GLYPHS["ascii"]) == "  7"
+
+
+def test_texts_of_wide_characters_are_cut_and_filled_by_their_cells():
+    assert fit("日本語", 6, False, GLYPHS["braille"]) == "日本語"
+    assert fit("日本語", 5, False, GLYPHS["braille"]) == "日本…"
+    assert fit("日本語", 4, False, GLYPHS["braille"]) == "日… "  # the second would need two more cells
+    assert fit("日本", 6, True, GLYPHS["braille"]) == "  日本"
+    assert widths([Column("a")], [Row(0, ("日本🙂",))], None, BRAILLE) == [6]
 
 
 def test_the_header_says_how_many_columns_have_no_room():

@@ -149,6 +149,6 @@ async def settle(pilot: Pilot[None], panel: SizedPanel) -> None:
 
 def is_read(shown: SessionList) -> bool:
     """Whether a list shows all that it will."""
-    if shown.found is None or not shown._library._sketching:
-        return shown.found is not None
+    if shown.found is None:
+        return False
     return len(shown.sketches) == sum(each.error is None for each in shown.found)

@@ -14,7 +14,7 @@ from simulator.results.figures.palette import OKABE_ITO
 from simulator.studies.summary import Seeds
 from tests.app.panels.stage import measured, on_stage, read
 from tui.app.color_slots import ColorSlots
-from tui.app.panels.compare import ComparePanel, row_of, standing_row
+from tui.app.panels.compare import ALONE, ComparePanel, row_of, standing_row
 from tui.app.panels.compare_chart import OF_CLIENTS, different_clients, figure, shown_of
 from tui.app.view import View
 
@@ -265,3 +265,26 @@ def test_the_file_has_what_each_session_took(at_home: Path) -> None:
     assert [row[columns.index("session")] for row in rows] == ["main", "base"]
     assert rows[0][columns.index("methods")] == "fedlora→fedssa@13"
     assert all(len(row) == len(columns) for row in rows)
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_compare_asks_for_marks_only_while_less_than_two_sessions_are_drawn(at_home: Path) -> None:
+    one, two = view_of(at_home, "main"), view_of(at_home, "main", "base")
+    assert ALONE in words(on_stage("compare", one)[1])
+    for drawn in (two, replace(two, marked=(at_home,))):  # a study is one mark with several sessions
+        assert "Mark other sessions" not in words(on_stage("compare", drawn)[1])
+
+    async def mark_another(pilot: Any, panel: Any) -> None:
+        assert ALONE in words(pilot.app.text())
+        panel.show(two)
+
+    assert "Mark other sessions" not in words(on_stage("compare", one, mark_another)[1])
+
+
+def test_compare_does_not_say_that_nothing_is_marked_while_marks_are_read(at_home: Path) -> None:
+    unread = replace(view_of(at_home, "main"), compared=())
+    assert "None of the marked sessions has been read yet." in words(on_stage("compare", unread)[1])
+    assert "No session is marked." in words(on_stage("compare", replace(unread, marked=()))[1])

@@ -4,21 +4,27 @@ import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+import pytest
+
 import checkpoints
+from checkpoints import Store
 from simulator.results.analysis.summary import Summary
 from simulator.studies.folder import documents
 from simulator.studies.study import Point, StudySpec
 from tests import sessions
 from tests.app.driving import until
 from tests.app.panels.stage import on_stage, read
-from tui.app.charts.table import has_words
+from tui.app.charts.table import Cell
 from tui.app.messages import SessionMarked, SessionOpened
+from tui.app.panels import session_list
 from tui.app.panels.library import Library
-from tui.app.panels.session_list import age, arranged, words_of
+from tui.app.panels.session_list import SessionList, age, arranged, words_of
 from tui.app.view import View
+from tui.common.fuzzy import fits
 
 
 def damage(session: Path) -> None:
@@ -106,6 +112,47 @@ def test_a_ledger_that_cannot_be_read_makes_its_session_damaged_with_the_reason(
     assert not reader.sketch()  # it is not read over and over
 
 
+def test_the_sidebar_claims_no_end_of_a_session_before_it_has_read_its_ledger(tmp_path: Path) -> None:
+    damage(sessions.make(tmp_path / "broken", rounds=8, clients=2))
+    sessions.make(tmp_path / "sound", rounds=8, clients=2)
+    view = View(read(tmp_path / "sound"), sessions_dir=tmp_path)
+    glyphs: list[str] = []
+
+    async def look(pilot: Any, panel: Any) -> None:
+        listed = panel._sessions
+        listed._library.sketches, known = {}, listed._library.sketches
+        for sketches in ({}, known):  # before and after the reading
+            listed._library.sketches = sketches
+            listed._list_anew()
+            glyphs.append(" ".join(row.cells[2].text for row in listed.rows))
+
+    on_stage("live", view, look, size=(200, 60))
+    assert glyphs == ["✗  ", "✗ ✓"]
+
+
+def test_the_list_does_not_call_a_frozen_session_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, at = sessions.make(tmp_path / "one", rounds=2, of=4, clients=2, state="stopped"), [100.0]
+    monkeypatch.setattr("tui.app.panels.library.time", SimpleNamespace(monotonic=lambda: at[0]))
+    monkeypatch.setattr("checkpoints.lock.PULSE_SECONDS", 60.0)  # a heart that stands still
+    reader = Library(lambda found: None)
+    with Store.open(folder) as store:
+        store.heartbeat("running", round=2)
+        for later, silent in ((0.0, set()), (9.9, set()), (0.2, {folder})):
+            at[0] += later
+            reader.read(tmp_path)
+            assert reader.silent == silent
+        store.heartbeat("paused", round=2)
+        reader.read(tmp_path)
+        assert not reader.silent
+        listed = SessionList()
+        listed._library.silent = frozenset({folder})
+        assert listed._state_of(Summary.read(folder)) == Cell("! silent", "warning")
+    reader.read(tmp_path)
+    assert not reader.silent  # nobody is waited for
+
+
 def test_a_session_of_a_study_that_cannot_be_read_is_damaged_in_the_study_too(tmp_path: Path) -> None:
     folder = tmp_path / "t3"
     point = Point("one", {"seed": 0}, sessions.config(2, 8, runtime={"threads_per_client": 1}))
@@ -149,6 +196,34 @@ def test_the_session_shown_is_in_sight_and_beside_live_words_for_clients_hide_no
     on_stage("sessions", view, lists_it, size=(80, 24))
 
 
+def test_a_change_is_listed_once_and_moves_through_rounds_list_nothing(
+    library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listings: list[int] = []
+    whole = session_list.grouped
+
+    def counted(found: Any, *about: Any) -> Any:
+        listings.append(len(found))
+        return whole(found, *about)
+
+    monkeypatch.setattr(session_list, "present", lambda: datetime(2026, 1, 2, 12, tzinfo=UTC))
+    view = View(read(library / "sessions" / "main"), sessions_dir=library / "sessions")
+
+    async def act(pilot: Any, panel: Any) -> None:
+        rows = panel.query_one(SessionList)
+        monkeypatch.setattr(session_list, "grouped", counted)
+        changed = (replace(rows.found[0], accuracy=0.123), *rows.found[1:])
+        rows.post_message(SessionList.Listed(changed))
+        await pilot.pause()
+        assert listings == [len(changed)]
+        assert "12.3" in pilot.app.text()
+        panel.show(replace(view, round=1, client=1))
+        panel.show(replace(view, marked=(library / "sessions" / "main",)))
+        assert len(listings) == 2  # the mark is in a row
+
+    on_stage("sessions", view, act)
+
+
 def test_sessions_sort_by_their_best_accuracy(library: Path) -> None:
     found = Library(lambda found: None).read(library / "sessions")
     best = [line.summary.best for line in arranged(found, "best")]
@@ -158,7 +233,7 @@ def test_sessions_sort_by_their_best_accuracy(library: Path) -> None:
 
 def test_a_filter_finds_methods_that_were_switched_to(library: Path) -> None:
     found = Library(lambda found: None).read(library / "sessions")
-    assert [each.name for each in found if has_words(words_of(each), "FEDSSA main")] == ["main"]
+    assert [each.name for each in found if fits(words_of(each), "FEDSSA main")] == ["main"]
 
 
 def test_ages_are_said_in_their_own_units() -> None:

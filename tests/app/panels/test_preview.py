@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.driving import until
 from tests.app.panels.stage import on_stage, read
 from tests.app.panels.test_library import damage
 from tui.app.charts.table import Cell, Trend
 from tui.app.keys import KEYS
+from tui.app.panels.preview import NONE_OPEN, OPEN
 from tui.app.panels.session_list import STATES, SessionList
 from tui.app.view import View
 from tui.common.formatting import spelled
@@ -32,6 +34,17 @@ def test_a_state_is_a_glyph_a_word_and_a_colour(view: View) -> None:
     assert all(len(glyph) == 1 for glyph in glyphs)
 
 
+def test_the_preview_calls_a_session_open_only_if_it_is(view: View) -> None:
+    async def to_main(pilot: Any, panel: Any) -> None:
+        panel._list.put_cursor(view.run.folder)
+
+    none = replace(view, run=SessionData(Path()))
+    for seen, said in ((view, OPEN), (none, NONE_OPEN)):
+        _, text = on_stage("sessions", seen, to_main, size=(200, 60))
+        assert said[:30] in text  # the sentence wraps
+        assert text.count("session is open") == 1
+
+
 @pytest.mark.parametrize("glyphs", ["braille", "ascii"])
 def test_a_marked_session_has_a_glyph_that_is_no_states(view: View, at_home: Path, glyphs: str) -> None:
     app, _ = on_stage("sessions", replace(view, marked=(at_home / "base",)))
@@ -44,7 +57,7 @@ def test_a_marked_session_has_a_glyph_that_is_no_states(view: View, at_home: Pat
 
 def test_every_session_has_a_trend_of_its_rounds(view: View) -> None:
     app, _ = on_stage("sessions", view)
-    trends = {row.key.name: row.cells[8] for row in app.panel._list.rows}  # type: ignore[attr-defined]
+    trends = {row.key.name: row.cells[9] for row in app.panel._list.rows}  # type: ignore[attr-defined]
     assert isinstance(trends["main"], Trend)
     assert trends["main"].values == tuple(view.run.curves.mean)
     assert trends["begun"] == Trend((), width=0)

@@ -81,6 +81,30 @@ def test_u_walks_through_the_charts_where_there_is_room_for_one(view: View) -> N
     ]
 
 
+def waiting(view: View, **seconds: float) -> View:
+    """The same run with pauses in these rounds: r5=60.0."""
+    records = [
+        record | {"timing": record["timing"] | {"waited": seconds.get(f"r{record['round']}", 0.0)}}
+        for record in view.run.records
+    ]
+    return replace(view, run=replace(view.run, ledger=Ledger.of(records)))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_a_pause_is_in_the_title_and_leaves_the_axis_to_work(view: View, size: tuple[int, int]) -> None:
+    app, text = on_stage("resources", waiting(view, r5=60.0), size=size)
+    drawn = app.panel._charts["time"].figure  # type: ignore[attr-defined]
+    assert [line.name for line in drawn.series] == ["clients", "server", "evaluation", "checkpoint"]
+    assert drawn.y_range == (0.0, pytest.approx(1.8 * 1.05))  # 2.0 s of training less 0.2 s of the server
+    assert "seconds per round; paused 60 s (r5)" in text
+    assert "paused" not in on_stage("resources", view, size=size)[1]
+
+
+def test_of_several_pauses_the_title_has_the_sum_and_the_round_of_the_longest(view: View) -> None:
+    _, text = on_stage("resources", waiting(view, r5=30.0, r7=75.0), size=(80, 24))
+    assert "paused 105 s (longest r7)" in text
+
+
 def test_the_memory_of_a_gpu_is_a_chart_where_there_was_one(view: View) -> None:
     records = [
         record | {"timing": record["timing"] | {"gpu_memory": 2 << 30}} for record in view.run.records[:3]

@@ -1,11 +1,13 @@
 """What the Live panel gives its room to: what varies."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from simulator.results.analysis.ledger import Ledger
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
 from tui.app.view import View
@@ -95,3 +97,44 @@ def test_traffic_that_is_the_same_in_every_round_gives_way_to_what_it_adds_up_to
     _, text = on_stage("communication", view, measure, size=(200, 60))
     assert seen == [(66, 66), (0, 99)]
     assert "total bytes; 479.2 KiB up and down per round" in text
+
+
+def alone(folder: Path, losses: bool = True) -> View:
+    """Four clients that send nothing, and whose losses may be unknown."""
+    run, nobody = read(sessions.make(folder / "alone", rounds=3, clients=4, method="standalone")), [0] * 4
+    totals: dict[str, Any] = dict.fromkeys(("up", "down", "up_total", "down_total"), 0)
+    traffic = {**totals, "per_client_up": nobody, "per_client_down": nobody, "by_tensor": {}}
+    records: list[Any] = [{**record, "bytes": traffic} for record in run.records]
+    if not losses:
+        records = [{**each, "loss": {"mean": None, "per_client": [None] * 4}} for each in records]
+    return View(replace(run, ledger=Ledger.of(records)), sessions_dir=folder)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_of_a_method_that_sends_nothing_there_is_no_chart_of_bytes(
+    size: tuple[int, int], tmp_path: Path
+) -> None:
+    seen: list[str] = []
+
+    async def go_round(pilot: Any, panel: Any) -> None:
+        for _ in range(3):
+            seen.append(pilot.app.text())
+            panel.action_unit()
+            await pilot.pause()
+
+    on_stage("communication", alone(tmp_path), go_round, size=size)
+    for text, cost in zip(seen, ("FLOPs", "seconds", "FLOPs"), strict=True):
+        assert f"accuracy over {cost}; standalone sends nothing" in text
+        assert "bytes" not in text and "Every client trains alone." in text
+
+
+def test_live_shows_the_loss_of_a_method_that_sends_nothing(tmp_path: Path) -> None:
+    assert "training loss; standalone sends nothing" in on_stage("live", alone(tmp_path))[1]
+    assert "standalone sends nothing." in on_stage("live", alone(tmp_path / "b", losses=False))[1]
+
+
+def test_the_title_of_accuracy_names_its_mode_where_it_fits_whole(crowd: View) -> None:
+    _, narrow = on_stage("live", replace(crowd, chart=2), size=(120, 40))
+    assert re.match(r"─accuracy .+, best \d\d\.\d % \(r6\)──", narrow)
+    _, wide = on_stage("live", replace(crowd, chart=2), size=(200, 60))
+    assert "(r6); clients × rounds──" in wide.splitlines()[0]

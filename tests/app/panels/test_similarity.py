@@ -10,8 +10,8 @@ from simulator.results.analysis.cka import least_similar
 from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
-from tui.app.charts.heatmap import cell_at
-from tui.app.view import View
+from tui.app.charts.heat_plan import cell_at
+from tui.app.view import Similarities, View, session_of
 
 CKA_OF_THREE = {**sessions.cka(3, 5), "clients": [1, 3, 5]}
 
@@ -23,13 +23,40 @@ def view(at_home: Path) -> View:
 
 def test_where_cka_was_not_measured_it_is_said_how_it_can_be(at_home: Path) -> None:
     ended = read(at_home / "begun")
-    for run, way in (
-        (replace(ended, state="running"), "Press c to measure it now"),
-        (replace(ended, state="stopped"), "Press space to resume it, then c to measure CKA."),
-        (SessionData(Path("nowhere")), "No session is open"),
+    base = read(at_home / "base")
+    known, key = View(base, sessions_dir=at_home), (base.document["id"], 20)
+    offered = "CKA of round 20 was not measured. Press c to compute it from the checkpoint."
+    for view, way in (
+        (View(replace(ended, state="running"), sessions_dir=at_home), "Press c to measure it now"),
+        (View(ended, sessions_dir=at_home), "Press space to resume it, then c to measure CKA."),
+        (View(SessionData(Path()), sessions_dir=at_home), "No session is open"),
+        (known, offered),
+        (replace(known, round=7), "The checkpoint of round 7 is gone"),
+        (
+            replace(known, similarities=Similarities(under_way=key)),
+            "Computing CKA of round 20. Press c to stop.",
+        ),
+        (replace(known, similarities=Similarities({key: "No data."})), "No data. Press c to try again."),
     ):
-        _, text = on_stage("similarity", View(run, sessions_dir=at_home))
+        _, text = on_stage("similarity", view)
         assert way in " ".join(text.split())
+    app, _ = on_stage("live", known)
+    assert app.panel._parts["similarity"]._said == offered  # type: ignore[attr-defined]
+
+
+def test_what_was_computed_from_a_checkpoint_is_shown_beside_what_the_run_measured(view: View) -> None:
+    kept = sorted(view.run.checkpoints)
+    assert [each.round for each in view.measured] == [5, 10, 15, 20] and kept == [10, 15, 20]
+    sparse = replace(view, run=replace(view.run, ledger=replace(view.run.ledger, measured=view.measured[:1])))
+    assert "CKA of fc2, round 5: 0.682" in (text := on_stage("similarity", sparse)[1])
+    assert "; press c for round 20" in text
+    known = Similarities({(session_of(view.run), 20): view.measured[-1]})
+    computed = replace(sparse, similarities=known)
+    app, text = on_stage("similarity", computed)
+    assert "CKA of fc2, round 20" in text and "press c" not in text
+    assert list(app.panel._rounds.figure.series[0].x) == [5.0, 20.0]  # type: ignore[attr-defined]
+    other = replace(computed, similarities=Similarities({("another session", 20): view.measured[-1]}))
+    assert other.cka is not None and other.cka.round == 5
 
 
 def test_a_pair_is_shown_by_name_over_rounds_and_by_depth(view: View) -> None:

@@ -90,6 +90,14 @@ def test_zooming_in_stops_while_there_is_a_line_to_see():
     assert chart.x_range == (97, 101)
 
 
+def test_a_chart_that_was_zoomed_while_it_was_empty_shows_all_of_the_run_that_follows():
+    chart = LineChart()
+    chart.show(Figure())
+    chart.zoom_in()
+    chart.show(Figure([Series("a", np.arange(101.0))]))
+    assert chart.x_range == (1, 101)
+
+
 def test_panning_stops_at_the_ends_of_the_data():
     chart = LineChart()
     chart.show(Figure([Series("a", np.arange(101.0))]))

@@ -1,10 +1,9 @@
-"""Typing in a list leads to the first line that can be chosen and begins so."""
+"""Typing in a list narrows it to the lines that fit, the best first."""
 
 import pytest
 from textual.widgets.option_list import Option
 
 from tests.app.widgets.stage import on_stage
-from tui.app.dialogs import choose
 from tui.app.dialogs.choose import Options
 
 METHODS = [
@@ -17,39 +16,44 @@ METHODS = [
 
 
 @pytest.mark.parametrize(
-    ("keys", "led_to"),
+    ("keys", "left"),
     [
-        ("fedprox", "fedprox"),
-        ("fedp", "fedproto"),
-        ("s", "standalone"),
-        ("S", "standalone"),
-        ("fedpross", "standalone"),
-        ("q", "fedgh"),
-        ("fedge", "fedgh"),
+        (["fedprox"], ["fedprox"]),
+        (["fedp"], ["fedproto", "fedprox"]),
+        (["fx"], ["fedprox"]),
+        (["S"], ["standalone"]),
+        (["fedpross"], ["standalone"]),
+        (["fg"], ["fedgh"]),
+        (["fedp", "backspace"], ["fedgh", "fedproto", "fedprox"]),
     ],
-    ids=["all_of_it", "the_first", "one", "capital", "anew", "nothing", "not_one_that_cannot_be_chosen"],
+    ids=["all_of_it", "the_best", "spread", "capital", "anew", "no_disabled_one", "one_letter_less"],
 )
-def test_letters_lead_to_the_first_line_that_begins_with_them(keys, led_to):
+def test_letters_narrow_a_list(keys: list[str], left: list[str]) -> None:
     listed = Options(*METHODS)
 
     async def act(pilot):
         listed.focus()
         listed.highlighted = 0
-        await pilot.press(*keys)
-        assert listed.highlighted_option.id == led_to
+        for each in keys:
+            await pilot.press(*([each] if each == "backspace" else each))
+        assert [option.id for option in listed.options] == left
+        assert listed.highlighted == 0
 
     on_stage(listed, act)
 
 
-def test_after_a_pause_a_letter_begins_anew(monkeypatch):
-    monkeypatch.setattr(choose, "PAUSE", 0.0)
+def test_letters_that_fit_nothing_change_nothing_and_backspace_returns_to_all() -> None:
     listed = Options(*METHODS)
 
     async def act(pilot):
         listed.focus()
-        await pilot.press(*"fs")
+        listed.highlighted = 0
+        await pilot.press("q")
+        assert [option.id for option in listed.options] == [option.id for option in METHODS]
+        await pilot.press("s")
         assert listed.highlighted_option.id == "standalone"
-        await pilot.press(*"st")
+        await pilot.press("backspace")
+        assert [option.id for option in listed.options] == [option.id for option in METHODS]
         assert listed.highlighted_option.id == "standalone"
 
     on_stage(listed, act)

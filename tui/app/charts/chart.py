@@ -18,6 +18,7 @@ from tui.app.charts.legend import Entry, draw_keys, draw_legend, draw_marks, leg
 from tui.app.charts.names import apart
 from tui.app.charts.plot_area import PlotArea, draw_axes, fit
 from tui.app.charts.trace import NOWHERE, Spans, by_cell, counts, masks, stroked, trace
+from tui.common.cells import cell_count
 
 NAMED = 60  # cells of a chart that has room for names at the lines' ends
 HALVES = (ord("▀"), ord("▄"))
@@ -96,7 +97,7 @@ def laid_out(figure: Figure, width: int, height: int, scheme: ColourScheme, glyp
     legend = legend_rows(entries, width, height)
     labelled = bool(figure.marks) and height - legend >= 6
     ends = ends_of(figure, lines, width, glyphs) if width >= 30 else []
-    right = max((1 + len(f"{one.key} {one.name}".rstrip()) for one in ends), default=0)
+    right = max((1 + cell_count(f"{one.key} {one.name}".rstrip()) for one in ends), default=0)
     area = fit(figure.x_axis(), figure.y_axis(), width, height, legend + labelled, right)
     return Layout(lines, entries, legend, labelled, area, ends)
 

@@ -52,6 +52,18 @@ VIRIDIS_256 = np.repeat(
     HEAT_LEVELS // 16,
 )  # fmt: skip
 """Those of xterm's 256 colors that follow viridis, each lighter than the one before."""
+LOSS, GAIN = 0xE66100, 0x1A85FF
+"""An orange and a blue of the same lightness, which color-blind people can tell apart."""
+SIGNED_ON_DARK, SIGNED_ON_LIGHT = (
+    _ramp((LOSS, neutral, GAIN), HEAT_LEVELS) for neutral in (0x2B2B2B, 0xE6E6E6)
+)
+SIGNED_ON_DARK_256, SIGNED_ON_LIGHT_256 = (
+    np.repeat(colours, (4, 4, 4, 3, 2, 3, 4, 4, 4))
+    for colours in (
+        (0xFF5F00, 0xD75F00, 0xAF5F00, 0x875F00, 0x303030, 0x005F87, 0x005FAF, 0x0087D7, 0x0087FF),
+        (0xFF5F00, 0xFF875F, 0xFFAF87, 0xFFD7AF, 0xE4E4E4, 0xD7D7FF, 0x87AFFF, 0x5F87FF, 0x005FFF),
+    )
+)
 ON_DARK_256, ON_LIGHT_256 = (
     dict(zip(OKABE_ITO, colours, strict=True))
     for colours in (
@@ -105,6 +117,13 @@ class ColourScheme:
     def heat(self) -> Array:
         """[HEAT_LEVELS] colors, each lighter than the one before."""
         return VIRIDIS if self.exact else VIRIDIS_256
+
+    @property
+    def signed(self) -> Array:
+        """[HEAT_LEVELS] colors of differences: the middle is no difference."""
+        if self.exact:
+            return SIGNED_ON_DARK if self.dark else SIGNED_ON_LIGHT
+        return SIGNED_ON_DARK_256 if self.dark else SIGNED_ON_LIGHT_256
 
     def tint(self, colour: int, share: float) -> int:
         """The background with a share (0…1) of a color.

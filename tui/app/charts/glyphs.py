@@ -15,7 +15,8 @@ class GlyphSet:
     """The characters of one set.
 
     dots: (rows, columns) of dots in a cell. cells: [2 ** (rows × columns)] code points; bit (row × columns + column) of
-    the index is the dot there. ramp: from low to high, without color; a space is no value. bars: from low to high, for
+    the index is the dot there. ramp: from low to high, without color; a space is no value. signs: a large loss, a loss,
+    no difference, a gain, and a large gain, without color. bars: from low to high, for
     sparklines; none fills its cell, so rows stay apart. up, down, pointer: pointers from below, from above, and from
     the left. The rest: the parts of axes and marks.
     """
@@ -24,6 +25,7 @@ class GlyphSet:
     dots: tuple[int, int]
     cells: Array
     ramp: str
+    signs: str
     bars: str
     vertical: str
     horizontal: str
@@ -59,6 +61,7 @@ BRAILLE = GlyphSet(
     dots=(4, 2),
     cells=_braille(),
     ramp="·░▒▓█",
+    signs="▼−·+▲",
     bars="▁▂▃▄▅▆▇",
     vertical="│",
     horizontal="─",
@@ -87,6 +90,7 @@ ASCII = GlyphSet(
     dots=(1, 1),
     cells=_codes(" *"),
     ramp=".:-=+*#%@",
+    signs="v-.+^",
     bars="_.-=+*#@",
     vertical="|",
     horizontal="-",

@@ -2,84 +2,17 @@
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from tui.app.charts.axis import apart, label
+from tui.app.charts.axis import label
 from tui.app.charts.canvas import BOLD, REVERSE, Array, Canvas, row_text
 from tui.app.charts.colours import HEAT_LEVELS, ColourScheme, text_on
 from tui.app.charts.glyphs import GlyphSet
+from tui.app.charts.heat_plan import HeatFigure, Plan, bar_labels, number_cells, plan_of
+from tui.common.cells import cell_count, padded
 
-WIDEST = 4  # maximum ratio of width to height of a matrix's cell
 FIGURE_AT_AN_END = re.compile(r"^\.?\d|\d$")
-
-
-@dataclass(frozen=True, eq=False)
-class HeatFigure:
-    """A matrix [n, m], NaN = empty, with the names of its rows and columns, in the order shown.
-
-    value_range: the values of the first and last color, or None for the matrix's own extremes. cursor: (row, column).
-    marked: the row and the column that the margins mark without a cursor; None: none. axes: the meanings of rows and
-    columns. unit: of the values, "%", or "" for none. decimals: of the values. titles: the bottom row's names of rows
-    and columns, if they are longer than those at the edges.
-    """
-
-    matrix: Array
-    rows: Sequence[str]
-    columns: Sequence[str]
-    value_range: tuple[float, float] | None = None
-    cursor: tuple[int, int] | None = None
-    marked: tuple[int | None, int | None] = (None, None)
-    axes: tuple[str, str] = ("", "")
-    unit: str = ""
-    decimals: int = 3
-    titles: tuple[Sequence[str], Sequence[str]] | None = None
-
-    def limits(self) -> tuple[float, float]:
-        """The values of the first and the last color."""
-        if self.value_range is not None:
-            return apart(*self.value_range)
-        finite = self.matrix[np.isfinite(self.matrix)]
-        if not finite.size:
-            return 0.0, 1.0
-        return apart(float(finite.min()), float(finite.max()))
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """The layout of the matrix: the plot's place in cells, and the values shown, [height × per_cell, …].
-
-    per_cell: values stacked in a cell (2: half blocks). down, across: cells per value.
-    """
-
-    top: int
-    left: int
-    values: Array
-    per_cell: int
-    down: int
-    across: int
-
-    @property
-    def height(self) -> int:
-        return -(-len(self.values) * self.down // self.per_cell)
-
-    @property
-    def width(self) -> int:
-        return int(self.values.shape[1]) * self.across
-
-    def row(self, row: int, rows: int) -> int:
-        """The row of cells, counted from the top of the plot, with row `row` of a matrix of `rows` rows."""
-        return _bin_of(row, rows, len(self.values)) * self.down // self.per_cell
-
-    def column(self, column: int, columns: int) -> int:
-        """The first column of cells with column `column` of a matrix of `columns` columns."""
-        return _bin_of(column, columns, self.values.shape[1]) * self.across
-
-
-def _bin_of(place: int, count: int, bins: int) -> int:
-    return int(np.searchsorted(edges(count, bins), place, side="right")) - 1
 
 
 def draw_heatmap(
@@ -91,65 +24,25 @@ def draw_heatmap(
         return canvas
     coloured = scheme.coloured and glyphs.name != "ascii"
     plan = plan_of(figure, width, height, halves=coloured)
-    levels = levels_of(plan.values, figure.limits(), HEAT_LEVELS if coloured else len(glyphs.ramp))
+    heat, ramp = (scheme.signed, glyphs.signs) if figure.signed else (scheme.heat, glyphs.ramp)
+    levels = levels_of(plan.values, figure.limits(), HEAT_LEVELS if coloured else len(ramp))
     plot = canvas.window(plan.top, plan.left, plan.height, plan.width)
     if coloured:
-        paint(plot, plan, levels, scheme)
+        paint(plot, plan, levels, heat, scheme)
     else:
-        shade(plot, plan, levels, glyphs)
-    if plan.across >= 4 and plan.per_cell == 1:
-        write_values(plot, plan, levels, coloured, figure.unit)
+        levels = sign_levels(plan.values, figure) if figure.signed else levels
+        shade(plot, plan, levels, ramp)
+    if plan.across >= number_cells(figure) and plan.per_cell == 1:
+        write_values(plot, plan, levels, coloured, figure)
     said = merged(plan, figure, glyphs)
     above = canvas.window(0, 0, height - (height > 3) * (1 + bool(said)), width)
     draw_labels(above, plan, figure, scheme, glyphs)
-    draw_bar(above, plan, figure, scheme, glyphs, coloured)
+    draw_bar(above, plan, figure, scheme, heat if coloured else ramp)
     draw_pointer(above, plan, figure, scheme, glyphs)
     if height > 3:
         canvas.put(height - 2, 0, said, scheme.muted)
         canvas.put(height - 1, 0, status(figure, glyphs), scheme.text if figure.cursor else scheme.muted)
     return canvas
-
-
-def plan_of(figure: HeatFigure, width: int, height: int, halves: bool) -> Plan:
-    """The layout: exact cells if the rows fit, else two rows per cell (`halves`), else means of neighbors with a note.
-
-    The cursor's cell always shows its own value.
-    """
-    rows, columns = figure.matrix.shape
-    left = max(len(name) for name in figure.rows) + 2 if width >= 24 else 0
-    left = left if left <= width // 3 else 0
-    bar = 5 + max(len(text) for text in bar_labels(figure, 4)) if width >= 24 else 0
-    below = 2 if height >= 6 else 1 if height > 3 else 0
-    room_down, room_across = max(height - below, 1), max(width - left - bar, 1)
-    if below and (rows > room_down * (1 + halves) or columns > room_across):
-        room_down -= 1
-    per_cell = 2 if halves and rows > room_down else 1
-    shown = min(rows, room_down * per_cell), min(columns, room_across)
-    down = 1 if per_cell == 2 else room_down // shown[0]
-    across = min(room_across // shown[1], WIDEST * down)
-    down = min(down, max(across, 1))
-    plan = Plan(0, left, binned(figure.matrix, *shown), per_cell, down, max(across, 1))
-    if figure.cursor is not None and shown != (rows, columns):
-        at = tuple(_bin_of(*each) for each in zip(figure.cursor, (rows, columns), shown, strict=True))
-        plan.values[at] = figure.matrix[figure.cursor]
-    return plan
-
-
-def cell_at(
-    figure: HeatFigure, width: int, height: int, halves: bool, x: int, y: int
-) -> tuple[int, int] | None:
-    """(row, column) of the matrix at cell (x, y) of a grid of this size, in the order shown.
-
-    The first one if several share the cell. None outside of the matrix.
-    """
-    plan = plan_of(figure, width, height, halves)
-    down, across = y - plan.top, x - plan.left
-    if not (0 <= down < plan.height and 0 <= across < plan.width):
-        return None
-    bins = plan.values.shape
-    row, column = down * plan.per_cell // plan.down, across // plan.across
-    rows, columns = figure.matrix.shape
-    return int(edges(rows, bins[0])[row]), int(edges(columns, bins[1])[column])
 
 
 def levels_of(values: Array, limits: tuple[float, float], levels: int) -> Array:
@@ -160,10 +53,18 @@ def levels_of(values: Array, limits: tuple[float, float], levels: int) -> Array:
     return np.where(np.isnan(values), -1, level)
 
 
-def paint(plot: Canvas, plan: Plan, levels: Array, scheme: ColourScheme) -> None:
+def sign_levels(values: Array, figure: HeatFigure) -> Array:
+    """0…4 for a loss above half the range, a loss, no difference that is shown, a gain, a large gain; −1 for NaN."""
+    seen, large = 0.5 * 10.0**-figure.decimals, figure.limits()[1] / 2
+    known = np.where(np.isnan(values), 0.0, values)
+    size = (np.abs(known) >= seen).astype(int) + (np.abs(known) >= max(large, seen))
+    return np.where(np.isnan(values), -1, 2 + np.sign(known).astype(int) * size)
+
+
+def paint(plot: Canvas, plan: Plan, levels: Array, heat: Array, scheme: ColourScheme) -> None:
     """Color the plot. An empty value shows the background."""
-    colours = np.where(levels >= 0, scheme.heat[levels], scheme.background)
-    colours = np.repeat(colours, plan.across, axis=1)
+    colours = np.where(levels >= 0, heat[levels], scheme.background)
+    colours = np.repeat(colours, np.diff(plan.starts), axis=1)
     if plan.per_cell == 1:
         plot.bg[:] = np.repeat(colours, plan.down, axis=0)
         return
@@ -171,34 +72,34 @@ def paint(plot: Canvas, plan: Plan, levels: Array, scheme: ColourScheme) -> None
         colours = np.vstack([colours, np.full_like(colours[:1], scheme.background)])
     plot.chars[:] = ord("▀")
     plot.fg[:], plot.bg[:] = colours[0::2], colours[1::2]
-    empty = np.repeat(levels < 0, plan.across, axis=1)
+    empty = np.repeat(levels < 0, np.diff(plan.starts), axis=1)
     if len(empty) % 2:
         empty = np.vstack([empty, np.ones_like(empty[:1])])
     plot.chars[empty[0::2] & empty[1::2]] = ord(" ")
 
 
-def shade(plot: Canvas, plan: Plan, levels: Array, glyphs: GlyphSet) -> None:
+def shade(plot: Canvas, plan: Plan, levels: Array, ramp: str) -> None:
     """Write the plot in the ramp's characters. An empty value is a space."""
-    codes = np.array(
-        [ord(character) for character in glyphs.ramp + " "], np.int32
-    )  # level −1 is the last character
-    plot.chars[:] = np.repeat(np.repeat(codes[levels], plan.across, axis=1), plan.down, axis=0)
+    codes = np.array([ord(character) for character in ramp + " "], np.int32)  # level −1 is the last character
+    plot.chars[:] = np.repeat(np.repeat(codes[levels], np.diff(plan.starts), axis=1), plan.down, axis=0)
 
 
-def write_values(plot: Canvas, plan: Plan, levels: Array, coloured: bool, unit: str) -> None:
+def write_values(plot: Canvas, plan: Plan, levels: Array, coloured: bool, figure: HeatFigure) -> None:
     """Write each value into the middle of its cell, in black or white on a color, or between spaces in a ramp."""
     for row, column in zip(*np.nonzero(levels >= 0), strict=True):
-        text = cell_text(float(plan.values[row, column]), plan.across - 1, unit)
+        text = cell_text(float(plan.values[row, column]), plan.across - 1, figure.unit, figure.signed)
         if not coloured and text:
             text = text.center(min(len(text) + 2, plan.across))
         top = row * plan.down + (plan.down - 1) // 2
-        left = column * plan.across + (plan.across - len(text)) // 2
+        left = int(plan.starts[column]) + (plan.across - len(text)) // 2
         fg = text_on(int(plot.bg[top, left])) if coloured else int(plot.fg[top, left])
         plot.put(top, left, text, fg)
 
 
-def cell_text(value: float, room: int, unit: str = "") -> str:
+def cell_text(value: float, room: int, unit: str = "", signed: bool = False) -> str:
     """A value in at most `room` characters: .83 for 0.83, 81.2 or 81 for 81.2 %; "" if none fits."""
+    if signed:
+        return next((text for each in (1, 0) if len(text := with_sign(value, each)) <= room), "")
     short = f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else label(value)
     texts = (f"{value:.1f}", f"{value:.0f}") if unit else (short, label(value))
     return next((text for text in texts if len(text) <= room), "")
@@ -214,16 +115,18 @@ def draw_labels(
         for row in range(0, rows, _stride(rows, room)):
             name = figure.rows[row]
             at = plan.row(row, rows) + (plan.down - 1) // 2
-            canvas.put(plan.top + at, plan.left - 1 - len(name), name, scheme.muted)
+            canvas.put(plan.top + at, plan.left - 1 - cell_count(name), name, scheme.muted)
     below = plan.top + plan.height
     pointed, text = pointed_column(canvas, plan, figure, glyphs)
-    widest = max(len(name) for name in figure.columns) + 1
+    widest = max(map(cell_count, figure.columns)) + 1
     free = 0
     for column in range(0, columns, _stride(columns, max(plan.width // widest, 1))):
         name = figure.columns[column]
-        start = plan.left + plan.column(column, columns) + max((plan.across - len(name)) // 2, 0)
-        end = start + len(name)
-        beside = not text or end < pointed or start > pointed + len(text)
+        wide = cell_count(name)
+        middle = max((plan.across_of(column, columns) - wide) // 2, 0)
+        start = plan.left + plan.column(column, columns) + middle
+        end = start + wide
+        beside = not text or end < pointed or start > pointed + cell_count(text)
         if start >= free and beside and end <= plan.left + plan.width + 1:
             canvas.put(below, start, name, scheme.muted)
             free = end + 1
@@ -239,34 +142,24 @@ def _stride(count: int, room: int) -> int:
         power *= 10
 
 
-def draw_bar(
-    canvas: Canvas, plan: Plan, figure: HeatFigure, scheme: ColourScheme, glyphs: GlyphSet, coloured: bool
-) -> None:
+def draw_bar(canvas: Canvas, plan: Plan, figure: HeatFigure, scheme: ColourScheme, ramp: Array | str) -> None:
     """The color bar to the right: high at the top, with numbers at both ends and between if there is room."""
     rows, left = plan.height, plan.left + plan.width + 2
     parts = 4 if rows >= 13 else 2 if rows >= 5 else 1
     texts = bar_labels(figure, parts)
     if left + 3 + max(map(len, texts)) > canvas.width or rows < 3:
         return
-    if coloured:
-        colours = scheme.heat[np.linspace(HEAT_LEVELS - 1, 0, 2 * rows).round().astype(int)]
+    if not isinstance(ramp, str):
+        colours = ramp[np.linspace(HEAT_LEVELS - 1, 0, 2 * rows).round().astype(int)]
         for row in range(rows):
             canvas.put(plan.top + row, left, "▀▀", int(colours[2 * row]))
             canvas.bg[plan.top + row, left : left + 2] = colours[2 * row + 1]
     else:
-        places = np.linspace(len(glyphs.ramp) - 1, 0, rows).round().astype(int)
+        places = np.linspace(len(ramp) - 1, 0, rows).round().astype(int)
         for row, place in enumerate(places):
-            canvas.put(plan.top + row, left, glyphs.ramp[place] * 2, scheme.text)
+            canvas.put(plan.top + row, left, ramp[place] * 2, scheme.text)
     for part, text in enumerate(texts):
         canvas.put(plan.top + round((rows - 1) * part / parts), left + 3, text, scheme.muted)
-
-
-def bar_labels(figure: HeatFigure, parts: int) -> list[str]:
-    """The numbers next to the color bar, the highest first: both ends and those that divide the range into `parts`."""
-    low, high = figure.limits()
-    values = [high + (low - high) * part / parts for part in range(parts + 1)]
-    step = max((high - low) / 100, 10.0**-figure.decimals)
-    return [label(value, step, max(abs(low), abs(high))) for value in values]
 
 
 def pointed_column(canvas: Canvas, plan: Plan, figure: HeatFigure, glyphs: GlyphSet) -> tuple[int, str]:
@@ -275,8 +168,9 @@ def pointed_column(canvas: Canvas, plan: Plan, figure: HeatFigure, glyphs: Glyph
     if column is None:
         return 0, ""
     name = figure.columns[column]
-    middle = plan.left + plan.column(column, figure.matrix.shape[1]) + (plan.across - len(name)) // 2
-    return min(max(middle - 1, 0), canvas.width - len(name) - 1), f"{glyphs.up}{name}"
+    wide, columns = cell_count(name), figure.matrix.shape[1]
+    middle = plan.left + plan.column(column, columns) + (plan.across_of(column, columns) - wide) // 2
+    return min(max(middle - 1, 0), canvas.width - wide - 1), f"{glyphs.up}{name}"
 
 
 def draw_pointer(
@@ -289,31 +183,33 @@ def draw_pointer(
     left = plan.left + plan.column(column or 0, width)
     middle = top + (plan.down - 1) // 2
     if plan.left and row is not None:
-        name = figure.rows[row].rjust(plan.left - 1)
+        name = padded(figure.rows[row], plan.left - 1, right=True)
         canvas.put(middle, 0, name + glyphs.pointer, scheme.highlight, BOLD)
     start, text = pointed_column(canvas, plan, figure, glyphs)
     canvas.put(plan.top + plan.height, start, text, scheme.highlight, BOLD)
     if figure.cursor is None:
         return
     row, column = figure.cursor
-    cells = middle, slice(left, left + plan.across)
+    across = plan.across_of(column, width)
+    cells = middle, slice(left, left + across)
     if FIGURE_AT_AN_END.search(row_text(canvas.chars[cells])):  # a bracket would take it
         canvas.flags[cells] = BOLD | REVERSE
         if scheme.coloured and glyphs.name != "ascii":
             canvas.fg[cells] = text_on(int(canvas.bg[middle, left]))
-    elif plan.across >= 3 and plan.per_cell == 1:
+    elif across >= 3 and plan.per_cell == 1:
         canvas.put(middle, left, "[", scheme.text, BOLD)
-        canvas.put(middle, left + plan.across - 1, "]", scheme.text, BOLD)
-        for edge in (left, left + plan.across - 1):
+        canvas.put(middle, left + across - 1, "]", scheme.text, BOLD)
+        for edge in (left, left + across - 1):
             bg = int(canvas.bg[middle, edge])
             canvas.fg[middle, edge] = text_on(bg) if scheme.coloured and bg >= 0 else scheme.text
     elif glyphs.name == "ascii" or not scheme.coloured:
-        canvas.flags[top : top + plan.down, left : left + plan.across] |= REVERSE
+        canvas.flags[top : top + plan.down, left : left + across] |= REVERSE
     else:  # half blocks: the cell's other value gives way to a cross on this one's color
         level = int(levels_of(figure.matrix[row, column, None], figure.limits(), HEAT_LEVELS)[0])
-        bg = int(scheme.heat[level]) if level >= 0 else scheme.background
-        canvas.put(top, left, "+" * plan.across, text_on(bg) if level >= 0 else scheme.text, BOLD)
-        canvas.bg[top, left : left + plan.across] = bg
+        heat = scheme.signed if figure.signed else scheme.heat
+        bg = int(heat[level]) if level >= 0 else scheme.background
+        canvas.put(top, left, "+" * across, text_on(bg) if level >= 0 else scheme.text, BOLD)
+        canvas.bg[top, left : left + across] = bg
 
 
 def merged(plan: Plan, figure: HeatFigure, glyphs: GlyphSet) -> str:
@@ -351,28 +247,19 @@ def status(figure: HeatFigure, glyphs: GlyphSet) -> str:
     if not finite.size:
         return "empty"
     size = f"{figure.matrix.shape[0]} {glyphs.times} {figure.matrix.shape[1]}"
-    low, mean = (f"{each:.{figure.decimals}f}" for each in (finite.min(), finite.mean()))
-    return f"{size}, {low}{glyphs.dash}{_exactly(finite.max(), figure)}, mean {mean}"
+    low, mean = (_plain(each, figure) for each in (finite.min(), finite.mean()))
+    span = f"{low} to " if figure.signed else f"{low}{glyphs.dash}"
+    return f"{size}, {span}{_exactly(finite.max(), figure)}, mean {mean}"
 
 
 def _exactly(value: float, figure: HeatFigure) -> str:
-    return f"{value:.{figure.decimals}f} {figure.unit}".rstrip()
+    return f"{_plain(value, figure)} {figure.unit}".rstrip()
 
 
-def edges(count: int, bins: int) -> Array:
-    """[bins + 1] edges that divide `count` items over `bins` bins with sizes that differ by at most one."""
-    return np.arange(bins + 1) * count // bins
+def _plain(value: float, figure: HeatFigure) -> str:
+    return with_sign(value, figure.decimals) if figure.signed else f"{value:.{figure.decimals}f}"
 
 
-def binned(matrix: Array, rows: int, columns: int) -> Array:
-    """[rows, columns] means over blocks of `matrix` [n ≥ rows, m ≥ columns], without NaN; NaN if all are."""
-    if matrix.shape == (rows, columns):
-        return matrix
-    there = np.isfinite(matrix)
-    totals, counts = _summed(np.where(there, matrix, 0.0), rows, columns), _summed(there * 1.0, rows, columns)
-    return np.divide(totals, counts, out=np.full_like(totals, np.nan), where=counts > 0)
-
-
-def _summed(matrix: Array, rows: int, columns: int) -> Array:
-    by_row = np.add.reduceat(matrix, edges(matrix.shape[0], rows)[:-1], axis=0)
-    return np.asarray(np.add.reduceat(by_row, edges(matrix.shape[1], columns)[:-1], axis=1))
+def with_sign(value: float, decimals: int) -> str:
+    """A difference with its sign: +3.2, -0.4; 0.0 for exactly none."""
+    return f"{value:+.{decimals}f}" if value else f"{0:.{decimals}f}"

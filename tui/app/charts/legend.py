@@ -8,6 +8,7 @@ from tui.app.charts.colours import ColourScheme
 from tui.app.charts.figure import Mark
 from tui.app.charts.glyphs import GlyphSet
 from tui.app.charts.plot_area import PlotArea
+from tui.common.cells import cell_count, head
 
 GUTTER = 5  # about as wide as the y axis, after which the legend begins
 
@@ -24,7 +25,7 @@ class Entry:
 
     @property
     def width(self) -> int:
-        return len(self.key) + 1 + len(self.name) + (1 + len(self.reading) if self.reading else 0)
+        return len(self.key) + 1 + cell_count(self.name) + (1 + len(self.reading) if self.reading else 0)
 
 
 def draw_legend(canvas: Canvas, entries: Sequence[Entry], rows: int, left: int, scheme: ColourScheme) -> None:
@@ -43,7 +44,7 @@ def draw_legend(canvas: Canvas, entries: Sequence[Entry], rows: int, left: int, 
         canvas.put(row, column, entry.key, entry.fg, BOLD)
         column += len(entry.key) + 1
         canvas.put(row, column, entry.name, scheme.text if entry.pinned else scheme.muted)
-        column += len(entry.name)
+        column += cell_count(entry.name)
         if entry.reading:
             canvas.put(row, column + 1, entry.reading, scheme.text, BOLD if entry.pinned else 0)
             column += 1 + len(entry.reading)
@@ -106,10 +107,13 @@ def draw_marks(
         if label_row is None:
             continue
         room = max(edge - area.left - 2, 1)
-        name = mark.label if len(mark.label) <= room else mark.label[: room - 1] + glyphs.ellipsis
-        ways = ((glyphs.down + name, column), (name + glyphs.down, column - len(name)), (glyphs.down, column))
+        name = mark.label
+        if cell_count(name) > room:
+            name = head(name, room - 1) + glyphs.ellipsis
+        before = column - cell_count(name)
+        ways = ((glyphs.down + name, column), (name + glyphs.down, before), (glyphs.down, column))
         for text, start in ways:
-            end = start + len(text)
+            end = start + cell_count(text)
             if area.left <= start and end <= edge and not any(start <= b and a <= end for a, b in taken):
                 taken.append((start, end))
                 canvas.put(label_row, start, text, scheme.text)

@@ -3,16 +3,18 @@
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
+from tui.common.cells import cell_count, head, tail
+
 TELLING = 5
 """Cells in which a part of a name, between two ellipses, can identify it."""
 
 
 def cut(name: str, room: int, ellipsis: str) -> str:
     """The name in at most `room` cells, with an ellipsis in its middle, because names differ at their ends."""
-    if len(name) <= room:
+    if cell_count(name) <= room:
         return name
     end = (room - 1) // 2
-    return name[: max(room - 1 - end, 0)] + ellipsis + name[len(name) - end :] if room > 0 else ""
+    return head(name, room - 1 - end) + ellipsis + tail(name, end) if room > 0 else ""
 
 
 def apart(names: Collection[str], room: int, ellipsis: str) -> dict[str, str]:
@@ -43,9 +45,10 @@ def _alike(names: Sequence[str]) -> int:
 def _around(name: str, begins: int, ends: int, room: int, ellipsis: str) -> str:
     """The name in at most `room` cells with its part from `begins` to `ends`, and as much before it as fits."""
     after = ellipsis if ends < len(name) else ""
-    spare = room - len(after) - (ends - begins)
-    if begins <= spare:
+    differs = name[begins:ends]
+    spare = room - len(after) - cell_count(differs)
+    if cell_count(name[:begins]) <= spare:
         return name[:ends] + after
     if spare < 1:
-        return ellipsis + cut(name[begins:ends], room - 1 - len(after), ellipsis) + after
-    return name[: spare - 1] + ellipsis + name[begins:ends] + after
+        return ellipsis + cut(differs, room - 1 - len(after), ellipsis) + after
+    return head(name, spare - 1) + ellipsis + differs + after

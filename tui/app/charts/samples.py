@@ -7,6 +7,7 @@ from tui.app.charts.canvas import BOLD, Array, Canvas
 from tui.app.charts.colours import GREYS_256, ColourScheme
 from tui.app.charts.glyphs import GlyphSet
 from tui.app.charts.table import fit
+from tui.common.cells import cell_count, head
 from tui.common.formatting import spelled
 from tui.common.sparkline import sparkline
 
@@ -42,7 +43,7 @@ def class_line(samples: ClientSamples, each: ClassSample, width: int, glyphs: Gl
     """The name of a class, its number of training samples, and a sample, in one line of `width` cells."""
     names, counts = _left(samples, width)
     start = f"{fit(spelled(each.name, glyphs.name), names, False, glyphs)} {each.count:>{counts}}"
-    room = width - len(start) - 2
+    room = width - cell_count(start) - 2
     if room < 4:
         return fit(start, width, False, glyphs)
     if each.text:
@@ -66,7 +67,7 @@ def feature_lines(samples: ClientSamples, width: int, glyphs: GlyphSet) -> list[
         for each in samples.features
     ]
     table = [("mean of", "client", "all", "SDs"), *texts]
-    sizes = [max(len(row[column]) for row in table) for column in range(4)]
+    sizes = [max(cell_count(row[column]) for row in table) for column in range(4)]
     name = max(min(sizes[0], width - sum(sizes[1:]) - 6), 4)
     return [
         fit(row[0], name, False, glyphs)
@@ -77,7 +78,7 @@ def feature_lines(samples: ClientSamples, width: int, glyphs: GlyphSet) -> list[
 
 def _left(samples: ClientSamples, width: int) -> tuple[int, int]:
     """The cells of names and of counts."""
-    names = max(len(each.name) for each in samples.classes) if samples.classes else 0
+    names = max((cell_count(each.name) for each in samples.classes), default=0)
     return min(names, width // 3), max((len(str(each.count)) for each in samples.classes), default=0)
 
 
@@ -123,8 +124,8 @@ def _draw_pictures(canvas: Canvas, samples: ClientSamples, scheme: ColourScheme,
     for place, (each, picture) in enumerate(zip(samples.classes[:fits], small[:fits], strict=True)):
         top, left = place // columns * down, place % columns * across
         name = spelled(each.name, glyphs.name)
-        label = f"{fit(name, max(min(len(name), across - 3 - len(str(each.count))), 1), False, glyphs)} {each.count}"
-        canvas.put(top, left, label[: across - 1], scheme.text)
+        room = max(min(cell_count(name), across - 3 - len(str(each.count))), 1)
+        canvas.put(top, left, head(f"{fit(name, room, False, glyphs)} {each.count}", across - 1), scheme.text)
         paint(canvas.window(top + 1, left, down - 1, across - 2), picture, scheme, glyphs)
     _draw_rest(canvas, fits, samples, scheme)
     return True

@@ -2,12 +2,14 @@
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 from tui.app.charts.canvas import BOLD, Canvas
 from tui.app.charts.colours import ColourScheme
 from tui.app.charts.glyphs import GlyphSet
 from tui.app.charts.names import apart
+from tui.common.cells import cell_count, head, padded, settled
 from tui.common.formatting import spelled
 from tui.common.sparkline import sparkline
 
@@ -79,12 +81,6 @@ class ShownColumn:
     width: int
 
 
-def has_words(text: str, query: str) -> bool:
-    """Whether every word of `query` is in the text."""
-    folded = text.casefold()
-    return all(word in folded for word in query.casefold().split())
-
-
 def sorted_rows(rows: Iterable[Row], column: int, descending: bool) -> list[Row]:
     """Rows by their values in a column. Equal ones keep their order. Rows without a value are last either way."""
     given = list(rows)
@@ -103,8 +99,9 @@ def widths(columns: Sequence[Column], rows: Sequence[Row], order: Order, glyphs:
     A column without a text has width 0.
     """
     sorted_by = order[0] if order else None
+    name = glyphs.name
     texts = [
-        max((_width(row.cells[place], glyphs) for row in rows), default=1) for place in range(len(columns))
+        max((_width(row.cells[place], name) for row in rows), default=1) for place in range(len(columns))
     ]
     return [
         max(text, len(column.title) + (place == sorted_by)) if text else 0
@@ -112,13 +109,22 @@ def widths(columns: Sequence[Column], rows: Sequence[Row], order: Order, glyphs:
     ]
 
 
-def _width(cell: str | Cell | Trend, glyphs: GlyphSet) -> int:
-    return min(cell.width, len(cell.values)) if isinstance(cell, Trend) else len(_text(cell, glyphs))
-
-
-def _text(cell: str | Cell, glyphs: GlyphSet) -> str:
+def _width(cell: str | Cell | Trend, glyphs: str) -> int:
+    if isinstance(cell, Trend):
+        return min(cell.width, len(cell.values))
     text = cell if isinstance(cell, str) else cell.text
-    return text if glyphs.name != "ascii" else spelled(text, glyphs.name)
+    return len(text) if text.isascii() else _width_of(text, glyphs)
+
+
+@lru_cache(maxsize=4096)
+def _width_of(text: str, glyphs: str) -> int:
+    """The width of a text with other characters than ASCII: most occur in many rows, and in the next round again."""
+    return cell_count(_text(text, glyphs))
+
+
+def _text(cell: str | Cell, glyphs: str) -> str:
+    text = cell if isinstance(cell, str) else cell.text
+    return settled(text) if glyphs != "ascii" else spelled(text, glyphs)
 
 
 def layout(columns: Sequence[Column], texts: Sequence[int], width: int, left: int) -> list[ShownColumn]:
@@ -189,8 +195,8 @@ def shortened(
     for place in places:
         if columns[place.column].names:
             cells = (row.cells[place.column] for row in rows)
-            names = {_text(cell, glyphs) for cell in cells if not isinstance(cell, Trend)}
-            if any(len(name) > place.width for name in names):
+            names = {_text(cell, glyphs.name) for cell in cells if not isinstance(cell, Trend)}
+            if any(cell_count(name) > place.width for name in names):
                 found[place.column] = apart(names, place.width, glyphs.ellipsis)
     return found
 
@@ -223,7 +229,7 @@ def draw_row(
         own = cell.tone if isinstance(cell, Cell) else column.tone
         tone = own if row.tone == "plain" else row.tone
         bold = BOLD if under_cursor or tone in ("strong", "highlight") else 0
-        text = _text(cell, glyphs)
+        text = _text(cell, glyphs.name)
         text = names.get(place.column, {}).get(text, text)
         text = fit(text, place.width, column.numeric, glyphs)
         canvas.put(0, place.left, text, _colour(tone, scheme), bold)
@@ -244,6 +250,6 @@ def _colour(tone: Tone, scheme: ColourScheme) -> int:
 
 def fit(text: str, room: int, numeric: bool, glyphs: GlyphSet) -> str:
     """`text` in `room` cells: aligned right if numeric, cut with an ellipsis if too long."""
-    if len(text) > room:
-        text = text[: max(room - 1, 0)] + glyphs.ellipsis if room else ""
-    return text.rjust(room) if numeric else text.ljust(room)
+    if cell_count(text) > room:
+        text = head(text, room - 1) + glyphs.ellipsis if room else ""
+    return padded(text, room, right=numeric)

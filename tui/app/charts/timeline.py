@@ -12,6 +12,7 @@ from tui.app.charts.colours import ColourScheme
 from tui.app.charts.glyphs import GlyphSet
 from tui.app.charts.legend import Entry, draw_legend, legend_rows
 from tui.app.charts.plot_area import PlotArea, draw_axes
+from tui.common.cells import cell_count
 
 UNITS = ((3600.0, "h"), (60.0, "min"), (1.0, "s"))
 FRAME = 3  # rows of the rounds' numbers and of the x axis
@@ -55,7 +56,7 @@ def draw_timeline(make: Make, width: int, height: int, scheme: ColourScheme, gly
     if len(found.clients) > height - legend - FRAME:
         found = make(height - legend - FRAME)
     names = list(map(str, found.clients))
-    gutter = max((len(name) for name in names), default=0) + 1
+    gutter = max(map(cell_count, names), default=0) + 1
     if width < gutter + 10 or not found.ends > found.begins:
         return canvas
     if legend:
@@ -69,7 +70,7 @@ def draw_timeline(make: Make, width: int, height: int, scheme: ColourScheme, gly
     label = ", ".join(filter(None, (found.reduced, f"simulated {unit}")))
     draw_axes(canvas.window(top, gutter, rows + 2, plot.width), area, label, scheme, glyphs)
     for row, name in enumerate(names):
-        canvas.put(top + row, gutter - 1 - len(name), name, scheme.muted)
+        canvas.put(top + row, gutter - 1 - cell_count(name), name, scheme.muted)
     _draw_rounds(canvas, plot, found, (top, gutter), area, second, scheme, glyphs)
     for row, client in enumerate(found.clients):
         _draw_client(plot, row, client, found, scheme, plain)

@@ -5,13 +5,13 @@ from typing import Any, ClassVar, TypeVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.events import Resize
 from textual.geometry import Size
 from textual.reactive import Reactive
 from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from tui.app.widgets.surface import glyphs_of
 from tui.common.formatting import spelled
@@ -19,6 +19,9 @@ from tui.common.formatting import spelled
 Result = TypeVar("Result")
 WIDE, TALL = 120, 40
 """From this many columns of the screen on, a dialog is -wide. From this many rows on, it is -tall, below -short."""
+
+
+SCROLLS = {"up": "scroll_up", "down": "scroll_down", "pageup": "page_up", "pagedown": "page_down"}
 
 
 class Dialog(ModalScreen[Result]):
@@ -64,5 +67,43 @@ class Dialog(ModalScreen[Result]):
         line.update(self.spelled(fault))
         line.display = bool(fault)
 
+    def on_options_narrowed(self, message: Any) -> None:
+        """Show the letters by which a list is narrowed, in front of the keys."""
+        typed = f"{message.letters}_ backspace · " if message.letters else ""
+        self.query_one(".hint", Static).update(self.spelled(typed + self.hint))
+
     def action_cancel(self) -> None:
         self.dismiss(None)
+
+
+class Searched(Dialog[None]):
+    """A text that scrolls, and a line of words that narrow it. Its body has an Input and a VerticalScroll."""
+
+    DEFAULT_CSS = """
+    Searched Input { border: none; height: 1; background: $boost; }
+    Searched VerticalScroll { scrollbar-gutter: stable; }  /* or it would be laid out twice */
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(key, f"scroll('{key}')", "scroll", show=False, priority=True) for key in SCROLLS
+    ]
+
+    @property
+    def words(self) -> str:
+        """The typed words."""
+        return self.query_one(Input).value
+
+    def narrow(self) -> None:
+        """Show what fits the words."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        self.query_one(VerticalScroll).can_focus = False
+        self.set_focus(self.query_one(Input))
+        self.narrow()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self.narrow()
+        self.query_one(VerticalScroll).scroll_home(animate=False)
+
+    def action_scroll(self, key: str) -> None:
+        getattr(self.query_one(VerticalScroll), f"action_{SCROLLS[key]}")()

@@ -1,49 +1,67 @@
 """A choice of a few actions: confirmations, checkpoints, themes, leaving."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from textual.content import Content
 from textual.events import Key
+from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from tui.app.dialogs.base import Dialog
+from tui.common.cells import cell_count, padded
+from tui.common.fuzzy import best
 
 Choice = tuple[str, str, str]
 """The result, its name, and its effect."""
 
 
-PAUSE = 1.0
-"""Seconds after which the next character starts a new search."""
-
-
 class Options(OptionList):
-    """Textual's list, in which typed letters select a line."""
+    """Textual's list, which typed letters narrow to the lines that fit, the best first. Backspace takes one back."""
 
-    _typed = ""
-    _typed_at = 0.0
+    @dataclass
+    class Narrowed(Message):
+        """The list shows the lines that fit these letters; "" for all."""
+
+        letters: str
+
+    _letters = ""
+    _all: tuple[Option, ...] = ()
 
     def on_key(self, event: Key) -> None:
-        if not event.is_printable or event.character is None:
-            return
-        begun = self._typed if event.time - self._typed_at < PAUSE else ""
-        self._typed_at = event.time
-        for words in (begun + event.character.lower(), event.character.lower()):
-            if (found := self._first(words)) is not None:
-                self._typed, self.highlighted = words, found
-                event.stop()
-                return
+        if event.key == "backspace" and self._letters:
+            event.stop()
+            self._narrow(self._letters[:-1])
+        elif event.is_printable and event.character is not None and event.character.strip():
+            for letters in (self._letters + event.character, event.character):
+                if self._fitting(letters):
+                    event.stop()
+                    self._narrow(letters)
+                    return
 
-    def _first(self, words: str) -> int | None:
-        ids = ("" if option.disabled else option.id or "" for option in self.options)
-        return next((place for place, id in enumerate(ids) if id.lower().startswith(words)), None)
+    def _fitting(self, letters: str) -> list[Option]:
+        self._all = self._all or tuple(self.options)
+        return best((each for each in self._all if not letters or not each.disabled), letters, _id)
+
+    def _narrow(self, letters: str) -> None:
+        chosen = self.highlighted_option
+        found = self._fitting(letters)
+        self._letters = letters
+        self.clear_options().add_options(found)
+        self.highlighted = found.index(chosen) if not letters and chosen in found else 0
+        self.post_message(self.Narrowed(letters))
+
+
+def _id(option: Option) -> str:
+    return option.id or ""
 
 
 class Choose(Dialog[str]):
     """Returns the id of the chosen line."""
 
-    hint = "↑↓ choose · enter confirm · esc cancel"
+    hint = "letters or ↑↓ choose · enter confirm · esc cancel"
 
     def __init__(self, title: str, text: str, choices: Sequence[Choice], selected: str | None = None) -> None:
         super().__init__(title)
@@ -54,12 +72,12 @@ class Choose(Dialog[str]):
     def body(self) -> Iterable[Widget]:
         if self._text:
             yield Static(self.spelled(self._text), classes="text", markup=False)
-        width = max(len(name) for _, name, _ in self._choices) + 2
+        width = max(cell_count(name) for _, name, _ in self._choices) + 2
         yield Options(
             *(
                 Option(
                     Content.assemble(
-                        (self.spelled(name).ljust(width), "bold" if about else ""), self.spelled(about)
+                        (padded(self.spelled(name), width), "bold" if about else ""), self.spelled(about)
                     ),
                     id=id,
                 )

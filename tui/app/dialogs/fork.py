@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from htfl_sim.analysis import SessionData, entries_to, next_change, remaining, settings_in_force
+from htfl_sim.details import changeable_sections
 from htfl_sim.folders import checked_name, free_name, plain_name
-from tui.app.dialogs.form import Field, Form, Known, assignments, number
+from tui.app.dialogs.form import Field, Form, Known, assignments, number, setting_names
 from tui.common.formatting import duration
 
 THEN: tuple[Known, ...] = (
@@ -40,13 +41,28 @@ class ForkDialog(Form[ForkWish]):
             f"Fork {run.name} after round {round} of {run.round}",
             [
                 Field("name", "name", free_name(sessions, plain_name([run.name, f"at{round}"]))),
-                Field("method", "method", placeholder=f"unchanged: {self._method}", known=lambda: methods),
+                Field(
+                    "method",
+                    "method",
+                    placeholder=f"unchanged: {self._method}",
+                    known=lambda: methods,
+                    only=True,
+                ),
                 Field("seed", "seed", placeholder="unchanged: the same random draws", whole=True),
                 Field("rounds", "total rounds", placeholder=f"unchanged: {before['rounds']}", whole=True),
-                Field("set", "settings", placeholder="key=value …, such as training.lr=0.005"),
-                Field("then", "then", "show", known=lambda: THEN),
+                Field(
+                    "set",
+                    "settings",
+                    placeholder="key=value …, such as training.lr=0.005",
+                    known=self._settings,
+                    words=True,
+                ),
+                Field("then", "then", "show", known=lambda: THEN, only=True),
             ],
         )
+
+    def _settings(self) -> Sequence[Known]:
+        return setting_names((*changeable_sections(), "seed"), self.values["method"] or self._method)
 
     def remark(self, values: dict[str, str]) -> str:
         """What will be computed for it, and its result if nothing changes."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
 from typing import ClassVar, TypeVar
 
@@ -13,21 +14,34 @@ from textual.widget import Widget
 from textual.widgets import Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
+from htfl_sim import catalog
+from tui.app.charts.glyphs import GLYPHS
+from tui.app.charts.names import apart
 from tui.app.dialogs.base import Dialog
+from tui.app.widgets.surface import glyphs_of
+from tui.common.cells import cell_count, padded
 from tui.common.errors import explain
+from tui.common.fuzzy import best
 
 Result = TypeVar("Result")
 Known = tuple[str, str]
 """A possible value of a field, and its description."""
 VALUE_CELLS = 28
 """The maximum width of the column of values. A longer value moves its own description only."""
+SCROLL_BAR = 1  # cells of the bar beside a long list
+NEAR = 3
+"""The number of names that are suggested for an unknown one."""
 SLOW_SECONDS = 0.5
 """Seconds after which the form shows that it is working."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """A line of a form. `known` returns the values to choose from, if any. `whole`: a whole number."""
+    """A line of a form.
+
+    known: returns the values to choose from, if any. only: whether no other value is valid. whole: a whole number.
+    words: it has several words, and a known value completes the last one.
+    """
 
     name: str
     label: str
@@ -35,6 +49,8 @@ class Field:
     placeholder: str = ""
     known: Callable[[], Sequence[Known]] | None = None
     whole: bool = False
+    only: bool = False
+    words: bool = False
 
 
 class Form(Dialog[Result]):
@@ -50,6 +66,8 @@ class Form(Dialog[Result]):
         super().__init__(title)
         self._fields = {field.name: field for field in fields}
         self._typed = ""
+        self._taken: str | None = None
+        """The focused field's value with the known value that was chosen last."""
         self._working = False
 
     def accept(self, values: dict[str, str]) -> Result:
@@ -94,12 +112,17 @@ class Form(Dialog[Result]):
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         self._typed = ""
         self._list_known()
+        self.complain(self._unknown())
+
+    def on_resize(self, event: events.Resize) -> None:
+        super().on_resize(event)
+        self.call_after_refresh(self._list_known)  # in the new width
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self.complain("")
+        self.complain(self._unknown())
         self._remark()
-        if event.input.has_focus and event.value != self._chosen():
-            self._typed = event.value
+        if event.input.has_focus and event.value != self._taken:
+            self._typed = event.value[len(self._stem(event.value)) :]
             self._list_known()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -145,8 +168,13 @@ class Form(Dialog[Result]):
 
     def _take(self, value: str) -> None:
         if isinstance(self.focused, Input):
-            self.focused.value = value
-            self.focused.cursor_position = len(value)
+            self._taken = self.focused.value = self._stem(self.focused.value) + value
+            self.focused.cursor_position = len(self._taken)
+
+    def _stem(self, value: str) -> str:
+        """The words of the focused field before the one that a known value completes."""
+        field = self._fields.get(self._place)
+        return value[: value.rfind(" ") + 1] if field and field.words else ""
 
     def _chosen(self) -> str | None:
         known = self.query_one("#known", OptionList)
@@ -161,19 +189,49 @@ class Form(Dialog[Result]):
         line.display = bool(text)
 
     def _list_known(self) -> None:
-        """The values for the focused field that contain the typed text."""
-        known = self.query_one("#known", OptionList)
-        name = (self.focused.id or "").removeprefix("field-") if self.focused else ""
-        field = self._fields.get(name)
+        """The values for the focused field that fit the typed text, the best first, or else the nearest ones."""
+        known, self._taken = self.query_one("#known", OptionList), None
+        field = self._fields.get(self._place)
         offered = field.known() if field and field.known else ()
-        found = [each for each in offered if self._typed.lower() in f"{each[0]} {each[1]}".lower()]
+        found = best(offered, self._typed, lambda each: each[0])  # in names before descriptions
+        found += best((each for each in offered if each not in found), self._typed, " ".join)
+        if not found and "=" not in self._typed:  # the value of a setting
+            near = nearest_of(self._typed, [value for value, _ in offered])
+            found = sorted(
+                (each for each in offered if each[0] in near), key=lambda each: near.index(each[0])
+            )
         known.clear_options()
-        width = min(max((len(value) for value, _ in found), default=0), VALUE_CELLS)
+        width = min(max((cell_count(value) for value, _ in found), default=0), VALUE_CELLS)
+        texts = [self.spelled(about) for _, about in found]
+        space = known.container_size.width - SCROLL_BAR - width - 2
+        shown = apart({*texts}, space, GLYPHS[glyphs_of(self)].ellipsis) if space > 0 else {}
         known.add_options(
-            Option(Content.assemble((f"{value:<{width}}  ", "bold"), self.spelled(about)), id=value)
-            for value, about in found
+            Option(Content.assemble((f"{padded(value, width)}  ", "bold"), shown.get(about, about)), id=value)
+            for (value, _), about in zip(found, texts, strict=True)
         )
         known.display = bool(found)
+
+    @property
+    def _place(self) -> str:
+        """The name of the focused field; "" for none."""
+        return (self.focused.id or "").removeprefix("field-") if self.focused else ""
+
+    def _unknown(self) -> str:
+        """The fault of the first field with a value that it does not have. "" while one may still become known."""
+        for name, field in self._fields.items():
+            value = self.query_one(f"#field-{name}", Input).value.strip()
+            names = [each for each, _ in field.known()] if value and field.only and field.known else []
+            begun = name == self._place and any(value.lower() in each.lower() for each in names)
+            if names and value not in names and not begun:
+                near = nearest_of(value, names)
+                remedy = f"Did you mean {' or '.join(near)}?" if near else "Press ↓ to choose one."
+                return f"{field.label}: '{value}' is not in the list. {remedy}"
+        return ""
+
+
+def nearest_of(typed: str, names: Sequence[str]) -> list[str]:
+    """The names that look most like what was typed, the nearest first."""
+    return get_close_matches(typed, names, n=NEAR, cutoff=0.5) if typed else []
 
 
 def number(values: dict[str, str], name: str, least: int = 1) -> int | None:
@@ -186,6 +244,12 @@ def number(values: dict[str, str], name: str, least: int = 1) -> int | None:
     if not text.isascii() or not text.isdigit() or int(text) < least:
         raise ConfigError(f"{name}: '{text}' is not a whole number of at least {least}.")
     return int(text)
+
+
+def setting_names(sections: Sequence[str] = (), method: str | None = None) -> list[Known]:
+    """The settings of a method, and those of these sections (all by default), each as "key="."""
+    keys = [key for key in catalog.config_keys() if not sections or key.partition(".")[0] in sections]
+    return [(f"{key}=", "") for key in (*keys, *(f"method.{key}" for key in catalog.method_keys(method)))]
 
 
 def assignments(text: str) -> list[str]:

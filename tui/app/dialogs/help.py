@@ -1,16 +1,19 @@
-"""All keys, from the one table of them."""
+"""All keys and typed commands, from their tables."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.geometry import Size
 from textual.widget import Widget
+from textual.widgets import Input
 
-from tui.app.dialogs.base import Dialog
-from tui.app.keys import GROUPS, PANEL_TITLES
+from tui.app.dialogs.base import Searched
+from tui.app.keys import GROUPS, PLACES, Key
+from tui.app.typed import COMMANDS
 from tui.common.formatting import wrapped
+from tui.common.fuzzy import fits
 
 WIDEST = 12
 
@@ -22,7 +25,12 @@ class Keys(Widget):
 
     def __init__(self, text: Callable[[int], Content]) -> None:
         super().__init__()
+        self.tell(text)
+
+    def tell(self, text: Callable[[int], Content]) -> None:
+        """Show another text."""
         self._made = lru_cache(1)(text)
+        self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return self._made(width).plain.count("\n") + 1
@@ -31,33 +39,54 @@ class Keys(Widget):
         return self._made(self.content_size.width)
 
 
-class Help(Dialog[None]):
-    """The keys by group. Those without an effect in the present panel name their panels."""
+class Help(Searched):
+    """The keys of the present panel, then the others by group, then the typed commands."""
 
-    DEFAULT_CSS = """
-    Help VerticalScroll { scrollbar-gutter: stable; }  /* or it would be laid out twice */
-    """
-    hint = "↑↓ page up, page down scroll · esc close"
+    hint = "type to filter · ↑↓ page up, page down scroll · esc close"
 
     def __init__(self, panel: str) -> None:
         super().__init__("Keys")
         self._panel = panel
 
     def body(self) -> Iterable[Widget]:
-        yield VerticalScroll(Keys(self._text))
+        yield Input(placeholder=self.spelled("filter by words, such as pin or round"), compact=True)
+        yield VerticalScroll(Keys(lambda _: Content("")))
 
-    def on_mount(self) -> None:
-        self.set_focus(self.query_one(VerticalScroll))
+    def narrow(self) -> None:
+        words = self.words
+        self.query_one(Keys).tell(lambda width: self._text(width, words))
 
-    def _text(self, width: int) -> Content:
-        """The groups of keys, in `width` cells."""
-        lines: list[Content] = []
+    def _groups(self) -> Iterator[tuple[str, Sequence[Key]]]:
+        """The keys that work in this panel alone or in few others come first."""
+        own = [key for keys in GROUPS.values() for key in keys if self._panel in key.where]
+        if own:
+            yield f"In {PLACES[self._panel]}", own
         for group, keys in GROUPS.items():
-            lines += [Content("")] * bool(lines) + [Content.styled(group, "bold")]
-            for key in keys:
-                places = f" ({', '.join(PANEL_TITLES[each] for each in key.where)})" if key.where else ""
-                style = "" if key.works_in(self._panel) else "dim"
-                for place, text in enumerate(wrapped(self.spelled(key.about + places), width - WIDEST - 2)):
-                    name = "" if place else key.print
-                    lines.append(Content.assemble((f"  {name:<{WIDEST}}", "bold"), (text, style)))
-        return Content("\n").join(lines)
+            if others := [key for key in keys if key not in own]:
+                yield group, others
+
+    def _text(self, width: int, words: str) -> Content:
+        """The groups of keys that fit the words, in `width` cells."""
+        lines: list[Content] = []
+        for group, keys in self._groups():
+            found = [key for key in keys if fits(f"{key.print} {key.label} {key.about}", words)]
+            if found:
+                lines += [Content("")] * bool(lines) + [Content.styled(group, "bold")]
+            for key in found:
+                elsewhere = key.where and not key.works_in(self._panel)
+                places = f" ({', '.join(PLACES[each] for each in key.where)})" if elsewhere else ""
+                lines += self._entry(key.print, key.about + places, width, "dim" if elsewhere else "")
+        commands = [each for each in COMMANDS if fits(f"{each.name} {each.usage} {each.about}", words)]
+        if commands:
+            lines += [Content("")] * bool(lines) + [Content.styled("Typed commands, after :", "bold")]
+        for each in commands:
+            lines += self._entry(
+                each.name, f"{each.usage}: {each.about}" if each.usage else each.about, width
+            )
+        return Content("\n").join(lines or [Content("No key and no command fits these words.")])
+
+    def _entry(self, name: str, about: str, width: int, style: str = "") -> list[Content]:
+        return [
+            Content.assemble((f"  {'' if place else name:<{WIDEST}}", "bold"), (text, style))
+            for place, text in enumerate(wrapped(self.spelled(about), width - WIDEST - 2))
+        ]

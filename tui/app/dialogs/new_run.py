@@ -3,17 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
 from htfl_sim import catalog
-from htfl_sim.analysis import static_names
 from htfl_sim.configuring import QUICKSTART, Choices, new_name
 from htfl_sim.folders import checked_name, free_name, plain_name
-from tui.app.dialogs.form import Field, Form, Known, assignments, number
+from tui.app.dialogs.form import Field, Form, Known, assignments, number, setting_names
 from tui.common.errors import explain
 from tui.common.formatting import size
 
@@ -38,14 +37,16 @@ class NewRunDialog(Form[NewRun]):
         Binding("ctrl+d", "digits", "digits", show=False, priority=True),
     ]
 
-    def __init__(self, sessions: Path, data: Path, choices: Choices, name: str = "") -> None:
-        """`choices` fill in the form, and include settings without a line in the form."""
+    def __init__(
+        self, sessions: Path, data: Path, choices: Choices, name: str = "", plugins: Sequence[Path] = ()
+    ) -> None:
+        """`choices` fill in the form, and include settings without a line in the form. `plugins` add methods."""
         self._sessions, self._data, self._choices = sessions, data, choices
         self._fetching = ""
         super().__init__(
             "New run",
             [
-                Field("preset", "preset", choices.preset or "", f"{QUICKSTART}", _presets),
+                Field("preset", "preset", choices.preset or "", f"{QUICKSTART}", _presets, only=True),
                 Field(
                     "dataset",
                     "data set",
@@ -53,16 +54,35 @@ class NewRunDialog(Form[NewRun]):
                     "from the preset; or a folder",
                     self._datasets,
                 ),
-                Field("method", "method", choices.method or "", "from the preset", _methods),
+                Field(
+                    "method",
+                    "method",
+                    choices.method or "",
+                    "from the preset",
+                    partial(_methods, tuple(plugins)),
+                    only=True,
+                ),
                 Field("rounds", "rounds", _text(choices.rounds), "from the preset", whole=True),
                 Field("clients", "clients", _text(choices.clients), "from the preset", whole=True),
                 Field("seed", "seed", _text(choices.seed), "from the preset", whole=True),
                 Field(
-                    "set", "settings", " ".join(choices.assignments), "key=value …, such as training.epochs=2"
+                    "set",
+                    "settings",
+                    " ".join(choices.assignments),
+                    "key=value …, such as training.epochs=2",
+                    lambda: setting_names(method=self._method()),
+                    words=True,
                 ),
                 Field("name", "session", name, "generated name"),
             ],
         )
+
+    def _method(self) -> str | None:
+        """The method of the form or its preset, if it is known."""
+        preset, method = self.values["preset"] or QUICKSTART, self.values["method"]
+        if not method and preset in catalog.preset_names():
+            method = str(catalog.preset(preset).config.get("method", {}).get("name", ""))
+        return method or None
 
     def remark(self, values: dict[str, str]) -> str:
         """The preset's values, as far as they are known without reading the whole configuration."""
@@ -70,7 +90,7 @@ class NewRunDialog(Form[NewRun]):
             return self._fetching
         name = values["preset"] or QUICKSTART
         if name not in catalog.preset_names():
-            return f"No preset is named '{name}'."
+            return ""  # the form says so
         preset = catalog.preset(name)
         raw = preset.config
         dataset = values["dataset"] or str(raw.get("data", {}).get("dataset", "digits"))
@@ -166,12 +186,14 @@ def _missing(dataset: str, data: Path) -> str:
     return "" if Path(dataset).expanduser().exists() else f"no data set or folder is named '{dataset}'"
 
 
+@cache
 def _presets() -> Sequence[Known]:
     return [(preset.name, preset.title) for preset in catalog.presets()]
 
 
-def _methods() -> Sequence[Known]:
-    return [(name, "") for name in static_names.methods()]
+@cache
+def _methods(plugins: tuple[Path, ...]) -> Sequence[Known]:
+    return [(name, "") for name in catalog.method_names(plugins)]
 
 
 def _text(value: int | None) -> str:

@@ -11,8 +11,10 @@ from textual.widgets import Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
 from htfl_sim.compatibility import MethodChoice
+from htfl_sim.details import changeable_sections
 from tui.app.dialogs.choose import Options
-from tui.app.dialogs.form import Field, Form, assignments
+from tui.app.dialogs.form import Field, Form, assignments, setting_names
+from tui.common.cells import padded
 
 PARAMETER = "method."
 """The prefix of the method's hyper-parameters among the values."""
@@ -36,7 +38,13 @@ class SwitchDialog(Form[SwitchWish]):
         self._choices = {choice.name: choice for choice in choices}
         self._present = str(config["method"]["name"])
         self._when = when
-        other = Field("other", "other settings", placeholder="key=value, such as training.lr=0.005")
+        other = Field(
+            "other",
+            "other settings",
+            placeholder="key=value, such as training.lr=0.005",
+            known=lambda: setting_names(changeable_sections(), self.values["method"]),
+            words=True,
+        )
         super().__init__("Switch the method or its settings", [other])
 
     def body(self) -> Iterable[Widget]:
@@ -104,10 +112,10 @@ class SwitchDialog(Form[SwitchWish]):
 
     def _option(self, choice: MethodChoice) -> Option:
         now = "  (now)" if choice.name == self._present else ""
-        line = Content.assemble((choice.name.ljust(16), "bold"), self.spelled(choice.title), (now, "bold"))
+        line = Content.assemble((padded(choice.name, 16), "bold"), self.spelled(choice.title), (now, "bold"))
         if choice.obstacle:
             line = Content.assemble(
-                choice.name.ljust(16),
+                padded(choice.name, 16),
                 self.spelled(choice.title),
                 "\n  cannot: ",
                 self.spelled(choice.obstacle),

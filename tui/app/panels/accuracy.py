@@ -1,4 +1,7 @@
-"""Accuracy over the rounds: band and mean, all lines, clients × rounds. Then loss, F1, and the user's own metrics."""
+"""Accuracy over the rounds: band and mean, all lines, clients × rounds. Then loss, F1, and the user's own metrics.
+
+With a partner, also its mean, the gain over it, and the gain as clients × rounds.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,9 +11,10 @@ from textual.containers import Container
 from htfl_sim.analysis import OKABE_ITO, Array, quantiles
 from tui.app.charts.figure import Band, Figure, Series
 from tui.app.messages import ClientSelected, CrosshairMoved
+from tui.app.panels import gains
 from tui.app.panels.chart_parts import PERCENT, marks, measures
 from tui.app.panels.client_rows import shown
-from tui.app.view import ACCURACIES, View
+from tui.app.view import ACCURACIES, GAIN, View
 from tui.app.widgets import Heatmap, LineChart
 from tui.app.widgets.surface import glyphs_of
 from tui.common.formatting import spelled
@@ -27,21 +31,33 @@ class AccuracyChart(Container):
     def __init__(self) -> None:
         super().__init__()
         self._lines = LineChart()
-        self._map = Heatmap(value_range=(0.0, PERCENT), unit="%", axes=("client", "round"))
-        self._map.display = False
+        self._accuracies = Heatmap(value_range=(0.0, PERCENT), unit="%", axes=("client", "round"))
+        self._gains = Heatmap(unit="pp", axes=("client", "round"), signed=True)
+        self._accuracies.display = self._gains.display = False
+        self._map = self._accuracies
+        """The map in use."""
+        self.comparing = False
+        """Whether the gains over the partner are shown as a map, in place of the chart."""
         self._rounds: NDArray[np.int_] = np.empty(0, int)
         self._column: int | None = None
         self._clients: list[int] = []
 
     def compose(self) -> ComposeResult:
         yield self._lines
-        yield self._map
+        yield self._accuracies
+        yield self._gains
 
     def show(self, view: View) -> None:
-        as_map = view.mode == ACCURACIES[2]
-        self._lines.display, self._map.display = not as_map, as_map
-        if as_map:
+        as_map = self.comparing or view.mode == ACCURACIES[2]
+        self._map = self._gains if self.comparing else self._accuracies
+        for each in (self._lines, self._accuracies, self._gains):
+            each.display = each is (self._map if as_map else self._lines)
+        if self.comparing:
+            self._show_gains(view)
+        elif as_map:
             self._show_map(view)
+        elif view.mode == GAIN:
+            self._lines.show(gains.figure(view))
         elif view.mode in ACCURACIES:
             self._show_lines(view)
         else:
@@ -52,6 +68,7 @@ class AccuracyChart(Container):
         rounds = curves.evaluated
         mean, x = curves.mean[rounds - 1] * PERCENT, rounds.astype(float)
         series = [Series("mean", mean, x, pinned=True, colour=MEAN, key="m")]
+        series += gains.partner_mean(view)
         pinned = [client for client in sorted(view.pinned) if client < curves.clients]
         others = [client for client in shown(view) if client not in view.pinned] if every else []
         accuracy = curves.accuracy.select([*pinned, *others])[rounds - 1].T * PERCENT
@@ -67,7 +84,7 @@ class AccuracyChart(Container):
 
     def _show_map(self, view: View) -> None:
         curves = view.curves
-        rounds = curves.evaluated
+        self._rounds = rounds = curves.evaluated
         self._clients = clients = shown(view)
         self._map.show(
             curves.accuracy.select(clients)[rounds - 1].T * PERCENT,
@@ -76,9 +93,15 @@ class AccuracyChart(Container):
         )
         self._map.home = (_first_row(view), max(len(rounds) - 1, 0))
 
+    def _show_gains(self, view: View) -> None:
+        self._clients, self._rounds, found = gains.table(view)
+        self._map.scale(gains.reach(view, self._clients, found))
+        self._map.show(found, list(map(str, self._clients)), list(map(str, self._rounds)))
+        self._map.home = (_first_row(view), max(len(self._rounds) - 1, 0))
+
     def point(self, view: View) -> None:
         """Put the map's cursor in the view's column. The cursor of the lines is set with all others."""
-        self._rounds, at = view.curves.evaluated, view.cursor()
+        at = view.cursor()
         self._column = None if at is None else max(int((self._rounds <= at).sum()) - 1, 0)
         if not self._map.display:
             return

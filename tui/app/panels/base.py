@@ -1,6 +1,7 @@
 """Common to all panels: they know their size, and draw a part again only if its contents change."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 
 from textual import events
@@ -15,6 +16,7 @@ from tui.app.charts.table import fit
 from tui.app.view import Panel, View
 from tui.app.widgets import LineChart
 from tui.app.widgets.surface import glyphs_of, room
+from tui.common.cells import cell_count
 from tui.common.errors import explain
 from tui.common.formatting import spelled
 
@@ -81,6 +83,11 @@ class SizedPanel(Panel):
             except Exception as fault:  # an error in drawing must not end the app, and the run with it
                 self.notify(explain(fault)[0], severity="error", markup=False)
 
+    def choose(self, kept: Mapping[str, object]) -> None:
+        super().choose(kept)
+        if self.display:
+            self.redraw()
+
     def redraw(self) -> None:
         """Draw again, also the parts whose contents have not changed."""
         self._drawn.clear()
@@ -125,7 +132,7 @@ class Part(Container):
 
     def __init__(self, title: str, *content: Widget, classes: str = "") -> None:
         super().__init__(classes=classes)
-        self._title = title
+        self._titles: tuple[str, ...] = (title,)
         self._content = content
         self._sentence = Static("", classes="sentence", markup=False)
         self._said: str | None = None
@@ -134,21 +141,22 @@ class Part(Container):
         yield self._sentence
         yield from self._content
 
-    def caption(self, title: str) -> None:
-        """The title in the line above, cut to its length."""
-        self._title = title
+    def caption(self, *titles: str) -> None:
+        """The title in the line above: the first that fits, else the last, cut to the line's length."""
+        self._titles = titles
         glyphs = glyphs_of(self)
-        width = max(room(self).width - 3, 0) or len(title)
+        width = max(room(self).width - 3, 0) or cell_count(titles[0])
+        title = next((each for each in titles if cell_count(spelled(each, glyphs)) <= width), titles[-1])
         cut = fit(title, width, False, GLYPHS[glyphs]).rstrip()
         text = spelled(cut, glyphs).replace("[", r"\[")
         if text != self.border_title:
             self.border_title = text
 
     def on_mount(self) -> None:
-        self.caption(self._title)
+        self.caption(*self._titles)
 
     def on_resize(self) -> None:
-        self.caption(self._title)
+        self.caption(*self._titles)
 
     def say(self, sentence: str | None) -> None:
         """Show a sentence instead of the content; None: the content."""

@@ -11,16 +11,28 @@ from htfl_sim.analysis import (
     Record,
     SessionData,
     best_round,
+    change_over,
     client_on_part,
     milestones,
     part_means,
 )
 from tui.app.charts.figure import Figure, Mark, Series
 from tui.app.view import View
-from tui.common.formatting import NONE, percent, size, size_unit
+from tui.common.formatting import NONE, at_round, percent, points, size, size_unit
 
+NO_SESSION = "No session is open. Press n to start a run or s to list sessions."
+OPENING = "Opening the session…"
 PERCENT = 100.0
 """An accuracy is multiplied by this, with the unit "%"."""
+RECENT = 5
+"""Rounds whose change shows whether the accuracy still rises."""
+
+
+def unread(view: View) -> str | None:
+    """Why nothing is known of the session shown; None if it has been read."""
+    if not view.run.name:
+        return NO_SESSION
+    return view.run.error or (None if view.run.document else OPENING)
 
 
 def marks(run: SessionData) -> list[Mark]:
@@ -60,8 +72,15 @@ def steady(curves: Curves) -> bool:
     return not (np.ptp(curves.up) or np.ptp(curves.down))
 
 
+def silent(curves: Curves) -> bool:
+    """Whether no round sends anything, as in Standalone."""
+    return steady(curves) and not (curves.up.any() or curves.down.any())
+
+
 def in_each_round(record: Record) -> str:
     """The sentence for the same bytes in every round."""
+    if not (record["bytes"]["up"] or record["bytes"]["down"]):
+        return f"{record['method']} sends nothing"
     up, down = size(record["bytes"]["up"]), size(record["bytes"]["down"])
     return f"{up} up and down per round" if up == down else f"{up} up, {down} down per round"
 
@@ -69,7 +88,14 @@ def in_each_round(record: Record) -> str:
 def at_best(accuracies: Array) -> str:
     """The best of accuracies by round [n], with its round."""
     best, when = best_round(accuracies)
-    return f"{percent(best)} (r{when})" if when else NONE
+    return at_round(best, when) if when else NONE
+
+
+def recent(accuracies: Array) -> str:
+    """The last of accuracies by round [n], with its change over RECENT rounds, or as many as there are."""
+    change, rounds = change_over(accuracies, RECENT)
+    within = f"{rounds} rounds" if rounds > 1 else "a round"
+    return percent(accuracies[-1]) + (f" ({points(change)} pp in {within})" if rounds else "")
 
 
 def titled(measure: str) -> str:

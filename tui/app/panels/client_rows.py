@@ -14,6 +14,7 @@ from htfl_sim.analysis import (
     listed_clients,
     lowest_client,
     tested,
+    worst_rank,
 )
 from tui.app.charts.table import Cell, Column, Row, Tone, Trend
 from tui.app.messages import ClientSelected
@@ -78,6 +79,8 @@ def rows(view: View) -> list[Row]:
     accuracy, up, down = (
         each.after(curves.rounds) for each in (curves.accuracy, curves.client_up, curves.client_down)
     )
+    rank = worst_rank(accuracy, tested(view.run, view.shown))
+    rank = rank if np.isfinite(rank).any() else accuracy  # every client has too few samples
     trends = curves.accuracy.select(clients)[curves.evaluated[-TREND:] - 1].T.tolist()
     return [
         client_row(
@@ -90,6 +93,7 @@ def rows(view: View) -> list[Row]:
             tuple(trend),
             "●" if client in view.pinned else "",
             samples,
+            rank=float(rank[client]),
         )
         for client, trend in zip(clients, trends, strict=True)
     ]
@@ -117,11 +121,13 @@ def client_row(
     pinned: str = "",
     samples: Samples | None = None,
     doing: str = "",
+    rank: float | None = None,
 ) -> Row:
     """A client's row.
 
     accuracy, change: 0…1, NaN = none; up, down: bytes; pinned: the mark of a pinned client; doing: replaces its first
-    accuracy. An accuracy on few test samples is gray.
+    accuracy; rank: its place among the accuracies, NaN = last; None: the accuracy. An accuracy on few test samples is
+    gray.
     """
     few = samples is not None and samples.few(client)
     tone: Tone = "muted" if few or not abs(change) >= SEEN else "gain" if change > 0 else "loss"
@@ -129,15 +135,16 @@ def client_row(
         Cell(doing, doing_tone(doing)) if doing else Cell(percent(accuracy), "muted" if few else "strong")
     )
     test, train, strip = "", "", Trend((), width=0)
-    tested, trained = None, None
+    test_count, trained = None, None
     if samples is not None:
         counts = samples.train[client]
-        tested, trained = int(samples.test[client]), int(counts.sum())
-        test, train = str(tested), str(trained)
+        test_count, trained = int(samples.test[client]), int(counts.sum())
+        test, train = str(test_count), str(trained)
         held = tuple(np.where(counts > 0, counts, np.nan).tolist())
         strip = Trend(held, float(counts.max(initial=1)), min(len(counts), CLASSES))
     texts = (pinned, str(client), model, reached, Cell(points(change), tone), test, train)
-    values = (float(bool(pinned)), client, model.casefold(), accuracy, change, tested, trained)
+    standing = accuracy if rank is None else rank
+    values = (float(bool(pinned)), client, model.casefold(), standing, change, test_count, trained)
     search = f"{client} {model} {'pinned' if pinned else ''}"
     return Row(
         client,

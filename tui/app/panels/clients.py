@@ -1,5 +1,7 @@
 """The Clients panel: all clients in a table, and the one under the cursor next to it."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -9,14 +11,15 @@ from tui.app.charts.figure import Figure, Series
 from tui.app.messages import ClientPinned, ClientsSorted, PanelWanted
 from tui.app.panels import client_rows
 from tui.app.panels.base import Part, SizedPanel, at_most
-from tui.app.panels.chart_parts import PERCENT, at_best, by_round, marks, titled
-from tui.app.panels.facts import Facts
+from tui.app.panels.chart_parts import PERCENT, at_best, by_round, marks, titled, unread
+from tui.app.panels.facts import NAMES, Facts
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table
 from tui.app.widgets.surface import room
+from tui.common.cells import cell_count
 from tui.common.formatting import number, percent, size
 
-LARGEST = 5  # classes of a client with a name
+CLASS_LINES = 2  # lines for the classes of a client
 BEGINNING = "No round is finished yet. This chart starts after the first round."
 
 
@@ -76,6 +79,8 @@ class ClientsPanel(SizedPanel):
         shown = len(self._table.rows)
         column, descending = self._table.sort
         order = f"by {column}, {'descending' if descending else 'ascending'}"
+        if column == "accuracy":
+            order = "best first" if descending else "worst first"
         some = f"{shown} of {count} clients" if shown != count else f"{count} clients"
         self._clients.caption(f"{some}{client_rows.drawn(view)}, {order}")
         self._clients.say(
@@ -91,7 +96,7 @@ class ClientsPanel(SizedPanel):
             return
         sentence = None if isinstance(client, int) else "Select a client in the table."
         if not view.curves.rounds:
-            sentence = view.run.error or BEGINNING
+            sentence = unread(view) or BEGINNING
         self._parts["accuracy"].say(sentence)
         self.set_class(sentence is not None, "-empty")
         self._parts["facts"].display = isinstance(client, int)
@@ -99,7 +104,7 @@ class ClientsPanel(SizedPanel):
             return
         after = f" after round {view.shown}" if view.shown else ""
         self._parts["facts"].caption(f"client {client}{after}")
-        self._facts.tell(facts_of(view, client))
+        self._facts.tell(facts_of(view, client, room(self._facts).width - NAMES))
         if sentence is None:
             self._draw_curves(view, client)
 
@@ -128,6 +133,9 @@ class ClientsPanel(SizedPanel):
 
     def on_table_chosen(self, message: Table.Chosen) -> None:
         self.post_message(PanelWanted("similarity"))
+
+    def idle(self, view: View) -> Sequence[str]:
+        return () if view.run.models else ("pin", "sort", "reverse")
 
     def action_pin(self) -> None:
         """Pin the client under the cursor."""
@@ -180,22 +188,25 @@ def _counts(samples: Samples | None, client: int) -> list[int]:
     return [int(samples.test[client]), sum(counts), *counts]
 
 
-def facts_of(view: View, client: int) -> list[tuple[str, str]]:
-    """The facts of a client at the round shown; before the first round, its model and its data."""
+def facts_of(view: View, client: int, width: int) -> list[tuple[str, str]]:
+    """The facts of a client at the round shown; before the first round, its model and its data.
+
+    width: the cells of a line.
+    """
     curves, samples, records = (
         view.curves.upto(view.shown),
         Samples.of(view.run),
         view.run.records[: view.shown],
     )
     if not view.shown:
-        return [("model", view.run.models[client]), *_data(samples, client)]
+        return [("model", view.run.models[client]), *_data(samples, client, width)]
     accuracy = curves.accuracy.of(client)
     up, down = curves.client_up.of(client), curves.client_down.of(client)
     rounds = int(curves.participated.of(client).sum())
     facts = [
         ("model", view.run.models[client]),
         ("accuracy", f"{percent(accuracy[-1])}, best {at_best(accuracy)}"),
-        *_data(samples, client),
+        *_data(samples, client, width),
         ("loss", ", ".join(_losses(view, client))),
         ("up", f"{size(up[-1])}, {size(up.sum())} total"),
         ("down", f"{size(down[-1])}, {size(down.sum())} total"),
@@ -219,15 +230,24 @@ def _losses(view: View, client: int) -> list[str]:
     return found
 
 
-def _data(samples: Samples | None, client: int) -> list[tuple[str, str]]:
-    """Its data, and its most frequent classes."""
+def _data(samples: Samples | None, client: int, width: int) -> list[tuple[str, str]]:
+    """Its data, and its classes, the most frequent first: as many as fit."""
     if samples is None:
         return []
-    found = samples.largest(client)
-    named = ", ".join(f"{name} ×{count}" for name, count in found[:LARGEST])
-    more = f", {len(found) - LARGEST} more" if len(found) > LARGEST else ""
+    texts = [f"{name} ×{count}" for name, count in samples.largest(client)]
+    shown = _listed(texts, width * CLASS_LINES)
     few = ": few" if samples.few(client) else ""
     return [
         ("data", f"{samples.train[client].sum()} train, {samples.test[client]} test{few}"),
-        ("classes", named + more),
+        ("classes", shown),
     ]
+
+
+def _listed(texts: Sequence[str], cells: int) -> str:
+    """The texts in at most `cells` cells, at least the first. The last words count those without room."""
+    for kept in range(min(len(texts), max(cells // len("1 ×1, "), 1)), 0, -1):
+        rest = len(texts) - kept
+        shown = ", ".join([*texts[:kept], *([f"{rest} more"] if rest else [])])
+        if cell_count(shown) <= cells or kept == 1:
+            return shown
+    return ""

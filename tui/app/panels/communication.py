@@ -1,5 +1,8 @@
 """The Communication panel: traffic by tensor and client, and accuracy over its cost."""
 
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
 import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -10,9 +13,9 @@ from tui.app.charts.table import Column, Row
 from tui.app.messages import PanelWanted
 from tui.app.panels import client_rows
 from tui.app.panels.base import Part, SizedPanel, at_most
-from tui.app.panels.chart_parts import PERCENT, in_each_round, sizes, steady, traffic
+from tui.app.panels.chart_parts import PERCENT, in_each_round, silent, sizes, steady, traffic, unread
 from tui.app.panels.facts import Facts
-from tui.app.view import View
+from tui.app.view import Choices, View
 from tui.app.widgets import LineChart, Table
 from tui.common.formatting import amount, duration, percent, size
 
@@ -44,6 +47,7 @@ CLIENTS = (
 class CommunicationPanel(SizedPanel):
     """Bytes by round, tensor and client, and accuracy over cost."""
 
+    CHOICES: ClassVar[Choices] = {"_chart": range(len(CHARTS))}
     DEFAULT_CSS = """
     CommunicationPanel .upper { height: 1fr; }
     CommunicationPanel .lower { height: 8; }
@@ -55,6 +59,9 @@ class CommunicationPanel(SizedPanel):
     CommunicationPanel.-full .lower { height: 24; }
     CommunicationPanel.-wide.-steady .round { display: none; }
     CommunicationPanel.-wide.-steady .total { margin-left: 0; }
+    CommunicationPanel.-wide.-silent .round { display: none; }
+    CommunicationPanel.-silent .total, CommunicationPanel.-silent .clients { display: none; }
+    CommunicationPanel.-wide.-silent .over { margin-left: 0; }
     CommunicationPanel.-empty .total, CommunicationPanel.-empty .over { display: none; }
     CommunicationPanel.-empty .lower { display: none; }
     """
@@ -81,26 +88,32 @@ class CommunicationPanel(SizedPanel):
         wide = self.has_class("-wide")
         if wide:
             client_rows.follow(self._clients, view)
-        about = (view.curves, view.round, self._chart, wide, view.filter, view.run.config, view.run.error)
+        run = view.run
+        about = (view.curves, view.round, self._chart, wide, view.filter, run.config, run.error, run.name)
         if not self.differs("all", *about):
             return
-        alike = view.record is not None and steady(view.curves)
-        self.set_class(view.record is None, "-empty").set_class(alike, "-steady")
-        self._parts["round"].say(None if view.record else view.run.error or BEGINNING)
+        alike, quiet = (view.record is not None and each(view.curves) for each in (steady, silent))
+        self.set_class(view.record is None, "-empty").set_class(alike, "-steady").set_class(quiet, "-silent")
+        self._parts["round"].say(None if view.record else unread(view) or BEGINNING)
         if view.record is None:
             return
-        if wide:
+        chart = max(self._chart, self._first_chart())
+        if quiet:
+            self._draw_chart(view, "over" if wide else "round", chart)
+            caption = f"{CHARTS[chart]}; {in_each_round(view.record)}"
+            self._parts["over" if wide else "round"].caption(caption)
+        elif wide:
             if alike:
                 self._draw_chart(view, "total", 1)
                 self._parts["total"].caption(f"{CHARTS[1]}; {in_each_round(view.record)}")
             else:
                 self._draw_chart(view, "round", 0)
                 self._draw_chart(view, "total", 1)
-            self._draw_chart(view, "over", max(self._chart, OVER))
+            self._draw_chart(view, "over", chart)
             self._draw_clients(view)
         else:
-            self._draw_chart(view, "round", self._chart)
-        self._draw_tensors(view)
+            self._draw_chart(view, "round", chart)
+        self._draw_tensors(view, quiet)
         rows = max(len(self._tensors.rows), len(self._clients.rows), FACTS)
         at_most(self._lower, rows + 2)  # the charts get the room that is not needed below
         self._parts["facts"].caption(f"round {view.shown}")
@@ -121,7 +134,11 @@ class CommunicationPanel(SizedPanel):
         self._charts[name].show(figure)
         self._parts[name].caption(CHARTS[chart])
 
-    def _draw_tensors(self, view: View) -> None:
+    def _first_chart(self) -> int:
+        """The first chart that `u` shows: none of bytes if nothing is sent, and only accuracy next to the others."""
+        return OVER + 1 if self.has_class("-silent") else OVER if self.has_class("-wide") else 0
+
+    def _draw_tensors(self, view: View, quiet: bool) -> None:
         found = by_tensor(view.run.records[: view.shown])
         self._tensors.show(
             [
@@ -133,7 +150,8 @@ class CommunicationPanel(SizedPanel):
                 for way in [each.direction]
             ]
         )
-        self._parts["tensors"].say(None if found else "This method sends no tensors.")
+        nothing = "Every client trains alone. Nothing is sent." if quiet else "This method sends no tensors."
+        self._parts["tensors"].say(None if found else nothing)
 
     def _draw_clients(self, view: View) -> None:
         curves, models = view.curves.upto(view.shown), view.run.models
@@ -162,9 +180,15 @@ class CommunicationPanel(SizedPanel):
         if message.table is self._clients:
             self.post_message(PanelWanted("clients"))
 
+    def labels(self) -> Mapping[str, str]:
+        return {} if self.has_class("-wide") else {"unit": "chart"}
+
+    def idle(self, view: View) -> Sequence[str]:
+        return () if view.record else ("unit",)
+
     def action_unit(self) -> None:
         """Show the next chart. If all fit side by side, show accuracy over the next unit."""
-        least = OVER if self.has_class("-wide") else 0
+        least = self._first_chart()
         following = max(self._chart, least) + 1
         timed = self._view is not None and bool(np.isfinite(self._view.curves.clock).all())
         self._chart = following if following < len(CHARTS) - (0 if timed else len(SIMULATED)) else least

@@ -3,9 +3,10 @@
 Sessions of a study that differ only in their seed are one line, with a band.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import ClassVar
 
 import numpy as np
 from textual.app import ComposeResult
@@ -41,7 +42,7 @@ from tui.app.panels.compare_chart import (
     key_of,
     shown_of,
 )
-from tui.app.view import View
+from tui.app.view import Choices, View
 from tui.app.widgets import LineChart, Table
 from tui.app.widgets.surface import glyphs_of
 from tui.common.formatting import NONE, amount, course, duration, percent, size, spelled
@@ -51,11 +52,16 @@ UNMARKED = (
     "This panel then draws their accuracies together. y shows losses, CKA, and more. u shows them over rounds, bytes, "
     "FLOPs, seconds, or simulated time. A table shows the cost of reaching a target accuracy."
 )
+UNREAD = "None of the marked sessions has been read yet. Sessions (s) lists them with ◆."
+ALONE = "Mark other sessions with x in Sessions (s) to compare them with this one."
 STEP = 0.01  # of the target
 
 
 class ComparePanel(SizedPanel):
     """Sessions in one chart, their results, and their different settings."""
+
+    CHOICES: ClassVar[Choices] = {"_unit": COSTS, "_shown": None}
+    LABELS: ClassVar[Mapping[str, str]] = {"chart": "measure", "previous": "lower", "next": "higher"}
 
     DEFAULT_CSS = """
     ComparePanel > .upper { height: 1fr; }
@@ -92,7 +98,7 @@ class ComparePanel(SizedPanel):
         self.set_class(not runs, "-empty")
         if not runs:
             self._caveat.display = False
-            self._curves.say(UNMARKED)
+            self._curves.say(UNREAD if view.marked else UNMARKED)
             self._curves.caption("compare")
             return
         if self._unit not in units_of(runs):
@@ -136,7 +142,8 @@ class ComparePanel(SizedPanel):
 
     def _say_caveats(self, lines: Sequence[Seeds], axes: Sequence[str], clients: Sequence[int]) -> None:
         """Notes above the chart: on clients with different data, and on settings that differ between lines."""
-        said = different_clients(lines, clients)
+        said = [ALONE] if sum(len(line.runs) for line in lines) < 2 else []
+        said += different_clients(lines, clients)
         said += rows_differ({line.name: [run.config for run in line.runs] for line in lines}, axes)
         self._caveat.update(spelled(" ".join(said), glyphs_of(self)))
         self._caveat.display = bool(said)
@@ -162,6 +169,9 @@ class ComparePanel(SizedPanel):
         """The band belongs to the row under the cursor."""
         if message.table is self._table:
             self.update()
+
+    def idle(self, view: View) -> Sequence[str]:
+        return () if view.compared else ("unit", "chart", "previous", "next")
 
     def action_unit(self) -> None:
         """Over rounds, bytes, FLOPs, or seconds; if all sessions have a clock, also simulated seconds or joules."""

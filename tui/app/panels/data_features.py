@@ -1,18 +1,30 @@
-"""The Data & features panel: classes by client, the models' features in the plane, and a client's samples."""
+"""The Data & features panel: classes by client, the models' features in the plane, and a client's samples.
+
+Classes by client are the samples of the partition, or what the models recognize: see class_map.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.widgets import Static
 
-from htfl_sim.analysis import ClientSamples, Embedding, Samples
+from htfl_sim.analysis import Array, ClientSamples, Embedding, Samples
+from tui.app.charts.glyphs import GLYPHS
+from tui.app.charts.names import apart
 from tui.app.charts.scatter import ScatterFigure, key_of
 from tui.app.embedding_process import images_of, looked_at
-from tui.app.messages import ClientSelected, EmbeddingWanted, SamplesWanted
+from tui.app.messages import ClientSelected, EmbeddingWanted, RoundRefused, SamplesWanted
+from tui.app.panels import class_map
 from tui.app.panels.base import Part, SizedPanel, at_most
-from tui.app.panels.chart_parts import named_clients
-from tui.app.view import View, session_of
+from tui.app.panels.chart_parts import named_clients, unread
+from tui.app.panels.class_map import ClassMap
+from tui.app.view import Choices, View, session_of
 from tui.app.widgets import Heatmap, SampleList, Scatter
-from tui.app.widgets.surface import room
+from tui.app.widgets.surface import glyphs_of, room
+from tui.common.formatting import spelled
 
 BEGINNING = (
     "No round is finished yet. What the models make of their test images can be drawn after the first."
@@ -33,16 +45,23 @@ GONE = (
 READING = "Reading the samples of client {client}. Another process loads the data. This takes some seconds."
 UNREAD = "Press i to read the samples of client {client}."
 MARGIN = 14  # cells next to the partition's columns: names of rows, and the color bar
+BAR, NUMBER = 8, 4  # cells of the color bar, and of a number in the matrix
+SHORTEST = 4  # cells in which a class's name can be told
 BY_CLASS, BY_CLIENT, OF_ONE = range(3)
+TITLES = ("classes by client", "recall by class", "change in recall", "gain in recall")
 
 
 class DataFeaturesPanel(SizedPanel):
     """The partition, class by client, and beside it t-SNE of the features or samples of the client selected."""
 
+    CHOICES: ClassVar[Choices] = {"_points": range(3), "_content_mode": range(class_map.MODES)}
     DEFAULT_CSS = """
     DataFeaturesPanel { layout: horizontal; }
     DataFeaturesPanel > .partition { width: 2fr; }
     DataFeaturesPanel > .plane { width: 3fr; margin-left: 1; }
+    DataFeaturesPanel > .words { dock: bottom; height: 2; padding: 0 1; }
+    DataFeaturesPanel.-unplotted > .partition { width: 3fr; }
+    DataFeaturesPanel.-unplotted > .plane { width: 2fr; }
     DataFeaturesPanel.-crowd { layout: vertical; }
     DataFeaturesPanel.-crowd > .partition { width: 1fr; height: 2fr; }
     DataFeaturesPanel.-crowd > .plane { width: 1fr; height: 3fr; margin-left: 0; }
@@ -51,7 +70,11 @@ class DataFeaturesPanel(SizedPanel):
     def __init__(self, id: str) -> None:
         super().__init__(id)
         self._points = BY_CLASS
+        self._content_mode = class_map.SAMPLES
+        self._recognized: ClassMap | None = None
         self._map = Heatmap(axes=("class", "client"), decimals=0)
+        self._words = Static(classes="words", markup=False)
+        self._words.display = False
         self._scatter = Scatter()
         self._partition = Part("classes by client", self._map)
         self._room = Vertical(self._partition, classes="partition")  # not the part's own height, because of z
@@ -61,17 +84,19 @@ class DataFeaturesPanel(SizedPanel):
         self._samples.display = False
 
     def compose(self) -> ComposeResult:
+        yield self._words
         yield self._room
         yield self._plane
         yield self._samples
 
     def draw(self, view: View) -> None:
-        crowd = len(view.run.models) > room(self).width * 2 // 5 - MARGIN
-        if crowd != self.has_class("-crowd"):
-            self.set_class(crowd, "-crowd")
+        clients, across = len(view.run.models), room(self).width * 2 // 5 - MARGIN
+        crowd = clients > (across // 2 if self.has_class("-tall") else across)
+        unplotted = not self._samples.display and view.embeddings.last(view.run, view.shown) is None
+        if (crowd, unplotted) != (self.has_class("-crowd"), self.has_class("-unplotted")):
+            self.set_class(crowd, "-crowd").set_class(unplotted, "-unplotted")
             self.call_after_refresh(self.redraw)  # once the parts have their new sizes
-        if self.differs("partition", view.run.document, view.run.config, room(self._map)):
-            self._draw_partition(view)
+        self._draw_map(view)
         self._follow(view)
         if self._samples.display:
             self._draw_samples(view)
@@ -81,23 +106,79 @@ class DataFeaturesPanel(SizedPanel):
         if self.differs("plane", *about, view.replaying, self._points, one):
             self._draw_plane(view)
 
+    def point(self, view: View) -> None:
+        super().point(view)
+        self._draw_map(view)  # changes are measured from the round under the crosshair
+
+    def _draw_map(self, view: View) -> None:
+        about = (
+            view.run.document,
+            view.run.config,
+            room(self._map),
+            *class_map.place(view, self._content_mode),
+        )
+        if self.differs("partition", *about):
+            self._draw_partition(view)
+        if self._recognized is not None and self.differs(
+            "words", self._recognized, self._map.cursor, room(self._words)
+        ):
+            self._say_words(self._recognized)
+
+    def _say_words(self, found: ClassMap) -> None:
+        """The two lines below the map: the classes, and the cell under the cursor."""
+        width, at = room(self._words).width, self._map.cursor
+        second = class_map.summary(found, width) if at is None else class_map.cell(found, at[1], at[0], width)
+        lines = f"{class_map.most(found, width)}\n{second}"
+        self._words.update(spelled(lines, glyphs_of(self)), layout=False)
+
     def _draw_partition(self, view: View) -> None:
         samples = Samples.of(view.run)
+        self._recognized = None
+        self._put_words(samples is not None and self._content_mode != class_map.SAMPLES)
         if samples is None:
             self._partition.caption("classes by client")
             self._partition.say(UNCOUNTED.format(name=view.run.name) if view.run.document else "")
+            return
+        found = class_map.class_map(view, self._content_mode, samples) if self._content_mode else None
+        if isinstance(found, str):
+            self._partition.caption(TITLES[self._content_mode])
+            self._partition.say(found)
+            self._put_words(False)
             return
         self._partition.say(None)
         held = samples.train.T.astype(float)
         across = max((room(self).width - MARGIN) // max(len(samples.train), 1), 1)
         at_most(self._room, across * len(held) + 4 if self.has_class("-crowd") else None)
-        self._map.scale((0.0, max(held.max(initial=0.0), 1.0)))
+        self._recognized = found
+        if found is None:
+            self._map.measure(decimals=0)
+            self._map.scale((0.0, max(held.max(initial=0.0), 1.0)))
+            held = np.where(held > 0, held, np.nan)
+        else:
+            self._map.measure("%" if found.before is None else "pp", 0, signed=found.before is not None)
+            self._map.scale(found.reach)
+            held = found.cells.T
         names, clients = samples.classes, named_clients(view.run)
-        rows = [f"{key_of(label)} {beside_key(label, name)}".rstrip() for label, name in enumerate(names)]
-        if max(map(len, rows)) + 2 > room(self._map).width // 3:  # the heatmap would leave them out
-            rows = [key_of(label) for label in range(len(names))]
-        self._map.show(np.where(held > 0, held, np.nan), rows, titles=(names, clients))
-        self._partition.caption(f"training samples: {len(names)} classes × {len(clients)} clients")
+        self._map.show(held, self._names_of_rows(names, len(clients)), titles=(names, clients))
+        about = f"{len(names)} classes × {len(clients)} clients"
+        self._partition.caption(f"{found.caption}: {about}" if found else f"training samples: {about}")
+
+    def _put_words(self, shown: bool) -> None:
+        if shown != self._words.display:
+            self._words.display = shown
+            self.call_after_refresh(self.redraw)  # once the parts have their new sizes
+
+    def _names_of_rows(self, names: Sequence[str], clients: int) -> list[str]:
+        """The classes' keys and names, cut to the room beside the matrix; without room, their keys."""
+        keys = [key_of(label) for label in range(len(names))]
+        rest = [beside_key(label, name) for label, name in enumerate(names)]
+        beside = max(map(len, keys)) + len("  ") + 1
+        across = room(self._map).width - BAR
+        space = max(across // 3, across - NUMBER * clients) - beside
+        if space < SHORTEST:
+            return keys
+        shown = apart({*rest}, space, GLYPHS[glyphs_of(self)].ellipsis)
+        return [f"{key} {shown[name]}".rstrip() for key, name in zip(keys, rest, strict=True)]
 
     def _follow(self, view: View) -> None:
         """Keep the cursor in the column of the selected client.
@@ -112,18 +193,17 @@ class DataFeaturesPanel(SizedPanel):
             self._map.put_cursor(self._map.cursor[0], client)
 
     def _draw_plane(self, view: View) -> None:
-        found, target = view.embeddings.last(view.run, view.shown), target_of(view)
-        under_way = view.embeddings.under_way
-        computing = under_way is not None and under_way[0] == session_of(view.run)
+        found, target = view.embeddings.last(view.run, view.shown), view.kept
+        computing = view.embeddings.computing(view.run)
         if found is None:
             self._plane.caption("t-SNE")
-            self._plane.say(_sentence(view, target, under_way[1] if computing and under_way else None))
+            self._plane.say(_sentence(view, target, computing))
             return
         self._plane.say(None)
         how = ("by class", "by client", f"client {view.client or 0} by class")[self._points]
         said = f"t-SNE after round {found.round}, {how}"
-        if computing and under_way:
-            said += f"; computing round {under_way[1]}"
+        if computing is not None:
+            said += f"; computing round {computing}"
         elif target is not None and target != found.round:
             failed = view.embeddings.refusal(view.run, target)
             said += f"; {failed}" if failed else f"; press t for round {target}"
@@ -162,25 +242,39 @@ class DataFeaturesPanel(SizedPanel):
             found.anchor_kind,
             found.clients == (view.client or 0) if self._points == OF_ONE else None,
             not by_client,
+            reach_of(view),
         )
 
     def on_heatmap_cursor_moved(self, message: Heatmap.CursorMoved) -> None:
         # An older message may be from before the cursor moved on.
         if message.cell is not None and message.cell == self._map.cursor:
             self.post_message(ClientSelected(message.cell[1]))
+        if self._view is not None:
+            self._draw_map(self._view)
+
+    def idle(self, view: View) -> Sequence[str]:
+        unread = () if view.run.document else ("samples", "chart")
+        undrawn = () if view.embeddings.of(view.run) else ("colours",)
+        return (*unread, *undrawn, *(() if view.run.round else ("embed",)))
+
+    def action_chart(self) -> None:
+        """Show samples by class and client, then recall, its change, and its gain over the partner."""
+        self._content_mode = (self._content_mode + 1) % class_map.MODES
+        self.update()
 
     def action_embed(self) -> None:
         """Compute t-SNE of the round shown, or stop if it is being computed."""
         if self._view is None:
             return
         self._put_samples(False)
-        under_way, target = self._view.embeddings.under_way, target_of(self._view)
-        if under_way is not None and under_way[0] == session_of(self._view.run):
-            self.post_message(EmbeddingWanted(under_way[1]))
+        under_way, target = self._view.embeddings.computing(self._view.run), self._view.kept
+        if under_way is not None:
+            self.post_message(EmbeddingWanted(under_way))
         elif target is not None:
             self.post_message(EmbeddingWanted(target))
         elif self._view.run.round:
-            self.notify(gone(self._view).partition("\n")[0], severity="warning", markup=False)
+            why = gone(self._view).partition("\n")[0]
+            self.post_message(RoundRefused(why, self._view.shown))
 
     def action_samples(self) -> None:
         """Show samples of the selected client, and read them first if need be. If they are shown: t-SNE again."""
@@ -208,8 +302,10 @@ class DataFeaturesPanel(SizedPanel):
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """One row per point of the plane. While there is none, one row per class of a client.
 
-        Of samples that are shown, one row per class or feature.
+        Of samples that are shown, one row per class or feature. Of recall, one row per client and class.
         """
+        if self._recognized is not None:
+            return class_map.table(self._recognized)
         held = view.samples.of(view.run, view.client or 0)
         if self._samples.display and isinstance(held, ClientSamples):
             return sample_table(held)
@@ -241,14 +337,6 @@ def sample_table(held: ClientSamples) -> tuple[list[str], list[list[object]]]:
     ]
 
 
-def target_of(view: View) -> int | None:
-    """The kept round to compute: the one shown or, live, the newest; None: it is gone."""
-    if view.shown in view.run.checkpoints:
-        return view.shown or None
-    before = [round for round in view.run.checkpoints if 0 < round <= view.shown]
-    return None if view.replaying else max(before, default=None)
-
-
 def gone(view: View) -> str:
     """A note that the checkpoint of the round shown is gone, with the ways out."""
     kept = [round for round in view.run.checkpoints if round]
@@ -261,7 +349,7 @@ def gone(view: View) -> str:
 def _sentence(view: View, target: int | None, under_way: int | None) -> str:
     """The text in place of the plane."""
     if not view.run.round:
-        return view.run.error or BEGINNING
+        return unread(view) or BEGINNING
     if under_way is not None:
         return UNDER_WAY.format(round=under_way)
     if target is None:
@@ -273,6 +361,13 @@ def _sentence(view: View, target: int | None, under_way: int | None) -> str:
     looked = looked_at(clients)
     whose = "each client" if looked == clients else f"each of {looked} sampled clients"
     return OFFER.format(images=images_of(clients), whose=whose, round=target)
+
+
+def reach_of(view: View) -> Array | None:
+    """The axes [2, 2] of all rounds of the session whose features were embedded, so that points keep their places."""
+    every = [place for each in view.embeddings.of(view.run) for place in (each.points, each.anchors)]
+    places = np.concatenate(every) if every else np.zeros((0, 2))
+    return np.stack([places.min(axis=0), places.max(axis=0)]) if len(places) else None
 
 
 def beside_key(number: int, name: str) -> str:

@@ -1,14 +1,27 @@
 """The sessions of a folder, read repeatedly on another thread. Only changed ones are read again."""
 
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from htfl_sim import sessions
-from htfl_sim.analysis import Array, StudySummary, Summary, read_overview
+from htfl_sim.analysis import (
+    LIVE,
+    SILENT_SECONDS,
+    Array,
+    Board,
+    BoardReader,
+    Seen,
+    StudySummary,
+    Summary,
+    Totals,
+    read_overview,
+    with_parents,
+)
 from htfl_sim.errors import DiskError, SessionUnreadable
 from tui.common.formatting import printable
 
@@ -19,20 +32,36 @@ LIVE_SECONDS = 1.0
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """A session's results so far: its mean accuracies, 0…1, NaN without an evaluation [n]; its settings."""
+    """A session's results so far: the numbers that a round has one of, and its settings."""
 
-    mean: Array
+    totals: Totals
     config: dict[str, Any]
+
+    @property
+    def mean(self) -> Array:
+        """The mean accuracies, 0…1, NaN without an evaluation [n]."""
+        return self.totals.mean
 
 
 class Library:
-    """`tell` is called with the sessions after every change, on the library's own thread."""
+    """`tell` is called with the sessions after every change, and `tell_board` with the board of the study that is open.
+
+    Both are called on the library's own thread.
+    """
 
     def __init__(
-        self, tell: Callable[[tuple[Summary, ...]], None], every: float = 3.0, sketches: bool = True
+        self,
+        tell: Callable[[tuple[Summary, ...]], None],
+        every: float = 3.0,
+        often: bool = True,
+        tell_board: Callable[[Board], None] = lambda board: None,
     ) -> None:
-        """`every`: seconds between two readings; `sketches`: whether to read whole ledgers, live ones more often."""
-        self._tell, self._every, self._sketching = tell, every, sketches
+        """`every`: seconds between two readings; `often`: whether to read live sessions every second."""
+        self._tell, self._every, self._often = tell, every, often
+        self._tell_board = tell_board
+        self._opened: BoardReader | None = None
+        """Reads the board of the study that is open."""
+        self._told_board: Board | None = None
         self._folder: Path | None = None
         self._known: dict[Path, tuple[tuple[sessions.Stamp, ...], Summary]] = {}
         self.studies: tuple[StudySummary, ...] = ()
@@ -41,6 +70,10 @@ class Library:
         """The results of every readable session that was read. They come after the list."""
         self._sketched: dict[Path, tuple[object, Sketch | str]] = {}
         """By session what it was like then, and its results, or why its ledger cannot be read."""
+        self.silent: frozenset[Path] = frozenset()
+        """Live sessions whose owners have not been heard for too long."""
+        self._noted: dict[Path, tuple[object, float]] = {}
+        """By live session its owner's note, and when this one was first seen."""
         self._wake, self._ended = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -52,6 +85,16 @@ class Library:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="library", daemon=True)
             self._thread.start()
+
+    def open_board(self, study: Path | None) -> None:
+        """Read the board of this study too from now on; None: of none."""
+        self._told_board = None
+        self._opened = None if study is None else BoardReader(study)
+        self._wake.set()
+
+    def look(self) -> None:
+        """Read the folder now."""
+        self._wake.set()
 
     def close(self) -> None:
         self._ended.set()
@@ -69,7 +112,20 @@ class Library:
                 else:
                     known[path] = stamp, Summary.read(path)
         self._known = known
+        self._listen([path for path, (_, summary) in known.items() if summary.state in LIVE])
         return self._listed(folder)
+
+    def _listen(self, live: Sequence[Path]) -> None:
+        """Look at the notes of owners. A note that was old at the first look counts from then on."""
+        now, noted = time.monotonic(), {path: sessions.changed_stamp(path, "owner") for path in live}
+        before = self._noted
+        self._noted = {
+            path: before[path] if path in before and before[path][0] == at else (at, now)
+            for path, at in noted.items()
+        }
+        self.silent = frozenset(
+            path for path, (_, seen) in self._noted.items() if now - seen >= SILENT_SECONDS
+        )
 
     def sketch(self) -> bool:
         """Read the whole ledgers of the listed sessions with new rounds. Returns whether there are any."""
@@ -81,14 +137,27 @@ class Library:
             sketched[path] = before if before and before[0] == about else (about, _sketch(path))
             if self._ended.is_set():
                 return False
-        changed = sketched != self._sketched
+        if sketched == self._sketched:
+            return False
         self._sketched = sketched
         self.sketches = {path: each for path, (_, each) in sketched.items() if isinstance(each, Sketch)}
-        return changed
+        return True
+
+    def board(self, reader: BoardReader) -> Board:
+        """A study's board, by the sessions as last read."""
+        seen = {}
+        for path, (_, summary) in self._known.items():
+            sketch = self.sketches.get(path)
+            checked = self._checked(path, summary)
+            if path in self.silent and checked.state in LIVE:
+                checked = replace(checked, state="silent")
+            seen[path] = Seen(checked, sketch.totals, sketch.config) if sketch else Seen(checked)
+        return reader.read(seen)
 
     def _listed(self, folder: Path) -> tuple[Summary, ...]:
         """The sessions as last read. One whose ledger could not be read is damaged, and says why."""
-        found = {path: self._checked(path, summary) for path, (_, summary) in self._known.items()}
+        read = with_parents([self._checked(path, summary) for path, (_, summary) in self._known.items()])
+        found = dict(zip(self._known, read, strict=True))
         self.studies = _studies(folder, found)
         return tuple(found.values())
 
@@ -105,16 +174,30 @@ class Library:
         while not self._ended.is_set():
             self._wake.clear()
             if (folder := self._folder) is not None:
+                if self._known:
+                    self._look_at_board()  # one that was just opened need not wait for the next reading
                 found = self.read(folder)
-                if (present := (folder, found, self.studies)) != told and not self._ended.is_set():
+                if (
+                    present := (folder, found, self.studies, self.silent)
+                ) != told and not self._ended.is_set():
                     self._tell(found)
                     told = present
-                if self._sketching and self.sketch() and not self._ended.is_set():
+                if self.sketch() and not self._ended.is_set():
                     found = self._listed(folder)
-                    told = (folder, found, self.studies)
+                    told = (folder, found, self.studies, self.silent)
                     self._tell(found)
-                live = self._sketching and any(each.state not in ENDED for each in found)
+                self._look_at_board()
+                live = self._often and any(each.state not in ENDED for each in found)
             self._wake.wait(min(LIVE_SECONDS, self._every) if live else self._every)
+
+    def _look_at_board(self) -> None:
+        """Tell the board of the open study if it is new."""
+        if (reader := self._opened) is None or self._ended.is_set():
+            return
+        board = self.board(reader)
+        if board != self._told_board:
+            self._told_board = board
+            self._tell_board(board)
 
 
 def _sketch(folder: Path) -> Sketch | str:
@@ -123,7 +206,7 @@ def _sketch(folder: Path) -> Sketch | str:
         run = read_overview(folder)
     except (SessionUnreadable, DiskError, OSError) as error:
         return printable(error)
-    return Sketch(run.totals.mean, run.config)
+    return Sketch(run.totals, run.config)
 
 
 def _studies(folder: Path, found: Mapping[Path, Summary]) -> tuple[StudySummary, ...]:

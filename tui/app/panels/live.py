@@ -1,6 +1,7 @@
 """The Live panel: accuracy, clients behind, costs, and the similarity of models."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from textual.app import ComposeResult
@@ -13,7 +14,6 @@ from htfl_sim.analysis import (
     CkaMeasurement,
     at_work,
     best_round,
-    last_measured,
     part_means,
     part_measures,
 )
@@ -25,7 +25,7 @@ from tui.app.messages import (
     PanelWanted,
     SessionOpened,
 )
-from tui.app.panels import client_rows, log_lines
+from tui.app.panels import client_rows, gains, log_lines
 from tui.app.panels.accuracy import AccuracyChart
 from tui.app.panels.base import Part, SizedPanel, at_most
 from tui.app.panels.chart_parts import (
@@ -33,21 +33,24 @@ from tui.app.panels.chart_parts import (
     in_each_round,
     measures,
     named_clients,
+    recent,
+    silent,
     steady,
     titled,
     traffic,
+    unread,
 )
 from tui.app.panels.session_list import SessionList
-from tui.app.view import ACCURACIES, View, in_sight
+from tui.app.view import ACCURACIES, GAIN, View, in_sight
 from tui.app.widgets import Heatmap, LineChart, Table
 from tui.app.widgets.surface import glyphs_of, room
 from tui.common.formatting import number, percent, size, spelled
 
 BEGINNING = "No round is finished yet. This chart starts after the first round."
-NO_SESSION = "No session is open. Press n to start a run or s to list sessions."
 UNMEASURED = (
     "CKA has not been measured yet. Press c to measure it now, or start the run with --set cka.every=5."
 )
+NOT_YET = "CKA of round {round} was not measured. Press c to compute it from the checkpoint."
 NEVER_MEASURED = "CKA was not measured. Use --set cka.every=5 to measure it every fifth round."
 FEW = 4  # running clients with a name
 CROWD = 40  # from this many clients on, the matrix sorts similar clients next to each other if there is room
@@ -62,6 +65,7 @@ class LivePanel(SizedPanel):
     LivePanel > .lower { height: 2; }
     LivePanel > .behind { height: 1; padding: 0 1; }
     LivePanel.-wide > .behind { display: none; }
+    LivePanel.-wide.-paired > .behind { display: block; }
     LivePanel .side, LivePanel .trend, LivePanel .similarity, LivePanel .sessions { display: none; }
     LivePanel.-wide > .lower { height: 7; }
     LivePanel.-wide.-tall > .lower { height: 12; }
@@ -107,7 +111,7 @@ class LivePanel(SizedPanel):
 
     def draw(self, view: View) -> None:
         wide, full = self.has_class("-wide"), self.has_class("-full")
-        found = last_measured(view.run.ledger.measured, view.shown)
+        found = view.cka
         self.set_class(found is None, "-unmeasured")
         self._parts["log"].set_class(not wide, "-bare")
         self._draw_accuracy(view)
@@ -135,16 +139,37 @@ class LivePanel(SizedPanel):
             view.pinned,
             view.chart,
             view.round,
+            view.pair,
+            self._accuracy.comparing,
             None if view.curves.rounds else view.run.progress,
         ):
             return
         part = self._parts["accuracy"]
-        part.say(None if view.curves.rounds else view.run.error or beginning(view))
+        sentence = None if view.curves.rounds else view.run.error or beginning(view)
+        if sentence is None and self._accuracy.comparing:
+            sentence = gains.missing(view)
+        part.say(sentence)
         part.caption("accuracy")
         if view.record is not None:
-            part.caption(measured(view))
+            said = gains.caption(view) if self._accuracy.comparing else measured(view)
+            part.caption(said, said.partition(";")[0])  # the mode is also visible
+        if view.record is not None and sentence is None:
             self._accuracy.show(view)
-        self._behind.update(spelled(client_rows.behind(view), glyphs_of(self)), layout=False)
+        self._behind.update(spelled(self._below(view), glyphs_of(self)), layout=False)
+
+    def _below(self, view: View) -> str:
+        """The line under the charts: the worst client, and the gain over the partner if there is room for both.
+
+        With a list of clients beside the chart, which shows the worst, only the gain.
+        """
+        width = room(self).width - 2
+        gain = gains.line(view, width)
+        self.set_class(bool(gain), "-paired")
+        if self.has_class("-wide"):
+            return gain
+        worst = client_rows.behind(view)
+        both = " · ".join(filter(None, (worst, gains.line(view, max(width - len(worst) - 3, 0)))))
+        return both if len(both) <= width else gain if self._accuracy.comparing else worst or gain
 
     def _draw_clients(self, view: View) -> None:
         begins = None if view.curves.rounds else view.run.progress
@@ -159,15 +184,15 @@ class LivePanel(SizedPanel):
             f"{shown} of {count} clients{client_rows.drawn(view)}" if shown != count else f"{count} clients"
         )
         at_most(self._room, max(count, 1) + 2)  # the matrix gets the room that it does not need
-        nobody = "No client matches the filter. Press / to change it." if count else BEGINNING
+        nobody = "No client matches the filter. Press / to change it." if count else unread(view) or BEGINNING
         self._parts["clients"].say(None if shown else nobody)
 
     def _draw_trend(self, view: View) -> None:
         """Bytes by round. If they are equal in all rounds, a sentence shows them, and the chart shows the loss."""
-        if not self.differs("trend", view.curves, view.round):
+        if not self.differs("trend", view.curves, view.round, unread(view)):
             return
         curves, record, part = view.curves, view.record, self._parts["trend"]
-        part.say(None if curves.rounds else BEGINNING)
+        part.say(None if curves.rounds else unread(view) or BEGINNING)
         if record is None:
             part.caption("bytes per round")
             return
@@ -175,6 +200,9 @@ class LivePanel(SizedPanel):
         if steady(curves) and losses.series:
             part.caption(f"{' and '.join(each.name for each in losses.series)}; {in_each_round(record)}")
             self._trend.show(losses)
+        elif silent(curves):
+            part.caption("bytes per round")
+            part.say(f"{in_each_round(record)}.")
         else:
             about = record["bytes"]
             part.caption(f"{size(about['up_total'])} up, {size(about['down_total'])} down in total")
@@ -185,10 +213,11 @@ class LivePanel(SizedPanel):
         compared = () if found is None else found.clients
         if cursor is not None and client in compared and cursor[0] != (row := compared.index(client)):
             self._map.put_cursor(row, cursor[1])
-        if not self.differs("similarity", found, view.run.live, bool(view.run.document)):
+        said = _unmeasured(view) if found is None else None
+        if not self.differs("similarity", found, said):
             return
         part = self._parts["similarity"]
-        part.say(_unmeasured(view) if found is None else None)
+        part.say(said)
         part.caption("CKA")
         if found is not None:
             layer, titles = found.layers[-1], named_clients(view.run, found.clients)
@@ -200,7 +229,7 @@ class LivePanel(SizedPanel):
     def _draw_log(self, view: View) -> None:
         # One line per event if there are only two. One checkpoint per round would push out important events.
         width = room(self._log).width - 15 if self.has_class("-wide") else 1000
-        if self.differs("log", view.run.events, width, view.shown):
+        if self.differs("log", view.run.events, view.run.outages, width, view.shown):
             self._log.show(log_lines.lines(log_lines.upto(view), width, routine=False))
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
@@ -217,7 +246,7 @@ class LivePanel(SizedPanel):
         # Not if `draw` has moved it, or if it has moved on since.
         if self._view is None or not message.heatmap.has_focus or message.cell != message.heatmap.cursor:
             return
-        found = last_measured(self._view.run.ledger.measured, self._view.shown)
+        found = self._view.cka
         if message.cell is not None and found is not None:
             self.post_message(ClientSelected(found.clients[message.cell[0]]))
 
@@ -231,6 +260,10 @@ class LivePanel(SizedPanel):
         """The table whose cursor selects the client to pin."""
         return self._table if in_sight(self._table) else super().first()
 
+    def idle(self, view: View) -> Sequence[str]:
+        unseen = () if in_sight(self._table) else ("pin", "sort", "reverse")
+        return unseen if view.run.round else (*unseen, "chart", "gain")
+
     def action_pin(self) -> None:
         """Pin the client under the table's cursor."""
         if isinstance(self._table.selected, int):
@@ -239,6 +272,11 @@ class LivePanel(SizedPanel):
     def action_chart(self) -> None:
         """Show the next of the view's charts: accuracies, losses, F1, the user's own metrics."""
         self.post_message(ChartWanted())
+
+    def action_gain(self) -> None:
+        """Show the gains over the partner as a map, or the chart again."""
+        self._accuracy.comparing = not self._accuracy.comparing
+        self.update()
 
     def action_sort(self) -> None:
         """Sort the table by its next column."""
@@ -281,9 +319,11 @@ class LivePanel(SizedPanel):
 def measured(view: View) -> str:
     """The caption of the accuracy chart in its mode: the values at the round shown, and the best one with its round."""
     mode, rounds = view.mode, slice(view.shown)
+    if mode == GAIN:
+        return gains.measured(view)
     if mode in ACCURACIES:
         mean = view.curves.mean[rounds]
-        return f"accuracy after round {view.shown}: {percent(mean[-1])}, best {at_best(mean)}; {mode}"
+        return f"accuracy {recent(mean)}, best {at_best(mean)}; {mode}"
     records = view.run.records[rounds]
     values = {part: part_means(records, part, mode) for part in PARTS}
     if mode == "loss":
@@ -302,7 +342,11 @@ def _unmeasured(view: View) -> str:
     """The text in place of CKA."""
     if not view.run.document:
         return ""
-    return UNMEASURED if view.run.live else NEVER_MEASURED
+    if (computing := view.similarities.computing(view.run)) is not None:
+        return f"Computing CKA of round {computing}. Press c to stop."
+    if view.run.live and not view.replaying:
+        return UNMEASURED
+    return NEVER_MEASURED if view.kept is None else NOT_YET.format(round=view.kept)
 
 
 def at_it(view: View) -> str:
@@ -319,11 +363,9 @@ def at_it(view: View) -> str:
 
 def beginning(view: View) -> str:
     """The text before the first round."""
-    if not view.run.name:
-        return NO_SESSION
     match view.run.progress:
         case {"round": 1, "phase": "evaluate"} if view.run.live:
             return "Round 1: all clients have trained. Evaluating them now."
         case {"round": 1, "done": int(done), "clients": int(clients)} if view.run.live:
             return f"Round 1: {done} of {clients} clients have trained{at_it(view)}."
-    return BEGINNING
+    return unread(view) or BEGINNING

@@ -25,7 +25,9 @@ class LogPanel(SizedPanel):
 
     def draw(self, view: View) -> None:
         width = room(self).width - MARGIN
-        if not self.differs("log", view.run.events, view.shown, view.filter, width, view.run.error):
+        if not self.differs(
+            "log", view.run.events, view.run.outages, view.shown, view.filter, width, view.run.error
+        ):
             return
         events = log_lines.upto(view)
         rows = log_lines.lines(events, width, view.filter)

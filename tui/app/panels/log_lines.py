@@ -4,9 +4,10 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from htfl_sim.analysis import Event, description, is_alarming, shown_events
-from tui.app.charts.table import Column, Row, Tone, has_words
+from tui.app.charts.table import Column, Row, Tone
 from tui.app.view import View
 from tui.common.formatting import wrapped
+from tui.common.fuzzy import fits
 
 COLUMNS = (Column("", worth=1), Column("", numeric=True, worth=2), Column("", stretch=True, worth=3))
 LINES = 2000  # the number of newest events shown; the file has all of them
@@ -20,7 +21,7 @@ def upto(view: View) -> Sequence[Event]:
 
 def matches(event: Event, query: str) -> bool:
     """Whether every word is in the event's text."""
-    return not query.strip() or has_words(
+    return not query.strip() or fits(
         f"{event.get('event')} {description(event)} round {event.get('round', '')}", query
     )
 

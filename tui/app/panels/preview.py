@@ -21,6 +21,8 @@ from tui.common.formatting import NONE, course, percent
 
 UNREAD = "Reading the session…"
 BEGINNING = "No round is finished yet."
+OPEN = "This session is open. Other sessions are compared with it."
+NONE_OPEN = "No session is open. Enter opens this one, and other sessions are then compared with it."
 
 
 class Preview(Horizontal):
@@ -64,7 +66,7 @@ class Preview(Horizontal):
         self._differences.say(None)
         self._differences.caption("different settings" if other is None else f"differs from {other.name}")
         if other is None:
-            self._differences.say("This session is open. Other sessions are compared with it.")
+            self._differences.say(OPEN if view.run.folder == Path(session.path) else NONE_OPEN)
             return
         found = differences([SessionData(Path(session.path), config=sketch.config), other])
         columns = [
@@ -110,6 +112,8 @@ def facts(session: Summary) -> list[tuple[str, str]]:
         found.append(("fork of", f"{session.parent['name']} at round {session.parent['round']}"))
     if session.tags:
         found.append(("tags", ", ".join(session.tags)))
+    if session.note:
+        found.append(("note", session.note))
     found.append(("made", str(session.created)[:19].replace("T", " ")))
     return [*found, ("in", session.path)]
 

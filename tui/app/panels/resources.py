@@ -1,6 +1,7 @@
 """The Resources panel: the time of a round by purpose and client, and the use of the machine."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 from textual.app import ComposeResult
@@ -22,9 +23,9 @@ from tui.app.charts.table import Cell, Column, Row, Trend
 from tui.app.messages import PanelWanted
 from tui.app.panels import client_rows
 from tui.app.panels.base import Part, SizedPanel, at_most
-from tui.app.panels.chart_parts import marks, sizes
+from tui.app.panels.chart_parts import marks, sizes, unread
 from tui.app.panels.facts import Facts
-from tui.app.view import View
+from tui.app.view import Choices, View
 from tui.app.widgets import LineChart, Table, TimelineChart
 from tui.common.formatting import NONE, amount, duration, percent, size, span
 
@@ -36,6 +37,8 @@ MACHINE = {
     "GPU memory": "peak GPU memory of tensors",
 }
 TITLES = {"time": "seconds per round", "machine": MACHINE["memory"], "metric": "metrics of the method"}
+WORK = TIME_PARTS[:-1]
+EXACT = 600  # shorter pauses are told to the second
 SPANS = (1, 2, 5, 10, 20, 50)  # rounds in the timeline
 TREND = 40  # rounds in a sparkline
 FACTS, OF_A_CLOCK = 9, 2  # lines about a round, and those about simulated time
@@ -60,6 +63,12 @@ class ResourcesPanel(SizedPanel):
     """Seconds by purpose and by client, memory and processors, and the method's own metrics."""
 
     FOLLOWS_PROGRESS = True
+    CHOICES: ClassVar[Choices] = {
+        "_chart": ("time", "timeline", "metric", *MACHINE),
+        "_metric": None,
+        "_span": range(len(SPANS)),
+    }
+    LABELS: ClassVar[Mapping[str, str]] = {"unit": "chart"}
     DEFAULT_CSS = """
     ResourcesPanel .upper { height: 1fr; }
     ResourcesPanel .lower { height: 10; }
@@ -128,14 +137,15 @@ class ResourcesPanel(SizedPanel):
         if on_the_clock:
             self._draw_timeline(view)
             return
-        about = (view.curves, view.round, view.run.events, view.run.error, view.run.checkpoints)
+        run = view.run
+        about = (view.curves, view.round, run.events, run.error, run.checkpoints, bool(run.document))
         wide = self.has_class("-wide")
         if not self.differs("charts", *about, wide, self._chart, self._metric):
             return
         found = method_metrics(view.run.records)
         self.set_class(not view.curves.rounds, "-empty")
         self.set_class(not found, "-without-metrics")
-        self._parts["time"].say(None if view.curves.rounds else view.run.error or BEGINNING)
+        self._parts["time"].say(None if view.curves.rounds else unread(view) or BEGINNING)
         if not view.curves.rounds:
             self._parts["time"].caption(TITLES["time"])
             return
@@ -151,13 +161,14 @@ class ResourcesPanel(SizedPanel):
             self._draw_machine(view, "time", self._chart)
 
     def _draw_time(self, view: View) -> None:
+        """Only work is drawn: a pause may be much longer than any round, so the title has it."""
         spent = seconds_by_part(view.curves)
         series = [
             Series(name, spent[name], pinned=True, key=key)
-            for name, key in zip(TIME_PARTS, "csekw", strict=True)
+            for name, key in zip(WORK, "csek", strict=True)
             if np.nansum(spent[name]) > 0
         ]
-        self._show("time", TITLES["time"], view, series, "s")
+        self._show("time", TITLES["time"] + paused(spent["waiting"]), view, series, "s")
 
     def _of_machine(self, view: View) -> str:
         """The machine's chart next to the others: the chosen one, or the first that varies."""
@@ -197,6 +208,13 @@ class ResourcesPanel(SizedPanel):
 
     def on_table_chosen(self, message: Table.Chosen) -> None:
         self.post_message(PanelWanted("clients"))
+
+    def idle(self, view: View) -> Sequence[str]:
+        if self.has_class("-timeline"):
+            return ()
+        found = view.record["method_metrics"] if view.record else {}
+        beside = self.has_class("-wide") or self._chart == "metric"
+        return () if len(found) > beside else ("previous", "next")
 
     def action_sort(self) -> None:
         """Sort the clients by the next column."""
@@ -268,27 +286,29 @@ def rows(view: View, doing: tuple[str, ...]) -> list[Row]:
     recent = took_it.reported(max(shown - TREND, 0))
     top = float(np.nanmax(recent)) if np.isfinite(recent).any() else 1.0
     histories = took_it.select(clients).T if shown else np.empty((len(clients), 0))
+    known = np.isfinite(histories)
+    counts = known.sum(axis=1)
+    means = np.full(len(clients), np.nan)
+    np.divide(np.where(known, histories, 0.0).sum(axis=1), counts, out=means, where=counts > 0)
+    times = now[clients] / median if median > 0 else np.full(len(clients), np.nan)
+    figures = zip(
+        clients, now[clients].tolist(), times.tolist(), means.tolist(), counts.tolist(),
+        histories[:, -TREND:].tolist(), strict=True,
+    )  # fmt: skip
     found = []
-    for client, history in zip(clients, histories, strict=True):
-        model = models[client]
-        took = history[np.isfinite(history)]
-        mean = float(took.mean()) if took.size else np.nan
-        times = float(now[client]) / median if median > 0 else np.nan
-        ratio = Cell(NONE if np.isnan(times) else f"{times:.1f}", "loss" if times >= SLOW else "muted")
-        word = doing[client] if doing else ""
+    for client, took, ratio, mean, count, trend in figures:
+        model, word = models[client], doing[client] if doing else ""
         texts = (
             str(client),
             model,
             Cell(word, client_rows.doing_tone(word)),
-            seconds(now[client]),
-            ratio,
+            seconds(took),
+            Cell(NONE if ratio != ratio else f"{ratio:.1f}", "loss" if ratio >= SLOW else "muted"),
             seconds(mean),
         )
-        trend = Trend(tuple(history[-TREND:].tolist()), top)
-        values = (client, model.casefold(), None, float(now[client]), times, mean, took.size, None)
-        found.append(
-            Row(client, (*texts, str(took.size), trend), values=values, search=f"{client} {model} {word}")
-        )
+        values = (client, model.casefold(), None, took, ratio, mean, count, None)
+        cells = (*texts, str(count), Trend(tuple(trend), top))
+        found.append(Row(client, cells, values=values, search=f"{client} {model} {word}"))
     return found
 
 
@@ -357,6 +377,17 @@ def varies(values: Array) -> bool:
     """Whether a line of these shows more than one number."""
     known = values[np.isfinite(values)]
     return known.size > 0 and float(np.ptp(known)) > FLAT * float(known.max())
+
+
+def paused(waited: Array) -> str:
+    """All pauses of a run [n], and the round with the longest: '; paused 60 s (r5)'. "" without a pause."""
+    known = np.nan_to_num(waited)
+    if not known.any():
+        return ""
+    most = "longest " if np.count_nonzero(known) > 1 else ""
+    total = float(known.sum())
+    took = f"{total:.0f} s" if total < EXACT else duration(total)
+    return f"; paused {took} ({most}r{int(known.argmax()) + 1})"
 
 
 def _line(name: str, values: Array) -> Series:

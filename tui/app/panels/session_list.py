@@ -4,15 +4,19 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
+from textual.actions import SkipAction
+from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from htfl_sim.analysis import Branch, StudySummary, Summary, tree
+from htfl_sim.analysis import LIVE, Board, Branch, StudySummary, Summary, tree
 from tui.app.charts.table import Cell, Column, Row, Tone, Trend
 from tui.app.panels.library import Library, Sketch
 from tui.app.view import View
 from tui.app.widgets import Table
+from tui.app.widgets.surface import room
 from tui.common.formatting import NONE, branches, course, duration, percent
 
 FULL = (
@@ -24,7 +28,9 @@ FULL = (
     Column("round", numeric=True, worth=8),
     Column("acc", numeric=True, worth=6),
     Column("best", numeric=True, worth=5),
+    Column("at", worth=1, tone="muted"),
     Column("trend", stretch=True, worth=6, least=5),
+    Column("notes", stretch=True, worth=3, tone="muted"),
     Column("age", numeric=True, worth=3),
 )
 BRIEF = (
@@ -36,6 +42,7 @@ BRIEF = (
 )
 Cells = tuple[str | Cell | Trend, ...]
 IN_BRIEF = (0, 1, 2, 5, 6)
+"""The positions of the columns of BRIEF among those of FULL."""
 STATES: dict[str, tuple[str, Tone]] = {
     "running": ("▸", "gain"),
     "pausing": ("‖", "highlight"),
@@ -46,15 +53,22 @@ STATES: dict[str, tuple[str, Tone]] = {
     "interrupted": ("!", "warning"),
     "failed": ("✗", "warning"),
     "damaged": ("✗", "warning"),
+    "silent": ("!", "warning"),
 }
 """The symbol before the word, and its color."""
 TREND = 40  # rounds in a sparkline
-"""The positions of the columns of BRIEF among those of FULL."""
+AGING = 10.0  # seconds after which the ages in the rows are written anew
+ROOMY = 100  # cells of a list that also names the round of the best accuracy
 ORDERS = ("tree", "newest", "best", "name")
 
 
 class SessionList(Table):
     """The sessions of the view's folder. Enter on one is `Table.Chosen` with its folder."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "fold(True)", "fold", show=False),
+        Binding("right,l", "fold(False)", "unfold", show=False),
+    ]
 
     @dataclass
     class Listed(Message):
@@ -62,13 +76,26 @@ class SessionList(Table):
 
         found: tuple[Summary, ...]
 
+    @dataclass
+    class BoardRead(Message):
+        """The board of the open study has changed."""
+
+        board: Board
+
+        def can_replace(self, message: Message) -> bool:
+            return isinstance(message, SessionList.BoardRead)
+
     def __init__(self, *, brief: bool = False) -> None:
         super().__init__(BRIEF if brief else FULL, cursor=True)
         self._brief = brief
         self._found: tuple[Summary, ...] | None = None
         self._view: View | None = None
-        self._library = Library(self._tell, sketches=not brief)
+        self._library = Library(self._tell, often=not brief, tell_board=self._tell_board)
+        self._hidden = False
+        """Whether a study's board is shown instead."""
         self._folded: set[Path] = set()
+        self._listed: tuple[object, ...] = ()
+        """What the rows shown were made of."""
         self.order = ORDERS[0]
 
     @property
@@ -108,6 +135,29 @@ class SessionList(Table):
         self._folded ^= {study}
         self._list_anew()
 
+    def look(self) -> None:
+        """Read the folder now: something in it has changed."""
+        self._library.look()
+
+    def open_board(self, study: Path | None) -> None:
+        """Read the board of this study in place of listing the sessions; None: list them again."""
+        self._hidden = study is not None
+        self._library.open_board(study)
+        self._list_anew()
+
+    def action_fold(self, folded: bool) -> None:
+        """Hide the sessions of the study under the cursor, or of the session's study; or show them again."""
+        study = self._study_here()
+        if study is None:
+            raise SkipAction  # the app has these keys for charts
+        if folded != (study in self._folded):
+            self.fold(study)
+            self.put_cursor(study)
+
+    def _study_here(self) -> Path | None:
+        here = self.folder
+        return next((each for each in (here, here and here.parent) if each in self.studies), None)
+
     def on_session_list_listed(self, message: "SessionList.Listed") -> None:
         first = self._found is None
         self._found = message.found
@@ -115,27 +165,52 @@ class SessionList(Table):
         if first and self._view is not None:
             self.put_cursor(self._view.run.folder)
 
+    def on_resize(self) -> None:
+        super().on_resize()
+        self._list_anew()  # with the columns of the new width
+
     def on_unmount(self) -> None:
         self._library.close()
 
     def _tell(self, found: tuple[Summary, ...]) -> None:
         self.post_message(self.Listed(found))
 
+    def _tell_board(self, board: Board) -> None:
+        self.post_message(self.BoardRead(board))
+
     def _list_anew(self) -> None:
-        if self._found is None or self._view is None:
+        if self._found is None or self._view is None or self._hidden:
             return
-        view, now = self._view, present()
+        view, now, roomy = self._view, present(), room(self).width >= ROOMY
+        listed = (
+            self._found, self._library.studies, self.sketches, self._library.silent, self.order,
+            frozenset(self._folded), view.run.folder, view.marked, roomy, int(now.timestamp() / AGING),
+        )  # fmt: skip
+        if listed != self._listed:
+            self._listed = listed
+            self.show(self._rows_of(self._found, view, now, roomy))
+        self.filter("" if self._brief else view.filter)  # next to clients, whose words those are
+
+    def _rows_of(self, found: Sequence[Summary], view: View, now: datetime, roomy: bool) -> list[Row]:
         rows = []
-        for line in grouped(self._found, self._library.studies, self.order, self._folded):
+        for line in grouped(found, self._library.studies, self.order, self._folded):
             one = line if isinstance(line, StudySummary) else line.summary
             if isinstance(line, StudySummary):
                 cells = _study_cells(line, view, now)
             else:
-                cells = _cells(line, view, now, self.sketches.get(Path(one.path)))
-            shown = _in_brief(one, cells) if self._brief else cells
+                state = self._state_of(line.summary)
+                cells = _cells(line, view, now, self.sketches.get(Path(one.path)), state, roomy)
+            shown = _in_brief(cells) if self._brief else cells
             rows.append(Row(Path(one.path), shown, _tone(one), search=words_of(one)))
-        self.show(rows)
-        self.filter("" if self._brief else view.filter)  # next to clients, whose words those are
+        return rows
+
+    def _state_of(self, session: Summary) -> Cell:
+        """The state of a session. The glyph of one that has ended comes once its whole ledger has been read."""
+        folder = Path(session.path)
+        if session.state in LIVE and folder in self._library.silent:
+            return _state("silent")
+        read = session.state in LIVE or session.error or folder in self.sketches
+        return _state(session.state) if read else Cell(f"  {session.state}", "muted")
 
 
 def present() -> datetime:
@@ -181,7 +256,13 @@ def words_of(session: Summary | StudySummary) -> str:
     """The text that a filter searches."""
     if isinstance(session, StudySummary):
         return f"{session.name} study {session.state} {session.dataset} {' '.join(session.methods)}"
-    return f"{session.name} {session.state} {session.dataset} {course(session.methods)}"
+    words = (session.name, session.state, session.dataset, course(session.methods), *session.tags)
+    return f"{' '.join(map(str, words))} {session.note}"
+
+
+def notes(session: Summary) -> str:
+    """The tags and the note in one line, such as "paper, t3: the lr of the paper"."""
+    return ": ".join(filter(None, (", ".join(session.tags), session.note)))
 
 
 def age(created: str | None, now: datetime) -> str:
@@ -192,19 +273,21 @@ def age(created: str | None, now: datetime) -> str:
         return NONE
 
 
-def _cells(line: Branch, view: View, now: datetime, sketch: Sketch | None) -> Cells:
+def _cells(line: Branch, view: View, now: datetime, sketch: Sketch | None, state: Cell, roomy: bool) -> Cells:
     session = line.summary
     seen = sketch.mean[np.isfinite(sketch.mean)][-TREND:] if sketch else ()
     return (
         _flags(session, view),
         branches(line.last) + (session.name if not line.last else session.name.rpartition("/")[2]),
-        _state(session.state),
+        state,
         course(session.methods) or NONE,
         session.dataset or NONE,
         _rounds(session),
         percent(session.accuracy),
         percent(session.best),
+        f"r{session.best_round}" if session.best_round and roomy else "",
         Trend(tuple(map(float, seen)), width=TREND if len(seen) else 0),
+        notes(session),
         age(session.created, now),
     )
 
@@ -228,6 +311,8 @@ def _study_cells(study: StudySummary, view: View, now: datetime) -> Cells:
         percent(study.accuracy),
         percent(study.best),
         "",
+        "",
+        "",
         age(study.created, now),
     )
 
@@ -238,11 +323,11 @@ def _state(state: str) -> Cell:
     return Cell(f"{glyph} {state}", tone)
 
 
-def _in_brief(one: Summary | StudySummary, cells: Cells) -> Cells:
+def _in_brief(cells: Cells) -> Cells:
     """The cells under BRIEF, with only the glyph of the state."""
-    flags, name, _, round, accuracy = (cells[place] for place in IN_BRIEF)
-    glyph, tone = STATES.get(one.state, (" ", "plain"))
-    return flags, name, Cell(glyph, tone), round, accuracy
+    flags, name, state, round, accuracy = (cells[place] for place in IN_BRIEF)
+    assert isinstance(state, Cell)
+    return flags, name, Cell(state.text[0], state.tone), round, accuracy
 
 
 def _flags(session: Summary | StudySummary, view: View) -> str:

@@ -1,23 +1,32 @@
 """The Sessions panel: every session of the folder, forks under their parents, and those of a study under its row."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from textual.app import ComposeResult
 
 from htfl_sim.analysis import StudySummary, Summary
-from tui.app.messages import SessionMarked, SessionOpened
+from tui.app.dialogs.tour import Tour
+from tui.app.messages import NewRunWanted, SessionMarked, SessionOpened
+from tui.app.panels import start
 from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.board import StudyBoard
 from tui.app.panels.preview import Preview
-from tui.app.panels.session_list import SessionList
-from tui.app.view import View, in_sight
+from tui.app.panels.session_list import ORDERS, SessionList
+from tui.app.panels.start import Start
+from tui.app.view import Choices, View
 from tui.app.widgets import Table
 from tui.common.formatting import course
 
 
 class SessionsPanel(SizedPanel):
-    """The list of sessions, and a preview of the one under the cursor. Keys steer that one, or all marked ones."""
+    """The list of sessions, and a preview of the one under the cursor. Keys steer that one, or all marked ones.
 
+    Enter on a study shows its board in their place.
+    """
+
+    CHOICES: ClassVar[Choices] = {"order": ORDERS}
     DEFAULT_CSS = """
     SessionsPanel > .preview { height: 9; }
     SessionsPanel.-tall > .preview { height: 14; }
@@ -31,23 +40,50 @@ class SessionsPanel(SizedPanel):
         self._list = SessionList()
         self._sessions = Part("sessions", self._list)
         self._preview = Preview()
+        self._board = StudyBoard()
+        self._start = Start()
+        self._first = Part("first steps", self._start)
+        self._first.display = False
 
     def compose(self) -> ComposeResult:
         yield self._sessions
+        yield self._first
         yield self._preview
+        yield self._board
+
+    @property
+    def order(self) -> str:
+        """One of ORDERS."""
+        return self._list.order
+
+    @order.setter
+    def order(self, order: str) -> None:
+        self._list.order = order
+
+    @property
+    def place(self) -> str:
+        return "board" if self._board.folder else super().place
+
+    def labels(self) -> Mapping[str, str]:
+        return {"unit": "cost", "chart": self._board.next_mode} if self._board.folder else super().labels()
 
     def draw(self, view: View) -> None:
         self._list.show_view(view)
+        if self._board.folder is not None:
+            self._board.follow(self._list.studies.get(self._board.folder), view.filter)
+            return
         studies, found = self._list.studies, self._list.found
         shown = sum(row.key not in studies for row in self._list.rows)
         sentence = None
         if found is None:
             sentence = f"Reading sessions in {view.library}…"
-        elif not found:
-            sentence = f"No sessions in {view.library}. Press n to start a run."
-        elif not self._list.rows:
+        elif found and not self._list.rows:
             sentence = "No session matches the filter. Press / to change it."
         self._sessions.say(sentence)
+        empty = found is not None and not found and not studies
+        self._first.display, self._sessions.display = empty, not empty
+        if empty:
+            self._start.show(view)
         if found is not None:
             number = f"{shown} of {len(found)}" if shown != len(found) else f"{shown}"
             number += " session" if number == "1" else " sessions"
@@ -58,7 +94,7 @@ class SessionsPanel(SizedPanel):
         self._draw_preview()
 
     def _draw_preview(self) -> None:
-        one = self._under_cursor()
+        one = self.under_cursor()
         self._preview.display = one is not None
         view, sketches = self._view, self._list.sketches
         about = (one, sketches, view.run.folder, view.run.curves) if view is not None else None
@@ -69,7 +105,9 @@ class SessionsPanel(SizedPanel):
         else:
             self._preview.show_session(one, sketches, view)
 
-    def _under_cursor(self) -> Summary | StudySummary | None:
+    def under_cursor(self) -> Summary | StudySummary | None:
+        if self._board.folder is not None:
+            return self._list.studies.get(self._board.folder)
         return self._all().get(self._list.folder) if self._list.folder else None
 
     def _all(self) -> dict[Path, Summary | StudySummary]:
@@ -77,10 +115,12 @@ class SessionsPanel(SizedPanel):
         return {Path(each.path): each for each in self._list.found or ()} | self._list.studies
 
     def steered(self) -> Sequence[Summary | StudySummary]:
-        """The one under the cursor. If it is marked, all marked ones."""
-        one = self._under_cursor()
+        """The one under the cursor. If it is marked, all marked ones. The study whose board is open."""
+        one = self.under_cursor()
         if one is None or self._view is None:
             return ()
+        if self._board.folder is not None:
+            return (one,)
         if Path(one.path) not in self._view.marked:
             return (one,)
         listed = self._all()
@@ -89,18 +129,61 @@ class SessionsPanel(SizedPanel):
     def on_session_list_listed(self) -> None:
         self.update()
         self.call_after_refresh(self._list.put_cursor, self._list.folder)  # it had no rows to scroll in
-        if self.screen.focused is None and in_sight(self._list):
-            self._list.focus()  # there was nothing to focus before the sessions were read
+        if self.screen.focused is None and (first := self.first()) is not None:
+            first.focus()  # there was nothing to focus before the sessions were read
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         if message.table is self._list:
             self._draw_preview()
 
     def on_table_chosen(self, message: Table.Chosen) -> None:
-        if message.key in self._list.studies:
-            self._list.fold(Path(str(message.key)))
+        if isinstance(message.key, Path) and (study := self._list.studies.get(message.key)):
+            self._open_board(study)
         elif isinstance(message.key, Path):
             self.post_message(SessionOpened(message.key))
+
+    def on_start_chosen(self, message: Start.Chosen) -> None:
+        """Open the form for a run of the preset, the tour, or the dialog for another session."""
+        match message.what:
+            case start.TOUR:
+                self.app.push_screen(Tour())
+            case start.ATTACH:
+                self.call_later(self.app.run_action, "attach")
+            case preset:
+                self.post_message(NewRunWanted(preset))
+
+    def _open_board(self, study: StudySummary) -> None:
+        """Show a study's board in place of the list."""
+        self._sessions.display = self._preview.display = False
+        self._board.display = True
+        self._board.open(study)
+        self._list.open_board(self._board.folder)
+        self.call_after_refresh(self._board.take_focus)
+
+    def back(self) -> bool:
+        """Return from a study's board to the list. Returns whether one was open."""
+        if self._board.folder is None:
+            return False
+        self._board.close()
+        self._list.open_board(None)
+        self._board.display, self._sessions.display = False, True
+        self.redraw()
+        self.call_after_refresh(self._list.focus)
+        return True
+
+    def on_session_list_board_read(self, message: SessionList.BoardRead) -> None:
+        self._board.show(message.board)
+
+    def action_chart(self) -> None:
+        """Show a study's points, its settings over their costs, or its trials."""
+        self._board.cycle()
+
+    def action_unit(self) -> None:
+        """Show a study's settings over the next cost."""
+        self._board.next_cost()
+
+    def idle(self, view: View) -> Sequence[str]:
+        return () if self._list.rows else ("mark", "sort")
 
     def action_mark(self) -> None:
         """Mark the session or study under the cursor for comparison, or unmark it."""
@@ -114,6 +197,8 @@ class SessionsPanel(SizedPanel):
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """One row per session, in the order shown."""
+        if self._board.folder is not None:
+            return self._board.table()
         columns = ["session", "state", "methods", "dataset", "round", "rounds"]
         columns += ["accuracy", "best", "created", "parent"]
         found = {Path(each.path): each for each in self._list.found or ()}

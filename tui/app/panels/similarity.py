@@ -2,18 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from htfl_sim.analysis import Array, CkaMeasurement, last_measured, least_similar
+from htfl_sim.analysis import Array, CkaMeasurement, least_similar
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.messages import ClientSelected
 from tui.app.panels.base import Part, SizedPanel, at_most
-from tui.app.panels.chart_parts import named_clients
-from tui.app.view import View
+from tui.app.panels.chart_parts import OPENING, named_clients, unread
+from tui.app.panels.data_features import gone
+from tui.app.view import Choices, View
 from tui.app.widgets import Heatmap, LineChart, Table
 from tui.app.widgets.surface import glyphs_of
 from tui.common.formatting import number
@@ -22,7 +24,11 @@ UNMEASURED = (
     "CKA has not been measured yet.\n\n"
     "{how} To measure it every fifth round, start the run with --set cka.every=5, or press m to change the setting."
 )
-NO_SESSION = "No session is open. Press n to start a run or a to open a session."
+OFFER = (
+    "CKA of round {round} was not measured. Press c to compute it from the checkpoint.\n\n"
+    "Another process loads the models and the data. This takes some seconds. Press c again to stop. The session stays "
+    "as it is."
+)
 NOW = "Press c to measure it now, with a checkpoint."
 ONCE_IT_GOES_ON = "The run is stopped. Press space to resume it, then c to measure CKA."
 BAR = 12
@@ -32,6 +38,7 @@ CKA = (0.0, 1.0)
 class SimilarityPanel(SizedPanel):
     """The matrix of one layer, the layers' means, and their course."""
 
+    CHOICES: ClassVar[Choices] = {"_layer": None, "_fitted": (False, True)}
     DEFAULT_CSS = """
     SimilarityPanel { layout: horizontal; }
     SimilarityPanel > .side { width: 34; margin-left: 1; }
@@ -73,22 +80,23 @@ class SimilarityPanel(SizedPanel):
         yield Vertical(self._room, self._parts["depth"], self._parts["rounds"], classes="side")
 
     def draw(self, view: View) -> None:
-        found = last_measured(view.run.ledger.measured, view.shown)
+        found = view.cka
         self.set_class(found is None, "-empty")
         self._matrix.say(_unmeasured(view) if found is None else None)
         if found is None:
             self._matrix.caption("CKA")
             return
         layer = self.chosen(found)
-        if self.differs("matrix", found, layer, self._map.clustered, self._fitted):
-            self._draw_matrix(view, found, layer)
+        offer = _offer(view, found)
+        if self.differs("matrix", found, layer, self._map.clustered, self._fitted, offer):
+            self._draw_matrix(view, found, layer, offer)
         self._follow(view, found)
         if self.differs("layers", found):
             self._layers.show([self._row(found, name) for name in found.layers])
             self._parts["layers"].caption(f"layers, round {found.round}, shallow to deep")
             at_most(self._room, len(found.layers) + 2)
         self._layers.put_cursor(layer)
-        if self.differs("curves", view.curves, view.round, self._map.cursor, layer):
+        if self.differs("curves", view.curves, view.similarities, view.round, self._map.cursor, layer):
             self._depth.put_cursor(found.layers.index(layer) + 1.0)
             if self._map.cursor is None:
                 self._draw_depth(view, found, layer)
@@ -97,7 +105,7 @@ class SimilarityPanel(SizedPanel):
                 one, other = self._map.cursor
                 self._draw_pair(view, found, layer, (found.clients[one], found.clients[other]))
 
-    def _draw_matrix(self, view: View, found: CkaMeasurement, layer: str) -> None:
+    def _draw_matrix(self, view: View, found: CkaMeasurement, layer: str, offer: str) -> None:
         matrix, pairs = found.matrix(layer), least_similar(found.matrix(layer))
         scale, said = CKA, "scale 0–1"
         if self._fitted and pairs:
@@ -105,7 +113,7 @@ class SimilarityPanel(SizedPanel):
             said = f"scale fitted: {number(scale[0])}–{number(scale[1])}"
         order = ", similar clients adjacent" if self._map.clustered else ""
         mean = f"{number(found.mean(layer))}{found.whom}"
-        self._matrix.caption(f"CKA of {layer}, round {found.round}: {mean}, {said}{order}")
+        self._matrix.caption(f"CKA of {layer}, round {found.round}: {mean}, {said}{order}{offer}")
         names, titles = list(map(str, found.clients)), named_clients(view.run, found.clients)
         self._map.scale(scale)
         self._map.show(matrix, names, names, titles=(titles, titles))
@@ -124,7 +132,7 @@ class SimilarityPanel(SizedPanel):
         """The pair under the cursor compared with all pairs: through the layers, and this layer over the rounds."""
         names = " × ".join(named_clients(view.run, pair))
         now = number(found.between(*pair, layer))
-        measured = view.run.ledger.measured
+        measured = view.measured
         depths = np.arange(1.0, len(found.layers) + 1)
         rounds = np.array([one.round for one in measured], float)
         by_depth = (
@@ -149,7 +157,7 @@ class SimilarityPanel(SizedPanel):
 
     def _draw_depth(self, view: View, found: CkaMeasurement, layer: str) -> None:
         """The mean over pairs by depth, now and at the first measurement."""
-        first = view.run.ledger.measured[0]
+        first = view.measured[0]
         depths = np.arange(1.0, len(found.layers) + 1)
         series = [
             Series(
@@ -165,7 +173,7 @@ class SimilarityPanel(SizedPanel):
         self._parts["depth"].caption(f"by depth, read at {layer}: {ends}")
 
     def _draw_rounds(self, view: View, found: CkaMeasurement) -> None:
-        measured = view.run.ledger.measured
+        measured = view.measured
         rounds = np.array([one.round for one in measured], float)
         series = [
             Series(layer, np.array([one.mean(layer) for one in measured]), rounds) for layer in found.layers
@@ -184,16 +192,23 @@ class SimilarityPanel(SizedPanel):
         # An older message may be from before the cursor moved on.
         if self._view is None or message.cell != self._map.cursor:
             return
-        found = last_measured(self._view.run.ledger.measured, self._view.shown)
+        found = self._view.cka
         if message.cell is not None and found is not None:
             client = found.clients[message.cell[0]]
             self._view = replace(self._view, client=client)
             self.post_message(ClientSelected(client))
         self.update()
 
+    def idle(self, view: View) -> Sequence[str]:
+        found = view.cka
+        if found is None:
+            return ("least", "scale", "sort", "previous", "next")
+        alone = () if len(found.layers) > 1 else ("previous", "next")
+        return alone if len(found.clients) > 2 else (*alone, "sort")
+
     def action_least(self) -> None:
         """The least similar pair in this layer, or the next one if this was shown already."""
-        found = last_measured(self._view.run.ledger.measured, self._view.shown) if self._view else None
+        found = self._view.cka if self._view else None
         if found is None:
             return
         layer, now = self.chosen(found), self._map.cursor
@@ -222,7 +237,7 @@ class SimilarityPanel(SizedPanel):
         self.update()
 
     def _step(self, layers: int) -> None:
-        found = last_measured(self._view.run.ledger.measured, self._view.shown) if self._view else None
+        found = self._view.cka if self._view else None
         if found is not None and self._view is not None:
             place = found.layers.index(self.chosen(found)) + layers
             self._layer = found.layers[min(max(place, 0), len(found.layers) - 1)]
@@ -230,7 +245,7 @@ class SimilarityPanel(SizedPanel):
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """One row per pair of clients and one column per layer, as last measured."""
-        found = last_measured(view.run.ledger.measured, view.shown)
+        found = view.cka
         if found is None:
             return ["round", "client", "other"], []
         matrices = [found.matrix(layer) for layer in found.layers]
@@ -248,10 +263,32 @@ def _beside(pair: Sequence[float], mean: Sequence[float], x: Array) -> list[Seri
     return [own, Series("all pairs", np.array(mean), x, key="m")]
 
 
+def _offer(view: View, found: CkaMeasurement) -> str:
+    """What the title adds: the computation under way, or how to start one for the round shown."""
+    if (computing := view.similarities.computing(view.run)) is not None:
+        return f"; computing round {computing}"
+    can = _computes(view) and view.kept == view.shown != found.round
+    return f"; press c for round {view.shown}" if can else ""
+
+
+def _computes(view: View) -> bool:
+    """Whether `c` computes CKA from a checkpoint, instead of writing one."""
+    return view.replaying or not view.run.live
+
+
 def _unmeasured(view: View) -> str:
-    later = view.run.ledger.measured
-    if later:
-        return f"CKA was first measured after round {later[0].round}. Press ] or L to go there."
     if not view.run.document:
-        return NO_SESSION
-    return UNMEASURED.format(how=NOW if view.run.live else ONCE_IT_GOES_ON)
+        return unread(view) or OPENING
+    if (computing := view.similarities.computing(view.run)) is not None:
+        return f"Computing CKA of round {computing}. Press c to stop."
+    later = view.measured
+    known = (
+        f"CKA was first measured after round {later[0].round}. Press ] or L to go there.\n\n" if later else ""
+    )
+    if not _computes(view):
+        return known or UNMEASURED.format(how=NOW)
+    if view.kept is None:
+        return known or (gone(view) if view.run.round else UNMEASURED.format(how=ONCE_IT_GOES_ON))
+    if (failed := view.similarities.refusal(view.run, view.kept)) is not None:
+        return f"{failed}\n\nPress c to try again."
+    return f"{known}{OFFER.format(round=view.kept)}"

@@ -12,7 +12,7 @@ from textual.geometry import Offset, Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.app.charts.canvas import BOLD, DEFAULT, REVERSE, Array, Canvas, row_text
+from tui.app.charts.canvas import BOLD, DEFAULT, REVERSE, SECOND, Array, Canvas, row_text
 from tui.app.charts.colours import ColourScheme
 from tui.app.charts.glyphs import GLYPHS, GlyphSet
 from tui.app.widgets.surface import glyphs_of, scheme_of
@@ -103,11 +103,15 @@ def strips(canvas: Canvas) -> list[Strip]:
 
 def _strip(chars: Array, fg: Array, bg: Array, flags: Array) -> Strip:
     changes = (np.diff(fg) != 0) | (np.diff(bg) != 0) | (np.diff(flags) != 0)
+    changes &= chars[1:] != SECOND  # both cells of a wide character have its style
     starts = [0, *(np.flatnonzero(changes) + 1).tolist()] if len(chars) else []
-    text, ends = row_text(chars), [*starts[1:], len(chars)]
+    ends = [*starts[1:], len(chars)]
     keys = zip(fg[starts].tolist(), bg[starts].tolist(), flags[starts].tolist(), strict=True)
+    text = row_text(chars)
+    cells = text if len(text) == len(chars) and chars.min(initial=1) != SECOND else None  # one character each
     segments = [
-        Segment(text[start:end], _style(*key)) for start, end, key in zip(starts, ends, keys, strict=True)
+        Segment(cells[start:end] if cells is not None else row_text(chars[start:end]), _style(*key))
+        for start, end, key in zip(starts, ends, keys, strict=True)
     ]
     return Strip(segments, len(chars))
 

@@ -26,8 +26,14 @@ class Filter(Input):
     def ask(self, words: str) -> None:
         """Appear with these words."""
         self.value = words
-        self.display = True
+        self._appear(True)
         self.focus()
+
+    def _appear(self, shown: bool) -> None:
+        """Appear, or leave. Notices stand above the line."""
+        self.display = shown
+        for rack in self.screen.query("ToastRack"):
+            rack.styles.margin = (0, 0, 2 if shown else 1, 0)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
@@ -42,5 +48,5 @@ class Filter(Input):
         self._leave("")
 
     def _leave(self, words: str) -> None:
-        self.display = False
+        self._appear(False)
         self.post_message(self.Filtered(words, done=True))

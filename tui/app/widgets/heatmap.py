@@ -27,7 +27,8 @@ from textual.message import Message
 from tui.app.charts.canvas import Array, Canvas
 from tui.app.charts.colours import ColourScheme
 from tui.app.charts.glyphs import GlyphSet
-from tui.app.charts.heatmap import HeatFigure, cell_at, draw_heatmap
+from tui.app.charts.heat_plan import HeatFigure, cell_at
+from tui.app.charts.heatmap import draw_heatmap
 from tui.app.widgets.canvas_widget import CanvasWidget
 from tui.app.widgets.surface import glyphs_of, scheme_of
 
@@ -59,11 +60,13 @@ class Heatmap(CanvasWidget, can_focus=True):
         axes: tuple[str, str] = ("", ""),
         unit: str = "",
         decimals: int | None = None,
+        signed: bool = False,
     ) -> None:
         """value_range: of the first and the last color; None: the data's.
 
         axes: the meanings of rows and columns, ("client", "round"), before their names in the bottom row. unit: of the
         values, such as "%". decimals: of the values; None: one with a unit, three without.
+        signed: whether they are differences, which diverge from 0.
         """
         super().__init__()
         self._matrix: Array = np.empty((0, 0))
@@ -71,6 +74,7 @@ class Heatmap(CanvasWidget, can_focus=True):
         self._columns: tuple[str, ...] = ()
         self._orders: tuple[Array, Array] = (np.arange(0), np.arange(0))
         self._range, self._axes, self._unit = value_range, axes, unit
+        self._signed = signed
         self._decimals = decimals if decimals is not None else 1 if unit else 3
         self._titles: tuple[Sequence[str], Sequence[str]] | None = None
         self._at: tuple[int, int] | None = None  # in the order shown
@@ -149,6 +153,12 @@ class Heatmap(CanvasWidget, can_focus=True):
             self._range = value_range
             self.changed()
 
+    def measure(self, unit: str = "", decimals: int = 3, *, signed: bool = False) -> None:
+        """Show values of this unit with so many decimals. signed: they are differences, which diverge from 0."""
+        if (unit, decimals, signed) != (self._unit, self._decimals, self._signed):
+            self._unit, self._decimals, self._signed = unit, decimals, signed
+            self.changed()
+
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on the cell clicked."""
         offset = event.get_content_offset(self)
@@ -202,6 +212,7 @@ class Heatmap(CanvasWidget, can_focus=True):
             axes=self._axes,
             unit=self._unit,
             decimals=self._decimals,
+            signed=self._signed,
             titles=([rows[row] for row in by_row], [columns[column] for column in by_column]),
         )
 

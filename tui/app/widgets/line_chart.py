@@ -126,10 +126,10 @@ class LineChart(CanvasWidget, can_focus=True):
     def _look(self, low: float, high: float, width: float) -> None:
         """Show `width` of x: around the cursor if it is visible, else up to the same end as now."""
         first, last = self.figure.x_extent()
+        width, cursor = max(width, NARROWEST), self._cursor
         if width >= last - first:
             self._set_view(None)
             return
-        width, cursor = max(width, min(NARROWEST, last - first)), self._cursor
         start = cursor - width / 2 if cursor is not None and low <= cursor <= high else high - width
         start = min(max(start, first), last - width)
         self._set_view((start, start + width))

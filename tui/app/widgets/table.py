@@ -33,7 +33,6 @@ from tui.app.charts.table import (
     ShownColumn,
     draw_header,
     draw_row,
-    has_words,
     layout,
     left_out,
     shortened,
@@ -42,6 +41,7 @@ from tui.app.charts.table import (
 )
 from tui.app.widgets.canvas_widget import CanvasWidget
 from tui.app.widgets.surface import room
+from tui.common.fuzzy import fits
 
 
 class Table(CanvasWidget, ScrollView, can_focus=True):
@@ -217,7 +217,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
     def _arrange(self) -> None:
         """Filter and sort again. The cursor stays on its row, or goes to one near its place."""
         before = self._place()
-        self._rows = [row for row in self._all if has_words(row.search, self._query)]
+        self._rows = [row for row in self._all if fits(row.search, self._query)]
         if self._order is not None:
             self._rows = sorted_rows(self._rows, *self._order)
         self.virtual_size = Size(room(self).width, len(self._rows) + self._header)

@@ -1,0 +1,66 @@
+"""FedRep: Collins et al., "Exploiting Shared Representations for Personalized Federated Learning", ICML 2021.
+
+Server state: `ARCHITECTURE/…`, the body of one model per group: all weights but the head's. Client state: only the
+model, whose head stays with the client.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.func import functional_call
+from torch.nn import functional as F
+
+from simulator.base.sections import MethodConfig
+from simulator.base.space import Choice, Space
+from simulator.methods.base import MOVES_LESS, Card
+from simulator.methods.fedper import FedPer
+from simulator.methods.registry import register
+from simulator.training.client import LocalClient
+from simulator.training.phase import Batch, Draws, Nets, Phase
+
+
+class FedRepConfig(MethodConfig):
+    """Hyper-parameter of FedRep."""
+
+    space: ClassVar[Space] = {"head_epochs": Choice((1, 5, 10))}
+
+    head_epochs: int = Field(
+        10, ge=1, description="Epochs in which only the head is trained, before the body."
+    )
+
+
+@register("fedrep")
+class FedRep(FedPer):
+    """Every client first fits its head to the received body, then trains the body with this head fixed."""
+
+    card = Card(
+        title="FedRep",
+        paper="Collins et al. 2021, ICML",
+        kind="weights",
+        needs="nothing; groups of one architecture average apart",
+        down="model without its head",
+        up="model without its head",
+        stale=MOVES_LESS,
+    )
+    Config = FedRepConfig
+    config: FedRepConfig
+
+    def phases(self, local: LocalClient) -> Sequence[Phase]:
+        return [
+            Phase("head", self.head_loss, epochs=self.config.head_epochs),
+            Phase("body", self.body_loss),
+        ]
+
+    def head_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
+        """CE of which only the head gets a gradient."""
+        with torch.no_grad():
+            features = nets.model.features(batch.x)
+        return F.cross_entropy(nets.model.head(features), batch.y)
+
+    def body_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
+        """CE of which only the body gets a gradient."""
+        fixed = {name: weight.detach() for name, weight in nets.model.head.named_parameters()}
+        return F.cross_entropy(functional_call(nets.model.head, fixed, nets.model.features(batch.x)), batch.y)

@@ -1,0 +1,179 @@
+"""Answers by class: how many samples of each class a client has, and how many of them its model answers correctly."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.base.part_record import ByClass
+from simulator.base.record import Record
+from simulator.metrics import by_client
+from simulator.results.analysis.curves import Array
+from simulator.results.analysis.gain import EQUAL
+
+Counts = NDArray[np.int64]
+Rows = list[list[int]]
+
+
+class ClassCounts(NamedTuple):
+    """One class on a part of a client's data."""
+
+    samples: int
+    """Samples of the class."""
+    correct: int
+    """Samples of the class that were answered correctly."""
+    answered: int
+    """Samples of any class that were assigned to the class."""
+
+    @property
+    def recall(self) -> float:
+        """Share of the samples that were answered correctly; NaN without samples."""
+        return self.correct / self.samples if self.samples else float("nan")
+
+    @property
+    def precision(self) -> float:
+        """Share of the answers that were correct; NaN without answers."""
+        return self.correct / self.answered if self.answered else float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class ClassTable:
+    """N clients and C classes: samples, correct, and answered, [N, C] each. All are 0 for a client without counts."""
+
+    samples: Counts
+    correct: Counts
+    answered: Counts
+
+    @property
+    def recall(self) -> Array:
+        """[N, C] the share of the samples that were answered correctly; NaN without samples."""
+        return _shares(self.correct, self.samples)
+
+    @property
+    def precision(self) -> Array:
+        """[N, C] the share of the answers that were correct; NaN without answers."""
+        return _shares(self.correct, self.answered)
+
+    def only(self, cells: NDArray[np.bool_]) -> "ClassTable":
+        """The same with 0 in all other cells."""
+        return ClassTable(*(np.where(cells, each, 0) for each in (self.samples, self.correct, self.answered)))
+
+    def over_clients(self) -> list[ClassCounts]:
+        """[C] the sums over all clients."""
+        sums = (each.sum(axis=0).tolist() for each in (self.samples, self.correct, self.answered))
+        return [ClassCounts(*each) for each in zip(*sums, strict=True)]
+
+
+def class_counts(records: Sequence[Record], client: int, part: str = "test") -> dict[int, ClassCounts] | None:
+    """A client's counts after the last of the records, by class. Classes without samples and answers are left out.
+
+    None if nothing is known: the last record does not count classes, or the client was never evaluated or is absent.
+    """
+    for found in _backwards(records, part):
+        rows = by_client.of(found, client, _UNNAMED)
+        if rows is not _UNNAMED:
+            return None if rows is None else {label: ClassCounts(*counts) for label, *counts in rows}
+    return None
+
+
+def class_table(
+    records: Sequence[Record], clients: int, classes: int, part: str = "test"
+) -> ClassTable | None:
+    """The counts of all clients after the last of the records. None if it does not count classes."""
+    standing: dict[int, Rows | None] = {}
+    counted = False
+    for found in _backwards(records, part):
+        counted = True
+        for client, rows in by_client.items(found):
+            standing.setdefault(client, rows)
+        if len(standing) == clients:
+            break
+    return _table(standing, clients, classes) if counted else None
+
+
+def recalls(records: Sequence[Record], client: int, classes: int, part: str = "test") -> Array:
+    """[n, C] a client's recall of each class after each of n rounds, kept in rounds without a new one.
+
+    NaN where nothing is known: the round does not count classes, or the client has no samples of the class.
+    """
+    found = np.full((len(records), classes), np.nan)
+    for row, record in enumerate(records):
+        counted = _counted(record, part)
+        if counted is None:
+            continue
+        rows = by_client.of(counted["per_client"], client, _UNNAMED)
+        if rows is not _UNNAMED:
+            found[row] = _table({0: rows}, 1, classes).recall[0]
+        elif row:
+            found[row] = found[row - 1]
+    return found
+
+
+@dataclass(frozen=True)
+class ClassChange:
+    """A class over the clients that have samples of it in both tables. change: in recall, −1…1."""
+
+    label: int
+    change: float
+    now: ClassCounts
+    before: ClassCounts
+
+
+def recall_changes(now: ClassTable, before: ClassTable) -> Array:
+    """[N, C] the recall now less the recall before; NaN where one of them is not known."""
+    changes = now.recall - before.recall
+    return np.where(np.abs(changes) < EQUAL, 0.0, changes)
+
+
+def class_changes(now: ClassTable, before: ClassTable) -> list[ClassChange]:
+    """The change of each class, the largest gain first. A class without samples in both tables is left out."""
+    both = (now.samples > 0) & (before.samples > 0)
+    sums = [each.only(both).over_clients() for each in (now, before)]
+    found = [
+        ClassChange(label, one.recall - other.recall, one, other)
+        for label, (one, other) in enumerate(zip(*sums, strict=True))
+        if one.samples
+    ]
+    settled = [replace(each, change=0.0) if abs(each.change) < EQUAL else each for each in found]
+    return sorted(settled, key=lambda each: -each.change)
+
+
+_UNNAMED: Any = object()
+
+
+def _counted(record: Record, part: str) -> ByClass | None:
+    measured = record.get("evaluation", {}).get(part)
+    return None if measured is None else measured.get("classes")
+
+
+def _backwards(records: Sequence[Record], part: str) -> Iterator[by_client.Values]:
+    """What the records say by client, the newest first, up to one that says it of all clients.
+
+    Values before a record that does not count classes are outdated.
+    """
+    for record in reversed(records):
+        if (counted := _counted(record, part)) is None:
+            return
+        yield counted["per_client"]
+        if isinstance(counted["per_client"], list):
+            return
+
+
+def _table(standing: dict[int, Rows | None], clients: int, classes: int) -> ClassTable:
+    held = {client: rows for client, rows in standing.items() if rows}
+    lengths = np.array([len(rows) for rows in held.values()], np.int64)
+    owners = np.repeat(np.fromiter(held, np.int64), lengths)
+    numbers = np.array(list(chain.from_iterable(held.values())), np.int64).reshape(-1, 4)
+    inside = (numbers[:, 0] < classes) & (owners < clients)
+    cell = owners[inside], numbers[inside, 0]
+    found = np.zeros((3, clients, classes), np.int64)
+    for column in range(3):
+        found[column][cell] = numbers[inside, 1 + column]
+    return ClassTable(*found)
+
+
+def _shares(part: Counts, whole: Counts) -> Array:
+    return np.asarray(np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 0))

@@ -1,0 +1,226 @@
+"""A study as a board: a row for each setting, a column for each seed, and in each cell a session as far as it is.
+
+    reader = BoardReader(folder)
+    board = reader.read(seen)        # `seen` has the sessions of the folder as last read
+
+The numbers are those of `compare`: the last mean accuracy of each session, its mean over the seeds, and the paired
+difference from Standalone. While sessions run, a difference is taken after the last round that both have finished.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import checkpoints
+from checkpoints import DiskError, SessionUnreadable
+from simulator.base.nested import Raw
+from simulator.results.analysis.averages import Difference, MeanStd, paired
+from simulator.results.analysis.axes import SEEDS, Key, group_label
+from simulator.results.analysis.caveats import rows_differ
+from simulator.results.analysis.costs import Cost
+from simulator.results.analysis.gain import BASELINE
+from simulator.results.analysis.pareto import spent_by_cost
+from simulator.results.analysis.printed import Printed, printed
+from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.totals import Totals
+from simulator.studies.cells import Cells, Placed, PointCell, Seeds, Seen, last_of
+from simulator.studies.status import FINISHED
+from simulator.studies.study import Point
+from simulator.studies.trial_board import TrialBoard, TrialReader
+
+FINAL = "final"
+"""The value of `stage` of a tuning study's final points."""
+
+
+@dataclass(frozen=True)
+class BoardRow:
+    """A setting. cells: by seed, None where the study has no such point; the rest: over its seeds.
+
+    interval: Student's 95 % interval of the mean, None of one seed. difference: from the baseline's row, if any. costs:
+    means of all rounds so far.
+    """
+
+    label: str
+    method: str
+    cells: tuple[PointCell | None, ...]
+    accuracy: MeanStd | None
+    interval: tuple[float, float] | None
+    difference: Difference | None
+    paper: tuple[Printed, ...]
+    costs: Mapping[Cost, float]
+
+    @property
+    def points(self) -> list[PointCell]:
+        """Its points."""
+        return [cell for cell in self.cells if cell is not None]
+
+    @property
+    def finished(self) -> int:
+        """The number of its finished points."""
+        return sum(cell.state == FINISHED for cell in self.points)
+
+
+@dataclass(frozen=True)
+class Board:
+    """The rows of a study in its order. seeds: the columns. baseline: the method of the row to compare with, if any.
+
+    notes: what to know of the comparison, as sentences. trials: those of a tuning study, whose rows are the final
+    seeds. error: why the study cannot be read.
+    """
+
+    folder: Path
+    seeds: tuple[str, ...] = ()
+    rows: tuple[BoardRow, ...] = ()
+    baseline: str | None = None
+    notes: tuple[str, ...] = ()
+    trials: TrialBoard | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """The points of a row. known: by seed, the totals of the sessions that have been read."""
+
+    label: str
+    method: str
+    rest: Key
+    points: list[Placed]
+
+    @property
+    def known(self) -> dict[Seeds, Totals]:
+        return {
+            cell.seeds: seen.totals
+            for _, cell, seen in self.points
+            if seen is not None and seen.totals is not None and not cell.error
+        }
+
+    @property
+    def configs(self) -> list[Raw]:
+        """The settings of its sessions; before the first begins, those of its points."""
+        begun = [seen.config for _, _, seen in self.points if seen is not None and seen.config]
+        return begun or [point.config for point, *_ in self.points]
+
+
+class BoardReader:
+    """Reads the board of one study again and again. Only rows whose sessions have changed are computed again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._rows: dict[Key, tuple[object, BoardRow]] = {}
+        self._papers: dict[Key, tuple[object, tuple[Printed, ...]]] = {}
+        self._notes: tuple[object, tuple[str, ...]] = (None, ())
+        self._cells, self._trials = Cells(folder), TrialReader(folder)
+
+    def read(self, seen: Mapping[Path, Seen]) -> Board:
+        """The board, by the sessions as last read, by their folders."""
+        try:
+            cells = self._cells.read(seen)
+            is_tuning = (self.folder / checkpoints.TUNING).exists()
+            trials = self._trials.read(cells) if is_tuning else None
+        except (SessionUnreadable, DiskError, OSError) as error:
+            return Board(self.folder, error=checkpoints.shown(str(error)))
+        final = [each for each in cells if each[0].axes.get("stage") == FINAL] if is_tuning else cells
+        by = ("method",) if is_tuning else _axes([point for point, *_ in cells])
+        groups = _groups(final, by)
+        seeds = sorted({cell.seeds for _, cell, _ in final})
+        baselines = {key: _baseline(group, groups.values()) for key, group in groups.items()}
+        return Board(
+            self.folder,
+            tuple(_short(each) for each in seeds),
+            tuple(self._row(key, group, baselines[key], seeds) for key, group in groups.items()),
+            BASELINE if any(baselines.values()) else None,
+            self._noted(groups.values(), by),
+            trials,
+        )
+
+    def _row(self, key: Key, group: _Group, baseline: _Group | None, seeds: Sequence[Seeds]) -> BoardRow:
+        """A row, the same one if nothing in it or in its baseline has changed."""
+        own, other = group.known, baseline.known if baseline else {}
+        about = (tuple(cell for _, cell, _ in group.points), [*own.values()], [*other.values()], seeds)
+        configs = group.configs
+        paper = self._papers.get(key)
+        if paper is None or paper[0] != configs:
+            paper = self._papers[key] = (
+                configs,
+                printed([SessionData(self.folder, config=each) for each in configs]),
+            )
+            self._rows.pop(key, None)
+        if key not in self._rows or self._rows[key][0] != about:
+            cells = {cell.seeds: cell for _, cell, _ in group.points}
+            accuracy = MeanStd.of([cell.accuracy for cell in cells.values()])
+            row = BoardRow(
+                group.label,
+                group.method,
+                tuple(cells.get(each) for each in seeds),
+                accuracy,
+                accuracy.interval if accuracy else None,
+                difference_so_far(own, other),
+                paper[1],
+                _costs(own.values()),
+            )
+            self._rows[key] = about, row
+        return self._rows[key][1]
+
+    def _noted(self, groups: Collection[_Group], by: Sequence[str]) -> tuple[str, ...]:
+        configs = {group.label: group.configs for group in groups}
+        if self._notes[0] != configs:
+            self._notes = configs, tuple(rows_differ(configs, by))
+        return self._notes[1]
+
+
+def difference_so_far(totals: Mapping[Seeds, Totals], baseline: Mapping[Seeds, Totals]) -> Difference | None:
+    """The paired difference of the mean accuracies, each after the last round that both sessions have finished."""
+    values, against = {}, {}
+    for seeds in totals.keys() & baseline.keys():
+        round = min(totals[seeds].rounds, baseline[seeds].rounds)
+        own, other = (last_of(each.mean[:round]) for each in (totals[seeds], baseline[seeds]))
+        if own is not None and other is not None:
+            values[seeds], against[seeds] = own, other
+    return paired(dict(sorted(values.items())), against)
+
+
+def _axes(points: Sequence[Point]) -> tuple[str, ...]:
+    """The study's axes besides its seeds."""
+    return tuple(dict.fromkeys(axis for point in points for axis in point.axes if axis not in SEEDS))
+
+
+def _groups(points: Sequence[Placed], by: Sequence[str]) -> dict[Key, _Group]:
+    """The points that differ only in their seeds, in the study's order."""
+    found: dict[Key, _Group] = {}
+    for point, cell, seen in points:
+        key = tuple(_plain(point.axes.get(axis)) for axis in by)
+        if key not in found:
+            own = [(axis, value) for axis, value in zip(by, key, strict=True) if value is not None]
+            method = str(point.config["method"]["name"])
+            label = (
+                group_label([axis for axis, _ in own], tuple(value for _, value in own)) if own else method
+            )
+            rest = tuple((axis, value) for axis, value in own if not axis.startswith(("method", "preset")))
+            found[key] = _Group(label, method, rest, [])
+        found[key].points.append((point, cell, seen))
+    return found
+
+
+def _baseline(group: _Group, groups: Collection[_Group]) -> _Group | None:
+    """The row of the baseline method with the same values on the other axes, if there is exactly one."""
+    if group.method == BASELINE:
+        return None
+    found = [each for each in groups if each.method == BASELINE and each.rest == group.rest]
+    return found[0] if len(found) == 1 else None
+
+
+def _costs(totals: Collection[Totals]) -> dict[Cost, float]:
+    """The mean cost of the sessions that have an accuracy."""
+    each = [spent_by_cost(one) for one in totals if last_of(one.mean) is not None]
+    return {cost: float(np.mean([one[cost] for one in each])) for cost in (each[0] if each else ())}
+
+
+def _short(seeds: Seeds) -> str:
+    """The title of a column: s0, or 0/1/2 where the seeds of data, initial weights, and training differ."""
+    return f"s{seeds[0]}" if len(set(seeds)) == 1 else "/".join(map(str, seeds))
+
+
+def _plain(value: object) -> object:
+    return tuple(map(_plain, value)) if isinstance(value, list) else value

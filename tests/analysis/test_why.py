@@ -1,0 +1,274 @@
+"""Why a client does as it does: sentences with numbers that are derived by hand."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.base.errors import ConfigError
+from simulator.results.analysis.cka import CkaMeasurement
+from simulator.results.analysis.ledger import Ledger
+from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.samples import Samples
+from simulator.results.analysis.why import Why, why
+from simulator.results.analysis.why_parts import ClassRow, overlaps
+from tests import sessions
+
+BEFORE, NOW = [19 / 24, 0.7, 0.8, 0.9], [10 / 24, 0.75, 0.8, 0.9]  # the mean of NOW is 0.71667
+ROWS = [[[4, 5, 4, 5], [7, 19, 15, 19]], [[4, 5, 1, 2], [7, 19, 9, 22]]]  # of client 0, round by round
+HELD = ({7: 100, 4: 20}, {7: 50, 1: 50}, {2: 300}, {4: 60, 7: 240})
+TEST = [24, 40, 40, 40]
+
+
+def record(round: int, accuracy: list[float | None], rows: Any = None, **changes: Any) -> Any:
+    """A round of four clients; `rows` are the counts by class of client 0."""
+    known = [each for each in accuracy if each is not None]
+    mean = sum(known) / len(known)
+    found = sessions.record(round, 4, participants=[0, 1, 2, 3], diverged=[])
+    found["accuracy"] |= {"per_client": accuracy, "mean": mean}
+    found["loss"]["per_client"] = [None] * 4
+    if rows is not None:
+        own = {"mean": mean, "weighted": mean, "per_client": accuracy}
+        classes = {"per_client": [rows, [], [], []]}
+        found["evaluation"] = {"test": {"accuracy": own, "loss": own, "f1": own, "classes": classes}}
+    return found | changes
+
+
+def session(*records: Any, test: list[int] = TEST, **document: Any) -> SessionData:
+    settings = sessions.config(4, 10) | {
+        "federation": {"clients": 4, "group": ["cnn2", "cnn1"], "participation": 1.0}
+    }
+    train = [[held.get(label, 0) for label in range(10)] for held in HELD]
+    counted = {"classes": [str(label) for label in range(10)], "train": train, "test": test}
+    whole: Any = {"id": "a", "config": settings, "samples": counted, **document}
+    return SessionData(Path("mine"), whole, config=settings, ledger=Ledger.of(records))
+
+
+@pytest.fixture
+def run() -> SessionData:
+    return session(record(1, [*BEFORE], ROWS[0]), record(2, [*NOW], ROWS[1]))
+
+
+def said(found: Why, topic: str) -> list[str]:
+    return [each.text for each in found.findings if each.topic == topic]
+
+
+def test_the_accuracy_comes_first_in_counts_and_beside_the_others(run: SessionData) -> None:
+    first = why(run, 0, parameters={"cnn2": 812330, "cnn1": 105000}).findings[0]
+    assert first.text == (
+        "Client 0 (cnn2, 812,330 parameters): 41.7 % (10 of 24 test samples), 30.0 pp below the mean. "
+        "Of 4 clients, 0 are lower and 3 are higher."
+    )
+    assert first.facts["mean"] == pytest.approx(2.866667 / 4)
+    assert (
+        why(run, 3)
+        .findings[0]
+        .text.startswith("Client 3 (cnn1): 90.0 % (36 of 40 test samples), 18.3 pp above")
+    )
+
+
+def test_what_may_explain_a_low_accuracy_comes_before_the_rest(run: SessionData) -> None:
+    bad = [each.bad for each in why(run, 0).findings[1:]]
+    assert bad == sorted(bad, reverse=True) and {*bad} == {True, False}
+
+
+def test_the_last_round_says_what_it_lost(run: SessionData) -> None:
+    assert said(why(run, 0), "round") == [
+        "In round 2, it fell from 79.2 % to 41.7 % (19 → 10 of 24).",
+        "In round 2, it lost class 4: recall 80.0 % → 20.0 % (4 → 1 of 5).",  # class 7: 15 → 9 is not by half
+    ]
+    assert said(why(run, 0, 1), "round") == []  # there was no round before
+
+
+def test_a_change_that_can_be_chance_is_said_to_be_and_is_no_reason(run: SessionData) -> None:
+    # 70 % → 75 % of 40: 0.05 is 0.5 standard errors of √(2 · 0.725 · 0.275 / 40) = 0.0998
+    [found] = [each for each in why(run, 1).findings if each.topic == "round"]
+    assert found.text == "In round 2, it rose from 70.0 % to 75.0 % (28 → 30 of 40). This can be chance."
+    assert not found.bad and found.facts["significant"] is False
+
+
+def test_classes_name_what_is_confused(run: SessionData) -> None:
+    assert said(why(run, 0), "classes") == [
+        "It answers class 7 for 22 of 24 test samples; 19 are of this class.",
+        "Recall, lowest first: class 4 20.0 % (1 of 5); class 7 47.4 % (9 of 19).",
+    ]
+    assert [row.label for row in why(run, 0).classes] == [4, 7]
+
+
+def test_a_class_that_is_never_answered_or_never_trained_on_is_named() -> None:
+    rows = [[3, 4, 0, 0], [4, 6, 0, 0], [7, 14, 10, 24]]
+    found = why(session(record(1, [*NOW], rows)), 0)
+    assert "It never answers class 4 and class 3 (10 of 24 test samples)." in said(found, "classes")
+    assert "It has no training samples of class 3, but 4 of 24 test samples (0 correct)." in said(
+        found, "data"
+    )
+
+
+def test_data_are_compared_with_the_median_and_with_peers(run: SessionData) -> None:
+    # The shares of client 0 are 1/6 and 5/6; those of client 3 are 0.2 and 0.8: min 1/6 + 0.8 = 0.967
+    assert said(why(run, 0), "data") == [
+        "It trains on 120 samples of 2 of 10 classes: class 7 (100), class 4 (20). The median client has 210.",
+        "Client 3 has the most similar classes: overlap 0.97, 2 of 2 in common. Client 2 shares none of its classes.",
+    ]
+    alone = [each for each in why(run, 2).findings if each.topic == "data" and each.bad]
+    assert [each.facts["without_common_classes"] for each in alone] == [[0, 1, 3]]
+
+
+def test_clients_with_its_model_are_compared_with_others(run: SessionData) -> None:
+    sizes = {"cnn2": 812330, "cnn1": 105000}
+    [found] = [each for each in why(run, 0, parameters=sizes).findings if each.topic == "model"]
+    assert found.text == (
+        "1 other client with cnn2: 80.0 % on average. 2 with other models: 82.5 %. "  # (75 + 90) / 2
+        "Its model has 812,330 parameters; the models here have 105,000 to 812,330."
+    )
+    assert not found.bad  # 2.5 pp
+    [found] = [each for each in why(run, 2).findings if each.topic == "model"]
+    assert found.bad and found.facts["same_mean"] == 10 / 24  # 40.8 pp
+
+
+def test_similarity_is_that_of_the_deepest_layer(run: SessionData) -> None:
+    rows = [[1, 0.3, 0.5, 0.1], [0.3, 1, 0.9, 0.8], [0.5, 0.9, 1, 0.7], [0.1, 0.8, 0.7, 1]]
+    cka = {"layers": {"a": 0.9, "b": 0.55}, "matrix": {"a": [[1.0] * 4] * 4, "b": rows}}
+    [found] = [
+        each
+        for each in why(run, 0, cka=CkaMeasurement(2, ("a", "b"), cka)).findings
+        if each.topic == "similarity"
+    ]
+    assert found.text == (
+        "By CKA of b after round 2, client 2 (cnn2) is nearest (0.500) and client 3 (cnn1) furthest (0.100). "
+        "Its mean is 0.300, that of all pairs is 0.550."  # (0.3 + 0.5 + 0.1) / 3
+    )
+    assert found.bad  # no client has a lower mean, and it is 0.25 below that of all pairs
+
+
+def test_the_gain_over_a_baseline_is_that_of_the_same_client_and_round(run: SessionData) -> None:
+    other = session(record(1, [0.5, 0.5, 0.5, 0.5], method="standalone"))
+    other = replace(other, folder=Path("alone"), config=other.config | {"method": {"name": "standalone"}})
+    [found] = [each for each in why(run, 0, baseline=other).findings if each.topic == "baseline"]
+    assert found.text == (
+        "Against standalone (session alone) it gains 29.2 pp: 79.2 % against 50.0 % after round 1, the last of that "
+        "session (19 against 12 of 24)."
+    )
+    assert not said(why(run, 0, baseline=other, shared=1), "baseline")  # the same rounds in both
+
+
+def test_participation_divergence_and_lost_uplinks_are_said(run: SessionData) -> None:
+    records = [
+        record(1, [*NOW], dropped=[0]),
+        record(2, [*NOW], diverged=[0]),
+        record(3, [*NOW], participants=[1, 2, 3]),
+    ]
+    last = session(*records)
+    assert "It was not selected in round 3. It took part in 2 of 3 rounds, most recently in round 2." in said(
+        why(last, 0), "round"
+    )
+    assert {
+        "It diverged in 1 earlier round, most recently in round 2.",
+        "Its uplink was lost in 1 earlier round, most recently in round 1.",
+    } <= {*said(why(last, 0), "training")}
+    assert said(why(last, 0, 2), "round")[0].startswith("In round 2, it diverged: its loss or weights")
+    assert said(why(last, 0, 1), "round") == ["In round 1, its uplink was lost."]
+    never = session(record(1, [*NOW], participants=[1, 2, 3]))
+    assert said(why(never, 0), "round") == [
+        "It was not selected in round 1. It has not taken part in any of 1 rounds."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fate", "dispatch", "text"),
+    [
+        ("used", 1, "The server used its uplink when it was 2 rounds old (sent off in round 1)."),
+        ("stale", 1, "Its uplink, sent off in round 1, was too old and was not used."),
+        ("late", 3, "Its uplink, sent off in round 3, arrived after the end of the round and was not used."),
+        ("used", 3, None),
+    ],
+)
+def test_on_a_clock_the_age_of_the_uplink_is_said(fate: str, dispatch: int, text: str | None) -> None:
+    records = [record(each, [*NOW]) for each in (1, 2, 3)]
+    joules = {"compute": 0.0, "radio": 0.0, "idle": 0.0}
+    records[2]["time"] = {
+        "flights": [{"client": 0, "dispatch": dispatch, "fate": fate}], "ends": 1.0, "joules": joules,
+    }  # fmt: skip
+    assert said(why(session(*records), 0), "round") == ([text] if text else [])
+
+
+def test_a_test_loss_that_rises_while_the_training_loss_falls_is_overfitting() -> None:
+    records = []
+    for round, (trained, tested) in enumerate([(2.0, 1.0), (1.0, 0.8), (0.5, 1.2)], 1):
+        one = record(round, [*NOW], [])
+        one["evaluation"]["test"]["loss"] = {"mean": tested, "weighted": tested, "per_client": [tested] * 4}
+        one["loss"]["per_client"] = [trained] * 4
+        records.append(one)
+    overfit = (
+        "It overfits: from round 2 to 3, its test loss rose from 0.800 to 1.200, and its training loss fell from "
+        "1.000 to 0.500."
+    )
+    assert overfit in said(why(session(*records), 0), "training")
+    assert not said(why(session(*records), 0, 2), "training")
+
+
+def test_few_test_samples_are_a_reason_for_doubt() -> None:
+    found = why(session(record(1, [0.5, 0.7, 0.8, 0.9]), test=[8, 40, 40, 40]), 0)
+    assert found.findings[1].text == ("It has only 8 test samples: each one changes its accuracy by 12.5 pp.")
+
+
+def test_facts_that_are_missing_are_named_with_what_to_do() -> None:
+    found = why(session(record(1, [*NOW])), 0)
+    assert len(found.missing) == 3
+    assert "evaluation.classes=true" in found.missing[0]
+    assert (
+        found.missing[1] == "CKA is missing. `htfl-sim checkpoint mine --cka` computes it from a checkpoint."
+    )
+    assert "`--method standalone`" in found.missing[2]
+    assert "`htfl-sim partition mine`" in why(session(record(1, [*NOW]), samples=None), 0).missing[1]
+    alone = session(record(1, [*NOW], method="standalone"))
+    assert len(why(alone, 0).missing) == 2  # it is the baseline
+    timeline = {"joined": [], "left": [], "data": [0], "present": 4}
+    changed = why(session(record(1, [*NOW], timeline=timeline)), 0)
+    assert (
+        changed.missing[1].startswith("The timeline has changed the data") and not said(changed, "data")[1:]
+    )
+    assert said(changed, "round") == ["At the beginning of round 1, its data changed."]
+
+
+def test_a_client_that_was_never_evaluated_is_said_to_be() -> None:
+    found = why(session(record(1, [None, 0.7, 0.8, 0.9])), 0)
+    assert found.findings[0].text == "Client 0 (cnn2) was not evaluated up to round 1."
+
+
+def test_a_client_or_a_round_that_does_not_exist_is_refused(run: SessionData) -> None:
+    with pytest.raises(ConfigError, match=r"mine has no client 4. It has clients 0 to 3."):
+        why(run, 4)
+    with pytest.raises(ConfigError, match=r"mine has no round 3. It has rounds 1 to 2."):
+        why(run, 0, 3)
+    with pytest.raises(ConfigError, match=r"No round is finished yet."):
+        why(session(), 0)
+
+
+@given(st.lists(st.lists(st.integers(0, 50), min_size=3, max_size=3), min_size=2, max_size=6))
+def test_the_overlap_is_1_for_equal_shares_and_0_without_a_common_class(train: list[list[int]]) -> None:
+    counts = np.array(train)
+    found = overlaps(Samples(("0", "1", "2"), counts, counts.sum(axis=1)), 0)
+    assert np.isnan(found[0])
+    for client in range(1, len(train)):
+        if not counts[client].any() or not counts[0].any():
+            assert np.isnan(found[client]) or found[client] == 0.0
+            continue
+        assert 0.0 <= found[client] <= 1.0 + 1e-12
+        assert (found[client] == 0.0) == (not (counts[client].astype(bool) & counts[0].astype(bool)).any())
+        if (counts[client] * counts[0].sum() == counts[0] * counts[client].sum()).all():
+            assert found[client] == pytest.approx(1.0)
+
+
+@given(st.integers(0, 30), st.integers(0, 30))
+def test_a_class_is_lost_if_half_of_its_correct_answers_are_and_at_least_two(
+    before: int, correct: int
+) -> None:
+    row = ClassRow(0, "0", 30, correct, 30, None, before)
+    assert row.lost == (before - correct >= 2 and before >= 2 * correct)
+    assert row.gained == (correct - before >= 2 and correct >= 2 * before)
+    assert not (row.lost and row.gained)

@@ -1,0 +1,327 @@
+"""The board of a study in the app: its points as they fill, what it says of each, and its settings over their costs."""
+
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from checkpoints import Store
+from simulator.results.analysis.run import SessionData
+from simulator.studies.board import BoardReader
+from tests import sessions
+from tests.app.driving import blanks, drive, until
+from tests.app.panels.stage import on_stage
+from tests.app.panels.test_snapshots import MIDDLE, check
+from tests.studies.test_board import board_of, seen, study
+from tui.app.app import HtflApp
+from tui.app.charts.colours import ColourScheme
+from tui.app.charts.glyphs import ASCII, BRAILLE
+from tui.app.charts.table import Cell
+from tui.app.charts.tradeoff import TradeoffFigure, TradeoffPoint, draw_tradeoff
+from tui.app.launch_options import LaunchOptions
+from tui.app.messages import SessionOpened
+from tui.app.panels import board_words
+from tui.app.panels.board import StudyBoard, tradeoff
+from tui.app.panels.library import Library
+from tui.app.panels.session_list import SessionList
+from tui.app.panels.sessions import SessionsPanel
+from tui.app.view import View
+
+NARROW = (80, 24)
+REACHED = {"standalone": 0.8, "fedlora": 0.95, "fedgh": 0.87}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three methods by three seeds. fedgh-s1 has stopped, fedgh-s2 is damaged, and fedlora-s2 has not begun."""
+    root = tmp_path_factory.mktemp("board")
+    home = root / "sessions"
+    home.mkdir()
+    for point in study(home, tuple(REACHED), (0, 1, 2), rounds=6, preset="fedlora_htm5"):
+        method, seed = str(point.axes["method"]), int(point.axes["seed"])
+        if point.name == "fedlora-s2":
+            continue
+        short = point.name == "fedgh-s1"
+        sessions.make(
+            home / "t" / point.name, clients=2, rounds=3 if short else 6, of=6, cka_every=0,
+            ceiling=REACHED[method] - 0.02 * seed, state="stopped" if short else "finished",
+            document={key: each for key, each in point.config.items() if key != "runtime"},
+        )  # fmt: skip
+    (home / "t" / "fedgh-s2" / "ledger.jsonl").write_text("broken\n")
+    return root
+
+
+@pytest.fixture
+def home(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(made)
+    return Path("sessions")
+
+
+Act = Callable[[Pilot[None], SessionsPanel], Awaitable[None]]
+
+
+async def opened(pilot: Pilot[None], panel: SessionsPanel, folder: Path) -> StudyBoard:
+    """The study's board, once it has been read."""
+    panel.query_one(SessionList).put_cursor(folder)
+    await pilot.pause()
+    await pilot.press("enter")
+    board = panel.query_one(StudyBoard)
+    await until(pilot, lambda: board._board is not None)
+    await pilot.pause()
+    return board
+
+
+def shown(home: Path, act: Act | None = None, **options: Any) -> tuple[Any, str]:
+    async def open_and_act(pilot: Pilot[None], panel: SessionsPanel) -> None:
+        await opened(pilot, panel, home / "t")
+        if act is not None:
+            await act(pilot, panel)
+
+    return on_stage("sessions", View(SessionData(Path()), sessions_dir=home), open_and_act, **options)
+
+
+def test_a_study_is_a_board_of_settings_by_seed(home: Path) -> None:
+    _, text = shown(home, size=NARROW)
+    check("board-80x24", text)
+    lines = {line.split()[0].lstrip("▶"): line for line in text.splitlines() if line.split()}
+    assert "t: stopped, 6 of 9 points finished" in text
+    assert lines["fedlora"].count("✓") == 2 and " – " in lines["fedlora"]  # seed 2 has not begun
+    assert "■3" in lines["fedgh"] and "✗" in lines["fedgh"]
+    assert "[" in lines["standalone"]  # the cursor
+
+
+def test_with_more_room_intervals_have_their_ends(home: Path) -> None:
+    _, text = shown(home, size=MIDDLE)
+    check("board-120x40", text)
+    assert "Δ vs standalone [95 %]" in text
+
+
+def test_left_and_right_move_to_other_seeds_and_enter_opens_the_session(home: Path) -> None:
+    async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
+        await pilot.press("down", "down", "right", "enter")
+
+    app, text = shown(home, act, size=NARROW)
+    assert [each.folder for each in app.posted if isinstance(each, SessionOpened)] == [
+        home / "t" / "fedgh-s1"
+    ]
+    assert "fedgh-s1: stopped, round 3 of 6" in text
+
+
+def test_a_point_that_has_not_begun_opens_nothing_and_a_damaged_one_says_why(home: Path) -> None:
+    async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
+        await pilot.press("down", "right", "right", "enter")
+        assert "This point has not begun" in [*pilot.app._notifications][-1].message
+        await pilot.press("down")
+
+    app, text = shown(home, act, size=MIDDLE)
+    assert not app.posted
+    assert "fedgh-s2: damaged" in text and "damaged  " in text and "ledger.jsonl" in text
+
+
+def test_escape_returns_to_the_list_with_the_cursor_on_the_study(home: Path) -> None:
+    async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
+        assert panel.place == "board" and [each.name for each in panel.steered()] == ["t"]
+        assert panel.back() and not panel.back()
+
+    app, text = shown(home, act, size=NARROW)
+    assert app.panel.place == "sessions" and app.panel._list.folder == home / "t"
+    assert "├─ " in text and "1 study in sessions" in text
+
+
+def test_left_and_right_fold_and_unfold_a_study_in_the_list(home: Path) -> None:
+    folded = []
+
+    async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
+        panel.back()
+        await pilot.pause()
+        for key in ("left", "left", "right"):
+            await pilot.press(key)
+            folded.append(len(panel._list.rows))
+
+    shown(home, act)
+    assert folded == [1, 1, 9]
+
+
+def test_of_one_seed_it_says_that_there_is_no_interval(tmp_path: Path) -> None:
+    study(tmp_path, ("standalone", "fedgh"), (0,))
+    board = board_of(tmp_path, seen(tmp_path, "standalone-s0", 0.5), seen(tmp_path, "fedgh-s0", 0.6))
+    told = dict(board_words.facts(board, board.rows[1], 0))
+    assert told["fedgh"] == "60.0 %, one seed: no interval; 1 of 1 seeds finished"
+    assert told["Δ vs standalone"] == "+10.0 pp, one pair: no interval, 1 paired"
+    rows, _ = board_words.of_settings(board, wide=False)
+    assert rows[1].after == ("60.0", "+10.0")
+
+
+def test_a_published_value_that_is_not_comparable_says_so(home: Path) -> None:
+    async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
+        await pilot.press("down")
+
+    _, text = shown(home, act, size=(200, 60))
+    assert "(96.66)" in text
+    assert "Not comparable with the published value: rounds 6 (paper: 100)" in text
+
+
+def test_it_fills_while_a_point_runs(tmp_path: Path) -> None:
+    """fedgh-s0 goes from round 2 to 3 while its board is open."""
+    (point,) = study(tmp_path, ("fedgh",), (0,))
+    own = {key: each for key, each in point.config.items() if key != "runtime"}
+    folder = sessions.make(
+        tmp_path / "t" / point.name, clients=2, rounds=2, of=4, cka_every=0, state="stopped", document=own
+    )
+
+    async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
+        board = panel.query_one(StudyBoard)
+
+        def cell() -> tuple[str, int]:
+            point = board.point()
+            return ("", 0) if point is None else (point.state, point.round)
+
+        with Store.open(folder) as store:
+            store.heartbeat("running", round=2, rounds=4, phase="train", done=0, clients=2)
+            await until(pilot, lambda: cell() == ("running", 2))
+            store.append(sessions.record(3, 2))
+            await until(pilot, lambda: cell() == ("running", 3))
+            assert "▸3" in pilot.app.text()  # type: ignore[attr-defined]
+            store.close("stopped")
+
+    shown(tmp_path, act)
+
+
+def test_pareto_joins_the_settings_that_no_other_beats(tmp_path: Path) -> None:
+    """Costs are 100 bytes a round: fd has 0.5 for 100, fedgh 0.7 for 200; standalone, 0.6 for 300, is beaten."""
+    study(tmp_path, ("fd", "fedgh", "standalone"), (0,))
+    board = board_of(
+        tmp_path, seen(tmp_path, "fd-s0", 0.5), seen(tmp_path, "fedgh-s0", 0.6, 0.7),
+        seen(tmp_path, "standalone-s0", 0.5, 0.5, 0.6, state="running"),
+    )  # fmt: skip
+    figure = tradeoff(board, "bytes", "fedgh")
+    assert [(each.name, each.x, round(each.y), each.front, each.so_far) for each in figure.points] == [
+        ("fd", 100, 50, True, False), ("fedgh", 200, 70, True, False), ("standalone", 300, 60, False, True),
+    ]  # fmt: skip
+    assert figure.x_label == "B"
+    assert [each.x for each in tradeoff(board, "seconds").points] == [2, 4, 6]
+    assert tradeoff(board, "joules").points == ()
+
+
+@pytest.mark.parametrize("glyphs", [BRAILLE, ASCII], ids=lambda each: each.name)
+def test_beaten_settings_are_rings_so_that_color_is_not_needed(glyphs: Any) -> None:
+    points = (
+        TradeoffPoint("cheap", 1, 50, True),
+        TradeoffPoint("good", 5, 90, True),
+        TradeoffPoint("bad", 4, 40, False, so_far=True),
+    )
+    text = draw_tradeoff(
+        TradeoffFigure(points, "MiB", "good"), 60, 12, ColourScheme(coloured=False), glyphs
+    ).text()
+    full, ring, more = ("*", "o", "~") if glyphs.name == "ascii" else ("●", "○", "…")
+    assert text.count(full) == 2
+    assert text.replace("good", "").count(ring) == 1
+    assert "cheap" in text and "[good]" in text and f"bad{more}" in text and "MiB" in text
+    assert glyphs is not ASCII or text.isascii()
+
+
+def test_y_shows_the_settings_over_their_costs_and_u_the_next_cost(home: Path) -> None:
+    seen_titles = []
+
+    async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
+        board = panel.query_one(StudyBoard)
+        panel.action_chart()
+        for _ in range(4):
+            await pilot.pause()
+            seen_titles.append(board._plot._titles[0])
+            panel.action_unit()
+        await pilot.press("left", "left", "left")
+        await pilot.pause()
+        assert board._about._titles[0] == board._chart.figure.chosen
+
+    _, text = shown(home, act, size=(60, 16), glyphs="ascii")
+    assert [title.partition(",")[0].partition("over ")[2] for title in seen_titles] == [
+        "bytes", "FLOPs", "seconds", "bytes",
+    ]  # fmt: skip
+    assert text.isascii()
+
+
+def test_of_more_seeds_than_fit_those_near_the_cursor_are_shown(tmp_path: Path) -> None:
+    study(tmp_path, ("fedgh",), tuple(range(20)))
+    sessions.make(tmp_path / "t" / "fedgh-s0", clients=2, rounds=1, cka_every=0)
+
+    async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
+        await pilot.press(*["right"] * 12)
+
+    _, text = shown(tmp_path, act, size=(60, 16))
+    header = next(line for line in text.splitlines() if "setting" in line)
+    assert "s12" in header and "s0 " not in header and "+" in header
+
+
+def test_it_is_written_as_a_table(home: Path) -> None:
+    async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
+        columns, rows = panel.table(panel._view)  # type: ignore[arg-type]
+        assert columns[:6] == ["setting", "point", "state", "round", "rounds", "accuracy"]
+        assert [row[1] for row in rows][-2:] == ["fedgh-s1", "fedgh-s2"]
+        assert {len(row) for row in rows} == {len(columns)}
+
+    shown(home, act)
+
+
+def test_keys_open_it_steer_its_study_and_leave_it(home: Path) -> None:
+    app = HtflApp(LaunchOptions(home, home / "data"), panels=[*blanks()[:-1], SessionsPanel("sessions")])
+
+    async def act(pilot: Pilot[str]) -> None:
+        await pilot.press("s")
+        table = app.query_one(SessionList)
+        await until(pilot, lambda: bool(table.found))
+        await opened(pilot, app.panel, home / "t")  # type: ignore[arg-type]
+        keys = app.query_one("#keys", Static)
+        assert "y Pareto  u cost" in str(keys.content) and "checkpoint" not in str(keys.content)
+        await pilot.press("y")
+        await pilot.pause()
+        assert app.query_one(StudyBoard)._mode == "Pareto"
+        await until(pilot, lambda: "y points" in str(keys.content))
+        await pilot.press("space")
+        await pilot.pause()
+        assert app.screen._title == "Continue t?"  # type: ignore[attr-defined]
+        await pilot.press("escape", "escape")
+        await pilot.pause()
+        assert app.panel.place == "sessions" and app.panel.id == "sessions"
+        await pilot.press("u")
+        assert "u works in" in [*app._notifications][-1].message
+
+    drive(app, act)
+
+
+def test_a_point_whose_process_hangs_is_silent(tmp_path: Path) -> None:
+    study(tmp_path, ("fedgh",), (0,))
+    (point,) = seen(tmp_path, "fedgh-s0", 0.5, state="running").items()
+    library = Library(lambda found: None)
+    library._known = {point[0]: ((), point[1].summary)}
+    library.silent = frozenset({point[0]})
+    (row,) = library.board(BoardReader(tmp_path / "t")).rows
+    assert board_words.said(row.points[0]).startswith("fedgh-s0: silent")
+    assert board_words.of_point(row.points[0]) == Cell("!0", "warning")
+
+
+def test_500_points_are_drawn_in_50_ms(tmp_path: Path) -> None:
+    methods = ("standalone", *(f"m{number}" for number in range(49)))
+    points = study(tmp_path, methods, tuple(range(10)))
+    known = {path: one for each in points for path, one in seen(tmp_path, each.name, 0.1, 0.5).items()}
+    reader = BoardReader(tmp_path / "t")
+    boards = [reader.read(known)]
+    for round in range(3, 6):
+        known |= seen(tmp_path, "m7-s3", *[0.1 * round] * round, state="running")
+        boards.append(reader.read(known))
+    took = []
+
+    async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
+        board = panel.query_one(StudyBoard)
+        for each in boards:
+            began = time.process_time()
+            board.show(each)
+            board._grid._bring_up_to_date()
+            took.append(time.process_time() - began)
+
+    shown(tmp_path, act)
+    assert min(took[1:]) < 0.05, took

@@ -1,0 +1,253 @@
+"""The matrix of classes by client: recall, its change, and its gain, with counts that one can work out."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from htfl_sim.analysis import Pair, Partners, Record, Samples, SessionData
+from simulator.results.analysis.ledger import Ledger
+from tests import sessions
+from tests.app.panels.stage import on_stage, read
+from tui.app.panels import class_map
+from tui.app.panels.class_map import CHANGE, GAIN, RECALL, ClassMap
+from tui.app.view import View
+
+HELD = 6
+"""Test samples of a client of each of its classes. It lacks every third class."""
+Correct = Callable[[int, int, int], int]
+
+
+def counted(run: SessionData, correct: Correct, clients: int = 10, classes: int = 10) -> SessionData:
+    """The same session with counts by class. correct: of a round, a client, and a class that it has.
+
+    Of a class that it lacks, a client answers one sample wrongly.
+    """
+
+    def row(round: int, client: int, label: int) -> list[int]:
+        if (client + label) % 3 == 0:
+            return [label, 0, 0, 1]
+        hits = correct(round, client, label)
+        return [label, HELD, hits, hits + 1]
+
+    records = list[Record]()
+    for record in run.records:
+        rows = [
+            [row(record["round"], client, label) for label in range(classes)] for client in range(clients)
+        ]
+        figure = {"mean": 0.5, "weighted": 0.5, "per_client": [0.5] * clients}
+        part: Any = {"accuracy": figure, "loss": figure, "f1": figure, "classes": {"per_client": rows}}
+        records.append({**record, "evaluation": {"test": part}})
+    return replace(run, ledger=Ledger.of(records))
+
+
+def own(round: int, client: int, label: int) -> int:
+    """Half of the samples. In round 20, one more of class 4, one less of class 7, and all of client 1's class 0."""
+    if round < 20:
+        return 3
+    return HELD if (client, label) == (1, 0) else {4: 4, 7: 2}.get(label, 3)
+
+
+def alone(round: int, client: int, label: int) -> int:
+    """Under Standalone, clients know half of each class, and all of class 2."""
+    return HELD if label == 2 else 3
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sessions")
+    sessions.make(folder / "main", rounds=20, samples=sessions.samples(10))
+    sessions.make(folder / "base", rounds=18, method="standalone", cka_every=0, samples=sessions.samples(10))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def view(home: Path) -> View:
+    """A session with counts and its partner, which ends after round 18."""
+    run = read(home / "main")
+    partner = Partners().find(run, home)[0]
+    other = counted(read(partner.folder), alone)
+    return View(counted(run, own), sessions_dir=home, pair=Pair(run.folder, partner, other))
+
+
+def shown(view: View, mode: int) -> ClassMap:
+    samples = Samples.of(view.run)
+    assert samples is not None
+    found = class_map.class_map(view, mode, samples)
+    assert isinstance(found, ClassMap)
+    return found
+
+
+def instead(view: View, mode: int) -> str:
+    samples = Samples.of(view.run)
+    assert samples is not None
+    found = class_map.class_map(view, mode, samples)
+    assert isinstance(found, str)
+    return found
+
+
+def pressed(times: int) -> Any:
+    async def act(pilot: Any, panel: Any) -> None:
+        for _ in range(times):
+            panel.action_chart()
+            await pilot.pause()
+
+    return act
+
+
+# What it says
+
+
+def test_recall_names_the_classes_that_are_recognized_most_and_least(view: View) -> None:
+    """Of class 0 clients 1, 2, 4, 5, 7, and 8 hold 36 samples: 6 + 5 · 3 = 21. Classes 4: 7 · 4 of 42. 7: 14 of 42."""
+    found = shown(view, RECALL)
+    assert class_map.most(found, 200) == (
+        "Highest recall: 4 (66.7 %, 28 of 42 samples), 0 (58.3 %, 21 of 36 samples); "
+        "lowest: 7 (33.3 %, 14 of 42 samples), 9 (50.0 %, 18 of 36 samples)"
+    )
+    assert class_map.most(found, 60) == "Highest recall: 4 (66.7 %); lowest: 7 (33.3 %)"
+
+
+def test_a_change_is_since_the_round_before_and_has_its_counts(view: View) -> None:
+    """Class 4: 21 to 28 of 42, +16.7 pp. Class 0: 18 to 21 of 36, +8.3 pp. Class 7: 21 to 14 of 42."""
+    found = shown(view, CHANGE)
+    assert (found.round, found.against) == (20, "round 19")
+    assert class_map.most(found, 200) == (
+        "Classes gained most: 4 (+16.7 pp: 21 to 28 of 42 samples), 0 (+8.3 pp: 18 to 21 of 36 samples); "
+        "lost most: 7 (−16.7 pp: 21 to 14 of 42 samples)"
+    )
+    assert class_map.most(found, 60) == "Gained: 4 (+16.7 pp, 28 of 42); lost: 7 (−16.7 pp, 14 of 42)"
+    assert class_map.most(found, 40) == "Gained: 4 (+16.7 pp); lost: 7 (−16.7 pp)"
+    assert (
+        class_map.summary(found, 200) == "2 of 10 classes gained, 1 lost, over all clients, against round 19"
+    )
+
+
+def test_a_change_can_be_since_the_round_under_the_crosshair(view: View) -> None:
+    assert shown(replace(view, crosshair=("rounds", 12.0)), CHANGE).against == "round 12"
+    assert shown(replace(view, crosshair=("rounds", 20.0)), CHANGE).against == "round 19"
+    assert shown(replace(view, round=9, crosshair=("rounds", 12.0)), CHANGE).against == "round 8"
+
+
+def test_a_round_without_changes_says_so(view: View) -> None:
+    found = shown(replace(view, round=10), CHANGE)
+    assert class_map.most(found, 200) == "The recall of all 10 classes is the same."
+
+
+def test_the_gain_is_over_the_partner_in_the_last_round_that_both_have(view: View) -> None:
+    """In round 18, clients know half of class 2, and all of it under Standalone: 21 and 42 of 42 samples."""
+    found = shown(view, GAIN)
+    assert (found.round, found.against) == (18, "standalone (base)")
+    assert class_map.most(found, 200) == (
+        "Classes gained most: none; lost most: 2 (−50.0 pp: 42 to 21 of 42 samples)"
+    )
+
+
+def test_a_cell_has_its_counts(view: View) -> None:
+    recall, change = shown(view, RECALL), shown(view, CHANGE)
+    assert class_map.cell(recall, 1, 0, 200) == (
+        "Client 1, class 0: 6 of 6 samples; answered 7 times, 1 wrong"
+    )
+    assert class_map.cell(change, 1, 0, 200) == (
+        "Client 1, class 0: 3 of 6 to 6 of 6 samples; wrong answers 1 to 1"
+    )
+    assert class_map.cell(change, 1, 0, 20) == "3 of 6 to 6 of 6 samples"
+    assert class_map.cell(recall, 3, 0, 200) == "Client 3, class 0: no test samples; answered once"
+
+
+def test_classes_of_few_samples_are_named_only_if_all_are(view: View) -> None:
+    """Client 1 alone: 6 samples of each class are too few to judge, and no class has more."""
+    found = shown(view, CHANGE)
+    assert found.before is not None
+    only = np.arange(10)[:, None] == 1
+    assert class_map.most(replace(found, now=found.now.only(only)), 200).startswith(
+        "Classes gained most: 0 ("
+    )
+    fewer = replace(found, now=found.now.only(np.arange(10)[None] != 4 + 0 * np.arange(10)[:, None]))
+    assert class_map.most(fewer, 200).startswith("Classes gained most: 0 (")
+
+
+# What stands in its way
+
+
+def test_sessions_without_counts_say_how_to_get_them(home: Path, view: View) -> None:
+    old = View(read(home / "main"), sessions_dir=home)
+    assert instead(old, RECALL).startswith("Round 20 has no counts of answers by class.")
+    assert "press m and set evaluation.classes to true" in instead(old, CHANGE)
+    assert instead(old, GAIN).startswith("No session here has the same clients under Standalone.")
+    assert instead(replace(view, round=1), CHANGE).startswith("No earlier round has counts")
+    assert instead(replace(view, round=0), RECALL) == class_map.NO_ROUND
+    pair = view.pair
+    assert pair is not None
+    bare = replace(view, pair=replace(pair, other=read(home / "base")))
+    assert instead(bare, GAIN).startswith("base has no counts of answers by class in round 18. Press A")
+    base = View(counted(read(home / "base"), alone), sessions_dir=home)
+    assert instead(base, GAIN).startswith("This session is Standalone itself.")
+
+
+# On screen
+
+
+def test_y_shows_one_after_the_other_and_then_the_samples(view: View) -> None:
+    captions = [on_stage("data", view, pressed(times))[1].splitlines()[0] for times in range(5)]
+    assert "training samples: 10 classes" in captions[0] and "training samples" in captions[4]
+    assert "recall by class, round 20" in captions[1]
+    assert "change in recall, round 19 to 20" in captions[2]
+    assert "gain in recall, round 18, over standalone" in captions[3]
+
+
+def test_below_the_map_are_the_classes_and_the_cell_under_the_cursor(view: View) -> None:
+    async def look(pilot: Any, panel: Any) -> None:
+        await pressed(2)(pilot, panel)
+        panel._map.focus()
+        await pilot.press("right", "right")
+
+    app, text = on_stage("data", view, look)
+    assert "Classes gained most: 4 (+16.7 pp: 21 to 28 of 42 samples); lost most: 7" in text
+    assert "Client 1, class 0: 3 of 6 to 6 of 6 samples" in text
+    assert "class 0 × client 1 cnn2: +50 pp" in text
+    assert app.selected[-1] == 1
+
+
+@pytest.mark.parametrize("glyphs", ["braille", "ascii"])
+def test_it_fits_every_size(view: View, glyphs: Any) -> None:
+    async def look(pilot: Any, panel: Any) -> None:
+        await pressed(2)(pilot, panel)
+
+    for size in ((60, 16), (80, 24), (120, 40), (200, 60)):
+        _, text = on_stage("data", view, look, size=size, glyphs=glyphs)
+        lines = text.splitlines()
+        assert max(map(len, lines)) <= size[0]
+        assert any("4 (+16.7 pp" in line for line in lines[-2:]), text
+        assert "2 of 10 classes gained, 1 lost" in lines[-1]
+        if glyphs == "ascii":
+            assert text.isascii()
+
+
+def test_an_earlier_round_and_the_crosshair_are_drawn_when_they_change(view: View) -> None:
+    async def travel(pilot: Any, panel: Any) -> None:
+        await pressed(2)(pilot, panel)
+        panel.show(replace(view, crosshair=("rounds", 5.0)))
+
+    _, text = on_stage("data", view, travel)
+    assert "change in recall, round 5 to 20" in text
+
+
+def test_the_file_has_a_row_for_each_client_and_class(view: View) -> None:
+    columns, rows = class_map.table(shown(view, CHANGE))
+    assert columns == [
+        "round", "client", "class", "samples", "correct", "answered", "recall", "against",
+        "samples before", "correct before", "change",
+    ]  # fmt: skip
+    assert rows[0] == [20, 0, "0", 0, 0, 1, None, "round 19", 0, 0, None]
+    assert [20, 1, "0", 6, 6, 7, 1.0, "round 19", 6, 3, 0.5] in rows
+    assert len(rows) == 100
+
+    async def export(pilot: Any, panel: Any) -> None:
+        await pressed(1)(pilot, panel)
+        assert panel.table(view) == class_map.table(shown(view, RECALL))
+
+    on_stage("data", view, export)

@@ -1,0 +1,56 @@
+"""ctrl+z gives the terminal to the shell, except while this process runs a session."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.app.driving import blanks, drive, until
+from tui.app.app import HtflApp
+from tui.app.launch_options import LaunchOptions
+from tui.app.suspend import CANNOT
+
+
+def press_ctrl_z(app: HtflApp, monkeypatch: pytest.MonkeyPatch, able: bool, running: str = "") -> list[Any]:
+    """What reaches the process, and the notices of the app."""
+    sent: list[Any] = []
+    monkeypatch.setattr(os, "kill", lambda process, number: sent.append((process, number)))
+
+    async def script(pilot: Pilot[str]) -> None:
+        monkeypatch.setattr(type(app._driver), "can_suspend", property(lambda _: able))
+        if running:
+            monkeypatch.setattr(type(app.runs), "running", property(lambda _: True))
+            monkeypatch.setattr(type(app.runs), "name", property(lambda _: running))
+        await pilot.press("ctrl+z")
+        await until(pilot, lambda: bool(sent or app._notifications))
+        sent.extend(each.message for each in app._notifications)
+
+    drive(app, script)
+    monkeypatch.undo()
+    return sent
+
+
+def opened(tmp_path: Path) -> HtflApp:
+    return HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), panels=blanks())
+
+
+def test_ctrl_z_stops_this_process_as_a_terminal_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert press_ctrl_z(opened(tmp_path), monkeypatch, able=True) == [(os.getpid(), signal.SIGTSTP)]
+
+
+def test_a_run_in_this_process_is_not_stopped_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (said,) = press_ctrl_z(opened(tmp_path), monkeypatch, able=True, running="main")
+    assert said.startswith("main runs in this process, so suspending the app would stop it. Press q")
+
+
+def test_where_the_app_cannot_be_suspended_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert press_ctrl_z(opened(tmp_path), monkeypatch, able=False) == [CANNOT]

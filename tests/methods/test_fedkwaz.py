@@ -1,0 +1,508 @@
+"""FedKWAZ: two stages in which a model and a proxy learn from each other, and the mixing of patches; by hand."""
+
+import math
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+from torch import Tensor
+
+from simulator.base.errors import ConfigError
+from simulator.base.tensors import Tensors, of_module, part
+from simulator.methods import Uplink
+from simulator.methods import fedkwaz as module
+from simulator.methods.fedkwaz import KNOWLEDGE, ZONES, FedKWAZ, drawn_mix, mixed
+from simulator.models import ImageShape
+from simulator.models.federation import Federation
+from simulator.training.phase import LossParts, Nets
+from tests import federations
+from tests.networks import Plain, batch
+
+PLAIN: Tensors = {name: torch.zeros(2, 2, dtype=torch.float64) for name in KNOWLEDGE}
+
+
+def method(federation: Federation | None = None, **options: Any) -> FedKWAZ:
+    federation = federation or federations.federation(["tiny_mlp", "tiny_cnn", "tiny_mlp"])
+    return FedKWAZ(federations.config("fedkwaz", method=options).method, federation)
+
+
+def pair() -> Nets:
+    """Features and logits are the pixels in the model, and minus the pixels in the proxy."""
+    nets = Nets(Plain(1.0))
+    nets["proxy"] = Plain(-1.0)
+    return nets
+
+
+def scales(nets: Nets) -> tuple[float, float]:
+    """The gradients of both networks' scales."""
+    return nets.model.scale.grad.item(), nets["proxy"].scale.grad.item()  # type: ignore[union-attr,operator]
+
+
+def unmixed(size: int = 1) -> Tensors:
+    """Draws with which every zone has the images of the batch."""
+    order, share = torch.arange(size), torch.ones(1, 2, dtype=torch.float64)
+    return {f"order/{zone}": order for zone in ZONES} | {f"share/{zone}": share for zone in ZONES}
+
+
+# Stage I
+
+
+def test_each_network_learns_from_the_labels_and_from_the_other_ones_anchors() -> None:
+    """x = (1, 0) of class 0, and σ = 1/(1 + e⁻¹).
+
+    Model: logits (1, 0), CE −log σ. L̄^Q = (0, 0) asks for (½, ½), CE −½ log σ − ½ log(1−σ). P̄^Q = (3, 0): MSE 4/2.
+    Proxy: logits (−1, 0), CE −log(1−σ). L̄^M = (log 3, 0) asks for (¾, ¼). P̄^M = (−1, 4): MSE 16/2."""
+    state = PLAIN | {
+        "known": torch.tensor([1.0, 0.0]),
+        "features/proxy": torch.tensor([[3.0, 0.0], [9.0, 9.0]]),
+        "features/model": torch.tensor([[-1.0, 4.0], [9.0, 9.0]]),
+        "logits/model": torch.tensor([[math.log(3), 0.0], [9.0, 0.0]]),
+    }
+    loss = method().global_loss(pair(), state, batch((1, 0, 0)), {})
+    yes, no = -math.log(1 / (1 + math.exp(-1))), -math.log(1 - 1 / (1 + math.exp(-1)))
+    model = yes + (yes + no) / 2 + 2
+    proxy = no + (0.75 * no + 0.25 * yes) + 8
+    assert loss.item() == pytest.approx(model + proxy, rel=1e-6)
+
+
+def test_a_class_without_anchors_adds_nothing_to_the_means() -> None:
+    """The same of two images of which the second is of an unknown class: half of the anchors' part, and both CEs.
+
+    (0, 0) has the logits (0, 0) in both networks, CE log 2."""
+    state = PLAIN | {
+        "known": torch.tensor([1.0, 0.0]),
+        "features/proxy": torch.tensor([[3.0, 0.0], [9.0, 9.0]]),
+    }
+    loss = method().global_loss(pair(), state, batch((1, 0, 0), (0, 0, 1)), {})
+    yes, no = -math.log(1 / (1 + math.exp(-1))), -math.log(1 - 1 / (1 + math.exp(-1)))
+    labels = (yes + no + 2 * math.log(2)) / 2
+    anchors = (2 * (yes + no) / 2 + 2 + 0.5) / 2  # P̄^M = (0, 0): MSE ½ for the proxy
+    assert loss.item() == pytest.approx(labels + anchors, rel=1e-6)
+
+
+def test_no_gradient_reaches_a_network_through_the_other_one() -> None:
+    """Without anchors, only the labels: d CE/d scale = q_0 − 1, with q_0 = σ in the model and 1 − σ in the proxy."""
+    nets = pair()
+    method().global_loss(nets, PLAIN | {"known": torch.zeros(2)}, batch((1, 0, 0)), {}).backward()
+    sigma = 1 / (1 + math.exp(-1))
+    assert scales(nets) == pytest.approx((sigma - 1, -sigma), rel=1e-9)
+
+
+# Stage II
+
+
+@pytest.mark.parametrize(
+    ("divergence", "expected"),
+    [
+        ("student_first", 0.75 * math.log(1.5) + 0.25 * math.log(0.5)),
+        ("teacher_first", 0.5 * math.log(2 / 3) + 0.5 * math.log(2)),
+    ],
+)
+def test_a_gap_is_the_divergence_at_a_temperature_times_its_square(divergence: str, expected: float) -> None:
+    """τ = 2. The student's (2 log 3, 0) become (¾, ¼), and the teacher's (0, 0) are (½, ½)."""
+    student = torch.tensor([[2 * math.log(3), 0.0]], dtype=torch.float64)
+    teacher = torch.zeros(1, 2, dtype=torch.float64)
+    gap = method(tau=2.0, divergence=divergence).gap(student, teacher)
+    assert gap.item() == pytest.approx(4 * expected, rel=1e-12)
+
+
+def divergence(gap: float, tau: float) -> float:
+    """τ² KL of softmaxes whose logits (a, b) and (−a, −b) have this |a − b|: (2σ − 1) · 2·gap/(2τ)."""
+    return tau**2 * math.tanh(gap / (2 * tau)) * gap / tau
+
+
+def test_stage_ii_sums_the_gaps_on_unmixed_images_and_in_each_zone() -> None:
+    """x = (1, 0) and (0, 2). M and Q have the logits x and −x, so the squares of M − Q are 4x².
+
+    Base: MSE (4 + 16)/4 = 5 each way; |a − b| is 1 and 2, and so the gap, each way.
+    SWAZ, λ = (½, 1): (½, 0) and (½, 2): MSE (1 + 1 + 16)/4 each way.
+    DWAZ of M, λ = (0, 1): (0, 0) and (1, 2), |a − b| 0 and 1. DWAZ of Q, λ = (1, ¼): (1, 3/2) and (0, ½): ½ and ½."""
+    share = {"swaz": (0.5, 1.0), "dwaz_model": (0.0, 1.0), "dwaz_proxy": (1.0, 0.25)}
+    draws = {f"order/{zone}": torch.tensor([1, 0]) for zone in ZONES}
+    draws |= {f"share/{zone}": torch.tensor([values], dtype=torch.float64) for zone, values in share.items()}
+    loss = method(tau=2.0).local_loss(pair(), {}, batch((1, 0, 0), (0, 2, 1)), draws).loss
+    base = 2 * 5 + 2 * (divergence(1, 2) + divergence(2, 2)) / 2
+    swaz = 2 * 18 / 4
+    dwaz = divergence(1, 2) / 2 + divergence(0.5, 2)
+    assert loss.item() == pytest.approx(base + swaz + dwaz, rel=1e-12)
+
+
+@pytest.mark.parametrize("base", ["own", "both"])
+def test_each_loss_trains_its_own_network_and_those_on_unmixed_images_perhaps_both(base: str) -> None:
+    """τ = 1, x = (1, 0) in every zone, scales 1 and −1. For the model, with p = (σ, 1−σ):
+
+    KL(p ‖ q) has σ(1−σ) · (1 − (−1)), in the base and in DWAZ; ½((scale + 1)² + 0) has 2, in the base and in SWAZ.
+    As the base's teacher: KL(q ‖ p) has σ − (1−σ), and the proxy's MSE has 2 once more. The proxy's are minus these."""
+    nets = pair()
+    method(tau=1.0, base=base).local_loss(nets, {}, batch((1, 0, 0)), unmixed()).loss.backward()
+    sigma = 1 / (1 + math.exp(-1))
+    expected = 2 * (2 * sigma * (1 - sigma)) + 2 * 2
+    if base == "both":
+        expected += 2 + 2 * sigma - 1
+    assert scales(nets) == pytest.approx((expected, -expected), rel=1e-12)
+
+
+def test_each_network_has_images_of_its_own_to_learn_from_the_others_answers() -> None:
+    """(1, 0) and (−1, 0): halves of both are (0, 0), from which nothing is learned. So beside the base's
+    2σ(1−σ) + 2, only the proxy has the 2σ(1−σ) of DWAZ."""
+    nets, draws = pair(), unmixed(2)
+    half = torch.full((1, 2), 0.5, dtype=torch.float64)
+    draws |= {"order/swaz": torch.tensor([1, 0]), "order/dwaz_model": torch.tensor([1, 0])}
+    draws |= {"share/swaz": half, "share/dwaz_model": half}
+    method(tau=1.0).local_loss(nets, {}, batch((1, 0, 0), (-1, 0, 1)), draws).loss.backward()
+    sigma = 1 / (1 + math.exp(-1))
+    answers = 2 * sigma * (1 - sigma)
+    assert scales(nets) == pytest.approx((answers + 2, -2 * answers - 2), rel=1e-12)
+
+
+def test_stage_ii_learns_from_the_labels_on_request() -> None:
+    """CE of (1, 0) and (−1, 0) for class 0: −log σ − log(1 − σ)."""
+    losses = [
+        method(labels=labels).local_loss(pair(), {}, batch((1, 0, 0)), unmixed()).loss.item()
+        for labels in ("first", "both")
+    ]
+    sigma = 1 / (1 + math.exp(-1))
+    assert losses[1] - losses[0] == pytest.approx(-math.log(sigma) - math.log(1 - sigma), rel=1e-9)
+
+
+def test_outputs_are_summed_by_class_on_request() -> None:
+    """Features and logits of the model, then of the proxy."""
+    images = batch((1, 2, 1), (3, 4, 0), (5, 6, 1))
+    found = method(collect="training").local_loss(pair(), {}, images, unmixed(3))
+    assert found.sums["outputs"].tolist() == [[3, 4, 3, 4, -3, -4, -3, -4], [6, 8, 6, 8, -6, -8, -6, -8]]
+    assert found.sums["samples"].tolist() == [1, 2]
+    assert isinstance(found, LossParts) and not method().local_loss(pair(), {}, images, unmixed(3)).sums
+
+
+# HAPM
+
+
+def test_an_image_keeps_its_share_of_each_pixel_and_takes_the_rest_from_another() -> None:
+    x = torch.tensor([[[[1.0, 2.0]]], [[[5.0, 6.0]]], [[[9.0, 10.0]]]])
+    found = mixed(x, torch.tensor([2, 0, 1]), torch.tensor([[0.25, 1.0]]))
+    assert found.flatten(1).tolist() == [[7, 2], [2, 6], [6, 10]]
+
+
+def shares(
+    size: tuple[int, int], patches: int, jitter: list[list[float]], gamma: list[list[float]]
+) -> Tensor:
+    """λ [H, W] for these draws, where there may be four patches at most."""
+    x = torch.zeros(2, 1, *size)
+    with (
+        mock.patch.object(torch, "rand", return_value=torch.tensor(jitter)),
+        mock.patch.object(torch, "_standard_gamma", return_value=torch.tensor(gamma)),
+    ):
+        stream = torch.Generator()
+        return drawn_mix(stream, x, torch.tensor(0.5), torch.tensor(patches), 4)[1]
+
+
+def test_each_patch_of_the_grid_has_its_own_share() -> None:
+    """4×8 in four patches of 2×4. ½ is no shift: ⌊½ · (0 − (−1))⌋ − 1 = −1 for rows of 2; of −1, 0 for columns of 4.
+
+    So rows 0 and 1–2, and columns 0–3 and 4–7. The last row is in no patch. λ = γ/(γ + γ')."""
+    found = shares((4, 8), 4, [[0.5] * 4, [0.5] * 4], [[1.0, 1.0, 3.0, 0.0], [1.0, 3.0, 1.0, 1.0]])
+    rows = [[0.5] * 4 + [0.25] * 4, *[[0.75] * 4 + [0.0] * 4] * 2, [1.0] * 8]
+    assert found.tolist() == rows
+
+
+def test_patches_shift_by_up_to_a_quarter_and_the_first_counts_where_they_overlap() -> None:
+    """16×16 in four patches of 8×8, which shift by −2, −1, 0, or 1. Rows: all by 0. Columns: the left ones by 1 and
+    the right ones by −2, so 1–8 and 6–13; columns 0 and 14–15 are in none."""
+    found = shares((16, 16), 4, [[0.5] * 4, [0.75, 0.0] * 2], [[1.0, 3.0, 1.0, 3.0], [1.0, 1.0, 1.0, 1.0]])
+    row = [1.0] + [0.5] * 8 + [0.75] * 5 + [1.0] * 2
+    assert found.tolist() == [row] * 16
+
+
+def test_patches_are_cut_off_at_the_edges() -> None:
+    """One patch of 8×8 of an image of 8×8, shifted by −2 down and by 1 to the right."""
+    found = shares((8, 8), 1, [[0.0] * 4, [0.75] * 4], [[1.0] * 4, [1.0] * 4])
+    assert found.tolist() == [[1.0] + [0.5] * 7] * 6 + [[1.0] * 8] * 2
+
+
+def test_shares_have_the_variance_of_a_symmetric_beta_distribution() -> None:
+    """Var Beta(α, α) = 1/(4(2α + 1)): ⅛ for α = ½. 64 patches of one pixel, drawn 200 times."""
+    stream = torch.Generator().manual_seed(0)
+    x, patches = torch.zeros(2, 1, 8, 8), torch.tensor(64)
+    drawn = torch.stack([drawn_mix(stream, x, torch.tensor(0.5), patches, 64)[1] for _ in range(200)])
+    inside = drawn[
+        :, :7, :7
+    ]  # the jitter of patches of one pixel is −1, so the last row and column are in none
+    assert inside.mean().item() == pytest.approx(0.5, abs=0.02)
+    assert inside.var().item() == pytest.approx(1 / 8, abs=0.01)
+
+
+def test_the_order_of_the_other_images_is_a_permutation() -> None:
+    stream = torch.Generator().manual_seed(0)
+    order, _ = drawn_mix(stream, torch.zeros(9, 1, 8, 8), torch.tensor(0.5), torch.tensor(4), 64)
+    assert sorted(order.tolist()) == list(range(9)) != order.tolist()
+
+
+def test_every_zone_is_mixed_with_its_own_strength_and_patches() -> None:
+    zones = {"zones/strength": torch.tensor([0.1, 0.5, 1.0]), "zones/patches": torch.tensor([64, 16, 4])}
+    with mock.patch.object(module, "drawn_mix", side_effect=lambda *given: given[2:4]) as drawn:
+        found = method().drawn(zones, torch.Generator(), batch((1, 0, 0)))
+    assert [tuple(float(each) for each in call.args[2:]) for call in drawn.call_args_list] == [
+        (pytest.approx(0.1), 64, 64),
+        (0.5, 16, 64),
+        (1.0, 4, 64),
+    ]
+    assert [float(found[f"share/{zone}"]) for zone in ("swaz", "dwaz_model", "dwaz_proxy")] == [64, 16, 4]
+    assert set(found) == {f"{kind}/{zone}" for kind in ("order", "share") for zone in ZONES}
+
+
+# KDP
+
+
+def at_work(round: int = 1, **options: Any) -> Any:
+    """The parts of a run, and client 1 in a round, with what it has received."""
+    parts = federations.built(federations.config("fedkwaz", method=options))
+    state = parts.engine.initial_state()
+    local = federations.local(parts, 1, state.clients[1], round)
+    parts.method.receive(local, parts.method.downlink(round, state.server, local.info))
+    return parts, local
+
+
+def test_the_gaps_of_a_mixed_batch_are_those_of_features_and_of_answers_both_ways() -> None:
+    """M = x, Q = 0, x = (1, 0), τ = 1: MSE ½. With p = (σ, 1−σ) and q = (½, ½), KL(p ‖ q) for M, KL(q ‖ p) for Q."""
+    nets = Nets(Plain(1.0))
+    nets["proxy"] = Plain(0.0)
+    sigma = 1 / (1 + math.exp(-1))
+    of_model = sigma * math.log(2 * sigma) + (1 - sigma) * math.log(2 * (1 - sigma))
+    of_proxy = -math.log(4 * sigma * (1 - sigma)) / 2
+    found = method(tau=1.0)._gaps(nets, batch((1, 0, 0)).x)
+    assert found.tolist() == pytest.approx([0.5, of_model, of_proxy], rel=1e-12)
+
+
+def test_each_zone_takes_the_pair_with_its_largest_gap() -> None:
+    """Four pairs in the order (0.1, 16), (0.1, 4), (1, 16), (1, 4), with a gap for each zone."""
+    gaps = [(1.0, 5.0, 2.0), (3.0, 1.0, 2.0), (2.0, 9.0, 0.0), (0.0, 0.0, 7.0)]
+    parts, local = at_work(strengths=[0.1, 1.0], patches=[16, 4])
+    with mock.patch.object(FedKWAZ, "_gaps", side_effect=[torch.tensor(each) for each in gaps]):
+        found = parts.method.search(local)
+    assert found["zones/strength"].tolist() == pytest.approx([0.1, 1.0, 1.0])
+    assert found["zones/patches"].tolist() == [4, 16, 4]
+
+
+def test_portions_of_the_samples_count_by_their_size() -> None:
+    """Two pairs, portions of 22 and 11 samples, by zone: 22 + 44 > 44 + 0; 22 + 22 < 44 + 5.5; 44 + 0 > 22 + 16.5."""
+    parts, local = at_work(strengths=[0.1, 1.0], patches=[16])
+    local.train = local.train[:33]
+    gaps = [(1.0, 1.0, 2.0), (2.0, 2.0, 1.0), (4.0, 2.0, 0.0), (0.0, 0.5, 1.5)]
+    with (
+        mock.patch.object(module, "REPRESENTATION_BATCH", 22),
+        mock.patch.object(FedKWAZ, "_gaps", side_effect=[torch.tensor(each) for each in gaps]),
+    ):
+        found = parts.method.search(local)
+    assert found["zones/strength"].tolist() == pytest.approx([0.1, 1.0, 0.1])
+
+
+def test_a_search_changes_no_weight_and_no_statistic() -> None:
+    parts, local = at_work()
+    before = federations.bits(of_module(local.nets))
+    local.nets.train()
+    parts.method.search(local)
+    assert federations.bits(of_module(local.nets)) == before
+
+
+@pytest.mark.parametrize(
+    ("round", "begun", "searches"), [(1, 0, 0), (2, 0, 1), (3, 0, 0), (4, 0, 1), (4, 1, 0)]
+)
+def test_zones_are_searched_for_every_k_rounds_of_the_method(round: int, begun: int, searches: int) -> None:
+    parts, local = at_work(round, every=2)
+    parts.method.federation = replace(parts.method.federation, begun=begun)
+    found = {"zones/strength": torch.full((3,), 7.0), "zones/patches": torch.full((3,), 49)}
+    with mock.patch.object(FedKWAZ, "search", return_value=found) as search:
+        parts.method.phases(local)
+    assert search.call_count == searches
+    assert (local.state["zones/strength"] == 7).all() == bool(searches)
+
+
+def test_before_a_search_zones_have_the_first_strength_and_the_middle_number_of_patches() -> None:
+    fedkwaz = method()
+    start = fedkwaz.init_client(fedkwaz.federation.clients[0])
+    assert start["zones/strength"].tolist() == pytest.approx([0.1] * 3)
+    assert start["zones/patches"].tolist() == [16] * 3
+
+
+# Messages
+
+
+def sent(fedkwaz: FedKWAZ, client: int, labels: list[int], value: float, weight: float = 1.0) -> Uplink:
+    widths = dict(zip(KNOWLEDGE, fedkwaz._widths(), strict=True))
+    rows = {name: torch.full((len(labels), width), value) for name, width in widths.items()}
+    payload = rows | {"labels": torch.tensor(labels, dtype=torch.int32)}
+    return Uplink(fedkwaz.federation.clients[client], payload, weight)
+
+
+def rows(fedkwaz: FedKWAZ, server: Tensors) -> list[list[float]]:
+    """The value of every class, which is the same in a row, for each kind of knowledge; and which are known."""
+    assert all((server[name] == server[name][:, :1]).all() for name in KNOWLEDGE)
+    return [server[name][:, 0].tolist() for name in (*KNOWLEDGE,)] + [server["known/classes"].tolist()]
+
+
+def test_the_server_takes_plain_means_over_the_clients_with_a_class_and_keeps_other_classes() -> None:
+    """Class 0: (1 + 4)/2. Class 1: 4. In the next round, class 0 alone is sent."""
+    fedkwaz = method()
+    first, metrics = fedkwaz.aggregate(
+        1, fedkwaz.init_server(), [sent(fedkwaz, 0, [0], 1.0), sent(fedkwaz, 1, [0, 1], 4.0)]
+    )
+    assert rows(fedkwaz, first) == [[2.5, 4.0]] * 4 + [[1.0, 1.0]]
+    assert metrics == {"classes_known": 2}
+    second, _ = fedkwaz.aggregate(2, first, [sent(fedkwaz, 2, [0], 7.0)])
+    assert rows(fedkwaz, second) == [[7.0, 4.0]] * 4 + [[1.0, 1.0]]
+
+
+def test_a_stale_uplink_moves_the_means_less_far() -> None:
+    """From 2 towards 6 by a quarter. Class 1 was never sent, and takes the value at once."""
+    fedkwaz = method()
+    first, _ = fedkwaz.aggregate(1, fedkwaz.init_server(), [sent(fedkwaz, 0, [0], 2.0)])
+    second, _ = fedkwaz.aggregate(2, first, [sent(fedkwaz, 1, [0, 1], 6.0, weight=0.25)])
+    assert rows(fedkwaz, second) == [[3.0, 6.0]] * 4 + [[1.0, 1.0]]
+
+
+def test_participants_receive_the_means_of_all_known_classes() -> None:
+    fedkwaz = method(federations.federation(["tiny_cnn"], classes=[(0,)], num_classes=3))
+    server, _ = fedkwaz.aggregate(1, fedkwaz.init_server(), [sent(fedkwaz, 0, [0, 2], 5.0)])
+    down = fedkwaz.downlink(2, server, fedkwaz.federation.clients[0])
+    assert down["labels"].tolist() == [0, 2]
+    assert {name: tuple(tensor.shape) for name, tensor in down.items() if name != "labels"} == {
+        "features/model": (2, 8), "logits/model": (2, 3), "features/proxy": (2, 8), "logits/proxy": (2, 3),
+    }  # fmt: skip
+
+
+def test_anchors_stand_in_the_rows_of_their_classes() -> None:
+    parts, local = at_work()
+    payload = {
+        name: torch.full((1, width), 5.0)
+        for name, width in zip(KNOWLEDGE, parts.method._widths(), strict=True)
+    }
+    local.received = payload | {"labels": torch.tensor([2], dtype=torch.int32)}
+    align, refine = parts.method.phases(local)
+    assert align.state["known"].tolist() == [0, 0, 1, 0]
+    for name in KNOWLEDGE:
+        assert align.state[name][:, 0].tolist() == [0, 0, 5, 0]
+    assert not refine.state
+
+
+@pytest.mark.parametrize("collect", ["after", "training"])
+def test_a_client_sends_the_mean_outputs_of_both_trained_networks(collect: str) -> None:
+    """With all rows of the collected sums equal to twice the samples, means of stage II are 2."""
+    parts, local = at_work(collect=collect)
+    counts = torch.zeros(4).index_fill(0, torch.tensor(local.info.classes), 3.0)
+    local.collected = {"outputs": counts[:, None].expand(4, 24) * 2, "samples": counts}
+    up = parts.method.uplink(local)
+    assert up["labels"].tolist() == list(local.info.classes)
+    if collect == "training":
+        assert all((up[name] == 2).all() for name in KNOWLEDGE)
+        return
+    proxy = local.nets["proxy"]
+    for name, of in {
+        "features/model": None,
+        "logits/model": lambda model, x: model(x),
+        "features/proxy": lambda model, x: proxy.features(x),
+        "logits/proxy": lambda model, x: proxy(x),
+    }.items():
+        means, _ = local.class_means() if of is None else local.class_means(of=of)
+        torch.testing.assert_close(up[name], means)
+
+
+def test_a_class_of_which_a_short_stage_had_no_sample_has_the_mean_of_the_trained_networks() -> None:
+    parts = federations.built(
+        federations.config("fedkwaz", method={"collect": "training"}, training={"epochs": 0.5})
+    )
+    local = federations.local(parts, 1, parts.engine.initial_state().clients[1])
+    parts.method.receive(local, parts.method.downlink(1, parts.engine.initial_state().server, local.info))
+    counts = torch.zeros(4)
+    counts[local.info.classes[0]] = 3.0
+    local.collected = {"outputs": counts[:, None].expand(4, 24) * 2, "samples": counts}
+    up = parts.method.uplink(local)["features/model"]
+    assert (up[0] == 2).all()
+    torch.testing.assert_close(up[1:], local.class_means()[0][1:])
+
+
+def test_traffic_is_twice_a_feature_and_an_answer_for_each_class() -> None:
+    """Bytes: 4 · |S_k| · (2(K + C) + 1) up, and the same for all known classes down."""
+    parts = federations.built(federations.config("fedkwaz", federation={"participation": 1.0}))
+    record = federations.run(parts.engine, 2).record
+    assert record is not None
+    each = 4 * (2 * (8 + 4) + 1)
+    assert record["bytes"]["per_client_up"] == [
+        each * len(client.classes) for client in parts.federation.clients
+    ]
+    assert record["bytes"]["per_client_down"] == [each * 4] * 4
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_operations_are_those_of_the_passes_of_the_page(every: int) -> None:
+    """64 → 12 → 8 → 4: F = 2 · 896, of which the head has 64. B = F and, but for the first layer, the inputs' 256.
+
+    Stage I: F + B. Stage II: 4F + 3B without the head's 64 and 128. The means: F. Nine pairs of a search: 9F."""
+    parts = federations.built(
+        federations.config("fedkwaz", method={"every": every}, federation={"group": ["tiny_mlp"]})
+    )
+    record = federations.run(parts.engine, 1).record
+    assert record is not None
+    forward, backward = 2 * 896, 2 * 896 + 256
+    each = forward + backward + 4 * forward + 3 * backward - 64 - 128 + forward
+    each += 9 * forward if every == 1 else 0
+    samples = sum(parts.federation.clients[client].samples for client in record["participants"])
+    assert record["flops"]["clients"] == 2 * each * samples
+
+
+def test_a_round_trains_and_keeps_the_proxy_which_never_travels() -> None:
+    parts = federations.built(federations.config("fedkwaz"))
+    state = parts.engine.initial_state()
+    info = parts.federation.clients[1]
+    done = federations.updated(parts, 1, state.clients[1], parts.method.downlink(1, state.server, info))
+    assert set(done.uplink) == {*KNOWLEDGE, "labels"}
+    before, after = (part(tensors, "proxy") for tensors in (state.clients[1], done.tensors))
+    assert before.keys() == after.keys()
+    assert all(not torch.equal(before[name], after[name]) for name in before)
+
+
+def test_every_client_draws_its_own_proxy_of_the_smallest_architecture_unless_another_is_named() -> None:
+    shape = ImageShape(3, 32, 32)
+    htm5 = federations.federation(["cnn1", "cnn5", "cnn2"], num_classes=10, shape=shape)
+    assert (method(htm5).proxy, method(htm5, proxy="cnn1").proxy) == ("cnn5", "cnn1")
+    fedkwaz = method()
+    one, other = (
+        fedkwaz.init_client(client)["proxy/head.weight"] for client in fedkwaz.federation.clients[:2]
+    )
+    assert not torch.equal(one, other)
+
+
+def test_the_model_alone_answers() -> None:
+    assert method().predict(pair(), {}, batch((1, 2, 0)).x).tolist() == [[1.0, 2.0]]
+
+
+# Needs
+
+
+def test_features_of_another_width_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"one feature width: clients have 8, the proxy tiny_mlp_w2 has 4"):
+        method(proxy="tiny_mlp_w2").check()
+    with pytest.raises(ConfigError, match=r"client 1 \(tiny_mlp_w2\)"):
+        method(federations.federation(["tiny_mlp", "tiny_mlp_w2"])).check()
+
+
+def test_more_patches_than_pixels_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"needs images of 9×9 for 81 patches; lower method.patches"):
+        method(patches=[4, 81]).check()
+    method(patches=[4, 64]).check()
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"patches": [4, 8]}, "patches are squares"),
+        ({"patches": [0]}, "patches are squares"),
+        ({"patches": []}, "patches are squares"),
+        ({"strengths": [0.0]}, "strengths are numbers above 0"),
+        ({"strengths": []}, "strengths are numbers above 0"),
+    ],
+)
+def test_strengths_and_patches_that_cannot_be_tried_are_refused(options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        method(**options)

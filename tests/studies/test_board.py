@@ -1,0 +1,280 @@
+"""The board of a study: its rows have the numbers of `compare`, and it can be read while sessions run."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pytest import approx
+
+import checkpoints
+import htfl_sim as hs
+from simulator.base.nested import ALL
+from simulator.results.analysis.overview import read_overview
+from simulator.results.analysis.summary import Summary
+from simulator.results.analysis.totals import Totals
+from simulator.studies import links
+from simulator.studies.board import Board, BoardReader, BoardRow
+from simulator.studies.cells import Seen
+from simulator.studies.folder import documents
+from simulator.studies.study import Point, StudySpec
+from tests import sessions
+
+T2 = 4.302653
+"""The 97.5 % quantile of Student's t with two degrees of freedom."""
+
+
+def study(
+    home: Path, methods: tuple[str, ...], seeds: tuple[int, ...], rounds: int = 4, **changes: Any
+) -> list[Point]:
+    """A study of methods by seeds, without sessions."""
+    points = [
+        Point(
+            f"{method}-s{seed}",
+            {"method": method, "seed": seed},
+            sessions.config(2, rounds, method, seed=seed, runtime={"threads_per_client": 1}) | changes,
+        )
+        for method in methods
+        for seed in seeds
+    ]
+    spec = StudySpec("quickstart", over={"method": methods, "seed": seeds})
+    checkpoints.Group.open(home / "t", documents(spec, points)).close("stopped")
+    return points
+
+
+def totals(*means: float, clock: bool = False) -> Totals:
+    """Rounds with these accuracies; each round sends 100 bytes, takes 10 FLOPs and 2 s, and 5 s on a clock."""
+    n = len(means)
+    none = np.full(n, np.nan)
+    every = np.arange(1, n + 1.0)
+    return Totals(
+        np.array(means), none, none, 60 * every, 40 * every, np.full(n, 10.0), np.full(n, 2.0), none,
+        5 * every if clock else none, none,
+    )  # fmt: skip
+
+
+def seen(home: Path, point: str, *means: float, state: str = "finished", **options: Any) -> dict[Path, Seen]:
+    """A session of the study as last read."""
+    folder = home / "t" / point
+    return {
+        folder: Seen(Summary(f"t/{point}", str(folder), state, rounds=4), totals(*means, **options)),
+    }
+
+
+def board_of(home: Path, *each: dict[Path, Seen]) -> Board:
+    known = {path: one for found in each for path, one in found.items()}
+    return BoardReader(home / "t").read(known)
+
+
+def row_of(board: Board, label: str) -> BoardRow:
+    return next(row for row in board.rows if row.label == label)
+
+
+def test_rows_of_a_finished_study_have_the_numbers_of_compare(tmp_path: Path) -> None:
+    for point in study(tmp_path, ("standalone", "fedlora", "fedgh"), (0, 1)):
+        method, seed = str(point.axes["method"]), int(point.axes["seed"])
+        ceiling = {"standalone": 0.8, "fedlora": 0.95, "fedgh": 0.9}[method] - 0.03 * seed * (
+            method != "fedgh"
+        )
+        own = {key: each for key, each in point.config.items() if key != "runtime"}
+        sessions.make(
+            tmp_path / "t" / point.name, clients=2, rounds=4, cka_every=0, ceiling=ceiling, document=own
+        )
+    found = {path: read_overview(path) for path in checkpoints.sessions(tmp_path / "t")}
+    board = BoardReader(tmp_path / "t").read(
+        {path: Seen(Summary.read(path), run.totals, run.config) for path, run in found.items()}
+    )
+    table = hs.compare("t", "method", baseline="standalone", sessions_dir=tmp_path, say=lambda note: None)
+    assert [row.label for row in board.rows] == [row.label for row in table.rows]
+    for mine, theirs in zip(board.rows, table.rows, strict=True):
+        assert mine.accuracy == theirs.last and theirs.n == 2
+        assert mine.difference == theirs.difference or mine.method == "standalone"
+        assert [cell.best for cell in mine.points] == [
+            approx(found[tmp_path / "t" / cell.point].totals.mean.max()) for cell in mine.points
+        ]
+    assert board.baseline == "standalone" and board.seeds == ("s0", "s1")
+    assert {cell.state for row in board.rows for cell in row.points} == {"finished"}
+
+
+def test_a_row_has_the_mean_and_the_t_interval_over_its_seeds(tmp_path: Path) -> None:
+    """Of 0.6, 0.7, 0.8 the sample's standard deviation is 0.1, and the interval 0.7 ± t · 0.1 / √3."""
+    study(tmp_path, ("fedgh",), (0, 1, 2))
+    board = board_of(
+        tmp_path,
+        *(seen(tmp_path, f"fedgh-s{seed}", 0.1, last) for seed, last in enumerate((0.6, 0.7, 0.8))),
+    )
+    (row,) = board.rows
+    assert row.accuracy is not None and row.accuracy.mean == approx(0.7) and row.accuracy.n == 3
+    reach = T2 * 0.1 / 3**0.5
+    assert row.interval == (approx(0.7 - reach), approx(0.7 + reach))
+    assert row.difference is None and board.baseline is None
+
+
+def test_one_seed_has_no_interval(tmp_path: Path) -> None:
+    study(tmp_path, ("standalone", "fedgh"), (0,))
+    board = board_of(tmp_path, seen(tmp_path, "standalone-s0", 0.5), seen(tmp_path, "fedgh-s0", 0.6))
+    row = row_of(board, "fedgh")
+    assert row.accuracy is not None and row.accuracy.mean == 0.6 and row.interval is None
+    assert row.difference is not None and row.difference.mean == approx(0.1)
+    assert row.difference.interval is None and row.difference.pairs == 1
+
+
+def test_a_difference_is_taken_after_the_last_round_that_both_sessions_have(tmp_path: Path) -> None:
+    """fedgh-s0 is at round 2 of 4: 0.5 − 0.4 counts, and not 0.5 − 0.6. Of seed 1, both have ended: 0.8 − 0.5."""
+    study(tmp_path, ("standalone", "fedgh"), (0, 1))
+    board = board_of(
+        tmp_path,
+        seen(tmp_path, "standalone-s0", 0.3, 0.4, 0.5, 0.6),
+        seen(tmp_path, "standalone-s1", 0.2, 0.3, 0.4, 0.5),
+        seen(tmp_path, "fedgh-s0", 0.4, 0.5, state="running"),
+        seen(tmp_path, "fedgh-s1", 0.5, 0.6, 0.7, 0.8),
+    )
+    row = row_of(board, "fedgh")
+    assert row.difference is not None
+    assert row.difference.mean == approx((0.1 + 0.3) / 2) and row.difference.pairs == 2
+    assert row.accuracy is not None and row.accuracy.mean == approx((0.5 + 0.8) / 2)
+    assert [(cell.state, cell.round) for cell in row.points] == [("running", 2), ("finished", 4)]
+    assert row.finished == 1
+
+
+def test_the_last_measured_round_counts_where_a_round_has_no_evaluation(tmp_path: Path) -> None:
+    study(tmp_path, ("fedgh",), (0,))
+    (row,) = board_of(tmp_path, seen(tmp_path, "fedgh-s0", 0.3, 0.4, np.nan)).rows
+    assert (row.points[0].accuracy, row.points[0].round) == (0.4, 3)
+
+
+def test_points_that_have_not_begun_or_are_damaged_stand_in_no_mean(tmp_path: Path) -> None:
+    study(tmp_path, ("fedgh",), (0, 1, 2))
+    damaged = tmp_path / "t" / "fedgh-s1"
+    why = Seen(Summary("t/fedgh-s1", str(damaged), "damaged", error="ledger.jsonl is damaged."), totals(0.9))
+    (row,) = board_of(tmp_path, seen(tmp_path, "fedgh-s0", 0.6), {damaged: why}).rows
+    assert [(cell.state, cell.accuracy) for cell in row.points] == [
+        ("finished", 0.6), ("damaged", None), ("waiting", None),
+    ]  # fmt: skip
+    assert row.points[1].error == "ledger.jsonl is damaged."
+    assert row.accuracy is not None and (row.accuracy.mean, row.accuracy.n) == (0.6, 1)
+    assert row.costs["bytes"] == 100
+
+
+def test_a_list_of_points_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    study(tmp_path, ("fedgh",), (0,))
+    (tmp_path / "t" / checkpoints.POINTS).write_text("{")
+    board = board_of(tmp_path)
+    assert "is not a list of points" in board.error and board.rows == ()
+
+
+def test_a_setting_is_compared_with_the_baseline_of_the_same_setting(tmp_path: Path) -> None:
+    """Two data sizes by two methods, and a setting of fedgh's own, which the baseline does not have."""
+    rows = [
+        ("standalone", None, 1),
+        ("standalone", None, 2),
+        ("fedgh", 0.1, 1),
+        ("fedgh", 0.1, 2),
+        ("fedgh", 0.9, 2),
+    ]
+    points = [
+        Point(
+            f"{method}-{mu}-{limit}",
+            {"method": method, "data.limit": limit} | ({} if mu is None else {"method.mu": mu}),
+            sessions.config(2, 4, method, runtime={"threads_per_client": 1}),
+        )
+        for method, mu, limit in rows
+    ]
+    checkpoints.Group.open(tmp_path / "t", documents(StudySpec("quickstart"), points)).close("stopped")
+    last = (0.5, 0.6, 0.7, 0.9, 0.8)
+    board = board_of(
+        tmp_path, *(seen(tmp_path, point.name, each) for point, each in zip(points, last, strict=True))
+    )
+    gains = {row.label: row.difference and round(row.difference.mean, 6) for row in board.rows}
+    assert gains == {
+        "standalone, limit 1": None, "standalone, limit 2": None,
+        "fedgh, limit 1, mu 0.1": 0.2, "fedgh, limit 2, mu 0.1": 0.3, "fedgh, limit 2, mu 0.9": 0.2,
+    }  # fmt: skip
+
+
+def test_the_paper_s_value_stands_beside_a_setting_with_what_differs(tmp_path: Path) -> None:
+    study(tmp_path, ("fedlora",), (0,), preset="fedlora_htm5")
+    (row,) = board_of(tmp_path).rows
+    assert row.accuracy is None and row.paper[0].accuracy == approx(0.9666)
+    assert "rounds 4 (paper: 100)" in row.paper[0].details
+
+
+def test_costs_are_means_over_the_seeds_and_simulated_time_is_missing_without_a_clock(tmp_path: Path) -> None:
+    """Three and one rounds: 300 and 100 bytes, 30 and 10 FLOPs, 6 and 2 s; 15 and 5 s on the clock."""
+    study(tmp_path, ("fedgh", "fd"), (0, 1))
+    board = board_of(
+        tmp_path,
+        seen(tmp_path, "fedgh-s0", 0.1, 0.2, 0.3, clock=True), seen(tmp_path, "fedgh-s1", 0.2, clock=True),
+        seen(tmp_path, "fd-s0", 0.2),
+    )  # fmt: skip
+    costs = dict(row_of(board, "fedgh").costs)
+    del costs["joules"]
+    assert costs == {"bytes": 200, "FLOPs": 20, "seconds": 4, "simulated seconds": 10}
+    assert np.isnan(row_of(board, "fd").costs["simulated seconds"])
+
+
+def seeds_of_parts(data: int, init: int) -> dict[str, int]:
+    return {ALL: 0, "data": data, "init": init}
+
+
+def test_crossed_seeds_are_columns_of_their_own(tmp_path: Path) -> None:
+    points = [
+        Point(
+            f"p{data}{init}",
+            {"seed.data": data, "seed.init": init},
+            sessions.config(
+                2, 4, "fedgh", seed=seeds_of_parts(data, init), runtime={"threads_per_client": 1}
+            ),
+        )
+        for data in (0, 1)
+        for init in (0, 1)
+    ]
+    checkpoints.Group.open(tmp_path / "t", documents(StudySpec("quickstart"), points)).close("stopped")
+    board = board_of(tmp_path)
+    assert board.seeds == ("s0", "0/1/0", "1/0/0", "1/1/0")
+    assert [row.label for row in board.rows] == ["fedgh"]
+    assert board.rows[0].points[1].seed == "data 0, init 1, training 0"
+
+
+def test_a_point_that_uses_an_identical_run_has_its_numbers_and_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (point,) = study(tmp_path, ("fedgh",), (0,))
+    other = sessions.make(tmp_path / "base", clients=2, rounds=4, cka_every=0)
+    monkeypatch.setattr(links, "fingerprint_of", lambda folder: "f" * 64)
+    link: Any = {"session": "base", "fingerprint": "f" * 64}
+    linked = Point(point.name, point.axes, point.config, link=link)
+    checkpoints.Group.open(tmp_path / "t", documents(StudySpec("quickstart"), [linked])).close("finished")
+    (row,) = board_of(tmp_path, {other: Seen(Summary.read(other), totals(0.6))}).rows
+    assert (row.points[0].linked, row.points[0].folder, row.points[0].accuracy) == ("base", other, 0.6)
+
+
+def test_500_points_are_read_again_in_50_ms_and_rows_that_have_not_changed_stay(tmp_path: Path) -> None:
+    methods = ("standalone", *(f"m{number}" for number in range(49)))
+    points = study(tmp_path, methods, tuple(range(10)))
+    known = {path: one for point in points for path, one in seen(tmp_path, point.name, 0.1, 0.5).items()}
+    reader = BoardReader(tmp_path / "t")
+    before = reader.read(known)
+    assert len(before.rows) == 50
+    known |= seen(tmp_path, "m7-s3", 0.1, 0.5, 0.9, state="running")
+    took = []
+    for _ in range(3):
+        began = time.process_time()
+        after = reader.read(known)
+        took.append(time.process_time() - began)
+    changed = [row.label for row, old in zip(after.rows, before.rows, strict=True) if row is not old]
+    assert changed == ["m7"]
+    assert min(took) < 0.05, took
+    assert reader.read(known) == after
+
+
+@pytest.mark.parametrize("name", ["standalone-s0", "fedgh-s0"])
+def test_a_row_changes_with_its_baseline(tmp_path: Path, name: str) -> None:
+    study(tmp_path, ("standalone", "fedgh"), (0,))
+    known = seen(tmp_path, "standalone-s0", 0.5) | seen(tmp_path, "fedgh-s0", 0.6)
+    reader = BoardReader(tmp_path / "t")
+    before = row_of(reader.read(known), "fedgh").difference
+    after = row_of(reader.read(known | seen(tmp_path, name, 0.55)), "fedgh").difference
+    assert before is not None and after is not None
+    assert before.mean == approx(0.1) and after.mean == approx(0.05)

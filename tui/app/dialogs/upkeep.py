@@ -1,0 +1,211 @@
+"""Dialogs that change a session from outside its run: tags and note, its name, and removing it."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+
+from htfl_sim import sessions
+from htfl_sim.analysis import StudySummary
+from htfl_sim.errors import ConfigError, DiskError, SessionUnreadable
+from htfl_sim.folders import checked_note, checked_tag, is_group, name_of, tags_in
+from tui.app.background import Background
+from tui.app.dialogs.form import Field, Form, Known
+from tui.app.host import Host
+from tui.common.errors import explain
+from tui.common.formatting import size
+
+Wish = tuple[tuple[str, ...], str]
+"""Tags and a note."""
+
+
+class NoteDialog(Form[Wish]):
+    """Returns the tags and the note that a session is to have."""
+
+    def __init__(self, folder: Path, library: Path) -> None:
+        self._library = library
+        marks = sessions.Marks()
+        with suppress(SessionUnreadable, DiskError):  # what cannot be read is replaced
+            marks = sessions.marks(folder)
+        super().__init__(
+            f"Tags and note of {name_of(folder)}",
+            [
+                Field("tags", "tags", " ".join(marks.tags), "words, such as paper", self._known, words=True),
+                Field("note", "note", marks.note, "one line, such as the lr of the paper"),
+            ],
+        )
+
+    @cached_property
+    def _tags(self) -> Sequence[Known]:
+        used = tags_in(self._library)
+        return [(tag, f"{number} session{'s' * (number > 1)}") for tag, number in used.items()]
+
+    def _known(self) -> Sequence[Known]:
+        return self._tags
+
+    def accept(self, values: dict[str, str]) -> Wish:
+        return tuple(map(checked_tag, values["tags"].split())), checked_note(values["note"])
+
+
+class OfSession(Form[str]):
+    """A form that reads what depends on a session, and says it once it is known."""
+
+    def __init__(self, folder: Path, title: str, field: Field) -> None:
+        super().__init__(title, [field])
+        self._folder = folder
+        self._about = "Looking for forks and studies that depend on it…"
+
+    def begin(self) -> None:
+        super().begin()
+        self.run_worker(self._look, thread=True)
+
+    def _look(self) -> None:
+        try:
+            about = self.about(sessions.dependents(self._folder))
+        except Exception as error:  # any error is shown in the dialog
+            about = explain(error)[0]
+        self.app.call_from_thread(self._told, about)
+
+    def _told(self, about: str) -> None:
+        self._about = about
+        if self.is_mounted:
+            self._remark()
+
+    def about(self, found: sessions.Dependents) -> str:
+        """The text under the field, on a thread."""
+        raise NotImplementedError
+
+    def remark(self, values: dict[str, str]) -> str:
+        return self._about
+
+
+class RenameDialog(OfSession):
+    """Returns the new name of a session."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, f"Rename {name_of(folder)}", Field("name", "new name", folder.name))
+
+    def about(self, found: sessions.Dependents) -> str:
+        if found.users or found.branches:
+            return f"Studies refer to it by its name: {_some((*found.users, *found.branches))}. It keeps its name."
+        forks = f" Its forks find it by its id: {_some(found.forks)}." if found.forks else ""
+        return f"Its rounds and checkpoints stay as they are.{forks}"
+
+    def accept(self, values: dict[str, str]) -> str:
+        sessions.check_renamable(self._folder, values["name"])
+        return values["name"]
+
+
+class DeleteDialog(OfSession):
+    """Returns the name of a session that is to be deleted, once it is typed."""
+
+    hint = "type the name · enter delete · esc cancel"
+
+    def __init__(self, folder: Path) -> None:
+        name = name_of(folder)
+        super().__init__(
+            folder, f"Delete {name} for good", Field("name", "name", placeholder=f"{name} deletes it")
+        )
+
+    def about(self, found: sessions.Dependents) -> str:
+        told = [f"All rounds and checkpoints are deleted, {size(sessions.size_on_disk(self._folder))}."]
+        if found.forks:
+            told.append(f"{_forks(found.forks)}.")
+        if found.users:
+            told.append(f"Used by {_some(found.users)}: the study computes this again.")
+        if found.branches:
+            told.append(f"{_some(found.branches)} cannot start without it.")
+        if is_group(self._folder.parent):
+            told.append(f"The study {self._folder.parent.name} computes this point again.")
+        return " ".join(told)
+
+    def accept(self, values: dict[str, str]) -> str:
+        name = name_of(self._folder)
+        if values["name"] != name:
+            raise ConfigError(f"Type {name} to delete it, or press esc.")
+        sessions.check_idle(self._folder)
+        return name
+
+
+def edit(host: Host, background: Background, what: str) -> None:
+    """Change the session under the cursor of a list, or the one shown: 'note', 'rename', or 'delete'."""
+    if (folder := chosen(host)) is not None:
+        ASKS[what](host, background, folder)
+
+
+def chosen(host: Host) -> Path | None:
+    """The session under the cursor of a list, or the one shown. Without any, a notice says so."""
+    run = host.view.run
+    one = host.panel.under_cursor()
+    if isinstance(one, StudySummary):
+        panel = host.panel
+        only = f"{one.name} is a study. Choose one of its sessions."
+        host.say(only, "warning", lambda: panel.under_cursor() == one)
+    elif one is not None:
+        return Path(one.path)
+    elif run.name:
+        return run.folder
+    else:
+        host.say("No session is open. Press a to open one.", holds=lambda: not host.view.run.name)
+    return None
+
+
+def write(host: Host, background: Background, folder: Path, tags: Sequence[str] | None, note: str) -> None:
+    """Give a session a note, and these tags unless they are None. The owner of a running session does it."""
+    name = name_of(folder)
+
+    def work() -> None:
+        sessions.note(folder, note) if tags is None else sessions.mark(folder, tags, note)
+
+    def done(_: object) -> None:
+        host.session_changed(folder, folder)
+        host.say(f"Changed the {'note' if tags is None else 'tags and the note'} of {name}.")
+
+    background.run(f"note {folder}", f"writing the note of {name}…", work, done)
+
+
+def rename(host: Host, background: Background, folder: Path, name: str) -> None:
+    """Give a session another name, wherever the app shows it."""
+    before = name_of(folder)
+
+    def done(now: Path) -> None:
+        host.session_changed(folder, now)
+        host.say(f"Renamed {before} to {name}.")
+
+    background.run(f"rename {folder}", "", lambda: sessions.rename(folder, name), done)
+
+
+def ask_note(host: Host, background: Background, folder: Path) -> None:
+    host.ask(NoteDialog(folder, host.view.library), lambda wish: write(host, background, folder, *wish))
+
+
+def ask_rename(host: Host, background: Background, folder: Path) -> None:
+    host.ask(RenameDialog(folder), lambda name: rename(host, background, folder, name))
+
+
+def ask_delete(host: Host, background: Background, folder: Path) -> None:
+    def delete(name: str) -> None:
+        def done(_: object) -> None:
+            host.session_changed(folder, None)
+            host.say(f"Deleted {name}.")
+
+        background.run(f"delete {folder}", f"deleting {name}…", lambda: sessions.remove(folder), done)
+
+    host.ask(DeleteDialog(folder), delete)
+
+
+ASKS: dict[str, Callable[[Host, Background, Path], None]] = {
+    "note": ask_note,
+    "rename": ask_rename,
+    "delete": ask_delete,
+}
+
+
+def _forks(names: Sequence[str]) -> str:
+    number = "Its fork stays" if len(names) == 1 else f"Its {len(names)} forks stay"
+    return f"{number} complete: {_some(names)}"
+
+
+def _some(names: Sequence[str]) -> str:
+    """At most three names, and the number of others."""
+    return ", ".join([*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else [])])

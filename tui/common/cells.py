@@ -1,0 +1,99 @@
+"""Widths of texts in a terminal: most characters take one cell, Chinese ones and emoji two, combining marks none."""
+
+from functools import lru_cache
+from textwrap import wrap
+from unicodedata import category, normalize
+
+from rich.cells import cell_len
+
+_JOINERS = {0x200C: None, 0x200D: None} | dict.fromkeys((*range(0xFE00, 0xFE10), *range(0x1F3FB, 0x1F400)))
+"""Joiners, variants, and skin tones: terminals differ in the width of what they make of an emoji."""
+
+
+@lru_cache(maxsize=8192)
+def settled(text: str) -> str:
+    """`text` with a width that all terminals agree on.
+
+    Accents are part of their letters, emoji are single ones, and a control character is a �. Names come from files and
+    users: an escape sequence in one must not reach the terminal.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    clean = normalize("NFC", text).translate(_JOINERS)
+    return "".join(one if one.isprintable() and (cell_len(one) or _is_mark(one)) else "�" for one in clean)
+
+
+def cell_count(text: str) -> int:
+    """The number of cells of a text, once it is `settled`."""
+    return len(text) if text.isascii() else cell_len(settled(text))
+
+
+def head(text: str, room: int) -> str:
+    """As much of the start of `text` as fits into `room` cells."""
+    text = settled(text)
+    if text.isascii():
+        return text[: max(room, 0)]
+    for end, one in enumerate(text):
+        room -= cell_count(one)
+        if room < 0:
+            return text[:end]
+    return text
+
+
+def tail(text: str, room: int) -> str:
+    """As much of the end of `text` as fits into `room` cells. It does not begin with a combining mark."""
+    text = settled(text)
+    if text.isascii():
+        return text[max(len(text) - max(room, 0), 0) :]
+    start = len(text)
+    for place in range(len(text) - 1, -1, -1):
+        room -= cell_count(text[place])
+        if room < 0:
+            break
+        if cell_count(text[place]):
+            start = place
+    return text[start:]
+
+
+def padded(text: str, room: int, right: bool = False) -> str:
+    """`text` with spaces after it, or before it if `right`, up to `room` cells."""
+    text = settled(text)
+    spaces = " " * (room - cell_count(text))
+    return spaces + text if right else text + spaces
+
+
+def cells_of(text: str) -> list[str]:
+    """A text cell by cell: a character with its combining marks, and "" for the second cell of a wide one."""
+    found: list[str] = []
+    for one in settled(text):
+        if wide := cell_count(one):
+            found += [one, ""][:wide]
+        elif found:
+            place = -1 if found[-1] else -2
+            found[place] += one
+    return found
+
+
+def in_lines(text: str, room: int) -> list[str]:
+    """`text` in lines of at most `room` cells, broken at spaces where there are some.
+
+    A wide character has its two cells even if `room` is less.
+    """
+    if text.isascii() or all(cell_count(one) == 1 for one in {*text}):
+        return wrap(text, room)
+    lines, line = [], ""
+    for word in settled(" ".join(text.split())).split():
+        if line and cell_count(line) + 1 + cell_count(word) <= room:
+            line += f" {word}"
+            continue
+        if line:
+            lines.append(line)
+        while cell_count(word) > max(room, 2):
+            lines.append(head(word, max(room, 2)))
+            word = word[len(lines[-1]) :]
+        line = word
+    return [*lines, line] if line else lines
+
+
+def _is_mark(character: str) -> bool:
+    return category(character).startswith("M")
