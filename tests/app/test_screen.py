@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from textual.events import Resize
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from tests import sessions
 from tests.app.driving import Blank, blanks, drive, until
@@ -138,6 +139,20 @@ def test_words_for_sessions_leave_the_clients_alone_and_are_there_again(home: Pa
         app.open_session(home / "main")
         await pilot.press("2")
         assert app.view.filter == ""
+
+    drive(app, script)
+
+
+@pytest.mark.parametrize("key", ["slash", "colon"])
+def test_a_line_that_is_typed_keeps_the_focus_when_the_panel_would_take_it(home: Path, key: str) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        await pilot.press(key)
+        app._focus_panel()  # as after a session has been read
+        await pilot.press(*"cnn2")
+        assert isinstance(app.focused, Input) and app.focused.value == "cnn2"
 
     drive(app, script)
 

@@ -57,6 +57,24 @@ def said(app: HtflApp) -> str:
     return [*app._notifications][-1].message
 
 
+@pytest.mark.parametrize("panel", ["sessions", "live"])
+def test_a_cursor_that_moves_while_the_list_is_drawn_stays_where_it_went(home: Path, panel: str) -> None:
+    app = HtflApp(LaunchOptions(home, home / "data"), home / "main")
+
+    async def script(pilot: Pilot[Any]) -> None:
+        app.show_panel(panel)
+        shown = app.panel.query_one(SessionList)
+        await until(pilot, lambda: len(shown.rows) == 2)
+        await pilot.pause()
+        shown.put_cursor(home / "main")
+        app.panel.on_session_list_listed()  # type: ignore[attr-defined]
+        shown.put_cursor(home / "other")
+        await pilot.pause()
+        assert shown.folder == home / "other"
+
+    drive(app, script, size=(200, 60))
+
+
 def test_tags_and_a_note_are_written_listed_and_found_by_the_filter(home: Path) -> None:
     checkpoints.mark(home / "main", ["paper"])
     checkpoints.mark(home / "other", ["old"], note="was wrong")

@@ -61,6 +61,7 @@ from tui.app.watch import Watch
 from tui.app.widgets import LineChart, Table
 from tui.app.widgets.command_line import CommandLine
 from tui.app.widgets.filter import Filter
+from tui.app.widgets.focus import offer_focus
 from tui.app.widgets.scroll_bar import use_scroll_bars
 from tui.app.xterm import XtermFilter
 from tui.common.errors import explain
@@ -289,7 +290,7 @@ class HtflApp(Moves, Openers, App[str]):
 
     def _focus_panel(self) -> None:
         if self.is_running:
-            self.main.set_focus(self.panel.first())  # under a dialog, which keeps its own focus
+            offer_focus(self.main, self.panel.first())  # under a dialog, which keeps its own focus
 
     def watch_theme(self) -> None:
         if self.is_running and self.screen_stack:

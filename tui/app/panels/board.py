@@ -26,6 +26,7 @@ from tui.app.panels.board_grid import Grid
 from tui.app.panels.chart_parts import PERCENT
 from tui.app.panels.facts import Facts
 from tui.app.widgets import Table
+from tui.app.widgets.focus import offer_focus
 from tui.app.widgets.surface import room
 from tui.app.widgets.tradeoff import Tradeoff
 
@@ -118,7 +119,7 @@ class StudyBoard(Container):
 
     def take_focus(self) -> None:
         if self.folder is not None and self.is_on_screen:
-            self.screen.set_focus(self.first())
+            offer_focus(self.screen, self.first())
 
     def first(self) -> Widget:
         """The part that takes keys."""

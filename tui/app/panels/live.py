@@ -252,9 +252,7 @@ class LivePanel(SizedPanel):
 
     def on_session_list_listed(self) -> None:
         self._parts["sessions"].say(None)
-        self.call_after_refresh(
-            self._sessions.put_cursor, self._sessions.folder
-        )  # it had no rows to scroll in
+        self.call_after_refresh(self._sessions.show_cursor)  # it had no rows to scroll in
 
     def first(self) -> Widget | None:
         """The table whose cursor selects the client to pin."""

@@ -17,6 +17,7 @@ from tui.app.panels.session_list import ORDERS, SessionList
 from tui.app.panels.start import Start
 from tui.app.view import Choices, View
 from tui.app.widgets import Table
+from tui.app.widgets.focus import offer_focus
 from tui.common.formatting import course
 
 
@@ -128,9 +129,9 @@ class SessionsPanel(SizedPanel):
 
     def on_session_list_listed(self) -> None:
         self.update()
-        self.call_after_refresh(self._list.put_cursor, self._list.folder)  # it had no rows to scroll in
+        self.call_after_refresh(self._list.show_cursor)  # it had no rows to scroll in
         if self.screen.focused is None and (first := self.first()) is not None:
-            first.focus()  # there was nothing to focus before the sessions were read
+            offer_focus(self.screen, first)  # there was nothing to focus before the sessions were read
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         if message.table is self._list:

@@ -162,6 +162,14 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
             if row.key == key:
                 self._select(place)
 
+    def show_cursor(self) -> None:
+        """Scroll until the row of the cursor is visible."""
+        place = self._place()
+        in_sight = max(room(self).height - self._header, 1)
+        top = min(max(self.scroll_offset.y, place - in_sight + 1), place)
+        if top != self.scroll_offset.y:
+            self._scroll(top)
+
     def action_move(self, lines: int) -> None:
         if not self._has_cursor:
             self._scroll(self.scroll_offset.y + lines)
@@ -182,7 +190,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         if self._follows:
             self.call_after_refresh(self._to_end)
         elif self._cursor is not None and room(self) != self._room:
-            self.call_after_refresh(self._into_sight)
+            self.call_after_refresh(self.show_cursor)
         self._room = room(self)
 
     def on_click(self, event: events.Click) -> None:
@@ -257,15 +265,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
     def _select(self, place: int) -> None:
         """Put the cursor on a row and scroll to it."""
         self._set_cursor(self._rows[place].key)
-        self._into_sight()
-
-    def _into_sight(self) -> None:
-        """Scroll until the row of the cursor is visible."""
-        place = self._place()
-        in_sight = max(room(self).height - self._header, 1)
-        top = min(max(self.scroll_offset.y, place - in_sight + 1), place)
-        if top != self.scroll_offset.y:
-            self._scroll(top)
+        self.show_cursor()
 
     def _set_cursor(self, key: Hashable | None) -> None:
         if key != self._cursor:

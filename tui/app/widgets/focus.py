@@ -1,0 +1,15 @@
+"""The focus of the main screen."""
+
+from typing import Any
+
+from textual.screen import Screen
+from textual.widget import Widget
+
+from tui.app.widgets.command_line import CommandLine
+from tui.app.widgets.filter import Filter
+
+
+def offer_focus(screen: Screen[Any], part: Widget | None) -> None:
+    """Give a part the focus, unless the user types in the line of the filter or of commands."""
+    if not any(line.display for line in (*screen.query(Filter), *screen.query(CommandLine))):
+        screen.set_focus(part)
