@@ -1,6 +1,6 @@
 """`make bench`: how fast clients train on this CPU, beside what it can reach and beside a loop without a simulator.
 
-Three tables: see `bench.py`. Sessions have two workers of one thread.
+Four tables: see `bench.py`. Sessions have two workers of one thread.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from benchmarks.start import starts
 from simulator import methods
 from simulator.base.errors import HtflError
 
-PARTS = ("matrix", "plain", "step")
+PARTS = ("ceilings", "matrix", "plain", "step")
 BATCHES = (10, 64, 256)
 
 
@@ -25,9 +25,7 @@ def arguments() -> argparse.Namespace:
     """What is asked for on the command line."""
     assert __doc__ is not None
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--parts", nargs="+", choices=PARTS, default=PARTS, help="tables (default: all three)"
-    )
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="tables (default: all four)")
     parser.add_argument(
         "--groups",
         nargs="+",
@@ -62,6 +60,8 @@ def main() -> None:
     if asked.json is not None:
         figures.refuse_unwritable(asked.json)
     bench = Bench(console, asked.rounds, images=asked.images)
+    if "ceilings" in asked.parts:
+        bench.ceilings()
     if "matrix" in asked.parts:
         bench.matrix(asked.methods)
     if "plain" in asked.parts:

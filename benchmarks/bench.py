@@ -1,8 +1,9 @@
-"""What `make bench` and `make bench-gpu` have in common: three tables, of a CPU or of a CUDA device.
+"""What `make bench` and `make bench-gpu` have in common: four tables, of a CPU or of a CUDA device.
 
-Sessions of HtM5 on all of Fashion-MNIST (N=10, two classes each, batch 64, one local epoch) as a share of the rate of
-matrix products. The training of a round beside a plain PyTorch loop over the same clients, by group of models, batch
-size and way. A training step, piece by piece, by group, batch size and method. Every ratio is taken in one run.
+The rates of matrix products. Sessions of HtM5 on all of Fashion-MNIST (N=10, two classes each, batch 64, one local
+epoch) as a share of that in float32. The training of a round beside a plain PyTorch loop over the same clients, by
+group of models, batch size and way. A training step, piece by piece, by group, batch size and method. Every
+ratio is taken in one run.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw
 from simulator.training.precision import Precision
 
+CPU_PRECISIONS: tuple[Precision, ...] = ("float32", "bf16")
 METHODS = ("standalone", "fedlora", "fedgh", "fedssa")
 
 
@@ -29,7 +31,7 @@ class Machine:
     """Where it is measured, and what that can reach."""
 
     device: str = "cpu"
-    ceiling: Callable[[Precision], float] = field(default=lambda precision: matrix.rate())
+    ceiling: Callable[[Precision], float] = field(default=lambda precision: matrix.rate(precision=precision))
     """Operations a second of matrix products in a precision."""
     ways: Mapping[str, Raw] = field(default_factory=lambda: {"": {}})
     """Settings laid over those of a run beside the plain loop, by what they are called."""
@@ -49,6 +51,17 @@ class Bench:
         self._rounds = rounds
         self._images = images
         self._refused: list[str] = []
+
+    def ceilings(self) -> Sheet:
+        """What the CPU has for fast arithmetic, and the rates of its matrix products."""
+        sheet = Sheet(f"Matrix products on {self.place.name}", ("what", "GFLOP/s"))
+        for precision in CPU_PRECISIONS:
+            self.figures[f"ceiling/{precision}/rate"] = found = self.place.ceiling(precision)
+            sheet.add(precision, f"{found / 1e9:,.1f}")
+        self.show(sheet)
+        names = ", ".join(figures.features()) or "none of those that speed up training"
+        self._console.print(f"Features of the CPU: {names}.", highlight=False)
+        return sheet
 
     def matrix(self, names: Iterable[str]) -> Sheet:
         """Sessions of these methods as a share of the matrix rate."""

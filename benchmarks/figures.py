@@ -1,7 +1,7 @@
 """Figures of a benchmark as a file, and what has become of them since an earlier one.
 
-A file is JSON: which machine measured, and the figures, each a number under a name such as `step/htm5/10/standalone/
-backward`. The last word says what is measured; that decides whether more is faster or slower.
+A file is JSON: which machine measured, the features of its CPU, and the figures, each a number under a name such as
+`step/htm5/10/standalone/backward`. The last word says what is measured; that decides whether more is faster or slower.
 """
 
 import json
@@ -49,6 +49,9 @@ class Change:
 
 
 CPU = torch.device("cpu")
+CPU_INFO = Path("/proc/cpuinfo")
+FEATURES = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16")
+"""What torch's kernels use, by Linux's names. bf16 is fast with the two that are named after it."""
 
 
 def machine(device: torch.device = CPU) -> dict[str, str | int]:
@@ -58,9 +61,24 @@ def machine(device: torch.device = CPU) -> dict[str, str | int]:
     return found if device.type == "cpu" else found | {"device": facts["device"]}
 
 
+def features() -> list[str]:
+    """Those of FEATURES that the CPU has; empty where Linux does not list them."""
+    try:
+        listed = CPU_INFO.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    flags = next((line.split() for line in listed.splitlines() if line.startswith("flags")), [])
+    return [feature for feature in FEATURES if feature in flags]
+
+
 def write(path: Path, figures: Figures, device: torch.device = CPU) -> None:
     """Write the figures of this machine. Raises ConfigError where that cannot be done."""
-    document = {"format": FORMAT, "machine": machine(device), "figures": dict(figures)}
+    document = {
+        "format": FORMAT,
+        "machine": machine(device),
+        "features": features(),
+        "figures": dict(figures),
+    }
     try:
         path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     except OSError as failed:

@@ -1,5 +1,6 @@
 """A benchmark's figures as a file, and what is said of an earlier one."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
-from benchmarks import figures
+from benchmarks import figures, matrix
+from benchmarks.bench import Bench
 from simulator.base.errors import ConfigError
 
 STEP, SHARE, TIMES = "step/htm5/10/fedgh/step", "matrix/htm5/64/fedgh/share", "plain/htm5/10/times_plain"
@@ -101,3 +104,35 @@ def test_seconds_of_the_wall_clock_are_shown_and_not_judged() -> None:
     found = figures.changes({"plain/htm5/10/seconds": 1.0}, {"plain/htm5/10/seconds": 9.0})
     assert found[0].ratio == 9
     assert figures.verdict(found) == ["The two runs have no figure in common by which speed is judged."]
+
+
+def test_the_features_of_the_cpu_are_those_that_linux_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = tmp_path / "cpuinfo"
+    monkeypatch.setattr(figures, "CPU_INFO", listed)
+    assert figures.features() == []
+    listed.write_text("processor : 0\nflags : fpu avx2 avx512f_not amx_bf16\nflags : avx512f\n")
+    assert figures.features() == ["avx2", "amx_bf16"]
+    figures.write(tmp_path / "figures.json", {STEP: 2.0})
+    assert json.loads((tmp_path / "figures.json").read_text())["features"] == ["avx2", "amx_bf16"]
+
+
+def test_both_limits_of_the_cpu_are_among_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix, "SIDE", 64)
+    monkeypatch.setattr(matrix, "SECONDS", 0.001)
+    console = Console(file=io.StringIO(), width=120)
+    bench = Bench(console, rounds=1)
+    sheet = bench.ceilings()
+    assert [row[0] for row in sheet.rows] == ["float32", "bf16"]
+    assert set(bench.figures) == {"ceiling/float32/rate", "ceiling/bf16/rate"}
+    assert all(rate > 0 for rate in bench.figures.values())
+
+
+def test_the_rate_of_products_counts_those_of_every_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 products fit into SECONDS; each is 2 · 8³ operations, and the clock stands at 10 s after them."""
+    monkeypatch.setattr(matrix, "SIDE", 8)
+    monkeypatch.setattr(matrix, "_seconds", lambda work: 0.005)
+    clock = iter([0.0, 10.0])
+    monkeypatch.setattr(matrix.time, "perf_counter", lambda: next(clock))
+    assert matrix.rate(workers=3) == 3 * 100 * 2 * 8**3 / 10

@@ -136,6 +136,7 @@ def test_a_ledger_does_not_outgrow_what_can_be_read(tmp_path: Path, monkeypatch:
     assert len(SessionReader(tmp_path / "s").records()) == 2
 
 
+@pytest.mark.slow
 def test_110_000_participants_and_340_000_states_can_be_read_back() -> None:
     """More than could be: 1,000,000 values in a document, 32 MB in a manifest."""
     of_each = {str(client): 0.123456 for client in range(110_000)}
