@@ -260,6 +260,8 @@ def _computed(
     """The result of an operation, computed on the host. `given`: the tensors among its arguments."""
     if func is torch.ops.aten._efficientzerotensor.default:  # has no memory
         func = torch.ops.aten.zeros.default
+    if kwargs.get("pin_memory"):
+        kwargs = {**kwargs, "pin_memory": False}  # needs a driver
     result = func(*_each(_held, args), **_each(_held, kwargs))
     if not there:
         return result

@@ -15,10 +15,11 @@ from torch import Tensor
 from simulator import methods
 from simulator.base import rng
 from simulator.base.errors import RAISED, HtflError
+from simulator.base.off_device import WayOff
 from simulator.base.rng import drawing_from
 from simulator.base.tensors import Tensors, total_bytes
 from simulator.contract.bits import bits, state_bits, untimed
-from simulator.contract.imitation import CUDA, imitated_device
+from simulator.contract.imitation import CUDA, OnDevice, imitated_device
 from simulator.contract.subject import CLIENTS, ROUNDS, Subject
 from simulator.data.datasets import data_folder
 from simulator.engine.builder import build
@@ -32,6 +33,8 @@ from simulator.training.phase import Batch, Draws, Phase, parts_of
 from simulator.training.precision import networks_in
 
 CPU = torch.device("cpu")
+PINNED = 2**16
+"""Bytes through which a checkpoint's tensors pass: some need several portions."""
 STEPS = 2
 """Training steps of each client on the imitated device: the first makes what the second finds."""
 
@@ -249,10 +252,14 @@ def _a_round_stays_on_its_device(subject: Subject) -> None:
         clients = {client: _moved(tensors) for client, tensors in enumerate(before.clients)}
         start = replace(before, server=_moved(before.server), clients=start.clients.after(clients))
         end = engine.round(start, unobserved)
+        off = WayOff(torch.cuda.Stream(CUDA), torch.empty(PINNED, dtype=torch.uint8, pin_memory=True))
+        saved = [off(tensors) for tensors in _parts(end)]  # as a checkpoint does
         _expect(not device.faults, "; ".join(map(str, device.faults)))
         for tensors in [*_parts(end), *sent]:
             elsewhere = [name for name, tensor in tensors.items() if tensor.device != CUDA]
             _expect(not elsewhere, f"'{next(iter(elsewhere), '')}' is on the host after round 2")
+    for name, tensors, copied in zip(_names(end), _parts(end), saved, strict=True):
+        _expect(bits(_values(tensors)) == bits(copied), f"a checkpoint has other tensors of {name}")
 
 
 @promise("its card says what it is")
@@ -295,6 +302,11 @@ def _attributes(method: methods.Method) -> dict[str, Any]:
 
 def _drawn(phase: Phase, batch: Batch) -> Draws:
     return phase.draws(rng.torch_stream(0, "contract/draws"), batch) if phase.draws else {}
+
+
+def _values(tensors: Tensors) -> Tensors:
+    """The values of tensors on the imitated device, where no operation reads them."""
+    return {name: tensor.held for name, tensor in tensors.items() if isinstance(tensor, OnDevice)}
 
 
 def _moved(tensors: Mapping[str, Tensor]) -> Tensors:

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from simulator import methods
+from simulator.base import off_device
 from simulator.contract import PROMISES, Subject
 from simulator.contract.imitation import ALLOWED, CUDA, imitated_device
 from simulator.methods import registry
@@ -248,3 +249,11 @@ def test_a_constant_of_a_method_on_the_host_breaks_the_promise(
                 kept += [] if broken else [lines[line - 1].strip()]
                 break
     assert set(kept) <= WITHOUT_EFFECT
+
+
+def test_a_checkpoint_that_loses_bytes_breaks_the_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = off_device.portions
+    assert subject("standalone").first
+    monkeypatch.setattr(off_device, "portions", lambda sizes, room: [*right(sizes, room)][:-1])
+    broken = STAYS.broken_by(subject("standalone"))
+    assert broken is not None and broken.startswith("a checkpoint has other tensors of client")
