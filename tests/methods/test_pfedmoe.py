@@ -163,6 +163,8 @@ def test_a_client_answers_with_the_extractor_it_has_or_would_receive_next() -> N
     parts.method.before_answering(received)
     assert torch.equal(received.nets["small"].state_dict()["fc2.bias"], state.server["small/fc2.bias"])
     assert not torch.equal(state.clients[0]["small/fc2.bias"], state.server["small/fc2.bias"])
+    initial = parts.method.init_server()
+    assert not torch.equal(state.clients[0]["small/fc2.bias"], initial["small/fc2.bias"])
 
 
 @pytest.mark.parametrize(("small", "width", "pooling"), [("tiny_mlp", 8, 0), (HALF, 4, 4 * 4 * 8)])
