@@ -178,7 +178,8 @@ def assigned(system: SystemConfig, clients: Sequence[ClientFacts], seed: int) ->
         devices = [named(name, known, "system.devices") for name in names]
     for client, device in zip(clients, devices, strict=True):
         _refuse_too_small(client, device, shares=isinstance(system.devices, Mapping))
-    return tuple(overridden(device, system) for device in devices)
+    final = {device: overridden(device, system) for device in set(devices)}
+    return tuple(final[device] for device in devices)
 
 
 def rank_correlations(devices: Sequence[Device], clients: Sequence[ClientFacts]) -> dict[str, float | None]:

@@ -15,6 +15,7 @@ from simulator.base.timeline import Timeline
 from simulator.config import Config
 from simulator.data.federated import FederatedData, Source
 from simulator.data.loading import load
+from simulator.engine.equipping import equipped
 from simulator.engine.round import Engine
 from simulator.methods import Method, registry
 from simulator.models.federation import ClientInfo, Federation, Stage, drawn_unseen
@@ -118,6 +119,8 @@ def _assembled(
     if models.user_models.origins(tuple(client.architecture for client in clients)):
         # A user's own are tried out as they are made: now rather than in round 1.
         _ = federation.architectures
+    if config.system is not None:
+        federation = equipped(federation, config.system)
     _refuse_idle_stem(federation)
     method = _made(config.method, federation)
     _refuse_batches_of_one(federation, method)

@@ -13,24 +13,23 @@ from simulator.base.record import FlightRecord, Time
 from simulator.base.tensors import total_bytes
 from simulator.clock import durations
 from simulator.clock.availability import Always, availability
-from simulator.clock.devices import ClientFacts, assigned, library, named
+from simulator.clock.devices import library, named
 from simulator.clock.durations import Energy, Parts, Work
 from simulator.clock.schedule import Ended, Flight, cut
 from simulator.config import Config
 from simulator.engine.client_states import InFlight
+from simulator.engine.equipping import facts
 from simulator.methods import Method
 from simulator.models.federation import Federation
 from simulator.selection import History, Selector
 
 SINGLE = 0.6
 """Default of `system.mixing` where a single uplink ends a round: the client does not replace the server's state."""
-PER_WEIGHT = 4 * 4
-"""Estimated bytes of training per weight: the weight, its gradient, and two values of an optimizer, as float32."""
 
 
 class Clock:
-    """The simulated time of one run. Raises ConfigError for devices that cannot be given, and for methods whose uplinks
-    cannot be stale or partial where they can be here.
+    """The simulated time of one run on the federation's devices. Raises ConfigError for methods whose uplinks cannot be
+    stale or partial where they can be here.
     """
 
     def __init__(self, config: Config, federation: Federation, method: Method, selector: Selector) -> None:
@@ -54,19 +53,8 @@ class Clock:
                 "mean to its server. Use `system.partial=lose`, or another method."
             )
         self.availability = availability(self.system, len(federation.clients), self._seed)
-        weights = {name: parameters(federation, name) for name in federation.architectures}
-        self.facts = [
-            ClientFacts(
-                id=client.id,
-                architecture=client.architecture,
-                parameters=weights[client.architecture],
-                memory=PER_WEIGHT * weights[client.architecture],
-                train_size=client.samples,
-                available=self.availability.share(client.id),
-            )
-            for client in federation.clients
-        ]
-        self.devices = assigned(self.system, self.facts, self._seed)
+        self.facts = facts(federation, self.availability)
+        self.devices = federation.devices
         self._server = named(self.system.server_device, library(self.system), "system.server_device")
         self._utilization = {
             architecture: durations.utilization(self.system, architecture)
@@ -297,8 +285,3 @@ def _timed(flight: Flight) -> FlightRecord:
     found = flight.facts()
     del found["lost"]
     return found  # type: ignore[return-value]
-
-
-def parameters(federation: Federation, architecture: str) -> int:
-    """Number of weights of an architecture."""
-    return sum(each.numel() for each in federation.architectures[architecture].parameters())

@@ -10,6 +10,7 @@ Client state: only the model, with its update merged: W + (α/r)·BA. The names 
 """
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
+from simulator.base.errors import ConfigError
 from simulator.base.rng import drawing_from
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Choice, Space
@@ -52,10 +54,10 @@ class LoRAConfig(MethodConfig):
     space: ClassVar[Space] = {"aggregation": Choice(("mean", "hetlora", "flexlora", "flora"))}
 
     ranks: tuple[int, ...] = Field((8,), min_length=1, description="ranks r that clients get, by `order`")
-    order: Literal["turn", "samples", "inverse"] = Field(
+    order: Literal["turn", "samples", "inverse", "memory"] = Field(
         "turn",
-        description="client k gets rank k mod their number (turn), or more training samples give a higher (samples) "
-        "or lower (inverse) rank, in groups of equal size",
+        description="client k gets rank k mod their number (turn). Or a higher rank for more training samples "
+        "(samples), for fewer ones (inverse), or for more memory of the device (memory)",
     )
     alpha: float | None = Field(
         None, gt=0, description="α: the update is (α/r)·BA. Default: r, so that the scale is 1 at every rank"
@@ -159,6 +161,10 @@ class LoRA(Method):
                 return f"needs a linear layer besides the head{f' named {names}' * bool(names)}: {client} has none"
         return None
 
+    def check(self) -> None:
+        super().check()
+        _ = self.ranks
+
     def layers(self, architecture: str) -> dict[str, nn.Linear]:
         """The adapted layers by path, without values."""
         targets = self.config.targets
@@ -172,14 +178,35 @@ class LoRA(Method):
 
     @cached_property
     def ranks(self) -> tuple[int, ...]:
-        """r_k of each client."""
+        """r_k of each client. Raises ConfigError for devices from which no ranks follow."""
         clients, given = self.federation.clients, self.config.ranks
         if self.config.order == "turn":
             return tuple(given[client.id % len(given)] for client in clients)
+        if self.config.order == "memory":
+            return self._by_memory()
         ascending = sorted(clients, key=lambda client: (client.samples, client.id))
         given = tuple(sorted(given, reverse=self.config.order == "inverse"))
         of = {client.id: given[place * len(given) // len(clients)] for place, client in enumerate(ascending)}
         return tuple(of[client.id] for client in clients)
+
+    def _by_memory(self) -> tuple[int, ...]:
+        """The sizes of memory in ascending groups of equal numbers of sizes, one group for each rank."""
+        if not self.federation.devices:
+            raise ConfigError(
+                "method.order = 'memory' gives ranks by the memory of the clients' devices, and they have none. "
+                "Set system.devices, or choose another method.order."
+            )
+        given = sorted(self.config.ranks)
+        memories = [
+            math.inf if device.memory is None else device.memory for device in self.federation.devices
+        ]
+        sizes = sorted(set(memories))
+        if len(sizes) < len(given):
+            raise ConfigError(
+                f"method.ranks has {len(given)} ranks, and the clients' devices have only {len(sizes)} "
+                f"size{'s' * (len(sizes) > 1)} of memory. Use fewer ranks, or other devices in section system."
+            )
+        return tuple(given[sizes.index(memory) * len(given) // len(sizes)] for memory in memories)
 
     def ranks_of(self, architecture: str, rank: int) -> dict[str, int]:
         """The rank of each adapted layer: at most the smaller side of its weight."""

@@ -11,6 +11,7 @@ from simulator import models
 from simulator.base import rng
 from simulator.base.tensors import Tensors, of_module
 from simulator.base.training_section import TrainingConfig
+from simulator.clock.devices import Device
 from simulator.data.specs import InputSpec
 from simulator.models import Network
 
@@ -80,6 +81,14 @@ class Federation:
     """What `federation.timeline` changes: the first stage is before round 1, and later ones begin with a round."""
     stage: int = 0
     """The stage in force."""
+    devices: tuple[Device, ...] = ()
+    """The device of each client. Without section `system`, there are none."""
+
+    def with_devices(self, devices: tuple[Device, ...]) -> "Federation":
+        """The same federation with a device for each client."""
+        found = replace(self, devices=devices)
+        vars(found).update(architectures=self.architectures)
+        return found
 
     @cached_property
     def seen(self) -> tuple[ClientInfo, ...]:

@@ -18,6 +18,7 @@ from simulator.base.selection_section import SelectionConfig
 from simulator.base.system_section import SystemConfig
 from simulator.clock.durations import Work
 from simulator.clock.schedule import Ended, Fate, Flight, carry_out
+from simulator.engine.equipping import equipped
 from simulator.engine.timing import Clock
 from simulator.models.federation import Federation
 from simulator.selection.selector import Selector
@@ -110,7 +111,7 @@ def clock_of(system: SystemConfig, participants: int, seed: int, strategy: str) 
     )
     method = SimpleNamespace(card=SimpleNamespace(stale="any", title="Method"))
     selector = Selector(SelectionConfig(strategy=strategy), federation(), seed)
-    return Clock(config, federation(), method, selector)  # type: ignore[arg-type]
+    return Clock(config, equipped(federation(), system), method, selector)  # type: ignore[arg-type]
 
 
 def intervals(folder: Path, seed: int) -> str:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch.nn import functional as F
 
 from simulator.base.errors import ConfigError
 from simulator.base.tensors import Tensors
+from simulator.clock.devices import LIBRARY
 from simulator.config import Config
 from simulator.engine.progress import unobserved
 from simulator.methods import Uplink
@@ -69,6 +71,44 @@ def test_ranks_go_round_or_follow_the_data() -> None:
     assert method(samples, ranks=[1, 4]).ranks == (1, 4, 1, 4, 1, 4)
     assert method(samples, ranks=[4, 1, 2], order="samples").ranks == (4, 1, 2, 1, 2, 4)
     assert method(samples, ranks=[4, 1, 2], order="inverse").ranks == (1, 4, 2, 4, 2, 1)
+
+
+def of_memory(memories: Sequence[float | None], ranks: Sequence[int]) -> LoRA:
+    """Clients on phones of these memories, in bytes."""
+    config = federations.config("lora", method={"ranks": ranks, "order": "memory"})
+    clients = federations.federation(["tiny_cnn"] * len(memories))
+    devices = tuple(replace(LIBRARY["phone"], memory=memory) for memory in memories)
+    lora = LoRA(config.method, clients.with_devices(devices))
+    lora.check()
+    return lora
+
+
+def test_more_memory_gives_a_higher_rank_and_equal_memory_the_same() -> None:
+    """A device without a limit has the most memory. Four sizes make two groups of two."""
+    assert of_memory([8e9, 4e9, 80e9, 4e9], [16, 1, 4]).ranks == (4, 1, 16, 1)
+    assert of_memory([8e9, None, 16e9, 4e9, None], [1, 4]).ranks == (1, 4, 4, 1, 4)
+    assert of_memory([8e9, None, 16e9], [1, 4]).ranks == (1, 4, 1)
+    assert of_memory([4e9, 4e9], [3]).ranks == (3, 3)
+
+
+def test_ranks_by_memory_need_devices_with_as_many_sizes() -> None:
+    with pytest.raises(ConfigError, match=r"and they have none\. Set system\.devices, or"):
+        method(order="memory")
+    with pytest.raises(
+        ConfigError, match="has 3 ranks, and the clients' devices have only 2 sizes of memory"
+    ):
+        of_memory([4e9, 8e9, 8e9], [1, 2, 3])
+    with pytest.raises(ConfigError, match="has 2 ranks, and the clients' devices have only 1 size of memory"):
+        of_memory([4e9, 4e9], [1, 2])
+
+
+def test_a_run_gives_its_clients_devices_to_the_method() -> None:
+    options = {"ranks": [1, 4], "order": "memory"}
+    system = {"devices": ["phone", "server_gpu", "server_gpu", "phone"]}
+    parts = federations.built(federations.config("lora", method=options, system=system))
+    assert isinstance(parts.method, LoRA) and parts.method.ranks == (1, 4, 4, 1)
+    state = federations.run(parts.engine, 1)
+    assert state.record is not None and state.record["loss"]["mean"] is not None
 
 
 def test_a_layer_has_at_most_the_rank_of_its_smaller_side() -> None:

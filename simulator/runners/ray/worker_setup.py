@@ -68,6 +68,7 @@ class WorkerSetup:
             "clients": [str(client) for client in facts.clients],
             "federation": [facts.seed, facts.rounds, facts.begun, str(facts.spec), facts.device.type],
             "pretrained": facts.pretrained,
+            "devices": [device.memory for device in facts.devices],
             "training": facts.training.model_dump(mode="json"),
             "method": dict(self.method),
             "runtime": self.runtime.model_dump(mode="json"),
