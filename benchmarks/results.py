@@ -20,11 +20,16 @@ from checkpoints import DiskError, SessionUnreadable
 from htfl_sim.tuning import tuning
 
 PAGE = Path(__file__).parent.parent / "docs" / "results.md"
+README = PAGE.parents[1] / "README.md"
+IN_README = "htm5-dirichlet"
+"""The place whose numbers the README shows in short."""
 VALUES = PAGE.with_suffix("")
 """The folder of the CSV files."""
 LAST = 3
 """Rounds over whose mean trials are scored and tables are made: one round is noisy."""
 COLUMNS = ("method", "n", "last", "10 %", "worst client", "traffic", "FLOPs")
+SHORT = (f"last {LAST} rounds, %", "gain over standalone, pp", "benefit, %", "harm, %", "traffic per round")
+"""Titles of the columns that the README shows."""
 GAINS = ("method", "n", "gain", "p", "benefit", "harm", "worst 10 %")
 
 EVERY = (
@@ -166,9 +171,32 @@ def values(result: Result, sessions: Path) -> str:
     return text.getvalue()
 
 
+def short(tables: str) -> str:
+    """Gains, means, and traffic of a place's tables in one, Standalone first, and then from the highest mean."""
+    rows: dict[str, dict[str, str]] = {}
+    titles: list[str] = []
+    for line in tables.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("| method |"):
+            titles = cells
+        elif line.startswith("| ") and "---" not in line:
+            rows.setdefault(cells[0], {}).update(zip(titles, cells, strict=True))
+    ranked = sorted(rows.values(), key=lambda row: -float(row[f"last {LAST} rounds, %"].partition(" ")[0]))
+    ranked.sort(key=lambda row: row["method"] != "standalone")
+    lines = [
+        f"| `{row['method']}` | {' | '.join(row.get(title, '–') for title in SHORT)} |" for row in ranked
+    ]
+    return "\n".join([f"| method | {' | '.join(SHORT)} |", "|---" * (len(SHORT) + 1) + "|", *lines])
+
+
 def write(result: Result, sessions: Path) -> None:
-    """Put the tables of one place into docs/results.md, and its values beside the page."""
-    PAGE.write_text(placed(PAGE.read_text("utf-8"), result.name, text(result, sessions)), "utf-8")
+    """Put the tables of one place into docs/results.md, their numbers in short into the README if it shows them, and
+    the values of every seed beside the page.
+    """
+    tables = text(result, sessions)
+    PAGE.write_text(placed(PAGE.read_text("utf-8"), result.name, tables), "utf-8")
+    if result.name == IN_README:
+        README.write_text(placed(README.read_text("utf-8"), result.name, short(tables)), "utf-8")
     VALUES.mkdir(exist_ok=True)
     (VALUES / f"{result.name}.csv").write_text(values(result, sessions), "utf-8")
 
