@@ -43,6 +43,11 @@ class KeyQueue:
         self._keys: deque[Key] = deque()
         self._following: asyncio.Task[None] | None = None
 
+    @property
+    def under_way(self) -> bool:
+        """Whether a key has not taken effect yet, for another reason than a form that is being prepared."""
+        return self._following is not None and not self._choices.awaited
+
     async def put(self, key: Key) -> None:
         """Deliver a key now, or after those before it."""
         if key.key == "escape" and self._choices.awaited:
