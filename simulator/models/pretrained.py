@@ -44,7 +44,7 @@ def weights(name: str, network: Network, source: str | bool) -> dict[str, Tensor
     stem = next((path for path, each in network.named_modules() if isinstance(each, nn.Conv2d)), None)
     fitted = {}
     for own, wanted in network.state_dict().items():
-        key = own.removeprefix(network.published)
+        key = own if own in published else own.removeprefix(network.published)
         if own.startswith("head.") or (key not in published and not wanted.is_floating_point()):
             continue
         if key not in published:

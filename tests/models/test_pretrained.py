@@ -52,6 +52,19 @@ def test_large_images_take_the_published_stem_summed_over_colours_for_grey_ones(
     )
 
 
+def test_weights_under_our_own_names_are_taken_too(tmp_path: Path) -> None:
+    """An exported model has these names, which begin with `vit.`."""
+    exported = {
+        name: tensor.contiguous()
+        for name, tensor in models.build("tiny_vit1", LARGE, 5, stream(0)).state_dict().items()
+    }
+    save_file(exported, tmp_path / "client_3.safetensors")
+    file = str(tmp_path / "client_3.safetensors")
+    ours = models.build("tiny_vit1", LARGE, 5, stream(1), weights=file).state_dict()
+    body = [name for name in ours if not name.startswith("head.")]
+    assert all(torch.equal(ours[name], exported[name]) for name in body)
+
+
 def test_a_shallow_transformer_takes_the_first_blocks_of_a_deeper_one(tmp_path: Path) -> None:
     theirs = published(tmp_path, "tiny_vit2")
     file = str(tmp_path / "tiny_vit2.safetensors")
