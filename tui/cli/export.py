@@ -193,6 +193,8 @@ def _weights(
     ]
     output.show(output.table(["client", "weights", "loader", ">accuracy", ">in the ledger"], rows))
     for each in written.models:
+        if each.adapter is not None:
+            output.say(f"client {each.client}: its LoRA adapter is in {each.adapter}.")
         if not each.by_itself:
             output.say(
                 f"client {each.client}: its method does not answer with the model alone, so the ledger's accuracy is "
@@ -216,6 +218,7 @@ def _as_json(each: "Exported") -> dict[str, object]:
         "accuracy": each.accuracy,
         "recorded": each.recorded,
         "by_itself": each.by_itself,
+        "adapter": None if each.adapter is None else str(each.adapter),
     }
 
 

@@ -9,6 +9,8 @@ from torch import nn
 
 from simulator.base.errors import ConfigError
 from simulator.base.names import escaped
+from simulator.methods.lora import LoRA
+from simulator.results.export import adapters
 from simulator.results.export.program import Program, source
 from simulator.results.inspection.models import ClientModel, Models
 
@@ -24,6 +26,8 @@ class Exported:
     accuracy: float
     by_itself: bool
     """Whether the method answers with the network alone; FedProto, for one, answers by the nearest prototype."""
+    adapter: Path | None = None
+    """The folder of its LoRA adapter, as peft reads it. None if its model is not the body with an update."""
 
 
 def write(models: Models, session: str, folder: Path, program: bool = True) -> list[Exported]:
@@ -32,12 +36,21 @@ def write(models: Models, session: str, folder: Path, program: bool = True) -> l
     Raises ConfigError where a file is there already, or a model cannot be written down; OSError.
     """
     for model in models.clients:
-        for ending in (".safetensors", ".py"):
-            if (path := folder / f"client_{model.info.id}{ending}").exists():
+        for path in _files(model, folder):
+            if path.exists():
                 raise ConfigError(f"{path} is there already; remove it, or choose another folder: `out=DIR`.")
     folder.mkdir(parents=True, exist_ok=True)
     programs: dict[str, Program] = {}
     return [_write(model, session, folder, programs if program else None) for model in models.clients]
+
+
+def _files(model: ClientModel, folder: Path) -> list[Path]:
+    """What is written of a client, besides the method's own tensors."""
+    weights = folder / f"client_{model.info.id}.safetensors"
+    found = [weights, weights.with_suffix(".py")]
+    if isinstance(model.method, LoRA):
+        found += [adapters.folder_of(weights), adapters.body_of(model, folder)]
+    return found
 
 
 def _write(model: ClientModel, session: str, folder: Path, programs: dict[str, Program] | None) -> Exported:
@@ -64,13 +77,22 @@ def _write(model: ClientModel, session: str, folder: Path, programs: dict[str, P
         "buffers": json.dumps(_buffers(model.network)),
     }
     save_file(tensors, weights, facts)
+    adapter = None
+    if isinstance(model.method, LoRA) and (found := adapters.LowRank.of(model, model.method)) is not None:
+        adapter = adapters.folder_of(weights)
+        found.write(adapter)
+        body = {key: each.cpu().clone() for key, each in model.federation.first_weights[name].items()}
+        known = {key: facts[key] for key in ("model", "format", "buffers")}
+        save_file(body, adapters.body_of(model, folder), known)
     if own:
         save_file(own, folder / f"client_{number}.method.safetensors", {"format": "pt"})
     path = None
     if text is not None:
         path = weights.with_suffix(".py")
         path.write_text(text, encoding="utf-8")
-    return Exported(number, weights, path, model.recorded, model.accuracy(), model.answers_by_itself())
+    return Exported(
+        number, weights, path, model.recorded, model.accuracy(), model.answers_by_itself(), adapter
+    )
 
 
 def _buffers(network: nn.Module) -> list[str]:

@@ -14,6 +14,7 @@ from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.data.federated import FederatedData
 from simulator.engine.builder import Built, rebuild
 from simulator.engine.progress import Observer, unobserved
+from simulator.methods import Method
 from simulator.methods.hooks import Hooks
 from simulator.metrics import by_client
 from simulator.models import Network
@@ -51,6 +52,11 @@ class ClientModel:
     _local: LocalClient
     _hooks: Hooks
     _batch_size: int
+
+    @property
+    def method(self) -> Method:
+        """The method of the round."""
+        return self._hooks.method
 
     def samples(self, of: Part = "test") -> tuple[Tensor, Tensor]:
         """The client's samples as its network takes them, and their labels [n]."""

@@ -1,0 +1,96 @@
+"""LoRA adapters as peft's folders: `adapter_config.json`, and `adapter_model.safetensors` with peft's names.
+
+A client keeps its model with the update merged: W + ΔW. So the factors are those of the exported ΔW, by an SVD:
+ΔW = USVᵀ = (α/r)·BA with B = US·r/α and A = Vᵀ. Their product is the client's, up to rounding. The factors that the
+client trained differ from them by an invertible matrix.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from simulator.base.tensors import Tensors
+from simulator.methods.lora import A, B, LoRA, decomposed
+from simulator.results.inspection.models import ClientModel
+
+CONFIG, FACTORS = "adapter_config.json", "adapter_model.safetensors"
+ROUNDING = 1e-5
+"""The largest difference between an update and its factors, relative to the largest weight."""
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """An adapter: its tensors under their names in the model, and the rank of each adapted layer."""
+
+    tensors: Tensors
+    ranks: dict[str, int]
+    alpha: float | None
+
+    @classmethod
+    def of(cls, model: ClientModel, method: LoRA) -> "LowRank | None":
+        """The client's adapter. None if its model is not the body with an update, as before its first round."""
+        name = model.info.architecture
+        body, network = model.federation.first_weights[name], model.network.state_dict()
+        layers = method.layers(name)
+        apart = [f"{path}.weight" for path in layers]
+        for key, each in network.items():
+            if not key.startswith("head.") and key not in apart and not torch.equal(each, body[key]):
+                return None
+        # The sum of all rounds' updates, which clients receive with `flora`, has any rank.
+        limit = max(map(min, (layer.weight.shape for layer in layers.values())))
+        rank = limit if method.config.aggregation == "flora" else method.ranks[model.info.id]
+        ranks, tensors = method.ranks_of(name, rank), Tensors()
+        for path, each in ranks.items():
+            weight = network[f"{path}.weight"]
+            update = (weight - body[f"{path}.weight"]).double()
+            b, a = decomposed(update, each)
+            if (b @ a - update).abs().max() > ROUNDING * weight.abs().max():
+                return None
+            tensors[f"{path}.{B}"], tensors[f"{path}.{A}"] = b / method.scale(each), a
+        tensors |= {key: each for key, each in network.items() if key.startswith("head.")}
+        return cls(tensors, ranks, method.config.alpha)
+
+    def write(self, folder: Path) -> None:
+        """Write it into a folder that is made. Raises OSError."""
+        folder.mkdir()
+        tensors = {f"base_model.model.{name}": _plain(each) for name, each in self.tensors.items()}
+        save_file(tensors, folder / FACTORS, {"format": "pt"})
+        (folder / CONFIG).write_text(json.dumps(self.config(), indent=2) + "\n", encoding="utf-8")
+
+    def config(self) -> dict[str, object]:
+        """What peft reads. Its patterns are regular expressions, where ^ begins a whole name."""
+        rank = max(self.ranks.values())
+        lower = {f"^{re.escape(path)}": each for path, each in self.ranks.items() if each != rank}
+        return {
+            "peft_type": "LORA",
+            "base_model_name_or_path": None,
+            "task_type": None,
+            "inference_mode": True,
+            "r": rank,
+            "rank_pattern": lower,
+            "lora_alpha": rank if self.alpha is None else self.alpha,
+            "alpha_pattern": lower if self.alpha is None else {},
+            "lora_dropout": 0.0,
+            "bias": "none",
+            "target_modules": "|".join(map(re.escape, self.ranks)),
+            "modules_to_save": ["head"],
+        }
+
+
+def folder_of(weights: Path) -> Path:
+    """The folder of a client's adapter, beside the file of its model."""
+    return weights.with_suffix(".adapter")
+
+
+def body_of(model: ClientModel, folder: Path) -> Path:
+    """The file of the frozen body that clients of this architecture share."""
+    return folder / f"{re.sub(r'[^A-Za-z0-9_.-]', '-', model.info.architecture)}.body.safetensors"
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    return tensor.detach().to(torch.float32).cpu().contiguous().clone()
