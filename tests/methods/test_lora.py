@@ -15,7 +15,7 @@ from simulator.clock.devices import LIBRARY
 from simulator.config import Config
 from simulator.engine.progress import unobserved
 from simulator.methods import Uplink
-from simulator.methods.lora import A, Adapter, B, LoRA
+from simulator.methods.lora import A, Adapter, B, Factors, LoRA, decomposed
 from simulator.models import Network
 from simulator.training.loop import steps
 from simulator.training.phase import Nets
@@ -114,6 +114,13 @@ def test_a_run_gives_its_clients_devices_to_the_method() -> None:
 def test_a_layer_has_at_most_the_rank_of_its_smaller_side() -> None:
     lora = method(ranks=[10])
     assert lora.ranks_of("tiny_cnn", 10) == {"fc1": 10, "fc2": 8}
+
+
+def test_layers_of_one_part_of_the_model_all_have_their_factors() -> None:
+    lora = method(architectures=["tiny_vit1", "tiny_vit1"], ranks=[2])
+    adapter = Adapter(lora.federation.architectures["tiny_vit1"], lora.ranks_of("tiny_vit1", 2))
+    paths = [f"vit.blocks.0.{name}" for name in ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")]
+    assert sorted(adapter.factors()) == sorted(f"{path}.{kind}" for path in paths for kind in (A, B))
 
 
 def test_targets_choose_layers_by_the_last_part_of_their_names() -> None:
@@ -270,6 +277,48 @@ def test_the_used_rank_is_measured() -> None:
     _, metrics = lora.aggregate(1, lora.init_server(), sent)
     assert metrics["effective_rank"].item() == pytest.approx(1)
     assert metrics["energy_beyond_lowest"].item() == pytest.approx(0.25)
+
+
+def test_the_used_rank_does_not_depend_on_the_size_of_the_update() -> None:
+    lora = method(ranks=[1, 2])
+    sent = uplinks(lora, {1: outer((0, 0, 1e-4), (1, 1, 1e-4))})
+    _, metrics = lora.aggregate(1, lora.init_server(), sent)
+    assert metrics["effective_rank"].item() == pytest.approx(1)
+    assert metrics["energy_beyond_lowest"].item() == pytest.approx(0.25)
+
+
+def test_energy_is_that_of_squared_singular_values() -> None:
+    """3 and 1 of fc2: 1/10 of the energy is beyond rank 1, and 0 of fc1."""
+    lora = method(ranks=[1, 2])
+    sent = uplinks(lora, {1: outer((0, 0, 3.0), (1, 1, 1.0))})
+    _, metrics = lora.aggregate(1, lora.init_server(), sent)
+    assert metrics["energy_beyond_lowest"].item() == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5)])
+def test_a_product_of_any_shape_is_decomposed(shape: tuple[int, int]) -> None:
+    product = torch.arange(15.0).reshape(shape)
+    b, a = decomposed(product, 3)
+    assert (b.shape, a.shape) == ((shape[0], 3), (3, shape[1]))
+    torch.testing.assert_close(b @ a, product, rtol=1e-4, atol=1e-4)
+
+
+def test_the_norm_of_an_update_is_that_of_its_product() -> None:
+    """BA = 3 e₀e₀ᵀ + 4 e₁e₁ᵀ: 9 + 16."""
+    b, a = outer((0, 0, 3.0), (1, 1, 4.0))
+    squared = Factors(b, a).squared_norm
+    assert squared.shape == () and squared == 25
+
+
+def test_a_client_trains_the_head_of_the_server() -> None:
+    parts = federations.built(federations.config("lora"))
+    lora, state = parts.method, parts.engine.initial_state()
+    assert isinstance(lora, LoRA)
+    local = federations.local(parts, 0, state.clients[0])
+    payload = lora.downlink(1, state.server, local.info)
+    payload["adapter/head.bias"] = torch.full_like(payload["adapter/head.bias"], 5.0)
+    lora.receive(local, payload)
+    assert (local.nets["adapter"].get_submodule("head").get_parameter("bias") == 5).all()
 
 
 @pytest.mark.parametrize("aggregation", ["flexlora", "flora"])
