@@ -21,8 +21,7 @@ from textual.widget import Widget
 from tui.app.charts.canvas import Array
 from tui.app.charts.figure import Band, Figure, Mark, Series
 from tui.app.charts.glyphs import GLYPHS
-from tui.app.charts.table import Row
-from tui.app.panels.client_rows import COLUMNS, client_row
+from tui.app.panels.client_rows import COLUMNS, rows_of
 from tui.app.widgets import Heatmap, LineChart, Table
 from tui.app.widgets.canvas_widget import CanvasWidget
 from tui.app.widgets.surface import glyphs_of, scheme_of
@@ -112,17 +111,13 @@ def table_case(changed: int) -> Case:
     table = Table(COLUMNS, cursor=True, sort="id")
     y = curves(0)
 
-    def row(client: int, accuracy: float, change: float) -> Row:
-        return client_row(
-            client, f"cnn{client % 5 + 1}", accuracy, change, 1.2e6, 1.2e6, tuple(y[client, -40:].tolist())
-        )
-
-    rows = [row(client, float(y[client, -1]), 0.001) for client in range(CLIENTS)]
+    models = [f"cnn{client % 5 + 1}" for client in range(CLIENTS)]
+    accuracy, change, sent = y[:, -1].copy(), np.full(CLIENTS, 0.001), np.full(CLIENTS, 1.2e6)
 
     def data(turn: int) -> Callable[[], None]:
-        for client in range(changed):
-            rows[client] = row(client, 0.5 + turn / 100, turn / 1000)
-        shown = list(rows)
+        accuracy[:changed], change[:changed] = 0.5 + turn / 100, turn / 1000
+        numbers = accuracy.copy(), change.copy(), sent, sent
+        shown = rows_of(range(CLIENTS), models, *numbers, histories=y[:, -40:])
         return lambda: table.show(shown)
 
     return Case(f"Table: 100 clients, {changed} changed", table, data)

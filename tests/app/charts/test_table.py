@@ -14,6 +14,7 @@ from tui.app.charts.glyphs import ASCII, BRAILLE, GLYPHS
 from tui.app.charts.table import (
     Column,
     Row,
+    Rows,
     Trend,
     draw_header,
     draw_row,
@@ -24,18 +25,22 @@ from tui.app.charts.table import (
     sorted_rows,
     widths,
 )
-from tui.app.panels.client_rows import COLUMNS, client_row
+from tui.app.panels.client_rows import COLUMNS, rows_of
 from tui.common.fuzzy import fits
 
 NAMES = [column.name or column.title for column in COLUMNS]
-ROWS = [
-    client_row(0, "cnn1", 0.812, 0.012, 1_258_291, 307_200, (0.1, 0.5, 0.8), pinned="2"),
-    client_row(11, "resnet18-narrow-long", np.nan, np.nan, None, 0, ()),
-]
+MODELS = {0: "cnn1", 11: "resnet18-narrow-long"}
+ROWS = rows_of(
+    [0, 11],
+    [MODELS.get(client, "") for client in range(12)],
+    *map(np.array, ([0.812, np.nan], [0.012, np.nan], [1_258_291, np.nan], [307_200, 0])),
+    histories=np.array([[0.1, 0.5, 0.8], [np.nan] * 3]),
+    pinned={0},
+)
 
 
 def places(rows, width, columns=COLUMNS):
-    return layout(columns, widths(columns, rows, None, BRAILLE), width, 1)
+    return layout(columns, widths(columns, Rows(rows), None, BRAILLE), width, 1)
 
 
 def shown(rows, width, glyphs=BRAILLE, cursor=None):
@@ -54,7 +59,7 @@ def test_a_table_in_full():
     assert shown(ROWS, 70, cursor=0) == picture(
         """
         |   ▲id model             acc   +/-      up      down trend            |
-        |▶2   0 cnn1           81.2 %  +1.2 1.2 MiB 300.0 KiB   ▁▄▆            |
+        |▶●   0 cnn1           81.2 %  +1.2 1.2 MiB 300.0 KiB   ▁▄▆            |
         |    11 resnet1…w-long      –     –       –       0 B                  |
         """
     )
@@ -85,7 +90,7 @@ def test_the_columns_of_the_least_worth_go_first():
 
 def test_a_column_in_which_no_row_says_anything_has_no_place():
     columns = [Column("", least=1), Column("a"), Column("b", least=5), Column("c")]
-    rows = [Row(1, ("", "x", "", "y"))]
+    rows = Rows([Row(1, ("", "x", "", "y"))])
     assert [each.column for each in places(rows, 40, columns)] == [0, 1, 3]
     assert left_out(widths(columns, rows, None, BRAILLE), places(rows, 40, columns)) == 0
 
@@ -102,14 +107,14 @@ def test_a_column_that_stretches_gives_way_and_takes_what_is_left():
 @pytest.mark.parametrize("descending", [False, True])
 def test_rows_without_a_value_come_last_either_way(descending):
     values = [None, 0.2, float("nan"), 0.9]
-    rows = [Row(key, ("",), values=(value,)) for key, value in enumerate(values)]
+    rows = Rows(Row(key, ("",), values=(value,)) for key, value in enumerate(values))
     order = [row.key for row in sorted_rows(rows, 0, descending)]
     assert order == ([3, 1, 0, 2] if descending else [1, 3, 0, 2])
 
 
 @pytest.mark.parametrize("descending", [False, True])
 def test_rows_of_equal_values_stay_in_the_order_given(descending):
-    rows = [Row(key, ("",), values=("same",)) for key in (0, 1, 2)]
+    rows = Rows(Row(key, ("",), values=("same",)) for key in (0, 1, 2))
     assert [row.key for row in sorted_rows(rows, 0, descending)] == [0, 1, 2]
 
 
@@ -123,9 +128,9 @@ def test_a_filter_wants_every_word(query, found):
 
 def test_a_column_of_trends_is_as_wide_as_the_longest_so_that_its_title_stands_over_it():
     (trend,) = (column for column in COLUMNS if column.title == "trend")
-    rows = [Row(place, (Trend((0.5,) * rounds),)) for place, rounds in enumerate((7, 3))]
+    rows = Rows(Row(place, (Trend((0.5,) * rounds),)) for place, rounds in enumerate((7, 3)))
     assert widths([trend], rows, None, BRAILLE) == [7]
-    assert widths([trend], [Row(0, (Trend((0.5,) * 99),))], None, BRAILLE) == [40]
+    assert widths([trend], Rows([Row(0, (Trend((0.5,) * 99),))]), None, BRAILLE) == [40]
 
 
 def test_texts_are_cut_with_an_ellipsis_of_their_own_glyphs():
@@ -139,7 +144,7 @@ def test_texts_of_wide_characters_are_cut_and_filled_by_their_cells():
     assert fit("日本語", 5, False, GLYPHS["braille"]) == "日本…"
     assert fit("日本語", 4, False, GLYPHS["braille"]) == "日… "  # the second would need two more cells
     assert fit("日本", 6, True, GLYPHS["braille"]) == "  日本"
-    assert widths([Column("a")], [Row(0, ("日本🙂",))], None, BRAILLE) == [6]
+    assert widths([Column("a")], Rows([Row(0, ("日本🙂",))]), None, BRAILLE) == [6]
 
 
 def test_the_header_says_how_many_columns_have_no_room():

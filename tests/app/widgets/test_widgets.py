@@ -7,7 +7,7 @@ from tests.app.widgets.stage import Refreshed, lines, on_stage
 from tui.app.charts.colours import contrast
 from tui.app.charts.figure import Figure, Mark, Series
 from tui.app.charts.table import Column, Row
-from tui.app.panels.client_rows import COLUMNS, client_row
+from tui.app.panels.client_rows import COLUMNS, rows_of
 from tui.app.widgets import Heatmap, LineChart, Table
 
 wave = Series("wave", np.sin(np.arange(100) / 9) / 2 + 0.5)
@@ -194,7 +194,8 @@ def test_labels_that_do_not_match_the_matrix_are_refused():
 
 
 def client(id, accuracy, model=None):
-    return client_row(id, model or f"cnn{id % 5 + 1}", accuracy, 0.01, 0, 0, ())
+    models = [model or f"cnn{each % 5 + 1}" for each in range(id + 1)]
+    return rows_of([id], models, *(np.array([each]) for each in (accuracy, 0.01, 0, 0)))[0]
 
 
 ROWS = [client(id, id / 100) for id in range(60)]

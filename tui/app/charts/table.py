@@ -1,9 +1,9 @@
 """Rows of text in columns on a canvas: which columns fit, their widths, and the order of rows."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, overload
 
 from tui.app.charts.canvas import BOLD, Canvas
 from tui.app.charts.colours import ColourScheme
@@ -19,6 +19,8 @@ Order = tuple[int, bool] | None
 STRETCH = 10  # minimum cells of a column that stretches
 TREND = 40  # cells of a sparkline with all the room it needs
 LEFT_OUT = 3  # cells for the number of columns without room
+Value = float | str | None
+"""What rows are sorted by; None: missing."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,131 @@ class Row:
     key: Hashable
     cells: tuple[str | Cell | Trend, ...]
     tone: Tone = "plain"
-    values: tuple[float | str | None, ...] = ()
+    values: tuple[Value, ...] = ()
     search: str = ""
+    _widths: dict[str, tuple[int, ...]] = field(default_factory=dict, compare=False, repr=False)
+
+    def widths(self, glyphs: str) -> tuple[int, ...]:
+        """The widths of its cells. A row that stays from one list to the next is measured once."""
+        if glyphs not in self._widths:
+            self._widths[glyphs] = tuple([_width(cell, glyphs) for cell in self.cells])
+        return self._widths[glyphs]
+
+
+class Rows(Sequence[Row]):
+    """The rows of a table, and what it needs of all of them: widths, order, and what fits a filter."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._rows = tuple(rows)
+        self.keys: Sequence[Hashable] = [row.key for row in self._rows]
+
+    @overload
+    def __getitem__(self, place: int) -> Row: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Row]: ...
+    def __getitem__(self, place: int | slice) -> Row | Sequence[Row]:
+        if isinstance(place, slice):
+            return [self._row(each) for each in range(*place.indices(len(self)))]
+        return self._row(range(len(self))[place])
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (type(other) is Rows is type(self) and other._rows == self._rows)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _row(self, place: int) -> Row:
+        return self._rows[place]
+
+    def widths(self, glyphs: str) -> list[int]:
+        """The width of each column's widest cell; empty without rows."""
+        return list(map(max, zip(*(row.widths(glyphs) for row in self._rows), strict=False)))
+
+    def texts(self, column: int) -> Collection[str]:
+        """The texts of a column; equal ones may be left out."""
+        cells = (row.cells[column] for row in self._rows)
+        return [cell if isinstance(cell, str) else cell.text for cell in cells if not isinstance(cell, Trend)]
+
+    def values(self, column: int) -> Sequence[Value]:
+        """What the rows are sorted by in this column."""
+        return [row.values[column] for row in self._rows]
+
+    def search(self, place: int) -> str:
+        """The text of a row for filters."""
+        return self._rows[place].search
+
+    def pick(self, places: Sequence[int]) -> "Rows":
+        """These rows in this order."""
+        return Rows([self._rows[place] for place in places])
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A column of `RowsByColumn`: the text of each row, its tone (None: the column's), and its sort value."""
+
+    texts: Sequence[str]
+    tone: Callable[[int], Tone] | None = None
+    values: Sequence[Value] = ()
+
+    def cell(self, place: int) -> str | Cell:
+        return self.texts[place] if self.tone is None else Cell(self.texts[place], self.tone(place))
+
+
+@dataclass(frozen=True)
+class Trends:
+    """A column of `RowsByColumn`: the sparkline of each row. All have the same width."""
+
+    cell: Callable[[int], Trend]
+
+
+class RowsByColumn(Rows):
+    """Rows that are made when they are in sight: of a thousand, thirty."""
+
+    def __init__(
+        self, keys: Sequence[Hashable], columns: Sequence[Texts | Trends], search: Callable[[int], str]
+    ) -> None:
+        """columns, search: by the place of a row in `keys`."""
+        self.keys = keys
+        self._columns, self._search = columns, search
+        self._places: Sequence[int] = range(len(keys))
+
+    def _row(self, place: int) -> Row:
+        at = self._places[place]
+        values = tuple(
+            each.values[at] if isinstance(each, Texts) and each.values else None for each in self._columns
+        )
+        cells = tuple(each.cell(at) for each in self._columns)
+        return Row(self.keys[place], cells, values=values, search=self._search(at))
+
+    def widths(self, glyphs: str) -> list[int]:
+        return [self._width(each, glyphs) for each in self._columns] if self.keys else []
+
+    def _width(self, column: Texts | Trends, glyphs: str) -> int:
+        if isinstance(column, Trends):
+            return _width(column.cell(self._places[0]), glyphs)
+        texts = [column.texts[place] for place in self._places]
+        plain = "".join(texts).isascii()
+        return max(map(len, texts) if plain else (_width(text, glyphs) for text in texts))
+
+    def texts(self, column: int) -> Collection[str]:
+        every = self._columns[column]
+        return {every.texts[place] for place in self._places} if isinstance(every, Texts) else ()
+
+    def values(self, column: int) -> Sequence[Value]:
+        every = self._columns[column]
+        assert isinstance(every, Texts)
+        return [every.values[place] for place in self._places]
+
+    def search(self, place: int) -> str:
+        return self._search(self._places[place])
+
+    def pick(self, places: Sequence[int]) -> "RowsByColumn":
+        keys = [self.keys[place] for place in places]
+        picked = RowsByColumn(keys, self._columns, self._search)
+        picked._places = [self._places[place] for place in places]
+        return picked
 
 
 @dataclass(frozen=True)
@@ -81,28 +206,25 @@ class ShownColumn:
     width: int
 
 
-def sorted_rows(rows: Iterable[Row], column: int, descending: bool) -> list[Row]:
+def sorted_rows(rows: Rows, column: int, descending: bool) -> Rows:
     """Rows by their values in a column. Equal ones keep their order. Rows without a value are last either way."""
-    given = list(rows)
-    present = [row for row in given if not _missing(row.values[column])]
-    present.sort(key=lambda row: row.values[column], reverse=descending)  # type: ignore[arg-type, return-value]
-    return present + [row for row in given if _missing(row.values[column])]
+    values = rows.values(column)
+    present = [place for place, value in enumerate(values) if not _missing(value)]
+    present.sort(key=lambda place: values[place], reverse=descending)  # type: ignore[arg-type, return-value]
+    return rows.pick(present + [place for place, value in enumerate(values) if _missing(value)])
 
 
-def _missing(value: float | str | None) -> bool:
+def _missing(value: Value) -> bool:
     return value is None or value != value
 
 
-def widths(columns: Sequence[Column], rows: Sequence[Row], order: Order, glyphs: GlyphSet) -> list[int]:
+def widths(columns: Sequence[Column], rows: Rows, order: Order, glyphs: GlyphSet) -> list[int]:
     """The widths of each column's texts and title, with a pointer next to the title of the column sorted by.
 
     A column without a text has width 0.
     """
     sorted_by = order[0] if order else None
-    name = glyphs.name
-    texts = [
-        max((_width(row.cells[place], name) for row in rows), default=1) for place in range(len(columns))
-    ]
+    texts = rows.widths(glyphs.name) or [1] * len(columns)
     return [
         max(text, len(column.title) + (place == sorted_by)) if text else 0
         for place, (text, column) in enumerate(zip(texts, columns, strict=True))
@@ -188,14 +310,13 @@ def draw_header(
 
 
 def shortened(
-    columns: Sequence[Column], places: Sequence[ShownColumn], rows: Sequence[Row], glyphs: GlyphSet
+    columns: Sequence[Column], places: Sequence[ShownColumn], rows: Rows, glyphs: GlyphSet
 ) -> dict[int, dict[str, str]]:
     """For each column of names without enough room: each name as it is shown there, so that all can be told apart."""
     found = {}
     for place in places:
         if columns[place.column].names:
-            cells = (row.cells[place.column] for row in rows)
-            names = {_text(cell, glyphs.name) for cell in cells if not isinstance(cell, Trend)}
+            names = {_text(text, glyphs.name) for text in rows.texts(place.column)}
             if any(cell_count(name) > place.width for name in names):
                 found[place.column] = apart(names, place.width, glyphs.ellipsis)
     return found

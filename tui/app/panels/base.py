@@ -62,11 +62,11 @@ class SizedPanel(Panel):
         self.point(view)
 
     def _sizes_now(self) -> list[Size]:
-        return [room(part) for part in self.query("*")]
+        return [room(part) for part in self.walk_children(Widget)]
 
     def point(self, view: View) -> None:
         """Put the cursor of every chart at the view's place."""
-        for chart in self.query(LineChart):
+        for chart in self.walk_children(LineChart):
             if (over := chart.figure.over) is not None:
                 at = view.cursor(over)
                 chart.put_cursor(None if at is None else at / chart.figure.x_unit)

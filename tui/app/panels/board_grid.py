@@ -17,7 +17,7 @@ from textual.binding import Binding, BindingType
 from tui.app.charts.canvas import BOLD, Canvas
 from tui.app.charts.colours import ColourScheme
 from tui.app.charts.glyphs import GLYPHS, GlyphSet
-from tui.app.charts.table import Cell, Column, Row, Tone, layout, widths
+from tui.app.charts.table import Cell, Column, Row, Rows, Tone, layout, widths
 from tui.app.widgets import Table
 from tui.app.widgets.surface import glyphs_of, room
 
@@ -68,7 +68,7 @@ class Grid(Table):
         for row in rows:
             cells = (*row.before, *map(_with_room, row.cells), *row.after)
             shown.append(Row(row.key, cells, row.tone, search=str(row.key)))
-        self._show(shown)
+        self._show(Rows(shown))
 
     def action_seed(self, steps: int) -> None:
         at = min(max(self._at + steps, 0), max(len(self._seeds) - 1, 0))
@@ -82,7 +82,7 @@ class Grid(Table):
         super().on_resize()
         self._show(self._all)
 
-    def _show(self, rows: Sequence[Row]) -> None:
+    def _show(self, rows: Rows) -> None:
         """Show the rows with the columns near the cursor."""
         if not self._seeds:
             self.show(rows, [*self._before, *self._after])

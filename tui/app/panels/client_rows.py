@@ -1,11 +1,14 @@
 """The clients of a view as a table's rows, with remarks on each."""
 
+from collections.abc import Callable, Collection, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from textual.widget import Widget
 
 from htfl_sim.analysis import (
     FEW,
+    Array,
     Samples,
     accuracy_changes,
     at_work,
@@ -16,7 +19,7 @@ from htfl_sim.analysis import (
     tested,
     worst_rank,
 )
-from tui.app.charts.table import Cell, Column, Row, Tone, Trend
+from tui.app.charts.table import Column, Rows, RowsByColumn, Texts, Tone, Trend, Trends
 from tui.app.messages import ClientSelected
 from tui.app.view import View
 from tui.app.widgets import Table
@@ -64,39 +67,28 @@ def tell(panel: Widget, message: Table.CursorMoved, table: Table) -> None:
         panel.post_message(ClientSelected(message.key))
 
 
-def rows(view: View) -> list[Row]:
+def rows(view: View) -> Rows:
     """The clients of `shown` at the round shown, by id."""
-    curves, models, samples = view.curves.upto(view.shown), view.run.models, Samples.of(view.run)
+    curves, run, clients = view.curves.upto(view.shown), view.run, shown(view)
+    samples = Samples.of(run)
     if not view.shown:
-        doing = at_work(view.run) or [""] * len(models)
-        return [
-            client_row(
-                client, models[client], np.nan, np.nan, None, None, (), samples=samples, doing=doing[client]
-            )
-            for client in shown(view)
-        ]
-    clients, changes = shown(view), accuracy_changes(curves)
+        doing = at_work(run)
+        return rows_of(clients, run.models, samples=samples, doing=[doing[each] for each in clients if doing])
     accuracy, up, down = (
         each.after(curves.rounds) for each in (curves.accuracy, curves.client_up, curves.client_down)
     )
-    rank = worst_rank(accuracy, tested(view.run, view.shown))
+    rank = worst_rank(accuracy, tested(run, view.shown))
     rank = rank if np.isfinite(rank).any() else accuracy  # every client has too few samples
-    trends = curves.accuracy.select(clients)[curves.evaluated[-TREND:] - 1].T.tolist()
-    return [
-        client_row(
-            client,
-            models[client],
-            float(accuracy[client]),
-            float(changes[client]),
-            float(up[client]),
-            float(down[client]),
-            tuple(trend),
-            "●" if client in view.pinned else "",
-            samples,
-            rank=float(rank[client]),
-        )
-        for client, trend in zip(clients, trends, strict=True)
-    ]
+    rounds = curves.evaluated[-TREND:] - 1
+    return rows_of(
+        clients,
+        run.models,
+        *(each[clients] for each in (accuracy, accuracy_changes(curves), up, down)),
+        histories=curves.accuracy.select(clients)[rounds].T,
+        pinned=view.pinned,
+        samples=samples,
+        rank=rank[clients],
+    )
 
 
 def shown(view: View) -> list[int]:
@@ -110,48 +102,87 @@ def drawn(view: View) -> str:
     return ", a sample of those that took part" if len(shown(view)) < view.curves.clients else ""
 
 
-def client_row(
-    client: int,
-    model: str,
-    accuracy: float,
-    change: float,
-    up: float | None,
-    down: float | None,
-    history: tuple[float, ...],
-    pinned: str = "",
+def rows_of(
+    clients: Sequence[int],
+    models: Sequence[str],
+    accuracy: Array | None = None,
+    change: Array | None = None,
+    up: Array | None = None,
+    down: Array | None = None,
+    *,
+    histories: Array | None = None,
+    pinned: Collection[int] = (),
     samples: Samples | None = None,
-    doing: str = "",
-    rank: float | None = None,
-) -> Row:
-    """A client's row.
+    doing: Sequence[str] = (),
+    rank: Array | None = None,
+) -> Rows:
+    """The rows of n clients, whose numbers are in the same order; None: there are none yet.
 
-    accuracy, change: 0…1, NaN = none; up, down: bytes; pinned: the mark of a pinned client; doing: replaces its first
-    accuracy; rank: its place among the accuracies, NaN = last; None: the accuracy. An accuracy on few test samples is
-    gray.
+    models, samples: of all clients. accuracy, change [n]: 0…1, NaN = none. up, down [n]: bytes. histories [n, rounds]:
+    accuracies. doing [n]: replaces the first accuracy. rank [n]: the places among the accuracies, NaN = last; None: the
+    accuracy. An accuracy on few test samples is gray.
     """
-    few = samples is not None and samples.few(client)
-    tone: Tone = "muted" if few or not abs(change) >= SEEN else "gain" if change > 0 else "loss"
-    reached = (
-        Cell(doing, doing_tone(doing)) if doing else Cell(percent(accuracy), "muted" if few else "strong")
+    none = np.full(len(clients), np.nan)
+    reached, changes, sent, received = (
+        none if each is None else each for each in (accuracy, change, up, down)
     )
-    test, train, strip = "", "", Trend((), width=0)
-    test_count, trained = None, None
-    if samples is not None:
-        counts = samples.train[client]
-        test_count, trained = int(samples.test[client]), int(counts.sum())
-        test, train = str(test_count), str(trained)
+    few = none > 0 if samples is None else samples.test[clients] < FEW
+    seen = ~few & (np.abs(changes) >= SEEN)
+    names, marks = [models[client] for client in clients], ["●" if each in pinned else "" for each in clients]
+
+    def accuracy_tone(place: int) -> Tone:
+        return doing_tone(doing[place]) if doing and doing[place] else "muted" if few[place] else "strong"
+
+    def change_tone(place: int) -> Tone:
+        return ("gain" if changes[place] > 0 else "loss") if seen[place] else "muted"
+
+    def history(place: int) -> Trend:
+        return Trend(() if histories is None else tuple(histories[place].tolist()))
+
+    texts = each_once(percent, reached)
+    if doing:
+        texts = [word or text for word, text in zip(doing, texts, strict=True)]
+    standing = reached if rank is None else rank
+    columns = (
+        Texts(marks, values=[float(bool(mark)) for mark in marks]),
+        Texts(list(map(str, clients)), values=clients),
+        Texts(names, values=[name.casefold() for name in names]),
+        Texts(texts, accuracy_tone, standing.tolist()),
+        Texts(each_once(points, changes), change_tone, changes.tolist()),
+        *_data_columns(clients, samples),
+        Texts(each_once(size, sent), values=sent.tolist()),
+        Texts(each_once(size, received), values=received.tolist()),
+        Trends(history),
+    )
+    return RowsByColumn(
+        clients, columns, lambda at: f"{clients[at]} {names[at]} {'pinned' if marks[at] else ''}"
+    )
+
+
+def _data_columns(clients: Sequence[int], samples: Samples | None) -> tuple[Texts, Texts, Trends]:
+    """The test and training samples, and the histogram of classes."""
+    if samples is None:
+        none = Texts([""] * len(clients), values=[None] * len(clients))
+        return none, none, Trends(lambda place: Trend((), width=0))
+    test, train = samples.test[clients].tolist(), samples.train[clients].sum(axis=1).tolist()
+
+    def classes(place: int) -> Trend:
+        counts = samples.train[clients[place]]
         held = tuple(np.where(counts > 0, counts, np.nan).tolist())
-        strip = Trend(held, float(counts.max(initial=1)), min(len(counts), CLASSES))
-    texts = (pinned, str(client), model, reached, Cell(points(change), tone), test, train)
-    standing = accuracy if rank is None else rank
-    values = (float(bool(pinned)), client, model.casefold(), standing, change, test_count, trained)
-    search = f"{client} {model} {'pinned' if pinned else ''}"
-    return Row(
-        client,
-        (*texts, strip, size(up), size(down), Trend(history)),
-        values=(*values, None, up, down, None),
-        search=search,
+        return Trend(held, float(counts.max(initial=1)), min(len(counts), CLASSES))
+
+    return (
+        Texts(list(map(str, test)), values=test),
+        Texts(list(map(str, train)), values=train),
+        Trends(classes),
     )
+
+
+def each_once(write: Callable[[float], str], values: Array) -> list[str]:
+    """The texts of values, each of which is written once."""
+    different, places = np.unique(values, return_inverse=True)
+    texts = [write(value) for value in different.tolist()]
+    return [texts[place] for place in places.tolist()]
 
 
 def doing_tone(word: str) -> Tone:

@@ -9,7 +9,7 @@ from textual.containers import Horizontal
 
 from htfl_sim.analysis import COSTS, SIMULATED, by_tensor, costs
 from tui.app.charts.figure import Figure, Series
-from tui.app.charts.table import Column, Row
+from tui.app.charts.table import Column, Row, RowsByColumn, Texts
 from tui.app.messages import PanelWanted
 from tui.app.panels import client_rows
 from tui.app.panels.base import Part, SizedPanel, at_most
@@ -154,18 +154,18 @@ class CommunicationPanel(SizedPanel):
         self._parts["tensors"].say(None if found else nothing)
 
     def _draw_clients(self, view: View) -> None:
-        curves, models = view.curves.upto(view.shown), view.run.models
+        curves, clients = view.curves.upto(view.shown), client_rows.shown(view)
+        models = view.run.models
+        names = [models[client] for client in clients]
         sent = curves.client_up, curves.client_down
-        now, total = [each.after(curves.rounds) for each in sent], [each.totals() for each in sent]
+        traffic = *(each.after(curves.rounds) for each in sent), *(each.totals() for each in sent)
+        columns = [
+            list(map(str, clients)),
+            names,
+            *(client_rows.each_once(size, each[clients]) for each in traffic),
+        ]
         self._clients.show(
-            [
-                Row(
-                    client,
-                    (str(client), models[client], *(size(each[client]) for each in (*now, *total))),
-                    search=f"{client} {models[client]}",
-                )
-                for client in client_rows.shown(view)
-            ]
+            RowsByColumn(clients, list(map(Texts, columns)), lambda at: f"{clients[at]} {names[at]}")
         )
         self._clients.filter(view.filter)
         client_rows.follow(self._clients, view)

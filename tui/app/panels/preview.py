@@ -63,7 +63,6 @@ class Preview(Horizontal):
         if other is not None:
             series.append(_series(other.name, other.curves.mean, key="o"))
         self._draw(series)
-        self._differences.say(None)
         self._differences.caption("different settings" if other is None else f"differs from {other.name}")
         if other is None:
             self._differences.say(OPEN if view.run.folder == Path(session.path) else NONE_OPEN)

@@ -19,11 +19,12 @@ from htfl_sim.analysis import (
     timeline,
 )
 from tui.app.charts.figure import Figure, Series
-from tui.app.charts.table import Cell, Column, Row, Trend
+from tui.app.charts.table import Column, Rows, RowsByColumn, Texts, Trend, Trends
 from tui.app.messages import PanelWanted
 from tui.app.panels import client_rows
 from tui.app.panels.base import Part, SizedPanel, at_most
 from tui.app.panels.chart_parts import marks, sizes, unread
+from tui.app.panels.client_rows import each_once
 from tui.app.panels.facts import Facts
 from tui.app.view import Choices, View
 from tui.app.widgets import LineChart, Table, TimelineChart
@@ -276,13 +277,12 @@ class ResourcesPanel(SizedPanel):
         ]
 
 
-def rows(view: View, doing: tuple[str, ...]) -> list[Row]:
+def rows(view: View, doing: tuple[str, ...]) -> Rows:
     """The listed clients, by id, at the round shown. `doing`: the place of each in the unfinished round."""
     curves, models, shown = view.curves.upto(view.shown), view.run.models, view.shown
-    took_it = curves.client_seconds
+    clients, took_it = client_rows.shown(view), curves.client_seconds
     now = took_it.after(shown) if shown else np.full(len(models), np.nan)
     median = float(np.nanmedian(now)) if np.isfinite(now).any() else np.nan
-    clients = client_rows.shown(view)
     recent = took_it.reported(max(shown - TREND, 0))
     top = float(np.nanmax(recent)) if np.isfinite(recent).any() else 1.0
     histories = took_it.select(clients).T if shown else np.empty((len(clients), 0))
@@ -290,26 +290,24 @@ def rows(view: View, doing: tuple[str, ...]) -> list[Row]:
     counts = known.sum(axis=1)
     means = np.full(len(clients), np.nan)
     np.divide(np.where(known, histories, 0.0).sum(axis=1), counts, out=means, where=counts > 0)
-    times = now[clients] / median if median > 0 else np.full(len(clients), np.nan)
-    figures = zip(
-        clients, now[clients].tolist(), times.tolist(), means.tolist(), counts.tolist(),
-        histories[:, -TREND:].tolist(), strict=True,
-    )  # fmt: skip
-    found = []
-    for client, took, ratio, mean, count, trend in figures:
-        model, word = models[client], doing[client] if doing else ""
-        texts = (
-            str(client),
-            model,
-            Cell(word, client_rows.doing_tone(word)),
-            seconds(took),
-            Cell(NONE if ratio != ratio else f"{ratio:.1f}", "loss" if ratio >= SLOW else "muted"),
-            seconds(mean),
-        )
-        values = (client, model.casefold(), None, took, ratio, mean, count, None)
-        cells = (*texts, str(count), Trend(tuple(trend), top))
-        found.append(Row(client, cells, values=values, search=f"{client} {model} {word}"))
-    return found
+    now = now[clients]
+    times = now / median if median > 0 else np.full(len(clients), np.nan)
+    names, words = [models[client] for client in clients], [doing[each] if doing else "" for each in clients]
+
+    def pace(ratio: float) -> str:
+        return NONE if ratio != ratio else f"{ratio:.1f}"
+
+    columns = (
+        Texts(list(map(str, clients)), values=clients),
+        Texts(names, values=[name.casefold() for name in names]),
+        Texts(words, lambda at: client_rows.doing_tone(words[at])),
+        Texts(each_once(seconds, now), values=now.tolist()),
+        Texts(each_once(pace, times), lambda at: "loss" if times[at] >= SLOW else "muted", times.tolist()),
+        Texts(each_once(seconds, means), values=means.tolist()),
+        Texts(list(map(str, counts.tolist())), values=counts.tolist()),
+        Trends(lambda at: Trend(tuple(histories[at, -TREND:].tolist()), top)),
+    )
+    return RowsByColumn(clients, columns, lambda at: f"{clients[at]} {names[at]} {words[at]}")
 
 
 def facts_of(view: View) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -96,6 +97,8 @@ class SessionList(Table):
         self._folded: set[Path] = set()
         self._listed: tuple[object, ...] = ()
         """What the rows shown were made of."""
+        self._made: dict[Path, tuple[tuple[object, ...], Row]] = {}
+        """By session, what its row was made of, and its row."""
         self.order = ORDERS[0]
 
     @property
@@ -106,7 +109,13 @@ class SessionList(Table):
     @property
     def studies(self) -> dict[Path, StudySummary]:
         """The studies as last read, by their folders."""
-        return {Path(study.path): study for study in self._library.studies}
+        return {folder_of(study): study for study in self._library.studies}
+
+    @property
+    def by_folder(self) -> dict[Path, Summary | StudySummary]:
+        """The sessions and studies as last read, by their folders."""
+        every: list[Summary | StudySummary] = [*(self._found or ()), *self._library.studies]
+        return {folder_of(each): each for each in every}
 
     @property
     def sketches(self) -> Mapping[Path, Sketch]:
@@ -192,25 +201,47 @@ class SessionList(Table):
         self.filter("" if self._brief else view.filter)  # next to clients, whose words those are
 
     def _rows_of(self, found: Sequence[Summary], view: View, now: datetime, roomy: bool) -> list[Row]:
-        rows = []
+        """The rows. That of a session is made again only if something in it has changed."""
+        rows, made = [], dict[Path, tuple[tuple[object, ...], Row]]()
         for line in grouped(found, self._library.studies, self.order, self._folded):
-            one = line if isinstance(line, StudySummary) else line.summary
             if isinstance(line, StudySummary):
-                cells = _study_cells(line, view, now)
-            else:
-                state = self._state_of(line.summary)
-                cells = _cells(line, view, now, self.sketches.get(Path(one.path)), state, roomy)
-            shown = _in_brief(cells) if self._brief else cells
-            rows.append(Row(Path(one.path), shown, _tone(one), search=words_of(one)))
+                rows.append(self._row(line, _study_cells(line, view, now)))
+                continue
+            one, folder = line.summary, folder_of(line.summary)
+            sketch, state, old = self.sketches.get(folder), self._state_of(one), age(one.created, now)
+            about = (one, line.last, sketch, state, _flags(one, view), old, roomy)
+            known = self._made.get(folder)
+            row = (
+                known[1]
+                if known and known[0] == about
+                else self._row(one, _cells(line, view, old, sketch, state, roomy))
+            )
+            made[folder] = about, row
+            rows.append(row)
+        self._made = made
         return rows
+
+    def _row(self, one: Summary | StudySummary, cells: Cells) -> Row:
+        shown = _in_brief(cells) if self._brief else cells
+        return Row(folder_of(one), shown, _tone(one), search=words_of(one))
 
     def _state_of(self, session: Summary) -> Cell:
         """The state of a session. The glyph of one that has ended comes once its whole ledger has been read."""
-        folder = Path(session.path)
+        folder = folder_of(session)
         if session.state in LIVE and folder in self._library.silent:
             return _state("silent")
         read = session.state in LIVE or session.error or folder in self.sketches
         return _state(session.state) if read else Cell(f"  {session.state}", "muted")
+
+
+def folder_of(one: Summary | StudySummary) -> Path:
+    """The folder of a session or study."""
+    return _folder(one.path)
+
+
+@lru_cache(maxsize=8192)  # cached: a path takes longer to make than a row to draw
+def _folder(path: str) -> Path:
+    return Path(path)
 
 
 def present() -> datetime:
@@ -246,7 +277,7 @@ def grouped(
             blocks.append((branch.summary.created or "", []))
         blocks[-1][1].append(branch)
     for study in studies:
-        shown = () if Path(study.path) in folded else study.sessions
+        shown = () if folder_of(study) in folded else study.sessions
         lines = [Branch(each, (each is study.sessions[-1],)) for each in shown]
         blocks.append((study.created or "", [study, *lines]))
     return [line for _, lines in sorted(blocks, key=lambda block: block[0]) for line in lines]
@@ -268,12 +299,17 @@ def notes(session: Summary) -> str:
 def age(created: str | None, now: datetime) -> str:
     """The time since a session was made."""
     try:
-        return duration(max((now - datetime.fromisoformat(str(created))).total_seconds(), 0.0))
+        return duration(max((now - _moment(str(created))).total_seconds(), 0.0))
     except (ValueError, TypeError):
         return NONE
 
 
-def _cells(line: Branch, view: View, now: datetime, sketch: Sketch | None, state: Cell, roomy: bool) -> Cells:
+@lru_cache(maxsize=8192)
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def _cells(line: Branch, view: View, old: str, sketch: Sketch | None, state: Cell, roomy: bool) -> Cells:
     session = line.summary
     seen = sketch.mean[np.isfinite(sketch.mean)][-TREND:] if sketch else ()
     return (
@@ -288,7 +324,7 @@ def _cells(line: Branch, view: View, now: datetime, sketch: Sketch | None, state
         f"r{session.best_round}" if session.best_round and roomy else "",
         Trend(tuple(map(float, seen)), width=TREND if len(seen) else 0),
         notes(session),
-        age(session.created, now),
+        old,
     )
 
 
@@ -332,7 +368,7 @@ def _in_brief(cells: Cells) -> Cells:
 
 def _flags(session: Summary | StudySummary, view: View) -> str:
     """The marks of the shown and of marked sessions."""
-    folder = Path(session.path)
+    folder = folder_of(session)
     return ("●" if folder == view.run.folder else " ") + ("◆" if folder in view.marked else " ")
 
 

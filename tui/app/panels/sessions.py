@@ -74,7 +74,7 @@ class SessionsPanel(SizedPanel):
             self._board.follow(self._list.studies.get(self._board.folder), view.filter)
             return
         studies, found = self._list.studies, self._list.found
-        shown = sum(row.key not in studies for row in self._list.rows)
+        shown = sum(key not in studies for key in self._list.rows.keys)
         sentence = None
         if found is None:
             sentence = f"Reading sessions in {view.library}…"
@@ -109,11 +109,7 @@ class SessionsPanel(SizedPanel):
     def under_cursor(self) -> Summary | StudySummary | None:
         if self._board.folder is not None:
             return self._list.studies.get(self._board.folder)
-        return self._all().get(self._list.folder) if self._list.folder else None
-
-    def _all(self) -> dict[Path, Summary | StudySummary]:
-        """All listed sessions, by their folders."""
-        return {Path(each.path): each for each in self._list.found or ()} | self._list.studies
+        return self._list.by_folder.get(self._list.folder) if self._list.folder else None
 
     def steered(self) -> Sequence[Summary | StudySummary]:
         """The one under the cursor. If it is marked, all marked ones. The study whose board is open."""
@@ -124,7 +120,7 @@ class SessionsPanel(SizedPanel):
             return (one,)
         if Path(one.path) not in self._view.marked:
             return (one,)
-        listed = self._all()
+        listed = self._list.by_folder
         return [listed[folder] for folder in self._view.marked if folder in listed]
 
     def on_session_list_listed(self) -> None:
@@ -202,8 +198,8 @@ class SessionsPanel(SizedPanel):
             return self._board.table()
         columns = ["session", "state", "methods", "dataset", "round", "rounds"]
         columns += ["accuracy", "best", "created", "parent"]
-        found = {Path(each.path): each for each in self._list.found or ()}
-        shown = [found[row.key] for row in self._list.rows if isinstance(row.key, Path) and row.key in found]
+        listed = (self._list.by_folder[key] for key in self._list.rows.keys if isinstance(key, Path))
+        shown = [each for each in listed if isinstance(each, Summary)]
         return columns, [
             [
                 each.name,

@@ -1,6 +1,7 @@
 """A widget that shows a canvas. It draws after a change and refreshes only the changed lines."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from functools import lru_cache
 from textwrap import wrap
 
@@ -30,6 +31,8 @@ class CanvasWidget(Widget):
         super().__init__(id=id)
         self._canvas: Canvas | None = None  # None: out of date
         self._strips: list[Strip] = []
+        self._stripped: Canvas | None = None
+        """The canvas that the strips show."""
         self._drawn_on: tuple[ColourScheme, Size, Offset] | None = None
         self._waiting = False
 
@@ -78,7 +81,8 @@ class CanvasWidget(Widget):
         if self._canvas is None or surface != self._drawn_on:
             scheme, size, _ = surface
             self._canvas = self._drawing(size, scheme)
-            self._strips = strips(self._canvas)
+            self._strips = strips(self._canvas, self._stripped, self._strips)
+            self._stripped = self._canvas
             self._drawn_on = surface
 
     def _drawing(self, size: Size, scheme: ColourScheme) -> Canvas:
@@ -96,9 +100,14 @@ class CanvasWidget(Widget):
             return canvas
 
 
-def strips(canvas: Canvas) -> list[Strip]:
-    """One strip per row, one segment for each run of cells of one style."""
-    return [_strip(*row) for row in zip(*canvas.arrays(), strict=True)]
+def strips(canvas: Canvas, before: Canvas | None = None, known: Sequence[Strip] = ()) -> list[Strip]:
+    """One strip per row, one segment for each run of cells of one style. `known`: those of the canvas `before`."""
+    if before is None or before.chars.shape != canvas.chars.shape:
+        return [_strip(*row) for row in zip(*canvas.arrays(), strict=True)]
+    found = list(known)
+    for row in canvas.changed_rows(before):
+        found[row] = _strip(*(every[row] for every in canvas.arrays()))
+    return found
 
 
 def _strip(chars: Array, fg: Array, bg: Array, flags: Array) -> Strip:

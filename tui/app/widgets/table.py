@@ -30,6 +30,7 @@ from tui.app.charts.glyphs import GlyphSet
 from tui.app.charts.table import (
     Column,
     Row,
+    Rows,
     ShownColumn,
     draw_header,
     draw_row,
@@ -93,8 +94,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         """`sort`: the column by which rows are sorted at first; None: they stay in the given order."""
         super().__init__(id=id)
         self._columns = tuple(columns)
-        self._all: tuple[Row, ...] = ()
-        self._rows: list[Row] = []
+        self._all = self._rows = Rows(())
         self._has_cursor, self._follows = cursor, follows
         self._order = (self._place_of(sort), False) if sort else None
         self._query = ""
@@ -105,7 +105,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         self._room = Size(0, 0)  # at the last resize
 
     @property
-    def rows(self) -> Sequence[Row]:
+    def rows(self) -> Rows:
         """The rows shown, in their order: those that pass the filter."""
         return self._rows
 
@@ -121,7 +121,8 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
 
     def show(self, rows: Sequence[Row], columns: Sequence[Column] | None = None) -> None:
         """Show these rows (under these columns). The same rows again cost nothing."""
-        given, rows = tuple(columns) if columns is not None else self._columns, tuple(rows)
+        given = tuple(columns) if columns is not None else self._columns
+        rows = rows if isinstance(rows, Rows) else Rows(rows)
         if rows == self._all and given == self._columns:
             return
         at_end = self.scroll_offset.y >= self._last_offset()
@@ -158,9 +159,8 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
 
     def put_cursor(self, key: Hashable) -> None:
         """Put the cursor on the row of a key, if it is shown."""
-        for place, row in enumerate(self._rows):
-            if row.key == key:
-                self._select(place)
+        if key in self._rows.keys:
+            self._select(self._rows.keys.index(key))
 
     def show_cursor(self) -> None:
         """Scroll until the row of the cursor is visible."""
@@ -225,12 +225,16 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
     def _arrange(self) -> None:
         """Filter and sort again. The cursor stays on its row, or goes to one near its place."""
         before = self._place()
-        self._rows = [row for row in self._all if fits(row.search, self._query)]
+        self._rows = self._all
+        if self._query:
+            places = range(len(self._all))
+            self._rows = self._all.pick([at for at in places if fits(self._all.search(at), self._query)])
         if self._order is not None:
             self._rows = sorted_rows(self._rows, *self._order)
         self.virtual_size = Size(room(self).width, len(self._rows) + self._header)
-        if self._has_cursor and all(row.key != self._cursor for row in self._rows):
-            self._set_cursor(self._rows[min(before, len(self._rows) - 1)].key if self._rows else None)
+        keys = self._rows.keys
+        if self._has_cursor and self._cursor not in keys:
+            self._set_cursor(keys[min(before, len(keys) - 1)] if keys else None)
         self.changed()
 
     @property
@@ -260,11 +264,12 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
 
     def _place(self) -> int:
         """The line of the cursor; 0 without a cursor."""
-        return next((place for place, row in enumerate(self._rows) if row.key == self._cursor), 0)
+        keys = self._rows.keys
+        return keys.index(self._cursor) if self._cursor in keys else 0
 
     def _select(self, place: int) -> None:
         """Put the cursor on a row and scroll to it."""
-        self._set_cursor(self._rows[place].key)
+        self._set_cursor(self._rows.keys[place])
         self.show_cursor()
 
     def _set_cursor(self, key: Hashable | None) -> None:
