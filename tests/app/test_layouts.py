@@ -109,11 +109,29 @@ def test_a_layout_of_the_visible_panel_is_drawn_at_once(home: Path) -> None:
     in_app(home, script, real=("sessions",))
 
 
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("similarity", {"_layer": "fc1", "_fitted": True, "_clustered": True}),
+        ("compare", {"_unit": "bytes", "_shown": "loss", "_target": 0.5}),
+        ("compare", {"_unit": "rounds", "_shown": "accuracy", "_target": None}),
+        ("sessions", {"order": "best", "board": "Pareto"}),
+    ],
+)
+def test_a_layout_has_what_the_keys_of_a_panel_change(name: str, kept: dict[str, object]) -> None:
+    panel: Any = PANELS[name](name)
+    panel.choose(json.loads(json.dumps(kept)))
+    assert panel.choices() == kept
+
+
 def test_values_that_a_panel_does_not_know_leave_it_as_it_is() -> None:
     panel: Any = PANELS["resources"]("resources")
     before = panel.choices()
     panel.choose({"_chart": "sideways", "_span": 99, "_metric": "x", "unknown": 1})
     assert panel.choices() == before == {"_chart": "time", "_metric": 0, "_span": 2}
+    compare: Any = PANELS["compare"]("compare")
+    compare.choose({"_target": "high"})
+    assert compare.choices()["_target"] is None
     panel.choose({"_chart": "memory", "_span": 4})
     assert panel.choices() == {"_chart": "memory", "_metric": 0, "_span": 4}
 

@@ -9,10 +9,12 @@ from textual.widgets import Input, Static
 
 import checkpoints
 from checkpoints import Store
+from htfl_sim.errors import ConfigError
 from tests import sessions
 from tests.app.driving import blanks, drive, until
 from tests.app.test_typed import typed
 from tui.app.app import HtflApp
+from tui.app.dialogs import upkeep
 from tui.app.dialogs.upkeep import DeleteDialog, NoteDialog, RenameDialog
 from tui.app.launch_options import LaunchOptions
 from tui.app.panels import PANELS
@@ -39,13 +41,15 @@ def in_app(home: Path, script: Any, first: Path | None) -> None:
     drive(app, run)
 
 
-async def put_cursor(app: HtflApp, pilot: Pilot[Any], name: str) -> SessionList:
+async def put_cursor(app: HtflApp, pilot: Pilot[Any], name: str, number: int = 2) -> SessionList:
     """The list of sessions, with the cursor on one of them."""
     app.show_panel("sessions")
     shown = app.panel.query_one(SessionList)
-    await until(pilot, lambda: len(shown.rows) == 2)
+    await until(pilot, lambda: len(shown.rows) == number)
     shown.put_cursor(app.sessions_dir / name)
-    await pilot.pause()
+    await until(
+        pilot, lambda: app.panel.under_cursor() is not None and shown.folder == app.sessions_dir / name
+    )
     return shown
 
 
@@ -202,6 +206,53 @@ def test_a_session_is_deleted_only_after_its_name_is_typed(home: Path) -> None:
         await until(pilot, lambda: app.view.run.name == "")
         assert app.view.marked == () and said(app) == "Deleted main."
         assert checkpoints.verify(home / "fork") == []
+
+    in_app(home, script, home / "main")
+
+
+def test_of_marked_sessions_all_are_deleted_after_their_number_is_typed(home: Path) -> None:
+    id = checkpoints.SessionReader(home / "main").document["id"]
+    sessions.make(home / "fork", rounds=3, clients=4, parent=(home / "main", id, 2))
+
+    async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
+        shown = await put_cursor(app, pilot, "fork", 3)
+        app.navigation.mark_all((home / "main", home / "fork"))
+        await pilot.press("X")
+        assert isinstance(app.screen, DeleteDialog)
+        await until(
+            pilot, lambda: part(app, "remark").startswith("All rounds and checkpoints of main, fork are")
+        )
+        assert "Its fork stays" not in part(app, "remark")
+        await pilot.press(*"main", "enter")
+        await until(pilot, lambda: part(app, "fault") == "Type 2 sessions to delete them, or press esc.")
+        app.screen.query_one(Input).value = "2 sessions"
+        await pilot.press("enter")
+        await until(pilot, lambda: {row.key for row in shown.rows} == {home / "other"})
+        assert app.view.marked == () and said(app) == "Deleted main, fork."
+
+    in_app(home, script, home / "main")
+
+
+def test_a_marked_session_that_cannot_be_deleted_leaves_those_after_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def remove(folder: Path) -> Path:
+        if folder.name == "other":
+            raise ConfigError("other stays.")
+        return checkpoints_remove(folder)
+
+    checkpoints_remove = upkeep.sessions.remove
+    monkeypatch.setattr(upkeep.sessions, "remove", remove)
+    sessions.make(home / "third", rounds=3, clients=4)
+
+    async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
+        shown = await put_cursor(app, pilot, "main", 3)
+        app.navigation.mark_all((home / "main", home / "other", home / "third"))
+        await pilot.press("X")
+        app.screen.query_one(Input).value = "3 sessions"
+        await pilot.press("enter")
+        await until(pilot, lambda: {row.key for row in shown.rows} == {home / "other", home / "third"})
+        assert app.view.marked == (home / "other", home / "third") and said(app) == "other stays."
 
     in_app(home, script, home / "main")
 

@@ -170,7 +170,7 @@ GROUPS: dict[str, tuple[Key, ...]] = {
         ),
         Key(
             "X", "edit('delete')", "delete",
-            "Delete the session under the cursor in Sessions, or the one shown, after you type its name.", 3,
+            "Delete the session under the cursor in Sessions, all marked ones, or the one shown, after a question.", 3,
         ),
         Key("v", "compare", "compare", "Compare the marked sessions with the one shown.", 24),
     ),

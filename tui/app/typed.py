@@ -216,8 +216,10 @@ def _rename(desk: Desk, words: list[str]) -> None:
 
 
 def _delete(desk: Desk, words: list[str]) -> None:
-    if (folder := _session(desk, words)) is not None:
-        upkeep.ask_delete(desk.host, desk.background, folder)
+    if not words:
+        desk.act("edit('delete')")
+    elif (folder := _session(desk, words)) is not None:
+        upkeep.ask_delete(desk.host, desk.background, [folder])
 
 
 def _session(desk: Desk, words: list[str]) -> Path | None:

@@ -248,6 +248,16 @@ def _is(mine: object, theirs: object) -> bool:
     return mine is theirs or (isinstance(mine, str | int) and mine == theirs)
 
 
+@dataclass(frozen=True)
+class OrNone:
+    """The values of a type, and none."""
+
+    kind: type
+
+    def __contains__(self, value: object) -> bool:
+        return value is None or type(value) is self.kind
+
+
 Choices = Mapping[str, Collected[object] | None]
 """Attributes of a panel that keys change, each with its possible values; None: any."""
 
@@ -269,7 +279,7 @@ class Panel(Container):
         """Set the attributes of CHOICES to what was kept of them. Values that are no longer possible are left out."""
         for name, possible in self.CHOICES.items():
             value, now = kept.get(name), getattr(self, name)
-            fits = type(value) is type(now) or {type(value), type(now)} == {str, type(None)}
+            fits = type(value) is type(now) or isinstance(possible, OrNone)
             if name in kept and fits and (possible is None or value in possible):
                 setattr(self, name, value)
 

@@ -26,7 +26,7 @@ def rm(
     steal: Annotated[
         bool,
         options.flag(
-            "Prune even if another machine holds the session, which you know to be dead.", "--steal"
+            "Remove a session that another machine holds, if you know that machine to be dead.", "--steal"
         ),
     ] = False,
     sessions_dir: options.SessionsDir = None,

@@ -288,3 +288,19 @@ def test_compare_does_not_say_that_nothing_is_marked_while_marks_are_read(at_hom
     unread = replace(view_of(at_home, "main"), compared=())
     assert "None of the marked sessions has been read yet." in words(on_stage("compare", unread)[1])
     assert "No session is marked." in words(on_stage("compare", replace(unread, marked=()))[1])
+
+
+def test_a_filter_leaves_the_sessions_and_the_settings_with_its_words(at_home: Path) -> None:
+    view = view_of(at_home, "base", "main")
+
+    async def act(pilot: Any, panel: Any) -> None:
+        both = [row.key.name for row in panel._table.rows], len(panel._settings.rows)
+        panel.show(replace(view, filter="base"))
+        assert [row.key.name for row in panel._table.rows] == ["base"] and both[0] == ["base", "main"]
+        panel.show(replace(view, filter="no such setting"))
+        assert not panel._settings.rows and not panel._table.rows
+        panel.show(replace(view, filter="method.name"))
+        assert [row.key for row in panel._settings.rows] == ["method.name"] and both[1] > 1
+
+    _, text = on_stage("compare", view, act)
+    assert "No session matches the filter. Press / to change it." in text

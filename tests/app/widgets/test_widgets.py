@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.app.driving import until
 from tests.app.widgets.stage import Refreshed, lines, on_stage
 from tui.app.charts.colours import contrast
 from tui.app.charts.figure import Figure, Mark, Series
@@ -365,6 +366,21 @@ def test_a_table_that_follows_keeps_showing_its_end_unless_it_was_scrolled_away(
         await pilot.pause()
         await pilot.pause()
         assert lines(table)[-1].strip() == "line 57"
+
+    on_stage(table, act)
+
+
+def test_a_table_that_follows_stays_where_it_was_scrolled_before_it_was_drawn():
+    table = Table([Column("")], follows=True)
+
+    async def act(pilot):
+        table.show([Row(line, (f"line {line}",)) for line in range(50)])
+        await until(pilot, lambda: table.scroll_offset.y == 50 - table.size.height)
+        table.show([Row(line, (f"line {line}",)) for line in range(60)])
+        table.scroll_to(y=7, animate=False, force=True)  # before the end is shown
+        await pilot.pause()
+        await pilot.pause()
+        assert table.scroll_offset.y == 7
 
     on_stage(table, act)
 

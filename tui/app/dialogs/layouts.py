@@ -9,6 +9,7 @@ from tui.app.host import Host
 from tui.app.keys import PANEL_TITLES
 from tui.app.panels import client_rows
 from tui.app.panels.base import Part
+from tui.app.view import Panel
 
 LOAD, SAVE, DELETE = "load", "save", "delete"
 DO: tuple[Known, ...] = (
@@ -107,13 +108,13 @@ def load(host: Host, layout: Layout) -> None:
         host.change(chart=view.charts.index(layout["chart"]))
     if isinstance(pins, list) and view.run.document:
         host.pin(each for each in pins if type(each) is int and 0 <= each < len(view.run.models))
-    host.screen.call_after_refresh(_show_alone, host, layout.get("alone"))
+    host.screen.call_after_refresh(_show_alone, host, host.panel, layout.get("alone"))
 
 
-def _show_alone(host: Host, place: object) -> None:
-    """Give a part of the panel the whole screen, once the panel is laid out."""
-    parts = list(host.panel.query(Part))
-    if type(place) is int and 0 <= place < len(parts):
+def _show_alone(host: Host, panel: Panel, place: object) -> None:
+    """Give a part of the panel the whole screen, once the panel is laid out, if it is still shown."""
+    parts = list(panel.query(Part))
+    if host.panel is panel and type(place) is int and 0 <= place < len(parts):
         host.screen.maximize(parts[place], container=False)
 
 

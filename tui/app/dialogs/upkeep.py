@@ -1,6 +1,6 @@
 """Dialogs that change a session from outside its run: tags and note, its name, and removing it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -47,12 +47,12 @@ class NoteDialog(Form[Wish]):
         return tuple(map(checked_tag, values["tags"].split())), checked_note(values["note"])
 
 
-class OfSession(Form[str]):
-    """A form that reads what depends on a session, and says it once it is known."""
+class OfSessions(Form[str]):
+    """A form that reads what depends on sessions, and says it once it is known."""
 
-    def __init__(self, folder: Path, title: str, field: Field) -> None:
+    def __init__(self, folders: Sequence[Path], title: str, field: Field) -> None:
         super().__init__(title, [field])
-        self._folder = folder
+        self._folders = folders
         self._about = "Looking for forks and studies that depend on it…"
 
     def begin(self) -> None:
@@ -61,7 +61,7 @@ class OfSession(Form[str]):
 
     def _look(self) -> None:
         try:
-            about = self.about(sessions.dependents(self._folder))
+            about = self.about([sessions.dependents(folder) for folder in self._folders])
         except Exception as error:  # any error is shown in the dialog
             about = explain(error)[0]
         self.app.call_from_thread(self._told, about)
@@ -71,66 +71,79 @@ class OfSession(Form[str]):
         if self.is_mounted:
             self._remark()
 
-    def about(self, found: sessions.Dependents) -> str:
-        """The text under the field, on a thread."""
+    def about(self, found: Sequence[sessions.Dependents]) -> str:
+        """The text under the field, by what depends on each session, on a thread."""
         raise NotImplementedError
 
     def remark(self, values: dict[str, str]) -> str:
         return self._about
 
 
-class RenameDialog(OfSession):
+class RenameDialog(OfSessions):
     """Returns the new name of a session."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder, f"Rename {name_of(folder)}", Field("name", "new name", folder.name))
+        super().__init__([folder], f"Rename {name_of(folder)}", Field("name", "new name", folder.name))
 
-    def about(self, found: sessions.Dependents) -> str:
-        if found.users or found.branches:
-            return f"Studies refer to it by its name: {_some((*found.users, *found.branches))}. It keeps its name."
-        forks = f" Its forks find it by its id: {_some(found.forks)}." if found.forks else ""
+    def about(self, found: Sequence[sessions.Dependents]) -> str:
+        (own,) = found
+        if own.users or own.branches:
+            return (
+                f"Studies refer to it by its name: {_some((*own.users, *own.branches))}. It keeps its name."
+            )
+        forks = f" Its forks find it by its id: {_some(own.forks)}." if own.forks else ""
         return f"Its rounds and checkpoints stay as they are.{forks}"
 
     def accept(self, values: dict[str, str]) -> str:
-        sessions.check_renamable(self._folder, values["name"])
+        sessions.check_renamable(self._folders[0], values["name"])
         return values["name"]
 
 
-class DeleteDialog(OfSession):
-    """Returns the name of a session that is to be deleted, once it is typed."""
+class DeleteDialog(OfSessions):
+    """Returns the name of a session that is to be deleted, or the number of several, once it is typed."""
 
-    hint = "type the name · enter delete · esc cancel"
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._word = name_of(folders[0]) if len(folders) == 1 else f"{len(folders)} sessions"
+        self.hint = f"type {'the name' if len(folders) == 1 else self._word} · enter delete · esc cancel"
+        field = Field("name", "name", placeholder=f"{self._word} deletes {_it(folders)}")
+        super().__init__(folders, f"Delete {self._word} for good", field)
 
-    def __init__(self, folder: Path) -> None:
-        name = name_of(folder)
-        super().__init__(
-            folder, f"Delete {name} for good", Field("name", "name", placeholder=f"{name} deletes it")
-        )
-
-    def about(self, found: sessions.Dependents) -> str:
-        told = [f"All rounds and checkpoints are deleted, {size(sessions.size_on_disk(self._folder))}."]
-        if found.forks:
-            told.append(f"{_forks(found.forks)}.")
-        if found.users:
-            told.append(f"Used by {_some(found.users)}: the study computes this again.")
-        if found.branches:
-            told.append(f"{_some(found.branches)} cannot start without it.")
-        if is_group(self._folder.parent):
-            told.append(f"The study {self._folder.parent.name} computes this point again.")
+    def about(self, found: Sequence[sessions.Dependents]) -> str:
+        names, bytes = list(map(name_of, self._folders)), sum(map(sessions.size_on_disk, self._folders))
+        of = f" of {_some(names)}" if len(names) > 1 else ""
+        told = [f"All rounds and checkpoints{of} are deleted, {size(bytes)}."]
+        if forks := _others((each.forks for each in found), names):
+            told.append(f"{_forks(forks)}.")
+        if users := _others((each.users for each in found), ()):
+            told.append(f"Used by {_some(users)}: the study computes this again.")
+        if branches := _others((each.branches for each in found), ()):
+            told.append(f"{_some(branches)} cannot start without {_it(names)}.")
+        for study in dict.fromkeys(folder.parent for folder in self._folders if is_group(folder.parent)):
+            points = "this point" if len(names) == 1 else "its points"
+            told.append(f"The study {study.name} computes {points} again.")
         return " ".join(told)
 
     def accept(self, values: dict[str, str]) -> str:
-        name = name_of(self._folder)
-        if values["name"] != name:
-            raise ConfigError(f"Type {name} to delete it, or press esc.")
-        sessions.check_idle(self._folder)
-        return name
+        if values["name"] != self._word:
+            raise ConfigError(f"Type {self._word} to delete {_it(self._folders)}, or press esc.")
+        for folder in self._folders:
+            sessions.check_idle(folder)
+        return self._word
 
 
 def edit(host: Host, background: Background, what: str) -> None:
-    """Change the session under the cursor of a list, or the one shown: 'note', 'rename', or 'delete'."""
-    if (folder := chosen(host)) is not None:
+    """Change the session under the cursor of a list, or the one shown: 'note' or 'rename'. 'delete': see `doomed`."""
+    if what == "delete":
+        if folders := doomed(host):
+            ask_delete(host, background, folders)
+    elif (folder := chosen(host)) is not None:
         ASKS[what](host, background, folder)
+
+
+def doomed(host: Host) -> Sequence[Path]:
+    """The sessions to delete: the one that `chosen` finds, or all marked ones if it is marked in the list."""
+    marked = [Path(each.path) for each in host.panel.steered() if not isinstance(each, StudySummary)]
+    return marked if len(marked) > 1 else [each for each in [chosen(host)] if each is not None]
 
 
 def chosen(host: Host) -> Path | None:
@@ -183,22 +196,42 @@ def ask_rename(host: Host, background: Background, folder: Path) -> None:
     host.ask(RenameDialog(folder), lambda name: rename(host, background, folder, name))
 
 
-def ask_delete(host: Host, background: Background, folder: Path) -> None:
-    def delete(name: str) -> None:
-        def done(_: object) -> None:
-            host.session_changed(folder, None)
-            host.say(f"Deleted {name}.")
+def ask_delete(host: Host, background: Background, folders: Sequence[Path]) -> None:
+    def remove() -> tuple[list[Path], str]:
+        removed = list[Path]()
+        for folder in folders:
+            try:
+                sessions.remove(folder)
+            except Exception as error:  # the others stay, and those before are gone
+                return removed, explain(error)[0]
+            removed.append(folder)
+        return removed, ""
 
-        background.run(f"delete {folder}", f"deleting {name}…", lambda: sessions.remove(folder), done)
+    def delete(word: str) -> None:
+        def done(found: tuple[list[Path], str]) -> None:
+            removed, fault = found
+            for folder in removed:
+                host.session_changed(folder, None)
+            if removed:
+                host.say(f"Deleted {_some(list(map(name_of, removed)))}.")
+            if fault:
+                host.say(fault, "error")
 
-    host.ask(DeleteDialog(folder), delete)
+        background.run(f"delete {folders[0]}", f"deleting {word}…", remove, done)
+
+    host.ask(DeleteDialog(folders), delete)
 
 
-ASKS: dict[str, Callable[[Host, Background, Path], None]] = {
-    "note": ask_note,
-    "rename": ask_rename,
-    "delete": ask_delete,
-}
+ASKS: dict[str, Callable[[Host, Background, Path], None]] = {"note": ask_note, "rename": ask_rename}
+
+
+def _it(folders: Sequence[object]) -> str:
+    return "it" if len(folders) == 1 else "them"
+
+
+def _others(names: Iterable[Sequence[str]], without: Sequence[str]) -> list[str]:
+    """Each name once, and none of `without`."""
+    return list(dict.fromkeys(name for some in names for name in some if name not in without))
 
 
 def _forks(names: Sequence[str]) -> str:

@@ -53,6 +53,8 @@ class StudyBoard(Container):
         self._board: Board | None = None
         self._study: StudySummary | None = None
         self._mode = POINTS
+        self._first_mode = ""
+        """The mode in which a study opens; "": the first of `modes`."""
         self._cost: Cost = "bytes"
         self.folder: Path | None = None
         """The study that is open."""
@@ -64,7 +66,8 @@ class StudyBoard(Container):
 
     def open(self, study: StudySummary) -> None:
         """Open a study. Its board comes with the next reading."""
-        self.folder, self._board, self._study, self._mode = Path(study.path), None, study, ""
+        self.folder, self._board, self._study = Path(study.path), None, study
+        self._mode = self._first_mode
         self._draw()
 
     def close(self) -> None:
@@ -85,6 +88,17 @@ class StudyBoard(Container):
         if self._mode not in self.modes:
             self._mode = self.modes[0]
         self._draw()
+
+    @property
+    def mode(self) -> str:
+        """What it shows: one of `modes`."""
+        return self._mode
+
+    @mode.setter
+    def mode(self, mode: str) -> None:
+        self._mode = self._first_mode = mode
+        if self.folder is not None:
+            self._draw()
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -133,7 +147,8 @@ class StudyBoard(Container):
 
     def _draw(self) -> None:
         board, study = self._board, self._study
-        self._cells.display, self._plot.display = self._mode != PARETO, self._mode == PARETO
+        plotted = self._mode == PARETO and board is not None
+        self._cells.display, self._plot.display = not plotted, plotted
         if study is None:
             return
         if board is None or board.error:

@@ -42,7 +42,7 @@ from tui.app.panels.compare_chart import (
     key_of,
     shown_of,
 )
-from tui.app.view import Choices, View
+from tui.app.view import Choices, OrNone, View
 from tui.app.widgets import LineChart, Table
 from tui.app.widgets.surface import glyphs_of
 from tui.common.formatting import NONE, amount, course, duration, percent, size, spelled
@@ -60,7 +60,7 @@ STEP = 0.01  # of the target
 class ComparePanel(SizedPanel):
     """Sessions in one chart, their results, and their different settings."""
 
-    CHOICES: ClassVar[Choices] = {"_unit": COSTS, "_shown": None}
+    CHOICES: ClassVar[Choices] = {"_unit": (*COSTS, *SIMULATED), "_shown": None, "_target": OrNone(float)}
     LABELS: ClassVar[Mapping[str, str]] = {"chart": "measure", "previous": "lower", "next": "higher"}
 
     DEFAULT_CSS = """
@@ -117,10 +117,19 @@ class ComparePanel(SizedPanel):
             band = "; the selected row shows its band" if seeds and len(lines) > 1 else ""
             self._sessions.caption(f"target {percent(target)} (, lower, . higher){band}")
             self._table.show([row_of(place, line, target) for place, line in zip(places, lines, strict=True)])
+        self._table.filter(view.filter)
+        self._settings.filter(view.filter)
         if self.differs("chart", ledgers, self._unit, self._shown, clients, self._table.selected):
             self._draw_chart(lines, places, clients)
         if self.differs("settings", tuple(run.config for run in runs)):
             self._draw_settings(lines, places)
+        self._sessions.say(
+            None if self._table.rows else "No session matches the filter. Press / to change it."
+        )
+        settings = "All settings are equal." if not self._settings.filled else None
+        if self._settings.filled and not self._settings.rows:
+            settings = "No setting matches the filter. Press / to change it."
+        self._differences.say(settings)
         data = tuple(run.document.get("data_fingerprint") for run in runs)
         if self.differs("caveats", tuple(run.config for run in runs), clients, data):
             self._say_caveats(lines, study_axes(runs, view.marked), clients)
@@ -162,8 +171,7 @@ class ComparePanel(SizedPanel):
         columns += [
             Column(key_of(place), stretch=True, worth=90 - column) for column, place in enumerate(places)
         ]
-        self._settings.show([Row(row[0], row) for row in rows], columns)
-        self._differences.say(None if rows else "All settings are equal.")
+        self._settings.show([Row(row[0], row, search=" ".join(row)) for row in rows], columns)
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         """The band belongs to the row under the cursor."""
@@ -171,7 +179,7 @@ class ComparePanel(SizedPanel):
             self.update()
 
     def idle(self, view: View) -> Sequence[str]:
-        return () if view.compared else ("unit", "chart", "previous", "next")
+        return () if view.compared else ("unit", "chart", "previous", "next", "filter")
 
     def action_unit(self) -> None:
         """Over rounds, bytes, FLOPs, or seconds; if all sessions have a clock, also simulated seconds or joules."""
@@ -245,7 +253,8 @@ def standing_row(place: int, run: SessionData, target: float) -> Row:
         cost = (str(took.round), size(took.bytes), amount(took.flops), duration(took.seconds))
     state = "unreadable" if run.error else run.state
     about = (key_of(place), run.name, course(run.methods), state, f"{run.round}/{run.rounds}")
-    return Row(run.folder, (*about, at_best(run.totals.mean), percent(stands.last), *cost))
+    cells = (*about, at_best(run.totals.mean), percent(stands.last), *cost)
+    return Row(run.folder, cells, search=" ".join(about))
 
 
 def row_of(place: int, line: Seeds, target: float) -> Row:
@@ -273,7 +282,7 @@ def row_of(place: int, line: Seeds, target: float) -> Row:
     about = (key_of(place), line.label, course(line.runs[0].methods), states, rounds)
     best = percent(_mean([each.best for each in stands]))
     last = percent(_mean([each.last for each in stands]))
-    return Row(line.runs[0].folder, (*about, best, last, *cost))
+    return Row(line.runs[0].folder, (*about, best, last, *cost), search=" ".join(about))
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

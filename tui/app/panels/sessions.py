@@ -11,7 +11,7 @@ from tui.app.dialogs.tour import Tour
 from tui.app.messages import NewRunWanted, SessionMarked, SessionOpened
 from tui.app.panels import start
 from tui.app.panels.base import Part, SizedPanel
-from tui.app.panels.board import StudyBoard
+from tui.app.panels.board import PARETO, POINTS, TRIALS, StudyBoard
 from tui.app.panels.preview import Preview
 from tui.app.panels.session_list import ORDERS, SessionList
 from tui.app.panels.start import Start
@@ -27,7 +27,7 @@ class SessionsPanel(SizedPanel):
     Enter on a study shows its board in their place.
     """
 
-    CHOICES: ClassVar[Choices] = {"order": ORDERS}
+    CHOICES: ClassVar[Choices] = {"order": ORDERS, "board": ("", TRIALS, POINTS, PARETO)}
     DEFAULT_CSS = """
     SessionsPanel > .preview { height: 9; }
     SessionsPanel.-tall > .preview { height: 14; }
@@ -60,6 +60,15 @@ class SessionsPanel(SizedPanel):
     @order.setter
     def order(self, order: str) -> None:
         self._list.order = order
+
+    @property
+    def board(self) -> str:
+        """What the board of a study shows; "": the first that it has."""
+        return self._board.mode
+
+    @board.setter
+    def board(self, mode: str) -> None:
+        self._board.mode = mode
 
     @property
     def place(self) -> str:
@@ -165,8 +174,12 @@ class SessionsPanel(SizedPanel):
         self._list.open_board(None)
         self._board.display, self._sessions.display = False, True
         self.redraw()
-        self.call_after_refresh(self._list.focus)
+        self.call_after_refresh(self._focus_list)
         return True
+
+    def _focus_list(self) -> None:
+        if self._board.folder is None and self._list.is_on_screen:
+            offer_focus(self.screen, self._list)
 
     def on_session_list_board_read(self, message: SessionList.BoardRead) -> None:
         self._board.show(message.board)

@@ -15,7 +15,7 @@ from tui.app.messages import ClientSelected
 from tui.app.panels.base import Part, SizedPanel, at_most
 from tui.app.panels.chart_parts import OPENING, named_clients, unread
 from tui.app.panels.data_features import gone
-from tui.app.view import Choices, View
+from tui.app.view import Choices, OrNone, View
 from tui.app.widgets import Heatmap, LineChart, Table
 from tui.app.widgets.surface import glyphs_of
 from tui.common.formatting import number
@@ -38,7 +38,9 @@ CKA = (0.0, 1.0)
 class SimilarityPanel(SizedPanel):
     """The matrix of one layer, the layers' means, and their course."""
 
-    CHOICES: ClassVar[Choices] = {"_layer": None, "_fitted": (False, True)}
+    CHOICES: ClassVar[Choices] = {
+        "_layer": OrNone(str), "_fitted": (False, True), "_clustered": (False, True),
+    }  # fmt: skip
     DEFAULT_CSS = """
     SimilarityPanel { layout: horizontal; }
     SimilarityPanel > .side { width: 34; margin-left: 1; }
@@ -74,6 +76,14 @@ class SimilarityPanel(SizedPanel):
         self._room = Vertical(
             self._parts["layers"], classes="layers"
         )  # not the part's own height, because of z
+
+    @property
+    def _clustered(self) -> bool:
+        return self._map.clustered
+
+    @_clustered.setter
+    def _clustered(self, clustered: bool) -> None:
+        self._map.cluster(clustered)
 
     def compose(self) -> ComposeResult:
         yield self._matrix

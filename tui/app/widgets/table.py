@@ -110,6 +110,11 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         return self._rows
 
     @property
+    def filled(self) -> bool:
+        """Whether it has rows, with or without the filter."""
+        return len(self._all) > 0
+
+    @property
     def selected(self) -> Hashable | None:
         """The key under the cursor; None without a cursor."""
         return self._cursor
@@ -129,7 +134,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         self._all, self._columns, self._widths = rows, given, None
         self._arrange()
         if self._follows and at_end:
-            self.call_after_refresh(self._to_end)
+            self.call_after_refresh(self._to_end, self.scroll_offset.y)
 
     def filter(self, words: str) -> None:
         """Show only the rows that contain every word; "" shows all."""
@@ -281,8 +286,9 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
     def _last_offset(self) -> int:
         return max(len(self._rows) + self._header - room(self).height, 0)
 
-    def _to_end(self) -> None:
-        if self.scroll_offset.y != self._last_offset():
+    def _to_end(self, seen: int | None = None) -> None:
+        """Show the last row, unless the table was scrolled since its first row was `seen`."""
+        if seen in (None, self.scroll_offset.y) and self.scroll_offset.y != self._last_offset():
             self._scroll(self._last_offset())
 
     def _scroll(self, top: int) -> None:
