@@ -41,7 +41,9 @@ def draw_heatmap(
     draw_pointer(above, plan, figure, scheme, glyphs)
     if height > 3:
         canvas.put(height - 2, 0, said, scheme.muted)
-        canvas.put(height - 1, 0, status(figure, glyphs), scheme.text if figure.cursor else scheme.muted)
+        canvas.put(
+            height - 1, 0, status(figure, width, glyphs), scheme.text if figure.cursor else scheme.muted
+        )
     return canvas
 
 
@@ -228,10 +230,10 @@ def merged(plan: Plan, figure: HeatFigure, glyphs: GlyphSet) -> str:
     return f"{what} are means of {times.join(f'{times.join(one)} {name}' for name, one in spans.items())}"
 
 
-def status(figure: HeatFigure, glyphs: GlyphSet) -> str:
+def status(figure: HeatFigure, width: int, glyphs: GlyphSet) -> str:
     """The bottom row: the cell under the cursor and its value, or the range and the mean.
 
-    If rows and columns are the same items, range and mean are those of the pairs.
+    If rows and columns are the same items, range and mean are those of the pairs. Less is told if `width` is too small.
     """
     if figure.cursor is not None:
         row, column = figure.cursor
@@ -239,7 +241,9 @@ def status(figure: HeatFigure, glyphs: GlyphSet) -> str:
         rows, columns = figure.titles or (figure.rows, figure.columns)
         names = f"{figure.axes[0]} {rows[row]}", f"{figure.axes[1]} {columns[column]}"
         shown = "empty" if math.isnan(value) else _exactly(value, figure)
-        return f"{names[0].strip()} {glyphs.times} {names[1].strip()}: {shown}"
+        told = f"{names[0].strip()} {glyphs.times} {names[1].strip()}: {shown}"
+        brief = f"{figure.rows[row]} {glyphs.times} {figure.columns[column]}: {shown}"
+        return told if cell_count(told) <= width else brief
     values = figure.matrix
     if figure.axes[0] and figure.axes[0] == figure.axes[1]:  # each equals itself, which says nothing
         values = np.where(np.eye(*values.shape) > 0, np.nan, values)
@@ -249,7 +253,9 @@ def status(figure: HeatFigure, glyphs: GlyphSet) -> str:
     size = f"{figure.matrix.shape[0]} {glyphs.times} {figure.matrix.shape[1]}"
     low, mean = (_plain(each, figure) for each in (finite.min(), finite.mean()))
     span = f"{low} to " if figure.signed else f"{low}{glyphs.dash}"
-    return f"{size}, {span}{_exactly(finite.max(), figure)}, mean {mean}"
+    span += _exactly(finite.max(), figure)
+    told = f"{size}, {span}, mean {mean}", f"{span}, mean {mean}", span
+    return next((each for each in told if cell_count(each) <= width), span)
 
 
 def _exactly(value: float, figure: HeatFigure) -> str:

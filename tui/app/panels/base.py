@@ -20,12 +20,12 @@ from tui.common.cells import cell_count
 from tui.common.errors import explain
 from tui.common.formatting import spelled
 
-WIDE, FULL, TALL = 96, 170, 30
-"""From this many columns on, a panel is -wide, or -full. From this many rows on, it is -tall."""
+WIDE, FULL, TALL, SHORT = 96, 170, 30, 18
+"""From this many columns on, a panel is -wide, or -full. From TALL rows on, it is -tall; below SHORT, it is -short."""
 
 
 class SizedPanel(Panel):
-    """A panel with the classes -wide, -full and -tall by its size, and -ascii by its glyphs."""
+    """A panel with the classes -wide, -full, -tall and -short by its size, and -ascii by its glyphs."""
 
     DEFAULT_CSS = """
     SizedPanel { layout: vertical; width: 1fr; height: 1fr; }
@@ -101,7 +101,12 @@ class SizedPanel(Panel):
         return True
 
     def prepare(self, width: int, height: int) -> None:
-        classes = {"-wide": width >= WIDE, "-full": width >= FULL, "-tall": height >= TALL}
+        classes = {
+            "-wide": width >= WIDE,
+            "-full": width >= FULL,
+            "-tall": height >= TALL,
+            "-short": height < SHORT,
+        }
         # All at once, because each change styles every widget in it.
         self.update_classes(classes, update=self.is_attached)
 

@@ -82,7 +82,8 @@ class ClientsPanel(SizedPanel):
         if column == "accuracy":
             order = "best first" if descending else "worst first"
         some = f"{shown} of {count} clients" if shown != count else f"{count} clients"
-        self._clients.caption(f"{some}{client_rows.drawn(view)}, {order}")
+        brief = some.removesuffix(" clients")
+        self._clients.caption(f"{some}{client_rows.drawn(view)}, {order}", f"{brief}, {order}", brief)
         self._clients.say(
             None if shown or not count else "No client matches the filter. Press / to change it."
         )

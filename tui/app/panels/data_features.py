@@ -161,7 +161,8 @@ class DataFeaturesPanel(SizedPanel):
         names, clients = samples.classes, named_clients(view.run)
         self._map.show(held, self._names_of_rows(names, len(clients)), titles=(names, clients))
         about = f"{len(names)} classes × {len(clients)} clients"
-        self._partition.caption(f"{found.caption}: {about}" if found else f"training samples: {about}")
+        what = found.caption if found else "training samples"
+        self._partition.caption(f"{what}: {about}", what)
 
     def _put_words(self, shown: bool) -> None:
         if shown != self._words.display:
@@ -201,7 +202,7 @@ class DataFeaturesPanel(SizedPanel):
             return
         self._plane.say(None)
         how = ("by class", "by client", f"client {view.client or 0} by class")[self._points]
-        said = f"t-SNE after round {found.round}, {how}"
+        said = brief = f"t-SNE after round {found.round}, {how}"
         if computing is not None:
             said += f"; computing round {computing}"
         elif target is not None and target != found.round:
@@ -211,7 +212,7 @@ class DataFeaturesPanel(SizedPanel):
             said += f"; round {view.shown} has no checkpoint"
         if (looked := looked_at(len(view.run.models))) < len(view.run.models):
             said += f"; sample of {looked} clients"
-        self._plane.caption(said)
+        self._plane.caption(said, brief)
         self._scatter.show(self._figure(view, found))
 
     def _draw_samples(self, view: View) -> None:

@@ -32,7 +32,8 @@ class LogPanel(SizedPanel):
         events = log_lines.upto(view)
         rows = log_lines.lines(events, width, view.filter)
         warnings = sum(is_alarming(event) for event in events)
-        told = f"{len(events)} events" + (f", {warnings} warnings" if warnings else "")
+        told = f"{len(events)} event{'s' * (len(events) != 1)}"
+        told += f", {warnings} warning{'s' * (warnings > 1)}" if warnings else ""
         self._part.caption(told + (f", filter '{view.filter}'" if view.filter else "") + ", times in UTC")
         self._lines.show(rows)
         nothing = "No event matches the filter. Press / to change it." if events else "No events yet."

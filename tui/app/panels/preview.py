@@ -58,7 +58,8 @@ class Preview(Horizontal):
             self._curve.say(session.error or UNREAD)
             return
         other = view.run if view.run.document and view.run.folder != Path(session.path) else None
-        self._curve.caption(f"accuracy of {session.name}, best {at_best(sketch.mean)}")
+        what = f"accuracy of {session.name}"
+        self._curve.caption(f"{what}, best {at_best(sketch.mean)}", what, "accuracy")
         series = [_series(session.name, sketch.mean, key="s")]
         if other is not None:
             series.append(_series(other.name, other.curves.mean, key="o"))

@@ -100,12 +100,13 @@ class SessionsPanel(SizedPanel):
             if studies:
                 number += f", {len(studies)} {'study' if len(studies) == 1 else 'studies'}"
             marked = f", {len(view.marked)} marked" if view.marked else ""
-            self._sessions.caption(f"{number} in {view.library}, by {self._list.order}{marked}")
+            order = f"by {self._list.order}{marked}"
+            self._sessions.caption(f"{number} in {view.library}, {order}", f"{number}, {order}")
         self._draw_preview()
 
     def _draw_preview(self) -> None:
         one = self.under_cursor()
-        self._preview.display = one is not None
+        self._preview.display = one is not None and not self.has_class("-short")
         view, sketches = self._view, self._list.sketches
         about = (one, sketches, view.run.folder, view.run.curves) if view is not None else None
         if view is None or one is None or not self.differs("preview", about):

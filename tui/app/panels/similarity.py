@@ -103,7 +103,8 @@ class SimilarityPanel(SizedPanel):
         self._follow(view, found)
         if self.differs("layers", found):
             self._layers.show([self._row(found, name) for name in found.layers])
-            self._parts["layers"].caption(f"layers, round {found.round}, shallow to deep")
+            at = f"layers, round {found.round}"
+            self._parts["layers"].caption(f"{at}, shallow to deep", at)
             at_most(self._room, len(found.layers) + 2)
         self._layers.put_cursor(layer)
         if self.differs("curves", view.curves, view.similarities, view.round, self._map.cursor, layer):
@@ -123,7 +124,9 @@ class SimilarityPanel(SizedPanel):
             said = f"scale fitted: {number(scale[0])}–{number(scale[1])}"
         order = ", similar clients adjacent" if self._map.clustered else ""
         mean = f"{number(found.mean(layer))}{found.whom}"
-        self._matrix.caption(f"CKA of {layer}, round {found.round}: {mean}, {said}{order}{offer}")
+        what = f"CKA of {layer}"
+        at = f"{what}, round {found.round}: {mean}"
+        self._matrix.caption(f"{at}, {said}{order}{offer}", f"{at}, {said}", at, f"{what}: {mean}", what)
         names, titles = list(map(str, found.clients)), named_clients(view.run, found.clients)
         self._map.scale(scale)
         self._map.show(matrix, names, names, titles=(titles, titles))
@@ -152,7 +155,7 @@ class SimilarityPanel(SizedPanel):
         by_round = [one.between(*pair, layer) for one in measured], [one.mean(layer) for one in measured]
         self._depth.show(Figure(_beside(*by_depth, depths), x_label="layer", y_range=CKA))
         self._rounds.show(Figure(_beside(*by_round, rounds), x_label="round", y_range=CKA, over="rounds"))
-        self._parts["depth"].caption(f"{names}, by depth, read at {layer}")
+        self._parts["depth"].caption(f"{names}, by depth, read at {layer}", f"{names}, by depth")
         self._parts["rounds"].caption(f"{names}: {now} of {layer}")
 
     def chosen(self, found: CkaMeasurement) -> str:
@@ -180,7 +183,7 @@ class SimilarityPanel(SizedPanel):
         ]
         self._depth.show(Figure(series, x_label="layer", y_range=CKA))
         ends = f"1 is {found.layers[0]}, {len(depths)} is {found.layers[-1]}"
-        self._parts["depth"].caption(f"by depth, read at {layer}: {ends}")
+        self._parts["depth"].caption(f"by depth, read at {layer}: {ends}", f"by depth, read at {layer}")
 
     def _draw_rounds(self, view: View, found: CkaMeasurement) -> None:
         measured = view.measured
