@@ -70,11 +70,7 @@ from tui.common.formatting import spelled
 KEEP, STOP, LEAVE = "keep", "stop", "leave"
 """The app's result: the run of this process continues, is to stop, or does not exist."""
 FRAME_ROWS = 3  # status, tabs, and keys
-NOT_OF_CLIENTS = (
-    "log",
-    "compare",
-    "sessions",
-)  # panels whose filter has its own words; all others list clients
+NOT_OF_CLIENTS = ("log", "compare", "sessions")  # their filter has words of its own; all others list clients
 SETTLED_SECONDS = 0.05  # seconds after a resize without drawing, until the parts have their new sizes
 
 Given = TypeVar("Given")
