@@ -254,8 +254,8 @@ def status(figure: HeatFigure, width: int, glyphs: GlyphSet) -> str:
     low, mean = (_plain(each, figure) for each in (finite.min(), finite.mean()))
     span = f"{low} to " if figure.signed else f"{low}{glyphs.dash}"
     span += _exactly(finite.max(), figure)
-    told = f"{size}, {span}, mean {mean}", f"{span}, mean {mean}", span
-    return next((each for each in told if cell_count(each) <= width), span)
+    texts = f"{size}, {span}, mean {mean}", f"{span}, mean {mean}", span
+    return next((each for each in texts if cell_count(each) <= width), span)
 
 
 def _exactly(value: float, figure: HeatFigure) -> str:
