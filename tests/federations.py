@@ -45,7 +45,7 @@ CPU = torch.device("cpu")
 TINY = ("tiny_cnn", "tiny_mlp")
 TINY_GROUPS = ("tiny", "tiny_resnet", "tiny_widths")
 DIGIT = ImageShape(1, 8, 8)
-OF_IMAGES = ("fedkwaz", "pfedes")
+OF_IMAGES = ("fedktl", "fedkwaz", "pfedes")
 """Methods that take no other kind of samples."""
 
 

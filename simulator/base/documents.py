@@ -192,8 +192,8 @@ class Document(Configured):
     model_plugins: NotRequired[dict[str, Plugin]]
     """for each model from a plugin, the `name` and `sha256` of its file"""
     files: NotRequired[list[OwnFile]]
-    """`kind` (`model`, `metric`, `selection`, `partition`, `devices`, `trace`, `availability`), `name`, and `sha256` of
-    your other files ([Your own files](your-own.md))"""
+    """`kind` (`model`, `metric`, `selection`, `partition`, `devices`, `trace`, `availability`, `generator`), `name`,
+    and `sha256` of your other files ([Your own files](your-own.md))"""
 
 
 def check_document(document: Mapping[str, Any]) -> Document:

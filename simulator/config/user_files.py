@@ -18,6 +18,7 @@ _PATHS = (
     ("system", "device_file"),
     ("system", "trace"),
     ("system", "availability_file"),
+    ("method", "generator_file"),
 )
 """The settings that are paths of other files."""
 

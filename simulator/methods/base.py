@@ -71,8 +71,8 @@ class Card:
 class Method:
     """A federated method. Subclass it in a file of `simulator/methods/` and register it by name.
 
-    In the order of a round: `downlink`, `receive`, `phases`, `uplink`, `aggregate`, `server_phases`. By default,
-    nothing is sent or kept, and the model is trained with cross-entropy.
+    In the order of a round: `downlink`, `receive`, `phases`, `uplink`, `aggregate`, `server_phases`,
+    `after_server_phases`. By default, nothing is sent or kept, and the model is trained with cross-entropy.
     """
 
     name: ClassVar[str]
@@ -163,6 +163,13 @@ class Method:
     def server_phases(self, server: CentralServer, uplinks: Sequence[Uplink]) -> Sequence[Phase]:
         """The server's own training after `aggregate`, in order, on batches made from the uplinks."""
         return []
+
+    def after_server_phases(self, server: CentralServer, uplinks: Sequence[Uplink]) -> None:
+        """Compute what the server's trained networks are for. Put results into `server.state`.
+
+        There are no gradients. Without server phases, this is not called.
+        """
+        return
 
     def cannot_serve_unseen(self) -> str | None:
         """Why a client that never took part cannot get what it needs, such as 'it keeps …'. None: it can."""

@@ -132,6 +132,11 @@ class Hooks:
             found = self.method.server_phases(server, uplinks)
             return checks.phases(found, server.nets, server.state, on_server=True)
 
+    def after_server_phases(self, server: CentralServer, uplinks: Sequence[Uplink]) -> None:
+        """What the server computes after its own training."""
+        with self._calling("after_server_phases", server.round), torch.no_grad():
+            self.method.after_server_phases(server, uplinks)
+
     def trained(self, server: CentralServer, before: Mapping[str, Tensor]) -> Tensors:
         """The server's state after its own training."""
         with self._calling("server_phases", server.round):

@@ -43,5 +43,6 @@ def update(
             losses = [step.loss for step in steps(at_work, phase)]
         if losses:
             metrics[f"{phase.name}_loss"] = float(torch.stack(losses).mean())
+    hooks.after_server_phases(at_work, uplinks)
     trained = hooks.trained(at_work, aggregated)
     return ServerUpdate(Aggregated(trained, metrics), flops.total + at_work.flops)

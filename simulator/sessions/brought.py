@@ -1,7 +1,7 @@
 """The files of a user's own that a session was made with: their names and SHA-256, held to when it goes on.
 
 Of model and metric files only the names are kept: whoever goes on names the files again, as with plugins. The paths of
-a partition and of the clock's files are settings.
+a partition, of the clock's files, and of a generator are settings.
 """
 
 import hashlib
@@ -25,6 +25,7 @@ PATHS = {
     "devices": ("system", "device_file"),
     "trace": ("system", "trace"),
     "availability": ("system", "availability_file"),
+    "generator": ("method", "generator_file"),
 }
 """The settings that are paths of files, by kind."""
 

@@ -18,7 +18,11 @@ from simulator.config import Config
 from simulator.sessions.reader import CheckedReader
 
 _NO_BITS = ("preset", "profile", "checkpoint", "runtime", "seed", "watch")
-_PATHS = {"data": ("dataset", "indices", "public"), "system": ("device_file", "trace", "availability_file")}
+_PATHS = {
+    "data": ("dataset", "indices", "public"),
+    "system": ("device_file", "trace", "availability_file"),
+    "method": ("generator_file",),
+}
 """Settings that name data and files. Their contents count, and their paths do not."""
 
 

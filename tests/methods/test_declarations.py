@@ -89,6 +89,19 @@ METHODS = {
         {"mutual": ("model", "meme", "projection")},
         SMALL,
     ),
+    "fedktl": Declared(
+        {
+            "generator_file": None,
+            "mu": 50.0,
+            "lam": 1.0,
+            "margin": 0.5,
+            "scale": 64.0,
+            "server_epochs": 100,
+            "server_lr": 0.01,
+            "server_batch": 100,
+        },
+        drawn=("server/generator", "server/etf"),
+    ),
     "fedkwaz": Declared(
         {
             "tau": 4.0,
@@ -287,6 +300,13 @@ ENDS: list[tuple[str, str, float, float]] = [
     ("fedgh", "server_epochs", 1, 0),
     ("fedkd", "t_start", 0.01, 0),
     ("fedkd", "t_end", 1, 1.01),
+    ("fedktl", "mu", 0, -0.01),
+    ("fedktl", "lam", 0, -0.01),
+    ("fedktl", "margin", 0, -0.01),
+    ("fedktl", "scale", 0.01, 0),
+    ("fedktl", "server_epochs", 1, 0),
+    ("fedktl", "server_lr", 0.001, 0),
+    ("fedktl", "server_batch", 2, 1),
     ("fedkwaz", "tau", 0.01, 0),
     ("fedkwaz", "every", 1, 0),
     ("fedl2g_f", "eta_s", 0.01, 0),
