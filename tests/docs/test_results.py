@@ -149,3 +149,27 @@ def test_the_tables_of_schedules_have_the_means_and_differences_of_their_values(
                 gains = [values[schedule][seed] - values["synchronous"][seed] for seed in values[schedule]]
                 mean = float(cell.split(" [")[0].replace("−", "-"))
                 assert statistics.fmean(gains) == pytest.approx(mean, abs=0.05001)
+
+
+def test_the_table_of_ranks_has_the_means_of_its_values() -> None:
+    page = results.PAGE.read_text("utf-8").partition("## LoRA's ranks")[2].partition("\n## ")[0]
+    orders = {"all clients": "turn", "more data, higher rank": "samples", "more data, lower rank": "inverse"}
+    lines = [line.strip("| ").split(" | ") for line in page.splitlines() if re.match(r"\| \d", line)]
+    with (results.PAGE.parent / "lora" / "ranks.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert 3 * len(lines) == len(rows)
+    for ranks, clients, accuracy, traffic, effective, energy in lines:
+        own = [
+            row for row in rows if (row["ranks"].replace("-", ", "), row["order"]) == (ranks, orders[clients])
+        ]
+        mean = {
+            key: statistics.mean(float(row[key]) for row in own)
+            for key in rows[0]
+            if key not in ("ranks", "order", "aggregation")
+        }
+        assert len(own) == 3 and accuracy.startswith(f"{100 * mean['accuracy']:.1f} [")
+        assert traffic == f"{mean['bytes'] / 1024:.1f} KiB"
+        assert (effective, energy) == (
+            f"{mean['effective_rank']:.2f}",
+            f"{100 * mean['energy_beyond_lowest']:.1f}",
+        )
