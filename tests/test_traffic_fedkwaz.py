@@ -18,7 +18,8 @@ from simulator.base.tensors import Tensors, named, of_module
 from simulator.base.training_section import TrainingConfig
 from simulator.methods import Uplink
 from simulator.methods.hooks import Hooks
-from simulator.models import ImageShape
+from simulator.models import ImageShape, generators
+from simulator.models.generators import Design
 from simulator.runners import Job, Work
 from simulator.runners.local import update
 from simulator.training.context import TrainingContext
@@ -89,6 +90,7 @@ TABLE: dict[str, tuple[str, dict[str, Any], tuple[float, float], tuple[float, fl
     "FedGH": ("fedgh", {}, (0.44, 1.03), (512 * MEAN, 512 * ALL)),
     "FedMRL": ("fedmrl", {"d_1": 256}, (18.50, 18.50), (20 * (PROXY - 256 * 100), 20 * (PROXY - 256 * 100))),
     "FedTGP": ("fedtgp", {"server_epochs": 1}, (0.44, 1.02), (512 * MEAN, 512 * ALL)),
+    "FedKTL": ("fedktl", {"server_epochs": 1}, (0.09, 7.17), (100 * MEAN, (512 + 3 * 32 * 32) * ALL)),
     "FedKWAZ": ("fedkwaz", {}, (1.06, 2.44), (2 * 612 * MEAN, 2 * 612 * ALL)),
 }
 """Row: method, its options, the printed cells in millions, and our count by a formula."""
@@ -97,8 +99,12 @@ ROW = re.compile(r"^\| ([\w-]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) 
 
 
 @pytest.mark.parametrize("row", TABLE)
-def test_payloads_have_the_scalars_of_the_formula(row: str) -> None:
+def test_payloads_have_the_scalars_of_the_formula(row: str, tmp_path: Path) -> None:
     name, options, _, formula = TABLE[row]
+    if name == "fedktl":  # whose generator has K_G = 512 latent numbers, as StyleGAN-XL
+        design = Design(noise=64, latent=512, layers=1, width=1, size=32, channels=3)
+        generators.save(generators.drawn(design, torch.Generator()), design, tmp_path / "g.safetensors")
+        options = options | {"generator_file": str(tmp_path / "g.safetensors")}
     assert scalars(name, **options) == pytest.approx([each / 1e6 for each in formula], rel=1e-12)
 
 
