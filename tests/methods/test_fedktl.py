@@ -188,6 +188,15 @@ def test_the_server_aligns_epoch_by_epoch_in_shuffled_batches() -> None:
     assert noise.shape == (2, 64)
 
 
+def test_the_server_aligns_from_the_placed_centroids() -> None:
+    fedktl = method()
+    server = at_work(fedktl)
+    fedktl.server_phases(server, [sent(fedktl, 0, [[1.0, 0, 0]], [1])])
+    with torch.no_grad():
+        placed = server.nets["transformer"].eval()(torch.tensor([[1.0, 0, 0]]))[0]
+    assert torch.equal(server.nets["centroids"].get_parameter("weight")[1], placed)
+
+
 def test_a_single_prototype_counts_twice() -> None:
     fedktl = method(server_epochs=1)
     [phase] = fedktl.server_phases(at_work(fedktl), [sent(fedktl, 0, [[1.0, 0, 0]], [1])])
