@@ -25,6 +25,7 @@ import pytest
 
 from simulator.data import datasets
 from simulator.methods import registry
+from simulator.models import generator_conversion
 from tests import own
 from tests.cli.conftest import Result, call
 from tests.docs import world
@@ -169,6 +170,8 @@ class Page:
                 at = next(place for place, word in enumerate(words) if word.endswith(".sbatch"))
                 assert subprocess.run(["bash", "-n", ROOT / words[at]], check=False).returncode == 0
                 assert self._ours(["run", *words[at + 1 :]], fails).code == 0
+            case "python" if words[1:3] == ["-m", "simulator.models.generator_conversion"]:
+                assert generator_conversion.main(words[3:]) == 0
             case _:
                 assert words in (["python3", "-m", "venv", ".venv"],), f"there is no way to run '{line}'"
 

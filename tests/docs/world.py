@@ -12,11 +12,14 @@ from typing import Any, Self
 from unittest import mock
 
 import numpy as np
+import torch
 from PIL import Image
 
 import htfl_sim as hs
 from simulator.data import datasets
 from simulator.data.images import ImageSet, joined
+from simulator.models import generators
+from simulator.models.generators import Design
 from simulator.studies.executor import Ended, Executor, Launch
 from simulator.studies.point import opened
 from simulator.studies.study import Point
@@ -66,7 +69,7 @@ def make_sessions(folder: Path) -> None:
 
 
 def make_files(folder: Path) -> None:
-    """Images of a user's own, with domains and without, and divisions of a data set of `noise`."""
+    """Images of a user's own, with domains and without, divisions of a data set of `noise`, and a generator."""
     for number, name in enumerate(("one.json", "other.json")):
         clients = [
             {"train": [number, 5 + number], "test": [20, 21]},
@@ -82,6 +85,10 @@ def make_files(folder: Path) -> None:
             (folder / place / name).mkdir(parents=True)
             for number in range(150):
                 Image.new("L", (32, 32), number).save(folder / place / name / f"{number}.png")
+    design = Design(noise=3, latent=2, layers=1, width=1, size=4, channels=3)
+    generator = generators.drawn(design, torch.Generator())
+    generators.save(generator, design, folder / "generator.safetensors")
+    torch.save(generator.state_dict(), folder / "generator.pt")
 
 
 @contextmanager
