@@ -89,13 +89,11 @@ def kinds(session: Path) -> list[str]:
     return [kind for kind in found if kind != "checkpoint"]
 
 
-def contents(session: Path) -> dict[str, bytes]:
-    """Every file of a session with its bytes."""
-    return {
-        path.relative_to(session).as_posix(): path.read_bytes()
-        for path in session.rglob("*")
-        if path.is_file()
-    }
+def contents(session: Path, apart_from: tuple[str, ...] = ()) -> dict[str, bytes]:
+    """Every file of a session with its bytes; what the owner of a live one removes must be in `apart_from`."""
+    paths = (path for path in session.rglob("*") if path.is_file())
+    names = (path.relative_to(session).as_posix() for path in paths)
+    return {name: (session / name).read_bytes() for name in names if not name.startswith(apart_from)}
 
 
 @contextmanager

@@ -85,8 +85,9 @@ def test_a_link_that_comes_while_the_owner_works_is_not_followed_either(tmp_path
             if at == "partial":
                 checkpoints.post(folder, "stop")
 
-    with pytest.raises(Damaged, match="links are not followed"):
-        Session.create(federations.config("fedavg"), folder, tmp_path).run(put_links)
+    session = Session.create(federations.config("fedavg"), folder, tmp_path)
+    with pytest.raises(Damaged, match="links are not followed"), session:
+        session.run(put_links)
     assert list(outside.iterdir()) == []
 
 
