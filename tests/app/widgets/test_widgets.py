@@ -385,6 +385,23 @@ def test_a_table_that_follows_stays_where_it_was_scrolled_before_it_was_drawn():
     on_stage(table, act)
 
 
+@pytest.mark.parametrize(("keys", "top"), [([], 44), (["up", "up"], 24)], ids=["at its end", "scrolled away"])
+def test_a_table_that_follows_shows_its_end_after_a_resize_only_if_it_did_before(keys, top):
+    table = Table([Column("")], follows=True)
+
+    async def act(pilot):
+        table.show([Row(line, (f"line {line}",)) for line in range(50)])
+        await until(pilot, lambda: lines(table)[-1].strip() == "line 49")
+        await pilot.press(*keys)
+        await pilot.resize_terminal(80, 6)
+        await until(pilot, lambda: table.size.height < 9)
+        await pilot.pause()
+        await pilot.pause()
+        assert lines(table)[0].strip() == f"line {top}"
+
+    on_stage(table, act)
+
+
 def test_a_fault_in_a_drawing_is_a_sentence_in_its_place():
     class Faulty(LineChart):
         def draw(self, width, height, scheme, glyphs):

@@ -108,14 +108,14 @@ def load(host: Host, layout: Layout) -> None:
         host.change(chart=view.charts.index(layout["chart"]))
     if isinstance(pins, list) and view.run.document:
         host.pin(each for each in pins if type(each) is int and 0 <= each < len(view.run.models))
-    host.screen.call_after_refresh(_show_alone, host, host.panel, layout.get("alone"))
+    host.panel.call_after_refresh(_show_alone, host, host.panel, layout.get("alone"))
 
 
 def _show_alone(host: Host, panel: Panel, place: object) -> None:
     """Give a part of the panel the whole screen, once the panel is laid out, if it is still shown."""
     parts = list(panel.query(Part))
     if host.panel is panel and type(place) is int and 0 <= place < len(parts):
-        host.screen.maximize(parts[place], container=False)
+        panel.screen.maximize(parts[place], container=False)
 
 
 def known(saved: Mapping[str, Layout]) -> list[Known]:

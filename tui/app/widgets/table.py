@@ -193,7 +193,9 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         if self._follows:
-            self.call_after_refresh(self._to_end)
+            ends = self._last_offset(), self._last_offset(self._room)
+            if not self._room or self.scroll_offset.y >= min(ends):
+                self.call_after_refresh(self._to_end, self.scroll_offset.y)
         elif self._cursor is not None and room(self) != self._room:
             self.call_after_refresh(self.show_cursor)
         self._room = room(self)
@@ -283,12 +285,12 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
             self.changed()
             self.post_message(self.CursorMoved(self, key))
 
-    def _last_offset(self) -> int:
-        return max(len(self._rows) + self._header - room(self).height, 0)
+    def _last_offset(self, size: Size | None = None) -> int:
+        return max(len(self._rows) + self._header - (size or room(self)).height, 0)
 
-    def _to_end(self, seen: int | None = None) -> None:
+    def _to_end(self, seen: int) -> None:
         """Show the last row, unless the table was scrolled since its first row was `seen`."""
-        if seen in (None, self.scroll_offset.y) and self.scroll_offset.y != self._last_offset():
+        if seen == self.scroll_offset.y and seen != self._last_offset():
             self._scroll(self._last_offset())
 
     def _scroll(self, top: int) -> None:
