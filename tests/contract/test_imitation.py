@@ -169,8 +169,10 @@ WITHOUT_EFFECT = {
     "return nn.Linear(meme.num_features, model.num_features, bias=False, device=device)",  # gets the client's weights
     'n = uplink.payload.get("counts", torch.ones_like(uplink.payload["labels"])).to(sums.dtype)',  # has counts
     "own, scale = g_k, torch.ones_like(norm_k)",  # the next line makes another scale
+    '"effective_rank": torch.stack(ranks).mean(),',  # the host reads each metric at once
+    '"energy_beyond_lowest": torch.stack(energies).mean(),',
 }
-"""Lines whose constants the round does not use."""
+"""Lines whose constants the round does not use, or only as a number on the host."""
 
 
 class Strayed(ast.NodeTransformer):
