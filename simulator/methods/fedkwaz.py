@@ -15,7 +15,7 @@ from functools import partial
 from typing import ClassVar, Literal
 
 import torch
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -35,6 +35,9 @@ KNOWLEDGE = ("features/model", "logits/model", "features/proxy", "logits/proxy")
 """The class means that are sent, in the order of `outputs`."""
 ZONES = ("swaz", "dwaz_model", "dwaz_proxy")
 """The mixed images of stage II: for both networks, for M to learn from, and for Q to learn from."""
+STUDENTS = {"both": ("model", "proxy"), "model": ("model",), "proxy": ("proxy",)}
+"""The networks that learn on mixed images. Both do in FedKWAZ, the model in P2P-L, and the proxy in P2P-R (§4.6)."""
+TEACHER = {"model": "proxy", "proxy": "model"}
 
 
 class FedKWAZConfig(MethodConfig):
@@ -68,6 +71,14 @@ class FedKWAZConfig(MethodConfig):
         "after",
         description="class means of the trained networks, or of stage II's outputs, as in the released code",
     )
+    align: bool = Field(
+        True, description="train stage I; false is LML (Table 4), in which clients exchange nothing"
+    )
+    students: Literal["both", "model", "proxy"] = Field(
+        "both",
+        description="networks that learn on mixed images: both, the model alone (P2P-L in Table 4), or the proxy "
+        "alone (P2P-R)",
+    )
 
     @field_validator("strengths")
     @classmethod
@@ -82,6 +93,14 @@ class FedKWAZConfig(MethodConfig):
         if not patches or not all(each > 0 and math.isqrt(each) ** 2 == each for each in patches):
             raise ValueError("patches are squares such as 4, 16, or 64, one at least")
         return patches
+
+    @model_validator(mode="after")
+    def _some_stage_learns_from_the_labels(self) -> "FedKWAZConfig":
+        if not self.align and self.labels == "first":
+            raise ValueError(
+                "align = false leaves no stage that learns from the labels; set method.labels=both"
+            )
+        return self
 
 
 @register("fedkwaz")
@@ -140,6 +159,8 @@ class FedKWAZ(Method):
         }
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
+        if not self.config.align:
+            return {}
         labels = server["known/classes"].nonzero()[:, 0]
         return {name: server[name][labels] for name in KNOWLEDGE} | {"labels": labels.to(torch.int32)}
 
@@ -151,10 +172,10 @@ class FedKWAZ(Method):
         if (local.round - self.federation.begun) % self.config.every == 0:
             local.state = local.state | self.search(local)
         both = ("model", "proxy")
-        return [
-            Phase("align", self.global_loss, trains=both, state=self._anchors(local)),
-            Phase("refine", self.local_loss, trains=both, draws=partial(self.drawn, local.state)),
-        ]
+        refine = Phase("refine", self.local_loss, trains=both, draws=partial(self.drawn, local.state))
+        if not self.config.align:
+            return [refine]
+        return [Phase("align", self.global_loss, trains=both, state=self._anchors(local)), refine]
 
     @torch.no_grad()
     def search(self, local: LocalClient) -> Tensors:
@@ -205,9 +226,10 @@ class FedKWAZ(Method):
         return loss
 
     def local_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> LossParts:
-        """Stage II: ℓ_base + ℓ_SWAZ + ℓ_DWAZ of both networks. A teacher is constant, but with `base = "both"`.
+        """Stage II: ℓ_base of both networks, and ℓ_SWAZ + ℓ_DWAZ of the students.
 
-        The sums over the steps are the outputs by class, before each step.
+        A teacher is constant, but with `base = "both"`. The sums over the steps are the outputs by class, before each
+        step.
         """
         model, proxy = nets.model, _proxy(nets)
         z, z_proxy = model.features(batch.x), proxy.features(batch.x)
@@ -218,14 +240,16 @@ class FedKWAZ(Method):
         if self.config.labels == "both":
             loss = loss + F.cross_entropy(y, batch.y) + F.cross_entropy(y_proxy, batch.y)
 
+        networks, students = {"model": model, "proxy": proxy}, STUDENTS[self.config.students]
         x = self._of_zone("swaz", batch, draws)
-        s, s_proxy = model.features(x), proxy.features(x)
-        loss = loss + F.mse_loss(s, s_proxy.detach()) + F.mse_loss(s_proxy, s.detach())
-        for zone, student, other in (("dwaz_model", model, proxy), ("dwaz_proxy", proxy, model)):
-            x = self._of_zone(zone, batch, draws)
+        features = {name: network.features(x) for name, network in networks.items()}
+        for student in students:
+            loss = loss + F.mse_loss(features[student], features[TEACHER[student]].detach())
+        for student in students:
+            x = self._of_zone(f"dwaz_{student}", batch, draws)
             with torch.no_grad():
-                answer = other(x)
-            loss = loss + self.gap(student(x), answer)
+                answer = networks[TEACHER[student]](x)
+            loss = loss + self.gap(networks[student](x), answer)
 
         if self.config.collect == "after":
             return LossParts(loss)
@@ -241,13 +265,17 @@ class FedKWAZ(Method):
         return self.config.tau**2 * F.kl_div(q, p, reduction="batchmean", log_target=True)
 
     def uplink(self, local: LocalClient) -> Tensors:
-        means, labels = self._class_means(local)
         local.state = local.state | named("proxy", floating(of_module(local.nets["proxy"])))
+        if not self.config.align:
+            return {}
+        means, labels = self._class_means(local)
         sent = zip(KNOWLEDGE, means.split(self._widths(), dim=1), strict=True)
         return {name: mean.contiguous() for name, mean in sent} | {"labels": labels}
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         """P̄_c and L̄_c: plain means over the participants with class c (eq. 4). Those of other classes stay."""
+        if not self.config.align:
+            return Aggregated(dict(server), {})
         known = server["known/classes"]
         after = {name: class_averages(server[name], known, uplinks, name) for name in KNOWLEDGE}
         sent = torch.cat([payload["labels"].long() for _, payload in uplinks])

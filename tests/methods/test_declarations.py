@@ -113,6 +113,8 @@ METHODS = {
             "base": "own",
             "labels": "first",
             "collect": "after",
+            "align": True,
+            "students": "both",
         },
         drawn=("client/proxy",),
         phases={"align": ("model", "proxy"), "refine": ("model", "proxy")},

@@ -144,6 +144,34 @@ def test_each_loss_trains_its_own_network_and_those_on_unmixed_images_perhaps_bo
     assert scales(nets) == pytest.approx((expected, -expected), rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("students", "swaz", "dwaz"),
+    [
+        ("both", 2 * 18 / 4, divergence(1, 2) / 2 + divergence(0.5, 2)),
+        ("model", 18 / 4, divergence(1, 2) / 2),
+        ("proxy", 18 / 4, divergence(0.5, 2)),
+    ],
+)
+def test_on_mixed_images_only_the_students_have_losses(students: str, swaz: float, dwaz: float) -> None:
+    """The images and zones of the test above. The base's losses are those of both networks, whoever is a student."""
+    share = {"swaz": (0.5, 1.0), "dwaz_model": (0.0, 1.0), "dwaz_proxy": (1.0, 0.25)}
+    draws = {f"order/{zone}": torch.tensor([1, 0]) for zone in ZONES}
+    draws |= {f"share/{zone}": torch.tensor([values], dtype=torch.float64) for zone, values in share.items()}
+    found = method(tau=2.0, students=students).local_loss(pair(), {}, batch((1, 0, 0), (0, 2, 1)), draws).loss
+    base = 2 * 5 + 2 * (divergence(1, 2) + divergence(2, 2)) / 2
+    assert found.item() == pytest.approx(base + swaz + dwaz, rel=1e-12)
+
+
+@pytest.mark.parametrize(("students", "of_model", "of_proxy"), [("model", 2, 1), ("proxy", 1, 2)])
+def test_on_mixed_images_only_the_students_learn(students: str, of_model: int, of_proxy: int) -> None:
+    """Each loss has a gap and an MSE, with the gradients 2σ(1−σ) and 2: once in the base, once on mixed images."""
+    nets = pair()
+    method(tau=1.0, students=students).local_loss(nets, {}, batch((1, 0, 0)), unmixed()).loss.backward()
+    sigma = 1 / (1 + math.exp(-1))
+    each = 2 * sigma * (1 - sigma) + 2
+    assert scales(nets) == pytest.approx((of_model * each, -of_proxy * each), rel=1e-12)
+
+
 def test_each_network_has_images_of_its_own_to_learn_from_the_others_answers() -> None:
     """(1, 0) and (−1, 0): halves of both are (0, 0), from which nothing is learned. So beside the base's
     2σ(1−σ) + 2, only the proxy has the 2σ(1−σ) of DWAZ."""
@@ -460,6 +488,48 @@ def test_a_round_trains_and_keeps_the_proxy_which_never_travels() -> None:
     before, after = (part(tensors, "proxy") for tensors in (state.clients[1], done.tensors))
     assert before.keys() == after.keys()
     assert all(not torch.equal(before[name], after[name]) for name in before)
+
+
+# Without stage I
+
+
+def test_without_stage_i_only_stage_ii_trains_both_networks() -> None:
+    parts, local = at_work(align=False, labels="both")
+    (refine,) = parts.method.phases(local)
+    assert (refine.name, refine.trains) == ("refine", ("model", "proxy"))
+
+
+def test_without_stage_i_clients_keep_their_networks_and_exchange_nothing() -> None:
+    options = {"align": False, "labels": "both"}
+    parts = federations.built(
+        federations.config("fedkwaz", method=options, federation={"participation": 1.0})
+    )
+    before = parts.engine.initial_state()
+    after = federations.run(parts.engine, 1)
+    assert after.record is not None
+    assert after.record["bytes"]["per_client_up"] == after.record["bytes"]["per_client_down"] == [0] * 4
+    assert federations.bits(after.server) == federations.bits(before.server)
+    start, end = (part(state.clients[1], "proxy") for state in (before, after))
+    assert all(not torch.equal(start[name], end[name]) for name in start)
+
+
+def test_without_stage_i_operations_are_those_of_stage_ii() -> None:
+    """4F + 3B without the head's 64 and 128, as above. No class means are computed."""
+    options = {"align": False, "labels": "both"}
+    parts = federations.built(
+        federations.config("fedkwaz", method=options, federation={"group": ["tiny_mlp"]})
+    )
+    record = federations.run(parts.engine, 1).record
+    assert record is not None
+    forward, backward = 2 * 896, 2 * 896 + 256
+    samples = sum(parts.federation.clients[client].samples for client in record["participants"])
+    assert record["flops"]["clients"] == 2 * (4 * forward + 3 * backward - 64 - 128) * samples
+
+
+def test_some_stage_must_learn_from_the_labels() -> None:
+    with pytest.raises(ConfigError, match=r"align = false leaves no stage .* set method\.labels=both"):
+        method(align=False)
+    assert method(align=False, labels="both").config.labels == "both"
 
 
 def test_every_client_draws_its_own_proxy_of_the_smallest_architecture_unless_another_is_named() -> None:

@@ -371,6 +371,33 @@ def test_fedkwazs_setup_is_spelled_out() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("kwaz_lml_htfe8_cifar10", {"method.align": (None, False), "method.labels": (None, "both")}),
+        ("kwaz_p2p_l_htfe8_cifar10", {"method.students": (None, "model")}),
+        ("kwaz_p2p_r_htfe8_cifar10", {"method.students": (None, "proxy")}),
+        ("kwaz_fedkwaz_htfe8_cifar100", {"data.dataset": ("cifar10", "cifar100")}),
+        (
+            "kwaz_fedkwaz_htfe8_flowers102",
+            {"data.dataset": ("cifar10", "flowers102"), "data.size": (None, 64)},
+        ),
+    ],
+)
+def test_fedkwazs_variants_and_data_sets_differ_in_nothing_else(
+    name: str, changed: dict[str, tuple[Any, Any]]
+) -> None:
+    assert difference("kwaz_fedkwaz_htfe8_cifar10", name) == changed
+
+
+def test_fedkwazs_fourth_table_has_htfe8_at_20_clients_with_the_dirichlet_split() -> None:
+    """§4.1 and the table's caption; Table 2 has HtFE8 at 50 clients."""
+    assert difference("kwaz_fedkwaz_n50", "kwaz_fedkwaz_htfe8_cifar100") == {
+        "federation.clients": (50, 20),
+        "federation.participation": (0.5, 1.0),
+    }
+
+
+@pytest.mark.parametrize(
     ("name", "key", "value"),
     [
         ("fedssa_cnn1_n50", "method.t_stable", 45),
