@@ -45,6 +45,7 @@ SMALLER = {
     "docs/api.md": {"rounds=5": f"rounds=2, {TINY}"},
     "docs/checkpoints.md": {'"sessions/demo/objects/ab/abcd….safetensors"': "an_object()"},
     "docs/cka.md": {'round=40, layers=["stage4"]': 'round=12, layers=["fc1"]'},
+    "docs/methods/fedktl.md": {"steps = 800": "steps = 1"},
     "docs/python.md": {
         "rounds=100)": f"rounds=12, {TINY})",
         "range(3)": "range(1)",
