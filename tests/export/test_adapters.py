@@ -106,6 +106,21 @@ def test_layers_of_different_ranks_have_patterns_of_their_whole_names() -> None:
     assert LowRank({}, {"fc": 4, "block.fc": 8}, 3.0).config()["alpha_pattern"] == {}
 
 
+def test_the_configuration_has_what_peft_reads_of_a_trained_adapter() -> None:
+    config = LowRank({}, {"fc": 4}, None).config()
+    assert {key: config[key] for key in config if key not in ("r", "lora_alpha", "target_modules")} == {
+        "peft_type": "LORA",
+        "base_model_name_or_path": None,
+        "task_type": None,
+        "inference_mode": True,
+        "rank_pattern": {},
+        "alpha_pattern": {},
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "modules_to_save": ["head"],
+    }
+
+
 def test_a_client_that_never_took_part_has_no_adapter(tmp_path: Path) -> None:
     """Its model is its own first one, without the common body."""
     hs.run(tiny(method="lora", rounds=1), tmp_path / "run")

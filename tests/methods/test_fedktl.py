@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from simulator.base.errors import ConfigError
+from simulator.base.rng import drawing_from
 from simulator.base.tensors import Tensors, of_module, part
 from simulator.base.training_section import TrainingConfig
 from simulator.data.specs import TableSpec
@@ -141,15 +142,15 @@ def test_mmd_sums_four_kernels_over_all_pairs() -> None:
 
 
 def test_the_servers_loss_is_mmd_and_lambda_times_the_distance_to_the_centroid() -> None:
-    """F is the identity. (1, 1) of class 1 is ((1 − 0)² + (1 − 2)²)/2 = 1 from its centroid (0, 2)."""
+    """F is the identity. (1, 1) of class 1 is ((1 − 0)² + (1 − 3)²)/2 = 5/2 from its centroid (0, 3)."""
     centroids = nn.Embedding(2, 2)
-    centroids.weight.data = torch.tensor([[7.0, 7.0], [0.0, 2.0]])
+    centroids.weight.data = torch.tensor([[7.0, 7.0], [0.0, 3.0]])
     generator = generators.drawn(DESIGN, reference.stream("generator", 0))
     at = Nets(transformer=Plain(), centroids=centroids, generator=generator)
     batch, noise = Batch(torch.ones(1, 2), torch.tensor([1])), torch.ones(1, 3)
     found = method(2, lam=4.0).server_loss(at, {}, batch, {"noise": noise}).loss
     usual = mmd(batch.x, generator.latents(noise)).item()
-    assert found.item() == pytest.approx(usual + 4, rel=1e-5)
+    assert found.item() == pytest.approx(usual + 10, rel=1e-5)
 
 
 def test_a_centroid_is_the_mean_of_what_clients_sent_and_others_stay() -> None:
@@ -271,7 +272,9 @@ def test_every_round_begins_with_the_same_projection_and_it_learns_beside_the_mo
         weights.append(local.nets["projection"].get_parameter("weight"))
         [phase] = parts.method.phases(local)
         assert (phase.name, phase.trains) == ("guided", ("model", "projection"))
-    assert all(torch.equal(weights[0], each) for each in weights)
+    with drawing_from(parts.federation.stream("server/projection")):
+        drawn = nn.Linear(8, 64).weight
+    assert all(torch.equal(drawn, each) for each in weights)
 
 
 def test_a_client_answers_by_the_cosines() -> None:

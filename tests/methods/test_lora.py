@@ -15,7 +15,7 @@ from simulator.clock.devices import LIBRARY
 from simulator.config import Config
 from simulator.engine.progress import unobserved
 from simulator.methods import Uplink
-from simulator.methods.lora import A, Adapter, B, Factors, LoRA, decomposed
+from simulator.methods.lora import A, Adapter, B, Factors, LoRA, decomposed, padded
 from simulator.models import Network
 from simulator.training.loop import steps
 from simulator.training.phase import Nets
@@ -184,6 +184,18 @@ def test_means_fill_lower_ranks_up_with_zeros() -> None:
     assert server[f"tiny_cnn/{LAYER}.{B}"].sum() == 13
 
 
+def test_one_client_is_filled_up_too() -> None:
+    b, a = padded([Factors(*outer((0, 0, 4.0)))], [0.5], 2)
+    assert b[0].tolist() == [2, 0] and a[:, 0].tolist() == [0.5, 0]
+    assert b.shape == (8, 2) and a.shape == (2, 12)
+
+
+def test_an_update_starts_at_zero_from_a_drawn_a() -> None:
+    server = method().init_server()
+    assert all((each == 0).all() for name, each in server.items() if name.endswith(B))
+    assert all((each != 0).any() for name, each in server.items() if name.endswith(A))
+
+
 def test_hetlora_weighs_clients_by_the_norm_of_their_update() -> None:
     """‖ΔW‖ is 4 and √(6² + 8²) = 10: p = 2/7 and 5/7. B: 4·2/7 + 6·5/7 = 38/7, and 8·5/7 = 40/7."""
     lora = method(ranks=[1, 2], aggregation="hetlora")
@@ -217,6 +229,8 @@ def test_flexlora_decomposes_the_mean_product_and_cuts_it_to_each_rank() -> None
         shown = payload[f"adapter/{LAYER}.{B}"] @ payload[f"adapter/{LAYER}.{A}"]
         assert shown.sum().item() == pytest.approx(seen)
         assert len(payload[f"adapter/{LAYER}.{A}"]) == client + 1
+        # Other strides can give products other bits.
+        assert all(each.is_contiguous() for each in payload.values())
 
 
 def test_with_alpha_a_product_counts_by_the_scale_of_its_rank() -> None:
@@ -301,6 +315,12 @@ def test_a_product_of_any_shape_is_decomposed(shape: tuple[int, int]) -> None:
     b, a = decomposed(product, 3)
     assert (b.shape, a.shape) == ((shape[0], 3), (3, shape[1]))
     torch.testing.assert_close(b @ a, product, rtol=1e-4, atol=1e-4)
+
+
+def test_a_cut_decomposition_has_the_strides_of_a_restored_state() -> None:
+    """Products of other strides can have other bits."""
+    b, a = decomposed(torch.arange(15.0).reshape(5, 3), 2)
+    assert b.is_contiguous() and a.is_contiguous()
 
 
 def test_the_norm_of_an_update_is_that_of_its_product() -> None:
