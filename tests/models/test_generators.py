@@ -63,11 +63,23 @@ def test_an_untrained_generator_keeps_the_variance_of_its_noise() -> None:
     assert torch.equal(generator.image.weight, again.image.weight)
 
 
-def test_a_saved_generator_is_read_again(tmp_path: Path) -> None:
-    generators.save(drawn(), DESIGN, tmp_path / "g.safetensors")
-    assert generators.design_of(tmp_path / "g.safetensors") == DESIGN
-    found = generators.read(tmp_path / "g.safetensors")
-    assert all(torch.equal(found[name], each) for name, each in drawn().state_dict().items())
+def test_images_have_the_channels_and_the_size_of_the_design() -> None:
+    design = Design(noise=3, latent=2, layers=1, width=5, size=16, channels=3)
+    assert drawn(design)(torch.ones(7, 2)).shape == (7, 3, 16, 16)
+
+
+@pytest.mark.parametrize("size", [4, 8, 32])
+def test_a_saved_generator_is_read_again(size: int, tmp_path: Path) -> None:
+    design, path = replace(DESIGN, size=size), tmp_path / "g.safetensors"
+    generators.save(drawn(design), design, path)
+    assert generators.design_of(path) == design
+    found = generators.read(path)
+    assert all(torch.equal(found[name], each) for name, each in drawn(design).state_dict().items())
+
+
+def test_files_keep_their_design_under_one_key() -> None:
+    """Under another key, files that users have would be no generators."""
+    assert METADATA == "htfl_sim_generator"
 
 
 def test_half_precision_becomes_float32(tmp_path: Path) -> None:
@@ -87,6 +99,8 @@ def test_half_precision_becomes_float32(tmp_path: Path) -> None:
         ({}, {"size": 2048}, "size = 2048. It must be a whole number from 1 to 1024"),
         ({}, {"latent": 0}, "latent = 0. It must be a whole number from 1 to 4096"),
         ({}, {"layers": True}, "layers = True"),
+        ({}, {"layers": 17}, "layers = 17. It must be a whole number from 1 to 16"),
+        ({}, {"channels": 4}, "channels = 4. It must be a whole number from 1 to 3"),
         ({}, {"style": 1}, "describes another kind of network"),
         ({}, {"channels": 3}, r"has 'image\.weight' \[1, 2, 3, 3\], and its design needs \[3, 2, 3, 3\]"),
     ],
