@@ -29,7 +29,7 @@ from tui.app.dialogs.effect import EffectDialog
 from tui.app.dialogs.fork import ForkDialog
 from tui.app.dialogs.help import Help
 from tui.app.dialogs.new_run import NewRunDialog
-from tui.app.dialogs.notices import Text, TooSmall
+from tui.app.dialogs.notices import SMALLEST, Text, TooSmall
 from tui.app.dialogs.resume import ResumeDialog
 from tui.app.dialogs.shadow import ShadowDialog
 from tui.app.dialogs.switch import SwitchDialog
@@ -179,6 +179,31 @@ def test_a_dialog_holds_at_each_size(name: str, home: Path) -> None:
         )
         assert shown.count("╭") == shown.count("╯") == 1
         check(f"{name}-{width}x{height}", shown)
+
+
+@pytest.mark.parametrize("name", DIALOGS)
+def test_a_dialog_fits_the_smallest_terminal(name: str, home: Path) -> None:
+    (shown,) = pictures(name, home, [SMALLEST]).values()
+    lines = shown.splitlines()
+    last = next(
+        row for row, line in enumerate(lines) if re.search("esc (cancel|close|skip)|^ *│ *close", line)
+    )
+    assert any("╰" in line and "╯" in line for line in lines[last:])
+
+
+@pytest.mark.parametrize("name", ["new_run", "fork", "switch"])
+def test_an_error_in_a_form_is_in_sight_in_the_smallest_terminal(name: str, home: Path) -> None:
+    app = HtflApp(LaunchOptions(home, home / "data"), panels=blanks())
+
+    async def script(pilot: Pilot[str]) -> None:
+        dialog = DIALOGS[name](read(home / "main"), home)
+        await app.push_screen(dialog)
+        await pilot.pause()
+        dialog.complain("method: 'x' is not in the list.")
+        await pilot.pause()
+        assert "'x' is not in the list" in text(app) and "esc cancel" in text(app)
+
+    drive(app, script, SMALLEST)
 
 
 def test_a_dialog_is_no_smaller_on_a_larger_screen(home: Path) -> None:

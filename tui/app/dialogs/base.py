@@ -17,8 +17,9 @@ from tui.app.widgets.surface import glyphs_of
 from tui.common.formatting import spelled
 
 Result = TypeVar("Result")
-WIDE, TALL = 120, 40
-"""From this many columns of the screen on, a dialog is -wide. From this many rows on, it is -tall, below -short."""
+WIDE, TALL, LOW = 120, 40, 24
+"""From this many columns of the screen on, a dialog is -wide. From this many rows on, it is -tall, below -short. With
+fewer rows than LOW, it is also -low."""
 
 
 SCROLLS = {"up": "scroll_up", "down": "scroll_down", "pageup": "page_up", "pagedown": "page_down"}
@@ -50,15 +51,21 @@ class Dialog(ModalScreen[Result]):
         with Vertical(classes="dialog"):
             yield Static(self.spelled(self._title), classes="title", markup=False)
             yield from self.body()
-            yield Static("", id="fault", markup=False)
-            yield Static(self.spelled(self.hint), classes="hint", markup=False)
+            with Vertical(classes="foot"):
+                yield Static("", id="fault", markup=False)
+                yield Static(self.spelled(self.hint), classes="hint", markup=False)
 
     def on_resize(self, event: Resize) -> None:
         self._fit(event.size)
 
     def _fit(self, size: Size, update: bool = True) -> None:
         """Set the classes by which style.tcss sizes dialogs."""
-        classes = {"-wide": size.width >= WIDE, "-tall": size.height >= TALL, "-short": size.height < TALL}
+        classes = {
+            "-wide": size.width >= WIDE,
+            "-tall": size.height >= TALL,
+            "-short": size.height < TALL,
+            "-low": size.height < LOW,
+        }
         self.update_classes(classes, update=update, animate=False)
 
     def complain(self, fault: str) -> None:
