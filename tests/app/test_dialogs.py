@@ -181,6 +181,11 @@ def test_a_dialog_holds_at_each_size(name: str, home: Path) -> None:
         check(f"{name}-{width}x{height}", shown)
 
 
+def test_a_text_is_closed_because_nothing_can_be_cancelled(home: Path) -> None:
+    (shown,) = pictures("text", home, [MIDDLE]).values()
+    assert "esc close" in shown and "esc cancel" not in shown
+
+
 @pytest.mark.parametrize("name", DIALOGS)
 def test_a_dialog_fits_the_smallest_terminal(name: str, home: Path) -> None:
     (shown,) = pictures(name, home, [SMALLEST]).values()
@@ -247,7 +252,13 @@ def test_with_ascii_glyphs_a_list_that_scrolls_is_ascii(home: Path) -> None:
         assert "".join(rows).startswith("#") and rows.count("#") < len(rows), (
             "what is in sight, and what is not"
         )
-        await pilot.press("escape", "ctrl+p", "r")
+        await pilot.press("escape", "ctrl+p")
+        await until(pilot, lambda: "Search" in text(app))
+        assert text(app).isascii()
+        await pilot.press(*"clients x")
+        await until(pilot, lambda: "rounds" in text(app))
+        assert text(app).isascii()
+        await pilot.press(*["backspace"] * len("clients x"), "r")
         await until(pilot, lambda: "resources" in text(app).lower())
         await pilot.pause()
         assert text(app).isascii()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from textual.command import CommandPalette
+from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -427,6 +428,19 @@ def test_the_palette_finds_a_panel_by_what_it_shows(words: str, panel: str, home
         found = [hit async for hit in Commands(app.screen).search(words)]
         title = next(key for key in KEYS if key.argument == panel).label
         assert any(title in str(hit.match_display) for hit in found)
+
+    drive(app, script)
+
+
+def test_the_palette_shows_brackets_as_they_are(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        [found] = [hit async for hit in Commands(app.screen).search("show the round under")]
+        assert "as [ and ] do." in Content.from_markup(found.help).plain
+        listed = [hit async for hit in Commands(app.screen).discover()]
+        assert "round back ([)" in [Content.from_markup(hit.display).plain for hit in listed]
 
     drive(app, script)
 

@@ -67,6 +67,12 @@ def test_it_says_what_is_computed_and_how_long_that_takes(home: Path) -> None:
     assert "First" not in form(home).remark({"method": "standalone", "round": "10"})
 
 
+def test_one_round_is_said_to_run_in_a_process_of_its_own(tmp_path: Path) -> None:
+    sessions.make(tmp_path / "main", rounds=12, clients=4)
+    said = form(tmp_path).remark({"method": "standalone", "round": "11"})
+    assert "Then 1 round runs in a process of its own, about 2 s." in said
+
+
 def test_it_says_that_a_partner_is_there(home: Path) -> None:
     sessions.make(home / "base", rounds=12, of=20, clients=4, method="standalone")
     run = read(home / "main")

@@ -11,6 +11,9 @@ from functools import partial
 from textual.binding import Binding
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
+from tui.app.widgets.surface import glyphs_of
+from tui.common.formatting import spelled
+
 PANEL_TITLES = {
     "live": "Live",
     "clients": "Clients",
@@ -315,7 +318,12 @@ class Commands(Provider):
     async def discover(self) -> Hits:
         for key in KEYS:
             if key.action != "command_palette":
-                yield DiscoveryHit(_title(key), partial(self.app.run_action, key.action), help=key.about)
+                yield DiscoveryHit(
+                    _as_markup(_title(key)),
+                    partial(self.app.run_action, key.action),
+                    _title(key),
+                    self._about(key),
+                )
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
@@ -323,8 +331,19 @@ class Commands(Provider):
             title = _title(key)
             if key.action != "command_palette" and (score := matcher.match(f"{title} {key.about}")) > 0:
                 yield Hit(
-                    score, matcher.highlight(title), partial(self.app.run_action, key.action), help=key.about
+                    score,
+                    matcher.highlight(title),
+                    partial(self.app.run_action, key.action),
+                    help=self._about(key),
                 )
+
+    def _about(self, key: Key) -> str:
+        """The key's sentence as markup in the app's glyphs: it has brackets of its own."""
+        return _as_markup(spelled(key.about, glyphs_of(self.screen)))
+
+
+def _as_markup(text: str) -> str:
+    return text.replace("[", r"\[")  # Textual's escape leaves "[ and ]", which is markup too
 
 
 def _title(key: Key) -> str:

@@ -54,7 +54,11 @@ class Openers:
 
     def action_command_palette(self: Front) -> None:
         if not any(isinstance(screen, CommandPalette) for screen in self.screen_stack):
-            self.push_screen(CommandPalette(providers=[Commands], id="--command-palette"))
+            self.push_screen(
+                CommandPalette(
+                    providers=[Commands], placeholder="Search for commands", id="--command-palette"
+                )
+            )
 
     def action_describe(self: Front) -> None:
         describe.show(self, self._background)

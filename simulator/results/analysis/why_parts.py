@@ -170,7 +170,8 @@ def answers(classes: Sequence[ClassRow]) -> Iterator[Finding]:
     often = max(classes, key=lambda row: row.answered - row.samples, default=None)
     if often is not None and often.answered - often.samples >= max(2, tested / 10):
         name = class_name(often.label, often.name)
-        text = f"It answers {name} for {often.answered} of {tested} test samples; {often.samples} are of this class."
+        true = f"{often.samples} {'is' if often.samples == 1 else 'are'} of this class"
+        text = f"It answers {name} for {often.answered} of {tested} test samples; {true}."
         facts = {"class": often.label, "answered": often.answered, "samples": often.samples, "tested": tested}
         yield Finding("classes", text, facts, bad=True)
     if never := [row for row in held if not row.answered]:

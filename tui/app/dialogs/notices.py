@@ -35,6 +35,8 @@ class TooSmall(ModalScreen[None]):
 class Text(Dialog[None]):
     """A title and a text."""
 
+    hint = "esc close"
+
     def __init__(self, title: str, text: str) -> None:
         super().__init__(title)
         self._text = text

@@ -49,7 +49,12 @@ class ShadowDialog(Form[ForkWish]):
                 again = "1 round is" if rounds == 1 else f"{rounds} rounds are"
                 said.append(f"First, {again} computed again, about {duration(took)}.")
             if (seconds := remaining.seconds_left(run.curves, left)) is not None:
-                said.append(f"Then {left} rounds run in a process of their own, about {duration(seconds)}.")
+                runs = (
+                    "1 round runs in a process of its"
+                    if left == 1
+                    else f"{left} rounds run in a process of their"
+                )
+                said.append(f"Then {runs} own, about {duration(seconds)}.")
         said.append("Both runs share the processors of this machine.")
         return " ".join(said)
 

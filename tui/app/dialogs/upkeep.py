@@ -105,7 +105,7 @@ class DeleteDialog(OfSessions):
     def __init__(self, folders: Sequence[Path]) -> None:
         self._word = name_of(folders[0]) if len(folders) == 1 else f"{len(folders)} sessions"
         self.hint = f"type {'the name' if len(folders) == 1 else self._word} · enter delete · esc cancel"
-        field = Field("name", "name", placeholder=f"{self._word} deletes {_it(folders)}")
+        field = Field("name", "name", placeholder=f"type {self._word} to delete {_it(folders)}")
         super().__init__(folders, f"Delete {self._word} for good", field)
 
     def about(self, found: Sequence[sessions.Dependents]) -> str:
