@@ -370,6 +370,17 @@ def test_differences_are_written_with_their_signs():
     assert told.rstrip() == "1 × 2, -7.0 to +3.0 pp, mean -2.0"
 
 
+def test_the_cursor_leaves_a_difference_its_sign():
+    # Six cells: -17.6 takes the first five, so brackets would take its sign.
+    shown = draw_heatmap(signed([[-17.6, 3.0]], cursor=(0, 0)), 12, 1, ColourScheme(), BRAILLE)
+    assert "-17.6" in drawn(shown)[0]
+
+
+def test_the_largest_difference_is_written_although_it_fills_its_cell():
+    whole = figure([[-3, 100]], value_range=(-12, 12), unit="pp", decimals=0, signed=True)
+    assert "+100" in drawn(draw_heatmap(whole, 10, 1, ColourScheme(), BRAILLE))[0]
+
+
 @pytest.mark.parametrize("dark", [True, False])
 @pytest.mark.parametrize("exact", [True, False])
 def test_the_colours_of_differences_part_from_a_quiet_middle(dark, exact):

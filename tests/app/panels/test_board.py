@@ -94,6 +94,16 @@ def test_a_study_is_a_board_of_settings_by_seed(home: Path) -> None:
     assert "[" in lines["standalone"]  # the cursor
 
 
+def test_a_title_that_is_too_long_leaves_out_its_end(home: Path) -> None:
+    _, text = shown(home, size=(60, 16))
+    assert "t: stopped, 6 of 9 points finished: accuracy in %─" in text
+
+
+def test_with_ascii_glyphs_the_titles_of_columns_are_ascii(home: Path) -> None:
+    _, text = shown(home, size=NARROW, glyphs="ascii")
+    assert text.isascii()
+
+
 def test_with_more_room_intervals_have_their_ends(home: Path) -> None:
     _, text = shown(home, size=MIDDLE)
     check("board-120x40", text)

@@ -12,7 +12,7 @@ from tui.app.charts.glyphs import GlyphSet
 from tui.app.charts.heat_plan import HeatFigure, Plan, bar_labels, number_cells, plan_of
 from tui.common.cells import cell_count, padded
 
-FIGURE_AT_AN_END = re.compile(r"^\.?\d|\d$")
+FIGURE_AT_AN_END = re.compile(r"^[-+]?\.?\d|\d$")
 
 
 def draw_heatmap(
@@ -89,7 +89,9 @@ def shade(plot: Canvas, plan: Plan, levels: Array, ramp: str) -> None:
 def write_values(plot: Canvas, plan: Plan, levels: Array, coloured: bool, figure: HeatFigure) -> None:
     """Write each value into the middle of its cell, in black or white on a color, or between spaces in a ramp."""
     for row, column in zip(*np.nonzero(levels >= 0), strict=True):
-        text = cell_text(float(plan.values[row, column]), plan.across - 1, figure.unit, figure.signed)
+        value = float(plan.values[row, column])
+        text = cell_text(value, plan.across - 1, figure.unit, figure.signed)
+        text = text or cell_text(value, plan.across, figure.unit, figure.signed)  # touches its neighbor
         if not coloured and text:
             text = text.center(min(len(text) + 2, plan.across))
         top = row * plan.down + (plan.down - 1) // 2

@@ -226,7 +226,7 @@ def widths(columns: Sequence[Column], rows: Rows, order: Order, glyphs: GlyphSet
     sorted_by = order[0] if order else None
     texts = rows.widths(glyphs.name) or [1] * len(columns)
     return [
-        max(text, len(column.title) + (place == sorted_by)) if text else 0
+        max(text, _width(column.title, glyphs.name) + (place == sorted_by)) if text else 0
         for place, (text, column) in enumerate(zip(texts, columns, strict=True))
     ]
 
@@ -303,7 +303,7 @@ def draw_header(
     for place in places:
         column, sorted_by = columns[place.column], order is not None and place.column == order[0]
         pointer = (glyphs.down if order[1] else glyphs.up) if order and sorted_by else ""
-        text = fit(pointer + column.title, place.width, column.numeric, glyphs)
+        text = fit(pointer + _text(column.title, glyphs.name), place.width, column.numeric, glyphs)
         canvas.put(0, place.left, text, scheme.highlight if sorted_by else scheme.muted, BOLD)
     if missing:
         canvas.put(0, canvas.width - LEFT_OUT, f"+{missing}".rjust(LEFT_OUT), scheme.muted, BOLD)

@@ -175,7 +175,9 @@ class StudyBoard(Container):
             done = sum(row.finished for row in board.rows)
             every = sum(len(row.points) for row in board.rows)
             what = "final seeds" if board.trials else "points"
-            self._cells.caption(f"{head}, {done} of {every} {what} finished: accuracy in %, by seed")
+            lead = head.removesuffix("finished") if head.endswith(": finished") else f"{head}, "
+            said = f"{lead}{done} of {every} {what} finished"
+            self._cells.caption(f"{said}: accuracy in %, by seed", f"{said}: accuracy in %", said)
             self._grid.show_grid(rows, board_words.SETTINGS, board.seeds, columns)
         self._cells.say(None if rows else NO_POINTS)
 

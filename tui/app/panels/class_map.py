@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from htfl_sim.analysis import (
     FEW,
@@ -19,6 +20,8 @@ from tui.app.panels import gains
 from tui.app.panels.chart_parts import PERCENT
 from tui.app.view import View
 from tui.common.formatting import percent, points
+
+Judged = TypeVar("Judged")
 
 SAMPLES, RECALL, CHANGE, GAIN = range(4)
 MODES = 4
@@ -135,8 +138,13 @@ def class_map(view: View, mode: int, samples: Samples) -> ClassMap | str:
 
 
 def judged(found: Sequence[ClassChange]) -> list[ClassChange]:
-    """The classes with FEW samples or more; all of them if there is none."""
-    return [each for each in found if each.now.samples >= FEW] or list(found)
+    """The classes with FEW samples or more; all of them if fewer than two have so many."""
+    return _enough([each for each in found if each.now.samples >= FEW], found)
+
+
+def _enough(few: Sequence[Judged], every: Sequence[Judged]) -> list[Judged]:
+    """Those that can be judged, if there are two to rank."""
+    return list(few if len(few) > 1 else every)
 
 
 def most(found: ClassMap, width: int) -> str:
@@ -149,7 +157,8 @@ def most(found: ClassMap, width: int) -> str:
     up = [each for each in ranked if each.change > 0]
     down = [each for each in ranked[::-1] if each.change < 0]
     if not up and not down:
-        return f"The recall of all {len(ranked)} classes is the same."
+        judged_only = f" with {FEW} or more samples" if len(ranked) < len(found.changes) else ""
+        return f"No class{judged_only} gained or lost."
     texts = []
     for count, counts, start in _TEXTS:
         gained, lost = (
@@ -239,7 +248,7 @@ def _named(found: ClassMap, each: ClassChange, counts: int) -> str:
 def _extremes(found: ClassMap) -> list[str]:
     """The classes of the highest and the lowest recall over all clients, from long to short."""
     every = [(label, each) for label, each in enumerate(found.now.over_clients()) if each.samples]
-    few = [each for each in every if each[1].samples >= FEW] or every
+    few = _enough([each for each in every if each[1].samples >= FEW], every)
     if not few:
         return ["No client has test samples that were evaluated."]
     ranked = sorted(few, key=lambda each: -each[1].recall)
