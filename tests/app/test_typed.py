@@ -68,6 +68,20 @@ def in_app(home: Path, script: Any) -> None:
     drive(app, run)
 
 
+def test_a_long_error_wraps_and_is_gone_with_the_next_letter(home: Path) -> None:
+    async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
+        await pilot.resize_terminal(60, 16)
+        await typed(pilot, "a-command-that-there-is-not", "<enter>")
+        assert "Press tab for the list of commands." in offered(app)
+        shown = app.query_one("#completions", Static)
+        assert shown.region.height == 2
+        await pilot.press("x")
+        await pilot.pause()
+        assert shown.region.height == 1
+
+    in_app(home, script)
+
+
 def test_a_line_is_carried_out_and_leaves(home: Path) -> None:
     async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
         for words, holds in (

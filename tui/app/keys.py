@@ -240,6 +240,7 @@ OF_A_RUN = (
     "steer",
     "edit",
     "why",
+    "describe",
     "travel",
     "live",
     "crosshair",

@@ -80,6 +80,12 @@ def test_a_narrow_table_keeps_what_tells_most():
     assert [NAMES[each.column] for each in places(ROWS, 17)] == ["pinned", "id", "accuracy"]
 
 
+def test_names_keep_their_least_room_before_columns_of_less_worth():
+    columns = [Column("name", stretch=True, worth=2, least=16), Column("data", worth=1)]
+    assert [place.width for place in layout(columns, [16, 6], 18, 0)] == [15]  # and +1
+    assert [place.width for place in layout(columns, [8, 6], 18, 0)] == [8, 6]  # no wider than the names
+
+
 def test_the_columns_of_the_least_worth_go_first():
     columns = [Column("name", worth=3), Column("about", worth=1), Column("size", numeric=True, worth=2)]
     rows = [Row(1, ("abcdef", "something", "123"))]

@@ -1,9 +1,11 @@
 """The Compare panel: standings, targets, files."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -127,6 +129,19 @@ def test_clients_of_one_number_with_other_data_are_said_to_be_different_clients(
     pinned = replace(view, compared=(main, other), pinned=frozenset({7, 3}))
     _, text = on_stage("compare", pinned, to_clients)
     assert "Clients 3, 7 have other data in base than in main" in text
+
+
+def test_a_long_note_ends_with_an_ellipsis_and_is_a_row_on_a_low_screen(at_home: Path) -> None:
+    for size, rows in (((60, 16), 1), ((60, 24), 3)):
+        heights: list[int] = []
+
+        async def look(pilot: Any, panel: Any, heights: list[int] = heights) -> None:
+            heights.append(panel._caveat.region.height)
+            assert re.search(r"Rows differ in x: 1, 2\..*…$", str(panel._caveat.content), re.DOTALL)
+
+        with patch("tui.app.panels.compare.rows_differ", lambda *_: ["Rows differ in x: 1, 2. " * 20]):
+            on_stage("compare", view_of(at_home, "main", "base"), look, size=size)
+        assert heights == [rows]
 
 
 def test_a_line_over_seeds_with_data_of_their_own_is_said_to_be_a_mean_of_different_clients(

@@ -255,6 +255,15 @@ def test_a_client_has_both_losses_in_one_chart_and_its_own_numbers(view: View) -
     assert dict(facts_of(view, 4, 60))["loss"] == f"training {run.records[-1]['loss']['per_client'][4]:.3f}"
 
 
+def test_a_title_of_three_losses_is_not_cut(view: View) -> None:
+    records: list[Any] = measured(view.run.records)
+    for record in records:
+        record["evaluation"]["eval"] = record["evaluation"]["test"]
+    run = replace(view.run, ledger=Ledger.of(records))
+    _, text = on_stage("clients", replace(view, run=run, client=4))
+    assert "─losses─" in text and "loss and" not in text
+
+
 def test_the_list_of_clients_begins_with_the_worst_client_of_the_line(tmp_path: Path) -> None:
     # 45 of 100 correct samples are worse than 8 of 20, which can be chance. 1 of 10 says too little.
     held = sessions.samples(3) | {"test": [20, 100, 10]}
@@ -310,6 +319,21 @@ def test_u_walks_through_the_charts_of_communication(view: View) -> None:
         "accuracy over FLOPs",
         "accuracy over seconds",
     ]
+
+
+def test_the_smallest_terminal_has_the_bytes_and_the_unit_of_a_round(view: View) -> None:
+    _, text = on_stage("communication", view, size=(60, 16))
+    [header] = [line for line in text.splitlines() if line.startswith("tensor")]
+    [up] = [line for line in text.splitlines() if re.match(r"\S+ +up ", line)][:1]
+    assert header.split()[:3] == ["tensor", "sent", "round"]
+    assert re.match(r"\S+ +up +[0-9.]+ [KM]iB ", up)
+    assert "bytes per round, MiB" in text
+
+
+@pytest.mark.parametrize("panel", ["log", "resources"])
+def test_without_a_session_the_smallest_terminal_says_how_to_open_one(panel: str) -> None:
+    _, text = on_stage(panel, View(SessionData(Path())), size=(60, 16))
+    assert "No session is open. Press n to start a run or s to list" in text
 
 
 def test_checkpoints_in_a_row_are_one_line_of_the_log() -> None:

@@ -27,6 +27,7 @@ def test_an_empty_folder_says_what_to_do_first_and_lists_every_preset(tmp_path: 
 
     _, text = on_stage("sessions", view, read, size=(80, 24))
     said = " ".join(text.split())
+    assert "FedLoRA on digits: no download, about a minute" in said
     assert "Press n for a new run" in said and "`htfl-sim run` starts the quickstart" in said
     assert names[:3] == ["quickstart", "tour", "attach"]
     assert {*names} == {"tour", "attach", *catalog.preset_names()} and len(names) == len({*names})

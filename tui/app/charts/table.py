@@ -267,7 +267,9 @@ def left_out(texts: Sequence[int], places: Sequence[ShownColumn]) -> int:
 
 def _layout(columns: Sequence[Column], texts: Sequence[int], width: int, left: int) -> list[ShownColumn]:
     wanted = [
-        max(min(text, column.most or text), column.least) if text or not column.title else 0
+        max(min(text, column.most or text), 0 if column.stretch else column.least)
+        if text or not column.title
+        else 0
         for column, text in zip(columns, texts, strict=True)
     ]
     needs = {

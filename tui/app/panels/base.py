@@ -20,12 +20,13 @@ from tui.common.cells import cell_count
 from tui.common.errors import explain
 from tui.common.formatting import spelled
 
-WIDE, FULL, TALL, SHORT = 96, 170, 30, 18
-"""From this many columns on, a panel is -wide, or -full. From TALL rows on, it is -tall; below SHORT, it is -short."""
+NARROW, WIDE, FULL, TALL, SHORT = 72, 96, 170, 30, 18
+"""From this many columns on, a panel is -wide, or -full; below NARROW, it is -narrow. From TALL rows on, it is -tall;
+below SHORT, it is -short."""
 
 
 class SizedPanel(Panel):
-    """A panel with the classes -wide, -full, -tall and -short by its size, and -ascii by its glyphs."""
+    """A panel with the classes -narrow, -wide, -full, -tall and -short by its size, and -ascii by its glyphs."""
 
     DEFAULT_CSS = """
     SizedPanel { layout: vertical; width: 1fr; height: 1fr; }
@@ -102,6 +103,7 @@ class SizedPanel(Panel):
 
     def prepare(self, width: int, height: int) -> None:
         classes = {
+            "-narrow": width < NARROW,
             "-wide": width >= WIDE,
             "-full": width >= FULL,
             "-tall": height >= TALL,

@@ -62,7 +62,7 @@ def sizes(*bytes: Array) -> tuple[list[Array], str, float]:
 def traffic(up: Array, down: Array) -> Figure:
     """Bytes sent up and down, by round. The axis starts at 0, so that a change keeps its proportion."""
     amounts, unit, _ = sizes(up, down)
-    series = [Series(name, amount) for name, amount in zip(("up", "down"), amounts, strict=True)]
+    series = [Series(name, amount, key=name[0]) for name, amount in zip(("up", "down"), amounts, strict=True)]
     top = _most(*amounts) * 1.05 or 1.0
     return Figure(series, x_label="round", unit=unit, y_range=(0.0, top), over="rounds")
 

@@ -124,7 +124,7 @@ class ClientsPanel(SizedPanel):
             for part in PARTS
         ]
         found = [losses[0], *(each for each in losses[1:] if len(each.y))]
-        self._parts["loss"].caption(" and ".join(each.name for each in found))
+        self._parts["loss"].caption(" and ".join(each.name for each in found), "losses")
         self._loss.show(Figure(found, x_label="round", over="rounds"))
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:

@@ -29,7 +29,7 @@ FACTS = 7  # lines about a round
 
 TENSORS = (
     Column("tensor", stretch=True, names=True, worth=9),
-    Column("direction", worth=8),
+    Column("sent", name="direction", worth=8),
     Column("round", numeric=True, worth=7),
     Column("share", numeric=True, worth=5),
     Column("total", numeric=True, worth=6),
@@ -53,6 +53,7 @@ class CommunicationPanel(SizedPanel):
     CommunicationPanel .lower { height: 8; }
     CommunicationPanel .total, CommunicationPanel .over, CommunicationPanel .clients { display: none; }
     CommunicationPanel .facts { width: 36; margin-left: 1; }
+    CommunicationPanel.-narrow .facts { width: 33; }  /* so that the table has the bytes of a round */
     CommunicationPanel.-wide .total, CommunicationPanel.-wide .over { display: block; margin-left: 1; }
     CommunicationPanel.-wide .clients { display: block; margin-left: 1; }
     CommunicationPanel.-tall .lower { height: 15; }
@@ -132,7 +133,8 @@ class CommunicationPanel(SizedPanel):
             mean = Series("mean accuracy", curves.mean[rounds - 1] * PERCENT, over[rounds - 1], True, key="m")
             figure = Figure([mean], x_label=unit, unit="%", over=cost, x_unit=one)
         self._charts[name].show(figure)
-        self._parts[name].caption(CHARTS[chart])
+        unit = f", {figure.unit}" if self.has_class("-short") else ""  # a low chart has no legend to say it
+        self._parts[name].caption(f"{CHARTS[chart]}{unit}")
 
     def _first_chart(self) -> int:
         """The first chart that `u` shows: none of bytes if nothing is sent, and only accuracy next to the others."""

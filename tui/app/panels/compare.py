@@ -30,7 +30,8 @@ from htfl_sim.analysis import (
     study_axes,
 )
 from htfl_sim.units import AT_LEAST, at_least
-from tui.app.charts.table import Column, Row
+from tui.app.charts.glyphs import GLYPHS
+from tui.app.charts.table import Column, Row, fit
 from tui.app.panels.base import Part, SizedPanel, at_most
 from tui.app.panels.chart_parts import at_best
 from tui.app.panels.compare_chart import (
@@ -45,7 +46,7 @@ from tui.app.panels.compare_chart import (
 from tui.app.view import Choices, OrNone, View
 from tui.app.widgets import LineChart, Table
 from tui.app.widgets.surface import glyphs_of
-from tui.common.formatting import NONE, amount, course, duration, percent, size, spelled
+from tui.common.formatting import NONE, amount, course, duration, percent, size, spelled, wrapped
 
 UNMARKED = (
     "No session is marked. Go to Sessions (s), mark sessions with x, and press v to compare them.\n\n"
@@ -55,6 +56,7 @@ UNMARKED = (
 UNREAD = "None of the marked sessions has been read yet. Sessions (s) lists them with ◆."
 ALONE = "Mark other sessions with x in Sessions (s) to compare them with this one."
 STEP = 0.01  # of the target
+NOTE, LOW_NOTE = 3, 1  # rows of the note above the chart, and of a low panel
 
 
 class ComparePanel(SizedPanel):
@@ -65,7 +67,7 @@ class ComparePanel(SizedPanel):
 
     DEFAULT_CSS = """
     ComparePanel > .upper { height: 1fr; }
-    ComparePanel > .caveat { height: auto; max-height: 3; color: $text-warning; display: none; }
+    ComparePanel > .caveat { height: auto; color: $text-warning; display: none; }
     ComparePanel > .table { height: 8; }
     ComparePanel .differences { display: none; }
     ComparePanel.-wide .differences { display: block; width: 46; margin-left: 1; }
@@ -131,7 +133,8 @@ class ComparePanel(SizedPanel):
             settings = "No setting matches the filter. Press / to change it."
         self._differences.say(settings)
         data = tuple(run.document.get("data_fingerprint") for run in runs)
-        if self.differs("caveats", tuple(run.config for run in runs), clients, data):
+        low = self.has_class("-short")
+        if self.differs("caveats", tuple(run.config for run in runs), clients, data, self.app.size, low):
             self._say_caveats(lines, study_axes(runs, view.marked), clients)
 
     def target(self, runs: Sequence[SessionData]) -> float:
@@ -154,7 +157,12 @@ class ComparePanel(SizedPanel):
         said = [ALONE] if sum(len(line.runs) for line in lines) < 2 else []
         said += different_clients(lines, clients)
         said += rows_differ({line.name: [run.config for run in line.runs] for line in lines}, axes)
-        self._caveat.update(spelled(" ".join(said), glyphs_of(self)))
+        glyphs, width = glyphs_of(self), self.app.size.width  # also before it is laid out
+        rows = LOW_NOTE if self.has_class("-short") else NOTE
+        text = wrapped(spelled(" ".join(said), glyphs), width)
+        if len(text) > rows:
+            text = (*text[: rows - 1], fit(" ".join(text[rows - 1 : rows + 1]), width, False, GLYPHS[glyphs]))
+        self._caveat.update("\n".join(text))
         self._caveat.display = bool(said)
 
     def _draw_settings(self, lines: Sequence[Seeds], places: Sequence[int]) -> None:

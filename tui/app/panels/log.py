@@ -5,6 +5,7 @@ from textual.app import ComposeResult
 from htfl_sim.analysis import description, is_alarming
 from tui.app.panels import log_lines
 from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.chart_parts import unread
 from tui.app.view import View
 from tui.app.widgets import Table
 from tui.app.widgets.surface import room
@@ -26,7 +27,7 @@ class LogPanel(SizedPanel):
     def draw(self, view: View) -> None:
         width = room(self).width - MARGIN
         if not self.differs(
-            "log", view.run.events, view.run.outages, view.shown, view.filter, width, view.run.error
+            "log", view.run.events, view.run.outages, view.shown, view.filter, width, unread(view)
         ):
             return
         events = log_lines.upto(view)
@@ -36,7 +37,11 @@ class LogPanel(SizedPanel):
         told += f", {warnings} warning{'s' * (warnings > 1)}" if warnings else ""
         self._part.caption(told + (f", filter '{view.filter}'" if view.filter else "") + ", times in UTC")
         self._lines.show(rows)
-        nothing = "No event matches the filter. Press / to change it." if events else "No events yet."
+        nothing = (
+            "No event matches the filter. Press / to change it."
+            if events
+            else unread(view) or "No events yet."
+        )
         self._part.say(None if rows else nothing)
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:

@@ -77,6 +77,7 @@ class ResourcesPanel(SizedPanel):
     ResourcesPanel .facts { width: 36; margin-left: 1; }
     ResourcesPanel.-wide .machine, ResourcesPanel.-wide .metric { display: block; margin-left: 1; }
     ResourcesPanel.-empty .machine, ResourcesPanel.-empty .metric { display: none; }
+    ResourcesPanel.-closed .lower { display: none; }
     ResourcesPanel.-without-metrics .metric { display: none; }
     ResourcesPanel.-tall .lower { height: 16; }
     ResourcesPanel.-full .lower { height: 28; }
@@ -109,6 +110,7 @@ class ResourcesPanel(SizedPanel):
         self._clients.sort_by("seconds", descending=True)
 
     def draw(self, view: View) -> None:
+        self.set_class(not view.run.document, "-closed")
         self._draw_charts(view)
         doing = at_work(view.run)
         if self.differs("clients", view.curves, view.round, view.run.config, doing):
@@ -180,7 +182,8 @@ class ResourcesPanel(SizedPanel):
         values, unit = of_machine(view.curves, name), ""
         if name != "CPU cores":
             (values,), unit, _ = sizes(values)
-        self._show(part, MACHINE[name], view, [_line(name, values)], unit)
+        title = f"{MACHINE[name]}, {unit}" if unit and self.has_class("-short") else MACHINE[name]
+        self._show(part, title, view, [_line(name, values)], unit)
         missing = f"No {name} was recorded in these rounds."
         self._parts[part].say(None if np.isfinite(values).any() else missing)
 

@@ -22,7 +22,7 @@ from tui.common.formatting import NONE, branches, course, duration, percent
 
 FULL = (
     Column("", worth=9),
-    Column("session", stretch=True, names=True, worth=10),
+    Column("session", stretch=True, names=True, worth=10, least=18),
     Column("state", worth=7),
     Column("methods", stretch=True, worth=4),
     Column("data", worth=2),

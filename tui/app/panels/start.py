@@ -65,9 +65,9 @@ class Start(Vertical):
 def steps() -> tuple[Row, ...]:
     """The quickstart, the tour, and another folder first. Then all other presets."""
     first = {
-        QUICKSTART: "Handwritten digits and FedLoRA. It needs no download and takes about a minute.",
-        TOUR: "The panels and keys of this app, on a few pages.",
-        ATTACH: "Open a session of another folder.",
+        QUICKSTART: "FedLoRA on digits: no download, about a minute",
+        TOUR: "The panels and keys of this app, page by page",
+        ATTACH: "Open a session of another folder",
     }
     presets = {preset.name: preset.title for preset in catalog.presets()}
     presets.pop(QUICKSTART)

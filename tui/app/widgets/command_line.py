@@ -25,8 +25,9 @@ class CommandLine(Vertical):
     """
 
     DEFAULT_CSS = """
-    CommandLine { display: none; height: 2; }
+    CommandLine { display: none; height: auto; }
     CommandLine Static { height: 1; padding: 0 1; text-wrap: nowrap; background: $panel; }
+    CommandLine.-fault Static { height: auto; max-height: 4; text-wrap: wrap; }
     CommandLine Input { height: 1; border: none; padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -106,7 +107,7 @@ class CommandLine(Vertical):
         try:
             self._carry_out(line)
         except Exception as error:  # any error is shown, and the line stays
-            self._show(Content.styled(self._spelled(explain(error)[0]), "bold $text-error"))
+            self._show(Content.styled(self._spelled(explain(error)[0]), "bold $text-error"), fault=True)
             return
         if line and line not in self._history[-1:]:
             self._history = [*self._history, line][-HISTORY:]
@@ -142,8 +143,9 @@ class CommandLine(Vertical):
         parts += [Content.styled(f"  {name}", "dim") for name in others[:40]]
         self._show(Content("").join(parts))
 
-    def _show(self, text: Content) -> None:
-        self.query_one("#completions", Static).update(text, layout=False)
+    def _show(self, text: Content, fault: bool = False) -> None:
+        self.set_class(fault, "-fault")
+        self.query_one("#completions", Static).update(text, layout=fault)
 
     def _spelled(self, text: str) -> str:
         return spelled(text, glyphs_of(self))
