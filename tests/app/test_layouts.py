@@ -13,7 +13,8 @@ from tests import sessions
 from tests.app.driving import blanks, drive, until
 from tests.app.test_typed import offered, typed
 from tui.app.app import HtflApp
-from tui.app.dialogs.layouts import LayoutDialog, check
+from tui.app.dialogs.layouts import LayoutDialog, check, load
+from tui.app.dialogs.tour import Tour
 from tui.app.launch_options import LaunchOptions
 from tui.app.panels import PANELS
 from tui.app.panels.base import Part
@@ -185,3 +186,14 @@ def test_tab_completes_what_to_do_and_the_name(home: Path) -> None:
 def test_an_error_says_what_to_do(do: str, name: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         check({"wide": {}}, do, name)
+
+
+def test_a_dialog_that_opens_while_a_layout_is_loaded_leaves_its_part_to_the_panel(home: Path) -> None:
+    async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
+        load(app, {"panel": "log", "alone": 0})
+        app.push_screen(Tour())  # before the part is shown
+        await pilot.pause()
+        assert app.screen is not app.main and app.screen.maximized is None
+        assert app.main.maximized is app.panel.query(Part).first()
+
+    in_app(home, script, real=("log",))
