@@ -60,6 +60,71 @@ def test_a_panel_that_is_shown_again_is_drawn_once(
     assert drawn == [key]
 
 
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rehearsals as soon as a session is shown, not after two seconds without a key."""
+    monkeypatch.setattr("tui.app.collection.QUIET", 0.0)
+
+
+async def displayed(app: HtflApp, pilot: Pilot[Any], panel: str) -> None:
+    """Wait until a hidden panel is rehearsed."""
+    await until(pilot, lambda: app.query_one(f"#{panel}").size.height > 0)
+    assert app.panel.id == "live"
+
+
+@pytest.mark.parametrize("key", ["2", "6", "8"])
+@pytest.mark.usefixtures("hurried")
+def test_a_rehearsed_panel_is_drawn_once_on_its_first_visit(
+    app: HtflApp, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+
+    async def script(pilot: Pilot[Any]) -> None:
+        await settled(app, pilot)
+        await displayed(app, pilot, "data")  # the last one
+        await pilot.pause(0.1)
+        for panel in app.panels:
+            whole = panel.draw  # type: ignore[attr-defined]
+            monkeypatch.setattr(panel, "draw", lambda view, whole=whole: drawn.append(key) or whole(view))
+        await pilot.press(key)
+        await pilot.pause(0.1)
+
+    drive(app, script)
+    assert drawn == [key]
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_rehearsal_is_not_seen(app: HtflApp) -> None:
+    async def script(pilot: Pilot[Any]) -> None:
+        await settled(app, pilot)
+        before = app.export_screenshot()
+        await displayed(app, pilot, "clients")
+        assert app.export_screenshot() == before
+        await until(pilot, lambda: app.query_one("#data").size.height > 0)
+        await until(pilot, lambda: not app.query_one("#data").display)
+        await pilot.pause(0.1)
+        assert app.export_screenshot() == before
+
+    drive(app, script)
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_key_during_a_rehearsal_does_what_it_always_does(app: HtflApp) -> None:
+    async def script(pilot: Pilot[Any]) -> None:
+        await settled(app, pilot)
+        await displayed(app, pilot, "clients")
+        await pilot.press("shift+tab")
+        assert app.focused is not None
+        assert app.panel in app.focused.ancestors
+        await displayed(app, pilot, "log")
+        await pilot.press("6")
+        await pilot.pause(0.1)
+        assert app.panel.id == "log"
+        assert app.panel.region.y == 2  # below status and tabs
+
+    drive(app, script)
+
+
 @pytest.mark.parametrize("opened", ["2", "f"], ids=["a panel", "a dialog"])
 def test_the_screen_as_a_whole_is_not_painted_anew_when_the_focus_moves(
     app: HtflApp, opened: str, monkeypatch: pytest.MonkeyPatch

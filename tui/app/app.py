@@ -49,6 +49,7 @@ from tui.app.openers import Openers
 from tui.app.panels import PANELS, client_rows
 from tui.app.player import Player
 from tui.app.preferences import Preferences
+from tui.app.rehearsal import Rehearsal
 from tui.app.remote_control import RemoteControl
 from tui.app.sample_reader import SampleReader
 from tui.app.steering import Steering
@@ -72,6 +73,7 @@ KEEP, STOP, LEAVE = "keep", "stop", "leave"
 FRAME_ROWS = 3  # status, tabs, and keys
 NOT_OF_CLIENTS = ("log", "compare", "sessions")  # their filter has words of its own; all others list clients
 SETTLED_SECONDS = 0.05  # seconds after a resize without drawing, until the parts have their new sizes
+OPENED_SECONDS = 0.02  # the same for a new dialog, which Textual would draw while it lays it out
 
 Given = TypeVar("Given")
 
@@ -131,6 +133,7 @@ class HtflApp(Moves, Openers, App[str]):
         self._confusion = ConfusionComputer(self, self._background, options.data)
         self._sample_reader = SampleReader(self, self._background, options.data)
         self._collector = Collector()
+        self._rehearsal = Rehearsal(self, self._collector.quiet)
         self._alerts = Alerts(alert, self.say, lambda found: terminal.write(self._driver, found))
         self._start, self._tour = start, tour
         self.panels = panels if panels is not None else [PANELS[name](name) for name in PANEL_TITLES]
@@ -162,6 +165,7 @@ class HtflApp(Moves, Openers, App[str]):
         self.watch(self.screen, "focused", self.draw_rows, init=False)  # a chart has its own keys
         self._collector.begin()
         self.set_interval(1.0, self._collector.rest)
+        self.set_interval(1.0, self._rehearsal.rest)
         self.call_after_refresh(self.draw)
         self.call_after_refresh(self._focus_panel)
         match self._start:
@@ -189,6 +193,7 @@ class HtflApp(Moves, Openers, App[str]):
     async def on_event(self, event: Event) -> None:
         if isinstance(event, InputEvent):
             self._collector.asked()
+            self._rehearsal.end()
         if isinstance(event, KeyEvent) and not event.is_forwarded:
             await self._key_queue.put(event)
         else:
@@ -253,14 +258,18 @@ class HtflApp(Moves, Openers, App[str]):
             and self.view.looks_like(before[1], within_rounds=panel.FOLLOWS_PROGRESS)
         ):
             self._drawn = (panel.id or "", self.view)
-            try:
-                panel.show(self.view)
-            except Exception as fault:  # an error in drawing must not end the app, and the run with it
-                self.say(explain(fault)[0], "error")
+            self.draw_panel(panel)
         self.draw_rows()  # the footer has the keys of what the panel shows now
         for screen in self.screen_stack:
             if isinstance(screen, WhyDialog) and screen.is_mounted:
                 screen.follow(self.view)
+
+    def draw_panel(self, panel: Panel) -> None:
+        """Let a panel draw the view. Says a fault in it."""
+        try:
+            panel.show(self.view)
+        except Exception as fault:  # an error in drawing must not end the app, and the run with it
+            self.say(explain(fault)[0], "error")
 
     def draw_rows(self) -> None:
         """Update the rows around the panels."""
@@ -270,6 +279,10 @@ class HtflApp(Moves, Openers, App[str]):
     def say(self, message: str, severity: Severity = "information", holds: Holds | None = None) -> None:
         """Show a notice of one sentence, as long as it `holds`."""
         self._toasts.show(spelled(message, self.glyphs), severity, holds)
+
+    def push_screen(self, *given: Any, **options: Any) -> Any:
+        self.delay_update(OPENED_SECONDS)
+        return super().push_screen(*given, **options)
 
     def ask(self, dialog: Dialog[Given], then: Callable[[Given], None]) -> None:
         """Show a dialog. `then` receives its result, unless the user cancels it."""
@@ -281,6 +294,7 @@ class HtflApp(Moves, Openers, App[str]):
 
     def show_panel(self, panel: str) -> None:
         """Show a panel, by its id."""
+        self._rehearsal.end()
         self.screen.minimize()
         before, shown = (each if each in NOT_OF_CLIENTS else "" for each in (self.panel.id, panel))
         self._words[before] = self.view.filter
