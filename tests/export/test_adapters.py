@@ -19,11 +19,11 @@ from tests.face.conftest import tiny
 PREFIX = "base_model.model."
 
 
-def exported(folder: Path, **method: object) -> dict[int, Exported]:
-    """The clients of two rounds with a vision transformer of width 8, of which three of four take part in each."""
+def exported(folder: Path, group: str = "tiny_vit1", **method: object) -> dict[int, Exported]:
+    """The clients of two rounds with one small model, of which three of four take part in each."""
     options = {f"method__{key}": value for key, value in method.items()}
     hs.run(
-        tiny(method="lora", federation__group="tiny_vit1", rounds=2, training__lr=0.5, **options),
+        tiny(method="lora", federation__group=group, rounds=2, training__lr=0.5, **options),
         folder / "run",
     )
     return {each.client: each for each in written(folder)}
@@ -83,7 +83,20 @@ def test_body_and_factors_give_the_model(options: dict[str, Any], tmp_path: Path
             torch.testing.assert_close(built[name], weight, rtol=1e-4, atol=1e-5)
         modules = {name.rpartition(".")[0] for name in merged}
         assert sorted(m for m in modules if re.fullmatch(config["target_modules"], m)) == sorted(paths)
+        heads = {"head.weight", "head.bias"}
+        assert tensors.keys() == heads | {f"{path}.lora_{kind}.weight" for path in paths for kind in "AB"}
         assert len(paths) == 4  # qkv, proj, fc1, fc2
+
+
+def test_with_flora_each_layer_has_the_rank_of_its_own_smaller_side(tmp_path: Path) -> None:
+    """tiny_cnn's layers have 12 and 8 outputs. After a round, the stack of three clients has rank 12 at least."""
+    trained = [
+        each.adapter for each in exported(tmp_path, "tiny_cnn", ranks=[6], aggregation="flora").values()
+    ]
+    adapters = [read(each)[1] for each in trained if each is not None]
+    assert len(adapters) >= 3
+    for tensors in adapters:
+        assert [len(tensors[f"{path}.lora_A.weight"]) for path in ("fc1", "fc2")] == [12, 8]
 
 
 def test_the_file_beside_a_model_loads_the_body_too_with_torch_alone(tmp_path: Path) -> None:

@@ -94,6 +94,14 @@ def test_the_margin_widens_the_angle_to_the_own_class() -> None:
     assert found.terms["cross_entropy"] is found.loss
 
 
+def test_classes_are_the_rows_of_the_vectors() -> None:
+    """Without a margin, (3, 4) has cosines .8 and .96 with (0, 1) and (.8, .6)."""
+    batch = Batch(torch.tensor([[3.0, 4.0]]), torch.tensor([0]))
+    state = {"etf": torch.tensor([[0.0, 1], [0.8, 0.6]])}
+    found = method(2, scale=1.0, margin=0.0).own(nets(), state, batch, {})
+    assert found.loss.item() == pytest.approx(math.log(1 + math.exp(0.96 - 0.8)), rel=1e-5)
+
+
 def test_the_margin_keeps_a_finite_gradient_at_the_class_itself() -> None:
     cosines = torch.tensor([1.0, 0.6, 0.0], requires_grad=True)
     found = sine(cosines)
@@ -233,6 +241,16 @@ def test_images_have_the_size_of_the_samples(tmp_path: Path) -> None:
     assert server.server["images"].shape == (3, 1, 8, 8)
 
 
+def test_a_smaller_image_has_the_mean_of_all_pixels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """From 32 to 8 pixels, two of four stripes are bright. Without averaging, only the middle ones would count."""
+    fedktl = method(generator_file=file(tmp_path, size=32), server_epochs=1)
+    stripes = torch.tensor([1.0, 0.0, 0.0, 1.0]).repeat(8).expand(3, 1, 32, 32)
+    monkeypatch.setattr(Generator, "forward", lambda self, latents: stripes)
+    uplinks = [sent(fedktl, 0, [[1.0, 0, 0], [0, 1.0, 0]], [0, 1])]
+    images = federations.served(fedktl, fedktl.init_server(), uplinks).server["images"]
+    assert images[..., 1:-1].min() > 0.4 and images[..., 1:-1].max() < 0.6
+
+
 def test_nothing_goes_down_before_the_first_uplink_and_then_a_pair_of_each_class() -> None:
     """C · (64 pixels + H = 64) numbers."""
     fedktl = method(server_epochs=1)
@@ -278,8 +296,9 @@ def test_every_round_begins_with_the_same_projection_and_it_learns_beside_the_mo
 
 
 def test_a_client_answers_by_the_cosines() -> None:
-    found = method(2).predict(nets(), {"etf": torch.tensor([[0.0, 1], [1, 0]])}, torch.tensor([[3.0, 4]]))
-    assert found.tolist() == [pytest.approx([0.8, 0.6])]
+    """The direction of (3, 4) with the rows (0, 1) and (.8, .6)."""
+    found = method(2).predict(nets(), {"etf": torch.tensor([[0.0, 1], [0.8, 0.6]])}, torch.tensor([[3.0, 4]]))
+    assert found.tolist() == [pytest.approx([0.8, 0.96])]
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,8 @@ def test_layers_of_one_part_of_the_model_all_have_their_factors() -> None:
 
 def test_targets_choose_layers_by_the_last_part_of_their_names() -> None:
     assert list(method(targets=["fc2"]).layers("tiny_cnn")) == ["fc2"]
+    vit = method(architectures=["tiny_vit1", "tiny_vit1"], targets=["qkv"])
+    assert list(vit.layers("tiny_vit1")) == ["vit.blocks.0.attn.qkv"]
     with pytest.raises(ConfigError, match=r"named fc9: client 0 \(tiny_cnn\) has none"):
         method(targets=["fc9"])
 
@@ -208,6 +210,14 @@ def test_hetlora_weighs_clients_by_the_norm_of_their_update() -> None:
     assert (a[0, 0].item(), a[1, 1].item()) == pytest.approx((1, 5 / 7))
 
 
+def test_hetlora_weighs_small_updates_by_their_norm_too() -> None:
+    lora = method(ranks=[1], aggregation="hetlora")
+    sent = uplinks(lora, {0: outer((0, 0, 0.1)), 1: outer((0, 0, 0.3))})
+    assert [float(p) for p in lora.shares("tiny_cnn", sent)] == pytest.approx([0.25, 0.75])
+    even = uplinks(lora, {0: outer((0, 0, 0.2)), 1: outer((0, 0, 0.2))})
+    assert [float(p) for p in lora.shares("tiny_cnn", even)] == pytest.approx([0.5, 0.5])
+
+
 def test_hetlora_weighs_by_samples_where_nobody_has_moved() -> None:
     lora = method(ranks=[1], aggregation="hetlora")
     assert [
@@ -277,6 +287,16 @@ def test_a_stale_update_moves_the_server_half_as_far(aggregation: str, expected:
     assert shown[0, 0].item() == pytest.approx(expected)
 
 
+def test_stale_factors_and_heads_move_half_as_far() -> None:
+    """From zeros, half of the way to B = 4, A = 1, and the mean head (1 · 1 + 3 · 2)/4 = 1.75."""
+    lora = method(ranks=[1], aggregation="mean")
+    server = {name: torch.zeros_like(each) for name, each in lora.init_server().items()}
+    after, _ = lora.aggregate(1, server, uplinks(lora, dict.fromkeys((0, 1), outer((0, 0, 4.0))), 0.5))
+    b, a = after[f"tiny_cnn/{LAYER}.{B}"], after[f"tiny_cnn/{LAYER}.{A}"]
+    assert (b[0, 0].item(), a[0, 0].item()) == (2.0, 0.5)
+    assert after["tiny_cnn/head.bias"][0].item() == 0.875
+
+
 def test_a_group_without_a_participant_keeps_its_adapter() -> None:
     lora = method((1, 3), ["tiny_cnn", "tiny_mlp"], ranks=[1])
     server = lora.init_server()
@@ -329,6 +349,13 @@ def test_a_cut_decomposition_has_the_strides_of_a_restored_state() -> None:
     """Products of other strides can have other bits."""
     b, a = decomposed(torch.arange(15.0).reshape(5, 3), 2)
     assert b.is_contiguous() and a.is_contiguous()
+
+
+def test_singular_values_are_those_of_the_product() -> None:
+    """BA = [[2, 1], [1, 1]] is symmetric, with eigenvalues (3 ± √5)/2."""
+    factors = Factors(torch.tensor([[1.0, 1], [0, 1]]), torch.tensor([[1.0, 0], [1, 1]]))
+    expected = [(3 + math.sqrt(5)) / 2, (3 - math.sqrt(5)) / 2]
+    assert factors.singular_values.tolist() == pytest.approx(expected)
 
 
 def test_the_norm_of_an_update_is_that_of_its_product() -> None:
