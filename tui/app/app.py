@@ -73,7 +73,6 @@ KEEP, STOP, LEAVE = "keep", "stop", "leave"
 FRAME_ROWS = 3  # status, tabs, and keys
 NOT_OF_CLIENTS = ("log", "compare", "sessions")  # their filter has words of its own; all others list clients
 SETTLED_SECONDS = 0.05  # seconds after a resize without drawing, until the parts have their new sizes
-OPENED_SECONDS = 0.02  # the same for a new dialog, which Textual would draw while it lays it out
 
 Given = TypeVar("Given")
 
@@ -181,13 +180,9 @@ class HtflApp(Moves, Openers, App[str]):
             self.call_after_refresh(self.push_screen, Tour())
 
     def on_unmount(self) -> None:
-        self.files.end()
-        self._embedder.end()
-        self._cka.end()
-        self.player.end()
-        self._confusion.end()
-        self._sample_reader.end()
-        self._collector.end()
+        computers = (self._embedder, self._cka, self._confusion, self._sample_reader)
+        for part in (self.files, self.player, self._collector, *computers):
+            part.end()
         self.keep_preferences()
 
     async def on_event(self, event: Event) -> None:
@@ -258,18 +253,14 @@ class HtflApp(Moves, Openers, App[str]):
             and self.view.looks_like(before[1], within_rounds=panel.FOLLOWS_PROGRESS)
         ):
             self._drawn = (panel.id or "", self.view)
-            self.draw_panel(panel)
+            try:
+                panel.show(self.view)
+            except Exception as fault:  # an error in drawing must not end the app, and the run with it
+                self.say(explain(fault)[0], "error")
         self.draw_rows()  # the footer has the keys of what the panel shows now
         for screen in self.screen_stack:
             if isinstance(screen, WhyDialog) and screen.is_mounted:
                 screen.follow(self.view)
-
-    def draw_panel(self, panel: Panel) -> None:
-        """Let a panel draw the view. Says a fault in it."""
-        try:
-            panel.show(self.view)
-        except Exception as fault:  # an error in drawing must not end the app, and the run with it
-            self.say(explain(fault)[0], "error")
 
     def draw_rows(self) -> None:
         """Update the rows around the panels."""
@@ -279,10 +270,6 @@ class HtflApp(Moves, Openers, App[str]):
     def say(self, message: str, severity: Severity = "information", holds: Holds | None = None) -> None:
         """Show a notice of one sentence, as long as it `holds`."""
         self._toasts.show(spelled(message, self.glyphs), severity, holds)
-
-    def push_screen(self, *given: Any, **options: Any) -> Any:
-        self.delay_update(OPENED_SECONDS)
-        return super().push_screen(*given, **options)
 
     def ask(self, dialog: Dialog[Given], then: Callable[[Given], None]) -> None:
         """Show a dialog. `then` receives its result, unless the user cancels it."""

@@ -55,9 +55,6 @@ class Host(Protocol):
     def draw(self) -> None:
         """Update the display."""
 
-    def draw_panel(self, panel: Panel) -> None:
-        """Let a panel draw the view. Says a fault in it."""
-
     def session_changed(self, folder: Path, now: Path | None) -> None:
         """Follow a change to a session by the user. now: its folder since then; None: it is gone."""
 

@@ -6,6 +6,7 @@ until the next one begins. Nothing is written to the terminal, and the first vis
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from textual.geometry import Size
@@ -41,7 +42,8 @@ class Rehearsal:
             self._done[panel], self._panel = about, panel
             panel.styles.layer, panel.styles.offset = LAYER, (0, BELOW)
             panel.display = True
-            self._host.draw_panel(panel)
+            with suppress(Exception):  # its first visit fails again, and says why
+                panel.show(self._host.view)
 
     def end(self) -> None:
         """Hide the panel again, because the next key may show it or move the focus."""

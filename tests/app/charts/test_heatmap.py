@@ -362,18 +362,20 @@ def test_differences_have_their_signs_without_colour():
 def test_differences_are_written_with_their_signs():
     assert [cell_text(value, 4, "pp", signed=True) for value in (3.21, -0.4, 0.0, 12.34)] == [
         "+3.2",
-        "-0.4",
+        "−0.4",
         "0.0",
         "+12",
     ]
     told = drawn(draw_heatmap(signed([[-7.0, 3.0]]), 60, 5, ColourScheme(), BRAILLE))[-1]
-    assert told.rstrip() == "1 × 2, -7.0 to +3.0 pp, mean -2.0"
+    assert told.rstrip() == "1 × 2, −7.0 to +3.0 pp, mean −2.0"
+    told = drawn(draw_heatmap(signed([[-7.0, 3.0]]), 60, 5, ColourScheme(), ASCII))[-1]
+    assert told.rstrip() == "1 x 2, -7.0 to +3.0 pp, mean -2.0"
 
 
 def test_the_cursor_leaves_a_difference_its_sign():
     # Six cells: -17.6 takes the first five, so brackets would take its sign.
     shown = draw_heatmap(signed([[-17.6, 3.0]], cursor=(0, 0)), 12, 1, ColourScheme(), BRAILLE)
-    assert "-17.6" in drawn(shown)[0]
+    assert "−17.6" in drawn(shown)[0]
 
 
 def test_the_largest_difference_is_written_although_it_fills_its_cell():

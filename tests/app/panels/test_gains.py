@@ -70,7 +70,7 @@ def test_b_shows_clients_by_rounds_and_again_the_chart(home: Path) -> None:
     _, text = on_stage("live", view, press_b, size=(200, 60))
     assert "gain over standalone (base), pp" in text
     last = text[text.index("\n 4  ") :].split("\n")[1].split()
-    assert last[20] == "-4.1"
+    assert last[20] == "−4.1"
 
     async def twice(pilot: Any, panel: Any) -> None:
         await press_b(pilot, panel)
@@ -108,7 +108,7 @@ def test_the_crosshair_is_a_column_of_the_map_and_replay_has_its_round(home: Pat
         panel.show(replace(view, client=4))
 
     _, text = on_stage("live", view, select)
-    assert "client 4 × round 20: -4.1 pp" in text
+    assert "client 4 × round 20: −4.1 pp" in text
     earlier = gains.at_round(replace(view, round=7))
     assert earlier is not None and (earlier.round, earlier.better) == (7, 0)
 

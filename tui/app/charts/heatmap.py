@@ -11,8 +11,9 @@ from tui.app.charts.colours import HEAT_LEVELS, ColourScheme, text_on
 from tui.app.charts.glyphs import GlyphSet
 from tui.app.charts.heat_plan import HeatFigure, Plan, bar_labels, number_cells, plan_of
 from tui.common.cells import cell_count, padded
+from tui.common.formatting import spelled
 
-FIGURE_AT_AN_END = re.compile(r"^[-+]?\.?\d|\d$")
+FIGURE_AT_AN_END = re.compile(r"^[-−+]?\.?\d|\d$")
 
 
 def draw_heatmap(
@@ -33,7 +34,7 @@ def draw_heatmap(
         levels = sign_levels(plan.values, figure) if figure.signed else levels
         shade(plot, plan, levels, ramp)
     if plan.across >= number_cells(figure) and plan.per_cell == 1:
-        write_values(plot, plan, levels, coloured, figure)
+        write_values(plot, plan, levels, coloured, figure, glyphs)
     said = merged(plan, figure, glyphs)
     above = canvas.window(0, 0, height - (height > 3) * (1 + bool(said)), width)
     draw_labels(above, plan, figure, scheme, glyphs)
@@ -42,7 +43,10 @@ def draw_heatmap(
     if height > 3:
         canvas.put(height - 2, 0, said, scheme.muted)
         canvas.put(
-            height - 1, 0, status(figure, width, glyphs), scheme.text if figure.cursor else scheme.muted
+            height - 1,
+            0,
+            spelled(status(figure, width, glyphs), glyphs.name),
+            scheme.text if figure.cursor else scheme.muted,
         )
     return canvas
 
@@ -86,7 +90,9 @@ def shade(plot: Canvas, plan: Plan, levels: Array, ramp: str) -> None:
     plot.chars[:] = np.repeat(np.repeat(codes[levels], np.diff(plan.starts), axis=1), plan.down, axis=0)
 
 
-def write_values(plot: Canvas, plan: Plan, levels: Array, coloured: bool, figure: HeatFigure) -> None:
+def write_values(
+    plot: Canvas, plan: Plan, levels: Array, coloured: bool, figure: HeatFigure, glyphs: GlyphSet
+) -> None:
     """Write each value into the middle of its cell, in black or white on a color, or between spaces in a ramp."""
     for row, column in zip(*np.nonzero(levels >= 0), strict=True):
         value = float(plan.values[row, column])
@@ -97,7 +103,7 @@ def write_values(plot: Canvas, plan: Plan, levels: Array, coloured: bool, figure
         top = row * plan.down + (plan.down - 1) // 2
         left = int(plan.starts[column]) + (plan.across - len(text)) // 2
         fg = text_on(int(plot.bg[top, left])) if coloured else int(plot.fg[top, left])
-        plot.put(top, left, text, fg)
+        plot.put(top, left, spelled(text, glyphs.name), fg)
 
 
 def cell_text(value: float, room: int, unit: str = "", signed: bool = False) -> str:
@@ -269,5 +275,5 @@ def _plain(value: float, figure: HeatFigure) -> str:
 
 
 def with_sign(value: float, decimals: int) -> str:
-    """A difference with its sign: +3.2, -0.4; 0.0 for exactly none."""
-    return f"{value:+.{decimals}f}" if value else f"{0:.{decimals}f}"
+    """A difference with its sign: +3.2, −0.4; 0.0 for exactly none."""
+    return f"{value:+.{decimals}f}".replace("-", "−") if value else f"{0:.{decimals}f}"

@@ -20,8 +20,8 @@ Result = TypeVar("Result")
 WIDE, TALL, LOW = 120, 40, 24
 """From this many columns of the screen on, a dialog is -wide. From this many rows on, it is -tall, below -short. With
 fewer rows than LOW, it is also -low."""
-
-
+OPENED_SECONDS = 0.02
+"""Seconds without drawing, in which Textual lays a new dialog out twice."""
 SCROLLS = {"up": "scroll_up", "down": "scroll_down", "pageup": "page_up", "pagedown": "page_down"}
 
 
@@ -46,6 +46,7 @@ class Dialog(ModalScreen[Result]):
         return ()
 
     def compose(self) -> ComposeResult:
+        self.app.delay_update(OPENED_SECONDS)
         self.set_class(glyphs_of(self) == "ascii", "-ascii", update=False)
         self._fit(self.app.size, update=False)  # so that the first layout includes them
         with Vertical(classes="dialog"):
