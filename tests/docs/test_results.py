@@ -53,6 +53,7 @@ def test_its_commands_describe_studies_that_there_can_be(
         assert request.sampler == Sampler.LATIN and request.budget == 9
 
 
+@pytest.mark.slow
 def test_a_result_is_made_and_written_from_its_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,10 @@ def subject(name: str, runner: str, precision: Precision) -> Subject:
     return Subject(name, SHORT.get(name), runner=runner, precision=precision)
 
 
-SHORT: dict[str, dict[str, int]] = {"fedmd": {"public_epochs": 1, "private_epochs": 1}}
+SHORT: dict[str, dict[str, int]] = {
+    "feddf": {"server_steps": 20, "server_batch": 16},
+    "fedmd": {"public_epochs": 1, "private_epochs": 1},
+}
 """Settings of methods whose first round is long by default."""
 KIN = ("inco_prox", "inco_nova", "inco_scaffold", "inco_moon", "fedrolex", "fedl2g_f")
 """Methods that share their code with another one, which is tried each time."""

@@ -139,7 +139,7 @@ def pictures(panel: str, view: View, sizes: Sequence[Size], glyphs: Glyphs = "br
 async def settle(pilot: Pilot[None], panel: SizedPanel) -> None:
     """Wait until the sessions have been read, their ledgers too, where a list of them is in sight, and all is drawn."""
     await pilot.pause()
-    for _ in range(200):
+    for _ in range(1000):
         if all(is_read(one) for one in panel.query(SessionList) if one.is_on_screen):
             break
         await pilot.pause(0.02)
