@@ -39,25 +39,33 @@ async def settled(app: HtflApp, pilot: Pilot[Any]) -> None:
     await pilot.pause(0.1)
 
 
+async def draws(
+    app: HtflApp, pilot: Pilot[Any], key: str, monkeypatch: pytest.MonkeyPatch
+) -> list[str | None]:
+    """The panels that a key draws, once for each time."""
+    drawn: list[str | None] = []
+    for panel in app.panels:
+        whole = panel.draw  # type: ignore[attr-defined]
+        monkeypatch.setattr(
+            panel, "draw", lambda view, whole=whole, id=panel.id: drawn.append(id) or whole(view)
+        )
+    await pilot.press(key)
+    await pilot.pause(0.1)
+    return drawn
+
+
 @pytest.mark.parametrize("key", ["1", "2", "6", "8"])
 def test_a_panel_that_is_shown_again_is_drawn_once(
     app: HtflApp, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn: list[str] = []
-
     async def script(pilot: Pilot[Any]) -> None:
         await settled(app, pilot)
         for each in (key, "2" if key == "1" else "1"):
             await pilot.press(each)
             await pilot.pause(0.1)
-        for panel in app.panels:
-            whole = panel.draw  # type: ignore[attr-defined]
-            monkeypatch.setattr(panel, "draw", lambda view, whole=whole: drawn.append(key) or whole(view))
-        await pilot.press(key)
-        await pilot.pause(0.1)
+        assert await draws(app, pilot, key, monkeypatch) == [app.panel.id]
 
     drive(app, script)
-    assert drawn == [key]
 
 
 @pytest.fixture
@@ -77,20 +85,13 @@ async def displayed(app: HtflApp, pilot: Pilot[Any], panel: str) -> None:
 def test_a_rehearsed_panel_is_drawn_once_on_its_first_visit(
     app: HtflApp, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn: list[str] = []
-
     async def script(pilot: Pilot[Any]) -> None:
         await settled(app, pilot)
         await displayed(app, pilot, "data")  # the last one
         await pilot.pause(0.1)
-        for panel in app.panels:
-            whole = panel.draw  # type: ignore[attr-defined]
-            monkeypatch.setattr(panel, "draw", lambda view, whole=whole: drawn.append(key) or whole(view))
-        await pilot.press(key)
-        await pilot.pause(0.1)
+        assert await draws(app, pilot, key, monkeypatch) == [app.panel.id]
 
     drive(app, script)
-    assert drawn == [key]
 
 
 @pytest.mark.usefixtures("hurried")
@@ -217,3 +218,22 @@ def test_what_a_key_changes_is_painted_within_milliseconds_unless_a_user_says_ot
 
     assert rate() == "240"
     assert rate(TEXTUAL_FPS="30") == "30"
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_fault_in_a_rehearsal_is_said_and_ends_nothing(
+    app: HtflApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    def broken(view: object) -> None:
+        raise RuntimeError("no room")
+
+    async def script(pilot: Pilot[Any]) -> None:
+        monkeypatch.setattr(app.panels[1], "draw", broken)
+        monkeypatch.setattr(app, "say", lambda message, *_: said.append(message))
+        await settled(app, pilot)
+        await until(pilot, lambda: bool(said))
+
+    drive(app, script)
+    assert "no room" in said[0]

@@ -2,17 +2,17 @@
 
 Textual gives a widget its size when it is displayed. So the first visit of a panel lays it out and draws it twice: once
 to find the sizes of its parts, and once with them. A rehearsal displays a hidden panel below the edge of the screen
-until the next one begins. Nothing is written to the terminal, and the first visit takes as long as a later one.
+until the next one begins. Nothing is written to the terminal, and the first visit is laid out and drawn once.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from textual.geometry import Size
 
 from tui.app.host import Host
 from tui.app.view import Panel
+from tui.common.errors import explain
 
 LAYER = "below"
 """A layer of its own, so that the visible panel keeps its place. style.tcss names it."""
@@ -42,8 +42,10 @@ class Rehearsal:
             self._done[panel], self._panel = about, panel
             panel.styles.layer, panel.styles.offset = LAYER, (0, BELOW)
             panel.display = True
-            with suppress(Exception):  # its first visit fails again, and says why
+            try:
                 panel.show(self._host.view)
+            except Exception as fault:  # said now, as its first visit does not draw the same part again
+                self._host.say(explain(fault)[0], "error")
 
     def end(self) -> None:
         """Hide the panel again, because the next key may show it or move the focus."""
