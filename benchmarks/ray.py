@@ -13,6 +13,7 @@ import argparse
 import statistics
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any, cast
 from unittest import mock
 
@@ -27,8 +28,9 @@ from simulator.config import Config
 from simulator.engine.builder import Built, build
 from simulator.engine.client_states import State
 from simulator.engine.progress import unobserved
+from simulator.engine.wire import Wire
 from simulator.methods.hooks import Hooks
-from simulator.runners import Job, Jobs, Runner
+from simulator.runners import Job, Jobs, LocalUpdate, Runner, Work, synchronous
 from simulator.runners.ray.messages import Message
 
 PARTS = ("cost", "nodes")
@@ -80,6 +82,22 @@ def nothing(runner: Runner, hooks: Hooks, round: int, client: int, job: Job) -> 
     return Message(job.tensors)
 
 
+def unevaluated(runner: Runner, hooks: Hooks, round: int, client: int, job: Job) -> int:
+    """A question without work, whose answer is small, as of an evaluation."""
+    return len(job.tensors)
+
+
+def untrained(
+    runner: Runner, hooks: Hooks, round: int, jobs: Mapping[int, Job], **options: Any
+) -> list[LocalUpdate]:
+    """Updates without work: the states as they came, in new memory."""
+    new = {client: {name: each.clone() for name, each in job.tensors.items()} for client, job in jobs.items()}
+    return [
+        LocalUpdate(runner.info(client), tensors, {}, {}, finite=True, flops=0, seconds=0.0)
+        for client, tensors in new.items()
+    ]
+
+
 def a_second(built: Built, state: Tensors) -> float:
     """Clients with this state that are sent out and back in a second."""
     engine = built.engine
@@ -87,6 +105,33 @@ def a_second(built: Built, state: Tensors) -> float:
     began = time.perf_counter()
     for _ in range(TASKS // 10):
         engine._runner.ask(engine._hooks, 1, jobs, range(10), nothing)
+    return TASKS / (time.perf_counter() - began)
+
+
+def rounds_a_second(built: Built, state: Tensors) -> float:
+    """Clients a second that are sent out with a common payload, return, and are asked as for their evaluation.
+
+    State and payload have this size, and nothing is computed.
+    """
+    engine = built.engine
+    runner, hooks = engine._runner, engine._hooks
+    server = {f"server/{name}": tensor.float() for name, tensor in state.items()}
+
+    def around(round: int, states: Mapping[int, Tensors]) -> dict[int, Tensors]:
+        wire = Wire(len(states))
+        sent = Jobs(range(10), lambda client: Job(states[client], wire.down(client, server)))
+        updates = synchronous.carry_out(runner, Work(hooks, round, sent))
+        new = {update.client.id: dict(update.tensors) for update in updates}
+        runner.ask(
+            hooks, round, Jobs(range(10), lambda client: Job(new[client], None)), range(10), unevaluated
+        )
+        return new
+
+    states = dict.fromkeys(range(10), state)
+    began = time.perf_counter()
+    with mock.patch("simulator.runners.ray.runner.trained", untrained):
+        for round in range(TASKS // 10):
+            states = around(round, states)
     return TASKS / (time.perf_counter() - began)
 
 
@@ -113,7 +158,8 @@ def cost(console: Console) -> None:
     state = on_ray.engine.initial_state().clients[0]
     console.print(
         f"Ray and two actors ready after {started:.1f} s; clients a second without work: {a_second(on_ray, {}):.0f} "
-        f"without a state, {a_second(on_ray, state):.0f} with {total_bytes(state) / 1e6:.1f} MB out and back"
+        f"without a state, {a_second(on_ray, state):.0f} with {total_bytes(state) / 1e6:.1f} MB out and back, "
+        f"{rounds_a_second(on_ray, state):.0f} with that, a common payload of the same size, and an evaluation"
     )
     for each in built.values():
         each.engine.close()
@@ -124,20 +170,25 @@ class Nodes:
 
     def __init__(self) -> None:
         self.busy: dict[str, float] = defaultdict(float)
-        self._since: dict[Any, tuple[str, float]] = {}
+        self._given: dict[str, int] = defaultdict(int)
+        self._since: dict[str, float] = {}
 
     def patched(self, pool: Any) -> Any:
         """A context in which they are noted, from a client's way out to its answer."""
         send, answer = pool.send, pool.answer
 
         def sent(of: Any, member: Any, *work: Any) -> Any:
-            ref = send(of, member, *work)
-            self._since[ref] = of._joined[member].node, time.perf_counter()
-            return ref
+            node = of._joined[member].node
+            if not self._given[node]:
+                self._since[node] = time.perf_counter()
+            self._given[node] += 1
+            return send(of, member, *work)
 
         def answered(of: Any, ref: Any, member: Any) -> Any:
-            node, since = self._since.pop(ref)
-            self.busy[node] += time.perf_counter() - since
+            node = of._joined[member].node
+            self._given[node] -= 1
+            if not self._given[node]:
+                self.busy[node] += time.perf_counter() - self._since[node]
             return answer(of, ref, member)
 
         return mock.patch.multiple(pool, send=sent, answer=answered)

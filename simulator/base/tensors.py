@@ -3,6 +3,7 @@
 Names have the form `part/parameter`, such as `model/conv1.weight` or `adapter/down.weight`.
 """
 
+import weakref
 from collections.abc import Mapping
 
 import torch
@@ -12,6 +13,28 @@ Tensors = dict[str, Tensor]
 
 TRAVELS = frozenset({torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32})
 """The dtypes of payloads: values are sent as floats, labels and counts as int32."""
+
+
+class Identity:
+    """Recognizes named tensors that nobody has changed in place. Does not keep them alive."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self._known = {name: (weakref.ref(tensor), tensor._version) for name, tensor in tensors.items()}
+
+    def matches(self, tensors: Mapping[str, Tensor]) -> bool:
+        """Whether these are the same tensors, with the same names, unchanged."""
+        return self._known.keys() == tensors.keys() and all(
+            self._known[name][0]() is tensor and self._known[name][1] == tensor._version
+            for name, tensor in tensors.items()
+        )
+
+
+class Copies(dict[str, Tensor]):
+    """Copies of named tensors, for one receiver."""
+
+    def __init__(self, copies: Mapping[str, Tensor], originals: Mapping[str, Tensor]) -> None:
+        super().__init__(copies)
+        self.originals = dict(originals)
 
 
 def named(part: str, tensors: Mapping[str, Tensor]) -> Tensors:

@@ -13,7 +13,7 @@ from torch import Tensor
 from simulator.base import rng
 from simulator.base.record import Params, Traffic
 from simulator.base.sections import WireConfig
-from simulator.base.tensors import TRAVELS, Tensors, total_bytes
+from simulator.base.tensors import TRAVELS, Copies, Tensors, total_bytes
 
 STATISTICS = ("running_mean", "running_var")
 """BatchNorm's: measured, not learned, so no update to disturb; and noise could make a variance negative."""
@@ -110,7 +110,8 @@ class Wire:
         params = sum(tensor.numel() for tensor in payload.values() if tensor.is_floating_point())
         self._carried[direction][client] = _Carried(by_part, params)
         contiguous = torch.contiguous_format  # as a payload is that was kept in a file meanwhile
-        return {name: tensor.detach().clone(memory_format=contiguous) for name, tensor in payload.items()}
+        copies = {name: tensor.detach().clone(memory_format=contiguous) for name, tensor in payload.items()}
+        return Copies(copies, payload)
 
     def traffic(self, before: Traffic | None, news: bool = False) -> Traffic:
         """The ledger's `bytes`, its totals continued from those of the round before.

@@ -1,7 +1,9 @@
 """Actors that die, and runs that have none left: the bits are those of a run left alone."""
 
 import os
+import re
 import signal
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +16,7 @@ import checkpoints
 from simulator.base.errors import ConfigError
 from simulator.contract import Subject
 from simulator.data.datasets import data_folder
-from simulator.engine.progress import ClientStarted, ClientTrained, Event, Warned
+from simulator.engine.progress import ClientStarted, ClientTrained, EvaluationStarted, Event, Warned
 from simulator.runners import RoundInterrupted
 from simulator.sessions.session import Session
 from tests import federations
@@ -35,9 +37,9 @@ def test_the_client_of_an_actor_that_is_killed_at_work_is_computed_again() -> No
     def kill(event: Event) -> None:
         match event:
             case ClientStarted(2, client) if not halted:
-                pool = engine._runner._pool
+                runner = engine._runner
                 clients.append(client)
-                halted.append(pool._joined[pool.free()].pid)
+                halted.append(runner._pool._joined[runner.free_for([client])].pid)
                 os.kill(halted[0], signal.SIGSTOP)
             case ClientTrained(2, _, 1):
                 os.kill(halted[0], signal.SIGKILL)
@@ -54,6 +56,31 @@ def test_the_client_of_an_actor_that_is_killed_at_work_is_computed_again() -> No
     engine.close()
     assert members == 2
     assert halted[0] not in after
+
+
+def test_of_an_actor_that_is_killed_with_two_portions_only_the_first_counts_as_under_way() -> None:
+    """In evaluation, each actor has two clients. One actor is halted before, and killed a little later."""
+    subject = Subject("standalone")
+    many = {"federation": {"clients": 8, "participation": 1.0}}
+    engine = subject.built(**many, runtime=RAY).engine
+    pids(engine)
+    warnings: list[str] = []
+
+    def kill(event: Event) -> None:
+        match event:
+            case EvaluationStarted(2, _):
+                runner = engine._runner
+                halted = runner._pool._joined[runner.free_for([])].pid
+                os.kill(halted, signal.SIGSTOP)
+                threading.Timer(0.5, os.kill, (halted, signal.SIGKILL)).start()
+            case Warned(message):
+                warnings.append(message)
+
+    assert run(engine, observe=kill) == run(subject.built(**many).engine)
+    [warning] = warnings
+    assert re.search(
+        r" died at work on client \d \(.*\) in round 2; the client is computed again\.$", warning
+    )
 
 
 EIGHT: dict[str, Any] = {
@@ -77,8 +104,8 @@ def test_a_stack_whose_actor_is_killed_at_work_is_computed_again_as_a_whole() ->
             case ClientStarted(2, client):
                 begun.append(client)
                 if not halted:
-                    pool = engine._runner._pool
-                    halted.append(pool._joined[pool.free()].pid)
+                    runner = engine._runner
+                    halted.append(runner._pool._joined[runner.free_for([client])].pid)
                     os.kill(halted[0], signal.SIGSTOP)
             case ClientTrained(2, _, 1):
                 os.kill(halted[0], signal.SIGKILL)

@@ -1,6 +1,7 @@
 """Code on a node: an actor that answers questions about clients. Each answer depends only on its arguments.
 
-An actor keeps no state of clients. So bits do not depend on which actor computes a client, or in which order.
+A state that an actor keeps is a copy of what the driver would send. So bits do not depend on which actor computes a
+client, or in which order.
 """
 
 import os
@@ -17,6 +18,7 @@ from simulator.base.environment import environment
 from simulator.base.errors import HtflError, NotEnoughMemory
 from simulator.methods.hooks import Hooks
 from simulator.runners.base import AsOne, Job, LocalUpdate, Runner
+from simulator.runners.ray.kept_states import ActorStates, Kept, Orders
 from simulator.runners.ray.messages import Message
 from simulator.runners.ray.worker_setup import WorkerSetup
 from simulator.training.precision import tf32_in_force
@@ -55,6 +57,7 @@ class Actor:
 
     def __init__(self) -> None:
         self._equipped: dict[str, tuple[Runner, Hooks]] = {}
+        self._states = ActorStates()
 
     def join(self, run: str, setup: Sequence[Any]) -> ActorInfo | Refused:
         """Prepare for a run, which its setup's hash identifies, and report what its bits depend on."""
@@ -70,19 +73,24 @@ class Actor:
         self,
         run: str,
         setup: Sequence[Any],
+        orders: Orders,
         question: AsOne[Any],
         round: int,
-        states: Mapping[int, Mapping[str, Tensor]],
+        states: Mapping[int, Mapping[str, Tensor] | Kept],
         *payloads: Mapping[str, Tensor] | None,
     ) -> TaskResult | Refused:
-        """The answer of clients in round t of a run, from their initial states and payloads."""
+        """The answer of clients in round t of a run, from their initial states, sent or kept, and payloads."""
+        self._states.begin(orders)
         try:
             runner, hooks = self._for(run, setup)
             federation = runner.context.federation
             torch.set_num_threads(runner.threads)
             device = federation.device
             jobs = {
-                client: Job(_on(device, state), None if payload is None else _on(device, payload))
+                client: Job(
+                    _on(device, self._states.found(orders.driver, state)),
+                    None if payload is None else _on(device, payload),
+                )
                 for (client, state), payload in zip(states.items(), payloads, strict=True)
             }
             with tf32_in_force(federation.training.precision, device):
@@ -91,13 +99,12 @@ class Actor:
             return Refused(NotEnoughMemory(f"node {socket.gethostname()}: {error}"))
         except HtflError as error:
             return Refused(error)
-        return TaskResult(_parcelled(result), runner.take_notes())
+        return TaskResult(self._parcelled(result, orders), runner.take_notes())
 
-    def forget(self, run: str) -> None:
+    def forget(self, run: str, driver: str) -> None:
         """Forget a run that is over."""
-        if run in self._equipped:
-            runner, _ = self._equipped.pop(run)
-            runner.close()
+        self._states.forget(driver)
+        self._unequip(run)
 
     def _for(self, run: str, setup: Sequence[Any]) -> tuple[Runner, Hooks]:
         if run not in self._equipped:
@@ -105,16 +112,22 @@ class Actor:
             held = [runner.context.data for runner, _ in self._equipped.values()]
             self._equipped[run] = found.set_up(held[-1] if held else None)
             while len(self._equipped) > MOST_RUNS:
-                self.forget(next(iter(self._equipped)))
+                self._unequip(next(iter(self._equipped)))
         return self._equipped[run]
 
+    def _unequip(self, run: str) -> None:
+        if run in self._equipped:
+            runner, _ = self._equipped.pop(run)
+            runner.close()
 
-def _parcelled(result: Any) -> Any:
-    if isinstance(result, list):
-        return [_parcelled(each) for each in result]
-    if isinstance(result, LocalUpdate):
-        return replace(result, tensors=Message(result.tensors), uplink=Message(result.uplink))
-    return result
+    def _parcelled(self, result: Any, orders: Orders) -> Any:
+        """The result as it is sent. New states in it are also kept."""
+        if isinstance(result, list):
+            return [self._parcelled(each, orders) for each in result]
+        if isinstance(result, LocalUpdate):
+            state = self._states.keep(orders, result.client.id, result.tensors)
+            return replace(result, tensors=Message(state), uplink=Message(result.uplink))
+        return result
 
 
 def _on(device: torch.device, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

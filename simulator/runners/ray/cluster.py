@@ -198,5 +198,5 @@ def _on_a_thread_that_stays(start: Callable[[], object]) -> None:
 
 
 def bytes_in_transit(largest: int, actors: int) -> int:
-    """Bytes that these actors hold in the object store: states and payloads of such clients, in both directions."""
-    return math.ceil(8 * largest * actors)
+    """Bytes that actors hold in the object store: states and payloads, in both directions, of two portions each."""
+    return math.ceil(12 * largest * actors)

@@ -5,15 +5,16 @@ or a stack. Bundles depend only on the clients' states and payloads. So the bits
 process, whichever actor computes a bundle, and however often.
 """
 
+import math
 import os
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simulator.base.errors import ConfigError, MachinesLost
 from simulator.base.extras import install_command
@@ -35,7 +36,7 @@ from simulator.runners.base import (
 )
 from simulator.runners.parallel import ParallelRunner
 from simulator.runners.ray import inner
-from simulator.runners.ray.messages import Message, Payloads
+from simulator.runners.ray.messages import Payloads
 from simulator.training.context import TrainingContext
 
 if TYPE_CHECKING:
@@ -43,6 +44,12 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 3
 """Actors that may die while they compute the same clients of a round."""
+AHEAD = 0.2
+"""Seconds before an actor is expected to finish, from which on it is given its next clients.
+
+So it does not wait while its answer travels. Clients that are given too early would wait behind a busy actor when
+another one becomes idle, and a pause would wait for them too.
+"""
 PATIENCE = 5.0
 """Seconds without any actor before the user reads so."""
 UNPRINTED = "|".join(
@@ -59,7 +66,7 @@ UNPRINTED = "|".join(
 
 @register("ray")
 class RayRunner(Runner):
-    """At most `workers` actors, each with one portion of clients at a time, on this machine or a cluster."""
+    """At most `workers` actors, on this machine or a cluster. Each has a portion of clients, and soon the next."""
 
     within = False
 
@@ -78,8 +85,8 @@ class RayRunner(Runner):
         """The round whose clients and data are computed."""
         self._seconds: dict[int, float] = {}
         """The seconds of each client's last training."""
-        self._at_work: dict[Any, tuple[tuple[int, Sequence[int]], Worker]] = {}
-        """The round and portion of each busy actor, by the reference to its answer."""
+        self._at_work: dict[Any, _Sent] = {}
+        """The portions that actors have been given, oldest first, by the reference to their answer."""
         self._deaths = Counter[tuple[int, ...]]()
         self._payloads: Payloads | None = None
         self._lonely = _Lonely(self.say)
@@ -105,28 +112,37 @@ class RayRunner(Runner):
         return [list(each) for each in self.longest_first(self._inner.bundles(ordered, finished))]
 
     def has_room(self, portion: Sequence[int]) -> bool:
+        return self.free_for(portion) is not None
+
+    def free_for(self, portion: Sequence[int], ahead: float = AHEAD) -> "Worker | None":
+        """The actor that `start` would give this portion to, if there is one now."""
         pool = self._opened
         pool.call()
         self._lonely.look(pool.ready, not self._at_work)
-        return pool.free() is not None
+        return pool.free([pool.states.keeper(client) for client in portion], ahead)
 
     def start(self, work: Work, portion: Sequence[int]) -> None:
         limits = {client: work.limits[client] for client in portion if client in work.limits}
         question = partial(trained, dispatch=work.dispatch, limits=limits)
-        self._send(question, work.hooks, work.round, work.jobs, portion)
+        # Clients of one portion share their actor's workers.
+        seconds = sum(self._seconds.get(client, math.inf) for client in portion) / self._inner.workers
+        worker = self.free_for(portion)
+        assert worker is not None, "has_room() comes before"
+        self._send(worker, question, work.hooks, work.round, work.jobs, portion, seconds)
 
     def next_finished(self, seconds: float) -> Finished | None:
         match self._received(seconds):
             case None:
                 return None
-            case portion, Lost():
-                return Finished((), again=[portion])
-            case _, answer:
-                return Finished(self._taken(answer))
+            case Lost(portions):
+                return Finished((), again=portions)
+            case sent, answer:
+                return Finished(self._taken(answer, sent))
 
     def settle(self) -> None:
-        for _, worker in self._at_work.values():
-            worker.given -= 1  # its answer is not needed
+        for sent in self._at_work.values():  # their answers are not needed
+            sent.worker.given -= 1
+            self._opened.states.abandoned(sent.worker, sent.task, sent.portion)
         self._at_work.clear()
         self._deaths.clear()
         self._payloads = None
@@ -157,19 +173,20 @@ class RayRunner(Runner):
         question: AsOne[Result],
     ) -> list[Result]:
         self.open(hooks)
-        waiting = deque(self.longest_first(groups))
+        keeper = self._opened.states.keeper
+        waiting = _Waiting((keeper(group[0]), group) for group in self.longest_first(groups))
         answers: dict[tuple[int, ...], Any] = {}
         try:
             while len(answers) < len(groups):
-                while waiting and self.has_room(waiting[0]):
-                    self._send(question, hooks, round, jobs, waiting.popleft())
+                while waiting and (worker := self.free_for((), ahead=math.inf)) is not None:
+                    self._send(worker, question, hooks, round, jobs, waiting.next_for(worker))
                 match self._received(base.POLL_SECONDS):
                     case None:
                         continue
-                    case group, Lost():
-                        waiting.appendleft(group)
-                    case group, answer:
-                        answers[tuple(group)] = answer
+                    case Lost(portions):
+                        waiting.again(portions)
+                    case sent, answer:
+                        answers[tuple(sent.portion)] = answer
         finally:
             self.settle()
         return [answers[tuple(group)] for group in groups]
@@ -198,13 +215,10 @@ class RayRunner(Runner):
         likely = {client: self._seconds.get(client, weights[client] * (pace or 1)) for client in weights}
         return sorted(groups, key=lambda group: (-sum(likely[client] for client in group), group[0]))
 
-    def _taken(self, together: list[LocalUpdate]) -> list[LocalUpdate]:
+    def _taken(self, together: list[LocalUpdate], sent: "_Sent") -> list[LocalUpdate]:
         """Convert updates from an actor into updates of this process."""
         device = self.context.federation.device
-        for update in together:
-            if update.seconds is not None:
-                self._seconds[update.client.id] = update.seconds
-        return [
+        taken = [
             replace(
                 update,
                 client=self.info(update.client.id),
@@ -213,6 +227,11 @@ class RayRunner(Runner):
             )
             for update in together
         ]
+        for update in taken:
+            if update.seconds is not None:
+                self._seconds[update.client.id] = update.seconds
+            self._opened.states.returned(sent.worker, sent.task, update.client.id, update.tensors)
+        return taken
 
     def _gathered(self, hooks: Hooks, exact: bool) -> "WorkerPool":
         os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", UNPRINTED)  # must be set before Ray is imported
@@ -250,13 +269,15 @@ class RayRunner(Runner):
 
     def _send(
         self,
+        worker: "Worker",
         question: AsOne[Any],
         hooks: Hooks,
         round: int,
         jobs: Mapping[int, Job],
         portion: Sequence[int],
+        seconds: float = 0.0,
     ) -> None:
-        """Give a portion of clients to a free actor."""
+        """Give a portion of clients to an actor."""
         from simulator.runners.ray.worker_pool import reaching
 
         pool = self._opened
@@ -265,36 +286,38 @@ class RayRunner(Runner):
         self.workers = max(pool.ready, 1) * self._inner.workers
         self._payloads = self._payloads or Payloads(pool.put)
         with reaching(round, inner.in_process(self._settings)):
-            worker = pool.free()
-            assert worker is not None, "has_room() comes before"
             of_each = {client: jobs[client] for client in portion}
-            states = {client: Message(job.tensors) for client, job in of_each.items()}
+            states = {client: job.tensors for client, job in of_each.items()}
             received = [self._payloads.put(job.payload) for job in of_each.values()]
-            ref = pool.send(worker, question, round, states, received)
-        self._at_work[ref] = (round, portion), worker
+            ref, task = pool.send(worker, question, round, states, received, seconds)
+        self._at_work[ref] = _Sent(round, portion, worker, task)
 
-    def _received(self, seconds: float) -> tuple[Sequence[int], Any] | None:
-        """A portion and its answer, or `Lost` if the actor died. The portion must then start again.
+    def _received(self, seconds: float) -> "tuple[_Sent, Any] | Lost | None":
+        """An answer, with what it answers, or `Lost` if an actor died. None if no answer came within `seconds`.
 
-        None if no answer came within `seconds`. Raises ConfigError after too many actors died on the same portion.
+        Raises ConfigError after too many actors died on the same portion.
         """
         from simulator.runners.ray.worker_pool import Died, reaching
 
         pool = self._opened
-        rounds = [sent[0] for sent, _ in self._at_work.values()]
+        rounds = [sent.round for sent in self._at_work.values()]
         with reaching(max(rounds, default=0), inner.in_process(self._settings)):
             for ref in pool.wait(self._at_work, seconds):
                 if pool.heed(ref):
                     continue
-                (round, portion), worker = self._at_work.pop(ref)
-                answer = pool.answer(ref, worker)
-                if isinstance(answer, Died):
-                    self._deaths[tuple(portion)] += 1
-                    self._told_of_death(answer, round, portion, self._deaths[tuple(portion)])
-                    return portion, Lost()
-                for note in answer.notes:
-                    self.say_once(note)
-                return portion, answer.result
+                # An actor answers in order. If it died, only the first of its portions was under way.
+                worker = self._at_work[ref].worker
+                first, *others = [each for each, sent in self._at_work.items() if sent.worker is worker]
+                sent, answer = self._at_work[first], pool.answer(first, worker)
+                del self._at_work[first]
+                if not isinstance(answer, Died):
+                    for note in answer.notes:
+                        self.say_once(note)
+                    return sent, answer.result
+                waited = [self._at_work.pop(each).portion for each in others]
+                self._deaths[tuple(sent.portion)] += 1
+                self._told_of_death(answer, sent.round, sent.portion, self._deaths[tuple(sent.portion)])
+                return Lost([sent.portion, *waited])
         return None
 
     def _told_of_death(self, death: "Died", round: int, clients: Sequence[int], times: int) -> None:
@@ -342,8 +365,40 @@ def entered(
     return question(runner, hooks.at(since), round, jobs)
 
 
-class Lost:
-    """Replaces an answer: the actor died, and its portion must start again."""
+class _Sent(NamedTuple):
+    """A portion of clients that an actor has been given."""
+
+    round: int
+    portion: Sequence[int]
+    worker: "Worker"
+    task: int
+
+
+class Lost(NamedTuple):
+    """Replaces an answer: the actor died, and the portions that it was given must start again."""
+
+    portions: Sequence[Sequence[int]]
+
+
+class _Waiting:
+    """Groups of clients that wait for an actor, each preferably for the one that keeps its state."""
+
+    def __init__(self, groups: Iterable[tuple[object, Sequence[int]]]) -> None:
+        self._queues: dict[object, deque[Sequence[int]]] = defaultdict(deque)
+        for keeper, group in groups:
+            self._queues[keeper].append(group)
+
+    def __bool__(self) -> bool:
+        return any(self._queues.values())
+
+    def next_for(self, worker: object) -> Sequence[int]:
+        """A group whose state this actor keeps; or one that nobody keeps; or one from the longest queue."""
+        longest = max(self._queues.values(), key=len)
+        return (self._queues[worker] or self._queues[None] or longest).popleft()
+
+    def again(self, groups: Sequence[Sequence[int]]) -> None:
+        """Groups whose actor died."""
+        self._queues[None].extendleft(reversed(groups))
 
 
 class _Lonely:

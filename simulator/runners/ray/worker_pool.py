@@ -6,13 +6,14 @@ Runs of one process that need the same actors share them, so a switch to another
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import ray
 from ray import exceptions
+from torch import Tensor
 
 from simulator.base.environment import environment, inexact
 from simulator.base.errors import ConfigError, MachinesLost
@@ -20,6 +21,8 @@ from simulator.runners.base import RemoteMachine
 from simulator.runners.ray import cluster, inner
 from simulator.runners.ray.actor import Actor, ActorInfo, Refused, TaskResult
 from simulator.runners.ray.cluster import DEATHS, Needs
+from simulator.runners.ray.kept_states import KnownStates
+from simulator.runners.ray.messages import Message
 from simulator.runners.ray.worker_setup import WorkerSetup
 
 START_SECONDS = 120.0
@@ -39,10 +42,12 @@ class Wants(NamedTuple):
 
 @dataclass(eq=False)
 class Worker:
-    """An actor, and the number of portions that it has been given."""
+    """An actor, and the portions that it has been given: their number, and when it is expected to finish them."""
 
     handle: Any
     given: int = 0
+    until: float = 0.0
+    """On the monotonic clock, in seconds."""
 
 
 class Died(NamedTuple):
@@ -139,6 +144,7 @@ class WorkerPool:
     _joining: dict[Any, Worker] = field(default_factory=dict)
     _joined: dict[Worker, ActorInfo] = field(default_factory=dict)
     _failed: int = 0
+    states: KnownStates = field(default_factory=KnownStates)
 
     def __post_init__(self) -> None:
         device = self.setup.federation.device
@@ -169,6 +175,7 @@ class WorkerPool:
         """Ask new actors to get ready, as many as the run may use."""
         for worker in [worker for worker in self._joined if worker not in self.shared.workers]:
             del self._joined[worker]  # another run has found it dead
+            self.states.lost(worker)
         known = {*self._joined, *self._joining.values()}
         unknown = [worker for worker in self.shared.workers if worker not in known]
         for worker in unknown[: None if self.most is None else max(self.most - len(known), 0)]:
@@ -217,16 +224,43 @@ class WorkerPool:
         self.shared.replace(worker, by_another=False)
         return True
 
-    def free(self) -> Worker | None:
-        """An actor that is ready and idle: the one that has been idle longest, so that nodes are used evenly."""
-        idle = [worker for worker in self._joined if not worker.given]
-        return idle[0] if idle else None
+    def free(self, keepers: Collection[Any] = (), ahead: float = 0.0) -> Worker | None:
+        """A ready actor for the next clients: idle, or expected to finish its only portion within `ahead` seconds.
 
-    def send(self, worker: Worker, question: Any, round: int, states: Any, payloads: Iterable[Any]) -> Any:
-        """Send clients to an actor, with the arguments of `Actor.ask`. Returns the reference to its answer."""
+        An idle one comes first, then one of `keepers`, then the one that has been idle longest, so that nodes are used
+        evenly.
+        """
+        now = time.monotonic()
+        idle = [worker for worker in self._joined if not worker.given]
+        able = idle or [
+            worker for worker in self._joined if worker.given == 1 and abs(worker.until - now) <= ahead
+        ]
+        first = min(able, key=lambda worker: 0.0 if idle else worker.until, default=None)
+        return next((worker for worker in able if worker in keepers), first)
+
+    def send(
+        self,
+        worker: Worker,
+        question: Any,
+        round: int,
+        states: Mapping[int, Mapping[str, Tensor]],
+        payloads: Iterable[Any],
+        seconds: float,
+    ) -> tuple[Any, int]:
+        """Send clients to an actor, with the arguments of `Actor.ask`, and the seconds that they are expected to take.
+
+        Returns the reference to its answer, and the number of the task.
+        """
+        worker.until = max(time.monotonic(), worker.until if worker.given else 0.0) + seconds
         worker.given += 1
         self._joined[worker] = self._joined.pop(worker)  # moves it behind the others
-        return worker.handle.ask.remote(self._run, self._sent, question, round, states, *payloads)
+        sent = {
+            client: self.states.at(worker, client, state) or Message(state)
+            for client, state in states.items()
+        }
+        orders = self.states.orders(worker)
+        ask = worker.handle.ask.remote
+        return ask(self._run, self._sent, orders, question, round, sent, *payloads), orders.task
 
     def put(self, message: Any) -> Any:
         """Put an object where every actor can read it."""
@@ -240,6 +274,7 @@ class WorkerPool:
         except DEATHS as death:
             facts = self._joined.pop(worker, None)
             self.shared.replace(worker)
+            self.states.lost(worker)
             return Died(facts.host if facts else "an unknown node", cluster.short_message(death))
         if isinstance(found, Refused):
             raise found.error
@@ -272,7 +307,7 @@ class WorkerPool:
         # At the end of a process, Ray may be shut down already. Any call would then start it again.
         if ray.is_initialized():
             for worker in self._joined:
-                worker.handle.forget.remote(self._run)
+                worker.handle.forget.remote(self._run, self.states.driver)
         self.shared.give_back()
 
     def _unlike(self, facts: ActorInfo) -> ConfigError | None:

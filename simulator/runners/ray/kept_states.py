@@ -1,0 +1,129 @@
+"""States that an actor keeps after it has returned them. For these, the driver sends a name in place of the tensors.
+
+So the actor that trained a client also evaluates it, and often trains it again, without another transfer. The driver
+alone decides what an actor keeps. An actor works on its tasks in the order in which they were sent, so the driver knows
+what is there when a task begins.
+"""
+
+import itertools
+import uuid
+from collections import OrderedDict, defaultdict
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch import Tensor
+
+from simulator.base.tensors import Identity, Tensors, total_bytes
+
+LIMIT = 2**28
+"""Bytes of states that an actor keeps for a run."""
+
+
+class Kept(NamedTuple):
+    """Names a client's state: the actor has returned it with this task."""
+
+    task: int
+    client: int
+
+
+class Orders(NamedTuple):
+    """What an actor does with the states that it keeps, as sent with each task."""
+
+    driver: str
+    """Identifies the run's driver. Runs can share an actor."""
+    task: int
+    """Number of this task. States that it returns are kept under it."""
+    dropped: tuple[Kept, ...]
+    """States to drop before the task."""
+
+
+class ActorStates:
+    """The states that an actor keeps, by driver."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, dict[Kept, Tensors]] = defaultdict(dict)
+
+    def begin(self, orders: Orders) -> None:
+        """Drop what the driver no longer needs."""
+        for name in orders.dropped:
+            self._kept[orders.driver].pop(name, None)
+
+    def found(self, driver: str, state: Mapping[str, Tensor] | Kept) -> Mapping[str, Tensor]:
+        """A client's state, as sent or as kept."""
+        return self._kept[driver][state] if isinstance(state, Kept) else state
+
+    def keep(self, orders: Orders, client: int, tensors: Mapping[str, Tensor]) -> Tensors:
+        """Keep a new state, laid out as a transfer would lay it out, and return it."""
+        # In the CPU's memory, also when the actor computes on a GPU.
+        laid_out = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        self._kept[orders.driver][Kept(orders.task, client)] = laid_out
+        return laid_out
+
+    def forget(self, driver: str) -> None:
+        """Drop everything of a run that is over."""
+        self._kept.pop(driver, None)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a client's state is kept, and its size in bytes."""
+
+    actor: Hashable
+    name: Kept
+    state: Identity
+    """The tensors that it has become in the driver."""
+    size: int
+
+
+class KnownStates:
+    """The driver's view: which actor keeps which client's state. Each client's state is kept at most once."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self.driver = uuid.uuid4().hex
+        self._limit = limit
+        self._numbers = itertools.count(1)
+        self._places: OrderedDict[int, _Place] = OrderedDict()
+        """By client, the latest last."""
+        self._sizes: dict[Hashable, int] = defaultdict(int)
+        self._dropped: dict[Hashable, list[Kept]] = defaultdict(list)
+
+    def at(self, actor: Hashable, client: int, state: Mapping[str, Tensor]) -> Kept | None:
+        """The name of this state if the actor keeps it."""
+        place = self._places.get(client)
+        return place.name if place and place.actor is actor and place.state.matches(state) else None
+
+    def keeper(self, client: int) -> Hashable | None:
+        """The actor that keeps a state of this client, if any does."""
+        return self._places[client].actor if client in self._places else None
+
+    def orders(self, actor: Hashable) -> Orders:
+        """What the actor is told with its next task."""
+        return Orders(self.driver, next(self._numbers), tuple(self._dropped.pop(actor, ())))
+
+    def returned(self, actor: Hashable, task: int, client: int, state: Mapping[str, Tensor]) -> None:
+        """Note a state that the actor has returned and keeps, as the tensors that it has become in the driver."""
+        if client in self._places:
+            self._drop(client)
+        self._places[client] = _Place(actor, Kept(task, client), Identity(state), total_bytes(state))
+        self._sizes[actor] += self._places[client].size
+        for other in [each for each, place in self._places.items() if place.actor is actor]:
+            if self._sizes[actor] <= self._limit:
+                break
+            self._drop(other)
+
+    def abandoned(self, actor: Hashable, task: int, clients: Iterable[int]) -> None:
+        """A task whose answer nobody needs. The actor drops what it keeps of it."""
+        self._dropped[actor].extend(Kept(task, client) for client in clients)
+
+    def lost(self, actor: Hashable) -> None:
+        """The actor is dead, and everything that it kept is gone."""
+        for client in [each for each, place in self._places.items() if place.actor is actor]:
+            del self._places[client]
+        self._sizes.pop(actor, None)
+        self._dropped.pop(actor, None)
+
+    def _drop(self, client: int) -> None:
+        place = self._places.pop(client)
+        self._sizes[place.actor] -= place.size
+        self._dropped[place.actor].append(place.name)
