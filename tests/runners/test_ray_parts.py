@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -19,8 +19,9 @@ from simulator.contract import Subject
 from simulator.methods.hooks import Hooks
 from simulator.runners import Job
 from simulator.runners import ray as on_ray
+from simulator.runners.ray.kept_states import KnownStates
 from simulator.runners.ray.messages import PAYLOADS, Message, Payloads
-from simulator.runners.ray.runner import RayRunner, trained
+from simulator.runners.ray.runner import RayRunner, _Sent, trained
 from simulator.runners.ray.worker_setup import WorkerSetup
 from tests import federations
 
@@ -158,6 +159,36 @@ def test_where_ray_is_not_installed_the_line_that_installs_it_is_said(
     with pytest.raises(ConfigError, match=r"`pip install 'ray.*, or use `runner='parallel'`"):
         engine.open()
     engine.close()
+
+
+class Refusing:
+    """Actors whose answer is an error for the user."""
+
+    def __init__(self) -> None:
+        self.states = KnownStates()
+
+    def wait(self, at_work: Mapping[str, Any], seconds: float) -> list[str]:
+        return list(at_work)
+
+    def heed(self, ref: str) -> bool:
+        return False
+
+    def answer(self, ref: str, worker: Any) -> None:
+        worker.given -= 1
+        raise ConfigError("no")
+
+
+def test_after_an_error_of_one_portion_an_actor_with_two_is_idle_again() -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
+    from simulator.runners.ray.worker_pool import Worker
+
+    at_work, worker = runner([10, 10]), Worker(None, given=2)
+    at_work._pool = cast(Any, Refusing())
+    at_work._at_work = {str(task): _Sent(1, [task], worker, task) for task in (0, 1)}
+    with pytest.raises(ConfigError):
+        at_work.next_finished(0.0)
+    at_work.settle()
+    assert worker.given == 0
 
 
 def test_nothing_loads_ray_unless_a_run_asks_for_it() -> None:

@@ -308,8 +308,8 @@ class RayRunner(Runner):
                 # An actor answers in order. If it died, only the first of its portions was under way.
                 worker = self._at_work[ref].worker
                 first, *others = [each for each, sent in self._at_work.items() if sent.worker is worker]
-                sent, answer = self._at_work[first], pool.answer(first, worker)
-                del self._at_work[first]
+                sent = self._at_work.pop(first)
+                answer = pool.answer(first, worker)
                 if not isinstance(answer, Died):
                     for note in answer.notes:
                         self.say_once(note)
