@@ -186,7 +186,7 @@ def federation(
 
 
 def pixels(images: Tensor, labels: Tensor, clients: Sequence[Tensor], num_classes: int) -> FederatedData:
-    """Data whose normalised pixels are the bytes of `images` [n, h, w, c]; clients are given by their indices."""
+    """Data whose normalized pixels are the bytes of `images` [n, h, w, c]; clients are given by their indices."""
     channels = images.shape[3]
     held = [labels[indices].unique(return_counts=True) for indices in clients]
     return FederatedData(

@@ -28,7 +28,7 @@ def refuse_two_lengths(given: Mapping[str, Any]) -> None:
 
 
 class TrainingConfig(Section):
-    """Local training, unless a method's phase says otherwise. The optimiser starts afresh each round."""
+    """Local training, unless a method's phase says otherwise. The optimizer starts afresh each round."""
 
     space: ClassVar[Space] = {
         "lr": Log(0.001, 0.3),

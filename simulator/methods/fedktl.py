@@ -282,7 +282,8 @@ def etf(classes: int, stream: torch.Generator) -> Tensor:
     drawn = torch.rand(classes, classes, generator=stream, dtype=torch.float64)
     rotation = torch.linalg.qr(drawn).Q
     centered = torch.eye(classes, dtype=torch.float64) - 1 / classes
-    return F.normalize((rotation @ centered).T).to(torch.float32).contiguous()  # as a restored state has it
+    vectors = F.normalize((rotation @ centered).T)
+    return vectors.to(torch.get_default_dtype()).contiguous()  # as a restored state has it
 
 
 def mmd(x: Tensor, y: Tensor) -> Tensor:

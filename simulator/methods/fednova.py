@@ -37,7 +37,7 @@ class FedNova(FedAvg):
         kind="weights",
         needs="nothing; groups of one architecture average apart",
         down="model",
-        up="normalised update, steps",
+        up="normalized update, steps",
         partial=BY_ITS_STEPS,
     )
     Config = FedNovaConfig

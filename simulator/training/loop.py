@@ -75,9 +75,9 @@ class _PlainStep:
         )
         self._lr = phase.lr or trainer.lr
         self._clip = settings.clip if phase.optimizer is None else None
-        self._optimiser = optimizer.make(phase.optimizer, self._parameters, settings, self._lr)
+        self._optimizer = optimizer.make(phase.optimizer, self._parameters, settings, self._lr)
         if phase.keeps is not None:
-            optimizer.restore(self._optimiser, self._parameters, part(trainer.state, phase.keeps))
+            optimizer.restore(self._optimizer, self._parameters, part(trainer.state, phase.keeps))
         self._corrected: list[Tensor] = [_weight(trainer.nets, name) for name in phase.correction]
         self._corrections = list(phase.correction.values())
         self._within = [(_weight(trainer.nets, name), *ends) for name, ends in phase.within.items()]
@@ -95,7 +95,7 @@ class _PlainStep:
     def __call__(self, batch: Batch) -> LossParts:
         """Take the step. Returns its loss, terms, and sums, detached from the graph."""
         phase, trainer = self._phase, self._trainer
-        self._optimiser.zero_grad()
+        self._optimizer.zero_grad()
         with trainer.step(phase.name, len(batch.y)):
             with self._layers_draw if self._directs else nullcontext():
                 draws = phase.draws(self._stream, batch) if phase.draws else {}
@@ -106,9 +106,9 @@ class _PlainStep:
         if self._clip is not None:
             torch.nn.utils.clip_grad_norm_((parameter for _, parameter in self._parameters), self._clip)
         if self._annealing:
-            self._optimiser.lr = self._lr * (1 + math.cos(math.pi * self._taken / self._annealing)) / 2
+            self._optimizer.lr = self._lr * (1 + math.cos(math.pi * self._taken / self._annealing)) / 2
             self._taken += 1
-        self._optimiser.step()
+        self._optimizer.step()
         if self._corrected:
             with torch.no_grad():
                 torch._foreach_add_(self._corrected, self._corrections, alpha=-self._lr)
@@ -120,7 +120,7 @@ class _PlainStep:
     def keep(self) -> None:
         """Save the optimizer's moments into the trainer's state if the phase keeps them."""
         if (kept := self._phase.keeps) is not None:
-            moments = named(kept, optimizer.kept(self._optimiser, self._parameters))
+            moments = named(kept, optimizer.kept(self._optimizer, self._parameters))
             self._trainer.state = self._trainer.state | moments
 
 

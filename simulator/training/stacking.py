@@ -62,7 +62,7 @@ def refuse_unlike(clients: Sequence[LocalClient], phases: Sequence[Phase]) -> No
     """Raise CannotStack unless the clients differ only in the values of tensors."""
     first, phase = clients[0], phases[0]
     if phase.keeps is not None:
-        raise CannotStack(f"phase '{phase.name}' keeps the optimiser's moments")
+        raise CannotStack(f"phase '{phase.name}' keeps the optimizer's moments")
     if phase.batches is not None:
         raise CannotStack(f"phase '{phase.name}' has batches of its own")
     for client, other in zip(clients[1:], phases[1:], strict=True):
@@ -154,7 +154,7 @@ class _Stack:
         settings = self.clients[0].federation.training
         lr = self.phase.lr or self.clients[0].lr
         clip = settings.clip if self.phase.optimizer is None else None
-        optimiser = optimizer.make(self.phase.optimizer, list(self.weights.items()), settings, lr)
+        rule = optimizer.make(self.phase.optimizer, list(self.weights.items()), settings, lr)
         names = [name.replace("/", ".", 1) for name in self.phase.correction]
         corrected: list[Tensor] = [self.weights[name] for name in names]
         corrections = [
@@ -169,7 +169,7 @@ class _Stack:
                 weight.grad = taken.gradients[name].contiguous() if name in reached else None
             if clip is not None:
                 _clip([weight for weight in self.weights.values() if weight.grad is not None], clip)
-            optimiser.step()
+            rule.step()
             if corrected:
                 with torch.no_grad():
                     torch._foreach_add_(corrected, corrections, alpha=-lr)

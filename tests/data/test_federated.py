@@ -34,7 +34,7 @@ def build(images: ImageSet | None = None, clients: int = 5, seed: int = 0, **con
     return FederatedData.build(DataConfig(**config), clients, seed, images or image_set(), CPU)
 
 
-def test_a_batch_is_normalised_and_channels_last() -> None:
+def test_a_batch_is_normalized_and_channels_last() -> None:
     images = image_set()
     data = build(images)
     chosen = torch.tensor([7, 250, 31])

@@ -84,7 +84,7 @@ class TestPathological:
         assert counts == {50, 51}
 
     def test_varied_shares_of_two_owners_lie_between_two_fifths_and_three_fifths(self) -> None:
-        # U(0.4, 0.6) normalised over two owners: at least 0.4 / (0.4 + 0.6) of the class
+        # U(0.4, 0.6) normalized over two owners: at least 0.4 / (0.4 + 0.6) of the class
         labels = balanced(10, 1000)
         holdings = partition.pathological(labels, 10, 10, 2, "varied", generator())
         counts = np.array([np.unique(labels[held], return_counts=True)[1] for held in holdings])
@@ -170,7 +170,7 @@ class TestIid:
         varied = [len(held) for held in partition.iid(labels, 8, "varied", generator())]
         assert equal == [125] * 8
         assert len(set(varied)) > 4
-        # U(0.4, 0.6) normalised over eight: between 0.4 / (0.4 + 7 · 0.6) and 0.6 / (0.6 + 7 · 0.4) of 1000
+        # U(0.4, 0.6) normalized over eight: between 0.4 / (0.4 + 7 · 0.6) and 0.6 / (0.6 + 7 · 0.4) of 1000
         assert min(varied) >= 86
         assert max(varied) <= 177
 

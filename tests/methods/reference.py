@@ -48,7 +48,7 @@ def stream(purpose: str, round: int, client: int = EVERYONE, seed: int = 7) -> t
 
 
 def samples(parts: Built, client: int) -> tuple[Tensor, Tensor]:
-    """A client's training images, normalised, and their labels."""
+    """A client's training images, normalized, and their labels."""
     data = parts.data
     indices = data.clients[client].train
     return _normalized(data, indices).permute(0, 3, 1, 2).contiguous(), data.labels[indices]

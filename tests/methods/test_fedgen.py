@@ -270,7 +270,7 @@ def ce(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def made(g: Tensors, noise: Tensor, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-    """What the generator makes, normalised with these statistics."""
+    """What the generator makes, normalized with these statistics."""
     h = hidden(g, noise, y)
     h = (h - mean) / (variance + 1e-5).sqrt() * g["layers.1.weight"] + g["layers.1.bias"]
     return h.relu() @ g["layers.3.weight"].T + g["layers.3.bias"]

@@ -1,4 +1,4 @@
-"""FedNova: normalised updates and the length of the server's step, by hand."""
+"""FedNova: normalized updates and the length of the server's step, by hand."""
 
 import pytest
 import torch
@@ -54,7 +54,7 @@ def test_the_server_takes_the_mean_direction_times_the_mean_number_of_steps() ->
         assert (merged["tiny_mlp/norm.weight"] == expected).all()
 
 
-def test_running_statistics_are_averaged_and_not_normalised() -> None:
+def test_running_statistics_are_averaged_and_not_normalized() -> None:
     """n = 4, 12: 8/4 + 3·4/4 = 5, whatever the steps."""
     fednova = method([4, 12])
     start = server(fednova, 10.0)

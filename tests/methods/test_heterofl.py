@@ -137,7 +137,7 @@ def test_answers_are_masked_unless_it_is_said_otherwise(mask_answers: bool) -> N
 
 
 def test_the_scaler_is_a_smaller_epsilon() -> None:
-    """x/r, normalised with its batch's mean and variance and ε, is x with r²·ε: here r = ½, and ε is 1 to be seen."""
+    """x/r, normalized with its batch's mean and variance and ε, is x with r²·ε: here r = ½, and ε is 1 to be seen."""
     x = torch.randn(16, 3, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     divided = F.batch_norm(x / 0.5, None, None, training=True, eps=1.0)
     torch.testing.assert_close(F.batch_norm(x, None, None, training=True, eps=0.25), divided)

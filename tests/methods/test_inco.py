@@ -59,7 +59,7 @@ def test_without_normalising() -> None:
     assert (theta.item(), beta.item()) == (pytest.approx(1.2), pytest.approx(30))
 
 
-def test_without_optimising() -> None:
+def test_without_optimizing() -> None:
     """((1, 0) + (0.6, 0.8)) · 7.5 = (12, 6)."""
     torch.testing.assert_close(mixed(vector(10, 0), vector(3, 4), rule(optimize=False)).update, vector(12, 6))
 
@@ -263,7 +263,7 @@ def test_fednovas_step_is_the_mean_over_the_clients_that_have_a_layer() -> None:
     assert merged["layer1.1.bn1.weight"].eq(4.0).all()
 
 
-def test_only_conflicting_goes_with_the_papers_optimised_rule() -> None:
+def test_only_conflicting_goes_with_the_papers_optimized_rule() -> None:
     for options in ({"variant": "released_code"}, {"optimize": False}):
         with pytest.raises(ConfigError, match="only_conflicting"):
             federations.config("inco_avg", method={"only_conflicting": True, **options})

@@ -37,7 +37,7 @@ def test_they_are_written_in_under_a_hundred_lines(name: str) -> None:
     assert len(FILES[name].read_text(encoding="utf-8").splitlines()) < 100
 
 
-def test_the_moments_of_the_servers_optimiser_go_on_from_round_to_round() -> None:
+def test_the_moments_of_the_servers_optimizer_go_on_from_round_to_round() -> None:
     """Ten steps a round: Adam has counted twenty after two, and remembers gradients."""
     state = federations.run(federations.built(federations.config("my_gen")).engine, 2)
     adam = part(state.server, "adam")

@@ -75,7 +75,7 @@ def test_epochs_differ_in_order_and_not_in_content() -> None:
     assert sorted(chain(*first)) == sorted(chain(*second))
 
 
-def test_images_are_normalised_by_the_data_sets_statistics() -> None:
+def test_images_are_normalized_by_the_data_sets_statistics() -> None:
     images = federations.generated()
     x, _ = parts().data.batch(torch.arange(len(images)))
     assert x.mean().item() == pytest.approx(0, abs=1e-5)

@@ -138,7 +138,7 @@ def test_a_phase_trains_on_the_batches_it_is_given_as_they_are() -> None:
     assert sizes == [3, 1, 5]
 
 
-def test_a_plain_optimiser_has_neither_momentum_nor_weight_decay() -> None:
+def test_a_plain_optimizer_has_neither_momentum_nor_weight_decay() -> None:
     """With the configuration's 0.9 and 0.1 in force, a phase's own SGD leaves what it leaves without them."""
     with_both = {"training": {"momentum": 0.9, "weight_decay": 0.1}}
     phase = Phase("model", plain, optimizer="sgd")

@@ -1,4 +1,4 @@
-"""The optimisers of a phase: bit for bit those of torch's classes, without what those load and look at."""
+"""The optimizers of a phase: bit for bit those of torch's classes, without what those load and look at."""
 
 import subprocess
 import sys
