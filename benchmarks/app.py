@@ -334,7 +334,7 @@ def keys(console: Console, each_key: bool = False) -> None:
     table = Table(
         title=f"From a key to its screen: {PRESSED} keys, {len(KEYS)} panels, {SIZE[0]}×{SIZE[1]}; ms"
     )
-    for column in ("", "clock", "median", "95th percentile", "longest", "load"):
+    for column in ("", "clock", "median", "95th percentile", "longest", "load", "a million additions"):
         table.add_column(column, justify="left" if column in ("", "clock") else "right")
     with tempfile.TemporaryDirectory() as folder:
         home, other = Path(folder) / "home", Path(folder) / "other"
@@ -344,17 +344,28 @@ def keys(console: Console, each_key: bool = False) -> None:
         for beside, way in (("by itself", nullcontext()), ("beside a run with both cores", training(other))):
             with way:
                 took = answers(home / "first")
-                load = os.getloadavg()[0]
+                load, speed = os.getloadavg()[0], additions() * 1000
             for clock, name in enumerate(("wall", "processor", "wall, unqueued")):
                 median, high = np.percentile([each[2][clock] for each in took], (50, 95)) * 1000
                 panel, key, longest = max(took, key=lambda each: each[2][clock])
                 slowest = f"{longest[clock] * 1000:.0f} ({key!r}, {panel})"
-                told = (beside, name, f"{median:.0f}", f"{high:.0f}", slowest, f"{load:.1f}")
-                table.add_row(*(told if not clock else ("", *told[1:5], "")))
+                told = (beside, name, f"{median:.0f}", f"{high:.0f}", slowest, f"{load:.1f}", f"{speed:.0f}")
+                table.add_row(*(told if not clock else ("", *told[1:5], "", "")))
             if each_key:
                 for panel, key, found in took:
                     console.print(panel, repr(key), *(f"{clock * 1000:.0f}" for clock in found))
     console.print(table)
+
+
+def additions() -> float:
+    """Processor seconds of a million additions in Python, the least of nine: how fast this machine is at this hour."""
+    took = []
+    for _ in range(9):
+        began, total = time.process_time(), 0
+        for number in range(1_000_000):
+            total += number
+        took.append(time.process_time() - began)
+    return min(took)
 
 
 def settle(terminal: Terminal, store: Store | None) -> int:

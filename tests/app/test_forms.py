@@ -20,7 +20,7 @@ from tests.app.panels.stage import read
 from tui.app.app import HtflApp
 from tui.app.dialogs.fork import ForkDialog, ForkWish
 from tui.app.dialogs.form import VALUE_CELLS, Field, Form
-from tui.app.dialogs.help import Help
+from tui.app.dialogs.help import Help, listing
 from tui.app.dialogs.new_run import NewRunDialog
 from tui.app.dialogs.resume import ResumeDialog, ResumeWish
 from tui.app.dialogs.switch import SwitchDialog, SwitchWish
@@ -449,9 +449,9 @@ def test_words_narrow_the_help_to_the_keys_that_fit(home: Path) -> None:
         app.push_screen(help := Help("live"))
         await until(pilot, lambda: app.screen is help)
         await pilot.press(*"undo")
-        lines = help._text(80, help.words).plain.splitlines()
+        lines = listing("live", "braille", help.words, 80).plain.splitlines()
         assert [line.split()[0] for line in lines if line] == ["App", "U", "Typed", "undo"]
         await pilot.press(*"xyz")
-        assert help._text(80, help.words).plain == "No key and no command fits these words."
+        assert listing("live", "braille", help.words, 80).plain == "No key and no command fits these words."
 
     drive(app, script)

@@ -7,14 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.segment import Segment
+from rich.style import Style
+from textual._compositor import Compositor
+from textual.color import Color
 from textual.pilot import Pilot
+from textual.renderables.background_screen import BackgroundScreen
 
 from htfl_sim.compatibility import MethodChoice
 from tests import sessions
 from tests.app.driving import drive, until
 from tui.app.app import HtflApp
+from tui.app.dialogs.base import Behind
 from tui.app.launch_options import LaunchOptions
 from tui.app.panels import PANELS
+from tui.app.panels.base import Part
 from tui.app.panels.facts import Facts
 from tui.app.widgets import Table
 
@@ -152,6 +159,53 @@ def test_the_screen_as_a_whole_is_not_painted_anew_when_the_focus_moves(
 
     drive(app, script)
     assert not painted
+
+
+def test_a_dialog_that_opens_is_painted_only_once_it_can_be_seen(
+    app: HtflApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Textual would paint it while updates are delayed, and then drop that."""
+    delayed: list[bool] = []
+    whole = Compositor.render_update
+
+    def noted(self: Compositor, *args: Any, **given: Any) -> Any:
+        delayed.append(app._batch_count > 0)
+        return whole(self, *args, **given)
+
+    async def script(pilot: Pilot[Any]) -> None:
+        await settled(app, pilot)
+        monkeypatch.setattr(Compositor, "render_update", noted)
+        await pilot.press("question_mark")
+        await until(pilot, lambda: bool(delayed))
+        await pilot.pause(0.1)
+
+    drive(app, script)
+    assert not any(delayed)
+
+
+def test_only_the_title_of_the_part_with_the_focus_shows_it(app: HtflApp) -> None:
+    async def script(pilot: Pilot[Any]) -> None:
+        await settled(app, pilot)
+        for key in ("2", "tab", "1"):
+            await pilot.press(key)
+            await pilot.pause(0.1)
+            shown = [part for part in app.main.query(Part) if part.styles.border_title_style.bold]
+            assert shown == [part for part in app.panel.query(Part) if part.has_focus_within] != []
+
+    drive(app, script)
+
+
+def test_the_screen_behind_a_dialog_has_the_colors_that_textual_gives_it() -> None:
+    styles = [
+        Style(color="red", bgcolor="#102030", bold=True),
+        Style(bgcolor="blue", link="x"),
+        Style(),
+        None,
+    ]
+    segments = [*(Segment("a", style) for style in styles), Segment("b", None, [(1,)])]  # type: ignore[list-item]
+    for color in (Color(0, 0, 0, 0.6), Color(250, 250, 250, 0.3), Color(0, 0, 0, 0)):
+        ours, theirs = (list(kind.process_segments(segments, color)) for kind in (Behind, BackgroundScreen))
+        assert ours == theirs
 
 
 def test_a_hidden_table_scrolls_by_the_room_that_it_will_have(app: HtflApp) -> None:

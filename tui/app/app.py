@@ -282,12 +282,13 @@ class HtflApp(Moves, Openers, App[str]):
     def show_panel(self, panel: str) -> None:
         """Show a panel, by its id."""
         self._rehearsal.end()
-        self.screen.minimize()
+        if self.screen.maximized is not None:
+            self.screen.minimize()
         before, shown = (each if each in NOT_OF_CLIENTS else "" for each in (self.panel.id, panel))
         self._words[before] = self.view.filter
         self.query_one("#panels", ContentSwitcher).current = panel
         self.change(filter=self._words.get(shown, ""))
-        self.call_after_refresh(self._focus_panel)
+        self._focus_panel()
 
     def _focus_panel(self) -> None:
         if self.is_running:

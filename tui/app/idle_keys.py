@@ -40,7 +40,7 @@ def idle_keys(view: View, panel: Panel, chosen: str) -> AbstractSet[str]:
 
 def _uncharted(panel: Panel) -> Iterator[str]:
     """Actions on charts that no visible chart of the panel can follow: it has no line, or is over no cost."""
-    charts = list(panel.query(LineChart))
+    charts = panel.walk_children(LineChart)
     drawn = [chart.figure for chart in charts if in_sight(chart) and chart.figure.places().size]
     if charts and not drawn:
         yield "zoom"

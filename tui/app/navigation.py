@@ -138,7 +138,7 @@ class Navigation:
     def _chart(self, over_rounds: bool = False) -> LineChart | None:
         """The focused chart, else the panel's first visible one. over_rounds: only one that shows a crosshair."""
         screen = self._host.screen
-        charts = list(self._host.panel.query(LineChart))
+        charts = self._host.panel.walk_children(LineChart)
         shown = [chart for chart in charts if chart.is_on_screen]
         if not shown and screen.maximized is None:  # a panel that has just appeared has no layout yet
             shown = [chart for chart in charts if in_sight(chart)]

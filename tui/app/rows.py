@@ -1,6 +1,7 @@
 """The rows around the panels: status above, with the tabs, and the keys below."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from textual.content import Content
@@ -114,6 +115,7 @@ def _last_heard(silence: Silence) -> str:
     return f"last heard {'' if silence.exact else AT_LEAST}{duration(silence.seconds)} ago"
 
 
+@lru_cache(len(PANEL_TITLES))
 def tabs(shown: str, width: int) -> Content:
     """The row of tabs in `width` cells: with their titles, with shorter ones, or with only the present panel's.
 

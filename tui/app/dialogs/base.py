@@ -1,14 +1,20 @@
 """The parts of every dialog: a title, a body that scrolls, a line for errors, and a line of keys."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
+from rich.console import RenderableType
+from rich.segment import Segment
+from rich.style import Style
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.color import Color
 from textual.containers import Vertical, VerticalScroll
 from textual.events import Resize
 from textual.geometry import Size
 from textual.reactive import Reactive
+from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -23,6 +29,20 @@ fewer rows than LOW, it is also -low."""
 OPENED_SECONDS = 0.02
 """Seconds without drawing, in which Textual lays a new dialog out twice."""
 SCROLLS = {"up": "scroll_up", "down": "scroll_down", "pageup": "page_up", "pagedown": "page_down"}
+
+
+class Behind(BackgroundScreen):
+    """The screen behind a dialog, in colors that are computed once. A screen has few, each in hundreds of places."""
+
+    @classmethod
+    def process_segments(cls, segments: Iterable[Segment], color: Color) -> Iterable[Segment]:
+        for text, style, control in segments:
+            yield Segment(text, style if control else _tinted(style, color), control)
+
+
+@lru_cache(4096)
+def _tinted(style: Style | None, color: Color) -> Style | None:
+    return next(iter(BackgroundScreen.process_segments([Segment(" ", style)], color))).style
 
 
 class Dialog(ModalScreen[Result]):
@@ -55,6 +75,15 @@ class Dialog(ModalScreen[Result]):
             with Vertical(classes="foot"):
                 yield Static("", id="fault", markup=False)
                 yield Static(self.spelled(self.hint), classes="hint", markup=False)
+
+    def render(self) -> RenderableType:
+        made = super().render()
+        return Behind(made.screen, made.color) if isinstance(made, BackgroundScreen) else made
+
+    def _compositor_refresh(self) -> None:
+        """Textual draws also while updates are delayed, and then drops what it has drawn."""
+        if not self.app._batch_count:
+            super()._compositor_refresh()
 
     def on_resize(self, event: Resize) -> None:
         self._fit(event.size)

@@ -1,7 +1,7 @@
 """All keys and typed commands, from their tables."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from textual.containers import VerticalScroll
 from textual.content import Content
@@ -9,10 +9,12 @@ from textual.geometry import Size
 from textual.widget import Widget
 from textual.widgets import Input
 
+from tui.app.charts.glyphs import Glyphs
 from tui.app.dialogs.base import Searched
 from tui.app.keys import GROUPS, PLACES, Key
 from tui.app.typed import COMMANDS
-from tui.common.formatting import wrapped
+from tui.app.widgets.surface import glyphs_of
+from tui.common.formatting import spelled, wrapped
 from tui.common.fuzzy import fits
 
 WIDEST = 12
@@ -53,40 +55,43 @@ class Help(Searched):
         yield VerticalScroll(Keys(lambda _: Content("")))
 
     def narrow(self) -> None:
-        words = self.words
-        self.query_one(Keys).tell(lambda width: self._text(width, words))
+        self.query_one(Keys).tell(partial(listing, self._panel, glyphs_of(self), self.words))
 
-    def _groups(self) -> Iterator[tuple[str, Sequence[Key]]]:
-        """The keys that work in this panel alone or in few others come first."""
-        own = [key for keys in GROUPS.values() for key in keys if self._panel in key.where]
-        if own:
-            yield f"In {PLACES[self._panel]}", own
-        for group, keys in GROUPS.items():
-            if others := [key for key in keys if key not in own]:
-                yield group, others
 
-    def _text(self, width: int, words: str) -> Content:
-        """The groups of keys that fit the words, in `width` cells."""
-        lines: list[Content] = []
-        for group, keys in self._groups():
-            found = [key for key in keys if fits(f"{key.print} {key.label} {key.about}", words)]
-            if found:
-                lines += [Content("")] * bool(lines) + [Content.styled(group, "bold")]
-            for key in found:
-                elsewhere = key.where and not key.works_in(self._panel)
-                places = f" ({', '.join(PLACES[each] for each in key.where)})" if elsewhere else ""
-                lines += self._entry(key.print, key.about + places, width, "dim" if elsewhere else "")
-        commands = [each for each in COMMANDS if fits(f"{each.name} {each.usage} {each.about}", words)]
-        if commands:
-            lines += [Content("")] * bool(lines) + [Content.styled("Typed commands, after :", "bold")]
-        for each in commands:
-            lines += self._entry(
-                each.name, f"{each.usage}: {each.about}" if each.usage else each.about, width
-            )
-        return Content("\n").join(lines or [Content("No key and no command fits these words.")])
+@lru_cache(4)  # each layout asks twice, with and without a scroll bar
+def listing(panel: str, glyphs: Glyphs, words: str, width: int) -> Content:
+    """The groups of keys that fit the words, in `width` cells, for this panel."""
+    lines: list[Content] = []
+    for group, keys in _groups(panel):
+        found = [key for key in keys if fits(f"{key.print} {key.label} {key.about}", words)]
+        if found:
+            lines += [Content("")] * bool(lines) + [Content.styled(group, "bold")]
+        for key in found:
+            elsewhere = key.where and not key.works_in(panel)
+            places = f" ({', '.join(PLACES[each] for each in key.where)})" if elsewhere else ""
+            about = spelled(key.about + places, glyphs)
+            lines += _entry(key.print, about, width, "dim" if elsewhere else "")
+    commands = [each for each in COMMANDS if fits(f"{each.name} {each.usage} {each.about}", words)]
+    if commands:
+        lines += [Content("")] * bool(lines) + [Content.styled("Typed commands, after :", "bold")]
+    for each in commands:
+        about = f"{each.usage}: {each.about}" if each.usage else each.about
+        lines += _entry(each.name, spelled(about, glyphs), width)
+    return Content("\n").join(lines or [Content("No key and no command fits these words.")])
 
-    def _entry(self, name: str, about: str, width: int, style: str = "") -> list[Content]:
-        return [
-            Content.assemble((f"  {'' if place else name:<{WIDEST}}", "bold"), (text, style))
-            for place, text in enumerate(wrapped(self.spelled(about), width - WIDEST - 2))
-        ]
+
+def _groups(panel: str) -> Iterator[tuple[str, Sequence[Key]]]:
+    """The keys that work in this panel alone or in few others come first."""
+    own = [key for keys in GROUPS.values() for key in keys if panel in key.where]
+    if own:
+        yield f"In {PLACES[panel]}", own
+    for group, keys in GROUPS.items():
+        if others := [key for key in keys if key not in own]:
+            yield group, others
+
+
+def _entry(name: str, about: str, width: int, style: str = "") -> list[Content]:
+    return [
+        Content.assemble((f"  {'' if place else name:<{WIDEST}}", "bold"), (text, style))
+        for place, text in enumerate(wrapped(about, width - WIDEST - 2))
+    ]

@@ -131,10 +131,10 @@ class Part(Container):
     Part.-bare { border: none; }
     Part > .sentence { width: 1fr; height: 1fr; padding: 1 2; color: $text-muted; display: none; }
     Part.-empty > .sentence { display: block; }
+    Part.-focused { border-title-color: $text-accent; border-title-style: bold; }
     Part.-maximized {
         width: 1fr !important; height: 1fr !important; max-height: 100% !important; margin: 0 !important;
     }
-    Part:focus-within { border-title-color: $text-accent; border-title-style: bold; }
     """
 
     def __init__(self, title: str, *content: Widget, classes: str = "") -> None:
@@ -143,6 +143,7 @@ class Part(Container):
         self._content = content
         self._sentence = Static("", classes="sentence", markup=False)
         self._said: str | None = None
+        self._caption = ""  # as given: `border_title` reads otherwise than it was written
 
     def compose(self) -> ComposeResult:
         yield self._sentence
@@ -156,14 +157,25 @@ class Part(Container):
         title = next((each for each in titles if cell_count(spelled(each, glyphs)) <= width), titles[-1])
         cut = fit(title, width, False, GLYPHS[glyphs]).rstrip()
         text = spelled(cut, glyphs).replace("[", r"\[")
-        if text != self.border_title:
-            self.border_title = text
+        if text != self._caption:
+            self._caption = self.border_title = text
 
     def on_mount(self) -> None:
         self.caption(*self._titles)
 
     def on_resize(self) -> None:
         self.caption(*self._titles)
+
+    def on_descendant_focus(self) -> None:
+        self._show_focus()
+
+    def on_descendant_blur(self) -> None:
+        self._show_focus()
+
+    def _show_focus(self) -> None:
+        """In the title alone. A rule on :focus-within would style each widget within it again."""
+        self.set_class(self.has_focus_within, "-focused", update=False)
+        self.app.stylesheet.apply(self)
 
     def say(self, sentence: str | None) -> None:
         """Show a sentence instead of the content; None: the content."""

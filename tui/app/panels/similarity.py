@@ -1,7 +1,10 @@
 """The Similarity panel: CKA between all pairs of clients, layer by layer (InCo's Figures 1, 10, 12)."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from importlib import import_module
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +20,7 @@ from tui.app.panels.chart_parts import OPENING, named_clients, unread
 from tui.app.panels.data_features import gone
 from tui.app.view import Choices, OrNone, View
 from tui.app.widgets import Heatmap, LineChart, Table
+from tui.app.widgets.heatmap import CLUSTERING
 from tui.app.widgets.surface import glyphs_of
 from tui.common.formatting import number
 
@@ -88,6 +92,11 @@ class SimilarityPanel(SizedPanel):
     def compose(self) -> ComposeResult:
         yield self._matrix
         yield Vertical(self._room, self._parts["depth"], self._parts["rounds"], classes="side")
+
+    def on_show(self) -> None:
+        """Import what sorting the matrix needs. It takes half a second, for which its key would wait."""
+        if CLUSTERING not in sys.modules:
+            self.run_worker(partial(import_module, CLUSTERING), thread=True, exit_on_error=False)
 
     def draw(self, view: View) -> None:
         found = view.cka

@@ -11,5 +11,6 @@ from tui.app.widgets.filter import Filter
 
 def offer_focus(screen: Screen[Any], part: Widget | None) -> None:
     """Give a part the focus, unless the user types in the line of the filter or of commands."""
-    if not any(line.display for line in (*screen.query(Filter), *screen.query(CommandLine))):
+    lines = [each for each in screen.children if isinstance(each, (Filter, CommandLine))]
+    if not any(line.display for line in lines):
         screen.set_focus(part)

@@ -217,6 +217,10 @@ class Heatmap(CanvasWidget, can_focus=True):
         )
 
 
+CLUSTERING = "scipy.cluster.hierarchy"
+"""The module for `cluster_order`. It is imported in the background by then, or else takes half a second."""
+
+
 def _shown(order: Array, place: int | None) -> int | None:
     """The position in the order shown of a row or column of the matrix as given; None if there is none."""
     return int(np.flatnonzero(order == place)[0]) if place is not None and place < len(order) else None
@@ -228,7 +232,7 @@ def cluster_order(similarity: Array) -> Array:
     Its branches are turned so that neighbors are most similar (Bar-Joseph et al. 2001). An asymmetric matrix is
     replaced by its mean with its transpose. Pairs without a value count as least similar.
     """
-    from scipy.cluster.hierarchy import leaves_list, linkage  # takes half a second to import, for one key
+    from scipy.cluster.hierarchy import leaves_list, linkage  # half a second: see CLUSTERING
     from scipy.spatial.distance import squareform
 
     size = len(similarity)
