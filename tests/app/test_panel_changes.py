@@ -24,6 +24,7 @@ from tui.app.panels import PANELS
 from tui.app.panels.base import Part
 from tui.app.panels.facts import Facts
 from tui.app.widgets import Table
+from tui.app.widgets.canvas_widget import CanvasWidget
 
 ROUNDS, CLIENTS = 3, 40
 
@@ -97,6 +98,30 @@ def test_a_rehearsed_panel_is_drawn_once_on_its_first_visit(
         await displayed(app, pilot, "data")  # the last one
         await pilot.pause(0.1)
         assert await draws(app, pilot, key, monkeypatch) == [app.panel.id]
+
+    drive(app, script)
+
+
+@pytest.mark.usefixtures("hurried")
+def test_the_first_visit_of_a_rehearsed_panel_finds_its_tables_and_charts_drawn(
+    app: HtflApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[object] = []
+    whole = CanvasWidget._drawing
+
+    def noted(self: CanvasWidget, *args: Any) -> Any:
+        drawn.append(self)
+        return whole(self, *args)
+
+    async def script(pilot: Pilot[Any]) -> None:
+        await settled(app, pilot)
+        await displayed(app, pilot, "clients")
+        await until(pilot, lambda: not app.query_one("#clients").display)
+        monkeypatch.setattr(CanvasWidget, "_drawing", noted)
+        await pilot.press("2")
+        await pilot.pause(0.1)
+        assert len(app.panel.query(CanvasWidget)) > 1
+        assert {*drawn} <= {app.focused}  # which shows its cursor
 
     drive(app, script)
 

@@ -2,18 +2,22 @@
 
 Textual gives a widget its size when it is displayed. So the first visit of a panel lays it out and draws it twice: once
 to find the sizes of its parts, and once with them. A rehearsal displays a hidden panel below the edge of the screen
-until the next one begins. Nothing is written to the terminal, and the first visit is laid out and drawn once.
+until the next one begins, and then draws its lines, which Textual keeps. Nothing is written to the terminal, and the
+first visit is laid out once, of lines that are there already.
 """
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
-from textual.geometry import Size
+from textual.geometry import Region, Size
+from textual.widget import Widget
 
 from tui.app.host import Host
 from tui.app.view import Panel
 from tui.common.errors import explain
 
+Given = TypeVar("Given")
 LAYER = "below"
 """A layer of its own, so that the visible panel keeps its place. style.tcss names it."""
 BELOW = 1000
@@ -31,6 +35,8 @@ class Rehearsal:
 
     def rest(self) -> None:
         """End a rehearsal, and begin the next one if nobody waits and a panel needs it."""
+        if self._panel is not None and self._quiet():
+            self._try(keep_lines, self._panel)
         self.end()
         run, screen = self._host.view.run, self._host.screen
         if not (run.document and self._host.is_at(run.folder) and screen.maximized is None and self._quiet()):
@@ -42,10 +48,13 @@ class Rehearsal:
             self._done[panel], self._panel = about, panel
             panel.styles.layer, panel.styles.offset = LAYER, (0, BELOW)
             panel.display = True
-            try:
-                panel.show(self._host.view)
-            except Exception as fault:  # said now, as its first visit does not draw the same part again
-                self._host.say(explain(fault)[0], "error")
+            self._try(panel.show, self._host.view)
+
+    def _try(self, draw: Callable[[Given], None], given: Given) -> None:
+        try:
+            draw(given)
+        except Exception as fault:  # said now, as the first visit does not draw the same part again
+            self._host.say(explain(fault)[0], "error")
 
     def end(self) -> None:
         """Hide the panel again, because the next key may show it or move the focus."""
@@ -53,3 +62,10 @@ class Rehearsal:
             self._panel = None
             panel.display = panel is self._host.panel
             panel.styles.layer, panel.styles.offset = None, None
+
+
+def keep_lines(panel: Panel) -> None:
+    """Draw the lines of a panel that is laid out, which Textual keeps until they change."""
+    for part in panel.walk_children(Widget, with_self=True):
+        if part.display and part.outer_size:
+            part.render_lines(Region(0, 0, *part.outer_size))
