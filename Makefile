@@ -54,8 +54,9 @@ bench: $(READY)  ## Measure speed and memory on this machine
 bench-gpu: $(READY)  ## Measure speed and memory on one CUDA device, and write the figures into docs/performance.md
 	$(BIN)/python -m benchmarks.gpu
 
-bench-methods: $(READY)  ## Measure time and memory of every method against standalone
+bench-methods: $(READY)  ## Measure time and memory of every method against standalone, and steps of two networks against both alone
 	$(BIN)/python -m benchmarks.methods
+	$(BIN)/python -m benchmarks.networks
 
 bench-ways: $(READY)  ## Measure bf16 and stacked clients against float32 and clients side by side
 	$(BIN)/python -m benchmarks.ways
