@@ -15,6 +15,7 @@ from simulator.base.tensors import Tensors
 from simulator.methods.hooks import Hooks
 from simulator.models.federation import ClientInfo
 from simulator.training.context import TrainingContext
+from simulator.training.precision import slow_here
 
 Result = TypeVar("Result")
 R = TypeVar("R", bound="type[Runner]")
@@ -190,6 +191,12 @@ class Runner(ABC):
         """The setting for this number."""
         self._said: list[str] = []
         self._told = 0
+        federation = context.federation
+        if (
+            self.within
+            and (reason := slow_here(federation.training.precision, federation.device)) is not None
+        ):
+            self.say(reason)
 
     @classmethod
     def sums(cls, settings: RuntimeConfig) -> str:

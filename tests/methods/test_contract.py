@@ -24,7 +24,8 @@ def subject(name: str, runner: str, precision: Precision) -> Subject:
 
 
 SHORT: dict[str, dict[str, int]] = {
-    "feddf": {"server_steps": 20, "server_batch": 16},
+    "feddf": {"server_steps": 3, "server_batch": 16},
+    "fedktl": {"server_epochs": 5},
     "fedmd": {"public_epochs": 1, "private_epochs": 1},
 }
 """Settings of methods whose first round is long by default."""

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from simulator.base.errors import ConfigError
 from simulator.base.sections import MethodConfig
+from simulator.engine.progress import Event, Warned
 from simulator.methods import registry
 from simulator.methods.base import Card, Method
 from simulator.training.phase import Batch, Draws, Nets, Phase
@@ -159,6 +160,27 @@ def test_every_device_has_float32_and_new_ones_all(monkeypatch: pytest.MonkeyPat
     refuse_lacking("bf16", CPU)
     for precision in ("float32", "tf32", "bf16"):
         refuse_lacking(precision, CUDA)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("precision", "cpu", "said"),
+    [
+        ("bf16", {"architecture": "x86_64", "avx512_bf16": False, "amx_bf16": False}, True),
+        ("bf16", {"architecture": "x86_64", "avx512_bf16": True, "amx_bf16": False}, False),
+        ("bf16", {"architecture": "x86_64", "avx512_bf16": False, "amx_bf16": True}, False),
+        ("bf16", {"architecture": "aarch64"}, False),  # torch does not tell whether it has bfloat16
+        ("float32", {"architecture": "x86_64"}, False),
+    ],
+)
+def test_a_run_says_that_bf16_is_slow_on_a_cpu_that_does_not_compute_in_it(
+    precision: str, cpu: dict[str, Any], said: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: cpu, raising=False)
+    told: list[Event] = []
+    parts = federations.built(federations.config(training={"precision": precision}))
+    federations.run(parts.engine, 1, told.append)
+    notes = [event.message for event in told if isinstance(event, Warned)]
+    assert [note.split(" (")[0] for note in notes] == ["This CPU has no arithmetic in bfloat16"] * said
 
 
 def test_it_is_refused_before_anything_is_computed() -> None:
