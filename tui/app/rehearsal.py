@@ -2,8 +2,8 @@
 
 Textual gives a widget its size when it is displayed. So the first visit of a panel lays it out and draws it twice: once
 to find the sizes of its parts, and once with them. A rehearsal displays a hidden panel below the edge of the screen
-until the next one begins, and then draws its lines, which Textual keeps. Nothing is written to the terminal, and the
-first visit is laid out once, of lines that are there already.
+until the next one begins, and then draws its lines, which Textual keeps. Nothing is written to the terminal. On its
+first visit, the panel is laid out once, and its lines are there already.
 """
 
 from collections.abc import Callable
@@ -38,8 +38,11 @@ class Rehearsal:
         if self._panel is not None and self._quiet():
             self._try(keep_lines, self._panel)
         self.end()
-        run, screen = self._host.view.run, self._host.screen
-        if not (run.document and self._host.is_at(run.folder) and screen.maximized is None and self._quiet()):
+        run = self._host.view.run
+        if not (run.document and self._host.is_at(run.folder) and self._quiet()):
+            return  # also while the app ends, without a screen
+        screen = self._host.screen
+        if screen.maximized is not None:
             return
         about = (run.folder, screen.size)
         self._done[self._host.panel] = about

@@ -24,6 +24,7 @@ from tui.app.messages import (
 )
 from tui.app.panels import PANELS
 from tui.app.panels.base import SizedPanel
+from tui.app.panels.preview import UNREAD
 from tui.app.panels.session_list import SessionList
 from tui.app.view import View
 from tui.app.widgets.scroll_bar import use_scroll_bars
@@ -141,10 +142,11 @@ async def settle(pilot: Pilot[None], panel: SizedPanel) -> None:
     await pilot.pause()
     for _ in range(1000):
         if all(is_read(one) for one in panel.query(SessionList) if one.is_on_screen):
-            break
+            await pilot.pause()
+            await pilot.pause()
+            if UNREAD not in pilot.app.text():  # type: ignore[attr-defined]
+                return
         await pilot.pause(0.02)
-    await pilot.pause()
-    await pilot.pause()
 
 
 def is_read(shown: SessionList) -> bool:
