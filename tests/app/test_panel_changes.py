@@ -127,6 +127,19 @@ def test_the_first_visit_of_a_rehearsed_panel_finds_its_tables_and_charts_drawn(
 
 
 @pytest.mark.usefixtures("hurried")
+def test_nothing_is_rehearsed_while_the_app_ends(app: HtflApp) -> None:
+    """Timers still run when its screens are gone."""
+
+    async def script(pilot: Pilot[Any]) -> None:
+        await settled(app, pilot)
+        await displayed(app, pilot, "clients")
+
+    drive(app, script)
+    assert app.view.run.document and not app.screen_stack
+    app._rehearsal.rest()
+
+
+@pytest.mark.usefixtures("hurried")
 def test_a_rehearsal_is_not_seen(app: HtflApp) -> None:
     async def script(pilot: Pilot[Any]) -> None:
         await settled(app, pilot)

@@ -40,6 +40,10 @@ class Host(Protocol):
         """The screen in front."""
 
     @property
+    def screen_stack(self) -> Sequence[Screen[Any]]:
+        """All screens; none while the app ends."""
+
+    @property
     def panel(self) -> Panel:
         """The visible panel."""
 

@@ -14,7 +14,7 @@ from textual.geometry import Region, Size
 from textual.widget import Widget
 
 from tui.app.host import Host
-from tui.app.view import Panel
+from tui.app.view import Panel, in_sight
 from tui.common.errors import explain
 
 Given = TypeVar("Given")
@@ -35,14 +35,14 @@ class Rehearsal:
 
     def rest(self) -> None:
         """End a rehearsal, and begin the next one if nobody waits and a panel needs it."""
-        if self._panel is not None and self._quiet():
+        if not self._host.screen_stack:  # the app ends
+            return
+        run, screen = self._host.view.run, self._host.screen
+        at_rest = run.document and self._host.is_at(run.folder) and self._quiet()
+        if self._panel is not None and at_rest:
             self._try(keep_lines, self._panel)
         self.end()
-        run = self._host.view.run
-        if not (run.document and self._host.is_at(run.folder) and self._quiet()):
-            return  # also while the app ends, without a screen
-        screen = self._host.screen
-        if screen.maximized is not None:
+        if not at_rest or screen.maximized is not None:
             return
         about = (run.folder, screen.size)
         self._done[self._host.panel] = about
@@ -70,5 +70,5 @@ class Rehearsal:
 def keep_lines(panel: Panel) -> None:
     """Draw the lines of a panel that is laid out, which Textual keeps until they change."""
     for part in panel.walk_children(Widget, with_self=True):
-        if part.display and part.outer_size:
+        if in_sight(part) and part.outer_size:
             part.render_lines(Region(0, 0, *part.outer_size))

@@ -308,7 +308,7 @@ class Panel(Container):
 
     def first(self) -> Widget | None:
         """The part that is focused when the panel appears: the first visible one that takes keys."""
-        parts = self.walk_children(Widget)  # a query by a selector takes ten times as long
+        parts = self.walk_children(Widget)
         return next((part for part in parts if part.focusable and in_sight(part)), None)
 
     def prepare(self, width: int, height: int) -> None:
