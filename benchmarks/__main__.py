@@ -17,7 +17,7 @@ from benchmarks.start import starts
 from simulator import methods
 from simulator.base.errors import HtflError
 
-PARTS = ("ceilings", "matrix", "plain", "step")
+PARTS = ("ceilings", "matrix", "plain", "workers", "step")
 BATCHES = (10, 64, 256)
 
 
@@ -25,7 +25,7 @@ def arguments() -> argparse.Namespace:
     """What is asked for on the command line."""
     assert __doc__ is not None
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="tables (default: all four)")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="tables (default: all five)")
     parser.add_argument(
         "--groups",
         nargs="+",
@@ -66,6 +66,8 @@ def main() -> None:
         bench.matrix(asked.methods)
     if "plain" in asked.parts:
         bench.plain(asked.groups, asked.batches)
+    if "workers" in asked.parts:
+        bench.workers(asked.groups, asked.batches)
     if "step" in asked.parts:
         bench.step(asked.groups, asked.batches, asked.methods)
     bench.end()

@@ -1,9 +1,9 @@
-"""What `make bench` and `make bench-gpu` have in common: four tables, of a CPU or of a CUDA device.
+"""What `make bench` and `make bench-gpu` have in common: tables of a CPU or of a CUDA device.
 
 The rates of matrix products. Sessions of HtM5 on all of Fashion-MNIST (N=10, two classes each, batch 64, one local
 epoch) as a share of that in float32. The training of a round beside a plain PyTorch loop over the same clients, by
-group of models, batch size and way. A training step, piece by piece, by group, batch size and method. Every
-ratio is taken in one run.
+group of models, batch size and way. A training step, piece by piece, by group, batch size and method. The
+same by workers and threads, of a CPU only. Every ratio is taken in one run.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import statistics
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 
 from rich.console import Console
@@ -105,7 +106,7 @@ class Bench:
             f"standalone beside a plain PyTorch loop, on {self.place.name}: IID in equal shares, 1 epoch",
             (
                 *("group", "batch", "way", "plain s", "s", "times plain", "by processor time"),
-                "share of matrix rate",
+                *("gain of all cores", "plain: gain of all cores", "share of matrix rate"),
             ),
         )
         for group, batch, way in self.each(groups, batches):
@@ -127,8 +128,27 @@ class Bench:
                 f"{found['seconds']:.2f}",
                 f"{found['times_plain']:.2f}",
                 f"{found['processor_times_plain']:.2f}",
+                *(f"{found[name]:.2f}" if name in found else "–" for name in ("by_cores", "plain_by_cores")),
                 f"{found['share']:.2f}",
             )
+        self.show(sheet)
+        return sheet
+
+    def workers(self, groups: Iterable[str], batches: Iterable[int]) -> Sheet:
+        """The training of a round of standalone with other numbers of workers and threads than the default ones."""
+        sheet = Sheet(
+            f"standalone on {self.place.name} by workers and threads of each: IID in equal shares, 1 epoch",
+            ("group", "batch", "workers × threads", "s", "over the default"),
+        )
+        for group, batch in product(groups, batches):
+            run = config(group, batch, images=self._images, device=self.place.device)
+            found = plain.by_workers(run, self._rounds)
+            default = next(iter(found.values()))
+            for (workers, threads), seconds in found.items():
+                self.figures[f"workers/{group}/{batch}/{workers}×{threads}/seconds"] = seconds
+                sheet.add(
+                    group, str(batch), f"{workers} × {threads}", f"{seconds:.2f}", f"{seconds / default:.2f}"
+                )
         self.show(sheet)
         return sheet
 

@@ -1,10 +1,11 @@
 """`make bench-htfllib HTFLLIB=FOLDER`: accuracy and seconds of a round beside HtFLlib's, on the same split.
 
 FOLDER is a checkout of TsingZ0/HtFLlib. Nothing in it is changed: benchmarks/htfllib_inside.py says what its script
-gets from outside. There are two sets: texts of 40 words (class: one of four plays) with HtFE-txt-2, and generated
-signals in the form of UCI HAR with HtFE-sen-8. For each seed, the split, the batch size, the learning rate, and the
-number of rounds are the same, with one local epoch, plain SGD, and one thread. HtFLlib runs twice for each seed: as it
-is, and with what differs changed from outside. A difference is paired by seed.
+gets from outside. There are three sets: texts of 40 words (class: one of four plays) with HtFE-txt-2, generated signals
+in the form of UCI HAR with HtFE-sen-8, and Fashion-MNIST, two classes per client, with HtM5. For each seed, the split,
+the batch size, the learning rate, and the number of rounds are the same, with one local epoch and plain SGD. Texts and
+signals have one thread, images one per core. HtFLlib runs twice for each seed: as it is, and with what differs changed
+from outside. A difference is paired by seed.
 
 HtFLlib evaluates before it trains. Its "round number" r is the state after r rounds, as here.
 """
@@ -18,14 +19,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
-
-import torch
 
 import htfl_sim as hs
 import simulator
@@ -54,15 +53,23 @@ class Setting:
     family: str
     clients: int
     classes: int
-    limit: int
     lr: float
-    write: Callable[[Path], None]
-    changes: str
+    data: Mapping[str, Any]
+    changes: tuple[str, ...]
     """What is changed from outside in the second runs of HtFLlib."""
+    write: Callable[[Path], None] | None = None
+    """Writes the samples. None: `data` names a data set."""
+    given: tuple[str, ...] = ()
+    """What HtFLlib gets from outside in all runs."""
+    methods: tuple[str, ...] = ("standalone", "lg_fedavg", "fedproto")
+    batch_size: int = 10
+    threads: int | None = 1
+    """None: one per core, as both libraries do by themselves."""
     more: tuple[str, ...] = ()
     """Further arguments of HtFLlib's script."""
 
 
+_DIRICHLET = {"limit": 1_200, "partition": "dirichlet", "alpha": 5.0, "cap": False, "min_samples": 60}
 SETTINGS = {
     "texts": Setting(
         name="PlaysNews",
@@ -70,10 +77,10 @@ SETTINGS = {
         family="HtFE-txt-2",
         clients=8,
         classes=len(sets.PLAYS),
-        limit=1_200,
         lr=0.2,
+        data=_DIRICHLET,
         write=lambda file: sets.write_plays(file, simulator.data_folder(None)),
-        changes=",".join(CHANGES),
+        changes=CHANGES,
         more=("-vs", str(sets.VOCABULARY + 2), "-ml", str(sets.WORDS)),
     ),
     "signals": Setting(
@@ -82,10 +89,25 @@ SETTINGS = {
         family="HtFE-sen-8",
         clients=8,
         classes=sets.ACTIVITIES,
-        limit=1_200,
         lr=0.1,
+        data=_DIRICHLET,
         write=sets.write_waves,
-        changes="batches,weights",
+        changes=("batches", "weights"),
+    ),
+    "images": Setting(
+        name="FashionMNIST",
+        group="htm5",
+        family="HtFE-img-5",
+        clients=10,
+        classes=10,
+        lr=0.01,
+        data={"dataset": "fashion_mnist", "partition": "pathological", "classes_per_client": 2},
+        changes=("batches", "weights"),
+        given=("htm5",),
+        methods=("standalone", "fedmrl"),
+        batch_size=64,
+        threads=None,
+        more=("-fd", "500"),
     ),
 }
 METHODS: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
@@ -95,6 +117,11 @@ METHODS: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
         {"method": {"lam": 1.0, "weighting": "plain", "collect": "all_epochs"}},
         "FedProto",
         ("-lam", "1"),
+    ),
+    "fedmrl": (
+        {"method": {"d_1": 128, "small": "cnn5"}, "evaluation": {"model": "aggregated"}},
+        "FedMRL",
+        ("-sfd", "128"),
     ),
 }
 """For each method: our settings, HtFLlib's name, and its further arguments."""
@@ -118,19 +145,11 @@ def config(setting: Setting, method: str, file: Path, seed: int, rounds: int) ->
             "seed": seed,
             "rounds": rounds,
             "method": {"name": method} | ours.get("method", {}),
-            "data": {
-                "dataset": str(file),
-                "limit": setting.limit,
-                "partition": "dirichlet",
-                "alpha": 5.0,
-                "cap": False,
-                "min_samples": 60,
-                "split": "75:25",
-            },
+            "data": {"dataset": str(file), "split": "75:25"} | dict(setting.data),
             "federation": {"clients": setting.clients, "group": setting.group, "participation": 1.0},
-            "training": {"batch_size": 10, "epochs": 1, "optimizer": "sgd", "lr": setting.lr},
+            "training": {"batch_size": setting.batch_size, "epochs": 1, "optimizer": "sgd", "lr": setting.lr},
             "evaluation": ours.get("evaluation", {}),
-            "runtime": {"device": "cpu", "workers": 1},
+            "runtime": {"device": "cpu"} | ({} if setting.threads is None else {"workers": setting.threads}),
         }
     )
 
@@ -143,7 +162,7 @@ def arguments(setting: Setting, method: str, rounds: int) -> list[str]:
         "-m": setting.family,
         "-nc": setting.clients,
         "-ncl": setting.classes,
-        "-lbs": 10,
+        "-lbs": setting.batch_size,
         "-ls": 1,
         "-lr": setting.lr,
         "-gr": rounds,
@@ -175,13 +194,24 @@ def steps(clock: Sequence[float]) -> list[float]:
     return [after - before for before, after in pairwise(clock)]
 
 
-def theirs(checkout: Path, work: Path, seed: int, changes: str, asked: Sequence[str]) -> Course:
+def theirs(
+    checkout: Path, work: Path, seed: int, changes: Sequence[str], threads: int | None, asked: Sequence[str]
+) -> Course:
     """Run HtFLlib's script in the folder `work`/system. Raises ValueError with its last lines if it fails."""
     (work / "system").mkdir(exist_ok=True)
     inside = Path(__file__).with_name("htfllib_inside.py")
     done = subprocess.run(
-        [sys.executable, str(inside), str(checkout.resolve()), str(seed), changes, *asked],
+        [
+            sys.executable,
+            str(inside),
+            str(checkout.resolve()),
+            str(seed),
+            ",".join(changes) or "none",
+            *asked,
+        ],
         cwd=work / "system",
+        env=os.environ
+        | ({} if threads is None else {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -280,21 +310,28 @@ def compared(
     found = Compared()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "samples.npz"
-        setting.write(file)
+        if setting.write is not None:
+            setting.write(file)
         for seed in range(seeds):
             run = config(setting, method, file, seed, rounds)
             work = Path(folder) / str(seed)
             data = build(run, simulator.data_folder(None)).data
             # FedProto answers among all classes there, and among the client's own here.
-            if any(len(client.classes) < setting.classes for client in data.clients):
+            if method == "fedproto" and any(len(each.classes) < setting.classes for each in data.clients):
                 raise ValueError(
                     f"seed {seed}: a client lacks a class, and FedProto would answer differently"
                 )
             sets.write_clients(work / "dataset" / setting.name, data, seed)
             asked = arguments(setting, method, rounds)
+
+            def run_theirs(
+                changes: Sequence[str], work: Path = work, seed: int = seed, asked: Sequence[str] = asked
+            ) -> Course:
+                return theirs(checkout, work, seed, changes, setting.threads, asked)
+
             found.ours.append(ours(run, work / "session"))
-            found.as_is.append(theirs(checkout, work, seed, "none", asked))
-            found.changed.append(theirs(checkout, work, seed, setting.changes, asked))
+            found.as_is.append(run_theirs(setting.given))
+            found.changed.append(run_theirs(setting.given + setting.changes))
             last = [courses[-1] for courses in (found.ours, found.as_is, found.changed)]
             note(
                 f"{method} seed {seed}: "
@@ -318,23 +355,21 @@ def main() -> None:
     parser.add_argument("--seeds", type=at_least(2), default=6, help="(default: 6)")
     parser.add_argument("--rounds", type=at_least(2), default=15, help="(default: 15)")
     asked = parser.parse_args()
-    torch.set_num_threads(1)
-    os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # of HtFLlib's process
     shown = sorted({1, 5, 10, asked.rounds} & set(range(1, asked.rounds + 1)))
     clocks = ("htfl-sim s", "HtFLlib s", "HtFLlib / htfl-sim")
     times = Sheet(
-        "A round with one thread, by the wall clock and in processor seconds",
+        "A round, by the wall clock and in processor seconds",
         ("group", "method", *clocks, *(f"{each}, processor" for each in clocks)),
     )
     for name in asked.sets:
         setting = SETTINGS[name]
         if asked.changes is not None:
-            setting = replace(setting, changes=asked.changes)
+            setting = replace(setting, changes=tuple(asked.changes.split(",")))
         columns = ("htfl-sim", "HtFLlib", "Δ", "HtFLlib, changed", "Δ, changed")
         sheet = Sheet(
             f"{name}, {setting.family}: accuracy in %, {asked.seeds} seeds", ("method", "round", *columns)
         )
-        for method in asked.only or METHODS:
+        for method in asked.only or setting.methods:
             found = compared(
                 asked.checkout,
                 setting,

@@ -13,10 +13,12 @@ CHANGES names what else differs from the script, separated by commas, or is "non
 
 - `batches`: shuffled anew in each epoch, and an incomplete last batch is kept;
 - `weights`: every client draws its own initial weights;
-- `features`: models of text have no log-softmax before the head.
+- `features`: models of text have no log-softmax before the head;
+- `htm5`: the models are HtM5's, ours for Fashion-MNIST, and FedMRL's small model is CNN-5.
 """
 
 import builtins
+import importlib
 import os
 import random
 import runpy
@@ -111,6 +113,30 @@ def keep_features() -> None:
     vars(torch.nn.functional)["log_softmax"] = lambda values, dim: values
 
 
+def supply_htm5() -> None:
+    """Replace what HtFLlib builds: HtM5 in client order, each with features as wide as asked and a linear head.
+
+    Only FedMRL's server names a width of its own, that of its small model.
+    """
+    import torch
+
+    from simulator import models
+    from simulator.data.specs import ImageSpec
+
+    def build(self: Any, args: Any, cid: int = 0, feature_dim: int | None = None) -> None:
+        torch.nn.Module.__init__(self)
+        names = models.members("htm5")
+        name, width = names[cid % len(names)], args.feature_dim
+        if feature_dim is not None:
+            name, width = names[-1], feature_dim
+        stream = torch.Generator().manual_seed(torch.initial_seed())
+        self.base = models.build(name, ImageSpec(1, 28, 28), args.num_classes, stream)
+        self.base.head = torch.nn.AdaptiveAvgPool1d(width)
+        self.head = torch.nn.Linear(width, args.num_classes)
+
+    importlib.import_module("flcore.trainmodel.models").BaseHeadSplit.__init__ = build
+
+
 def main() -> None:
     checkout, seed, changes, *arguments = sys.argv[1:]
     os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"
@@ -124,6 +150,8 @@ def main() -> None:
         shuffle_batches()
     if "features" in asked:
         keep_features()
+    if "htm5" in asked:
+        supply_htm5()
     note_clock()
     sys.argv = ["main.py", *arguments]
     runpy.run_path(str(system / "main.py"), run_name="__main__")

@@ -73,7 +73,7 @@ def write_clients(folder: Path, data: FederatedData, seed: int) -> None:
     """Write every client's samples as HtFLlib reads them: train/K.npz and test/K.npz in a folder.
 
     HtFLlib does not shuffle, so they are written in a random order. Samples are normalized as ours are. A text is a
-    list of tokens with its length. A signal [channels, time] becomes an image of height 1.
+    list of tokens with its length. A signal [channels, time] becomes an image of height 1. An image stays as it is.
     """
     for part in ("train", "test"):
         (folder / part).mkdir(parents=True)
@@ -81,7 +81,7 @@ def write_clients(folder: Path, data: FederatedData, seed: int) -> None:
             indices = client.part(part)
             order = np.random.default_rng([seed, number]).permutation(len(indices))
             x, y = data.batch(indices[order])
-            values: object = x.unsqueeze(2).numpy()
+            values: object = (x.unsqueeze(2) if x.ndim == 3 else x).numpy()
             if x.ndim == 2:
                 values = [(text, len(text)) for text in x.tolist()]
             np.savez(folder / part / f"{number}.npz", data=np.array({"x": values, "y": y.numpy()}))

@@ -75,9 +75,9 @@ class PlainLoop:
 class InAProcess:
     """A plain loop in a process of its own, as it would be run: it waits while something else is measured."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, threads: int) -> None:
         self._process = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
-        self._process.submit(_begin, config).result()
+        self._process.submit(_begin, config, threads).result()
 
     def round(self) -> tuple[float, float]:
         """Seconds of one more round, of the wall clock and of all its processors."""
@@ -90,10 +90,11 @@ class InAProcess:
 _LOOP: list[PlainLoop] = []
 
 
-def _begin(config: Config) -> None:
-    torch.set_num_threads(os.cpu_count() or 1)
+def _begin(config: Config, threads: int) -> None:
     _LOOP.append(PlainLoop(config))
-    torch.use_deterministic_algorithms(False)  # which nobody asks for who writes such a loop
+    # The first state, which the loop begins with, is made with a client's settings. Nobody writes a loop with these.
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(False)
 
 
 def _round() -> tuple[float, float]:
@@ -104,40 +105,79 @@ def _round() -> tuple[float, float]:
     return after[0] - wall, after[1] - processors
 
 
+class Ours:
+    """A run, to be trained round after round."""
+
+    def __init__(self, config: Config) -> None:
+        self.built = build(config, simulator.data_folder(None))
+        self.device = self.built.federation.device
+        self.operations = 0.0
+        """Of the clients in the last round."""
+        self._state, self._ended = self.built.engine.initial_state(), (0.0, 0.0)
+
+    def round(self) -> tuple[float, float]:
+        """Seconds of the training of one more round, from downlink to aggregation, as those of a plain loop."""
+        wall, processors = _clocks(self.device)
+        self._state = self.built.engine.round(self._state, self._note)
+        assert self._state.record is not None
+        self.operations = self._state.record["flops"]["clients"]
+        return self._ended[0] - wall, self._ended[1] - processors
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, EvaluationStarted):
+            self._ended = _clocks(self.device)
+
+    def close(self) -> None:
+        self.built.engine.close()
+
+
 def beside(config: Config, rounds: int) -> dict[str, float]:
-    """The training of a round, from downlink to aggregation, and a round of the plain loop, in turn: medians.
+    """The training of a round and a round of the plain loop, in turn, after one of each that is not timed: medians.
 
     Seconds of the wall clock of both; how many times as fast ours is by it, and by the time of the processors; the
-    operations a second of ours. A round of each comes before those that are timed.
+    operations a second of ours. On a CPU also how many times as fast each is with all cores as with one thread.
     """
-    built = build(config, simulator.data_folder(None))  # what is refused is refused before a process begins
-    loop, engine, device = InAProcess(config), built.engine, built.federation.device
-    state, ended = engine.initial_state(), (0.0, 0.0)
+    ours = Ours(config)  # what is refused is refused before a process begins
+    runs: list[Ours | InAProcess] = [ours, InAProcess(config, os.cpu_count() or 1)]
+    if ours.device.type == "cpu":
+        runs += [Ours(_with(config, workers=1)), InAProcess(config, 1)]
+    turns = [[each.round() for each in runs] for _ in range(rounds + 1)][1:]
+    for each in runs:
+        each.close()
+    seconds = statistics.median(turn[0][0] for turn in turns)
 
-    def note(event: Event) -> None:
-        nonlocal ended
-        if isinstance(event, EvaluationStarted):
-            ended = _clocks(device)
+    def ratio(over: int, under: int, clock: int = 0) -> float:
+        return statistics.median(turn[over][clock] / turn[under][clock] for turn in turns)
 
-    ours, plain, operations = [], [], 0.0
-    for _ in range(rounds + 1):
-        began = _clocks(device)
-        state = engine.round(state, note)
-        ours.append((ended[0] - began[0], ended[1] - began[1]))
-        plain.append(loop.round())
-        assert state.record is not None
-        operations = state.record["flops"]["clients"]
-    loop.close()
-    engine.close()
-    turns = list(zip(ours, plain, strict=True))[1:]
-    seconds = statistics.median(our for (our, _), _ in turns)
-    return {
+    found = {
         "seconds": seconds,
-        "plain_seconds": statistics.median(wall for _, (wall, _) in turns),
-        "times_plain": statistics.median(wall / our for (our, _), (wall, _) in turns),
-        "processor_times_plain": statistics.median(their / our for (_, our), (_, their) in turns),
-        "rate": operations / seconds,
+        "plain_seconds": statistics.median(turn[1][0] for turn in turns),
+        "times_plain": ratio(1, 0),
+        "processor_times_plain": ratio(1, 0, clock=1),
+        "rate": ours.operations / seconds,
     }
+    if len(runs) > 2:
+        found |= {"by_cores": ratio(2, 0), "plain_by_cores": ratio(3, 1)}
+    return found
+
+
+def by_workers(config: Config, rounds: int) -> dict[tuple[int, int], float]:
+    """Seconds of the training of a round by (workers, threads of each), in turn: medians.
+
+    The first pair is the default, one worker of one thread per core. The bits of a result depend on the threads, and
+    never on the workers.
+    """
+    cores = os.cpu_count() or 1
+    runs = {pair: Ours(_with(config, *pair)) for pair in ((cores, 1), (cores + 1, 1), (1, cores), (1, 1))}
+    turns = [{pair: each.round()[0] for pair, each in runs.items()} for _ in range(rounds + 1)][1:]
+    for each in runs.values():
+        each.close()
+    return {pair: statistics.median(turn[pair] for turn in turns) for pair in runs}
+
+
+def _with(config: Config, workers: int, threads: int = 1) -> Config:
+    runtime = config.runtime.model_copy(update={"workers": workers, "threads_per_client": threads})
+    return config.model_copy(update={"runtime": runtime})
 
 
 def _clocks(device: torch.device) -> tuple[float, float]:

@@ -159,7 +159,18 @@ def test_tables_of_a_device_are_those_of_a_cpu_with_its_name(monkeypatch: pytest
     bench = gpu.OnDevice(Console(quiet=True), 1, CPU, "a Device")
     sheet = bench.plain(["htm5"], [10])
     assert "on a Device" in sheet.title
-    assert sheet.rows[1] == ("htm5", "10", "float32, stacked", "2.00", "1.00", "2.00", "1.50", "0.50")
+    assert sheet.rows[1] == (
+        "htm5",
+        "10",
+        "float32, stacked",
+        "2.00",
+        "1.00",
+        "2.00",
+        "1.50",
+        "–",
+        "–",
+        "0.50",
+    )
     assert bench.figures["plain/htm5/10/bf16, stacked/times_plain"] == 2.0
 
 

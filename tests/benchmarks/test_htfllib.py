@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,12 @@ import pytest
 import torch
 
 from benchmarks import htfllib, htfllib_inside
-from benchmarks.htfllib import METHODS, SETTINGS, Compared, Course, difference
+from benchmarks.htfllib import SETTINGS, Compared, Course, difference
 from benchmarks.htfllib_sets import numbered, write_clients, write_waves
 from simulator.base.data_section import DataConfig
 from simulator.data.federated import FederatedData
 from simulator.data.samples import ArraySet
-from simulator.data.specs import InputSpec, SignalSpec, TokenSpec
+from simulator.data.specs import ImageSpec, InputSpec, SignalSpec, TokenSpec
 
 PRINTED = """
 -------------Round number: 0-------------
@@ -89,6 +90,13 @@ def test_a_signal_is_written_normalized_as_an_image_of_height_1(tmp_path: Path) 
     assert np.allclose(x.std((0, 2, 3)), 1, atol=1e-4)
 
 
+def test_an_image_is_written_as_it_is_shaped(tmp_path: Path) -> None:
+    """Of 40 images of 3×4 pixels, each client trains on 15."""
+    values = np.random.default_rng(0).integers(0, 256, (40, 1, 3, 4), dtype=np.uint8)
+    write_clients(tmp_path, federated(ImageSpec(1, 3, 4), values), seed=1)
+    assert read(tmp_path, "train", 0)["x"].shape == (15, 1, 3, 4)
+
+
 def test_words_are_numbered_by_frequency_and_then_by_the_alphabet() -> None:
     """b occurs three times, a and c twice, d once. With three numbers, d is token 1. Fourth words are left over."""
     tokens, labels = numbered([["b", "a", "b", "c"], ["c", "d", "b", "a"]], length=3, vocabulary=3)
@@ -105,8 +113,9 @@ def test_signals_have_the_form_of_uci_har_and_are_always_the_same(tmp_path: Path
     assert np.bincount(a["labels"]).tolist() == [2] * 6
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("name", "method"), [(name, method) for name, setting in SETTINGS.items() for method in setting.methods]
+)
 def test_both_get_the_same_setting(name: str, method: str) -> None:
     setting = SETTINGS[name]
     ours = htfllib.config(setting, method, Path("samples.npz"), seed=2, rounds=7)
@@ -122,6 +131,7 @@ def test_both_get_the_same_setting(name: str, method: str) -> None:
     assert (training.momentum, training.weight_decay, training.clip) == (0, 0, None)
     assert (ours.federation.participation, float(theirs["-jr"])) == (1, 1)
     assert getattr(ours.method, "lam", None) == (float(theirs["-lam"]) if "-lam" in theirs else None)
+    assert getattr(ours.method, "d_1", None) == (int(theirs["-sfd"]) if "-sfd" in theirs else None)
 
 
 @pytest.mark.parametrize(("intervals", "reach"), [(1, 4.3027), (4, 8.8600)])
@@ -149,6 +159,25 @@ def test_seconds_are_compared_seed_by_seed() -> None:
         as_is=[Course((), seconds, 1.0) for seconds in (2.0, 12.0, 40.0)],
     )
     assert found.costs() == ("4.00", "12.00", "3.00", "2.00", "1.00", "0.50")
+
+
+def test_its_models_become_htm5_and_a_model_with_a_width_of_its_own_the_smallest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Client 6 has the second of five models, CNN-2 with 16 filters. FedMRL's server asks for 128 features."""
+    theirs = ModuleType("flcore.trainmodel.models")
+    vars(theirs)["BaseHeadSplit"] = type("BaseHeadSplit", (torch.nn.Module,), {})
+    for name in ("flcore", "flcore.trainmodel"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, theirs.__name__, theirs)
+    htfllib_inside.supply_htm5()
+    asked = SimpleNamespace(feature_dim=500, num_classes=10)
+    of_client, small = theirs.BaseHeadSplit(asked, 6), theirs.BaseHeadSplit(asked, 0, 128)
+    images = torch.zeros(2, 1, 28, 28)
+    assert of_client.base.conv2.out_channels == 16
+    assert small.base.fc1.out_features == 500
+    assert (of_client.base(images).shape, small.base(images).shape) == ((2, 500), (2, 128))
+    assert (of_client.head.in_features, small.head.in_features) == (500, 128)
 
 
 @pytest.mark.slow
