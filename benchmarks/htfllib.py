@@ -347,7 +347,13 @@ def main() -> None:
     assert __doc__ is not None
     parser = argparse.ArgumentParser(prog="python -m benchmarks.htfllib", description=__doc__.splitlines()[0])
     parser.add_argument("checkout", type=Path, help="checkout of TsingZ0/HtFLlib")
-    parser.add_argument("--sets", nargs="+", choices=SETTINGS, default=list(SETTINGS))
+    parser.add_argument(
+        "--sets",
+        nargs="+",
+        choices=SETTINGS,
+        default=["texts", "signals"],
+        help="(default: texts and signals; images take hours)",
+    )
     parser.add_argument("--only", action="append", choices=METHODS, metavar="METHOD")
     parser.add_argument(
         "--changes", help=f"of HtFLlib's second runs: some of {','.join(CHANGES)} (default: all that differ)"
