@@ -303,7 +303,7 @@ def _first_fault(invalid: ValidationError, raw: Mapping[str, Any]) -> str:
     location[:1] = map(section_key, location[:1])
     key = ".".join(location)
     if fault["type"] == "extra_forbidden":
-        message = f"unknown key '{key}'.{_nearest_key(location, raw)}"
+        message = _of_another_method(location, raw) or f"unknown key '{key}'.{_nearest_key(location, raw)}"
     elif fault["type"] == "missing":
         message = f"'{key}' is missing."
     elif fault["type"] == "value_error":
@@ -312,6 +312,23 @@ def _first_fault(invalid: ValidationError, raw: Mapping[str, Any]) -> str:
         message = f"'{key}' = {fault['input']!r}: {fault['msg'][0].lower()}{fault['msg'][1:]}."
     more = len({error["loc"][:2] for error in errors}) - 1  # one key may fail as each of its types
     return message + (f" ({more} more)" if more else "")
+
+
+def _of_another_method(location: list[str], raw: Mapping[str, Any]) -> str:
+    """Whose option this is, if it is one, and how to replace a method without its options."""
+    from simulator import methods
+
+    section, key = location[0], location[-1]
+    if section != "method" or len(location) != 2:
+        return ""
+    owners = [name for name in methods.names() if key in methods.get(name).Config.model_fields]
+    if not owners:
+        return ""
+    others = f" and {len(owners) - 2} others" if len(owners) > 3 else ""
+    return (
+        f"'method.{key}' is an option of {', '.join(owners[: 2 if others else 3])}{others}, not of "
+        f"{raw['method']['name']}. To replace a method and its options, use `method` in place of 'method.name'."
+    )
 
 
 def _nearest_key(location: list[str], raw: Mapping[str, Any]) -> str:

@@ -277,6 +277,17 @@ def test_with_changes_any_key_and_another_method_begins_with_its_own_defaults() 
         changed.with_(method__mux=1)
 
 
+def test_an_option_of_another_method_is_refused_with_the_way_to_replace_a_method() -> None:
+    """FedLoRA has an option `mu`, and FedSSA has none of that name."""
+    sentence = (
+        r"'method\.mu' is an option of .*fedlora.*, not of fedssa\. To replace a method and its options, use `method` "
+        r"in place of 'method\.name'\."
+    )
+    with pytest.raises(hs.ConfigError, match=sentence):
+        tiny().with_(method__name="fedssa")
+    assert tiny().with_(method="fedssa").method.name == "fedssa"
+
+
 def test_a_run_is_marked_and_a_reader_sees_it(tmp_path: Path) -> None:
     run = hs.run(tiny(rounds=1), tmp_path / "marked")
     assert run.tag("paper", "old").tag("t3", remove=["old"]).tags == ("paper", "t3")
