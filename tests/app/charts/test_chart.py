@@ -38,6 +38,16 @@ def test_a_small_ascii_chart_in_full():
     )
 
 
+@pytest.mark.parametrize(("glyphs", "minus"), [(BRAILLE, "−"), (ASCII, "-")])
+def test_negative_numbers_on_axes_and_in_the_legend_have_a_minus_sign(glyphs, minus):
+    """The line falls from 1 to −1 over rounds −2 to 0, where the cursor is at −1."""
+    figure = Figure([Series("a", np.array([1.0, 0.0, -1.0]), x=np.array([-2.0, -1.0, 0.0]))])
+    legend, *plot, below = drawn(draw_chart(replace(figure, cursor=0.0), 60, 12, ColourScheme(), glyphs))
+    assert f"{minus}1.000" in legend
+    assert plot[-2].startswith(f"{minus}1")
+    assert below.split() == [f"{minus}2", f"{minus}1", "0"]
+
+
 def test_braille_dots_are_a_quarter_of_a_row_and_half_a_column_apart():
     # two columns of cells, one row: dots 0–3 high, four columns; 0, 1, 2, 3 quarters of the way
     figure = Figure([Series("up", np.array([0.0, 1.0]))], y_range=(0, 1))

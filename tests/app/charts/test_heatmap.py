@@ -170,7 +170,7 @@ def test_the_scale_rises_in_lightness_so_that_greys_keep_its_order():
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0.834, ".83"), (1.0, "1"), (0.0, ".00"), (-0.5, "-.50"), (12345.0, "")]
+    ("value", "text"), [(0.834, ".83"), (1.0, "1"), (0.0, ".00"), (-0.5, "−.50"), (12345.0, "")]
 )
 def test_a_cells_number_is_as_short_as_it_can_be(value, text):
     assert cell_text(value, 4) == text
@@ -208,6 +208,8 @@ def test_ascii_glyphs_are_all_ascii():
 def test_the_bar_names_both_ends_of_the_range():
     rows = drawn(draw_heatmap(figure(np.eye(10), value_range=(-1, 3)), 60, 20, ColourScheme(), BRAILLE))
     assert rows[0].rstrip().endswith("3.00")
+    assert any(row.rstrip().endswith("−1.00") for row in rows)
+    rows = drawn(draw_heatmap(figure(np.eye(10), value_range=(-1, 3)), 60, 20, ColourScheme(), ASCII))
     assert any(row.rstrip().endswith("-1.00") for row in rows)
 
 

@@ -66,7 +66,7 @@ def label(value: float, step: float = 0.0, largest: float = 0.0) -> str:
         unit, suffix = next(one for one in SUFFIXES if size >= one[0])
         return _decimals(value / unit, step / unit) + suffix
     if value and max(size, step) < 1e-3:
-        return f"{value:.0e}".replace("e-0", "e-")
+        return with_minus(f"{value:.0e}".replace("e-0", "e-"))
     return _decimals(value, step)
 
 
@@ -79,13 +79,18 @@ def labels(ticks: list[float]) -> list[str]:
     return [label(tick, step, largest) for tick in ticks]
 
 
+def with_minus(text: str) -> str:
+    """The text of a number with a minus sign in place of its hyphen."""
+    return text.replace("-", "−", 1) if text.startswith("-") else text
+
+
 def _decimals(value: float, step: float) -> str:
     """`value` with the decimals of `step`. Without a step, three significant digits."""
     if step:
         places = max(0, -math.floor(math.log10(abs(step)) + 1e-9))
-        return f"{value:.{places}f}" if value else f"{0:.{places}f}"
+        return with_minus(f"{value:.{places}f}") if value else f"{0:.{places}f}"
     places = max(0, 2 - math.floor(math.log10(abs(value)))) if value else 0
-    text = f"{value:.{places}f}"
+    text = with_minus(f"{value:.{places}f}")
     return text.rstrip("0").rstrip(".") if places else text
 
 
@@ -124,5 +129,5 @@ def reading(value: float, unit: str = "") -> str:
     Without a unit, three decimals below ten, as in columns of numbers; otherwise, as on an axis.
     """
     if unit:
-        return f"{value:.1f} {unit}"
-    return f"{value:.3f}" if 1e-3 <= abs(value) < 10 or value == 0 else label(value)
+        return with_minus(f"{value:.1f} {unit}")
+    return with_minus(f"{value:.3f}") if 1e-3 <= abs(value) < 10 or value == 0 else label(value)

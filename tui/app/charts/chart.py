@@ -19,6 +19,7 @@ from tui.app.charts.names import apart
 from tui.app.charts.plot_area import PlotArea, draw_axes, fit
 from tui.app.charts.trace import NOWHERE, Spans, by_cell, counts, masks, stroked, trace
 from tui.common.cells import cell_count
+from tui.common.formatting import spelled
 
 NAMED = 60  # cells of a chart that has room for names at the lines' ends
 HALVES = (ord("▀"), ord("▄"))
@@ -148,10 +149,17 @@ def legend_of(figure: Figure, lines: Sequence[Line], scheme: ColourScheme, glyph
         known = [value for value in values if not math.isnan(value)]
         if not known:
             return ""
-        return f"{reading(min(known), figure.unit).split()[0]}{glyphs.dash}{reading(max(known), figure.unit)}"
+        text = f"{reading(min(known), figure.unit).split()[0]}{glyphs.dash}{reading(max(known), figure.unit)}"
+        return spelled(text, glyphs.name)
 
     named = [
-        Entry(line.key, line.series.name, legend_value(figure, line.series), line.fg, line.pinned)
+        Entry(
+            line.key,
+            line.series.name,
+            spelled(legend_value(figure, line.series), glyphs.name),
+            line.fg,
+            line.pinned,
+        )
         for line in reversed(lines)
         if line.key
     ]
@@ -314,7 +322,7 @@ def draw_cursor(
     for row in range(area.height):
         canvas.put(area.top + row, area.left + column, glyphs.cursor, scheme.highlight, BOLD)
     if area.bottom + 1 < canvas.height:
-        text = f" {label(cursor, 1 if float(cursor).is_integer() else 0)} "
+        text = spelled(f" {label(cursor, 1 if float(cursor).is_integer() else 0)} ", glyphs.name)
         start = min(max(area.left + column - len(text) // 2, 0), canvas.width - len(text))
         _clear_words(canvas.chars[area.bottom + 1], start, start + len(text))
         canvas.put(area.bottom, area.left + column, glyphs.up, scheme.highlight, BOLD)

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from tui.app.charts.axis import label
+from tui.app.charts.axis import label, with_minus
 from tui.app.charts.canvas import BOLD, REVERSE, Array, Canvas, row_text
 from tui.app.charts.colours import HEAT_LEVELS, ColourScheme, text_on
 from tui.app.charts.glyphs import GlyphSet
@@ -38,7 +38,7 @@ def draw_heatmap(
     said = merged(plan, figure, glyphs)
     above = canvas.window(0, 0, height - (height > 3) * (1 + bool(said)), width)
     draw_labels(above, plan, figure, scheme, glyphs)
-    draw_bar(above, plan, figure, scheme, heat if coloured else ramp)
+    draw_bar(above, plan, figure, scheme, glyphs, heat if coloured else ramp)
     draw_pointer(above, plan, figure, scheme, glyphs)
     if height > 3:
         canvas.put(height - 2, 0, said, scheme.muted)
@@ -110,8 +110,8 @@ def cell_text(value: float, room: int, unit: str = "", signed: bool = False) -> 
     """A value in at most `room` characters: .83 for 0.83, 81.2 or 81 for 81.2 %; "" if none fits."""
     if signed:
         return next((text for each in (1, 0) if len(text := with_sign(value, each)) <= room), "")
-    short = f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else label(value)
-    texts = (f"{value:.1f}", f"{value:.0f}") if unit else (short, label(value))
+    short = with_minus(f"{value:.2f}".replace("0.", ".", 1)) if abs(value) < 0.995 else label(value)
+    texts = (with_minus(f"{value:.1f}"), with_minus(f"{value:.0f}")) if unit else (short, label(value))
     return next((text for text in texts if len(text) <= room), "")
 
 
@@ -152,7 +152,9 @@ def _stride(count: int, room: int) -> int:
         power *= 10
 
 
-def draw_bar(canvas: Canvas, plan: Plan, figure: HeatFigure, scheme: ColourScheme, ramp: Array | str) -> None:
+def draw_bar(
+    canvas: Canvas, plan: Plan, figure: HeatFigure, scheme: ColourScheme, glyphs: GlyphSet, ramp: Array | str
+) -> None:
     """The color bar to the right: high at the top, with numbers at both ends and between if there is room."""
     rows, left = plan.height, plan.left + plan.width + 2
     parts = 4 if rows >= 13 else 2 if rows >= 5 else 1
@@ -169,7 +171,9 @@ def draw_bar(canvas: Canvas, plan: Plan, figure: HeatFigure, scheme: ColourSchem
         for row, place in enumerate(places):
             canvas.put(plan.top + row, left, ramp[place] * 2, scheme.text)
     for part, text in enumerate(texts):
-        canvas.put(plan.top + round((rows - 1) * part / parts), left + 3, text, scheme.muted)
+        canvas.put(
+            plan.top + round((rows - 1) * part / parts), left + 3, spelled(text, glyphs.name), scheme.muted
+        )
 
 
 def pointed_column(canvas: Canvas, plan: Plan, figure: HeatFigure, glyphs: GlyphSet) -> tuple[int, str]:

@@ -7,6 +7,7 @@ from tui.app.charts.axis import Axis, labels, whole_ticks
 from tui.app.charts.canvas import Canvas
 from tui.app.charts.colours import ColourScheme
 from tui.app.charts.glyphs import GlyphSet
+from tui.common.formatting import spelled
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def _draw_y(canvas: Canvas, area: PlotArea, scheme: ColourScheme, glyphs: GlyphS
         canvas.put(area.top + row, axis, glyphs.vertical, scheme.muted)
     ticks = area.y_ticks()
     last = -1
-    for tick, text in sorted(zip(ticks, labels(ticks), strict=True), reverse=True):
+    for tick, text in sorted(zip(ticks, _spelled(labels(ticks), glyphs), strict=True), reverse=True):
         at = area.row(tick)
         if at is None or at == last:
             continue
@@ -94,6 +95,10 @@ def _draw_y(canvas: Canvas, area: PlotArea, scheme: ColourScheme, glyphs: GlyphS
         canvas.put(area.top + at, axis, glyphs.tick_left, scheme.muted)
         if at < area.height - 1:
             canvas.put(area.top + at, area.left, glyphs.grid * area.width, scheme.faint)
+
+
+def _spelled(texts: list[str], glyphs: GlyphSet) -> list[str]:
+    return [spelled(text, glyphs.name) for text in texts]
 
 
 def _draw_x(canvas: Canvas, area: PlotArea, x_label: str, scheme: ColourScheme, glyphs: GlyphSet) -> None:
@@ -106,7 +111,7 @@ def _draw_x(canvas: Canvas, area: PlotArea, x_label: str, scheme: ColourScheme, 
         canvas.put(area.bottom + 1, room + 1, x_label, scheme.muted)
     ticks = area.x_ticks()
     free = 0
-    for tick, text in zip(ticks, labels(ticks), strict=True):
+    for tick, text in zip(ticks, _spelled(labels(ticks), glyphs), strict=True):
         column = area.column(tick)
         if column is None:
             continue
