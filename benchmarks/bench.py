@@ -2,8 +2,8 @@
 
 The rates of matrix products. Sessions of HtM5 on all of Fashion-MNIST (N=10, two classes each, batch 64, one local
 epoch) as a share of that in float32. The training of a round beside a plain PyTorch loop over the same clients, by
-group of models, batch size and way. A training step, piece by piece, by group, batch size and method. The
-same by workers and threads, of a CPU only. Every ratio is taken in one run.
+group of models, batch size and way. The training of a round by workers and threads, of a CPU only. A training step,
+piece by piece, by group, batch size and method. Every ratio is taken in one run.
 """
 
 import argparse

@@ -373,7 +373,7 @@ def main() -> None:
             setting = replace(setting, changes=tuple(asked.changes.split(",")))
         columns = ("htfl-sim", "HtFLlib", "Δ", "HtFLlib, changed", "Δ, changed")
         sheet = Sheet(
-            f"{name}, {setting.family}: accuracy in %, {asked.seeds} seeds", ("method", "round", *columns)
+            f"{name}, {setting.group}: accuracy in %, {asked.seeds} seeds", ("method", "round", *columns)
         )
         for method in asked.only or setting.methods:
             found = compared(
@@ -388,7 +388,7 @@ def main() -> None:
                 sheet.add(method, *row)
                 print(method, *row, sep=" | ", file=sys.stderr)  # an unfinished table shows nothing
             print(method, *found.costs(), sep=" | ", file=sys.stderr)
-            times.add(setting.family, method, *found.costs())
+            times.add(setting.group, method, *found.costs())
         print(sheet.markdown(), end="\n\n")
     print(times.markdown())
 
