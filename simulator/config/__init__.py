@@ -327,7 +327,8 @@ def _of_another_method(location: list[str], raw: Mapping[str, Any]) -> str:
     others = f" and {len(owners) - 2} others" if len(owners) > 3 else ""
     return (
         f"'method.{key}' is an option of {', '.join(owners[: 2 if others else 3])}{others}, not of "
-        f"{raw['method']['name']}. To replace a method and its options, use `method` in place of 'method.name'."
+        f"{raw['method']['name']}. Leave it out. If it came with a method that 'method.name' replaced, name the new "
+        "method with `method` instead."
     )
 
 

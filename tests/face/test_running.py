@@ -280,8 +280,8 @@ def test_with_changes_any_key_and_another_method_begins_with_its_own_defaults() 
 def test_an_option_of_another_method_is_refused_with_the_way_to_replace_a_method() -> None:
     """FedLoRA has an option `mu`, and FedSSA has none of that name."""
     sentence = (
-        r"'method\.mu' is an option of .*fedlora.*, not of fedssa\. To replace a method and its options, use `method` "
-        r"in place of 'method\.name'\."
+        r"'method\.mu' is an option of .*fedlora.*, not of fedssa\. Leave it out\. If it came with a method that "
+        r"'method\.name' replaced, name the new method with `method` instead\."
     )
     with pytest.raises(hs.ConfigError, match=sentence):
         tiny().with_(method__name="fedssa")

@@ -103,7 +103,7 @@ def test_presets_may_be_an_axis_of_their_own() -> None:
         (StudySpec("quickstart"), "needs an axis"),
         (StudySpec("quickstart", over={"training.lrr": (1,)}), "Did you mean 'training.lr'"),
         (StudySpec("quickstart", over={"sed": (1,)}), "Did you mean 'seed'"),
-        (StudySpec("quickstart", over={"method.mu": (0.5,), "method": ("fedgh",)}), "point mu0.5-fedgh: unknown key"),
+        (StudySpec("quickstart", over={"method.mu": (0.5,), "method": ("fedgh",)}), "mu0.5-fedgh: 'method.mu' is an"),
         (StudySpec("{metod}_htm5", over={"method": ("fedgh",)}), "'metod', which is missing. Did you mean 'method'"),
         (StudySpec("{method}_htm5", over={"method": ("fedssa_a",)}), "Presets are an axis of their own"),
         (StudySpec(settings_from="quickstart", over={"seed": (1,)}), "this study has no preset"),
