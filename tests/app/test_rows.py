@@ -200,6 +200,11 @@ def test_each_panel_leaves_out_its_own_keys_without_an_effect(home: Path, tmp_pa
     assert not {"mark", "sort"} & offered(bare, "sessions")  # none has been read
 
 
+@pytest.mark.parametrize("panel", [panel for panel in PANELS if panel != "sessions"])
+def test_without_a_session_a_panel_has_only_the_keys_that_lead_out_of_it(panel: str) -> None:
+    assert offered(View(SessionData(Path())), panel) == {"new run", "attach", "type", "help", "quit"}
+
+
 def test_before_the_first_round_there_is_no_chart_to_move_in(tmp_path: Path) -> None:
     begun = View(read(sessions.make(tmp_path / "begun", rounds=0, of=5, clients=4, state="stopped")))
     for panel in ("live", "clients", "communication"):

@@ -12,6 +12,8 @@ FILTERED = ("live", "clients", "communication", "compare", "log", "resources", "
 """The panels with a list to filter."""
 CHARTED = ("crosshair", "zoom")
 """Actions on charts over rounds, which are empty before the first round."""
+IN_A_PANEL = ("filter", "maximise", "sort", "reverse", "unit")
+"""Actions on the parts of a panel, which are empty without a session."""
 
 
 def idle_keys(view: View, panel: Panel, chosen: str) -> AbstractSet[str]:
@@ -35,6 +37,8 @@ def idle_keys(view: View, panel: Panel, chosen: str) -> AbstractSet[str]:
         idle.add("compare")
     if name not in FILTERED:
         idle.add("filter")
+    if not run.name and not (name == "sessions" or (name == "compare" and view.compared)):
+        idle.update(IN_A_PANEL)
     return idle
 
 
