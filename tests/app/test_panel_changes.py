@@ -128,11 +128,14 @@ def test_the_first_visit_of_a_rehearsed_panel_finds_its_tables_and_charts_drawn(
 
 @pytest.mark.usefixtures("hurried")
 def test_nothing_is_rehearsed_while_the_app_ends(app: HtflApp) -> None:
-    """Timers still run when its screens are gone."""
+    """Timers still run while its panels are removed, and when its screens are gone."""
 
     async def script(pilot: Pilot[Any]) -> None:
         await settled(app, pilot)
         await displayed(app, pilot, "clients")
+        app._running = False  # Textual's first step of an app's end
+        await app.main.query_one("#panels").remove_children()
+        app._rehearsal.rest()
 
     drive(app, script)
     assert app.view.run.document and not app.screen_stack

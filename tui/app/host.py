@@ -40,8 +40,8 @@ class Host(Protocol):
         """The screen in front."""
 
     @property
-    def screen_stack(self) -> Sequence[Screen[Any]]:
-        """All screens; none while the app ends."""
+    def is_running(self) -> bool:
+        """Whether the app has begun and is not ending: an end removes the panels one by one, and then the screens."""
 
     @property
     def panel(self) -> Panel:

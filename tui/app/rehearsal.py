@@ -35,7 +35,7 @@ class Rehearsal:
 
     def rest(self) -> None:
         """End a rehearsal, and begin the next one if nobody waits and a panel needs it."""
-        if not self._host.screen_stack:  # the app ends
+        if not self._host.is_running:
             return
         run, screen = self._host.view.run, self._host.screen
         at_rest = run.document and self._host.is_at(run.folder) and self._quiet()
