@@ -95,9 +95,9 @@ def test_the_commands_and_the_app_call_the_public_api_alone() -> None:
     ] == []
 
 
-def test_no_file_is_over_450_lines() -> None:
+def test_no_file_is_over_1000_lines() -> None:
     lengths = {module: len(path.read_text(encoding="utf-8").splitlines()) for module, path in FILES.items()}
-    assert {module: lines for module, lines in lengths.items() if lines > 450} == {}
+    assert {module: lines for module, lines in lengths.items() if lines > 1000} == {}
 
 
 UNTYPED = ("dict[str, Any]", "Mapping[str, Any]", "Json", "Raw")
