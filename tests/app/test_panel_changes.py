@@ -24,7 +24,6 @@ from tui.app.panels import PANELS
 from tui.app.panels.base import Part
 from tui.app.panels.facts import Facts
 from tui.app.widgets import Table
-from tui.app.widgets.canvas_widget import CanvasWidget
 
 ROUNDS, CLIENTS = 3, 40
 
@@ -72,104 +71,6 @@ def test_a_panel_that_is_shown_again_is_drawn_once(
             await pilot.press(each)
             await pilot.pause(0.1)
         assert await draws(app, pilot, key, monkeypatch) == [app.panel.id]
-
-    drive(app, script)
-
-
-@pytest.fixture
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rehearsals as soon as a session is shown, not after two seconds without a key."""
-    monkeypatch.setattr("tui.app.collection.QUIET", 0.0)
-
-
-async def displayed(app: HtflApp, pilot: Pilot[Any], panel: str) -> None:
-    """Wait until a hidden panel is rehearsed."""
-    await until(pilot, lambda: app.query_one(f"#{panel}").size.height > 0)
-    assert app.panel.id == "live"
-
-
-@pytest.mark.parametrize("key", ["2", "6", "8"])
-@pytest.mark.usefixtures("hurried")
-def test_a_rehearsed_panel_is_drawn_once_on_its_first_visit(
-    app: HtflApp, key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def script(pilot: Pilot[Any]) -> None:
-        await settled(app, pilot)
-        await displayed(app, pilot, "data")  # the last one
-        await pilot.pause(0.1)
-        assert await draws(app, pilot, key, monkeypatch) == [app.panel.id]
-
-    drive(app, script)
-
-
-@pytest.mark.usefixtures("hurried")
-def test_the_first_visit_of_a_rehearsed_panel_finds_its_tables_and_charts_drawn(
-    app: HtflApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[object] = []
-    whole = CanvasWidget._drawing
-
-    def noted(self: CanvasWidget, *args: Any) -> Any:
-        drawn.append(self)
-        return whole(self, *args)
-
-    async def script(pilot: Pilot[Any]) -> None:
-        await settled(app, pilot)
-        await displayed(app, pilot, "clients")
-        await until(pilot, lambda: not app.query_one("#clients").display)
-        monkeypatch.setattr(CanvasWidget, "_drawing", noted)
-        await pilot.press("2")
-        await pilot.pause(0.1)
-        assert len(app.panel.query(CanvasWidget)) > 1
-        assert {*drawn} <= {app.focused}  # which shows its cursor
-
-    drive(app, script)
-
-
-@pytest.mark.usefixtures("hurried")
-def test_nothing_is_rehearsed_while_the_app_ends(app: HtflApp) -> None:
-    """Timers still run while its panels are removed, and when its screens are gone."""
-
-    async def script(pilot: Pilot[Any]) -> None:
-        await settled(app, pilot)
-        await displayed(app, pilot, "clients")
-        app._running = False  # Textual's first step of an app's end
-        await app.main.query_one("#panels").remove_children()
-        app._rehearsal.rest()
-
-    drive(app, script)
-    assert app.view.run.document and not app.screen_stack
-    app._rehearsal.rest()
-
-
-@pytest.mark.usefixtures("hurried")
-def test_a_rehearsal_is_not_seen(app: HtflApp) -> None:
-    async def script(pilot: Pilot[Any]) -> None:
-        await settled(app, pilot)
-        before = app.export_screenshot()
-        await displayed(app, pilot, "clients")
-        assert app.export_screenshot() == before
-        await until(pilot, lambda: app.query_one("#data").size.height > 0)
-        await until(pilot, lambda: not app.query_one("#data").display)
-        await pilot.pause(0.1)
-        assert app.export_screenshot() == before
-
-    drive(app, script)
-
-
-@pytest.mark.usefixtures("hurried")
-def test_a_key_during_a_rehearsal_does_what_it_always_does(app: HtflApp) -> None:
-    async def script(pilot: Pilot[Any]) -> None:
-        await settled(app, pilot)
-        await displayed(app, pilot, "clients")
-        await pilot.press("shift+tab")
-        assert app.focused is not None
-        assert app.panel in app.focused.ancestors
-        await displayed(app, pilot, "log")
-        await pilot.press("6")
-        await pilot.pause(0.1)
-        assert app.panel.id == "log"
-        assert app.panel.region.y == 2  # below status and tabs
 
     drive(app, script)
 
@@ -313,22 +214,3 @@ def test_what_a_key_changes_is_painted_within_milliseconds_unless_a_user_says_ot
 
     assert rate() == "240"
     assert rate(TEXTUAL_FPS="30") == "30"
-
-
-@pytest.mark.usefixtures("hurried")
-def test_a_fault_in_a_rehearsal_is_said_and_ends_nothing(
-    app: HtflApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said: list[str] = []
-
-    def broken(view: object) -> None:
-        raise RuntimeError("no room")
-
-    async def script(pilot: Pilot[Any]) -> None:
-        monkeypatch.setattr(app.panels[1], "draw", broken)
-        monkeypatch.setattr(app, "say", lambda message, *_: said.append(message))
-        await settled(app, pilot)
-        await until(pilot, lambda: bool(said))
-
-    drive(app, script)
-    assert "no room" in said[0]

@@ -49,7 +49,6 @@ from tui.app.openers import Openers
 from tui.app.panels import PANELS, client_rows
 from tui.app.player import Player
 from tui.app.preferences import Preferences
-from tui.app.rehearsal import Rehearsal
 from tui.app.remote_control import RemoteControl
 from tui.app.sample_reader import SampleReader
 from tui.app.steering import Steering
@@ -132,7 +131,6 @@ class HtflApp(Moves, Openers, App[str]):
         self._confusion = ConfusionComputer(self, self._background, options.data)
         self._sample_reader = SampleReader(self, self._background, options.data)
         self._collector = Collector()
-        self._rehearsal = Rehearsal(self, self._collector.quiet)
         self._alerts = Alerts(alert, self.say, lambda found: terminal.write(self._driver, found))
         self._start, self._tour = start, tour
         self.panels = panels if panels is not None else [PANELS[name](name) for name in PANEL_TITLES]
@@ -164,7 +162,6 @@ class HtflApp(Moves, Openers, App[str]):
         self.watch(self.screen, "focused", self.draw_rows, init=False)  # a chart has its own keys
         self._collector.begin()
         self.set_interval(1.0, self._collector.rest)
-        self.set_interval(1.0, self._rehearsal.rest)
         self.call_after_refresh(self.draw)
         self.call_after_refresh(self._focus_panel)
         match self._start:
@@ -188,7 +185,6 @@ class HtflApp(Moves, Openers, App[str]):
     async def on_event(self, event: Event) -> None:
         if isinstance(event, InputEvent):
             self._collector.asked()
-            self._rehearsal.end()
         if isinstance(event, KeyEvent) and not event.is_forwarded:
             await self._key_queue.put(event)
         else:
@@ -281,7 +277,6 @@ class HtflApp(Moves, Openers, App[str]):
 
     def show_panel(self, panel: str) -> None:
         """Show a panel, by its id."""
-        self._rehearsal.end()
         if self.screen.maximized is not None:
             self.screen.minimize()
         before, shown = (each if each in NOT_OF_CLIENTS else "" for each in (self.panel.id, panel))

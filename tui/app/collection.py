@@ -33,13 +33,9 @@ class Collector:
         """A user waits for an answer."""
         self._asked = time.monotonic()
 
-    def quiet(self) -> bool:
-        """Whether nobody waits for an answer."""
-        return time.monotonic() - self._asked >= QUIET
-
     def rest(self) -> None:
         """Collect everything, if nobody waits and it is worth the time."""
-        if self.quiet() and _younger() - self._collected >= ENOUGH:
+        if time.monotonic() - self._asked >= QUIET and _younger() - self._collected >= ENOUGH:
             gc.collect()
             self._collected = _younger()
 

@@ -268,9 +268,6 @@ class Panel(Container):
     FOLLOWS_PROGRESS: ClassVar[bool] = False
     """Whether it shows the clients' places in an unfinished round, also after the first round."""
 
-    REHEARSED: ClassVar[bool] = True
-    """Whether it is drawn before its first visit."""
-
     CHOICES: ClassVar[Choices] = {}
     """Those that a layout keeps."""
 

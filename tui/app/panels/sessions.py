@@ -27,7 +27,6 @@ class SessionsPanel(SizedPanel):
     Enter on a study shows its board in their place.
     """
 
-    REHEARSED: ClassVar[bool] = False  # its list reads the folder as soon as it is drawn
     CHOICES: ClassVar[Choices] = {"order": ORDERS, "board": ("", TRIALS, POINTS, PARETO)}
     DEFAULT_CSS = """
     SessionsPanel > .preview { height: 9; }
