@@ -71,7 +71,7 @@ def test_a_pause_right_after_a_resume_is_answered(tmp_path: Path) -> None:
     running.start()
     wait_until(lambda: len(operator.answers()) == 3)
     checkpoints.post(folder, "resume")
-    running.join(timeout=30)
+    running.join(timeout=600)
     assert [answer[:2] for answer in operator.answers()] == [
         ("pause", "applied"),
         ("resume", "applied"),
@@ -91,12 +91,12 @@ def test_no_client_trains_while_paused(tmp_path: Path) -> None:
     assert len(operator.seen) == before
     assert checkpoints.SessionReader(folder).state() == "paused"
     checkpoints.post(folder, "resume")
-    running.join(timeout=30)
+    running.join(timeout=600)
     assert federations.committed(folder) == alone(tmp_path, config())
 
 
 def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 600
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -107,13 +107,16 @@ def test_the_time_a_round_is_paused_is_not_counted_as_training(tmp_path: Path) -
     operator = Operator(folder, (trained(2, 1), "pause", {}))
     session = Session.create(config(), folder, tmp_path)
     running = threading.Thread(target=session.run, args=(operator,))
+    began = time.monotonic()
     running.start()
     wait_until(lambda: ("paused", 1) in operator.phases())
     time.sleep(1.5)
     checkpoints.post(folder, "resume")
-    running.join(timeout=30)
+    running.join(timeout=600)
+    took = time.monotonic() - began
     before, paused, *_ = (record["timing"] for record in checkpoints.SessionReader(folder).records())
-    assert paused["seconds"] < 1.5 <= paused["waited"]
+    assert paused["waited"] >= 1.5
+    assert before["seconds"] + paused["seconds"] + paused["waited"] < took
     assert before["waited"] == 0
 
 

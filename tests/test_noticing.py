@@ -95,11 +95,11 @@ def test_a_run_paused_by_a_watcher_waits_for_resume_and_goes_on_as_if_nothing_ha
     thread = threading.Thread(target=session.run, args=(observe,))
     thread.start()
     try:
-        assert held.wait(60)
+        assert held.wait(600)
         assert session.round == 3
     finally:
         checkpoints.post(folder, "resume", {})
-        thread.join(60)
+        thread.join(600)
     at_pause = seen.index(StateChanged("paused", 3))
     finished, told = seen[at_pause - 2 : at_pause]
     assert isinstance(finished, RoundFinished) and isinstance(told, Noticed)

@@ -49,7 +49,7 @@ def test_a_job_at_its_limit_stops_queues_itself_again_and_ends_as_one_left_alone
     first = job(tmp_path, slurm, "--config", config, "--workers", "1")
     wait_until(lambda: rounds(tmp_path / "job") >= 2, first)
     first.send_signal(signal.SIGUSR1)
-    assert first.wait(timeout=60) == 0, (tmp_path / "log").read_text()
+    assert first.wait(timeout=600) == 0, (tmp_path / "log").read_text()
     assert (tmp_path / "requeued").read_text() == "requeue 7\n"
 
     session = checkpoints.SessionReader(tmp_path / "job")
@@ -58,7 +58,7 @@ def test_a_job_at_its_limit_stops_queues_itself_again_and_ends_as_one_left_alone
     # The second start of the job resumes; the run is made to be near its end.
     checkpoints.post(tmp_path / "job", "switch", {"method": None, "set": [f"rounds={done + 2}"]})
     again = job(tmp_path, slurm, "--config", config, "--workers", "1")
-    assert again.wait(timeout=60) == 0, (tmp_path / "log").read_text()
+    assert again.wait(timeout=600) == 0, (tmp_path / "log").read_text()
     assert (tmp_path / "requeued").read_text() == "requeue 7\n" and session.state() == "finished"
 
     finish(tmp_path, "run", "--config", config, "--session", "alone", "--rounds", str(done + 2))
@@ -72,12 +72,12 @@ def test_a_job_that_is_cancelled_stops_with_a_checkpoint_and_does_not_come_back(
     process = job(tmp_path, slurm, "--config", config, "--workers", "1")
     wait_until(lambda: rounds(tmp_path / "job") >= 1, process)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=60) == 143, (tmp_path / "log").read_text()
+    assert process.wait(timeout=600) == 143, (tmp_path / "log").read_text()
     assert checkpoints.SessionReader(tmp_path / "job").state() == "stopped"
     assert not (tmp_path / "requeued").exists()
 
 
 def test_a_job_that_cannot_run_fails_with_the_runs_exit_code(tmp_path: Path, slurm: dict[str, str]) -> None:
-    assert job(tmp_path, slurm, "--method", "fedlorra").wait(timeout=60) == 2
+    assert job(tmp_path, slurm, "--method", "fedlorra").wait(timeout=600) == 2
     assert "'fedlora'" in (tmp_path / "log").read_text()
     assert not (tmp_path / "requeued").exists()

@@ -25,7 +25,7 @@ def ask(folder: Path, *arguments: object) -> str:
 
 def command(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     line = [str(argument) for argument in (COMMAND, *arguments, "--sessions-dir", folder)]
-    return subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(line, capture_output=True, text=True, timeout=600, check=False)
 
 
 def begun(folder: Path, *more: str) -> tuple[AnyProcess, Path]:
@@ -81,7 +81,7 @@ def test_a_run_is_paused_switched_forked_stopped_and_resumed_to_its_end(tmp_path
     assert refused.returncode == 2 and "client 0 (tiny_cnn)" in refused.stderr
 
     ask(tmp_path, "stop", "s")
-    assert process.wait(timeout=60) == 0, messages(tmp_path)
+    assert process.wait(timeout=600) == 0, messages(tmp_path)
     reader = checkpoints.SessionReader(session)
     done = reader.rounds()[-1]
     forks["third"] = done - 1
@@ -123,7 +123,7 @@ def test_usr1_writes_a_checkpoint_and_a_hangup_stops_with_129(tmp_path: Path) ->
     wait_until(lambda: rounds(session) > kept, process)
 
     process.send_signal(signal.SIGHUP)
-    assert process.wait(timeout=60) == -signal.SIGHUP
+    assert process.wait(timeout=600) == -signal.SIGHUP
     reader = checkpoints.SessionReader(session)
     assert reader.state() == "stopped" and reader.rounds()[-1] == len(reader.records())
     assert reader.events()[-1]["reason"] == "SIGHUP"

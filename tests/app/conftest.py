@@ -10,7 +10,7 @@ from textual.app import App
 
 FRAME = 0.02
 """Seconds after which Textual has drawn what has changed, on a machine with nothing else to do."""
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Seconds after which a test goes on, whatever the app does."""
 
 

@@ -72,7 +72,7 @@ def drive(
     asyncio.run(run())
 
 
-async def until(pilot: Pilot[Any], condition: Callable[[], bool], seconds: float = 20.0) -> None:
+async def until(pilot: Pilot[Any], condition: Callable[[], bool], seconds: float = 300.0) -> None:
     """Wait for something that another thread brings about."""
     for _ in range(int(seconds / 0.05)):
         if condition():

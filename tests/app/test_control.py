@@ -182,7 +182,7 @@ def test_a_request_that_waits_names_its_contents(kind: str, arguments: dict[str,
 
 def test_a_fork_that_is_made_names_itself(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app, done = opened(home), threading.Event()
-    monkeypatch.setattr("htfl_sim.running.branch", lambda *given, **options: done.wait(20))
+    monkeypatch.setattr("htfl_sim.running.branch", lambda *given, **options: done.wait(600))
 
     async def script(pilot: Pilot[str]) -> None:
         await until(pilot, lambda: app.view.run.round == 12)
@@ -354,7 +354,7 @@ def test_a_second_run_gets_a_process_of_its_own_whose_failure_is_told(home: Path
     app, done = opened(home), threading.Event()
 
     def wait() -> None:
-        done.wait(20)
+        done.wait(600)
         raise ConfigError("over")
 
     async def script(pilot: Pilot[str]) -> None:

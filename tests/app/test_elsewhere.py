@@ -104,7 +104,7 @@ def ended(folder: Path, *arguments: str) -> list[Any]:
     told: list[Any] = []
     run = ProcessRun(folder, arguments, told.append)
     run.start()
-    run.join(60)
+    run.join(600)
     assert not run.is_alive()
     return told
 
@@ -126,7 +126,7 @@ def test_a_process_that_tells_its_end_is_not_under_way_any_more(tmp_path: Path) 
     run = ProcessRun(tmp_path / "none", ["resume", "none"], lambda _: under_way.append(run.is_active))
     run.start()
     assert run.is_active
-    run.join(60)
+    run.join(600)
     assert under_way == [False]  # what it told may be answered before its thread is gone
 
 

@@ -39,7 +39,7 @@ class Process:
 
     def result(self, tell: Callable[[str], None]) -> Embedding | CkaMeasurement | str | None:
         self.tell = tell
-        self._ended.wait(20)
+        self._ended.wait(600)
         return None if self.cancelled else self.found
 
 

@@ -77,7 +77,7 @@ def terminal(*arguments: object, ignores_hangup: bool = False) -> Iterator[Termi
 
 
 def wait_for_round(folder: Path, round: int) -> None:
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 600
     while time.monotonic() < deadline:
         with suppress(checkpoints.SessionUnreadable, checkpoints.DiskError):
             if len(checkpoints.SessionReader(folder).records()) >= round:
@@ -98,7 +98,7 @@ def busy_after_five_seconds(process: subprocess.Popen[bytes]) -> float:
 
 def headless(folder: Path, *arguments: str) -> None:
     command = [COMMAND, *arguments, "--sessions-dir", folder]
-    assert subprocess.run(command, capture_output=True, timeout=120).returncode == 0
+    assert subprocess.run(command, capture_output=True, timeout=600).returncode == 0
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ def test_a_run_whose_terminal_closes_is_stopped_and_resumes_bit_for_bit(
         wait_for_round(tmp_path / "cut", 2)
         opened.close()
         assert busy_after_five_seconds(opened.process) < 5
-        opened.process.wait(timeout=20)
+        opened.process.wait(timeout=600)
 
     cut = checkpoints.SessionReader(tmp_path / "cut")
     done = len(cut.records())
@@ -134,7 +134,7 @@ def test_a_watcher_whose_terminal_closes_ends_and_leaves_the_session_alone(
         time.sleep(3)
         assert opened.process.poll() is None
         opened.close()
-        opened.process.wait(timeout=10)
+        opened.process.wait(timeout=600)
     assert (tmp_path / "done" / "events.jsonl").read_bytes() == before
 
 
@@ -144,13 +144,13 @@ def test_a_run_told_to_terminate_leaves_a_checkpoint_and_the_signals_exit_code(t
     with terminal(*run) as opened:
         wait_for_round(tmp_path / "ended", 1)
         opened.process.send_signal(signal.SIGTERM)
-        assert opened.process.wait(timeout=30) == 128 + signal.SIGTERM
+        assert opened.process.wait(timeout=600) == 128 + signal.SIGTERM
     assert checkpoints.SessionReader(tmp_path / "ended").state() == "stopped"
 
 
 def test_without_a_terminal_the_app_says_what_to_use_instead() -> None:
     done = subprocess.run(
-        [COMMAND, "tui"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+        [COMMAND, "tui"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 2
     assert "`htfl-sim run`" in done.stderr

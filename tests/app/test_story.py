@@ -25,7 +25,7 @@ pytestmark = [
 ]
 COMMAND = Path(sys.executable).with_name("htfl-sim")
 COLUMNS, ROWS = 120, 40
-PATIENCE = 120.0
+PATIENCE = 600.0
 PLAIN = "env -u COLUMNS -u LINES TERM=tmux-256color"  # the terminal has a size of its own
 TINY = "federation.group=tiny data.limit=1200 cka.every=1"
 

@@ -85,7 +85,7 @@ def test_a_notice_disappears_when_its_cause_ends(
         await shown(app, pilot)
         await press(pilot, before)
         await press(pilot, key)
-        await until(pilot, lambda: any(said in each for each in notices(app)), 5)
+        await until(pilot, lambda: any(said in each for each in notices(app)))
         app.draw()
         assert any(said in each for each in notices(app))  # a new look does not end it
         await until(pilot, lambda: any(said in str(toast.render()) for toast in app.query(Toast)))

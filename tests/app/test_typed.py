@@ -104,7 +104,7 @@ def test_a_line_is_carried_out_and_leaves(home: Path) -> None:
             ("open other", lambda: app.view.run.folder == home / "other" and app.panel.id == "live"),
         ):
             await typed(pilot, words, "<enter>")
-            await until(pilot, holds, 5)
+            await until(pilot, holds)
             assert not app.query_one(CommandLine).display, words
             assert app.focused is not app.query_one(CommandLine).line
 
@@ -118,7 +118,7 @@ def test_a_line_is_carried_out_and_leaves(home: Path) -> None:
 def test_a_command_without_arguments_is_the_action_of_its_key(words: str, kind: type, home: Path) -> None:
     async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
         await typed(pilot, words, "<enter>")
-        await until(pilot, lambda: isinstance(app.screen, kind), 5)
+        await until(pilot, lambda: isinstance(app.screen, kind))
 
     in_app(home, script)
 
@@ -126,7 +126,7 @@ def test_a_command_without_arguments_is_the_action_of_its_key(words: str, kind: 
 def test_q_leaves(home: Path) -> None:
     async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
         await typed(pilot, "q", "<enter>")
-        await until(pilot, lambda: app.return_value == "leave", 5)
+        await until(pilot, lambda: app.return_value == "leave")
 
     in_app(home, script)
 

@@ -24,7 +24,7 @@ def quick(no_pulse: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 600
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -59,8 +59,9 @@ def test_a_note_comes_at_least_once_a_second_and_at_most_twice(
     monkeypatch.setattr(lock, "BEAT_SECONDS", beat)
     with Store.create(tmp_path / "s", {}):
         since, before = time.monotonic(), beats(tmp_path / "s")
-        until(lambda: beats(tmp_path / "s") > before)
-        assert time.monotonic() - since > 0.4
+        until(lambda: beats(tmp_path / "s") > before + 1)
+        seen, took = beats(tmp_path / "s") - before, time.monotonic() - since
+        assert seen <= took / beat + 1
 
 
 def test_progress_held_back_by_its_rate_is_written_by_the_next_beat(

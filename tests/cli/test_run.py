@@ -166,7 +166,7 @@ def stopped(arguments: list[str], *, after: str, by: signal.Signals) -> int:
     process = Process(arguments, log)
     wait_until(lambda: log.exists() and f"\n{after}" in log.read_text(encoding="utf-8"), process)
     process.send_signal(by)
-    code = process.wait(timeout=60)
+    code = process.wait(timeout=600)
     said = log.read_text(encoding="utf-8")
     assert "Traceback" not in said and "htfl-sim resume x" in said
     return code

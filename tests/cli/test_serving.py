@@ -24,7 +24,7 @@ from tui.cli import serving
 from tui.cli.tui import _start
 
 ROOT = Path(tests.__file__).parents[1]
-SECONDS = 60
+SECONDS = 600
 
 
 @pytest.fixture

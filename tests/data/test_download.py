@@ -2,7 +2,6 @@
 
 import hashlib
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,8 +85,5 @@ def test_an_unreachable_server_is_reported_with_file_place_and_both_ways_out(tmp
 
 def test_a_server_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(downloading, "TIMEOUT", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as mute:
-        start = time.perf_counter()
-        with pytest.raises(DataError, match="timed out"):
-            fetch(f"http://127.0.0.1:{mute.getsockname()[1]}/", tmp_path / "data.bin")
-        assert time.perf_counter() - start < 3
+    with socket.create_server(("127.0.0.1", 0)) as mute, pytest.raises(DataError, match="timed out"):
+        fetch(f"http://127.0.0.1:{mute.getsockname()[1]}/", tmp_path / "data.bin")

@@ -32,7 +32,7 @@ def build(project: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--clean", "--strict"],
         cwd=project, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), **nowhere},
-        capture_output=True, text=True, timeout=240, check=False,
+        capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
 
 

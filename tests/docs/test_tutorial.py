@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import time
 from pathlib import Path
 
 import pytest
@@ -67,7 +66,6 @@ def test_the_tutorials_commands_print_its_tables(tmp_path: Path, monkeypatch: py
     """Other processors round differently: the numbers may then differ by a few percentage points, and the choices too.
     The commands take under 15 minutes on two cores."""
     monkeypatch.chdir(tmp_path)
-    began = time.monotonic()
     steps = [line for line in _lines() if line.startswith(("htfl-sim tune", "htfl-sim sweep"))]
     for line in steps:
         assert call(*shlex.split(line)[1:]).code == 0
@@ -81,7 +79,6 @@ def test_the_tutorials_commands_print_its_tables(tmp_path: Path, monkeypatch: py
             if name.startswith(("gain", "last")):
                 for row, other in zip(shown[1:], again[1:], strict=True):
                     assert percent(other[column]) == pytest.approx(percent(row[column]), abs=8), (name, row)
-    assert time.monotonic() - began < 15 * 60
 
 
 def _smaller(line: str) -> str:

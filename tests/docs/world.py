@@ -182,7 +182,7 @@ class Live:
 
             thread = threading.Thread(target=run.run, kwargs={"progress": told}, daemon=True)
             thread.start()
-            assert begun.wait(60)
+            assert begun.wait(600)
             self._runs.append((run, thread))
 
     def stop(self) -> None:
@@ -190,5 +190,5 @@ class Live:
         for run, thread in self._runs:
             if thread.is_alive():
                 call("stop", run.path)
-            thread.join(60)
+            thread.join(600)
         self._runs.clear()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import checkpoints
 
 CODES = {0, 2, 3, 4, 5, 6, 130, 141, 143}
-SECONDS = 60
+SECONDS = 600
 """More of the processor's time no command takes; what others do on the machine must not count."""
 SWITCH: tuple[str, dict[str, Any]] = ("switch", {"method": None, "set": ["training.lr=0.02"]})
 

@@ -58,7 +58,7 @@ def test_another_instruction_set_is_refused_unless_allowed_and_then_recorded(
         env={"ATEN_CPU_CAPABILITY": "default", "PATH": ""},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert made.returncode == 0, made.stderr
     recorded = checkpoints.SessionReader(sessions / "x").document["environment"]["device"]

@@ -25,7 +25,7 @@ ROUNDS_A_KILL = 8
 
 def kill(process: AnyProcess, session: Path, seen: int, wait_for: int, delay: float) -> None:
     """SIGKILL once `wait_for` more events than `seen` have been written, and `delay` seconds after that."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while events(session) < seen + wait_for and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.001)
     time.sleep(delay)

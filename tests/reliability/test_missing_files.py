@@ -182,7 +182,7 @@ def test_a_run_into_a_folder_that_lost_its_session_json_is_refused_and_says_what
     before = contents(tmp_path / "s")
 
     for command in (["run", "--config", config, "--session", "s"], ["resume", "s"], ["show", "s"]):
-        assert start(tmp_path, *command).wait(timeout=60) == 4
+        assert start(tmp_path, *command).wait(timeout=600) == 4
         said = messages(tmp_path).splitlines()[-1]
         assert (
             "has no session.json. But it holds the checkpoints of rounds 1, 2 and a ledger of 2 rounds"

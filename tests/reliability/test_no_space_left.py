@@ -27,7 +27,7 @@ def test_a_run_on_a_disk_that_fills_up_says_what_it_needed_and_goes_on_when_ther
             process = subprocess.Popen(
                 [COMMAND, *RUN, "--set=checkpoint.keep_last=99", "--sessions-dir", small], stderr=log
             )
-        assert process.wait(timeout=120) == 5
+        assert process.wait(timeout=600) == 5
         said = (tmp_path / "log").read_text().splitlines()[-1]
         assert said.startswith("error: ") and str(small / "s") in said and "no space left" in said
         assert re.search(r"[\d,]+ bytes were needed", said)

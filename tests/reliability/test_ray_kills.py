@@ -50,7 +50,7 @@ def gone(processes: list[psutil.Process]) -> bool:
 
 def wait(true: Callable[[], bool], driver: AnyProcess, folder: Path) -> None:
     """Until it holds, while the driver runs."""
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 600
     while not true():
         assert driver.poll() is None, messages(folder)
         assert time.monotonic() < deadline, messages(folder)
@@ -81,7 +81,7 @@ def test_a_run_whose_actors_and_drivers_are_killed_thirty_times_ends_as_one_left
             continue
         driver.kill()
         assert driver.wait() == -signal.SIGKILL, messages(tmp_path)
-        driver, deadline = None, time.monotonic() + 60
+        driver, deadline = None, time.monotonic() + 600
         while not gone(at_work):
             assert time.monotonic() < deadline, "actors outlive their driver"
             time.sleep(0.1)
@@ -103,7 +103,7 @@ def test_what_ray_would_print_of_a_killed_actor_is_not_among_the_records(tmp_pat
         driver = subprocess.Popen([*begin, *ON_RAY], stdin=subprocess.DEVNULL, stdout=records, stderr=log)
         wait(lambda: rounds(tmp_path / "s") > 1, driver, tmp_path)
         actors(driver)[0].kill()
-        assert driver.wait(timeout=240) == 0, messages(tmp_path)
+        assert driver.wait(timeout=600) == 0, messages(tmp_path)
     lines = (tmp_path / "records").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["round"] for line in lines] == list(range(1, 13))
     assert "worker died or was killed" not in messages(tmp_path)
@@ -125,9 +125,9 @@ def test_a_driver_whose_raylet_is_killed_ends_with_it_and_goes_on_to_the_same_bi
         time.sleep(float(draw.uniform(0, 0.3)))
         started = psutil.Process(driver.pid).children(recursive=True)
         raylet(driver).kill()
-        assert driver.wait(timeout=60) == 1, messages(tmp_path)
+        assert driver.wait(timeout=600) == 1, messages(tmp_path)
         assert "Traceback" not in messages(tmp_path)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while not gone(started):
             assert time.monotonic() < deadline, f"these outlive their driver: {started}"
             time.sleep(0.1)

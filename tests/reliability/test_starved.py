@@ -71,7 +71,7 @@ def test_memory_that_does_not_suffice_is_said_with_what_to_do(tmp_path: Path) ->
     begins_with = int(found.split("VmPeak:")[1].split()[0])  # KiB
     limited = ("bash", "-c", f'ulimit -v {begins_with + (1 << 20)}; exec "$@"', "bash")
     process = start(tmp_path, *RUN, "--set=data.size=6000", "--set=data.rgb=true", before=limited)
-    assert process.wait(timeout=120) == 7, messages(tmp_path)
+    assert process.wait(timeout=600) == 7, messages(tmp_path)
     said = messages(tmp_path).splitlines()[-1]
     assert said.startswith("error: not enough memory (") and "fewer --workers" in said
 
@@ -101,7 +101,7 @@ def closed(*redirections: str) -> tuple[str, ...]:
 def test_a_closed_standard_output_is_said_where_something_was_to_go_there(tmp_path: Path) -> None:
     assert call(*RUN, "--sessions-dir", tmp_path).code == 0
     for command in (["sessions"], ["show", "s", "--json"]):
-        assert start(tmp_path, *command, before=closed(">&-")).wait(timeout=60) == 141
+        assert start(tmp_path, *command, before=closed(">&-")).wait(timeout=600) == 141
         assert messages(tmp_path).splitlines()[-1].startswith("error: standard output is closed")
     assert "bug" not in messages(tmp_path)
 
@@ -109,7 +109,7 @@ def test_a_closed_standard_output_is_said_where_something_was_to_go_there(tmp_pa
 def test_a_run_with_all_standard_streams_closed_writes_into_no_file_of_its_own(tmp_path: Path) -> None:
     """Its first files would get the numbers 0, 1 and 2, and whatever prints would print into them."""
     assert call(*RUN, "--session=alone", "--sessions-dir", tmp_path).code == 0
-    assert start(tmp_path, *RUN, before=closed("<&-", ">&-", "2>&-")).wait(timeout=120) == 0
+    assert start(tmp_path, *RUN, before=closed("<&-", ">&-", "2>&-")).wait(timeout=600) == 0
     assert checkpoints.verify(tmp_path / "s") == []
     assert federations.committed(tmp_path / "s") == federations.committed(tmp_path / "alone")
 

@@ -82,5 +82,5 @@ def console_of(chromium: str, file: Path, scratch: Path) -> list[str]:
 
 def _opened(chromium: str, file: Path, scratch: Path) -> tuple[str, list[str]]:
     command = [chromium, *_FLAGS, f"--user-data-dir={scratch / 'profile'}", file.as_uri()]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     return ended.stdout, _CONSOLE.findall(ended.stderr)

@@ -160,4 +160,4 @@ def test_a_cluster_asks_for_the_token_that_a_local_run_left_behind_and_is_shown_
     finally:
         for node in reversed(nodes):
             node.terminate()
-            node.wait(60)
+            node.wait(600)

@@ -257,7 +257,7 @@ def test_pause_and_resume_reach_points_on_nodes(tmp_path: Path, wherever: str) -
 
 
 def wait_for_answer(study: Path, command: checkpoints.Command) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while (found := checkpoints.answer(study, command.id)) is None:
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -287,7 +287,7 @@ def sweeping(folder: Path, *before: str) -> AnyProcess:
     """`htfl-sim sweep t --on ray`, of two points that have come to three rounds together."""
     words = ["t", "--config", configuration(folder, "standalone", 60), "--over", "method=standalone,fedgh"]
     process = start(folder, "sweep", *words, "--on", "ray", "--no-progress", before=before)
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 600
     while sum(rounds(folder / "t" / name) for name in OVER["method"]) < 3:
         assert process.poll() is None and time.monotonic() < deadline, messages(folder)
         time.sleep(0.05)
@@ -306,7 +306,7 @@ def test_a_ctrl_c_in_the_terminal_stops_every_point_with_a_checkpoint(tmp_path: 
     """It reaches every process of the terminal's, also those that Ray started."""
     process = sweeping(tmp_path, "setsid")
     os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(timeout=240) == -signal.SIGINT, messages(tmp_path)
+    assert process.wait(timeout=600) == -signal.SIGINT, messages(tmp_path)
     assert "stopped by SIGINT, every point with a checkpoint" in messages(tmp_path)
     assert "htfl-sim sweep t --on ray" in messages(tmp_path) and "Traceback" not in messages(tmp_path)
     states = {SessionReader(path).state() for path in checkpoints.sessions(tmp_path / "t")}

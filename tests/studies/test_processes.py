@@ -62,7 +62,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Committed]:
 
 def wait_until(true: Callable[[], bool], process: AnyProcess) -> None:
     """Wait for something to come true while a sweep is alive: it starts processes that start, hence for minutes."""
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 600
     while not true():
         assert process.poll() is None, "the process ended"
         assert time.monotonic() < deadline, "it did not happen"

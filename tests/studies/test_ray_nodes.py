@@ -25,7 +25,7 @@ def test_points_of_a_node_that_dies_are_begun_again_on_the_other(tmp_path: Path)
         words = ["sweep", "t", "--config", config, "--over", "method=standalone,fedgh", "--no-progress"]
         where = ["--on", "ray", "--set", f"runtime.address={cluster.address}"]
         sweeping = start(tmp_path, *words, *where, "--workers", "1")
-        deadline = time.monotonic() + 240
+        deadline = time.monotonic() + 600
         while not all(rounds(tmp_path / "t" / name) >= 2 for name in methods):
             assert sweeping.poll() is None and time.monotonic() < deadline, messages(tmp_path)
             time.sleep(0.05)

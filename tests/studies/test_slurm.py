@@ -186,11 +186,11 @@ def test_tasks_killed_and_stopped_at_their_limit_end_as_runs_left_alone_when_sub
         wait_until(lambda name=name: rounds(tmp_path / "t" / name) >= 1, process)  # type: ignore[misc]
     first.kill()
     second.send_signal(signal.SIGTERM)
-    assert (first.wait(timeout=60), second.wait(timeout=60)) == (-signal.SIGKILL, -signal.SIGTERM)
+    assert (first.wait(timeout=600), second.wait(timeout=600)) == (-signal.SIGKILL, -signal.SIGTERM)
     assert SessionReader(tmp_path / "t" / "fedgh").state() == "stopped"
     for number in range(2):
-        assert task(tmp_path, number).wait(timeout=300) == 0, messages(tmp_path, number)
-    assert task(tmp_path, 1).wait(timeout=60) == 0
+        assert task(tmp_path, number).wait(timeout=600) == 0, messages(tmp_path, number)
+    assert task(tmp_path, 1).wait(timeout=600) == 0
     assert messages(tmp_path, 1).endswith("t/fedgh is finished.\n")
     for name in POINTS:
         finish(tmp_path, "run", "--config", config, "--method", name, "--session", name)

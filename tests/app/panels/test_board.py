@@ -1,6 +1,5 @@
 """The board of a study in the app: its points as they fill, what it says of each, and its settings over their costs."""
 
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -312,26 +311,3 @@ def test_a_point_whose_process_hangs_is_silent(tmp_path: Path) -> None:
     (row,) = library.board(BoardReader(tmp_path / "t")).rows
     assert board_words.said(row.points[0]).startswith("fedgh-s0: silent")
     assert board_words.of_point(row.points[0]) == Cell("!0", "warning")
-
-
-def test_500_points_are_drawn_in_50_ms(tmp_path: Path) -> None:
-    methods = ("standalone", *(f"m{number}" for number in range(49)))
-    points = study(tmp_path, methods, tuple(range(10)))
-    known = {path: one for each in points for path, one in seen(tmp_path, each.name, 0.1, 0.5).items()}
-    reader = BoardReader(tmp_path / "t")
-    boards = [reader.read(known)]
-    for round in range(3, 6):
-        known |= seen(tmp_path, "m7-s3", *[0.1 * round] * round, state="running")
-        boards.append(reader.read(known))
-    took = []
-
-    async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
-        board = panel.query_one(StudyBoard)
-        for each in boards:
-            began = time.process_time()
-            board.show(each)
-            board._grid._bring_up_to_date()
-            took.append(time.process_time() - began)
-
-    shown(tmp_path, act)
-    assert min(took[1:]) < 0.05, took
