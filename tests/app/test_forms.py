@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -147,8 +147,12 @@ class Slow(Form[str]):
         return "done"
 
 
-def test_an_answer_that_takes_over_half_a_second_is_said_to_be_worked_on(home: Path) -> None:
+def test_an_answer_that_takes_over_half_a_second_is_said_to_be_worked_on(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app, form, given = opened(home), Slow(), list[str]()
+    timers: list[tuple[float, Callable[[], None]]] = []
+    monkeypatch.setattr(form, "set_timer", lambda *timer: timers.append(timer))
 
     async def script(pilot: Pilot[str]) -> None:
         await shown(app, pilot)
@@ -157,7 +161,10 @@ def test_an_answer_that_takes_over_half_a_second_is_said_to_be_worked_on(home: P
         title = app.screen.query_one(".title", Static)
         await pilot.press("enter")
         assert str(title.content) == "Slow"
-        await until(pilot, lambda: str(title.content) == "Slow · checking…")
+        [(seconds, tell)] = timers
+        assert seconds == 0.5
+        tell()
+        assert str(title.content) == "Slow · checking…"
         form.answered = True
         await until(pilot, lambda: given == ["done"])
 

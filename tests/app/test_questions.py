@@ -62,7 +62,7 @@ def shown(
         await pilot.pause()
         if key is not None:
             await pilot.press(key)
-        for _ in range(100):
+        for _ in range(6000):
             if answered(screen(app)):
                 return
             await asyncio.sleep(0.05)
