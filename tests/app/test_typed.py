@@ -41,11 +41,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def typed(pilot: Pilot[Any], *parts: str) -> None:
-    """Open the line and type: texts, or single keys as <tab>."""
+    """Open the line and enter texts, or single keys as <tab>. The first letter of a text is typed, the rest pasted."""
     await pilot.press("colon")
     for part in parts:
-        keys = [part[1:-1]] if part.startswith("<") else [KEYS.get(each, each) for each in part]
-        await pilot.press(*keys)
+        key, rest = (part[1:-1], "") if part.startswith("<") else (KEYS.get(part[0], part[0]), part[1:])
+        await pilot.press(key)
+        if rest:
+            pilot.app.query_one(CommandLine).line.insert_text_at_cursor(rest)
+            await pilot.pause()
     await pilot.pause()
 
 

@@ -5,6 +5,7 @@ import io
 import json
 import math
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -64,9 +65,8 @@ def test_a_rung_is_scored_over_fewer_last_rounds_in_proportion() -> None:
     assert [(upto, asked.last_at(upto)) for _, upto in asked.rungs()] == [(3, 1), (7, 2), (20, 3)]
 
 
-def test_a_study_of_before_keeps_its_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    in_process(monkeypatch)
-    done(tmp_path / "t")
+@pytest.mark.usefixtures("small")
+def test_a_study_of_before_keeps_its_scores(tmp_path: Path) -> None:
     file = tmp_path / "t" / checkpoints.TUNING
     asked = json.loads(file.read_text())
     assert trials.read_request(tmp_path / "t").proportional
@@ -208,16 +208,29 @@ def done(folder: Path, request: Request = SMALL) -> dict[str, Any]:
     return {each.method: (each.values, each.score, each.final) for each in tuned(folder)}
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("made") / "t"
+    with pytest.MonkeyPatch.context() as patch:
+        in_process(patch)
+        return folder, done(folder)
+
+
+@pytest.fixture
+def small(made: tuple[Path, dict[str, Any]], tmp_path: Path) -> dict[str, Any]:
+    """The study SMALL at its end, in the folder `t`. Returns what it found."""
+    shutil.copytree(made[0], tmp_path / "t")
+    return made[1]
+
+
 def test_halving_continues_the_best_and_computes_no_round_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, small: dict[str, Any]
 ) -> None:
-    in_process(monkeypatch)
-    found = done(tmp_path / "t")
     rounds = rounds_of(tmp_path / "t")
     for method in SMALL.methods:
         assert sorted(rounds[f"{method}-t{trial:02d}-s100"] for trial in range(4)) == [1, 1, 2, 4]
         assert [rounds[f"{method}-s{seed}"] for seed in SMALL.seeds] == [4, 4]
-        assert found[method][2] is not None and found[method][2].n == 2
+        assert small[method][2] is not None and small[method][2].n == 2
     assert [each.rounds for each in tuned(tmp_path / "t")] == [8, 8]
     for each in checkpoints.sessions(tmp_path / "t"):
         is_trial = each.name.startswith(("standalone-t", "fedproto-t"))
@@ -232,11 +245,8 @@ def test_halving_continues_the_best_and_computes_no_round_twice(
     )
 
 
-def test_the_figure_has_a_plot_for_each_key_and_a_ring_for_each_choice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    in_process(monkeypatch)
-    done(tmp_path / "t")
+@pytest.mark.usefixtures("small")
+def test_the_figure_has_a_plot_for_each_key_and_a_ring_for_each_choice(tmp_path: Path) -> None:
     figure = hs.plot("tuning", "t", sessions_dir=tmp_path)
     assert [plot.get_xlabel() for plot in figure.axes] == ["training.lr", "method.lam"]
     rings = [line for line in figure.axes[0].lines if line.get_markerfacecolor() == "none"]
@@ -395,22 +405,20 @@ def test_methods_with_different_numbers_of_trials_meet_at_the_same_rungs(
         assert sorted(each for name, each in rounds.items() if name.startswith(f"{method}-t")) == expected
 
 
-def test_a_stop_anywhere_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        in_process(patch)
-        alone = done(tmp_path / "alone")
-    with monkeypatch.context() as patch:
-        in_process(patch, every=2)
-        stopped = done(tmp_path / "stopped")
-    assert alone == stopped
-    assert rounds_of(tmp_path / "alone") == rounds_of(tmp_path / "stopped")
+def test_a_stop_anywhere_changes_nothing(
+    tmp_path: Path, small: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_process(monkeypatch, every=3)
+    assert small == done(tmp_path / "stopped")
+    assert rounds_of(tmp_path / "t") == rounds_of(tmp_path / "stopped")
 
 
-def test_test_accuracies_change_no_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_test_accuracies_change_no_choice(
+    tmp_path: Path, small: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A whole study in whose ledgers every accuracy on test is another number."""
 
     in_process(monkeypatch)
-    alone = done(tmp_path / "alone")
     noise = iter(range(1, 10_000))
     before = trials.read_overview
 
@@ -423,7 +431,7 @@ def test_test_accuracies_change_no_choice(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setattr(module, "read_overview", other)
     noisy = done(tmp_path / "noisy")
     assert {name: each[:2] for name, each in noisy.items()} == {
-        name: each[:2] for name, each in alone.items()
+        name: each[:2] for name, each in small.items()
     }
 
 
@@ -439,12 +447,11 @@ def scrambled(numbers: Any, draws: random.Random) -> Any:
     return numbers
 
 
+@pytest.mark.usefixtures("small")
 def test_random_test_accuracies_in_the_files_change_no_choice_and_random_eval_accuracies_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every test accuracy of the ledgers, as they are read. Those on eval show that the test could fail."""
-    in_process(monkeypatch)
-    done(tmp_path / "t")
 
     def choices() -> list[list[int]]:
         """For each method, the trials of every rung, then the chosen one."""
@@ -491,12 +498,9 @@ def test_a_trial_that_a_divergence_stopped_loses_and_ends_nothing(tmp_path: Path
     assert not result.failed and found.values == {} and found.score > 0  # the first trial, with its own rate
 
 
-def test_a_sweep_of_a_tuning_study_is_refused_with_the_command_that_continues_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("small")
+def test_a_sweep_of_a_tuning_study_is_refused_with_the_command_that_continues_it(tmp_path: Path) -> None:
     """A sweep would run every trial to its last round."""
-    in_process(monkeypatch)
-    done(tmp_path / "t")
     with pytest.raises(ConfigError, match=r"t is a tuning study.*`htfl-sim tune t`"):
         hs.studies.plan("t", sessions_dir=tmp_path)
 
@@ -539,22 +543,16 @@ def test_trials_and_final_runs_can_draw_from_separate_samples() -> None:
     assert tuning._point(asked, trial, 0, final=True).config["data"]["pool"] == "final"
 
 
-def test_the_name_of_a_tuning_study_stands_for_its_final_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("small")
+def test_the_name_of_a_tuning_study_stands_for_its_final_runs(tmp_path: Path) -> None:
     """Its trials have other values and fewer rounds, so a comparison of all would mislead."""
-    in_process(monkeypatch)
-    done(tmp_path / "t")
     finals = {f"{method}-s{seed}" for method in SMALL.methods for seed in SMALL.seeds}
     assert {each.name for each in select(["t"], tmp_path)} == finals
     assert len(select(["t/*"], tmp_path)) > len(finals)
 
 
-def test_a_sweep_with_tuned_values_equals_the_final_runs_and_can_have_more_seeds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    in_process(monkeypatch)
-    done(tmp_path / "t")
+@pytest.mark.usefixtures("small")
+def test_a_sweep_with_tuned_values_equals_the_final_runs_and_can_have_more_seeds(tmp_path: Path) -> None:
     finals = {each.name: each for each in read_points(tmp_path / "t") if each.axes.get("stage") == "final"}
     planned = hs.studies.plan("more", tuned="t", sessions_dir=tmp_path)
     assert {each.name for each in planned.points} == set(finals)
