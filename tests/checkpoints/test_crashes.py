@@ -192,7 +192,7 @@ def test_a_power_cut_at_every_system_call_loses_no_fork_no_unfinished_round_and_
     assert cut > 100
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cut=st.integers(0, 130), dice=st.randoms(use_true_random=False))
 def test_whatever_the_disk_kept_no_fork_no_unfinished_round_and_no_command_is_lost(
     tmp_path_factory: pytest.TempPathFactory, parent: Path, cut: int, dice: random.Random
