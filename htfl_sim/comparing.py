@@ -5,7 +5,7 @@ Sessions are given as on the command line: names, studies, STUDY/POINT, globs su
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -129,9 +129,13 @@ def pivot(
     from simulator.results.analysis.table import Pivot
 
     by = (rows, columns)
-    return Pivot(
-        compare(names, by, select=select, last=last, at_time=at_time, sessions_dir=sessions_dir, say=say)
-    )
+    table = compare(names, by, select=select, last=last, at_time=at_time, sessions_dir=sessions_dir, say=say)
+    if len(table.by) > len(by):
+        raise ConfigError(
+            "These are trials of a tuning study, and a cell would be their mean. "
+            f"Use `by={rows}` for a row for each trial, or wait for the final seeds."
+        )
+    return Pivot(table)
 
 
 def gains(
@@ -278,18 +282,23 @@ def chosen(
 
     Raises SessionUnreadable if no session can be read or none has a round.
     """
+    from simulator.results.analysis.caveats import listed
     from simulator.results.analysis.overview import read_overviews
     from simulator.studies.selection import select
 
     names = _listed(names)
-    runs, faults = read_overviews(select(names, folders.sessions_dir(sessions_dir)), look)
+    found = select(names, folders.sessions_dir(sessions_dir))
+    runs, faults = read_overviews(found.sessions, look)
     if not runs:
         raise SessionUnreadable(
             faults[0].error if faults else f"nothing has begun in {', '.join(names)} yet."
         )
     left_out = [f"{fault.folder.name} is damaged and left out: {fault.error}" for fault in faults]
-    begun = [run for run in runs if run.totals.rounds]
-    left_out += [f"{run.name} has finished no round and is left out." for run in runs if run not in begun]
+    begun = [replace(run, trial=found.sessions[run.folder]) for run in runs if run.totals.rounds]
+    waiting = [*(run.name for run in runs if not run.totals.rounds), *found.waiting]
+    if waiting:
+        has, are = ("has", "is") if len(waiting) == 1 else ("have", "are")
+        left_out.append(f"{listed(waiting)} {has} finished no round and {are} left out.")
     _tell(left_out, say)
     if not begun:
         raise SessionUnreadable("none of these sessions has finished a round yet.")

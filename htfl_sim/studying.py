@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +20,7 @@ from simulator.results.analysis.run import SessionData as Moment
 from simulator.results.analysis.table import Select, Table
 from simulator.studies.folder import read_points
 from simulator.studies.links import session_of
+from simulator.studies.selection import select
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -143,9 +145,9 @@ class Study:
         }
 
     def _moments(self) -> list[Moment]:
-        paths = dict.fromkeys(each.path for each in self.sessions.values())  # points may share a session
-        found = [read(path) for path in paths]
-        begun = [each for each in found if each.round]
+        found = select([str(self.path)], self.path.parent).sessions
+        runs = [replace(read(path), trial=trial) for path, trial in found.items()]
+        begun = [each for each in runs if each.round]
         if not begun:
             raise ConfigError(f"no point of {self.path} has finished a round yet.")
         return begun

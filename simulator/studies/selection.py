@@ -1,21 +1,35 @@
-"""Select sessions by the names, studies, and globs of a command line. Returns their folders."""
+"""Select sessions by the names, studies, and globs of a command line."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import checkpoints
 from checkpoints import Damaged, DiskError, SessionUnreadable
 from simulator.base.errors import nearest
+from simulator.results.analysis.axes import TRIAL
 from simulator.studies.folder import read_points
 from simulator.studies.links import linked_session, refuse_dead, session_of
+from simulator.studies.summary import points_of
 
 TAGGED = "tag:"
 """The prefix of a tag in place of a session's name."""
+Selected = tuple[Path, int | None]
+"""A session's folder, and the number of the trial that it is."""
 
 
-def select(names: Sequence[str], sessions_dir: Path) -> list[Path]:
-    """The folders of the named sessions, in order and each once. Points without a session are left out.
+@dataclass(frozen=True)
+class Selection:
+    """sessions: the folders in order, each once, with the number of a tuning study's trial. waiting: points, as
+    STUDY/POINT, that have no session yet."""
+
+    sessions: dict[Path, int | None]
+    waiting: tuple[str, ...]
+
+
+def select(names: Sequence[str], sessions_dir: Path) -> Selection:
+    """Find the sessions of these names.
 
     A name is that of a session or study in `sessions_dir`, 'STUDY/POINT', a path, a glob like 't3/*', or 'tag:NAME' for
     all sessions with that tag.
@@ -23,16 +37,20 @@ def select(names: Sequence[str], sessions_dir: Path) -> list[Path]:
     Raises SessionUnreadable for an unknown name, or a glob or tag without sessions. Raises Damaged for a study whose
     list of points is unreadable. The caller checks whether the sessions are readable.
     """
-    found = [folder for name in names for folder in _named(name, sessions_dir)]
-    return list(dict.fromkeys(found))
+    found = dict(each for name in names for each in _named(name, sessions_dir))
+    waiting = [folder for folder in found if not folder.is_dir()]
+    return Selection(
+        {folder: trial for folder, trial in found.items() if folder not in waiting},
+        tuple(map(checkpoints.name_of, waiting)),
+    )
 
 
-def _named(name: str, sessions_dir: Path) -> list[Path]:
+def _named(name: str, sessions_dir: Path) -> list[Selected]:
     for path in (sessions_dir / name, Path(name).expanduser()):
         if name not in ("", ".", "..") and path.is_dir() and path != sessions_dir:
             return list(_sessions(path))
         if linked := linked_session(path):
-            return [linked]
+            return [(linked, _trial(path))]
     if name.startswith(TAGGED):
         return _tagged(name.removeprefix(TAGGED), sessions_dir)
     if any(each in name for each in "*?["):
@@ -44,7 +62,7 @@ def _named(name: str, sessions_dir: Path) -> list[Path]:
     )
 
 
-def _matching(pattern: str, sessions_dir: Path) -> list[Path]:
+def _matching(pattern: str, sessions_dir: Path) -> list[Selected]:
     base, inside = (Path("/"), pattern.lstrip("/")) if pattern.startswith("/") else (sessions_dir, pattern)
     try:
         paths = sorted(base.glob(inside)) if base.is_dir() else []
@@ -55,14 +73,14 @@ def _matching(pattern: str, sessions_dir: Path) -> list[Path]:
         each for parent in {path.parent for path in paths} for each in checkpoints.session_folders(parent)
     }
     found = [
-        folder for path in paths if path in there or checkpoints.is_group(path) for folder in _sessions(path)
+        each for path in paths if path in there or checkpoints.is_group(path) for each in _sessions(path)
     ]
     if not found:
         raise SessionUnreadable(f"'{pattern}' matches no session in {sessions_dir}. See `htfl-sim sessions`.")
     return found
 
 
-def _tagged(tag: str, sessions_dir: Path) -> list[Path]:
+def _tagged(tag: str, sessions_dir: Path) -> list[Selected]:
     """The sessions with this tag. A damaged list of tags counts as empty."""
     known: set[str] = set()
     found = []
@@ -71,14 +89,14 @@ def _tagged(tag: str, sessions_dir: Path) -> list[Path]:
             tags = checkpoints.tags_of(folder)
             known.update(tags)
             if tag in tags:
-                found.append(folder)
+                found.append((folder, _trial(folder)))
     if not found:
         raise SessionUnreadable(f"no session in {sessions_dir} is marked '{tag}'.{nearest(tag, known)}")
     return found
 
 
-def _sessions(path: Path) -> Iterator[Path]:
-    """The folder itself; for a study, the sessions of its points that have begun.
+def _sessions(path: Path) -> Iterator[Selected]:
+    """The folder itself; for a study, the sessions of its points, also of those that have not begun.
 
     A tuning study that has final runs is those alone: its trials have other budgets and values.
     """
@@ -86,7 +104,16 @@ def _sessions(path: Path) -> Iterator[Path]:
         points = read_points(path)
         for point in [point for point in points if point.axes.get("stage") == "final"] or points:
             refuse_dead(path, point)
-            if (folder := session_of(path, point)).is_dir():
-                yield folder
+            yield session_of(path, point), point.axes.get(TRIAL)
     else:
-        yield path
+        yield path, _trial(path)
+
+
+def _trial(place: Path) -> int | None:
+    """The number of the trial that STUDY/POINT is; None for another place. A damaged study is read as none."""
+    if (place.parent / checkpoints.TUNING).exists():
+        with suppress(SessionUnreadable, DiskError, OSError):
+            return next(
+                (point.axes.get(TRIAL) for point in points_of(place.parent) if point.name == place.name), None
+            )
+    return None

@@ -12,11 +12,11 @@ import checkpoints
 from checkpoints import DiskError, GroupReader, SessionUnreadable
 from simulator.base.errors import ConfigError
 from simulator.base.nested import flattened
-from simulator.results.analysis.axes import SEEDS
+from simulator.results.analysis.axes import SEEDS, TRIAL
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.summary import Summary
 from simulator.studies.folder import read_points
-from simulator.studies.links import session_of, sessions_of
+from simulator.studies.links import session_of
 from simulator.studies.study import Point
 
 
@@ -177,6 +177,7 @@ def by_seed(runs: Sequence[SessionData], studies: Collection[Path]) -> list[Seed
     The session of an identical run belongs to the first study that has a point for it.
     """
     users = {folder: study for study in reversed(list(studies)) for folder in _used(study)}
+    trials = {folder: trial for study in studies for folder, trial in _used(study).items()}
     together: dict[object, list[SessionData]] = {}
     for run in runs:
         study = run.folder.parent
@@ -185,7 +186,8 @@ def by_seed(runs: Sequence[SessionData], studies: Collection[Path]) -> list[Seed
         key: object = run.folder
         if study in studies and run.config:
             flat = {name: each for name, each in flattened(run.config).items() if name not in SEEDS}
-            key = study, checkpoints.canonical({name: each for name, each in flat.items() if _matters(name)})
+            settings = checkpoints.canonical({name: each for name, each in flat.items() if _matters(name)})
+            key = study, trials.get(run.folder), settings
         together.setdefault(key, []).append(run)
     return [
         Seeds(_in_common([run.name for run in each]) if len(each) > 1 else each[0].name, tuple(each))
@@ -197,16 +199,17 @@ def _matters(setting: str) -> bool:
     return not setting.startswith(("runtime.", "checkpoint."))
 
 
-def _used(study: Path) -> set[Path]:
-    """The sessions that a study's points use; none of an unreadable study, or of a session."""
+def _used(study: Path) -> dict[Path, int | None]:
+    """The sessions that a study's points use, each with its number as a trial; none of an unreadable study, or of a
+    session."""
     with suppress(SessionUnreadable, DiskError, OSError):
-        return set(_sessions_of(study, (study / checkpoints.POINTS).stat().st_mtime_ns))
-    return set()
+        return _sessions_of(study, (study / checkpoints.POINTS).stat().st_mtime_ns)
+    return {}
 
 
 @lru_cache(maxsize=256)
-def _sessions_of(study: Path, changed: int) -> frozenset[Path]:
-    return frozenset(sessions_of(study))
+def _sessions_of(study: Path, changed: int) -> dict[Path, int | None]:
+    return {session_of(study, point): point.axes.get(TRIAL) for point in _points(study, changed)}
 
 
 def _in_common(names: Sequence[str]) -> str:

@@ -1,12 +1,17 @@
 """`htfl-sim compare`: what is printed, and what is refused."""
 
 import csv
+import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import htfl_sim as hs
+from simulator.results.analysis.overview import read_overview
+from simulator.studies.summary import by_seed
 from tests import sessions as made
 from tests.cli.conftest import Cli
 
@@ -110,3 +115,78 @@ code = main(["compare", "*", "--by", "method", "--baseline", "fedgh", "--target"
 sys.exit(code or ("torch" in sys.modules) * 99)
 """
     subprocess.run([sys.executable, "-c", script], check=True, cwd=three.parent, stdout=subprocess.DEVNULL)
+
+
+@pytest.fixture
+def tuning(sessions: Path) -> Path:
+    """A tuning study under way: two trials of fedlora, of which one has stopped at round 3, and one that has not begun.
+
+    A trial has two tuning seeds.
+    """
+    points = []
+    for trial, rounds, ceiling in ((0, 6, 0.9), (1, 3, 0.5), (2, 0, 0.0)):
+        for seed in (100, 101):
+            name, training = f"fedlora-t{trial:02d}-s{seed}", {"lr": 0.01 * (1 + trial)}
+            axes = {"method": "fedlora", "trial": trial, "seed": seed, "training.lr": training["lr"]}
+            points.append({"name": name, "axes": axes, "config": made.whole(3, 6)})
+            if rounds:
+                document = made.config(3, 6, training=training) | {"seed": seed}
+                made.make(
+                    sessions / "t" / name,
+                    clients=3,
+                    rounds=rounds,
+                    of=6,
+                    ceiling=ceiling,
+                    document=document,
+                    state="stopped",
+                )
+    (sessions / "t" / "points.json").write_text(json.dumps(points))
+    (sessions / "t" / "tuning.json").write_text("{}")
+    return sessions
+
+
+@pytest.mark.parametrize("names", [["t"], ["t/*"], ["*"]])
+def test_trials_of_a_tuning_study_are_not_pooled_as_seeds(cli: Cli, tuning: Path, names: list[str]) -> None:
+    result = cli("compare", *names, "--by", "method", "--json")
+    table = json.loads(result.out)
+    assert [(row["key"], row["n"]) for row in table["rows"]] == [
+        ({"method": "fedlora", "trial": 0}, 2),
+        ({"method": "fedlora", "trial": 1}, 2),
+    ]
+    assert "Trials of a tuning study are not seeds, so each trial stands alone." in table["notes"]
+    assert any(note.startswith("Not finished: t/fedlora-t01-s100 (3 of 6") for note in table["notes"])
+    if names == ["t"]:
+        left_out = "t/fedlora-t02-s100 and t/fedlora-t02-s101 have finished no round and are left out."
+        assert left_out in result.err
+
+
+def test_a_cell_of_a_pivot_is_no_mean_over_trials(cli: Cli, tuning: Path) -> None:
+    result = cli("compare", "t", "--pivot", "method,dataset")
+    assert result.code == 2 and "a cell would be their mean" in result.err
+    assert "--by method" in result.err
+
+
+def test_a_figure_draws_each_trial_for_itself(tuning: Path) -> None:
+    say: list[str] = []
+    figure = hs.plot("accuracy", "t", by="method", sessions_dir=tuning, say=say.append)
+    assert [line.get_label() for line in figure.axes[0].lines if line.get_label()[0] != "_"] == [
+        "fedlora, trial 0",
+        "fedlora, trial 1",
+    ]
+    assert "Trials of a tuning study are not seeds, so each trial stands alone." in say
+    with pytest.raises(hs.ConfigError, match="trials are not seeds"):
+        hs.plot("sensitivity", "t", axis="rounds", sessions_dir=tuning, say=say.append)
+
+
+def test_a_study_read_in_python_keeps_its_trials_apart(tuning: Path) -> None:
+    assert [row.label for row in hs.Study(tuning / "t").table("method").rows] == [
+        "fedlora, trial 0",
+        "fedlora, trial 1",
+    ]
+
+
+def test_a_final_session_is_no_seed_of_the_trial_with_its_values(tuning: Path) -> None:
+    folders = [tuning / "t" / f"fedlora-t00-s{seed}" for seed in (100, 101)]
+    runs = [read_overview(folder) for folder in folders]
+    final = replace(runs[0], folder=tuning / "t" / "fedlora-s0")
+    assert [len(each.runs) for each in by_seed([*runs, final], [tuning / "t"])] == [2, 1]

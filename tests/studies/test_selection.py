@@ -23,7 +23,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def names(home: Path, *wanted: str) -> list[str]:
-    return [str(path.relative_to(home)) for path in select(wanted, home)]
+    return [str(path.relative_to(home)) for path in select(wanted, home).sessions]
 
 
 def test_a_session_and_a_point_are_named_as_they_lie(home: Path) -> None:

@@ -547,8 +547,8 @@ def test_trials_and_final_runs_can_draw_from_separate_samples() -> None:
 def test_the_name_of_a_tuning_study_stands_for_its_final_runs(tmp_path: Path) -> None:
     """Its trials have other values and fewer rounds, so a comparison of all would mislead."""
     finals = {f"{method}-s{seed}" for method in SMALL.methods for seed in SMALL.seeds}
-    assert {each.name for each in select(["t"], tmp_path)} == finals
-    assert len(select(["t/*"], tmp_path)) > len(finals)
+    assert {each.name for each in select(["t"], tmp_path).sessions} == finals
+    assert len(select(["t/*"], tmp_path).sessions) > len(finals)
 
 
 @pytest.mark.usefixtures("small")

@@ -13,6 +13,8 @@ SEEDS = ("seed", "seed.data", "seed.init", "seed.training", "data.seed")
 _SHORT = {"method": "method.name", "dataset": "data.dataset"}
 IDLE = ("preset", "profile", "runtime.", "checkpoint.", "cka.", "watch.")
 """What changes no result, or is said by other settings."""
+TRIAL = "trial"
+"""The axis of sessions that are trials of a tuning study."""
 
 Key = tuple[Any, ...]
 """A value for each axis."""
@@ -20,7 +22,8 @@ Key = tuple[Any, ...]
 
 def axes(run: SessionData) -> dict[str, Any]:
     """Every setting of a session under its dotted key, lists as tuples; a key alone for the method and the data set."""
-    return settings_of(run.config) | {"session": run.name}
+    own = {} if run.trial is None else {TRIAL: run.trial}
+    return settings_of(run.config) | {"session": run.name} | own
 
 
 def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,14 +61,18 @@ def key_of(run: SessionData, by: Sequence[str]) -> Key:
 
 
 def checked(by: Sequence[str], runs: Sequence[SessionData]) -> tuple[str, ...]:
-    """The axes, if every one is a setting of some session; raises ConfigError, naming the nearest there is."""
+    """The axes, if every one is a setting of some session; raises ConfigError, naming the nearest there is.
+
+    Trials of a tuning study differ in their values, so no group has several of them: `trial` is an axis too.
+    """
     known = dict.fromkeys(name for run in runs for name in axes(run))
     for axis in by:
         if axis not in known:
             last = {name.rpartition(".")[2]: name for name in known}
             near = f" Did you mean '{last[axis]}'?" if axis in last else nearest(axis, known)
             raise ConfigError(f"no session here has a setting '{axis}'.{near}")
-    return tuple(dict.fromkeys(by))
+    trials = (TRIAL,) if by and TRIAL in known and "session" not in by else ()
+    return tuple(dict.fromkeys((*by, *trials)))
 
 
 def varying(runs: Sequence[SessionData]) -> tuple[str, ...]:

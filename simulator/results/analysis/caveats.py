@@ -56,6 +56,27 @@ def differing(configs: Configs, by: Collection[str]) -> dict[str, dict[str, tupl
     return found
 
 
+def listed(words: Sequence[str]) -> str:
+    """'a', 'a and b', 'a, b, and c'; of more than eight, the first and how many others."""
+    if len(words) > _MOST:
+        words = [*words[:_MOST], f"{len(words) - _MOST} more"]
+    return " and ".join(words) if len(words) < 3 else f"{', '.join(words[:-1])}, and {words[-1]}"
+
+
+def unfinished(runs: Sequence[SessionData]) -> list[str]:
+    """Which sessions have not finished, and that trials stand alone."""
+    left = [
+        f"{run.name} ({run.totals.rounds} of {run.rounds} rounds)"
+        for run in runs
+        if run.totals.rounds < run.rounds
+    ]
+    found = [f"Not finished: {listed(left)}."] if left else []
+    trials = any(run.trial is not None for run in runs)
+    return (
+        [*found, "Trials of a tuning study are not seeds, so each trial stands alone."] if trials else found
+    )
+
+
 def caveats(runs: Sequence[SessionData], by: Sequence[str], groups_are: str = "Groups") -> list[str]:
     """What to know of sessions that are drawn in groups: which settings differ, and what is averaged."""
     found = {group_label(by, key): group for key, group in groups(runs, by).items()}
@@ -63,7 +84,7 @@ def caveats(runs: Sequence[SessionData], by: Sequence[str], groups_are: str = "G
         {label: [run.config for run in each] for label, each in found.items()}, by, groups_are
     )
     within = [sentence for label, group in found.items() for sentence in averaged(label, group)]
-    return between + within
+    return between + within + unfinished(runs)
 
 
 def averaged(

@@ -24,7 +24,7 @@ from simulator.results.analysis.axes import (
     spelled,
     varying,
 )
-from simulator.results.analysis.caveats import averaged, rows_differ
+from simulator.results.analysis.caveats import averaged, rows_differ, unfinished
 from simulator.results.analysis.costs import Cost, Reached, costs, reached, spent
 from simulator.results.analysis.curves import Array
 from simulator.results.analysis.gain import final_accuracies
@@ -127,7 +127,7 @@ def table(
         runs, moved = at_moment(runs, seconds)
     wanted = checked((by,) if isinstance(by, str) else tuple(by), runs) or varying(runs) or ("session",)
     extras = [name for name in EXTRAS if any(name.startswith(each) for each in columns)]
-    notes = _of_data(runs) + (_unfinished(asked) if seconds is None else moved) + _switched(runs)
+    notes = _of_data(runs) + (unfinished(asked) if seconds is None else moved) + _switched(runs)
     found: dict[Key, tuple[str, list[SessionResult]]] = {}
     for key, group in groups(runs, wanted).items():
         outcomes = [outcome(run, target, select, last, extras) for run in group]
@@ -387,15 +387,6 @@ def _data_of(run: SessionData) -> Key:
     names = sorted(name for name in known if name.startswith("data.") and name not in SEEDS)
     settings = tuple((name, known.get(name)) for name in ("federation.clients", *names))
     return (seeds_of(run.config)[0], *settings)
-
-
-def _unfinished(runs: Sequence[SessionData]) -> list[str]:
-    left = [
-        f"{run.name} ({run.totals.rounds} of {run.rounds} rounds)"
-        for run in runs
-        if run.totals.rounds < run.rounds
-    ]
-    return [f"Not finished: {', '.join(left)}."] if left else []
 
 
 def _switched(runs: Sequence[SessionData]) -> list[str]:

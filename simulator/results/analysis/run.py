@@ -49,6 +49,8 @@ class SessionData:
     """What a `Feed` saw happen to the session that its own events do not tell."""
     pending: tuple[Command, ...] = ()
     """Commands that wait for their boundary, oldest first."""
+    trial: int | None = None
+    """Its number, if it was chosen as a trial of a tuning study."""
     error: str | None = None
     """What keeps the session from being read, if anything; the rest is then as it was read last."""
 

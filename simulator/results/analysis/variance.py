@@ -15,6 +15,7 @@ from typing import Any
 from simulator.base.errors import ConfigError
 from simulator.base.units import NONE
 from simulator.results.analysis.axes import Key, checked, group_label, groups, seeds_of, varying
+from simulator.results.analysis.caveats import unfinished
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.tabular import Column, TextTable, axis_columns
 
@@ -107,10 +108,7 @@ def variances(runs: Sequence[SessionData], by: Sequence[str] | str = ()) -> Vari
             )
         found = decomposed(_values(label, group), label)
         rows.append(VarianceRow(key, label, len(group), **found))
-    unfinished = [run.name for run in runs if run.totals.rounds < run.rounds]
-    return VarianceTable(
-        wanted, tuple(rows), (f"Not finished: {', '.join(unfinished)}.",) if unfinished else ()
-    )
+    return VarianceTable(wanted, tuple(rows), tuple(unfinished(runs)))
 
 
 def decomposed(values: Mapping[tuple[int, int, int], float], label: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from simulator.base.errors import ConfigError
 from simulator.results.analysis.averages import MeanStd
-from simulator.results.analysis.axes import checked, groups, spelled
+from simulator.results.analysis.axes import checked, group_label, groups, spelled
 from simulator.results.analysis.comparison import outcome
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.table import Select
@@ -110,6 +110,11 @@ def _spreads(
     """The accuracies over seeds, by the values on the axes. Raises ConfigError where one was not measured on eval."""
     found = {}
     for key, group in groups(runs, axes).items():
+        if len({run.trial for run in group}) > 1:
+            raise ConfigError(
+                f"{group_label(axes, key)} has several trials of a tuning study, and trials are not seeds. "
+                "Draw them with kind 'tuning'."
+            )
         each = [outcome(run, None, select) for run in group]
         if select and (missing := [one.run.name for one in each if one.selected is None]):
             raise ConfigError(f"not measured on eval: {', '.join(missing)}.")
