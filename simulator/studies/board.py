@@ -17,10 +17,11 @@ import checkpoints
 from checkpoints import DiskError, SessionUnreadable
 from simulator.base.nested import Raw
 from simulator.results.analysis.averages import Difference, MeanStd, paired
-from simulator.results.analysis.axes import SEEDS, Key, group_label
-from simulator.results.analysis.caveats import rows_differ
+from simulator.results.analysis.axes import SEEDS, Key, group_label, seeds_of
+from simulator.results.analysis.caveats import dependent, rows_differ
 from simulator.results.analysis.costs import Cost
 from simulator.results.analysis.gain import BASELINE
+from simulator.results.analysis.lineage import Origins
 from simulator.results.analysis.pareto import spent_by_cost
 from simulator.results.analysis.printed import Printed, printed
 from simulator.results.analysis.run import SessionData
@@ -166,8 +167,15 @@ class BoardReader:
     def _noted(self, groups: Collection[_Group], by: Sequence[str]) -> tuple[str, ...]:
         configs = {group.label: group.configs for group in groups}
         if self._notes[0] != configs:
-            self._notes = configs, tuple(rows_differ(configs, by))
+            members = {group.label: [_member(point) for point, *_ in group.points] for group in groups}
+            self._notes = configs, (*rows_differ(configs, by), *dependent(members))
         return self._notes[1]
+
+
+def _member(point: Point) -> tuple[Seeds, Origins]:
+    """The seeds of a point, and the session from which it branches off."""
+    from_session = point.branch and {point.branch["parent"]: (point.branch["parent"], point.branch["round"])}
+    return seeds_of(point.config), from_session or {}
 
 
 def difference_so_far(totals: Mapping[Seeds, Totals], baseline: Mapping[Seeds, Totals]) -> Difference | None:

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import checkpoints
-from simulator.results.analysis.lineage import Branch, forks_of, tree
+from simulator.results.analysis.lineage import Branch, forks_of, origins, tree
+from simulator.results.analysis.overview import read_overview
 from simulator.results.analysis.summary import Summary
 from tests import sessions
 
@@ -62,3 +63,13 @@ def test_the_forks_of_a_session_are_those_beside_it_that_can_be_read(tmp_path: P
     (tmp_path / "hurt" / "session.json").write_bytes(b"{}")
     assert forks_of(parent) == [{"name": "fork", "round": 1}]
     assert forks_of(tmp_path / "fork") == []
+
+
+def test_a_fork_of_a_fork_shares_the_earlier_rounds_with_the_first_session(tmp_path: Path) -> None:
+    base = sessions.make(tmp_path / "base", rounds=4, clients=2)
+    id = checkpoints.SessionReader(base).document["id"]
+    child = sessions.make(tmp_path / "child", rounds=4, clients=2, parent=(base, id, 2))
+    own = checkpoints.SessionReader(child).document["id"]
+    grandchild = sessions.make(tmp_path / "grandchild", rounds=4, clients=2, parent=(child, own, 3))
+    found = origins(read_overview(grandchild))
+    assert sorted(found.values()) == [("base", 2), ("child", 3), ("grandchild", 4)]

@@ -268,6 +268,65 @@ def test_a_session_that_was_switched_is_named() -> None:
     assert table([switched], "method").notes == ("Not of one method: a (fedlora → fedssa).",)
 
 
+def forked(name: str, seed: int, method: str, parent: str, round: int) -> SessionData:
+    made = run(name, [0.5, 0.6, 0.7], seed, method)
+    about = {"id": f"id-{parent}", "name": parent, "round": round}
+    return replace(made, document=made.document | {"id": f"id-{name}", "parent": about})
+
+
+def test_seeds_that_go_on_from_one_checkpoint_say_what_they_share() -> None:
+    runs = [
+        forked(f"{method}-{seed}", seed, method, "base", 2)
+        for method in ("fedlora", "fedgh")
+        for seed in (0, 1, 2)
+    ]
+    assert (
+        "Within fedlora and fedgh, sessions share the data, the first weights, and rounds 1 to 2 of base. "
+        "So ± and intervals leave out what these contribute."
+    ) in table(runs, "method").notes
+    mixed = [*runs[:2], run("alone", [0.5], 7)]
+    assert any(
+        note.startswith(
+            "Within fedlora, 2 of 3 sessions share the data, the first weights, and rounds 1 to 2"
+        )
+        for note in table(mixed, "method").notes
+    )
+
+
+def test_forks_of_different_rounds_share_the_rounds_of_the_earlier_one() -> None:
+    runs = [forked("a", 0, "fedgh", "base", 3), forked("b", 1, "fedgh", "base", 1)]
+    assert any("rounds 1 to 1 of base" in note for note in table(runs, "method").notes)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"),
+    [
+        (
+            [{"all": 0, "training": 0}, {"all": 0, "training": 1}],
+            "sessions share the data (seed.data 0) and the first weights (seed.init 0)",
+        ),
+        (
+            [{"data": data, "init": init} for data in (0, 1) for init in (0, 1)],
+            "sessions share the data in part (2 values of seed.data), the first weights in part "
+            "(2 values of seed.init), and the draws of training (seed.training 0)",
+        ),
+    ],
+)
+def test_seeds_of_which_a_part_is_the_same_say_which(seeds: list[dict[str, int]], said: str) -> None:
+    runs = [run(f"{each}", [0.5]) for each in seeds]
+    runs = [
+        replace(made, config=made.config | {"seed": {"all": 0, **each}})
+        for made, each in zip(runs, seeds, strict=True)
+    ]
+    assert table(runs, "method").notes == (
+        f"Within fedlora, {said}. So ± and intervals leave out what these contribute.",
+    )
+
+
+def test_independent_seeds_share_nothing() -> None:
+    assert not [note for note in table(THREE, "method").notes if "share" in note]
+
+
 def test_a_baseline_is_the_one_with_the_same_values_on_the_other_axes() -> None:
     runs = [
         run(f"{method}-{data}", [value], 0, method, data={"dataset": data})

@@ -4,7 +4,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from simulator.base.nested import merged
-from simulator.results.analysis.axes import IDLE, SEEDS, group_label, groups, settings_of, spelled, varying
+from simulator.results.analysis.axes import (
+    IDLE,
+    SEEDS,
+    group_label,
+    groups,
+    seeds_of,
+    settings_of,
+    spelled,
+    varying,
+)
+from simulator.results.analysis.lineage import Origins, origins
 from simulator.results.analysis.printed import defaults
 from simulator.results.analysis.run import SessionData
 
@@ -17,6 +27,13 @@ _MOST = 8
 """Settings named in one sentence."""
 _FEW = 3
 """Values of a setting that a sentence names, and groups behind a value."""
+
+_SEEDED = {
+    "seed.data": "the data",
+    "seed.init": "the first weights",
+    "seed.training": "the draws of training",
+}
+"""What each seed decides."""
 
 Configs = Mapping[str, Sequence[Mapping[str, Any]]]
 """The configurations of each group's sessions, by the group's label."""
@@ -77,6 +94,54 @@ def unfinished(runs: Sequence[SessionData]) -> list[str]:
     )
 
 
+Members = Mapping[str, Sequence[tuple[tuple[int, int, int], Origins]]]
+"""The sessions of each group, by the group's label: their seeds of data, initial weights, and training; their origins."""
+
+
+def members(groups: Mapping[str, Sequence[SessionData]]) -> Members:
+    """The seeds and origins of sessions."""
+    return {
+        label: [(seeds_of(run.config), origins(run)) for run in group] if len(group) > 1 else []
+        for label, group in groups.items()
+    }
+
+
+def dependent(groups: Members) -> list[str]:
+    """What sessions of one group share although their seeds differ, so that they are not independent."""
+    labels: dict[str, list[str]] = {}
+    for label, each in groups.items():
+        if len(each) > 1 and (shared := _shared(each)):
+            labels.setdefault(shared, []).append(label)
+    return [
+        f"Within {listed(named)}, {shared}. So ± and intervals leave out what these contribute."
+        for shared, named in labels.items()
+    ]
+
+
+def _shared(each: Sequence[tuple[tuple[int, int, int], Origins]]) -> str:
+    """'sessions share the data (seed.data 0) and the first weights (seed.init 0)'; '' of independent sessions."""
+    common: dict[str, list[tuple[str, int]]] = {}
+    for _, known in each:
+        for id, (name, rounds) in known.items():
+            if rounds:
+                common.setdefault(id, []).append((name, rounds))
+    of = max(common.values(), key=lambda found: (len(found), min(r for _, r in found)), default=[])
+    who, what = "sessions share", list[str]()
+    if len(of) > 1:
+        name, rounds = of[0][0], min(rounds for _, rounds in of)
+        who = who if len(of) == len(each) else f"{len(of)} of {len(each)} sessions share"
+        what = ["the data", "the first weights", f"rounds 1 to {rounds} of {name}"]
+    else:
+        seeds = {seeds for seeds, _ in each}
+        for place, (key, meaning) in enumerate(_SEEDED.items()):
+            values = {each[place] for each in seeds}
+            if len(values) == 1 < len(seeds):
+                what.append(f"{meaning} ({key} {values.pop()})")
+            elif len(values) < len(seeds):
+                what.append(f"{meaning} in part ({len(values)} values of {key})")
+    return f"{who} {listed(what)}" if what else ""
+
+
 def caveats(runs: Sequence[SessionData], by: Sequence[str], groups_are: str = "Groups") -> list[str]:
     """What to know of sessions that are drawn in groups: which settings differ, and what is averaged."""
     found = {group_label(by, key): group for key, group in groups(runs, by).items()}
@@ -84,7 +149,7 @@ def caveats(runs: Sequence[SessionData], by: Sequence[str], groups_are: str = "G
         {label: [run.config for run in each] for label, each in found.items()}, by, groups_are
     )
     within = [sentence for label, group in found.items() for sentence in averaged(label, group)]
-    return between + within + unfinished(runs)
+    return [*between, *within, *dependent(members(found)), *unfinished(runs)]
 
 
 def averaged(

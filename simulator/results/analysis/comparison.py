@@ -24,7 +24,7 @@ from simulator.results.analysis.axes import (
     spelled,
     varying,
 )
-from simulator.results.analysis.caveats import averaged, rows_differ, unfinished
+from simulator.results.analysis.caveats import averaged, dependent, members, rows_differ, unfinished
 from simulator.results.analysis.costs import Cost, Reached, costs, reached, spent
 from simulator.results.analysis.curves import Array
 from simulator.results.analysis.gain import final_accuracies
@@ -134,17 +134,16 @@ def table(
         chosen, outcomes, about = _point(group_label(wanted, key), outcomes, select)
         found[key] = chosen, outcomes
         notes += about
-    configs = {
-        group_label(wanted, key): [each.run.config for each in outcomes]
-        for key, (_, outcomes) in found.items()
-    }
+    shown = {group_label(wanted, key): outcomes for key, (_, outcomes) in found.items()}
+    configs = {label: [each.run.config for each in kept] for label, kept in shown.items()}
     differ = rows_differ(configs, (*wanted, *_named(runs, wanted, found)))
     opposite = _baselines(wanted, list(found), baseline)
     rows = []
     for key, (chosen, outcomes) in found.items():
         against = found[opposite[key]][1] if key in opposite and opposite[key] != key else []
         rows.append(_row(wanted, key, chosen, outcomes, against, select))
-    notes = list(dict.fromkeys([*differ, *notes]))
+    alone = dependent(members({label: [each.run for each in kept] for label, kept in shown.items()}))
+    notes = list(dict.fromkeys([*differ, *notes, *alone]))
     made = Table(wanted, target, baseline, select, tuple(rows), tuple(notes), last, tuple(columns), seconds)
     made.columns()  # raises for an unknown one
     return made

@@ -28,7 +28,7 @@ from simulator.results.analysis.axes import (
     seeds_of,
     varying,
 )
-from simulator.results.analysis.caveats import averaged, rows_differ, unfinished
+from simulator.results.analysis.caveats import averaged, dependent, members, rows_differ, unfinished
 from simulator.results.analysis.curves import Array
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.samples import Samples
@@ -175,6 +175,7 @@ def gains(
     labels = {group_label(wanted, key): [run.config for run in group] for key, group in found.items()}
     partners = {id(each.baseline): each.baseline.config for each in pairs}
     notes += rows_differ({**labels, baseline: [*labels.get(baseline, []), *partners.values()]}, wanted)
+    notes += dependent(members({group_label(wanted, key): group for key, group in found.items()}))
     notes += unfinished(runs)
     rows = []
     for key, group in found.items():

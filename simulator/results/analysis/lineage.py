@@ -1,6 +1,6 @@
 """Sessions as a family tree: forks under the session they were forked from."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,8 +8,12 @@ from typing import Any
 
 import checkpoints
 from checkpoints import DiskError, SessionUnreadable, shown
+from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.summary import Summary
-from simulator.sessions.reader import CheckedReader
+from simulator.sessions.reader import CheckedReader, parent_folder
+
+Origins = Mapping[str, tuple[str, int]]
+"""Sessions by their ids: the name, and the number of first rounds that they have in common with another session."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,21 @@ def forks_of(folder: Path) -> list[dict[str, Any]]:
             parent = CheckedReader(path).parent
             if parent and parent["id"] == id:
                 found.append({"name": shown(checkpoints.name_of(path)), "round": parent["round"]})
+    return found
+
+
+def origins(run: SessionData) -> Origins:
+    """The session itself and those that it descends from, as far as their folders are there."""
+    found = {str(run.document.get("id", run.folder)): (run.name, run.totals.rounds)}
+    about, folder, shared = run.document.get("parent"), run.folder, run.totals.rounds
+    while about is not None and about["id"] not in found:
+        shared = min(shared, about["round"])
+        found[about["id"]] = about["name"], shared
+        beside = checkpoints.sessions_folder(folder.resolve())
+        about, place = None, parent_folder(about, beside)
+        if place is not None:
+            with suppress(SessionUnreadable, DiskError, OSError):
+                about, folder = CheckedReader(place).parent, place
     return found
 
 
