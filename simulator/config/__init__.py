@@ -281,6 +281,42 @@ def _with_seeds(raw: Raw) -> Raw:
     return raw | {SEED: given.get(ALL, 0), "seeds": parts}
 
 
+OF_CLIENTS = {
+    **dict.fromkeys(("seed", "data", "models"), True),
+    **dict.fromkeys(("federation.clients", "federation.timeline", "federation.unseen"), True),
+    **dict.fromkeys(("federation.group", "federation.pretrained"), True),
+    **dict.fromkeys(("training.precision", "evaluation.model"), True),
+    "federation.participation": False,
+    **dict.fromkeys(
+        (
+            "training.epochs", "training.steps", "training.batch_size", "training.optimizer", "training.lr",
+            "training.schedule", "training.lr_min", "training.lr_step", "training.lr_decay", "training.momentum",
+            "training.weight_decay", "training.augment", "training.clip", "training.on_divergence",
+            "evaluation.clients", "evaluation.parts", "evaluation.initial", "evaluation.metrics_for",
+            "evaluation.classes", "evaluation.metrics", "evaluation.batch_size",
+        ),
+        False,
+    ),
+    **dict.fromkeys(
+        (
+            "rounds", "until", "until_time", "selection", "unseen", "wire", "cka", "runtime", "checkpoint", "watch",
+            "system",
+        ),
+        False,
+    ),
+}  # fmt: skip
+"""By key, or by section if all of its keys are alike: what `decides_clients` says."""
+
+
+def decides_clients(key: str) -> bool:
+    """Whether a setting decides a client's data or first weights, or the model with which it is evaluated.
+
+    A client can be compared with itself in another session only if these agree. Raises KeyError for a key that is in no
+    list, so that a new one is not forgotten.
+    """
+    return OF_CLIENTS[key] if key in OF_CLIENTS else OF_CLIENTS[key.partition(".")[0]]
+
+
 def keys() -> list[str]:
     """Every dotted key but the methods' own, in order; needs no method, and so no torch."""
     found = []

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ from scipy import stats
 
 import htfl_sim as hs
 from simulator.base.errors import ConfigError
+from simulator.base.nested import flattened, merged, with_values
+from simulator.config import OF_CLIENTS, decides_clients, keys
 from simulator.results.analysis.averages import Difference, MeanStd
 from simulator.results.analysis.gain import gains, p_of_equivalence, p_of_gain
 from simulator.results.analysis.gain_table import GainTable
+from simulator.results.analysis.printed import defaults
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.tabular import _heading
 from tests import sessions as made
@@ -115,16 +119,93 @@ def test_holm_multiplies_the_smallest_p_by_the_number_of_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
+    ("other", "differs"),
     [
-        session("alone-9", "standalone", 9, [0.5, 0.5, 0.5]),
-        session("more", "standalone", 0, [0.5, 0.5, 0.5], data={"dataset": "digits", "alpha": 0.1}),
+        (session("alone-9", "standalone", 9, [0.5, 0.5, 0.5]), "seed: 1 (fedgh), 0 (standalone)"),
+        (
+            session("more", "standalone", 1, [0.5, 0.5, 0.5], data={"dataset": "digits", "alpha": 0.1}),
+            "data.alpha: 0.5 (fedgh), 0.1 (standalone)",
+        ),
     ],
 )
-def test_only_the_same_seed_and_data_are_a_pair(other: SessionData) -> None:
+def test_only_the_same_seed_and_data_are_a_pair(other: SessionData, differs: str) -> None:
     found = gains([*STUDY[:1], other, *STUDY[2:]], "method")
     assert [row.sessions for row in found.rows] == [("gh-0",)]
-    assert "gh-1 is left out: no session of standalone with its data, models, and seed." in found.notes
+    assert (
+        f"gh-1 is left out: no session of standalone has its clients. The closest differs in {differs}."
+        in found.notes
+    )
+
+
+def test_every_setting_says_whether_it_decides_clients() -> None:
+    assert {
+        key for key in keys() if decides_clients(key) not in (True, False)
+    } == set()  # raises for a new key
+    sections = {key.partition(".")[0] for key in keys()}
+    assert [name for name in OF_CLIENTS if name not in {*keys(), *sections}] == []
+
+
+def other_value(value: object) -> object:
+    return "other" if value is None or isinstance(value, str) else None
+
+
+@pytest.mark.parametrize(
+    "key", [key for key in keys() if decides_clients(key) and not key.startswith("seed")]
+)
+def test_a_setting_that_decides_clients_refuses_the_pair_and_is_named(key: str) -> None:
+    one, other = STUDY[2], STUDY[0]
+    value = other_value(flattened(merged(defaults(), one.config)).get(key))
+    changed = merged(one.config, with_values({}, [(key, value)]))
+    with pytest.raises(
+        ConfigError, match=rf"gh-0 is left out.* differs in {key}: .*\(fedgh\), .*\(standalone\)"
+    ):
+        gains([other, replace(one, config=changed)])
+
+
+@pytest.mark.parametrize("key", [key for key in keys() if not decides_clients(key) and key != "rounds"])
+def test_a_setting_that_decides_no_client_leaves_the_pair(key: str) -> None:
+    one, other = STUDY[2], STUDY[0]
+    value = other_value(flattened(merged(defaults(), one.config)).get(key))
+    changed = merged(one.config, with_values({}, [(key, value)]))
+    assert gains([other, replace(one, config=changed)]).rows[0].sessions == ("gh-0",)
+
+
+@pytest.mark.parametrize("seed", ["data", "init", "training"])
+def test_each_of_the_three_seeds_is_that_of_a_pair(seed: str) -> None:
+    changed = STUDY[2].config | {"seed": {"all": 0, seed: 5}}
+    with pytest.raises(ConfigError, match=rf"seed: .*{seed} 5.* \(fedgh\), 0 \(standalone\)"):
+        gains([STUDY[0], replace(STUDY[2], config=changed)])
+
+
+def test_a_method_that_evaluates_another_model_is_no_pair_until_both_evaluate_the_same() -> None:
+    """FIARSE evaluates what a client receives by default, and Standalone what it has trained."""
+    rounds = [0.6, 0.6, 0.6]
+    with pytest.raises(ConfigError, match=r"evaluation.model: aggregated \(fiarse\), local \(standalone\)"):
+        gains([STUDY[0], session("f", "fiarse", 0, rounds)])
+    assert gains([STUDY[0], session("f", "fiarse", 0, rounds, evaluation={"model": "local"})]).rows
+
+
+def test_a_fork_pairs_with_its_parent_and_with_forks_of_the_same_round() -> None:
+    def forked(run: SessionData, parent: str, round: int) -> SessionData:
+        return replace(
+            run, document=run.document | {"parent": {"id": parent, "name": "base", "round": round}}
+        )
+
+    alone, other = STUDY[0], replace(STUDY[2], document=STUDY[2].document | {"id": "gh"})
+    assert gains([forked(alone, "base", 1), forked(other, "base", 1)]).rows
+    assert gains([forked(alone, "gh", 1), other]).rows
+    with pytest.raises(ConfigError, match=r"parent: a session's round 1 \(fedgh\), none \(standalone\)"):
+        gains([alone, forked(other, "base", 1)])
+
+
+def test_sessions_that_are_left_out_for_one_reason_are_one_note() -> None:
+    wide = [session(f"w-{seed}", "fedgh", seed, [0.6] * 3, models={"features": 64}) for seed in (0, 1)]
+    alone = [STUDY[0], STUDY[1], STUDY[2]]
+    notes = gains([*alone, *wide], "models.features").notes
+    assert (
+        "w-0 and w-1 are left out: no session of standalone has its clients. "
+        "The closest differs in models.features: 64 (fedgh), not set (standalone)."
+    ) in notes
 
 
 def test_a_pair_with_other_training_settings_says_so() -> None:
@@ -137,7 +218,7 @@ def test_rounds_that_only_one_has_do_not_count() -> None:
     longer = session("gh-0", "fedgh", 0, [0.6, 0.6, 0.6], [0.9, 0.9, 0.9])
     found = gains([STUDY[0], longer])
     assert found.rows[0].gain.mean == approx(0, abs=1e-12)
-    assert "gh-0 is compared after round 1, the last that its partner has too." in found.notes
+    assert "gh-0 is compared after round 1, the last that both have." in found.notes
 
 
 def test_what_cannot_be_compared_is_refused_with_the_reason() -> None:

@@ -95,7 +95,7 @@ def unfinished(runs: Sequence[SessionData]) -> list[str]:
 
 
 Members = Mapping[str, Sequence[tuple[tuple[int, int, int], Origins]]]
-"""The sessions of each group, by the group's label: their seeds of data, initial weights, and training; their origins."""
+"""The sessions of each group by its label: the seeds of data, initial weights, and training, and the origins."""
 
 
 def members(groups: Mapping[str, Sequence[SessionData]]) -> Members:
@@ -192,8 +192,13 @@ def _values(by_group: Mapping[str, tuple[Any, ...]]) -> str:
     )
 
 
+def worded(value: Any) -> str:
+    """A value of a setting in a sentence."""
+    return "not set" if value is None else spelled(value)
+
+
 def _worded(values: tuple[Any, ...]) -> str:
-    return " and ".join("not set" if value is None else spelled(value) for value in values)
+    return " and ".join(map(worded, values))
 
 
 def _ordered(values: Iterable[Any]) -> tuple[Any, ...]:

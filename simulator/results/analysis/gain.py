@@ -4,8 +4,8 @@
     found.rows[0].gain.mean                   # mean over clients and seeds, 0…1
     found.rows[0].benefit, found.rows[0].harm # shares of clients that gain, and that lose
 
-A session is paired with a session of the baseline that has the same seeds, data, partition, and models. So client 3
-of one and client 3 of the other start from the same weights and have the same samples.
+A session is paired with a session of the baseline if all settings agree that decide a client: its data, its first
+weights, and the model with which it is evaluated. So client 3 of one is client 3 of the other.
 """
 
 import math
@@ -17,6 +17,8 @@ import numpy as np
 
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.extras import library
+from simulator.base.nested import flattened, merged
+from simulator.config import decides_clients, keys
 from simulator.results.analysis.averages import Difference, MeanStd, paired
 from simulator.results.analysis.axes import (
     SEEDS,
@@ -25,15 +27,29 @@ from simulator.results.analysis.axes import (
     checked,
     group_label,
     groups,
+    seed_words,
     seeds_of,
     varying,
 )
-from simulator.results.analysis.caveats import averaged, dependent, members, rows_differ, unfinished
+from simulator.results.analysis.caveats import (
+    averaged,
+    dependent,
+    listed,
+    members,
+    rows_differ,
+    unfinished,
+    worded,
+)
 from simulator.results.analysis.curves import Array
+from simulator.results.analysis.printed import defaults
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.samples import Samples
+from simulator.results.analysis.static_keys import evaluated
+from simulator.sessions.legacy import completed
 
 BASELINE = "standalone"
+_DECIDING = {key for key in keys() if decides_clients(key)}
+_DATA = "data_fingerprint"
 WORST = 0.1
 """The share of clients with the lowest gains: at least one client."""
 SIZES = ("fewest samples", "middle", "most samples")
@@ -201,33 +217,69 @@ def paired_sessions(
             f"No session here is of the baseline '{baseline}'.{nearest(baseline, known)} A gain is a difference from "
             f"sessions of a baseline method. Methods here: {', '.join(known)}."
         )
-    by_condition: dict[Key, list[SessionData]] = {}
-    for partner in partners:
-        by_condition.setdefault(condition(partner), []).append(partner)
-    found, notes = [], []
+    conditions = {id(partner): condition(partner) for partner in partners}
+    found, left_out, shorter = [], dict[str, list[str]](), dict[int, list[str]]()
     for run in others:
-        matching = by_condition.get(condition(run), [])
+        own = condition(run)
+        # A fork of the session itself has its clients as they were there.
+        its = {
+            id(each): conditions[id(each)] | ({"parent": own["parent"]} if _is_fork(each, run) else {})
+            for each in partners
+        }
+        matching = [each for each in partners if its[id(each)] == own]
         same = [each for each in matching if training_settings(each) == training_settings(run)]
         candidates = same or matching
         if len(candidates) != 1:
-            what = "no session" if not candidates else f"{len(candidates)} sessions"
-            notes.append(f"{run.name} is left out: {what} of {baseline} with its data, models, and seed.")
+            why = f"{len(candidates)} sessions of {baseline} are alike"
+            if not candidates:
+                closest = min(its.values(), key=lambda each: sum(each[key] != own[key] for key in own))
+                apart = _differing(own, closest, run.method, baseline)
+                why = f"no session of {baseline} has its clients. The closest differs in {apart}"
+            left_out.setdefault(why, []).append(run.name)
             continue
         one = _gain(run, candidates[0], last)
         if one is None:
-            notes.append(
-                f"{run.name} is left out: its clients or those of {candidates[0].name} have no accuracy."
-            )
+            left_out.setdefault("its clients or those of its partner have no accuracy", []).append(run.name)
             continue
         if len({run.totals.rounds, candidates[0].totals.rounds}) > 1:
-            notes.append(
-                f"{run.name} is compared after round {one.round}, the last that its partner has too."
-            )
+            shorter.setdefault(one.round, []).append(run.name)
         found.append(one)
+    notes = [f"{_are(names)} left out: {why}." for why, names in left_out.items()]
     if not found:
-        reason = notes[0] if notes else f"All sessions are of {baseline}."
+        remedy = " Run both with the same values." if any("differs in" in why for why in left_out) else ""
+        reason = notes[0] + remedy if notes else f"All sessions are of {baseline}."
         raise ConfigError(f"No session has a partner of {baseline}. {reason}")
-    return found, notes
+    return found, notes + [
+        f"{_are(names)} compared after round {round}, the last that both have."
+        for round, names in shorter.items()
+    ]
+
+
+def _is_fork(fork: SessionData, of: SessionData) -> bool:
+    parent = fork.document.get("parent")
+    return parent is not None and parent["id"] == of.document.get("id")
+
+
+def _are(names: Sequence[str]) -> str:
+    return f"{listed(names)} {'is' if len(names) == 1 else 'are'}"
+
+
+def _differing(own: Mapping[str, Any], other: Mapping[str, Any], method: str, baseline: str) -> str:
+    """'models.features: 64 (fedgh), not set (standalone)'."""
+
+    def words(key: str, value: Any) -> str:
+        if key == "parent":
+            return "none" if value is None else f"a session's round {value[1]}"
+        return seed_words(*value) if key == "seed" else worded(value)
+
+    return (
+        "; ".join(
+            f"{key}: {words(key, own[key])} ({method}), {words(key, other[key])} ({baseline})"
+            for key in own
+            if own[key] != other[key] and key != _DATA
+        )
+        or "its samples or their partition"
+    )
 
 
 def final_accuracies(run: SessionData, round: int, last: int = 1) -> Array:
@@ -246,23 +298,23 @@ def _gain(run: SessionData, baseline: SessionData, last: int) -> SessionGain | N
     return found if len(found.known) else None
 
 
-def condition(run: SessionData) -> Key:
-    """What two sessions must share so that their clients are the same and draw the same: seeds, data, and models."""
-    return seeds_of(run.config)[2], *same_clients(run)
+def condition(run: SessionData) -> dict[str, Any]:
+    """What two sessions must share so that a gain compares each client with itself, by key: all that decides its data,
+    its first weights, and the model with which it is evaluated."""
+    config = merged(defaults(), completed(run.config))
+    known = {key: value for key, value in flattened(config).items() if key in _DECIDING and key not in SEEDS}
+    evaluates = known["evaluation.model"] or evaluated(run.method)
+    parent = run.document.get("parent")
+    facts = {"evaluation.model": evaluates, _DATA: run.document.get("data_fingerprint", "")}
+    return {"seed": seeds_of(config), "parent": parent and (parent["id"], parent["round"])} | known | facts
 
 
 def same_clients(run: SessionData) -> Key:
     """Equal in two sessions if client k has the same data, model, and first weights in both."""
-    known = axes(run)
-    names = [name for name in sorted(known) if name.startswith("data.") and name not in SEEDS]
-    federation = ("federation.clients", "federation.group", "federation.pretrained")
-    return (
-        seeds_of(run.config)[:2],
-        *((name, known[name]) for name in names),
-        *((name, known.get(name)) for name in federation),
-        str(known.get("federation.timeline") or ""),  # a list of tables, which has no hash
-        run.document.get("data_fingerprint", ""),
-    )
+    found = condition(run)
+    del found["evaluation.model"], found["parent"]
+    found["seed"] = found["seed"][:2]  # that of training decides later draws
+    return tuple((key, str(found[key])) for key in sorted(found))  # a list of tables has no hash
 
 
 def training_settings(run: SessionData) -> Key:

@@ -22,6 +22,7 @@ class _Class:
     config: str | None
     registered: str | None
     space: Space | None = None
+    answers: str | None = None
 
 
 def method_keys(method: str | None = None) -> list[str]:
@@ -36,6 +37,21 @@ def method_keys(method: str | None = None) -> list[str]:
 def method_space(method: str) -> Space:
     """The declared ranges of a built-in method's settings, without `method.`; none of an unknown one."""
     return _spaces().get(method, {})
+
+
+def evaluated(method: str) -> str:
+    """Which model a method evaluates by default, 'local' or 'aggregated'. A method of the user's counts as 'local'."""
+    known = _known()
+    name = next((name for name, each in known.items() if each.registered == method), "Method")
+    return next((known[each].answers or "" for each in _bases(name) if known[each].answers), "local")
+
+
+def _bases(name: str) -> Iterator[str]:
+    """A class and all of its bases, each before its own."""
+    if name in _known():
+        yield name
+        for base in _known()[name].bases:
+            yield from _bases(base)
 
 
 @cache
@@ -94,7 +110,7 @@ def _classes(path: Path) -> Iterator[tuple[str, _Class]]:
         if isinstance(node, ast.ClassDef):
             bases = tuple(base.id for base in node.bases if isinstance(base, ast.Name))
             about = (tuple(_annotated(node)), _set_config(node), _registered(node), _set_space(node))
-            yield node.name, _Class(bases, *about)
+            yield node.name, _Class(bases, *about, _set_answers(node))
 
 
 def _annotated(node: ast.ClassDef) -> Iterator[str]:
@@ -126,6 +142,14 @@ def _set_space(node: ast.ClassDef) -> Space | None:
             case ast.AnnAssign(target=ast.Name("space"), value=ast.Dict(keys, values)):
                 found = zip(keys, map(_range, values), strict=True)
                 return {str(ast.literal_eval(key)): one for key, one in found if key and one}
+    return None
+
+
+def _set_answers(node: ast.ClassDef) -> str | None:
+    for each in node.body:
+        match each:
+            case ast.Assign(targets=[ast.Name("answers")], value=ast.Constant(str(value))):
+                return value
     return None
 
 
