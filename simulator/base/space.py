@@ -1,8 +1,10 @@
 """Search spaces of hyper-parameters: which values of a setting are worth trying when it is tuned."""
 
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any
 
 from simulator.base.errors import ConfigError
@@ -77,14 +79,29 @@ def as_json(range: Range) -> dict[str, Any]:
     return {"kind": type(range).__name__.lower(), **asdict(range)}
 
 
-def is_at_boundary(range: Range, value: Any) -> bool:
-    """Whether a value lies in the outer 5 % of a range, or is the first or last of ordered choices."""
+Limits = Mapping[str, float]
+"""What a setting's field allows, by the names of pydantic: gt, ge, lt, le."""
+
+
+def is_at_boundary(range: Range, value: Any, limits: Limits = MappingProxyType({})) -> bool:
+    """Whether a value lies in the outer 5 % of a range, or is the first or last of ordered choices, and the setting may
+    have a value beyond."""
     match range:
         case Choice(options):
             numbers = [each for each in options if isinstance(each, int | float)]
-            return len(numbers) > 2 and value in (min(numbers), max(numbers))
+            if len(numbers) < 3 or value not in (min(numbers), max(numbers)):
+                return False
+            whole = all(isinstance(each, int) for each in numbers)
+            step = 1 if whole else (max(numbers) - min(numbers)) / 20
+            return _allows(limits, value - step if value == min(numbers) else value + step)
         case Log(low, high):
-            share = math.log(value / low) / math.log(high / low)
+            share, below, above = math.log(value / low) / math.log(high / low), low / 1.05, high * 1.05
         case Linear(low, high):
-            share = (value - low) / (high - low)
-    return not 0.05 < share < 0.95
+            step = (high - low) / 20
+            share, below, above = (value - low) / (high - low), low - step, high + step
+    return (share <= 0.05 and _allows(limits, below)) or (share >= 0.95 and _allows(limits, above))
+
+
+def _allows(limits: Limits, value: float) -> bool:
+    holds = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le}
+    return all(holds[name](value, limit) for name, limit in limits.items())

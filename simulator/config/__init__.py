@@ -327,6 +327,16 @@ def keys() -> list[str]:
     return found
 
 
+def limits_of(key: str) -> dict[str, float]:
+    """What numbers a setting may have, as gt, ge, lt, and le; nothing of a method's own."""
+    name, _, inner = key.partition(".")
+    field = Config.model_fields.get(name)
+    section = section_of(field.annotation) if field and inner else None
+    field = section.model_fields.get(inner) if section else field
+    marks = ((mark, each) for each in (field.metadata if field else ()) for mark in ("gt", "ge", "lt", "le"))
+    return {mark: getattr(each, mark) for mark, each in marks if hasattr(each, mark)}
+
+
 def section_key(field: str) -> str:
     """What a section is called in a dotted key."""
     return SEED if field == "seeds" else field

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from simulator.base.nested import Raw
-from simulator.base.space import is_at_boundary, parsed
+from simulator.base.space import Space, is_at_boundary, parsed
 from simulator.base.training_section import TrainingConfig
 from simulator.results.analysis.axes import spelled
-from simulator.results.analysis.static_keys import method_space
+from simulator.results.analysis.static_keys import limits, method_space
 from simulator.results.analysis.totals import Totals
 from simulator.studies.cells import Placed, PointCell
 from simulator.studies.search import Request, Trial
@@ -140,7 +140,16 @@ def boundary(request: Request, method: str, values: Raw) -> tuple[str, ...]:
     own = {f"method.{key}": each for key, each in method_space(method).items()}
     training = {f"training.{key}": each for key, each in TrainingConfig.space.items()}
     space = {**training, **own, **dict(map(parsed, request.ranges))}
-    return tuple(key for key, value in values.items() if key in space and is_at_boundary(space[key], value))
+    return at_boundary(space, method, values)
+
+
+def at_boundary(space: Space, method: str, values: Raw) -> tuple[str, ...]:
+    """The keys of values beyond which the space has nothing, and the setting may have more."""
+    return tuple(
+        key
+        for key, value in values.items()
+        if key in space and is_at_boundary(space[key], value, limits(key, method))
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ import checkpoints
 from checkpoints import TUNING, SessionUnreadable
 from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw, flattened, merged, put, with_values
-from simulator.base.space import Log, Range, is_at_boundary
+from simulator.base.space import Log, Range
 from simulator.config import Config
 from simulator.results.analysis.averages import MeanStd
 from simulator.results.analysis.comparison import outcome
@@ -37,6 +37,7 @@ from simulator.studies.search import BATCH, Request, Trial, proposed
 from simulator.studies.status import FINISHED, Status
 from simulator.studies.study import Point, StudySpec
 from simulator.studies.sweep import Observer, Sweep, SweepResult
+from simulator.studies.trial_board import at_boundary
 from simulator.studies.trials import Trials, read_request, rounds_of
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ def tuned(folder: Path) -> list[Tuned]:
         trials = listed.of(method)
         best = next(trial for trial in trials if trial.values == values)
         space = request.space(method)
-        at = tuple(key for key, value in best.values.items() if is_at_boundary(space[key], value))
+        at = at_boundary(space, method, best.values)
         finals = [listed.session(f"{method}-s{seed}") for seed in request.seeds]
         done = [read_overview(each) for each in finals if checkpoints.is_session(each)]
         reached = [outcome(each, None, None, request.last).last for each in done if each.state == FINISHED]

@@ -106,6 +106,24 @@ def test_p_values_by_hand() -> None:
     assert p_of_gain([0.1], "t") is None and p_of_equivalence([0.2, 0.2], 0.5) is None
 
 
+def test_wilcoxons_p_is_exact_also_with_equal_and_zero_differences() -> None:
+    # Of +1, +1, +2 the ranks are 1.5, 1.5, and 3. Only all signs alike give as extreme a sum: 2 of 8.
+    assert p_of_gain([0.1, 0.1, 0.2], "wilcoxon") == approx(0.25)
+    # The zero says nothing. Two positive ones are 1 of 4 signs: 2 · 1/4. With one of either sign, each sum is as likely.
+    assert p_of_gain([0.0, 0.1, 0.2], "wilcoxon") == approx(0.5)
+    assert p_of_gain([0.0, 0.1, -0.1], "wilcoxon") == approx(1.0)
+    for differences in ([0.3, -0.1, 0.2, 0.5, 0.4], [-0.3, -0.1, 0.2, -0.5, 0.4, 0.7]):  # neither
+        assert p_of_gain(differences, "wilcoxon") == approx(stats.wilcoxon(differences).pvalue)
+
+
+def test_the_smallest_p_of_wilcoxons_test_counts_only_pairs_that_differ() -> None:
+    """The mean of gh-0 equals its partner's, so a single pair is left, and nothing is below 1."""
+    [note] = [
+        each for each in GainTable(gains(STUDY, "method", test="wilcoxon")).remarks() if "Wilcoxon" in each
+    ]
+    assert note == "Wilcoxon's test ignores pairs of equal means. With 1 other, its smallest p value is 1."
+
+
 def test_holm_multiplies_the_smallest_p_by_the_number_of_rows() -> None:
     more = [
         session("lora-0", "fedlora", 0, [0.7, 0.8, 0.9]),
@@ -248,7 +266,7 @@ def test_notes_explain_only_the_shown_columns() -> None:
         "worst": "worst 10 %:",
         "gain": "[low,",
         "middle": "fewest,",
-        "p (": "With 2",
+        "p (": "Wilcoxon's",
     }
     for column, start in starts.items():
         notes = GainTable(found, ("method", column)).remarks()

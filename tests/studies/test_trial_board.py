@@ -10,7 +10,7 @@ from pytest import approx
 import checkpoints
 from checkpoints import TUNING
 from simulator import methods
-from simulator.results.analysis.static_keys import method_space
+from simulator.results.analysis.static_keys import limits, method_space
 from simulator.results.analysis.summary import Summary
 from simulator.results.analysis.totals import Totals
 from simulator.studies import trial_board
@@ -212,3 +212,20 @@ def test_trials_are_rows_with_their_rung_round_score_and_values(tmp_path: Path) 
     assert board_words.trial_facts(board, of(board.trials, 0), 0)[0][1] == (  # type: ignore[arg-type]
         "30.0 % on eval after round 1; rung 1 of 3, to round 1; others were promoted"
     )
+
+
+def test_a_value_beyond_which_the_setting_has_none_is_at_no_boundary() -> None:
+    least = {"training.momentum": 0.0, "training.epochs": 1, "method.server_epochs": 1}
+    assert trial_board.boundary(ASKED, "fedgh", least) == ()
+    most = {"training.momentum": 0.9, "training.epochs": 5, "method.server_epochs": 5}
+    assert trial_board.boundary(ASKED, "fedgh", most) == tuple(most)
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_limits_of_methods_are_read_as_their_classes_have_them(name: str) -> None:
+    for key, field in methods.get(name).Config.model_fields.items():
+        marks = ("gt", "ge", "lt", "le")
+        known = {
+            mark: getattr(each, mark) for each in field.metadata for mark in marks if hasattr(each, mark)
+        }
+        assert limits(f"method.{key}", name) == known

@@ -162,6 +162,14 @@ def test_ranges_are_read_written_and_have_boundaries() -> None:
     assert is_at_boundary(Log(0.01, 1), 0.012) and not is_at_boundary(Log(0.01, 1), 0.1)
     assert is_at_boundary(Linear(0, 10), 9.6) and not is_at_boundary(Linear(0, 10), 9.4)
     assert is_at_boundary(Choice((1, 2, 5)), 5) and not is_at_boundary(Choice((1, 2, 5)), 2)
+    # Nothing lies below a momentum of 0 or 1 epoch, and above a share of 1. A momentum above 0.9 is possible.
+    assert not is_at_boundary(Choice((0.0, 0.5, 0.9)), 0.0, {"ge": 0, "lt": 1})
+    assert is_at_boundary(Choice((0.0, 0.5, 0.9)), 0.9, {"ge": 0, "lt": 1})
+    assert not is_at_boundary(Choice((1, 2, 5)), 1, {"gt": 0}) and is_at_boundary(
+        Choice((2, 3, 5)), 2, {"gt": 0}
+    )
+    assert not is_at_boundary(Linear(0, 1), 0.99, {"ge": 0, "le": 1})
+    assert is_at_boundary(Linear(0.1, 0.9), 0.89, {"ge": 0, "le": 1})
     for wrong in ("training.lr", "training.lr=log:1", "training.lr=log:0:1", "training.lr=5"):
         with pytest.raises(ConfigError):
             parsed(wrong)

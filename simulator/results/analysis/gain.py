@@ -143,6 +143,8 @@ class GainRow:
     worst: MeanStd
     models: Mapping[str, MeanStd]
     sizes: Mapping[str, MeanStd]
+    unequal: int
+    """Sessions whose mean differs from their partner's."""
     p: float | None
     p_equivalent: float | None
 
@@ -353,6 +355,7 @@ def _row(
         worst=over_seeds(lambda each: each.worst),
         models=of_parts(SessionGain.by_model),
         sizes=of_parts(SessionGain.by_size),
+        unequal=sum(abs(mean) >= EQUAL for mean in means),
         p=None if test is None else p_of_gain(means, test),
         p_equivalent=None if margin is None else p_of_equivalence(means, margin),
     )
@@ -363,12 +366,25 @@ def p_of_gain(differences: Sequence[float], test: Test) -> float | None:
 
     None for a single pair, and for differences that are all equal.
     """
-    from scipy import stats  # a second's import
-
     if len(differences) < 2 or max(differences) - min(differences) < EQUAL:
         return None
-    found = stats.ttest_1samp(differences, 0.0) if test == "t" else stats.wilcoxon(differences)
-    return float(found.pvalue)
+    if test == "wilcoxon":
+        return _wilcoxon([each for each in differences if abs(each) >= EQUAL])
+    from scipy import stats  # a second's import
+
+    return float(stats.ttest_1samp(differences, 0.0).pvalue)
+
+
+def _wilcoxon(differences: Sequence[float]) -> float:
+    """The exact p value over all signs of differences that are not 0. Equal sizes share their mean rank."""
+    sizes = np.round(np.abs(differences), 12)
+    doubled = [int((sizes < each).sum() + (sizes <= each).sum() + 1) for each in sizes]  # twice the ranks
+    ways = np.zeros(sum(doubled) + 1)
+    ways[0] = 1.0
+    for rank in doubled:  # the share of signs by the sum of the positive ranks
+        ways = (ways + np.concatenate([np.zeros(rank), ways[: len(ways) - rank]])) / 2
+    positive = sum(rank for rank, each in zip(doubled, differences, strict=True) if each > 0)
+    return min(1.0, 2 * float(min(ways[: positive + 1].sum(), ways[positive:].sum())))
 
 
 def p_of_equivalence(differences: Sequence[float], margin: float) -> float | None:

@@ -67,8 +67,12 @@ class GainTable(TextTable[GainRow]):
         if any(name in shown for name in SIZES):
             found.append(SIZE)
         if "p (wilcoxon" in shown:
-            pairs = min(len(row.sessions) for row in self.rows)
-            found.append(f"With {pairs} pairs, the smallest p value of Wilcoxon's test is {2 / 2**pairs:g}.")
+            pairs = min(row.unequal for row in self.rows)
+            least = f"{min(1.0, 2 / 2**pairs):g}"
+            found.append(
+                f"Wilcoxon's test ignores pairs of equal means. With {pairs} other{'s' * (pairs != 1)}, its smallest p "
+                f"value is {least}."
+            )
         return found
 
     def fields(self, row: GainRow) -> Iterator[tuple[str, Any]]:

@@ -4,12 +4,13 @@ Completion needs the keys at every key press, and the app the ranges.
 """
 
 import ast
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from simulator.base.space import Choice, Linear, Log, Range, Space
+from simulator.base.space import Choice, Limits, Linear, Log, Range, Space
+from simulator.config import limits_of
 from simulator.results.analysis import static_names
 
 
@@ -23,6 +24,7 @@ class _Class:
     registered: str | None
     space: Space | None = None
     answers: str | None = None
+    limits: Mapping[str, Limits] = field(default_factory=dict)
 
 
 def method_keys(method: str | None = None) -> list[str]:
@@ -37,6 +39,15 @@ def method_keys(method: str | None = None) -> list[str]:
 def method_space(method: str) -> Space:
     """The declared ranges of a built-in method's settings, without `method.`; none of an unknown one."""
     return _spaces().get(method, {})
+
+
+def limits(key: str, method: str) -> Limits:
+    """What numbers a setting may have, by its dotted key; nothing is known of a method of the user's."""
+    section, _, name = key.partition(".")
+    if section != "method":
+        return limits_of(key)
+    known = (_known()[each].limits for each in _bases(_configs().get(method, "")))
+    return next((each[name] for each in known if name in each), {})
 
 
 def evaluated(method: str) -> str:
@@ -110,7 +121,7 @@ def _classes(path: Path) -> Iterator[tuple[str, _Class]]:
         if isinstance(node, ast.ClassDef):
             bases = tuple(base.id for base in node.bases if isinstance(base, ast.Name))
             about = (tuple(_annotated(node)), _set_config(node), _registered(node), _set_space(node))
-            yield node.name, _Class(bases, *about, _set_answers(node))
+            yield node.name, _Class(bases, *about, _set_answers(node), dict(_limited(node)))
 
 
 def _annotated(node: ast.ClassDef) -> Iterator[str]:
@@ -124,6 +135,23 @@ def _annotated(node: ast.ClassDef) -> Iterator[str]:
                 "space",
             ):
                 yield name
+
+
+def _limited(node: ast.ClassDef) -> Iterator[tuple[str, Limits]]:
+    """The limits of a configuration's fields, as far as they are plain numbers."""
+    for each in node.body:
+        match each:
+            case ast.AnnAssign(target=ast.Name(name), value=ast.Call(func=ast.Name("Field"), keywords=given)):
+                yield (
+                    name,
+                    {
+                        str(one.arg): one.value.value
+                        for one in given
+                        if one.arg in ("gt", "ge", "lt", "le")
+                        and isinstance(one.value, ast.Constant)
+                        and isinstance(one.value.value, int | float)
+                    },
+                )
 
 
 def _set_config(node: ast.ClassDef) -> str | None:
