@@ -109,7 +109,7 @@ def test_p_values_by_hand() -> None:
 def test_wilcoxons_p_is_exact_also_with_equal_and_zero_differences() -> None:
     # Of +1, +1, +2 the ranks are 1.5, 1.5, and 3. Only all signs alike give as extreme a sum: 2 of 8.
     assert p_of_gain([0.1, 0.1, 0.2], "wilcoxon") == approx(0.25)
-    # The zero says nothing. Two positive ones are 1 of 4 signs: 2 · 1/4. With one of either sign, each sum is as likely.
+    # The zero says nothing. Two positive ones are 1 of 4 signs, and 2 · 1/4 = 1/2.
     assert p_of_gain([0.0, 0.1, 0.2], "wilcoxon") == approx(0.5)
     assert p_of_gain([0.0, 0.1, -0.1], "wilcoxon") == approx(1.0)
     for differences in ([0.3, -0.1, 0.2, 0.5, 0.4], [-0.3, -0.1, 0.2, -0.5, 0.4, 0.7]):  # neither

@@ -6,17 +6,20 @@ from dataclasses import replace
 
 import pytest
 
+import presets
 from simulator.base.errors import ConfigError
 from simulator.base.nested import merged
+from simulator.base.selection_section import SelectionConfig
 from simulator.results.analysis.averages import Difference, MeanStd, paired
 from simulator.results.analysis.caveats import rows_differ
 from simulator.results.analysis.comparison import table
 from simulator.results.analysis.printed import defaults
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.table import STD, Row
-from tests.analysis.runs import chosen, of, record, run
+from tests.analysis.runs import chosen, clocked, of, record, run
 
 approx = pytest.approx
+DEFAULT_SELECTION = SelectionConfig().model_dump(mode="json")
 METHOD = {"name": "fedlora", "mu": 0.9, "hidden": 20, "structure": "decomposed"}
 
 THREE = [
@@ -216,6 +219,91 @@ def test_a_setting_that_is_an_axis_or_a_methods_own_is_not_listed() -> None:
     assert table(own, "method").notes == ()
     of_one_method = [run(str(mu), [0.5], method_settings={"mu": mu}) for mu in (0.5, 0.7)]
     assert table(of_one_method, "session").notes == ("Rows differ in method.mu: 0.5 (0.5), 0.7 (0.7).",)
+
+
+def test_rows_with_and_without_a_clock_are_one_phrase() -> None:
+    clock = {
+        "devices": "phone",
+        "schedule": "synchronous",
+        "availability": "always",
+        "alpha": 0.5,
+        "buffer": None,
+    }
+    timed = run("b", [0.5], method="fedgh", system=clock, until_time=0.0)
+    assert table([run("a", [0.5]), timed], "method").notes == (
+        "Rows differ in clock: none (fedlora), simulated (fedgh).",
+    )
+    late = run("c", [0.5], method="fd", system=clock | {"schedule": "deadline"}, until_time=0.0)
+    assert table([run("a", [0.5]), timed, late], "method").notes == (
+        "Rows differ in clock: none (fedlora), simulated (others); "
+        "system.schedule: deadline (fd), synchronous (fedgh).",
+    )
+    assert table([run("a", [0.5]), run("b", [0.5], system=clock)]).by == ("clock",)
+
+
+def test_rows_with_and_without_a_selection_differ_in_its_strategy_alone() -> None:
+    chosen_by = {
+        "strategy": "loss",
+        **{key: each for key, each in DEFAULT_SELECTION.items() if key != "strategy"},
+    }
+    other = run("b", [0.5], method="fedgh", selection=chosen_by)
+    assert table([run("a", [0.5]), other], "method").notes == (
+        "Rows differ in selection.strategy: loss (fedgh), random (fedlora).",
+    )
+
+
+def test_what_is_alike_of_several_rows_is_one_note() -> None:
+    runs = [
+        run(f"{method}-{mu}", [0.5], method=method, training={"lr": mu})
+        for method in ("fedlora", "fedgh", "fd")
+        for mu in (0.5, 0.7)
+    ]
+    assert table(runs, "method").notes[-1] == (
+        "fedlora, fedgh, and fd are each a mean over 2 settings of training.lr. "
+        "Group by these to separate them, or select the best on eval."
+    )
+
+
+def test_differences_from_papers_are_said_once_for_all_rows() -> None:
+    def as_printed(preset: str, **changes: object) -> SessionData:
+        known = merged(defaults(), presets.load(preset, "paper").config) | {"preset": preset}
+        return of(f"{preset}-run", [record(1, 0.9)], **merged(known, changes))
+
+    runs = [
+        as_printed("fedlora_htm5", rounds=7),
+        as_printed("fedgh_htm5", rounds=7, training={"lr": 0.5}),
+    ]
+    notes = [note for note in table(runs, "method").remarks() if "comparable" in note]
+    assert len(notes) == 2
+    assert notes[0].startswith("fedlora and fedgh are not comparable with printed values (")
+    assert notes[0].endswith("): rounds 7 (paper: 100).")
+    assert notes[1].startswith("fedgh is not comparable") and "training.lr 0.5" in notes[1]
+
+
+@pytest.mark.parametrize(
+    ("column", "heading"),
+    [
+        ("FLOPs", "FLOPs to 50 %"),
+        ("joules", "joules to 50 %"),
+        ("simulated time", "simulated time to 50 %"),
+        ("FLOPs per round", "FLOPs per round"),
+        ("joules of all", "joules of all rounds"),
+    ],
+)
+def test_with_a_target_a_cost_is_that_until_the_target(column: str, heading: str) -> None:
+    made = table([clocked("a", [(10, 0.4), (20, 0.6), (30, 0.7)])], "method", target=0.5, columns=[column])
+    assert [each.name for each in made.columns()] == [heading]
+
+
+def test_joules_until_the_target_and_of_all_rounds_have_their_own_fields() -> None:
+    made = table(
+        [clocked("a", [(10, 0.4), (20, 0.6), (30, 0.7)])],
+        "method",
+        target=0.5,
+        columns=["joules", "joules of"],
+    )
+    [line] = csv.DictReader(made.to_csv().splitlines())
+    assert (float(line["joules"]), float(line["joules of all rounds"])) == (approx(6), approx(9))
 
 
 def test_more_than_three_values_are_counted() -> None:

@@ -63,7 +63,7 @@ def test_the_numbers_are_those_of_the_ledgers(cli: Cli, three: Path) -> None:
 def test_without_eval_values_a_selection_is_not_measured(cli: Cli, three: Path) -> None:
     result = cli("compare", "*", "--by", "method", "--select", "eval")
     assert result.code == 0
-    assert "fedlora: not measured on eval: a-s0, a-s1." in result.out
+    assert "Not measured on eval: fedlora (a-s0, a-s1) and fedgh (b-s0)." in result.out
     assert "not measured" in result.out.splitlines()[-3]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.names import escaped
 from simulator.base.nested import flattened
+from simulator.base.selection_section import SelectionConfig
 from simulator.results.analysis.run import SessionData
 
 SEEDS = ("seed", "seed.data", "seed.init", "seed.training", "data.seed")
@@ -13,6 +14,10 @@ SEEDS = ("seed", "seed.data", "seed.init", "seed.training", "data.seed")
 _SHORT = {"method": "method.name", "dataset": "data.dataset"}
 IDLE = ("preset", "profile", "runtime.", "checkpoint.", "cka.", "watch.")
 """What changes no result, or is said by other settings."""
+CLOCK = "clock"
+"""The axis of what stands for the settings `system` where only some sessions have a clock."""
+_SELECTION = flattened({"selection": SelectionConfig().model_dump(mode="json")})
+"""A configuration has this section only if it is not the default."""
 TRIAL = "trial"
 """The axis of sessions that are trials of a tuning study."""
 
@@ -28,8 +33,9 @@ def axes(run: SessionData) -> dict[str, Any]:
 
 def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """The same of a configuration, which belongs to no session yet."""
-    flat = {key: _plain(value) for key, value in flattened(config).items()}
-    return flat | {short: flat.get(key) for short, key in _SHORT.items()}
+    flat = _SELECTION | {key: _plain(value) for key, value in flattened(config).items()}
+    clock = "simulated" if config.get("system") else "none"
+    return flat | {short: flat.get(key) for short, key in _SHORT.items()} | {CLOCK: clock}
 
 
 def seeds_of(config: Mapping[str, Any]) -> tuple[int, int, int]:
@@ -121,7 +127,14 @@ def _settings(run: SessionData) -> dict[str, Any]:
     return {key: value for key, value in known.items() if key not in (*SEEDS, "session", *_SHORT.values())}
 
 
+def needs_clock(name: str) -> bool:
+    """Whether only sessions with a clock have a setting."""
+    return name.startswith("system") or name == "until_time"
+
+
 def _varies(name: str, flat: Sequence[Mapping[str, Any]]) -> bool:
+    if needs_clock(name):
+        flat = [one for one in flat if one[CLOCK] != "none"]
     if not name.startswith("method."):
         return len({one.get(name) for one in flat}) > 1
     of_method: dict[Any, set[Any]] = {}

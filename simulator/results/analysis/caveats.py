@@ -5,10 +5,12 @@ from typing import Any
 
 from simulator.base.nested import merged
 from simulator.results.analysis.axes import (
+    CLOCK,
     IDLE,
     SEEDS,
     group_label,
     groups,
+    needs_clock,
     seeds_of,
     settings_of,
     spelled,
@@ -67,7 +69,11 @@ def differing(configs: Configs, by: Collection[str]) -> dict[str, dict[str, tupl
     for name in names:
         if name in left_out or name.startswith(IDLE):
             continue
-        values = {label: _ordered(one.get(name) for one in every) for label, every in flat.items()}
+        values = {
+            label: _ordered(one.get(name) for one in every)
+            for label, each in flat.items()
+            if (every := [one for one in each if not needs_clock(name) or one[CLOCK] != "none"])
+        }
         if _differ(name, flat, values):
             found[name] = values
     return found
@@ -148,19 +154,39 @@ def caveats(runs: Sequence[SessionData], by: Sequence[str], groups_are: str = "G
     between = rows_differ(
         {label: [run.config for run in each] for label, each in found.items()}, by, groups_are
     )
-    within = [sentence for label, group in found.items() for sentence in averaged(label, group)]
-    return [*between, *within, *dependent(members(found)), *unfinished(runs)]
+    return [*between, *averaged(found), *dependent(members(found)), *unfinished(runs)]
 
 
 def averaged(
-    label: str, runs: Sequence[SessionData], remedy: str = "Group by these to separate them."
+    by_label: Mapping[str, Sequence[SessionData]], remedy: str = "Group by these to separate them."
 ) -> list[str]:
-    """A sentence where a group is a mean over several settings, and not over seeds alone."""
-    differ = varying(runs)
-    number = len(groups(runs, differ))
-    return (
-        [f"{label} is a mean over {number} settings of {', '.join(differ)}. {remedy}"] if number > 1 else []
-    )
+    """Which groups are means over several settings, and not over seeds alone."""
+    found: dict[str, list[str]] = {}
+    for label, runs in by_label.items():
+        differ = varying(runs)
+        if (number := len(groups(runs, differ))) > 1:
+            found.setdefault(f"a mean over {number} settings of {', '.join(differ)}", []).append(label)
+    return [
+        f"{listed(labels)} {'is' if len(labels) == 1 else 'are each'} {what}. {remedy}"
+        for what, labels in found.items()
+    ]
+
+
+Note = tuple[str, str, str]
+"""A group's label, what is to be known of it, and a detail."""
+
+
+def joined(notes: Iterable[Note]) -> list[str]:
+    """One sentence for all groups of which the same is to be known: 'fedgh and fedlora: several sessions of seed 0.'"""
+    found: dict[str, dict[str, str]] = {}
+    for label, text, detail in notes:
+        found.setdefault(text, {})[label] = detail
+    return [
+        f"{listed([*of])}: {': '.join(filter(None, (text, *details)))}."
+        if len(details := {*of.values()}) == 1
+        else f"{text[0].upper()}{text[1:]}: {listed([f'{label} ({detail})' for label, detail in of.items()])}."
+        for text, of in found.items()
+    ]
 
 
 def _differ(

@@ -24,7 +24,15 @@ from simulator.results.analysis.axes import (
     spelled,
     varying,
 )
-from simulator.results.analysis.caveats import averaged, dependent, members, rows_differ, unfinished
+from simulator.results.analysis.caveats import (
+    Note,
+    averaged,
+    dependent,
+    joined,
+    members,
+    rows_differ,
+    unfinished,
+)
 from simulator.results.analysis.costs import Cost, Reached, costs, reached, spent
 from simulator.results.analysis.curves import Array
 from simulator.results.analysis.gain import final_accuracies
@@ -32,6 +40,8 @@ from simulator.results.analysis.moments import at_moment, moment
 from simulator.results.analysis.printed import printed
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.table import EXTRAS, Row, Select, Table
+
+_SEPARATE = "Group by these to separate them, or select the best on eval."
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,11 +139,12 @@ def table(
     extras = [name for name in EXTRAS if any(name.startswith(each) for each in columns)]
     notes = _of_data(runs) + (unfinished(asked) if seconds is None else moved) + _switched(runs)
     found: dict[Key, tuple[str, list[SessionResult]]] = {}
+    of_groups = list[Note]()
     for key, group in groups(runs, wanted).items():
         outcomes = [outcome(run, target, select, last, extras) for run in group]
         chosen, outcomes, about = _point(group_label(wanted, key), outcomes, select)
         found[key] = chosen, outcomes
-        notes += about
+        of_groups += about
     shown = {group_label(wanted, key): outcomes for key, (_, outcomes) in found.items()}
     configs = {label: [each.run.config for each in kept] for label, kept in shown.items()}
     differ = rows_differ(configs, (*wanted, *_named(runs, wanted, found)))
@@ -142,8 +153,9 @@ def table(
     for key, (chosen, outcomes) in found.items():
         against = found[opposite[key]][1] if key in opposite and opposite[key] != key else []
         rows.append(_row(wanted, key, chosen, outcomes, against, select))
-    alone = dependent(members({label: [each.run for each in kept] for label, kept in shown.items()}))
-    notes = list(dict.fromkeys([*differ, *notes, *alone]))
+    kept = {label: [each.run for each in outcomes] for label, outcomes in shown.items()}
+    notes += [*joined(of_groups), *averaged(kept, _SEPARATE), *dependent(members(kept))]
+    notes = list(dict.fromkeys([*differ, *notes]))
     made = Table(wanted, target, baseline, select, tuple(rows), tuple(notes), last, tuple(columns), seconds)
     made.columns()  # raises for an unknown one
     return made
@@ -306,7 +318,7 @@ def _row(
 
 def _point(
     label: str, outcomes: list[SessionResult], select: Select | None
-) -> tuple[str, list[SessionResult], list[str]]:
+) -> tuple[str, list[SessionResult], list[Note]]:
     """Which settings a row is of, in words where it has several, their outcomes, and what is to be said of it."""
     runs = [each.run for each in outcomes]
     differ = varying(runs)
@@ -314,20 +326,18 @@ def _point(
     for each in outcomes:
         points.setdefault(key_of(each.run, differ), []).append(each)
     if select and (missing := [each.run.name for each in outcomes if each.selected is None]):
-        return "", outcomes, [f"{label}: not measured on eval: {', '.join(missing)}."]
-    chosen, kept, notes = "", outcomes, []
+        return "", outcomes, [(label, "not measured on eval", ", ".join(missing))]
+    chosen, kept, notes = "", outcomes, list[Note]()
     if len(points) > 1 and select:
         key = max(points, key=lambda each: _mean([one.on_eval for one in points[each]]))
         kept = points[key]
         chosen = ", ".join(f"{axis}={spelled(value)}" for axis, value in zip(differ, key, strict=True))
-        notes.append(f"{label}: of {len(points)} settings the best on eval, {chosen}.")
-    elif len(points) > 1:
-        notes += averaged(label, runs, "Group by these to separate them, or select the best on eval.")
+        notes.append((label, f"of {len(points)} settings the best on eval", chosen))
     if len(points) == 1 or select:
         number = Counter(each.seeds for each in kept)
         twice = {seed_text(each.run.config): each.seeds for each in kept if number[each.seeds] > 1}
         if words := sorted(twice, key=lambda word: twice[word]):
-            notes.append(f"{label}: several sessions of seed {', '.join(words)}; nothing is paired.")
+            notes.append((label, f"several sessions of seed {', '.join(words)}; nothing is paired", ""))
     return chosen, kept, notes
 
 

@@ -190,14 +190,14 @@ def gains(
     wanted = wanted or varying([each.run for each in pairs]) or ("method",)
     found = groups([each.run for each in pairs], wanted)
     by_run = {id(each.run): each for each in pairs}
-    labels = {group_label(wanted, key): [run.config for run in group] for key, group in found.items()}
+    by_label = {group_label(wanted, key): group for key, group in found.items()}
+    labels = {label: [run.config for run in group] for label, group in by_label.items()}
     partners = {id(each.baseline): each.baseline.config for each in pairs}
     notes += rows_differ({**labels, baseline: [*labels.get(baseline, []), *partners.values()]}, wanted)
-    notes += dependent(members({group_label(wanted, key): group for key, group in found.items()}))
+    notes += [*averaged(by_label), *dependent(members(by_label))]
     notes += unfinished(runs)
     rows = []
     for key, group in found.items():
-        notes += averaged(group_label(wanted, key), group)
         rows.append(_row(wanted, key, [by_run[id(run)] for run in group], margin, test))
     if correct:
         rows = _corrected(rows)

@@ -12,7 +12,7 @@ from simulator.results.analysis.axes import SEEDS
 from simulator.results.analysis.run import SessionData
 
 _IDLE = ("evaluation.batch_size", "evaluation.parts", "evaluation.classes", "training.on_divergence")
-_SECTIONS = ("data", "federation", "models", "training", "evaluation", "wire")
+_SECTIONS = ("data", "federation", "selection", "models", "training", "evaluation", "unseen", "wire")
 
 _WITHOUT_CLOCK = {"system.schedule": "synchronous", "system.availability": "always"}
 """The settings of a clock under which a run gives the bits of a run without one."""

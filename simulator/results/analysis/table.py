@@ -1,6 +1,6 @@
 """The table of `compare`: a row for each group of sessions."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -9,6 +9,7 @@ import numpy as np
 from simulator.base.units import AT_LEAST, NONE, amount, at_least, duration, points, size, span
 from simulator.results.analysis.averages import Difference, MeanStd
 from simulator.results.analysis.axes import Key, spelled
+from simulator.results.analysis.caveats import listed
 from simulator.results.analysis.curves import Array
 from simulator.results.analysis.printed import Printed
 from simulator.results.analysis.tabular import Column, TextTable, axis_columns, chosen_columns, percent
@@ -29,8 +30,8 @@ EXTRAS: dict[str, tuple[str, Callable[[Array], float]]] = {
     "unseen before": ("unseen", lambda means: float(means[0])),
     "unseen after": ("unseen", lambda means: float(means[1])),
     "unseen alone": ("unseen", lambda means: float(means[2])),
-    "simulated time": ("simulated seconds", lambda each: float(each.sum())),
-    "joules": ("joules", lambda each: float(each.sum())),
+    "simulated time of all rounds": ("simulated seconds", lambda each: float(each.sum())),
+    "joules of all rounds": ("joules", lambda each: float(each.sum())),
     "used uplinks": ("used", lambda each: float(each.mean())),
     "wasted FLOPs": ("wasted", lambda each: float(each.sum())),
     "mean staleness": ("staleness", lambda each: float(each.mean())),
@@ -220,7 +221,6 @@ def _columns(table: Table) -> list[Column[Row]]:
         Column(name, lambda row, name=name: _decimals(row.own.get(name)))  # type: ignore[misc]
         for name in dict.fromkeys(name for row in table.rows for name in row.own)
     ]
-    found += [_extra(name) for name in (table.rows[0].extras if table.rows else ())]
     if table.baseline is not None:
         found.append(Column(f"Δ vs {table.baseline} (pp)", _difference))
     if table.target is not None:
@@ -237,6 +237,7 @@ def _columns(table: Table) -> list[Column[Row]]:
                 Column(f"simulated time {to}", lambda row: _bound(row, duration(_mean(row.simulated)))),
                 Column(f"joules {to}", lambda row: _bound(row, amount(_mean(row.joules)))),
             ]
+    found += [_extra(name) for name in (table.rows[0].extras if table.rows else ())]
     if any(row.paper for row in table.rows):
         found.append(Column(PAPER, _paper, False))
     return found
@@ -271,14 +272,32 @@ def _extra(name: str) -> Column[Row]:
 
 def _remarks(table: Table) -> list[str]:
     """Its own notes, how the experiment of a printed value differs, and what the signs mean in the shown columns."""
-    other = dict.fromkeys(
-        f"{row.label} is not comparable with the printed value ({each.place}): {', '.join(each.details)}."
-        for row in table.rows
-        for each in row.paper[:1]
-        if each.details and any(column.name == PAPER for column in table.columns())
-    )
+    other = _unlike_papers(table.rows) if any(column.name == PAPER for column in table.columns()) else []
     signs = {AT_LEAST: LOWER_BOUND, "±": STD, "[": INTERVAL}
     return [*table.notes, *other, *(sentence for sign, sentence in signs.items() if table.has(sign))]
+
+
+def _unlike_papers(rows: Sequence[Row]) -> list[str]:
+    """In what rows are no experiments of papers. What several rows have alike is said once."""
+    labels: dict[str, list[str]] = {}
+    places = {row.label: row.paper[0].place.split(", ") for row in rows if row.paper}
+    for row in rows:
+        for detail in row.paper[0].details if row.paper else ():
+            labels.setdefault(detail, []).append(row.label)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for detail, named in labels.items():
+        alike.setdefault(tuple(named), []).append(detail)
+    found = []
+    for named, details in alike.items():
+        first, *others = (places[label] for label in named)
+        place = ", ".join(word for word in first if all(word in other for other in others))
+        value = (
+            "is not comparable with the printed value"
+            if not others
+            else "are not comparable with printed values"
+        )
+        found.append(f"{listed(named)} {value} ({place}): {', '.join(details)}.")
+    return found
 
 
 def _as_json(table: Table) -> dict[str, Any]:
