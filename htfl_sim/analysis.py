@@ -41,7 +41,7 @@ from simulator.results.analysis.clients import (
     lowest_client,
     worst_rank,
 )
-from simulator.results.analysis.comparison import common_target, differences, standing
+from simulator.results.analysis.comparison import Standing, common_target, differences, standing
 from simulator.results.analysis.confusion import Confusion
 from simulator.results.analysis.costs import (
     COSTS,
@@ -173,6 +173,7 @@ __all__ = [
     "SessionData",
     "Setting",
     "Silence",
+    "Standing",
     "StudySummary",
     "Summary",
     "Timeline",

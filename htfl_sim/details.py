@@ -11,6 +11,7 @@ from simulator.base.documents import Event
 from simulator.base.nested import toml_value
 from simulator.base.record import Record
 from simulator.results.analysis.clients import ClientResult, results
+from simulator.results.analysis.comparison import Standing, standing
 from simulator.results.analysis.effect import Effect, read_effects
 from simulator.results.analysis.events import description as event_text
 from simulator.results.analysis.feed import read
@@ -85,6 +86,11 @@ class Details:
         return kept_clients(self.unfinished) if self.unfinished else []
 
     @property
+    def standing(self) -> Standing:
+        """The session's target accuracy, and what it took to reach it."""
+        return standing(self.run)
+
+    @property
     def as_before(self) -> dict[str, Any]:
         """Settings that are newer than the session, with the values that it keeps."""
         return younger(self.run.document["config"])
@@ -95,7 +101,7 @@ class Details:
 
     def to_json(self) -> dict[str, Any]:
         """The details for programs: the whole accuracy curve, and the chosen round's ledger record."""
-        run, unfinished = self.run, self.unfinished
+        run, unfinished, stands = self.run, self.unfinished, self.standing
         return self.summary.to_json() | {
             "config": run.document["config"],
             "settings": run.config,
@@ -106,6 +112,7 @@ class Details:
             "partial": unfinished and {"round": unfinished.round, "clients": self.kept_clients},
             "environment": run.document["environment"],
             "curve": [record["accuracy"]["mean"] for record in run.records],
+            "target": {"accuracy": stands.target, "reached": stands.reached and asdict(stands.reached)},
             "record": self.record,
             "clients": [asdict(client) for client in self.clients],
             "checkpoints": run.checkpoints,

@@ -8,6 +8,7 @@ from simulator.results.analysis.comparison import common_target, differences, st
 from simulator.results.analysis.costs import Reached
 from simulator.results.analysis.run import SessionData
 from tests.analysis.rounds import ledger
+from tui.common.formatting import until_target
 
 
 def run_of(*means: float | None, **config: object) -> SessionData:
@@ -25,6 +26,17 @@ def test_a_standing_has_the_best_the_last_measured_and_what_the_target_took() ->
     stands = standing(run_of(0.2, 0.6, 0.5, None), 0.5)
     assert (stands.best, stands.last) == (0.6, 0.5)
     assert stands.reached == Reached(round=2, bytes=300.0, flops=14.0, seconds=4.0)
+
+
+def test_a_single_session_has_its_own_target_or_the_highest_that_it_reached() -> None:
+    alone, wanted = standing(run_of(0.2, 0.62, 0.3)), standing(run_of(0.2, 0.62, until=0.9))
+    assert alone.target == 0.6 and alone.reached == Reached(round=2, bytes=300.0, flops=14.0, seconds=4.0)
+    assert (wanted.target, wanted.reached) == (0.9, None)
+    assert (until_target(alone), until_target(wanted)) == (
+        "60.0 % in round 2, after 300 B",
+        "90.0 % not reached",
+    )
+    assert until_target(standing(run_of(None))) is None
 
 
 @pytest.mark.parametrize("means", [(), (None,)])

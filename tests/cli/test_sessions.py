@@ -1,5 +1,6 @@
 """Looking at sessions and after them: `sessions`, `show`, `verify`, `prune`."""
 
+import math
 import re
 import shutil
 from pathlib import Path
@@ -169,6 +170,20 @@ def test_show_tells_settings_curve_clients_traffic_and_events(cli: Cli, done: Pa
     for client, model in enumerate(["tiny_cnn", "tiny_mlp", "tiny_cnn", "tiny_mlp"]):
         accuracy = f"{100 * last['accuracy']['per_client'][client]:.1f}"
         assert any(line.split()[:4] == [str(client), model, accuracy, "%"] for line in page.out.splitlines())
+
+
+def test_show_tells_a_target_and_the_traffic_until_it(cli: Cli, done: Path) -> None:
+    """Without a target of its own, that is the highest multiple of 5 % that the session reached."""
+    records = SessionReader(done).records()
+    target = math.floor(20 * max(record["accuracy"]["mean"] for record in records)) / 20
+    first = next(record for record in records if record["accuracy"]["mean"] >= target)
+    found = cli("show", "done", "--json").json()["target"]
+    assert found["accuracy"] == pytest.approx(target) and found["reached"]["round"] == first["round"]
+    assert found["reached"]["bytes"] == first["bytes"]["up_total"] + first["bytes"]["down_total"]
+    [line] = [line for line in cli("show", "done").out.splitlines() if line.startswith("target ")]
+    assert f"{100 * target:.1f} % in round {first['round']}, after " in line
+    row = cli("compare", "done", "--target", f"{target:.2f}", "--json").json()["rows"][0]
+    assert row["bytes"]["mean"] == found["reached"]["bytes"]
 
 
 def test_show_of_a_round_gives_that_rounds_record(cli: Cli, done: Path) -> None:

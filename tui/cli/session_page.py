@@ -19,7 +19,7 @@ from htfl_sim.details import (
 from htfl_sim.steering import at_round, described
 from tui.cli import output, running
 from tui.common import effects
-from tui.common.formatting import course, duration, number, percent, size, span
+from tui.common.formatting import course, duration, number, percent, size, span, until_target
 from tui.common.sparkline import sparkline
 
 EVENTS_SHOWN = 12
@@ -130,6 +130,7 @@ def _facts(details: Details) -> list[tuple[str, object]]:
         ("seed", seed_text(config)),
         ("environment", _settings(run.document["environment"])),
         ("checkpoints", kept),
+        ("target", until_target(details.standing)),
         ("accuracy", _curve([record["accuracy"]["mean"] for record in run.records])),
     ]
 

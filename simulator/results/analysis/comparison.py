@@ -52,14 +52,20 @@ class Standing:
     best: float | None
     last: float | None
     reached: Reached | None
+    target: float
 
 
-def standing(run: SessionData, target: float) -> Standing:
-    """How a session stands towards a target accuracy (0…1)."""
+def standing(run: SessionData, target: float | None = None) -> Standing:
+    """How a session stands towards a target accuracy (0…1).
+
+    None: its own `until`, else the highest multiple of 0.05 that it reached, 0 for none.
+    """
+    if target is None:
+        target = float(run.config.get("until") or 0.0) or common_target([run])
     totals = run.totals
     measured = totals.mean[np.isfinite(totals.mean)]
     best, last = (float(measured.max()), float(measured[-1])) if measured.size else (None, None)
-    return Standing(run, best, last, reached(totals, target))
+    return Standing(run, best, last, reached(totals, target), target)
 
 
 def common_target(runs: Sequence[SessionData]) -> float:
