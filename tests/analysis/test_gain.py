@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import htfl_sim as hs
+from simulator import methods
 from simulator.base.errors import ConfigError
 from simulator.base.nested import flattened, merged, with_values
 from simulator.config import OF_CLIENTS, decides_clients, keys
@@ -19,6 +20,7 @@ from simulator.results.analysis.gain import gains, p_of_equivalence, p_of_gain
 from simulator.results.analysis.gain_table import GainTable
 from simulator.results.analysis.printed import defaults
 from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.static_keys import evaluated
 from simulator.results.analysis.tabular import _heading
 from tests import sessions as made
 from tests.analysis.runs import of, record
@@ -201,6 +203,14 @@ def test_a_method_that_evaluates_another_model_is_no_pair_until_both_evaluate_th
     with pytest.raises(ConfigError, match=r"evaluation.model: aggregated \(fiarse\), local \(standalone\)"):
         gains([STUDY[0], session("f", "fiarse", 0, rounds)])
     assert gains([STUDY[0], session("f", "fiarse", 0, rounds, evaluation={"model": "local"})]).rows
+    # FedProto evaluates with new prototypes, but the client's own trained model.
+    assert gains([STUDY[0], session("p", "fedproto", 0, rounds)]).rows
+
+
+def test_what_each_method_evaluates_is_read_as_its_class_has_it() -> None:
+    for name in methods.names():
+        method = methods.get(name)
+        assert evaluated(name) == (method.answers if method.card.kind == "weights" else "local")
 
 
 def test_a_fork_pairs_with_its_parent_and_with_forks_of_the_same_round() -> None:

@@ -24,6 +24,7 @@ class _Class:
     registered: str | None
     space: Space | None = None
     answers: str | None = None
+    kind: str | None = None
     limits: Mapping[str, Limits] = field(default_factory=dict)
 
 
@@ -51,10 +52,17 @@ def limits(key: str, method: str) -> Limits:
 
 
 def evaluated(method: str) -> str:
-    """Which model a method evaluates by default, 'local' or 'aggregated'. A method of the user's counts as 'local'."""
+    """Which weights of a client's model a method evaluates by default: 'local', or 'aggregated' for received ones.
+
+    Methods that receive no weights of the model evaluate the client's own, also if they use what they receive next. A
+    method of the user's counts as 'local'.
+    """
     known = _known()
     name = next((name for name, each in known.items() if each.registered == method), "Method")
-    return next((known[each].answers or "" for each in _bases(name) if known[each].answers), "local")
+    every = [known[each] for each in _bases(name)]
+    answers = next((each.answers for each in every if each.answers), "local")
+    kind = next((each.kind for each in every if each.kind), None)
+    return answers if kind == "weights" else "local"
 
 
 def _bases(name: str) -> Iterator[str]:
@@ -121,7 +129,7 @@ def _classes(path: Path) -> Iterator[tuple[str, _Class]]:
         if isinstance(node, ast.ClassDef):
             bases = tuple(base.id for base in node.bases if isinstance(base, ast.Name))
             about = (tuple(_annotated(node)), _set_config(node), _registered(node), _set_space(node))
-            yield node.name, _Class(bases, *about, _set_answers(node), dict(_limited(node)))
+            yield node.name, _Class(bases, *about, _set_answers(node), _kind(node), dict(_limited(node)))
 
 
 def _annotated(node: ast.ClassDef) -> Iterator[str]:
@@ -178,6 +186,15 @@ def _set_answers(node: ast.ClassDef) -> str | None:
         match each:
             case ast.Assign(targets=[ast.Name("answers")], value=ast.Constant(str(value))):
                 return value
+    return None
+
+
+def _kind(node: ast.ClassDef) -> str | None:
+    """What kind of method the card says it is."""
+    for each in node.body:
+        match each:
+            case ast.Assign(targets=[ast.Name("card")], value=ast.Call(keywords=given)):
+                return next((one.value.value for one in given if one.arg == "kind"), None)  # type: ignore[attr-defined]
     return None
 
 
