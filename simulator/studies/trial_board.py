@@ -7,6 +7,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -143,7 +144,7 @@ def boundary(request: Request, method: str, values: Raw) -> tuple[str, ...]:
     return at_boundary(space, method, values)
 
 
-def at_boundary(space: Space, method: str, values: Raw) -> tuple[str, ...]:
+def at_boundary(space: Space, method: str, values: Mapping[str, Any]) -> tuple[str, ...]:
     """The keys of values beyond which the space has nothing, and the setting may have more."""
     return tuple(
         key

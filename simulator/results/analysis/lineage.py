@@ -73,16 +73,17 @@ def forks_of(folder: Path) -> list[dict[str, Any]]:
 
 def origins(run: SessionData) -> Origins:
     """The session itself and those that it descends from, as far as their folders are there."""
-    found = {str(run.document.get("id", run.folder)): (run.name, run.totals.rounds)}
-    about, folder, shared = run.document.get("parent"), run.folder, run.totals.rounds
+    shared, folder = run.totals.rounds, run.folder
+    found = {str(run.document.get("id", folder)): (run.name, shared)}
+    about = run.document.get("parent")
     while about is not None and about["id"] not in found:
         shared = min(shared, about["round"])
         found[about["id"]] = about["name"], shared
-        beside = checkpoints.sessions_folder(folder.resolve())
-        about, place = None, parent_folder(about, beside)
-        if place is not None:
-            with suppress(SessionUnreadable, DiskError, OSError):
-                about, folder = CheckedReader(place).parent, place
+        place = parent_folder(about, checkpoints.sessions_folder(folder.resolve()))
+        if place is None:
+            break
+        with suppress(SessionUnreadable, DiskError, OSError):
+            about, folder = CheckedReader(place).document["parent"], place
     return found
 
 

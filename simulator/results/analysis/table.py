@@ -285,10 +285,10 @@ def _unlike_papers(rows: Sequence[Row]) -> list[str]:
         for detail in row.paper[0].details if row.paper else ():
             labels.setdefault(detail, []).append(row.label)
     alike: dict[tuple[str, ...], list[str]] = {}
-    for detail, named in labels.items():
-        alike.setdefault(tuple(named), []).append(detail)
+    for detail, each in labels.items():
+        alike.setdefault(tuple(each), []).append(detail)
     found = []
-    for named, details in alike.items():
+    for named, shared in alike.items():
         first, *others = (places[label] for label in named)
         place = ", ".join(word for word in first if all(word in other for other in others))
         value = (
@@ -296,7 +296,7 @@ def _unlike_papers(rows: Sequence[Row]) -> list[str]:
             if not others
             else "are not comparable with printed values"
         )
-        found.append(f"{listed(named)} {value} ({place}): {', '.join(details)}.")
+        found.append(f"{listed(named)} {value} ({place}): {', '.join(shared)}.")
     return found
 
 
