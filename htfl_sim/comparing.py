@@ -335,12 +335,8 @@ def drawn(
     if kind not in OF_ONE:
         from simulator.results.figures.kinds import OF_SESSIONS, notes
 
-        averages = kind not in (
-            "critical-difference",
-            "gain-map",
-            "gain-clients",
-        )  # they say themselves what is paired
-        return OF_SESSIONS[kind](runs, **options), notes(runs, options) if averages else []
+        figure = OF_SESSIONS[kind](runs, **options)
+        return figure, [] if kind == "critical-difference" else notes(kind, runs, options)
     if len(runs) != 1:
         named = ", ".join(run.name for run in runs[:4])
         raise ConfigError(

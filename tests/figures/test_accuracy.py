@@ -116,7 +116,7 @@ def test_a_group_is_no_disc_where_some_of_its_seeds_missed_the_target() -> None:
     runs = [run("a0", [0.5], 0), run("a1", [0.9], 1), run("b0", [0.9], 0, "fedgh")]
     figure = accuracy.tradeoff(runs, by="method", target=0.8)
     assert [disc.get_label() for disc in plot(figure).collections] == ["fedgh"]
-    assert notes(runs, {"by": "method", "target": 0.8}) == [
+    assert notes("tradeoff", runs, {"by": "method", "target": 0.8}) == [
         "fedlora is left out: 1 of 2 sessions did not reach 80 %."
     ]
     with pytest.raises(ConfigError, match="In no group did all sessions reach"):

@@ -8,6 +8,7 @@ import pytest
 from simulator.base.errors import ConfigError
 from simulator.results.analysis.pareto import pareto_front
 from simulator.results.figures import gains
+from simulator.results.figures.kinds import notes
 from tests.analysis.runs import clocked, run
 from tests.analysis.test_gain import STUDY, session
 
@@ -32,6 +33,12 @@ def test_the_map_has_a_row_for_a_client_of_a_seed_and_a_column_for_a_round() -> 
     assert np.asarray(image.get_array()).tolist() == [approx([-10, 40]), approx([0, 0]), approx([10, -10])]
     assert image.get_clim() == (approx(-40), approx(40))
     assert figure.axes[0].get_title() == "fedgh"
+
+
+def test_a_session_without_a_partner_is_named_beside_the_figure() -> None:
+    wide = session("wide", "fedgh", 1, [0.6] * 3, models={"features": 64})
+    [note] = notes("gain-map", [*STUDY, wide], {"by": "method"})
+    assert note.startswith("wide is left out") and "models.features: 64 (fedgh), not set (standalone)" in note
 
 
 def test_mean_ranks_and_the_critical_difference_of_demsars_formula() -> None:

@@ -27,6 +27,8 @@ _NO_RESULT = (
 """What is no setting of data or training, or stands under another name."""
 _MOST = 8
 """Settings named in one sentence."""
+_LISTED = 24
+"""Groups or sessions named in one sentence."""
 _FEW = 3
 """Values of a setting that a sentence names, and groups behind a value."""
 
@@ -80,9 +82,9 @@ def differing(configs: Configs, by: Collection[str]) -> dict[str, dict[str, tupl
 
 
 def listed(words: Sequence[str]) -> str:
-    """'a', 'a and b', 'a, b, and c'; of more than eight, the first and how many others."""
-    if len(words) > _MOST:
-        words = [*words[:_MOST], f"{len(words) - _MOST} more"]
+    """'a', 'a and b', 'a, b, and c'; of very many, the first and how many others."""
+    if len(words) > _LISTED:
+        words = [*words[:_LISTED], f"{len(words) - _LISTED} more"]
     return " and ".join(words) if len(words) < 3 else f"{', '.join(words[:-1])}, and {words[-1]}"
 
 

@@ -5,6 +5,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from simulator.results.analysis.caveats import unfinished
+from simulator.results.analysis.gain import BASELINE, paired_sessions
 from simulator.results.analysis.run import SessionData
 from simulator.results.figures import accuracy, cka, coefficients, gains, grouped, losses, sensitivity
 
@@ -26,8 +28,10 @@ OF_SESSIONS: Mapping[str, Callable[..., Figure]] = {
 """Each takes the sessions, and by name what its own signature says."""
 
 
-def notes(runs: Sequence[SessionData], options: Mapping[str, Any]) -> list[str]:
+def notes(kind: str, runs: Sequence[SessionData], options: Mapping[str, Any]) -> list[str]:
     """What to know of a figure drawn with these options, in sentences."""
+    if kind in ("gain-map", "gain-clients"):
+        return [*paired_sessions(runs, options.get("baseline") or BASELINE)[1], *unfinished(runs)]
     along = (options["axis"],) if "axis" in options else tuple(options.get("axes", ()))
     by, target = options.get("by") or (), options.get("target")
     left_out = [] if target is None else accuracy.short_of(runs, by, target)
