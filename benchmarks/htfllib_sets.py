@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.data import datasets
+from simulator.data import ArraySet, datasets
 from simulator.data.federated import FederatedData
 
 PLAYS = ("coriolanus", "hamlet", "othello", "richard_iii")
@@ -29,6 +29,7 @@ def write_plays(file: Path, folder: Path) -> None:
     are token 1. There is no padding, so token 0 is unused.
     """
     samples = datasets.get("shakespeare").load(folder)
+    assert isinstance(samples, ArraySet)
     assert samples.user is not None
     letters = np.array(samples.names)
     windows = np.concatenate([samples.values, samples.labels[:, None] + 1], axis=1)

@@ -25,7 +25,7 @@ from simulator.data import datasets
 from simulator.data.federated import ClientData, FederatedData
 from simulator.data.images import ImageSet, joined
 from simulator.data.inputs import ImageInputs
-from simulator.data.samples import ArraySet, SampleSet
+from simulator.data.samples import ArraySet, LabeledSet, SampleSet
 from simulator.data.specs import ImageSpec, InputSpec, Kind, SignalSpec, TableSpec, TokenSpec
 from simulator.engine.builder import Built, build, rebuild
 from simulator.engine.client_states import State
@@ -119,6 +119,11 @@ def saved(kind: Kind, folder: Path) -> str:
     vocabulary = {"vocabulary": held.spec.vocabulary} if isinstance(held.spec, TokenSpec) else {}
     np.savez(file, **{key: held.values, "labels": held.labels, **vocabulary})
     return str(file)
+
+
+def formed(samples: LabeledSet, held: np.ndarray[Any, Any] | None = None) -> Any:
+    """Samples in the form that follows from those at `held`, by default from the data set's training samples."""
+    return samples.learned(np.arange(samples.test_from) if held is None else held)(samples)
 
 
 def on_images(held: SampleSet) -> Any:

@@ -353,7 +353,7 @@ def test_arrays_that_do_not_fit_are_refused(changes: dict[str, Any], message: st
     arrays = {"tokens": np.arange(18).reshape(6, 3) % 10, "labels": np.arange(6) % 2} | changes
     np.savez(tmp_path / "mine.npz", **{key: each for key, each in arrays.items() if each is not None})
     with pytest.raises(DataError, match=message):
-        datasets.load(str(tmp_path / "mine.npz"), tmp_path)
+        federations.formed(datasets.load(str(tmp_path / "mine.npz"), tmp_path))
 
 
 def test_the_form_of_a_file_is_known_without_loading_it(texts: Path, tmp_path: Path) -> None:

@@ -81,6 +81,11 @@ class DataConfig(Section):
         ge=2,
         description="Use only this many samples of the data set in data.public, drawn at random.",
     )
+    statistics: Literal["pooled", "client", "all"] = Field(
+        "pooled",
+        description="Source of means and deviations: the training parts of the clients of round 1 (pooled), or each "
+        "client's own training part (client). Older sessions have 'all'.",
+    )
     size: int | None = Field(
         None,
         ge=1,

@@ -186,6 +186,9 @@ class Document(Configured):
     parameters: NotRequired[dict[str, Natural]]
     """number of parameters of each client model, by its name. Older sessions have none"""
     samples: NotRequired[Samples | None]
+    unknown: NotRequired[dict[str, Positive]]
+    """values without a column or token of their own, because no sample has them that is trained on, and the number
+    of their samples ([Data sets](datasets.md#statistics)). At most 100; missing if there are none"""
     devices: NotRequired[Devices]
     plugin: Plugin | None
     """`name` and `sha256` of the method's file, if the method is not built in"""

@@ -6,6 +6,7 @@ and listings ask for the keys alone.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
@@ -37,6 +38,7 @@ from simulator.base.watch_section import WatchConfig
 
 if TYPE_CHECKING:
     from simulator.base.timeline import Timeline
+    from simulator.data.federated import Source
 
 
 def _read_method(section: Any) -> Any:
@@ -168,11 +170,34 @@ class Config(Section):
 
         if not self.federation.timeline:
             return Timeline()
+        return resolved(
+            self.federation.timeline, self.federation.clients, self.unseen_clients, self.data_seed
+        )
+
+    @property
+    def unseen_clients(self) -> tuple[int, ...]:
+        """The clients that never take part, ascending."""
         from simulator.models.federation import drawn_unseen
 
-        clients, unseen = self.federation.clients, self.federation.unseen_clients
-        return resolved(
-            self.federation.timeline, clients, drawn_unseen(clients, unseen, self.data_seed), self.data_seed
+        return drawn_unseen(self.federation.clients, self.federation.unseen_clients, self.data_seed)
+
+    @property
+    def measured_clients(self) -> tuple[int, ...]:
+        """The clients whose training parts are measured: those that take part and are present in round 1, ascending.
+
+        If nobody is, those of the first round in which somebody is.
+        """
+        timeline, seen = self.timeline, set(range(self.federation.clients)) - set(self.unseen_clients)
+        present = (seen - timeline.absent_at(round) for round in (1, *timeline.rounds))
+        return tuple(sorted(next(filter(None, present))))
+
+    def source(self, folder: Path) -> "Source":
+        """The source of the data, in this folder of data sets."""
+        from simulator.data.federated import Source
+
+        timeline = self.timeline.data
+        return Source(
+            self.data, self.federation.clients, self.data_seed, folder, timeline, self.measured_clients
         )
 
     @property

@@ -18,7 +18,7 @@ from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError, nearest
 from simulator.base.timeline import Happening
 from simulator.data.dividing import Parts, by_rule
-from simulator.data.samples import Indices, Labels, SampleSet
+from simulator.data.samples import Indices, LabeledSet, Labels
 
 NAMES = ("train", "eval", "test")
 
@@ -35,7 +35,7 @@ class Changed:
 class Changes:
     """Carries out the events that change data, one after the other."""
 
-    def __init__(self, config: DataConfig, samples: SampleSet, parts: Sequence[Parts], seed: int) -> None:
+    def __init__(self, config: DataConfig, samples: LabeledSet, parts: Sequence[Parts], seed: int) -> None:
         self._config, self._samples, self._seed = config, samples, seed
         self._first = list(parts)
         self._parts = list(parts)

@@ -10,7 +10,7 @@ from platformdirs import user_cache_dir
 
 from simulator.base.errors import ConfigError, DataError, nearest
 from simulator.data import hugging_face, tables, user_data, words
-from simulator.data.samples import SampleSet
+from simulator.data.samples import LabeledSet
 from simulator.data.specs import InputSpec, Kind
 from simulator.data.tables import NO_COLUMNS, Columns
 
@@ -38,7 +38,7 @@ class Dataset(ABC):
     """Whether its samples say which user they are from, for partition 'natural'."""
 
     @abstractmethod
-    def load(self, folder: Path) -> SampleSet:
+    def load(self, folder: Path) -> LabeledSet:
         """The samples, from files under the data folder. Raises DataError naming a missing or damaged file."""
 
     def files(self, folder: Path) -> list[Path]:
@@ -92,7 +92,7 @@ def get(name: str) -> Dataset:
 
 def load(
     name_or_path: str, data_dir: Path, progress: Progress = silent, columns: Columns = NO_COLUMNS
-) -> SampleSet:
+) -> LabeledSet:
     """A registered data set (downloaded if missing), or a user's own: a folder of class folders, an `.npz` of arrays,
     a table, or a data set of Hugging Face.
 

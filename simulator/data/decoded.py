@@ -23,7 +23,7 @@ from PIL import Image
 from simulator.base.errors import DataError
 from simulator.data.datasets import Dataset, Progress, silent
 from simulator.data.download import Published, bring
-from simulator.data.images import Images, ImageSet, measured
+from simulator.data.images import Images, ImageSet
 from simulator.data.pictures import opened
 from simulator.data.samples import Labels
 
@@ -78,8 +78,8 @@ class DecodedDataset(Dataset):
                 images,
                 labels,
                 classes=tuple(about["classes"]),
-                mean=tuple(about["mean"]),
-                std=tuple(about["std"]),
+                mean=None,
+                std=None,
                 test_from=int(about["test_from"]),
             )
         except UNREADABLE as unreadable:
@@ -136,12 +136,9 @@ class DecodedDataset(Dataset):
             raise ValueError(f"it has no {min(missing)}")
         images.flush()
         np.save(whole / "labels.npy", np.array([label for _, label in members], dtype=np.int64))
-        mean, std = measured(images[: len(listing.train)])
         about = {
             "source": self._source(),
             "classes": listing.classes,
-            "mean": mean,
-            "std": std,
             "test_from": len(listing.train),
             "sha256": {name: _sha256(whole / name) for name in ("images.npy", "labels.npy")},
         }

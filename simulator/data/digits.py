@@ -41,7 +41,7 @@ class Digits(Dataset):
 
 @functools.cache
 def _read() -> ImageSet:
-    """All images. A process with many sessions reads, enlarges, and measures them once, and then copies them."""
+    """All images. A process with many sessions reads and enlarges them once, and then copies them."""
     rows = scanned()
     images, labels = enlarged(rows[:, :-1].reshape(-1, 8, 8)), rows[:, -1].astype(np.int64)
     test = np.zeros(len(labels), dtype=bool)

@@ -10,14 +10,14 @@ from simulator.base import rng
 from simulator.base.data_section import DataConfig, split_shares
 from simulator.base.errors import ConfigError, DataError
 from simulator.data import indices, partition
-from simulator.data.samples import Indices, Labels, SampleSet
+from simulator.data.samples import Indices, LabeledSet, Labels
 from simulator.data.split import TooFew, stratified
 
 Parts = tuple[Indices, Indices, Indices]
 """Train, eval and test indices of one client."""
 
 
-def divided(config: DataConfig, clients: int, seed: int, samples: SampleSet) -> list[Parts]:
+def divided(config: DataConfig, clients: int, seed: int, samples: LabeledSet) -> list[Parts]:
     """Every client's train, eval, and test indices, as configured. Raises ConfigError or DataError."""
     try:
         return _divided(config, clients, seed, samples)
@@ -30,7 +30,7 @@ def divided(config: DataConfig, clients: int, seed: int, samples: SampleSet) -> 
         raise DataError(f"{error} To give each client enough, {', or '.join(ways)}.") from error
 
 
-def _divided(config: DataConfig, clients: int, seed: int, samples: SampleSet) -> list[Parts]:
+def _divided(config: DataConfig, clients: int, seed: int, samples: LabeledSet) -> list[Parts]:
     if config.indices is not None:
         return indices.read(Path(config.indices), clients, len(samples))
     none = np.empty(0, dtype=np.int64)
@@ -53,7 +53,7 @@ def _divided(config: DataConfig, clients: int, seed: int, samples: SampleSet) ->
     return divisions
 
 
-def _ways_to_give_more(config: DataConfig, samples: SampleSet) -> Iterator[tuple[str, object]]:
+def _ways_to_give_more(config: DataConfig, samples: LabeledSet) -> Iterator[tuple[str, object]]:
     """Settings with which clients may get enough samples for all parts of a split."""
     if samples.has_test_set:
         yield "split", "global"
@@ -63,7 +63,9 @@ def _ways_to_give_more(config: DataConfig, samples: SampleSet) -> Iterator[tuple
         yield "partition", "pathological"
 
 
-def _partitioned(config: DataConfig, clients: int, seed: int, samples: SampleSet, upto: int) -> list[Indices]:
+def _partitioned(
+    config: DataConfig, clients: int, seed: int, samples: LabeledSet, upto: int
+) -> list[Indices]:
     """The clients' shares of the first `upto` samples."""
     labels, num_classes = samples.labels[:upto], len(samples.classes)
     stream = rng.numpy_stream(seed, "data/partition")

@@ -1,7 +1,7 @@
 """The federation's data on the device: the samples once, and the indices of each client's parts."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,11 @@ from simulator.base.data_section import DataConfig
 from simulator.base.timeline import Happening
 from simulator.data.changing import Changed, Changes
 from simulator.data.dividing import Parts, divided
+from simulator.data.images import ImageSet
 from simulator.data.inputs import Inputs, inputs_of
-from simulator.data.public import PublicData, drawn, set_apart
-from simulator.data.samples import Indices, Labels, SampleSet
-from simulator.data.specs import InputSpec
+from simulator.data.public import AnySet, PublicData, drawn, set_apart
+from simulator.data.samples import Form, Indices, LabeledSet, Labels, SampleSet, UnfittedSet
+from simulator.data.specs import InputSpec, TokenSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +66,8 @@ class Source:
     """The folder of the data sets."""
     changes: tuple[Happening, ...] = ()
     """The events of `federation.timeline` that change data, in order."""
+    measured: tuple[int, ...] | None = None
+    """The clients that are measured: see `FederatedData.build`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +101,10 @@ class FederatedData:
     """The text of each token, or the name of each channel or feature; empty if unknown."""
     public: PublicData | None = None
     """The samples of `data.public`."""
+    apart: bool = False
+    """Whether each client has its own normalization. Index n·blocks·k + i is then index i of client k."""
+    unknown: tuple[tuple[str, int], ...] = ()
+    """Values that no measured sample has, and the number of samples with them (`SampleSet.unknown`)."""
 
     @classmethod
     def build(
@@ -105,15 +112,17 @@ class FederatedData:
         config: DataConfig,
         clients: int,
         seed: int,
-        samples: SampleSet,
+        samples: LabeledSet,
         device: torch.device,
         happenings: Sequence[Happening] = (),
-        shown: SampleSet | None = None,
+        shown: LabeledSet | None = None,
+        measured: Collection[int] | None = None,
     ) -> "FederatedData":
         """Choose the pool, limit, partition, and split `samples` as configured, and move them to the device.
 
-        `shown` are the samples of the data set in `data.public`. Raises ConfigError or DataError if they cannot be
-        divided that way.
+        `shown` are the samples of the data set in `data.public`. Everything that is taken from the values of samples
+        (columns, vocabulary, channels, means, deviations) is taken from the training parts of the clients in
+        `measured`, by default of all. Raises ConfigError or DataError if the samples cannot be divided that way.
         """
         if config.pool is not None:
             samples = pooled(samples, config.pool)
@@ -125,10 +134,22 @@ class FederatedData:
         changes = Changes(config, samples, parts, seed)
         changed = changes.after(happenings)
         labels = np.concatenate(changes.labels) if changed else samples.labels
-        first, *others = _on_device([parts, *(each.parts for each in changed)], labels, samples, device)
-        inputs = inputs_of(samples, config, [train for train, _, _ in parts])
-        public = None if shown is None else PublicData.of(shown, config, seed, samples, inputs)
-        found = fingerprint(samples, parts, changed, changes.labels[1:])
+        apart = config.statistics == "client"
+        first, *others = _on_device(
+            [parts, *(each.parts for each in changed)], labels, samples, device, apart
+        )
+        trains = [train for train, _, _ in parts]
+        seen = trains if measured is None else [trains[client] for client in sorted(measured)]
+        held = np.unique(np.concatenate(seen))
+        form = samples.learned(None if config.statistics == "all" else held)
+        formed = form(samples)
+        inputs = inputs_of(formed, config, seen if config.statistics == "pooled" else trains)
+        public = None
+        if shown is not None:
+            public = PublicData.of(_formed(shown, samples, form, config), config, seed, formed, inputs)
+        found = fingerprint(formed, parts, changed, changes.labels[1:])
+        if _is_measured(formed, config) and (apart or len(seen) < len(trains)):
+            found = _with_measured(found, apart, held)
         return cls(
             inputs=inputs.to(device),
             labels=torch.from_numpy(labels).to(device),
@@ -138,8 +159,10 @@ class FederatedData:
             domains=samples.domains,
             later=tuple(Later(each.round, held) for each, held in zip(changed, others, strict=True)),
             blocks=len(changes.labels),
-            names=samples.names,
+            names=formed.names,
             public=None if public is None else public.to(device),
+            apart=apart,
+            unknown=formed.unknown,
         )
 
     def at(self, round: int) -> "FederatedData":
@@ -165,8 +188,22 @@ class FederatedData:
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
         """Samples as models take them [b, …], and labels int64 [b]."""
-        samples = indices if self.blocks == 1 else indices % (len(self.labels) // self.blocks)
-        return self.inputs.batch(samples), self.labels.index_select(0, indices)
+        clients = indices // len(self.labels) if self.apart else None
+        return self.inputs.batch(self.places(indices), clients), self.labels_of(indices)
+
+    def labels_of(self, indices: Tensor) -> Tensor:
+        """The labels at these indices, int64 [b]."""
+        return self.labels.index_select(0, indices % len(self.labels) if self.apart else indices)
+
+    def places(self, indices: Tensor) -> Tensor:
+        """The places [b] of samples in `inputs`."""
+        if not self.apart and self.blocks == 1:
+            return indices
+        return indices % (len(self.labels) // self.blocks)
+
+    def as_client(self, indices: Tensor, client: int) -> Tensor:
+        """The indices of the same samples with the normalization of this client."""
+        return indices % len(self.labels) + client * len(self.labels) if self.apart else indices
 
     def summary(self) -> list[dict[str, Any]]:
         """Per client: samples of each part, the names of its classes with their training samples, and its domains."""
@@ -190,14 +227,14 @@ TUNING_SHARE = 5
 """One in this many samples belongs to the pool for tuning."""
 
 
-def pooled(samples: SampleSet, pool: str) -> SampleSet:
+def pooled(samples: AnySet, pool: str) -> AnySet:
     """The samples of a pool, the same for every seed: "tuning" has a fifth of them, "final" all others."""
     tuning = drawn(samples, len(samples) // TUNING_SHARE, rng.numpy_stream(0, "data/pool"))
     chosen = tuning if pool == "tuning" else np.setdiff1d(np.arange(len(samples)), tuning)
     return samples.take(chosen)
 
 
-def limited(samples: SampleSet, limit: int, stream: np.random.Generator) -> SampleSet:
+def limited(samples: AnySet, limit: int, stream: np.random.Generator) -> AnySet:
     """`limit` samples drawn without replacement. The shares of classes, domains, and the data set's test set stay."""
     return samples.take(drawn(samples, limit, stream))
 
@@ -229,31 +266,61 @@ def _add(digest: "hashlib._Hash", clients: Sequence[Parts]) -> None:
             digest.update(np.ascontiguousarray(part, dtype="<i8").data)
 
 
+def _formed(shown: LabeledSet, samples: LabeledSet, form: Form, config: DataConfig) -> SampleSet:
+    """Public samples in the form of the clients' if both have the same columns. Everybody knows public samples."""
+    titles = [each.titles if isinstance(each, UnfittedSet) else () for each in (shown, samples)]
+    if isinstance(config.public, float) or (titles[0] and titles[0] == titles[1]):
+        return form(shown)
+    return shown.learned(None if config.statistics == "all" else np.arange(len(shown)))(shown)
+
+
+def _is_measured(samples: SampleSet, config: DataConfig) -> bool:
+    """Whether the samples' normalization is measured on some of them, by the rule of new sessions."""
+    if config.statistics == "all" or isinstance(samples.spec, TokenSpec):
+        return False
+    return config.statistics == "client" or not isinstance(samples, ImageSet) or samples.mean is None
+
+
+def _with_measured(fingerprint: str, apart: bool, held: Indices) -> str:
+    """SHA-256 (hex) of the fingerprint and of the samples that are measured."""
+    digest = hashlib.sha256(f"{fingerprint} {'by client' if apart else 'measured'}".encode())
+    digest.update(np.ascontiguousarray(held, dtype="<i8").data)
+    return digest.hexdigest()
+
+
 def _on_device(
-    stages: Sequence[Sequence[Parts]], labels: Labels, samples: SampleSet, device: torch.device
+    stages: Sequence[Sequence[Parts]],
+    labels: Labels,
+    samples: LabeledSet,
+    device: torch.device,
+    apart: bool,
 ) -> list[tuple[ClientData, ...]]:
-    """The clients' indices as tensors, of each stage. An array that several clients share becomes one tensor."""
-    moved: dict[int, Tensor] = {}
-    made: dict[int, ClientData] = {}
+    """The clients' indices as tensors, of each stage. An array that several clients share becomes one tensor.
 
-    def tensor(part: Indices) -> Tensor:
-        if id(part) not in moved:
-            moved[id(part)] = torch.from_numpy(part).to(device)
-        return moved[id(part)]
+    apart: each client has indices of its own (`FederatedData.apart`).
+    """
+    moved: dict[tuple[int, int], Tensor] = {}
+    made: dict[tuple[int, int], ClientData] = {}
 
-    def client(parts: Parts) -> ClientData:
-        if id(parts) not in made:
+    def tensor(part: Indices, first: int) -> Tensor:
+        if (id(part), first) not in moved:
+            moved[id(part), first] = torch.from_numpy(part + first if first else part).to(device)
+        return moved[id(part), first]
+
+    def client(number: int, parts: Parts) -> ClientData:
+        first = number * len(labels) if apart else 0
+        if (id(parts), first) not in made:
             train, evaluation, test = parts
             held, counts = np.unique(labels[train], return_counts=True)
             domain = samples.domain
-            made[id(parts)] = ClientData(
-                train=tensor(train),
-                eval=tensor(evaluation),
-                test=tensor(test),
+            made[id(parts), first] = ClientData(
+                train=tensor(train, first),
+                eval=tensor(evaluation, first),
+                test=tensor(test, first),
                 classes=tuple(held.tolist()),
                 class_counts=tuple(counts.tolist()),
                 domains=() if domain is None else tuple(np.unique(domain[train % len(samples)]).tolist()),
             )
-        return made[id(parts)]
+        return made[id(parts), first]
 
-    return [tuple(client(parts) for parts in stage) for stage in stages]
+    return [tuple(client(number, parts) for number, parts in enumerate(stage)) for stage in stages]

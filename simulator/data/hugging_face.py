@@ -5,18 +5,20 @@ The samples are the images of a data set with one column of images, the texts of
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
 
 from simulator.base.errors import ConfigError, DataError
 from simulator.base.extras import install_command, library
 from simulator.data import tables
-from simulator.data.images import Images, joined
+from simulator.data.images import Images, ImageSet
 from simulator.data.pictures import check_memory, opened
-from simulator.data.samples import SampleSet
+from simulator.data.samples import Indices, LabeledSet, SampleSet, UnfittedSet
 from simulator.data.specs import Kind
 from simulator.data.tables import Columns, OwnParts
 from simulator.data.user_data import DEEP_MODES, GREY_MODES, UNREADABLE
@@ -44,7 +46,7 @@ def is_name(dataset: str) -> bool:
     return dataset.startswith(PREFIX)
 
 
-def load(name: str, columns: Columns) -> SampleSet:
+def load(name: str, columns: Columns) -> LabeledSet:
     """All samples, those of the split `test` as the own test set. Other splits than `train` and `test` are left out.
 
     Raises ConfigError for a wrong name or wrong columns, DataError for data that cannot be had or are no samples.
@@ -60,10 +62,8 @@ def load(name: str, columns: Columns) -> SampleSet:
         return _of_table(found, columns, [*named, column])
     table, own = _table(found, named, target)
     labels, classes = tables.labels_of(name, table, target, own)
-    images = _images(found, column, len(labels))
-    first = own.test_from or len(labels)
-    parts = [(images[part], labels[part]) for part in (slice(None, first), slice(first, None))]
-    samples = joined(parts[0], parts[1] if len(parts[1][1]) else None, classes)
+    images, gray = _images(found, column, len(labels))
+    samples = UnfittedSet((images, gray), _learned, labels, classes, own.test_from or len(labels))
     if columns.client is None:
         return samples
     return samples.of_users(tables.names_of_users(name, table, columns.client))
@@ -158,7 +158,7 @@ def _plain(found: _Opened, columns: Columns) -> list[str]:
     return kept
 
 
-def _of_table(found: _Opened, columns: Columns, names: Sequence[str]) -> SampleSet:
+def _of_table(found: _Opened, columns: Columns, names: Sequence[str]) -> LabeledSet:
     assert columns.target is not None  # `tables.target_of` has checked it
     table, own = _table(found, names, columns.target)
     ignored = tuple(each for each in columns.ignore if each in names)
@@ -192,10 +192,11 @@ def _table(found: _Opened, names: Sequence[str], target: str) -> tuple[Any, OwnP
     return table, OwnParts(len(parts[0]), fixed)
 
 
-def _images(found: _Opened, column: str, count: int) -> Images:
-    """Images [n, h, w, c], the first `count` of training and test samples: gray if all are gray, and RGB otherwise."""
+def _images(found: _Opened, column: str, count: int) -> tuple[Images, NDArray[np.bool_]]:
+    """The first `count` images of training and test samples as RGB [n, h, w, 3], and whether each is gray."""
     stored: Images | None = None
-    number, grey = 0, True
+    gray = np.zeros(count, dtype=bool)
+    number = 0
     for part in (found.train, found.test):
         if part is None or number == count:
             break
@@ -212,10 +213,28 @@ def _images(found: _Opened, column: str, count: int) -> Images:
                     "data set with images of one size."
                 )
             stored[number] = pixels
-            grey &= mode in GREY_MODES
+            gray[number] = mode in GREY_MODES
             number += 1
     assert stored is not None  # labels were counted
-    return stored[..., :1] if grey else stored
+    return stored, gray
+
+
+def _learned(samples: UnfittedSet, held: Indices | None) -> Callable[[UnfittedSet], SampleSet]:
+    """The channels of images: one if all images at `held` are gray. None: the rule of older sessions, all images."""
+    _, gray = samples.columns
+    becomes_gray = bool(gray.all() if held is None else gray[held].all())
+
+    def formed(each: UnfittedSet) -> SampleSet:
+        stored, gray = each.columns
+        images = stored
+        if becomes_gray:
+            images = np.ascontiguousarray(stored[..., :1])
+            for number in np.flatnonzero(~gray):
+                images[number, ..., 0] = np.asarray(Image.fromarray(stored[number]).convert("L"))
+        found: SampleSet = ImageSet.of_unfitted(each, images)
+        return found if held is not None else found.learned(None)(found)
+
+    return formed
 
 
 def _decoded(name: str, number: int, cell: Any) -> tuple[str, Images]:

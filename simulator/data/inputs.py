@@ -1,6 +1,7 @@
 """All samples of a data set on the device, and the gathering of batches: one class for each form of storage.
 
-Gathering reads no value on the host.
+Normalization is x · scale + shift. There is one for all samples, or one for each client. Gathering reads no value on
+the host.
 """
 
 from abc import ABC, abstractmethod
@@ -16,7 +17,7 @@ from torch.nn import functional as F
 
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError
-from simulator.data.images import ImageSet
+from simulator.data.images import ImageSet, measured
 from simulator.data.samples import Indices, SampleSet
 from simulator.data.specs import ImageSpec, InputSpec, TokenSpec
 
@@ -28,8 +29,15 @@ class Inputs(ABC):
     """The form of a sample in a batch."""
 
     @abstractmethod
-    def batch(self, indices: Tensor) -> Tensor:
-        """The samples at these indices [b] as models take them: [b, …]."""
+    def batch(self, indices: Tensor, clients: Tensor | None = None) -> Tensor:
+        """The samples at these indices [b] as models take them: [b, …].
+
+        clients: whose normalization each sample gets [b], if each client has its own.
+        """
+
+    def of_client(self, client: int) -> Self:
+        """The same with this client's normalization for all samples."""
+        return self
 
     def to(self, device: torch.device) -> Self:
         """The same on another device."""
@@ -46,24 +54,36 @@ class ImageInputs(Inputs):
     """A batch is scaled if the size differs. If it has three channels and the images have one, that one repeats."""
     scale: Tensor
     shift: Tensor
-    """Normalization of a byte: x · scale + shift, each float32 [h, w, c], which avoids an inner loop of length c."""
+    """Normalization of a byte, each float32 [h, w, c], which avoids an inner loop of length c. If each client has its
+    own: [clients, 1, 1, c]."""
 
     @classmethod
-    def of(cls, images: ImageSet, config: DataConfig) -> "ImageInputs":
+    def of(cls, images: ImageSet, config: DataConfig, train: Sequence[Indices]) -> "ImageInputs":
         """Images with the settings of their batches, on the CPU."""
-        mean, std = torch.tensor(images.mean), torch.tensor(images.std)
-        shape = images.images.shape[1:]
+        shape, apart = images.images.shape[1:], config.statistics == "client"
+        if apart:
+            found = [measured(images.images, held) for held in train]
+            mean, std = (torch.tensor(each)[:, None, None] for each in zip(*found, strict=True))
+        else:
+            known = images.mean, images.std
+            mean, std = map(torch.tensor, measured(images.images, _union(train)) if None in known else known)
+        scale, shift = 1 / (255 * std), -mean / std
         return cls(
             images=torch.from_numpy(images.images),
             spec=shaped(images.spec, config),
-            scale=(1 / (255 * std)).expand(shape).contiguous(),
-            shift=(-mean / std).expand(shape).contiguous(),
+            scale=scale if apart else scale.expand(shape).contiguous(),
+            shift=shift if apart else shift.expand(shape).contiguous(),
         )
 
-    def batch(self, indices: Tensor) -> Tensor:
+    def batch(self, indices: Tensor, clients: Tensor | None = None) -> Tensor:
         """Normalized images float32 [b, c, h, w], channels last in memory."""
         pixels = self.images.index_select(0, indices).to(torch.float32)
-        return self._shaped(torch.addcmul(self.shift, pixels, self.scale).permute(0, 3, 1, 2))
+        return self._shaped(_normalized(pixels, self.scale, self.shift, clients).permute(0, 3, 1, 2))
+
+    def of_client(self, client: int) -> Self:
+        if self.scale.dim() < self.images.dim():
+            return self
+        return replace(self, scale=self.scale[client], shift=self.shift[client])
 
     def _shaped(self, batch: Tensor) -> Tensor:
         """The batch [b, c, h, w] in the configured size and channels.
@@ -86,7 +106,7 @@ class TokenInputs(Inputs):
     tokens: Tensor
     spec: TokenSpec
 
-    def batch(self, indices: Tensor) -> Tensor:
+    def batch(self, indices: Tensor, clients: Tensor | None = None) -> Tensor:
         return self.tokens.index_select(0, indices).to(torch.int64)
 
 
@@ -98,25 +118,45 @@ class NumberInputs(Inputs):
     spec: InputSpec
     scale: Tensor
     shift: Tensor
-    """Normalization: x · scale + shift, each float32 [channels, 1] or [features]."""
+    """Normalization, each float32 [channels, 1] or [features]. If each client has its own, clients come first."""
 
     @classmethod
-    def of(cls, values: Any, spec: InputSpec, train: Sequence[Indices]) -> "NumberInputs":
-        """Values normalized to mean 0 and variance 1 on the samples in `train`, by channel or feature, on the CPU."""
-        held = np.asarray(values[np.unique(np.concatenate(train))], dtype=np.float64)
+    def of(cls, values: Any, spec: InputSpec, config: DataConfig, train: Sequence[Indices]) -> "NumberInputs":
+        """Values normalized to mean 0 and variance 1 by channel or feature, on the CPU."""
+        apart = config.statistics == "client"
+        found = [cls._measured(values, held) for held in (train if apart else [_union(train)])]
+        scale, shift = (
+            torch.tensor(np.stack(each), dtype=torch.float32).view(len(found), -1, *[1] * (values.ndim - 2))
+            for each in zip(*found, strict=True)
+        )
+        return cls(torch.from_numpy(values), spec, *((scale, shift) if apart else (scale[0], shift[0])))
+
+    @staticmethod
+    def _measured(values: Any, train: Indices) -> tuple[Any, Any]:
+        """Scale and shift by channel or feature. One that never varies keeps its scale."""
+        held = np.asarray(values[train], dtype=np.float64)
         axes = (0, *range(2, held.ndim))
         mean, std = held.mean(axes), held.std(axes)
         scale = np.divide(1.0, std, out=np.ones_like(std), where=std > 0)
-        per_channel = (-1, *[1] * (held.ndim - 2))
-        return cls(
-            torch.from_numpy(values),
-            spec,
-            torch.tensor(scale, dtype=torch.float32).view(per_channel),
-            torch.tensor(-mean * scale, dtype=torch.float32).view(per_channel),
-        )
+        return scale, -mean * scale
 
-    def batch(self, indices: Tensor) -> Tensor:
-        return torch.addcmul(self.shift, self.numbers.index_select(0, indices), self.scale)
+    def batch(self, indices: Tensor, clients: Tensor | None = None) -> Tensor:
+        return _normalized(self.numbers.index_select(0, indices), self.scale, self.shift, clients)
+
+    def of_client(self, client: int) -> Self:
+        if self.scale.dim() < self.numbers.dim():
+            return self
+        return replace(self, scale=self.scale[client], shift=self.shift[client])
+
+
+def _normalized(values: Tensor, scale: Tensor, shift: Tensor, clients: Tensor | None) -> Tensor:
+    if clients is not None:
+        scale, shift = scale.index_select(0, clients), shift.index_select(0, clients)
+    return torch.addcmul(shift, values, scale)
+
+
+def _union(train: Sequence[Indices]) -> Indices:
+    return np.unique(np.concatenate(train))
 
 
 def shaped(images: ImageSpec, config: DataConfig) -> ImageSpec:
@@ -129,13 +169,13 @@ def shaped(images: ImageSpec, config: DataConfig) -> ImageSpec:
 
 
 def inputs_of(samples: SampleSet, config: DataConfig, train: Sequence[Indices]) -> Inputs:
-    """A data set's samples on the CPU. Normalization is measured only on the clients' `train` parts.
+    """A data set's samples on the CPU. Their normalization is measured on all samples in `train`.
 
-    Images are the exception: their mean and deviation belong to the data set. Raises ConfigError for settings of
-    another kind of samples.
+    With data.statistics 'client', `train` has every client's, and each gets its own. Otherwise, images whose data set
+    publishes a mean and a deviation have these. Raises ConfigError for settings of another kind of samples.
     """
     if isinstance(samples, ImageSet):
-        return ImageInputs.of(samples, config)
+        return ImageInputs.of(samples, config, train)
     for key, given in (("size", config.size is not None), ("rgb", config.rgb)):
         if given:
             raise ConfigError(
@@ -143,8 +183,13 @@ def inputs_of(samples: SampleSet, config: DataConfig, train: Sequence[Indices]) 
                 "Leave it out."
             )
     if isinstance(samples.spec, TokenSpec):
+        if config.statistics == "client":
+            raise ConfigError(
+                f"data.statistics = 'client' changes means and deviations, and the samples of '{config.dataset}' are "
+                "tokens. Leave it out."
+            )
         return TokenInputs(torch.from_numpy(samples.values), samples.spec)
-    return NumberInputs.of(samples.values, samples.spec, train)
+    return NumberInputs.of(samples.values, samples.spec, config, train)
 
 
 def blank(spec: InputSpec, count: int, device: torch.device | str) -> Tensor:

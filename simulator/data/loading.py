@@ -7,6 +7,7 @@ import torch
 from simulator.data import datasets
 from simulator.data.federated import FederatedData, Source
 from simulator.data.public import of_data_set
+from simulator.data.samples import LabeledSet
 from simulator.data.tables import Columns
 
 
@@ -16,10 +17,15 @@ def load(source: Source, device: torch.device) -> FederatedData:
     Raises ConfigError or DataError if they are missing or cannot be divided as configured.
     """
     config = source.config
-    samples = datasets.load(config.dataset, source.folder, columns=Columns.of(config))
-    shown = None
-    if isinstance(config.public, str):
-        held = datasets.load(config.public, source.folder, columns=Columns.of(config))
-        shown = of_data_set(held, config, source.seed)
-    data = FederatedData.build(config, source.clients, source.seed, samples, device, source.changes, shown)
+
+    def read(dataset: str) -> LabeledSet:
+        found = datasets.load(dataset, source.folder, columns=Columns.of(config))
+        # Older sessions took the form of samples from the files, before a pool or a limit.
+        return found.learned(None)(found) if config.statistics == "all" else found
+
+    samples = read(config.dataset)
+    shown = of_data_set(read(config.public), config, source.seed) if isinstance(config.public, str) else None
+    data = FederatedData.build(
+        config, source.clients, source.seed, samples, device, source.changes, shown, source.measured
+    )
     return replace(data, source=source)

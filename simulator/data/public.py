@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -10,8 +11,8 @@ from torch import Tensor
 from simulator.base import rng
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError
-from simulator.data.inputs import Inputs, NumberInputs, inputs_of
-from simulator.data.samples import Indices, SampleSet
+from simulator.data.inputs import ImageInputs, Inputs, NumberInputs, inputs_of
+from simulator.data.samples import Indices, LabeledSet, SampleSet
 from simulator.data.shares import apportion
 from simulator.data.specs import InputSpec
 
@@ -35,16 +36,24 @@ class PublicData:
     ) -> "PublicData":
         """The samples `shown`, on the CPU, if they have the form of the clients' `samples`, which have these `inputs`.
 
-        Images are normalized as their own data set's, and numbers as the clients' are. Raises ConfigError.
+        Images of another data set are normalized on themselves, and other samples as the clients' are. Raises
+        ConfigError.
         """
         if shown.spec.kind != samples.spec.kind:
             raise _unfit(config, shown.spec, samples.spec)
-        if isinstance(inputs, NumberInputs):
+        if (
+            config.statistics == "client"
+        ):  # nobody knows the means of all clients, and everybody knows these samples
+            alone = config.model_copy(update={"statistics": "pooled"})
+            held: Inputs = inputs_of(shown, alone, [np.arange(len(shown))])
+        elif isinstance(inputs, NumberInputs):
             if shown.spec != samples.spec:
                 raise _unfit(config, shown.spec, samples.spec)
-            held: Inputs = replace(inputs, numbers=torch.from_numpy(shown.values))
+            held = replace(inputs, numbers=torch.from_numpy(shown.values))
+        elif isinstance(inputs, ImageInputs) and isinstance(config.public, float):
+            held = replace(inputs, images=torch.from_numpy(shown.values))
         else:
-            held = inputs_of(shown, config, [])
+            held = inputs_of(shown, config, [np.arange(len(shown))])
         if held.spec != inputs.spec:
             raise _unfit(config, held.spec, inputs.spec)
         if shown.names != samples.names:
@@ -81,7 +90,10 @@ class PublicData:
         return hashlib.sha256(f"{clients} public {self.fingerprint}".encode()).hexdigest()
 
 
-def set_apart(samples: SampleSet, config: DataConfig, seed: int) -> tuple[SampleSet, SampleSet]:
+AnySet = TypeVar("AnySet", bound=LabeledSet)
+
+
+def set_apart(samples: AnySet, config: DataConfig, seed: int) -> tuple[AnySet, AnySet]:
     """The samples without the share in `data.public`, and that share. Raises ConfigError if it has
     none or all of them.
 
@@ -99,7 +111,7 @@ def set_apart(samples: SampleSet, config: DataConfig, seed: int) -> tuple[Sample
     return samples.take(np.setdiff1d(np.arange(len(samples)), public)), samples.take(public)
 
 
-def of_data_set(samples: SampleSet, config: DataConfig, seed: int) -> SampleSet:
+def of_data_set(samples: AnySet, config: DataConfig, seed: int) -> AnySet:
     """The public samples of another data set: those of its training part, or `data.public_limit` of them."""
     number = samples.test_from
     if config.public_limit is not None:
@@ -109,7 +121,7 @@ def of_data_set(samples: SampleSet, config: DataConfig, seed: int) -> SampleSet:
     return samples.take(drawn(samples, number, rng.numpy_stream(seed, "data/public"), samples.test_from))
 
 
-def drawn(samples: SampleSet, number: int, stream: np.random.Generator, upto: int | None = None) -> Indices:
+def drawn(samples: LabeledSet, number: int, stream: np.random.Generator, upto: int | None = None) -> Indices:
     """The indices of a draw, ascending. The shares of classes, domains, and the data set's test set stay.
 
     upto: only from the samples before this index.

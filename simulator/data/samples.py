@@ -1,12 +1,16 @@
-"""A data set in memory: all samples in one array, with the data set's own test set at the end."""
+"""A data set in memory: all samples, with the data set's own test set at the end.
+
+The form of some samples follows from the data: the columns of a table, the vocabulary of texts, the channels of images.
+Such an `UnfittedSet` gets its form once the clients' training parts are known (`FederatedData.build`).
+"""
 
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,14 +42,12 @@ def _stored(values: Values, spec: InputSpec) -> Values:
     return np.ascontiguousarray(values, dtype=np.int32)
 
 
-class SampleSet(ABC):
+class LabeledSet(ABC):
     """Samples with labels int64 [n], training samples first, then test samples.
 
     `test_from` is the index of the first sample of the data set's own test set, n if it has none. In a data set of
     several `domains` (photographs and drawings of the same classes), `domain` holds each sample's, int64 [n]. In a data
     set whose samples come from several `users` (persons, speaking roles), `user` holds each sample's, int64 [n].
-    `names` are for people who look at samples: the text of each token, or the name of each channel or feature. They are
-    empty if unknown, and change no result.
     """
 
     labels: Labels
@@ -55,7 +57,49 @@ class SampleSet(ABC):
     domain: Labels | None
     users: tuple[str, ...]
     user: Labels | None
+
+    @abstractmethod
+    def learned(self, held: Indices | None) -> "Form":
+        """The form of samples that follows from the samples at `held`. None: the rule of older sessions."""
+
+    @abstractmethod
+    def taken(self, indices: Indices) -> Self:
+        """The samples at `indices`. The other fields stay."""
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def has_test_set(self) -> bool:
+        return self.test_from < len(self)
+
+    def take(self, indices: Indices) -> Self:
+        """The samples at ascending `indices`, as a data set with the same classes."""
+        return replace(  # type: ignore[type-var]  # every kind is a dataclass
+            self.taken(indices),
+            labels=self.labels[indices],
+            test_from=int(np.searchsorted(indices, self.test_from)),
+            domain=None if self.domain is None else self.domain[indices],
+            user=None if self.user is None else self.user[indices],
+        )
+
+    def of_users(self, users: Sequence[str]) -> Self:
+        """The same samples with the name of each one's user, in the order of samples: those of training, then test."""
+        number: dict[str, int] = {}
+        owner = np.array([number.setdefault(name, len(number)) for name in users], dtype=np.int64)
+        return replace(self, users=tuple(number), user=owner)  # type: ignore[type-var]  # every kind is a dataclass
+
+
+class SampleSet(LabeledSet):
+    """Samples whose form is known.
+
+    `names` are for people who look at samples: the text of each token, or the name of each channel or feature. They are
+    empty if unknown, and change no result. `unknown` are values that the form has no place for, with the number of
+    their samples.
+    """
+
     names: tuple[str, ...] = ()
+    unknown: tuple[tuple[str, int], ...] = ()
 
     @property
     @abstractmethod
@@ -71,20 +115,9 @@ class SampleSet(ABC):
     def facts(self) -> list[Any]:
         """Other values that can change a result, as JSON."""
 
-    @abstractmethod
-    def taken(self, indices: Indices) -> Self:
-        """The samples at `indices`. The other fields stay."""
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    @property
-    def has_test_set(self) -> bool:
-        return self.test_from < len(self)
-
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (hex) of everything that can change a result: samples, labels, shape, classes, normalization."""
+        """SHA-256 (hex) of everything that can change a result: samples, labels, shape, classes, constants."""
         digest = hashlib.sha256(json.dumps(self.facts()).encode())
         digest.update(np.ascontiguousarray(self.values).data)
         digest.update(np.ascontiguousarray(self.labels, dtype="<i8").data)
@@ -96,21 +129,12 @@ class SampleSet(ABC):
             digest.update(np.ascontiguousarray(self.user, dtype="<i8").data)
         return digest.hexdigest()
 
-    def take(self, indices: Indices) -> Self:
-        """The samples at ascending `indices`, as a data set with the same classes and normalization."""
-        return replace(  # type: ignore[type-var]  # every kind is a dataclass
-            self.taken(indices),
-            labels=self.labels[indices],
-            test_from=int(np.searchsorted(indices, self.test_from)),
-            domain=None if self.domain is None else self.domain[indices],
-            user=None if self.user is None else self.user[indices],
-        )
+    def learned(self, held: Indices | None) -> "Form":
+        return lambda samples: cast(SampleSet, samples)
 
-    def of_users(self, users: Sequence[str]) -> Self:
-        """The same samples with the name of each one's user, in the order of samples: those of training, then test."""
-        number: dict[str, int] = {}
-        owner = np.array([number.setdefault(name, len(number)) for name in users], dtype=np.int64)
-        return replace(self, users=tuple(number), user=owner)  # type: ignore[type-var]  # every kind is a dataclass
+
+Form = Callable[[LabeledSet], SampleSet]
+"""Gives samples of one source their form."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +151,7 @@ class ArraySet(SampleSet):
     users: tuple[str, ...] = ()
     user: Labels | None = None
     names: tuple[str, ...] = ()
+    unknown: tuple[tuple[str, int], ...] = ()
 
     @classmethod
     def of(
@@ -169,3 +194,39 @@ class ArraySet(SampleSet):
 
     def taken(self, indices: Indices) -> Self:
         return replace(self, array=self.array[indices])
+
+
+@dataclass(frozen=True, eq=False)
+class UnfittedSet(LabeledSet):
+    """Samples as their source has them: arrays whose first dimension is n, and what makes a form of them."""
+
+    columns: tuple[NDArray[Any], ...]
+    learn: Callable[["UnfittedSet", Indices | None], Callable[["UnfittedSet"], SampleSet]]
+    """Learns the form, as `learned` does."""
+    labels: Labels
+    classes: tuple[str, ...]
+    test_from: int
+    titles: tuple[str, ...] = ()
+    """What the columns are. Other sets with the same titles can take the form of these samples. None can without."""
+    domains: tuple[str, ...] = ()
+    domain: Labels | None = None
+    users: tuple[str, ...] = ()
+    user: Labels | None = None
+
+    def learned(self, held: Indices | None) -> Form:
+        form = self.learn(self, held)
+        return lambda samples: form(cast(UnfittedSet, samples))
+
+    def taken(self, indices: Indices) -> Self:
+        return replace(self, columns=tuple(column[indices] for column in self.columns))
+
+    def formed(
+        self,
+        values: Values,
+        spec: InputSpec,
+        names: Sequence[str] = (),
+        unknown: Sequence[tuple[str, int]] = (),
+    ) -> ArraySet:
+        """The same samples as these values. Raises DataError if they do not fit the spec."""
+        own = (self.labels, self.classes, self.test_from, self.domains, self.domain, self.users, self.user)
+        return ArraySet(_stored(values, spec), spec, *own, names=tuple(names), unknown=tuple(unknown))

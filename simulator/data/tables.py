@@ -1,11 +1,13 @@
 """A user's own table: a CSV or Parquet file with a column of classes, and optionally a column of users.
 
 Numbers stay numbers. Texts and truth values become one column of zeros and ones for each value. Or the samples are the
-texts of one column.
+texts of one column. The values and the vocabulary are those of the rows that clients train on.
 """
 
 import warnings
-from collections.abc import Container, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,10 +16,10 @@ import numpy as np
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError, nearest
 from simulator.base.extras import library
+from simulator.data import words
 from simulator.data.pictures import check_memory
-from simulator.data.samples import ArraySet, Labels, Values
-from simulator.data.specs import InputSpec, TableSpec
-from simulator.data.words import LENGTH, SPEC, SPECIAL, tokenized, vocabulary
+from simulator.data.samples import Indices, Labels, SampleSet, UnfittedSet, Values
+from simulator.data.specs import TableSpec
 
 SUFFIXES = (".csv", ".parquet")
 MOST_COLUMNS = 10_000
@@ -51,17 +53,16 @@ class OwnParts(NamedTuple):
 
     test_from: int | None = None
     classes: tuple[str, ...] | None = None
+    types: bool = True
+    """Whether it declares the type of each column. A CSV file does not."""
 
 
-NOTHING_FIXED = OwnParts()
-
-
-def load(file: Path, columns: Columns) -> ArraySet:
+def load(file: Path, columns: Columns) -> UnfittedSet:
     """The rows of a table as samples. Raises ConfigError for wrong columns, DataError for unreadable contents."""
-    return samples(file, _read(file), columns)
+    return samples(file, _read(file), columns, OwnParts(types=file.suffix.lower() == ".parquet"))
 
 
-def samples(where: Where, table: Any, columns: Columns, own: OwnParts = NOTHING_FIXED) -> ArraySet:
+def samples(where: Where, table: Any, columns: Columns, own: OwnParts) -> UnfittedSet:
     """The rows of a data frame as samples: its texts, or all its features.
 
     Raises ConfigError for wrong columns, DataError for contents that are no samples.
@@ -70,16 +71,13 @@ def samples(where: Where, table: Any, columns: Columns, own: OwnParts = NOTHING_
     labels, classes = labels_of(where, table, target, own)
     first_test = len(labels) if own.test_from is None else own.test_from
     if columns.text is None:
-        values, names = _features(where, table, {target, columns.client, *columns.ignore}, target)
-        spec: InputSpec = TableSpec(len(names))
+        features = _features(where, table, {target, columns.client, *columns.ignore}, target)
+        learn = partial(_learned, where, own.types)
+        values, titles = tuple(features.values()), tuple(features)
+        found = UnfittedSet(values, learn, labels, classes, first_test, titles)
     else:
-        values, names = _tokens(where, columns.text, table[columns.text], first_test)
-        spec = SPEC
-    parts = [(values[part], labels[part]) for part in (slice(None, first_test), slice(first_test, None))]
-    try:
-        found = ArraySet.of(spec, parts[0], parts[1] if len(parts[1][1]) else None, classes).named(names)
-    except DataError as odd:
-        raise DataError(f"{where}: {odd}") from odd
+        texts = _texts(where, columns.text, table[columns.text])
+        found = words.of_texts(texts, labels, classes, first_test)
     if columns.client is None:
         return found
     return found.of_users(names_of_users(where, table, columns.client))
@@ -103,40 +101,88 @@ def names_of_users(where: Where, table: Any, column: str) -> list[str]:
     return [str(each) for each in table[column].tolist()]
 
 
-def _features(
-    where: Where, table: Any, left_out: Container[str | None], target: str
-) -> tuple[Values, list[str]]:
-    """The features [n, features], and the name of each."""
-    parts: list[Values] = []
+def _learned(
+    where: Where, types: bool, rows: UnfittedSet, held: Indices | None
+) -> Callable[[UnfittedSet], SampleSet]:
+    """The form of rows: a column of numbers as it is, or a column of zeros and ones for each text of the rows `held`.
+
+    A text that none of them has is zero in all these columns. Without declared types, a column has numbers if all of
+    `held` have. None: the rule of older sessions, by which all rows count.
+    """
+    kept: list[list[str] | None] = []
     names: list[str] = []
-    for name in table:
-        if name not in left_out:
-            encoded = _encoded(where, name, table[name])
-            parts += encoded.values()
-            names += encoded
-            if len(parts) > MOST_COLUMNS:
-                raise DataError(
-                    f"{where} has more than {MOST_COLUMNS:,} columns once its texts are columns of their own. Leave "
-                    "some out with data.ignore."
-                )
-    if not parts:
-        raise DataError(f"{where} has no column of features beside '{target}'. Add one.")
-    check_memory(where, 4 * len(parts) * len(table))
-    return np.stack(parts, axis=1), names
+    for name, values in zip(rows.titles, rows.columns, strict=True):
+        chosen = values if held is None else values[held]
+        has_numbers = values.dtype != object or not (
+            types or held is None or np.isnan(_numbers(chosen)).any()
+        )
+        texts = None if has_numbers else sorted(set(chosen.tolist()))
+        if texts is not None and len(texts) > MOST_VALUES:
+            raise DataError(
+                f"{where}: column '{name}' has {len(texts):,} different texts, and at most {MOST_VALUES} become "
+                f'columns. Leave it out with `data.ignore=["{name}"]`, or train on these texts with '
+                f"`data.text={name}`."
+            )
+        kept.append(texts)
+        names += [name] if texts is None else [f"{name} = {text}" for text in texts]
+        if len(names) > MOST_COLUMNS:
+            raise DataError(
+                f"{where} has more than {MOST_COLUMNS:,} columns once its texts are columns of their own. Leave "
+                "some out with data.ignore."
+            )
+
+    def formed(rows: UnfittedSet) -> SampleSet:
+        check_memory(where, 4 * len(names) * len(rows))
+        parts: list[Values] = []
+        unknown: Counter[str] = Counter()
+        for name, values, texts in zip(rows.titles, rows.columns, kept, strict=True):
+            if texts is not None:
+                column, others = _encoded(values, texts)
+                parts += column
+                unknown.update(f"{name} = {text}" for text in others)
+            elif values.dtype != object:
+                parts.append(values)
+            else:
+                parts.append(_numbers(values))
+                if len(odd := values[np.isnan(parts[-1])]):
+                    raise DataError(
+                        f"{where}: column '{name}' has '{odd[0]}', and all rows that clients train on have numbers "
+                        "there. Correct it, or remove the row."
+                    )
+        try:
+            return rows.formed(np.stack(parts, axis=1), TableSpec(len(names)), names, sorted(unknown.items()))
+        except DataError as odd:
+            raise DataError(f"{where}: {odd}") from odd
+
+    return formed
 
 
-def _tokens(where: Where, name: str, column: Any, first_test: int) -> tuple[Values, list[str]]:
-    """The texts of a column as tokens, and the text of each. The vocabulary is of the rows before `first_test`."""
+def _encoded(values: Values, texts: Sequence[str]) -> tuple[list[Values], list[str]]:
+    """A column of zeros and ones for each text, and the values that are none of these texts."""
+    known = {text: number for number, text in enumerate(texts)}
+    number = np.array([known.get(value, -1) for value in values.tolist()])
+    return [(number == each).astype(np.float32) for each in range(len(texts))], values[number < 0].tolist()
+
+
+def _numbers(texts: Values) -> Values:
+    """Texts as numbers float32, NaN for those that are none."""
+    import pandas as pd
+
+    numbers: Values = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce").to_numpy(np.float32)
+    return numbers
+
+
+def _texts(where: Where, name: str, column: Any) -> list[str]:
+    """The texts of a column."""
     _refuse_empty(where, name, column)
-    texts = column.tolist()
+    texts: list[str] = column.tolist()
     if other := next((each for each in texts if not isinstance(each, str)), None):
         raise DataError(
             f"{where}: column '{name}' has values such as {other!r}, and data.text needs texts. Name another column, "
             "or leave data.text out to use the columns as features."
         )
-    check_memory(where, 4 * LENGTH * len(texts))
-    known = vocabulary(texts[:first_test])
-    return tokenized(texts, known), [*SPECIAL, *known]
+    check_memory(where, 4 * words.LENGTH * len(texts))
+    return texts
 
 
 def users(file: Path, columns: Columns) -> list[int]:
@@ -248,23 +294,32 @@ def _classes(file: Where, column: Any, name: str) -> tuple[Labels, tuple[str, ..
     return labels.astype(np.int64), tuple(whole)
 
 
-def _encoded(file: Where, name: str, column: Any) -> dict[str, Values]:
-    """A column of numbers as it is, or a column of zeros and ones for each text, by name."""
-    _refuse_empty(file, name, column, feature=True)
-    if column.dtype.kind in "iuf":
-        return {str(name): column.to_numpy(np.float32)}
-    if column.dtype.kind in "mM":
-        raise DataError(
-            f"{file}: column '{name}' has times. Turn it into numbers, or leave it out: `data.ignore=[\"{name}\"]`."
-        )
-    texts = column.to_numpy().astype(str)
-    held, number = np.unique(texts, return_inverse=True)
-    if len(held) > MOST_VALUES:
-        raise DataError(
-            f"{file}: column '{name}' has {len(held):,} different texts, and at most {MOST_VALUES} become columns. "
-            f'Leave it out with `data.ignore=["{name}"]`, or train on these texts with `data.text={name}`.'
-        )
-    return {f"{name} = {text}": (number == each).astype(np.float32) for each, text in enumerate(held)}
+def _features(where: Where, table: Any, left_out: Container[str | None], target: str) -> dict[str, Values]:
+    """The columns of features by name: numbers float32, or texts. Truth values are texts."""
+    found: dict[str, Values] = {}
+    for name in table:
+        if name in left_out:
+            continue
+        column = table[name]
+        _refuse_empty(where, name, column, feature=True)
+        if column.dtype.kind in "mM":
+            raise DataError(
+                f"{where}: column '{name}' has times. Turn it into numbers, or leave it out: "
+                f'`data.ignore=["{name}"]`.'
+            )
+        numbers = column.dtype.kind in "iuf"
+        found[str(name)] = column.to_numpy(np.float32) if numbers else _as_texts(column)
+    if not found:
+        raise DataError(f"{where} has no column of features beside '{target}'. Add one.")
+    return found
+
+
+def _as_texts(column: Any) -> Values:
+    """A column as texts [n]. Equal ones are one object, to save memory."""
+    known: dict[str, str] = {}
+    texts = np.empty(len(column), dtype=object)
+    texts[:] = [known.setdefault(each, each) for each in map(str, column.to_numpy().tolist())]
+    return texts
 
 
 def _refuse_empty(file: Where, name: str, column: Any, feature: bool = False) -> None:

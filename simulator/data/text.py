@@ -10,8 +10,8 @@ import numpy as np
 from simulator.base.errors import DataError
 from simulator.data.datasets import Dataset, Progress, register, silent
 from simulator.data.download import Published, bring, verify
-from simulator.data.samples import ArraySet
-from simulator.data.words import SPEC, SPECIAL, tokenized, vocabulary
+from simulator.data.samples import UnfittedSet
+from simulator.data.words import SPEC, of_texts
 
 LONGEST = 1 << 20
 """The maximum number of characters of one text."""
@@ -21,11 +21,10 @@ def as_samples(
     train: tuple[Sequence[str], Sequence[int]],
     test: tuple[Sequence[str], Sequence[int]],
     classes: tuple[str, ...],
-) -> ArraySet:
-    """Texts with their labels. The words of training texts are the vocabulary."""
-    known = vocabulary(train[0])
-    parts = [(tokenized(texts, known), np.array(labels)) for texts, labels in (train, test)]
-    return ArraySet.of(SPEC, parts[0], parts[1], classes).named((*SPECIAL, *known))
+) -> UnfittedSet:
+    """Texts with their labels."""
+    labels = np.array([*train[1], *test[1]], dtype=np.int64)
+    return of_texts([*train[0], *test[0]], labels, classes, len(train[1]))
 
 
 @register
@@ -62,7 +61,7 @@ class AgNews(Dataset):
         verify(self.FILES, folder, self.name)
         return self.files(folder)
 
-    def load(self, folder: Path) -> ArraySet:
+    def load(self, folder: Path) -> UnfittedSet:
         train, test = (_news(file) for file in self.files(folder))
         return as_samples(train, test, self.CLASSES)
 
@@ -139,7 +138,7 @@ class Imdb(Dataset):
     def fetch(self, folder: Path, progress: Progress = silent) -> None:
         bring([self.ARCHIVE], folder, progress, self.name)
 
-    def load(self, folder: Path) -> ArraySet:
+    def load(self, folder: Path) -> UnfittedSet:
         found = self._unpacked(folder) if (folder / "aclImdb").is_dir() else self._packed(folder)
         parts = {}
         for part in ("train", "test"):

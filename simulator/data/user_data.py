@@ -4,18 +4,19 @@ import math
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from simulator.base.errors import DataError
 from simulator.data.images import Images, ImageSet, joined
 from simulator.data.pictures import PIXELS, check_memory, opened
-from simulator.data.samples import ArraySet, Labels, SampleSet, Values
+from simulator.data.samples import ArraySet, Indices, LabeledSet, Labels, SampleSet, UnfittedSet, Values
 from simulator.data.specs import ImageSpec, InputSpec, SignalSpec, TableSpec, TokenSpec
 
 GREY_MODES = ("1", "L", "LA")
@@ -42,7 +43,7 @@ _SAMPLES = {
 """The keys of sample arrays in an `.npz`, which has one of them."""
 
 
-def load(path: Path) -> SampleSet:
+def load(path: Path) -> LabeledSet:
     """The samples at `path`: a folder with one folder of images per class, or an `.npz`.
 
     There may be one folder per domain around the class folders, each with the same classes. A folder may contain
@@ -55,7 +56,7 @@ def load(path: Path) -> SampleSet:
         raise _damaged(Path(unreadable.filename or path), unreadable) from unreadable
 
 
-def _load_folder(folder: Path) -> ImageSet:
+def _load_folder(folder: Path) -> UnfittedSet:
     has_pair = (folder / "train").is_dir() and (folder / "test").is_dir()
     train_folder, test_folder = (folder / "train", folder / "test") if has_pair else (folder, None)
     domains = _domain_names(train_folder)
@@ -74,18 +75,33 @@ def _load_folder(folder: Path) -> ImageSet:
     test = [_image_files(place, classes) for place in _places(test_folder, domains)] if test_folder else []
     everything = [entry for part in train + test for entry in part]
     labels = np.array([label for _, label in everything], dtype=np.int64)
-    grey = all(_is_mostly_grey([file for file, _ in part]) for part in train)
-    images = _decoded([file for file, _ in everything], grey)
-    count = sum(len(part) for part in train)
-    found = joined(
-        train=(images[:count], labels[:count]),
-        test=(images[count:], labels[count:]) if len(labels) > count else None,
-        classes=classes,
-    )
-    if not domains:
-        return found
+    paths = np.empty(len(everything), dtype=object)
+    paths[:] = [file for file, _ in everything]
     numbers = np.tile(np.arange(len(domains)), 2)[: len(train + test)]
-    return replace(found, domains=domains, domain=np.repeat(numbers, [len(part) for part in train + test]))
+    domain = np.repeat(numbers, [len(part) for part in train + test]) if domains else None
+    count = sum(len(part) for part in train)
+    gray = _gray(paths.tolist())
+    return UnfittedSet(
+        (paths, gray), _learned_channels, labels, classes, count, domains=domains, domain=domain
+    )
+
+
+def _learned_channels(samples: UnfittedSet, held: Indices | None) -> Callable[[UnfittedSet], SampleSet]:
+    """The channels of images: one if most images at `held` are gray, in every domain.
+
+    None: the rule of older sessions, by which all training images count.
+    """
+    chosen = np.arange(samples.test_from) if held is None else held
+    _, gray = samples.columns
+    domain = np.zeros(len(gray), dtype=np.int64) if samples.domain is None else samples.domain
+    of_domains = [gray[chosen][domain[chosen] == each] for each in np.unique(domain[chosen])]
+    becomes_gray = all(2 * each.sum() > len(each) for each in of_domains)
+
+    def formed(each: UnfittedSet) -> SampleSet:
+        found: SampleSet = ImageSet.of_unfitted(each, _decoded(each.columns[0].tolist(), becomes_gray))
+        return found if held is not None else found.learned(None)(found)
+
+    return formed
 
 
 def _places(folder: Path, domains: tuple[str, ...]) -> list[Path]:
@@ -152,12 +168,8 @@ def _images(folder: Path) -> list[Path]:
     return [entry for entry in entries if entry.suffix.lower() in suffixes and entry.name[0] != "."]
 
 
-def _is_mostly_grey(files: list[Path]) -> bool:
-    return 2 * sum(_header(file)[0] for file in files) > len(files)
-
-
-def _decoded(files: list[Path], grey: bool) -> Images:
-    """Images [n, h, w, c] of one size, all grayscale or all RGB."""
+def _gray(files: Sequence[Path]) -> NDArray[np.bool_]:
+    """Whether each image is grayscale. All must have one size."""
     headers = [_header(file) for file in files]
     size, _ = Counter(size for _, size in headers).most_common(1)[0]
     for file, (_, own_size) in zip(files, headers, strict=True):
@@ -166,9 +178,15 @@ def _decoded(files: list[Path], grey: bool) -> Images:
                 f"{file} is {own_size[0]}×{own_size[1]} pixels where most images are {size[0]}×{size[1]}; "
                 f"bring all images to one size."
             )
+    return np.array([gray for gray, _ in headers])
+
+
+def _decoded(files: Sequence[Path], grey: bool) -> Images:
+    """Images [n, h, w, c] of one size, all grayscale or all RGB."""
+    width, height = _header(files[0])[1]
     channels = 1 if grey else 3
-    check_memory(files[0].parent.parent, len(files) * size[0] * size[1] * channels)
-    images = np.empty((len(files), size[1], size[0], channels), dtype=np.uint8)
+    check_memory(files[0].parent.parent, len(files) * width * height * channels)
+    images = np.empty((len(files), height, width, channels), dtype=np.uint8)
     for row, file in zip(images, files, strict=True):
         try:
             with opened(file) as image:
@@ -190,7 +208,7 @@ def _header(file: Path) -> tuple[bool, tuple[int, int]]:
     return mode in GREY_MODES, size
 
 
-def _load_npz(file: Path) -> SampleSet:
+def _load_npz(file: Path) -> LabeledSet:
     arrays = _read_npz(file)
     name = _kind_of(file, arrays)
     if "labels" not in arrays:
@@ -212,11 +230,43 @@ def _load_npz(file: Path) -> SampleSet:
     classes = tuple(str(value) for value in values.tolist())
     if name == "images":
         return joined(parts[0], parts[1] if len(parts) > 1 else None, classes)
-    spec = _spec(file, name, [part for part, _ in parts], arrays)
+    if name == "tokens" and "vocabulary" not in arrays:
+        tokens = np.concatenate([part for part, _ in parts])
+        own = np.concatenate([labels for _, labels in parts])
+        learn = partial(_learned_vocabulary, file, _number(file, arrays, "padding", 0))
+        return UnfittedSet((tokens,), learn, own, classes, len(parts[0][1]), titles=("tokens",))
+    spec = _spec(file, name, samples.shape, arrays)
     try:
         return ArraySet.of(spec, parts[0], parts[1] if len(parts) > 1 else None, classes)
     except DataError as odd:
         raise DataError(f"{file}: {odd}") from odd
+
+
+def _learned_vocabulary(
+    file: Path, padding: int, samples: UnfittedSet, held: Indices | None
+) -> Callable[[UnfittedSet], SampleSet]:
+    """The vocabulary of tokens: up to the largest token of the samples at `held`. A larger one becomes padding.
+
+    None: the rule of older sessions, by which all samples count.
+    """
+    (tokens,) = samples.columns
+    largest = int((tokens if held is None else tokens[held]).max())
+    spec = _token_spec(file, tokens.shape[1], max(largest, 0) + 1, padding)
+
+    def formed(each: UnfittedSet) -> SampleSet:
+        (tokens,) = each.columns
+        above = tokens >= spec.vocabulary
+        others, counts = np.unique(tokens[above], return_counts=True)
+        unknown = [
+            (f"token {token}", int(count))
+            for token, count in zip(others.tolist(), counts.tolist(), strict=True)
+        ]
+        try:
+            return each.formed(np.where(above, padding, tokens), spec, unknown=unknown)
+        except DataError as odd:
+            raise DataError(f"{file}: {odd}") from odd
+
+    return formed
 
 
 def _kind_of(file: Path, arrays: Iterable[str]) -> str:
@@ -229,19 +279,20 @@ def _kind_of(file: Path, arrays: Iterable[str]) -> str:
     return found[0]
 
 
-def _spec(file: Path, name: str, samples: Sequence[Values], arrays: Mapping[str, Values]) -> InputSpec:
-    """The form of samples other than images."""
-    shape = samples[0].shape
+def _spec(file: Path, name: str, shape: tuple[int, ...], arrays: Mapping[str, Values]) -> InputSpec:
+    """The form of samples other than images. Tokens have a vocabulary in `arrays`."""
     if name == "signals":
         return SignalSpec(shape[1], shape[2])
     if name == "features":
         return TableSpec(shape[1])
-    largest = max(int(each.max()) for each in samples)
-    vocabulary = _number(file, arrays, "vocabulary", max(largest, 0) + 1)
-    padding = _number(file, arrays, "padding", 0)
+    vocabulary, padding = (_number(file, arrays, key, 0) for key in ("vocabulary", "padding"))
+    return _token_spec(file, shape[1], vocabulary, padding)
+
+
+def _token_spec(file: Path, length: int, vocabulary: int, padding: int) -> TokenSpec:
     if padding >= vocabulary:
         raise DataError(f"{file}: 'padding' {padding} is outside the vocabulary of {vocabulary}.")
-    return TokenSpec(shape[1], vocabulary, padding)
+    return TokenSpec(length, vocabulary, padding)
 
 
 def _number(file: Path, arrays: Mapping[str, Values], name: str, default: int) -> int:

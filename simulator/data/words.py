@@ -1,13 +1,13 @@
-"""Texts as tokens: a word is a token. The vocabulary has the most frequent words."""
+"""Texts as tokens: a word is a token. The vocabulary has the most frequent words of the texts that are trained on."""
 
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from simulator.data.samples import Values
+from simulator.data.samples import Indices, Labels, SampleSet, UnfittedSet, Values
 from simulator.data.specs import TokenSpec
 
 PADDING, UNKNOWN = 0, 1
@@ -42,3 +42,17 @@ def tokenized(texts: Sequence[str], known: dict[str, int], length: int = LENGTH)
         found = [known.get(word, UNKNOWN) for word in words(text)[:length]]
         row[: len(found)] = found
     return tokens
+
+
+def of_texts(texts: Sequence[str], labels: Labels, classes: tuple[str, ...], test_from: int) -> UnfittedSet:
+    """Texts with their labels, training texts first. They become tokens."""
+    column = np.empty(len(texts), dtype=object)
+    column[:] = texts
+    return UnfittedSet((column,), _learned, labels, classes, test_from, titles=("text",))
+
+
+def _learned(texts: UnfittedSet, held: Indices | None) -> Callable[[UnfittedSet], SampleSet]:
+    """The form of texts, with the words of those at `held`. None: of the data set's training texts."""
+    (column,) = texts.columns
+    known = vocabulary(column[: texts.test_from] if held is None else column[held])
+    return lambda each: each.formed(tokenized(each.columns[0].tolist(), known), SPEC, (*SPECIAL, *known))

@@ -13,12 +13,12 @@ from simulator.base.own_files import failed
 from simulator.base.sections import MethodConfig
 from simulator.base.timeline import Timeline
 from simulator.config import Config
-from simulator.data.federated import FederatedData, Source
+from simulator.data.federated import FederatedData
 from simulator.data.loading import load
 from simulator.engine.equipping import equipped
 from simulator.engine.round import Engine
 from simulator.methods import Method, registry
-from simulator.models.federation import ClientInfo, Federation, Stage, drawn_unseen
+from simulator.models.federation import ClientInfo, Federation, Stage
 from simulator.training import augmentation
 from simulator.training.client import batch_sizes
 from simulator.training.precision import refuse_lacking
@@ -42,8 +42,7 @@ def build(config: Config, data_dir: Path, begun: int = 0, *, runs: bool = True) 
     device = select_device(config.runtime.device)
     architectures = models.assign(config.federation.group, config.federation.clients)
     timeline = config.timeline
-    source = Source(config.data, config.federation.clients, config.data_seed, data_dir, timeline.data)
-    data = load(source, device)
+    data = load(config.source(data_dir), device)
     clients = _infos(data, architectures)
     return _assembled(config, data, clients, _stages(timeline, data, architectures), device, begun, runs)
 
@@ -106,7 +105,7 @@ def _assembled(
         pretrained=config.federation.pretrained,
         features=config.models.features,
         begun=begun,
-        unseen=drawn_unseen(len(clients), config.federation.unseen_clients, config.data_seed),
+        unseen=config.unseen_clients,
         stages=stages,
         public=0 if data.public is None else len(data.public),
         public_classes=0 if data.public is None else data.public.num_classes,

@@ -44,7 +44,7 @@ def probe(data: FederatedData, seed: int, images: int = PROBE) -> Tensor:
 
     Where there are fewer, all of them. Raises DataError when they are too few for CKA.
     """
-    test: Tensor = torch.cat([client.test for client in data.clients]).unique()
+    test: Tensor = data.as_client(torch.cat([client.test for client in data.clients]), 0).unique()
     if len(test) < FEWEST_IMAGES:
         raise DataError(
             f"the clients have {len(test)} test samples between them and CKA needs {FEWEST_IMAGES}; "
@@ -181,7 +181,7 @@ def _outputs(local: LocalClient, names: Iterable[str], probe: Tensor) -> dict[st
     local.nets.eval()
     parts: dict[str, list[Tensor]] = {name: [] for name in names}
     for indices in probe.split(_BATCH):
-        shown = local.nets.model.represent(local.batch(indices).x)
+        shown = local.nets.model.represent(local.own_view(indices))
         for name, batches in parts.items():
             batches.append(shown[name].flatten(1))
     return {name: torch.cat(parts.pop(name)) for name in list(parts)}

@@ -10,6 +10,7 @@ from simulator.base.nested import Raw, flattened, merged, renamed
 from simulator.base.sections import SAMPLED
 
 SECTIONS: dict[str, Raw] = {
+    "data": {"statistics": "all"},
     "cka": {"model": "local", "untrained": True},
     "evaluation": {"parts": [], "initial": "all", "metrics_for": "all", "classes": False},
 }

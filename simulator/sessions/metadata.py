@@ -28,6 +28,9 @@ BESIDE = 200
 MOST_COUNTS = 50_000
 """More numbers than this, clients × classes, are not noted: every listing reads them."""
 
+MOST_UNKNOWN = 100
+"""Values of `unknown` that are noted."""
+
 
 def current(session: CheckedReader, overrides: Raw, upto: int | None = None) -> tuple[Config, list[Entry]]:
     """A session's configuration as its last checkpoint left it, with `overrides` laid over, and its history.
@@ -154,6 +157,8 @@ def of_new(config: Config, built: Built, parent: Parent | None, *, in_flight: bo
         "files": brought.recorded(config),
         "model_plugins": plugins.recorded_models(members(config.federation.group)),
     }
+    if built.data.unknown:
+        document["unknown"] = dict(built.data.unknown[:MOST_UNKNOWN])
     weights = digest(built.federation, config.init_seed) if config.federation.pretrained else None
     document["fingerprint"] = None if parent else fingerprint(config, cast(Document, document), weights)
     if (clock := built.engine.clock) is not None:

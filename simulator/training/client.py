@@ -61,6 +61,10 @@ class LocalClient(Trainer):
         """The samples at these indices."""
         return Batch(*self._data.batch(indices))
 
+    def own_view(self, indices: Tensor) -> Tensor:
+        """The samples at these indices, also those of other clients, normalized as the client's own are."""
+        return self.batch(self._data.as_client(indices, self.info.id)).x
+
     def batches(self, phase: Phase) -> Iterator[Batch]:
         """The phase's samples in shuffled batches for all its epochs. The phase's own keyed stream gives the order."""
         if phase.batches is not None:

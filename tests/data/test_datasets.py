@@ -84,6 +84,6 @@ def test_mean_and_deviation_are_measured_per_channel() -> None:
     images = np.zeros((1, 2, 2, 2), dtype=np.uint8)
     images[0, :, :, 0] = [[0, 255], [255, 0]]
     images[0, :, :, 1] = 51
-    mean, std = measured(images)
+    mean, std = measured(np.concatenate([images, 255 - images]), np.array([0]))
     assert mean == (0.5, 0.2)
     assert std == (0.5, 1.0)  # a channel that never varies is not divided by zero

@@ -20,6 +20,7 @@ from simulator.data import datasets, domains, partition
 from simulator.data.dividing import divided
 from simulator.data.federated import FederatedData, limited
 from simulator.data.images import ImageSet, joined
+from tests import federations
 from tests.data.strategies import seeds
 
 NO_DATA_DIR = Path("unused")
@@ -241,7 +242,8 @@ def office(tmp_path: Path) -> Path:
 
 
 def load(path: Path) -> ImageSet:
-    return datasets.load(str(path), NO_DATA_DIR)
+    found: ImageSet = federations.formed(datasets.load(str(path), NO_DATA_DIR))
+    return found
 
 
 def _a_class_is_missing(folder: Path) -> None:

@@ -43,8 +43,10 @@ def test_a_batch_is_normalized_and_channels_last() -> None:
     assert x.is_contiguous(memory_format=torch.channels_last)
     assert y.tolist() == [7, 0, 1]
     for channel in range(3):
-        expected = (torch.tensor([7.0, 250.0, 31.0]) / 255 - images.mean[channel]) / images.std[channel]
-        torch.testing.assert_close(x[:, channel, 2, 3], expected)
+        held = np.concatenate([client.train for client in data.clients])
+        bytes = images.images[held, ..., channel].astype(np.float64)
+        expected = ((np.array([7.0, 250.0, 31.0]) - bytes.mean()) / bytes.std()).astype(np.float32)
+        torch.testing.assert_close(x[:, channel, 2, 3], torch.from_numpy(expected))
 
 
 def test_gathering_a_batch_leaves_the_images_as_they_are() -> None:

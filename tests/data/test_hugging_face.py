@@ -19,6 +19,7 @@ from simulator.data import datasets, words
 from simulator.data.images import ImageSet
 from simulator.data.samples import ArraySet
 from simulator.data.tables import Columns
+from tests import federations
 
 NAME = "hf:some/set"
 
@@ -89,7 +90,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Install:
 
 
 def load(columns: Columns, name: str = NAME) -> Any:
-    return datasets.load(name, Path(), columns=columns)
+    return federations.formed(datasets.load(name, Path(), columns=columns))
 
 
 def texts(*rows: tuple[str, int]) -> Part:
@@ -133,13 +134,13 @@ def test_images_are_gray_if_all_are_and_have_the_users_of_their_column(hub: Inst
     assert samples.test_from == 2 and samples.classes == ("no", "yes")
 
 
-def test_one_color_image_makes_all_images_rgb(hub: Install) -> None:
-    hub(
-        train=pictures(picture(7), labels=[0]),
-        test=pictures(picture(9, mode="RGB"), labels=[1]),
-    )
+def test_one_color_image_that_is_trained_on_makes_all_images_rgb(hub: Install) -> None:
+    parts = pictures(picture(7), labels=[0]), pictures(picture(200, mode="RGB"), labels=[1])
+    hub(train=parts[1], test=parts[0])
     samples = load(Columns("label"))
-    assert samples.images[:, 0, 0].tolist() == [[7, 7, 7], [9, 0, 0]] and samples.test_from == 1
+    assert samples.images[:, 0, 0].tolist() == [[200, 0, 0], [7, 7, 7]] and samples.test_from == 1
+    hub(train=parts[0], test=parts[1])
+    assert load(Columns("label")).images[:, 0, 0].tolist() == [[7], [60]]  # 0.299 · 200
 
 
 def test_other_columns_are_a_table_and_names_of_classes_become_features(hub: Install) -> None:

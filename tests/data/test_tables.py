@@ -12,6 +12,7 @@ from simulator.base.errors import ConfigError, DataError
 from simulator.data import datasets, partition, words
 from simulator.data.samples import ArraySet
 from simulator.data.tables import Columns
+from tests import federations
 
 ROWS = "age,city,sick,patient\n30,Rome,yes,b\n41,Oslo,no,a\n5,Rome,no,b\n"
 OF_ROWS = Columns("sick", "patient")
@@ -20,7 +21,7 @@ OF_ROWS = Columns("sick", "patient")
 def read(folder: Path, text: str | bytes, columns: Columns = OF_ROWS, name: str = "t.csv") -> ArraySet:
     file = folder / name
     file.write_bytes(text.encode() if isinstance(text, str) else text)
-    samples = datasets.load(str(file), folder, columns=columns)
+    samples = federations.formed(datasets.load(str(file), folder, columns=columns))
     assert isinstance(samples, ArraySet)
     return samples
 
@@ -49,7 +50,8 @@ def test_a_parquet_file_is_the_same_table(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(ROWS)
     pd.read_csv(tmp_path / "t.csv").to_parquet(tmp_path / "t.parquet")
     same = [
-        datasets.load(str(tmp_path / f"t.{end}"), tmp_path, columns=OF_ROWS) for end in ("csv", "parquet")
+        federations.formed(datasets.load(str(tmp_path / f"t.{end}"), tmp_path, columns=OF_ROWS))
+        for end in ("csv", "parquet")
     ]
     assert same[0].fingerprint == same[1].fingerprint
 

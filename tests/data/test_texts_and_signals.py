@@ -14,10 +14,11 @@ from simulator.base.errors import DataError
 from simulator.data import datasets, shakespeare, signals, words
 from simulator.data.packaged import PackagedDataset
 from simulator.data.samples import ArraySet
+from tests import federations
 
 
 def loaded(name: str, folder: Path) -> ArraySet:
-    samples = datasets.get(name).load(folder)
+    samples = federations.formed(datasets.get(name).load(folder))
     assert isinstance(samples, ArraySet)
     return samples
 

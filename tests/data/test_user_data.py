@@ -12,12 +12,14 @@ from PIL import Image
 from simulator.base.errors import DataError
 from simulator.data import datasets
 from simulator.data.images import ImageSet
+from tests import federations
 
 NO_DATA_DIR = Path("unused")
 
 
 def load(path: Path) -> ImageSet:
-    return datasets.load(str(path), NO_DATA_DIR)
+    found: ImageSet = federations.formed(datasets.load(str(path), NO_DATA_DIR))
+    return found
 
 
 def draw(file: Path, value: int, mode: str = "RGB", size: tuple[int, int] = (6, 4)) -> None:

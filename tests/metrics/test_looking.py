@@ -26,6 +26,7 @@ from simulator.results.inspection.client_samples import (
     to_bytes,
 )
 from simulator.results.inspection.looking import of_data
+from tests import federations
 from tests.metrics.test_representations import session
 
 
@@ -50,7 +51,8 @@ def test_a_text_of_plays_is_read_as_it_was_written(text: str) -> None:
 
 
 def test_the_words_of_a_text_data_set_are_those_of_its_vocabulary() -> None:
-    samples = as_samples((["A good film.", "a bad film"], [1, 0]), (["a great film"], [1]), ("neg", "pos"))
+    texts = as_samples((["A good film.", "a bad film"], [1, 0]), (["a great film"], [1]), ("neg", "pos"))
+    samples = federations.formed(texts)
     # By frequency, then alphabet: a and film stand twice.
     assert samples.names == ("", "<?>", "a", "film", ".", "bad", "good")
     assert as_text(samples.values[2].tolist(), samples.names) == "a <?> film"

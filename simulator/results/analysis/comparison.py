@@ -400,7 +400,7 @@ def _data_of(run: SessionData) -> Key:
     """What decides a session's images and their partition."""
     known = axes(run)
     names = sorted(name for name in known if name.startswith("data.") and name not in SEEDS)
-    settings = tuple((name, known.get(name)) for name in ("federation.clients", *names))
+    settings = tuple((name, known.get(name)) for name in ("federation.clients", "federation.unseen", *names))
     return (seeds_of(run.config)[0], *settings)
 
 

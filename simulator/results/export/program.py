@@ -68,10 +68,17 @@ class Program:
         )
 
 
-def source(program: Program, weights: str, title: str, data: FederatedData, about: Mapping[str, Any]) -> str:
+def source(
+    program: Program,
+    weights: str,
+    title: str,
+    data: FederatedData,
+    client: int,
+    about: Mapping[str, Any],
+) -> str:
     """The file's text. `weights` is the name of the safetensors beside it; `about` becomes a constant in it."""
     return _FILE.format(
-        **_preparation(data.inputs),
+        **_preparation(data.inputs.of_client(client)),
         title=in_literal(title),
         weights=weights,
         stem=weights.removesuffix(".safetensors"),
@@ -177,7 +184,7 @@ _TOKENS = '''def prepare(tokens):
     return torch.as_tensor(tokens).to(torch.int64)
 '''
 _NUMBERS = '''def prepare(samples):
-    """Samples as the data set has them, normalized: mean 0 and variance 1 on the clients' training samples."""
+    """Samples as the data set has them, normalized as the client's are."""
     x = torch.as_tensor(samples).to(torch.float32)
     return torch.addcmul(torch.tensor(SHIFT, device=x.device), x, torch.tensor(SCALE, device=x.device))
 '''

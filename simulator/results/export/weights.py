@@ -68,7 +68,7 @@ def _write(model: ClientModel, session: str, folder: Path, programs: dict[str, P
         if name not in programs:  # clients of one architecture compute the same
             programs[name] = Program.of(model.network, model.data.spec)
         title = f"Client {number} of the session {session} after round {model.round}: {name}."
-        text = source(programs[name], weights.name, title, model.data, about)
+        text = source(programs[name], weights.name, title, model.data, number, about)
     state = model.network.state_dict()
     tensors = {key: value.detach().cpu().contiguous().clone() for key, value in state.items()}
     own = {f"method/{key}": value.detach().cpu().contiguous().clone() for key, value in model.state.items()}

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -41,7 +42,7 @@ def of_data(data: FederatedData, clients: Sequence[int]) -> tuple[ClientSamples,
     found = []
     for client in clients:
         held = data.clients[client]
-        labels = data.labels[held.train]
+        labels = data.labels_of(held.train)
         classes = [
             _sample(data, label, count, int(held.train[(labels == label).nonzero()[0, 0]]))
             for label, count in zip(held.classes, held.class_counts, strict=True)
@@ -59,7 +60,7 @@ def of_data(data: FederatedData, clients: Sequence[int]) -> tuple[ClientSamples,
 
 
 def _sample(data: FederatedData, label: int, count: int, index: int) -> ClassSample:
-    place = index % (len(data.labels) // data.blocks)
+    place = int(data.places(torch.tensor(index)))
     text, values = "", Numbers()
     match data.inputs:
         case ImageInputs(images=images):
@@ -104,7 +105,7 @@ def _means(data: FederatedData) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _places(data: FederatedData, client: int) -> np.ndarray:
-    places: np.ndarray = data.clients[client].train.numpy() % (len(data.labels) // data.blocks)
+    places: np.ndarray = data.places(data.clients[client].train).numpy()
     return places
 
 

@@ -9,7 +9,7 @@ import torch
 
 from simulator.base.nested import Raw, merged, with_method
 from simulator.config import Config
-from simulator.data.federated import FederatedData, Source
+from simulator.data.federated import FederatedData
 from simulator.data.loading import load
 from simulator.sessions.history import settings_in_force
 from simulator.sessions.metadata import check_data, read_config
@@ -38,13 +38,9 @@ class Partition:
 
     @classmethod
     def of(cls, data: FederatedData) -> "Partition":
-        labels = data.labels.cpu()
-
         def counted(part: str) -> tuple[tuple[int, ...], ...]:
             return tuple(
-                tuple(
-                    torch.bincount(labels[getattr(client, part).cpu()], minlength=data.num_classes).tolist()
-                )
+                tuple(torch.bincount(data.labels_of(client.part(part)), minlength=data.num_classes).tolist())
                 for client in data.clients
             )
 
@@ -82,5 +78,4 @@ def of_config(config: Config, data_dir: Path) -> Partition:
 
 
 def _loaded(config: Config, data_dir: Path) -> FederatedData:
-    source = Source(config.data, config.federation.clients, config.data_seed, data_dir, config.timeline.data)
-    return load(source, torch.device("cpu"))
+    return load(config.source(data_dir), torch.device("cpu"))
