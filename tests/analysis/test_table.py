@@ -44,6 +44,14 @@ def test_mean_and_sample_standard_deviation_are_over_seeds() -> None:
     assert best is not None and best.mean == approx((0.90 + 0.84 + 0.88) / 3)
 
 
+def test_sessions_with_a_timeline_are_grouped_by_its_events_in_words() -> None:
+    leave = {"timeline": [{"round": 2, "event": "leave", "clients": [1, 2]}]}
+    runs = [run("a", [0.5], federation=leave), run("b", [0.6], federation={"timeline": []})]
+    found = table(runs, "federation.timeline")
+    assert [row.label for row in found.rows] == ["timeline round=2 event=leave clients=1+2", "timeline "]
+    assert len(table(runs, "method").rows) == 1
+
+
 def test_a_single_session_has_no_standard_deviation() -> None:
     assert row(THREE[:1]).last == MeanStd(0.80, None, 1)
 

@@ -144,4 +144,7 @@ def _varies(name: str, flat: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _plain(value: Any) -> Any:
+    """The value with lists as tuples, and an object in a list, such as an event of the timeline, as words."""
+    if isinstance(value, Mapping):
+        return " ".join(f"{key}={spelled(_plain(each))}" for key, each in value.items())
     return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
