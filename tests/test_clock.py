@@ -1,11 +1,12 @@
 """Rounds of a federation on the computed clock: the ledger's times, what a schedule does to the bits, and resumes."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,11 +15,13 @@ import htfl_sim as hs
 from checkpoints import Store
 from simulator.base.errors import ConfigError
 from simulator.base.record import Time, check_record
+from simulator.clock.durations import Work as Tasks
 from simulator.engine.builder import Built
 from simulator.engine.client_states import State
 from simulator.engine.drawing import drawn
 from simulator.engine.progress import ClientTrained, Event, unobserved
 from simulator.methods import Uplink
+from simulator.methods.base import moved
 from simulator.runners import Job, Work, synchronous
 from simulator.sessions import metadata, states
 from simulator.sessions.committing import Commits
@@ -273,6 +276,23 @@ def test_a_buffer_of_all_equal_clients_is_a_synchronous_round(method: str) -> No
     )
 
 
+@pytest.mark.parametrize("clients", [("d2", "d3", "d7"), ("d3", "d3", "d3")], ids=["unequal", "equal"])
+@pytest.mark.parametrize("method", ["fedavg", "fedproto"])
+def test_a_buffer_of_all_is_synchronous_in_every_column_of_the_ledger(
+    method: str, devices: str, clients: tuple[str, ...]
+) -> None:
+    """Waiting and joules included: the first clients wait for the last one under both schedules."""
+    found = []
+    for system in ({"schedule": "buffered", "buffer": 3}, {}):
+        built = parts(method, devices, clients=clients, **system)
+        state, records = built.engine.initial_state(), []
+        for _ in range(3):
+            state = built.engine.round(state, unobserved)
+            records.append(federations.untimed(state.record))
+        found.append((records, federations.state_bits(state)))
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize(
     "clients", [("d2", "d3", "d7", "d7"), ("d2", "d2", "d2", "d2")], ids=["unequal", "equal"]
 )
@@ -282,7 +302,10 @@ def test_a_buffer_of_one_is_the_asynchronous_schedule(
 ) -> None:
     found = [
         federations.run(parts(method, devices, clients=clients, **system).engine, 6)
-        for system in ({"schedule": "buffered", "buffer": 1}, {"schedule": "asynchronous"})
+        for system in (
+            {"schedule": "buffered", "buffer": 1, "stale_as": "model"},
+            {"schedule": "asynchronous"},
+        )
     ]
     assert federations.state_bits(found[0]) == federations.state_bits(found[1])
 
@@ -298,6 +321,94 @@ def test_a_stale_uplink_moves_the_server_less_far(devices: str) -> None:
     for name, before in state.server.items():
         expected = before + 0.6 / 6 * (late.update.uplink[name] - before)
         assert (after.server[name] - expected).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("stale_as", ["difference", "model"])
+def test_a_buffer_adds_what_clients_changed_as_fedbuff_does(devices: str, stale_as: str) -> None:
+    """Round 3 has client 0, sent off in it, and client 2, sent off in round 1: two rounds old, with s = 1/√3.
+
+    FedBuff: w + η Σ p_k s_k (w_k − start of k), with p_k = n_k/n. The start of client 2 is the head before round 1.
+    The older rule moves w toward the mean of the heads themselves: w + η Σ p_k s_k (w_k − w).
+    """
+    ways = {"schedule": "buffered", "buffer": 2, "staleness": "polynomial", "mixing": 0.5}
+    built = parts("lg_fedavg", devices, stale_as=stale_as, **ways)
+    before_all = built.engine.initial_state()
+    state = before_all
+    for _ in range(2):
+        state = built.engine.round(state, unobserved)
+    hooks, clients = built.engine._hooks, built.federation.clients
+    job = Job(state.clients[0], hooks.downlink(3, state.server, clients[0]))
+    [fresh] = synchronous.carry_out(built.engine._runner, Work(hooks, 3, {0: job}))
+    [old] = [each for each in state.in_flight if each.client.id == 2]
+    after = built.engine.round(state, unobserved)
+    assert after.record is not None and after.record["time"]["staleness"] == {"0": 1, "2": 1}
+    n = clients[0].samples + clients[2].samples
+    for name, w in state.server.items():
+        start = before_all.server[name] if stale_as == "difference" else w
+        change = clients[0].samples / n * (fresh.uplink[name] - w)
+        change = change + clients[2].samples / n * 3**-0.5 * (old.update.uplink[name] - start)
+        assert (after.server[name] - (w + 0.5 * change)).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize(
+    "method", [*(each for each in STALE if each not in TRAINED), "lora, mean", "lora, flora"]
+)
+def test_a_stale_client_that_changed_nothing_leaves_weights_as_they_are(method: str) -> None:
+    """Its uplink counts as the downlink of now. Prototypes, outputs, and rows of heads count as they were sent."""
+    name, _, aggregation = method.partition(", ")
+    options = {"aggregation": aggregation} if aggregation else {}
+    built = federations.built(
+        federations.config(name, method=options, federation={"clients": 4, **ALL}, training={"epochs": 1})
+    )
+    first = built.engine.initial_state()
+    state = federations.run(built.engine, 1)
+    hooks, client = built.engine._hooks, built.federation.clients[0]
+    received, present = (
+        hooks.downlink(round, each.server, client) for round, each in ((1, first), (2, state))
+    )
+    job = Work(hooks, 2, {0: Job(state.clients[0], present)})
+    [update] = synchronous.carry_out(built.engine._runner, job)
+    if name in ("fedproto", "fedssa", "fd", "fedkwaz"):
+        assert federations.bits(
+            hooks.rebased(2, state.server, client, update.uplink, received)
+        ) == federations.bits(update.uplink)
+        return
+    fixed = {key: tensor for key, tensor in update.uplink.items() if key not in received}
+    if aggregation == "flora":  # its factors are a change by themselves: none
+        fixed = {key: torch.zeros_like(tensor) for key, tensor in fixed.items()}
+    unchanged = (
+        received
+        if name == "fedkd"
+        else fixed | {key: received[key] for key in update.uplink if key in received}
+    )
+    now = (
+        present if name == "fedkd" else fixed | {key: present[key] for key in update.uplink if key in present}
+    )
+    rebased = hooks.rebased(2, state.server, client, unchanged, received)
+    found, expected = (
+        hooks.aggregate(2, state.server, [Uplink(client, payload)]).server for payload in (rebased, now)
+    )
+    assert federations.bits(first.server) != federations.bits(state.server)
+    for key, tensor in expected.items():
+        if tensor.is_floating_point() and key[:2] not in ("u/", "s/", "v/") and ".lora_" not in key:
+            assert (found[key] - tensor).abs().max() < 1e-5, key
+    if name == "lora" and not options:  # an SVD may turn the factors, and not their product
+        for path in [key.removesuffix(".lora_A.weight") for key in expected if key.endswith("lora_A.weight")]:
+            one, other = (
+                each[f"{path}.lora_B.weight"] @ each[f"{path}.lora_A.weight"] for each in (found, expected)
+            )
+            assert (one - other).abs().max() < 1e-5
+
+
+def test_statistics_of_batchnorm_have_no_difference() -> None:
+    """Weights: 7 + (3 − 2) = 8. A variance of 2 + (1 − 9) would be negative."""
+    payload = {"model/bn.weight": torch.tensor([3.0]), "model/bn.running_var": torch.tensor([1.0])}
+    received = {"model/bn.weight": torch.tensor([2.0]), "model/bn.running_var": torch.tensor([9.0])}
+    present = {"model/bn.weight": torch.tensor([7.0]), "model/bn.running_var": torch.tensor([2.0])}
+    found = moved(payload | {"model/other": torch.tensor([5.0])}, received, present)
+    assert {name: tensor.item() for name, tensor in found.items()} == {
+        "model/bn.weight": 8, "model/bn.running_var": 1, "model/other": 5,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("method", [each for each in STALE if each not in TRAINED])
@@ -349,9 +460,85 @@ def test_the_ledger_has_who_waits_and_what_is_wasted(devices: str) -> None:
     assert (wasted["flops"], wasted["bytes"]) == (late["flops"], late["bytes"])
 
 
-def test_nobody_waits_where_clients_work_all_the_time(devices: str) -> None:
-    found = times(parts("fedproto", devices, schedule="buffered", buffer=2), 3)
+def test_clients_wait_for_the_aggregation_under_every_schedule(devices: str) -> None:
+    """Of BY_HAND's buffer of two: arrivals at 2 and 3, 5 and 6, 7 and 8. Idle: latency and waiting, at 1 W."""
+    built = parts("fedproto", devices, schedule="buffered", buffer=2)
+    found = times(built, 3)
+    assert [[flight["wait"] for flight in time["flights"]] for time in found] == [[1, 0]] * 3
+    assert [round(time["joules"]["idle"], 6) for time in found] == [2 + 1 + 3, 2 + 1 + 3, 7 + 1 + 2]
+
+
+def test_a_session_of_before_counts_no_waiting_where_clients_work_all_the_time(devices: str) -> None:
+    found = times(parts("fedproto", devices, schedule="buffered", buffer=2, costs="planned"), 3)
     assert {flight["wait"] for time in found for flight in time["flights"]} == {0.0}
+
+
+SLOW = (
+    "[slow]\ngflops = 1e-3\ndown_mbps = 0.01\nup_mbps = 0.01\nlatency_s = 2\n"
+    "compute_watts = 4\nradio_watts = 2\nidle_watts = 1\n"
+)
+"""A device whose phases all take seconds."""
+
+
+def slow(folder: Path, until: Sequence[float] = (), **system: Any) -> Built:
+    """Clients of slow devices, of which each one in turn is there from 0 until that time."""
+    (folder / "slow.toml").write_text(SLOW)
+    many = len(until) or 4
+    lines = [f"{k},0,{leaves!r}\n{k},1e8,1e9" for k, leaves in enumerate(until)]
+    (folder / "there.csv").write_text("\n".join(["client,from,to", *lines]) + "\n")
+    section = {"devices": "slow", "device_file": str(folder / "slow.toml"), **system}
+    if until:
+        section |= {"availability": "intervals", "availability_file": str(folder / "there.csv")}
+    federation = {"clients": many, "group": ["tiny_mlp"], **ALL}
+    return federations.built(federations.config("fedavg", federation=federation, system=section))
+
+
+@pytest.mark.parametrize("schedule", [{}, {"schedule": "buffered", "buffer": 4}])
+@pytest.mark.parametrize("costs", ["actual", "planned"])
+def test_a_lost_dispatch_counts_until_its_client_left(
+    tmp_path: Path, schedule: dict[str, Any], costs: str
+) -> None:
+    """Client 0 leaves in its latency, 1 in its downlink, 2 after half of its training, and 3 in its uplink.
+
+    Client 4 stays. In sessions of before, all five count in full.
+    """
+    stays = times(slow(tmp_path, [1e7] * 5), 1)[0]["flights"]
+    whole = {each["client"]: each for each in stays}
+    until = [
+        1.0,
+        2 + whole[1]["down"] / 2,
+        2 + whole[2]["down"] + whole[2]["compute"] / 2,
+        2 + whole[3]["down"] + whole[3]["compute"] + whole[3]["up"] / 2,
+        1e7,
+    ]
+    built = slow(tmp_path, until, costs=costs, **schedule)
+    record = built.engine.round(built.engine.initial_state(), unobserved).record
+    assert record is not None
+    flights = {each["client"]: each for each in record["time"]["flights"]}
+    assert [flights[k]["fate"] for k in range(5)] == ["lost"] * 4 + ["used"]
+    size = record["bytes"]["per_client_up"][4]
+    assert whole[4]["bytes"] == 2 * size
+    share = {"actual": (0, 0, 0.5, 1, 1), "planned": (1, 1, 1, 1, 1)}[costs]
+    sizes = {"actual": (0, 0, size, size, 2 * size), "planned": (2 * size,) * 5}[costs]
+    down = {"actual": [0, 0, size, size, size], "planned": [size] * 5}[costs]
+    flops = [share[k] * whole[k]["flops"] for k in range(5)]
+    assert [flights[k]["flops"] for k in range(5)] == pytest.approx(flops, abs=1)
+    assert tuple(flights[k]["bytes"] for k in range(5)) == sizes
+    assert record["bytes"]["per_client_down"] == down and record["bytes"]["down"] == sum(down)
+    assert record["bytes"]["per_client_up"] == [0, 0, 0, 0, size]
+    assert record["flops"]["clients"] == sum(flights[k]["flops"] for k in range(5))
+    assert record["time"]["wasted"]["flops"] == pytest.approx(sum(flops[:4]), abs=4)
+    assert record["time"]["wasted"]["bytes"] == sum(sizes[:4])
+    if costs == "actual":  # a client that has left neither works nor waits
+        down_watts, compute_watts = 2, 4
+        spent = [
+            1,
+            2 + down_watts * whole[1]["down"] / 2,
+            2 + down_watts * whole[2]["down"] + compute_watts * whole[2]["compute"] / 2,
+            2 + 2 * (whole[3]["down"] + whole[3]["up"] / 2) + compute_watts * whole[3]["compute"],
+        ]
+        assert record["time"]["wasted"]["joules"] == pytest.approx(sum(spent))
+        assert [flights[k]["wait"] for k in range(4)] == [0] * 4
 
 
 def test_slow_and_fast_thirds_are_by_device_and_then_by_work(tmp_path: Path) -> None:
@@ -444,11 +631,12 @@ def stored(built: Built, state: State, folder: Path) -> State:
     return states.restore(reader, reader.manifest(), federations.built(config))
 
 
+@pytest.mark.parametrize("method", ["fedproto", "fedavg", "fedkd"])
 @pytest.mark.parametrize("system", [{"schedule": "buffered", "buffer": 2}, {"schedule": "asynchronous"}])
 def test_uplinks_in_flight_survive_a_resume_with_their_times(
-    devices: str, tmp_path: Path, system: dict[str, Any]
+    devices: str, tmp_path: Path, system: dict[str, Any], method: str
 ) -> None:
-    built = parts("fedproto", devices, jitter=0.4, staleness="hinge", **system)
+    built = parts(method, devices, jitter=0.4, staleness="hinge", **system)
     first = built.engine.round(built.engine.initial_state(), unobserved)
     resumed = stored(built, first, tmp_path / "s")
     assert [each.flight for each in sorted(first.in_flight, key=lambda each: each.client.id)] == [
@@ -621,9 +809,12 @@ def test_bytes_and_operations_of_a_run_are_used_wasted_or_under_way(
     assert Counter(dispatches) == Counter(
         (k, record["round"]) for record in records for k in record["time"]["sent"]
     )
-    counted = sum(record["flops"]["clients"] for record in records)
+    counted, clock = sum(record["flops"]["clients"] for record in records), built.engine.clock
+    assert clock is not None
     assert counted == sum(each["flops"] for each in flights) + sum(
-        each.update.flops for each in flying.values()
+        clock.done(each.flight, Tasks(each.update.flops, 0, 0)).flops
+        for each in flying.values()
+        if each.flight
     )
     for record in records:
         for k, size in enumerate(record["bytes"]["per_client_down"]):

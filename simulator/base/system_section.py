@@ -23,6 +23,7 @@ _OF_SCHEDULES: dict[str, tuple[Schedule, ...]] = {
     "buffer": ("buffered",),
     "in_flight": ("buffered", "asynchronous"),
     "mixing": ("buffered", "asynchronous"),
+    "stale_as": ("deadline", "buffered"),
     **dict.fromkeys(_STALENESS, ("deadline", "buffered", "asynchronous")),
 }
 """The schedules that read each option."""
@@ -184,6 +185,11 @@ class SystemConfig(Section):
         description="Weight α of the aggregated uplinks against the server's state, for schedules 'buffered' and "
         "'asynchronous'. Default: 1, or 0.6 where a single uplink ends a round.",
     )
+    stale_as: Literal["difference", "model"] = Field(
+        "difference",
+        description="How stale uplinks of weights count, for schedules 'deadline' and 'buffered': as what the client "
+        "changed, which is added to the server's present state (difference), or as they are (model).",
+    )
     staleness: Literal["constant", "polynomial", "hinge"] = Field(
         "constant",
         description="Weight of an uplink that is τ rounds old: 1 (constant), (1 + τ)^−a (polynomial), or 1 up to τ = "
@@ -202,6 +208,12 @@ class SystemConfig(Section):
         None,
         ge=0,
         description="Discard uplinks that are older than this number of rounds. Default: keep all.",
+    )
+    costs: Literal["actual", "planned"] = Field(
+        "actual",
+        description="Cost of a dispatch: what happened until its client left, and waiting for the aggregation in every "
+        "schedule (actual); or all that was planned, and waiting only where a round waits for its clients (planned), "
+        "as in sessions of before this key.",
     )
 
     @property
@@ -294,7 +306,7 @@ class SystemConfig(Section):
             if self.schedule == schedule and getattr(self, key) is None:
                 raise ValueError(f"schedule '{schedule}' needs {key}")
         if self.schedule == "deadline" and self.late == "drop":
-            for key in self._changed(_STALENESS):
+            for key in self._changed((*_STALENESS, "stale_as")):
                 raise ValueError(f"{key} has no effect with late 'drop'; use late 'next', or remove it")
         return self
 

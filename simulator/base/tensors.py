@@ -15,6 +15,10 @@ TRAVELS = frozenset({torch.float32, torch.float64, torch.float16, torch.bfloat16
 """The dtypes of payloads: values are sent as floats, labels and counts as int32."""
 
 
+STATISTICS = ("running_mean", "running_var")
+"""BatchNorm's: measured, not learned, so they have no update; and noise could make a variance negative."""
+
+
 class Identity:
     """Recognizes named tensors that nobody has changed in place. Does not keep them alive."""
 

@@ -187,7 +187,7 @@ class InFlight:
     dispatch: int
     """The number that keys its random draws."""
     received: Mapping[str, Tensor]
-    """What the client was sent, if the wire adds noise."""
+    """What the client was sent, if the wire adds noise, or a stale uplink counts as a difference from it."""
     flight: Flight | None = None
     """Its times on the clock, if there is one."""
     down: int = 0

@@ -45,6 +45,8 @@ class Collected:
     """The round on the clock, if there is one."""
     landed: Sequence[InFlight] = ()
     """The updates of `ended.landed`, in that order."""
+    flops: int = 0
+    """Operations of `updates`."""
 
 
 def at_once(
@@ -70,6 +72,7 @@ def at_once(
         changed=tuple(sorted(waiting.union(participants))),
         used=sorted([*in_flight, *sent], key=lambda each: each.client.id),
         held=held,
+        flops=sum(update.flops for update in updates),
     )
 
 
@@ -85,7 +88,7 @@ def on_the_clock(
     finished: Mapping[int, LocalUpdate],
 ) -> Collected:
     """The uplinks that the schedule gives the round. Clients are trained as soon as they are sent off."""
-    done, updates, held = dict(finished), list[LocalUpdate](), 0.0
+    done, updates, held, flops = dict(finished), list[LocalUpdate](), 0.0, 0
     diverged = set[int]()
     of = {each.flight: each for each in in_flight if each.flight is not None}
     has_begun = False
@@ -97,7 +100,7 @@ def on_the_clock(
         return clock.wait(at, busy | diverged, round)
 
     def send(chosen: Sequence[int], at: float) -> list[Flight]:
-        nonlocal has_begun
+        nonlocal has_begun, flops
         if not has_begun:
             begin(chosen)
             has_begun = True
@@ -108,8 +111,13 @@ def on_the_clock(
         if clock.system.partial == "send":
             cut_short(new, flights, at)
         updates.extend(new.values())
+        flops += sum(update.flops for update in new.values() if update.diverged)
         for k, flight in flights.items():
-            of[flight] = InFlight(new[k], round, wire.received(k), flight, wire.sent_down(k))
+            did = clock.done(flight, work(new[k]))
+            flops += int(did.flops)
+            if did.down < wire.sent_down(k):
+                wire.down_failed(k)
+            of[flight] = InFlight(new[k], round, wire.received(k), flight, did.down)
         return list(flights.values())
 
     def computed(clients: Sequence[int], limits: Mapping[int, int]) -> dict[int, LocalUpdate]:
@@ -175,4 +183,5 @@ def on_the_clock(
         began=began,
         ended=ended,
         landed=landed,
+        flops=flops,
     )

@@ -59,7 +59,6 @@ def _rounds(
     now, flying, known = 0.0, list[Flight](), dict[int, Past]()
     partial = dict[Flight, Work]()
     remembers = config.selection.strategy != RANDOM
-    waits = clock.system.schedule not in ("buffered", "asynchronous")
     for round in range(1, config.rounds + 1):
 
         def choose(
@@ -113,6 +112,7 @@ def _rounds(
             work = (of_round if flight.dispatch == round else works(flight.dispatch))[flight.client]
             if partial:
                 work = partial.pop(flight, work)
+            work = clock.done(flight, work)
             if remembers:
                 seconds = flight.arrives - flight.begins
                 known[flight.client] = timed(known.get(flight.client), seconds, fate)
@@ -121,7 +121,7 @@ def _rounds(
             else:
                 wasted_flops += work.flops
             sizes += work.down + work.up
-            joules += clock.joules(flight, ended.ends - flight.arrives if waits else 0.0)
+            joules += clock.joules(flight, clock.waits(flight, ended.ends))
         ends = ended.ends + clock.server_seconds(server * fates["used"])
         yield {
             "round": round,

@@ -157,7 +157,8 @@ class Engine:
         self._set_threads()
         t = state.round + 1
         changes = Changes.of(self._now.at(state.round), now := self._enter(t))
-        wire = Wire(len(state.clients), self._config.wire, self._config.training_seed, t)
+        adds = self.clock is not None and self.clock.adds_differences
+        wire = Wire(len(state.clients), self._config.wire, self._config.training_seed, t, keeps=adds)
         took = self._collect(t, state, wire, observe, gate, finished)
         updates, participants, held = took.updates, took.participants, took.held
         collected = time.perf_counter()
@@ -169,6 +170,12 @@ class Engine:
             for each in arrived
             if each.client.id not in dropped
         }
+        if adds:
+            payloads |= {
+                k: now.hooks.rebased(t, state.server, each.client, payloads[k], each.received)
+                for each in took.used
+                if (k := each.client.id) in payloads and each.dispatch < t
+            }
         uplinks = [
             Uplink(each.client, payloads[each.client.id], took.weights.get(each.client.id, 1.0))
             for each in took.used
@@ -202,7 +209,7 @@ class Engine:
             "loss": training.losses(updates, None if news else len(clients)),
             "bytes": wire.traffic(before and before["bytes"], news),
             "params": wire.params(),
-            "flops": training.operations(sum(update.flops for update in updates), server_flops),
+            "flops": training.operations(took.flops, server_flops),
             "cka": cka,
             "method_metrics": training.phase_losses(sound) | metrics,
             "timing": {

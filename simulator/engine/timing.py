@@ -89,6 +89,12 @@ class Clock:
             schedule == "deadline" and self.system.late == "next"
         )
 
+    @property
+    def adds_differences(self) -> bool:
+        """Whether stale uplinks count as what their clients changed, and not as they are."""
+        asynchronous = self.system.schedule == "asynchronous"
+        return self.can_be_stale and not asynchronous and self.system.stale_as == "difference"
+
     def participants(self, round: int) -> int:
         """The usual number of clients in a round."""
         return self._section.participants_of(len(self._federation.at(round).present))
@@ -163,6 +169,30 @@ class Clock:
         """The flight, or as much of it as passes until its client is not available any more."""
         return cut(flight, self.availability.leaves_at(flight.client, flight.begins))
 
+    def done(self, flight: Flight, work: Work) -> Work:
+        """What the client did of that work. One that is lost computed until its client left.
+
+        A transfer counts if it was complete. Of a lost dispatch, the uplink never was.
+        """
+        if not flight.lost or self.system.costs == "planned":
+            return work
+        seconds = durations.jitter(self._seed, flight.dispatch, flight.client, self.system.jitter) * (
+            durations.computing(
+                self.devices[flight.client],
+                work.flops,
+                self._utilization[self._federation.clients[flight.client].architecture],
+            )
+        )
+        share = min(flight.compute / seconds, 1.0) if seconds else 1.0
+        received = flight.compute > 0 or flight.up > 0
+        return Work(round(share * work.flops), work.down if received else 0, 0)
+
+    def waits(self, flight: Flight, ends: float) -> float:
+        """The seconds for which the client waits after its flight until the server aggregates."""
+        if self.system.costs == "planned":
+            return 0.0 if self.system.schedule in ("buffered", "asynchronous") else ends - flight.arrives
+        return 0.0 if flight.lost else ends - flight.arrives
+
     def choose(
         self, number: int, at: float, busy: frozenset[int], round: int, attempt: int, history: History
     ) -> tuple[int, ...]:
@@ -223,16 +253,16 @@ class Clock:
         """
         server = self.server_seconds(server_flops)
         flights, energy = list[FlightRecord](), list[Energy]()
-        waits = self.system.schedule not in ("buffered", "asynchronous")
         wasted = list[tuple[FlightRecord, Energy]]()
-        for (flight, fate), update in zip(ended.landed, landed, strict=True):
-            wait = ended.ends - flight.arrives if waits else 0.0
+        for (flight, fate), each in zip(ended.landed, landed, strict=True):
+            wait = self.waits(flight, ended.ends)
+            did = self.done(flight, Work(each.update.flops, each.down, total_bytes(each.update.uplink)))
             flights.append(
                 {
                     **_timed(flight),
                     "fate": fate,
-                    "flops": update.update.flops,
-                    "bytes": update.down + total_bytes(update.update.uplink),
+                    "flops": did.flops,
+                    "bytes": did.down + did.up,
                     "wait": wait,
                 }
             )

@@ -13,19 +13,23 @@ from torch import Tensor
 from simulator.base import rng
 from simulator.base.record import Params, Traffic
 from simulator.base.sections import WireConfig
-from simulator.base.tensors import TRAVELS, Copies, Tensors, total_bytes
-
-STATISTICS = ("running_mean", "running_var")
-"""BatchNorm's: measured, not learned, so no update to disturb; and noise could make a variance negative."""
+from simulator.base.tensors import STATISTICS, TRAVELS, Copies, Tensors, total_bytes
 
 
 class Wire:
     """One round's traffic, in bytes per tensor name, per client, per direction."""
 
     def __init__(
-        self, clients: int, settings: WireConfig | None = None, seed: int = 0, round: int = 0
+        self,
+        clients: int,
+        settings: WireConfig | None = None,
+        seed: int = 0,
+        round: int = 0,
+        keeps: bool = False,
     ) -> None:
+        """keeps: what clients receive is kept for their uplinks, also without noise."""
         self._settings = settings or WireConfig()
+        self._keeps = keeps or self._settings.noise > 0
         self._seed = seed
         self._round = round
         self._clients = clients
@@ -37,12 +41,16 @@ class Wire:
 
         What is carried to it again, because its job was made again, counts once.
         """
-        if self._settings.noise:
+        if self._keeps:
             self._sent_down[client] = dict(payload)
         return self._carry("down", client, payload)
 
+    def down_failed(self, client: int) -> None:
+        """The client left before its downlink was complete. What does not arrive is not counted."""
+        self._carried["down"].pop(client, None)
+
     def received(self, client: int) -> Mapping[str, Tensor]:
-        """What a client received on this wire, for an uplink that arrives on a later one. Kept only for noise."""
+        """What a client received on this wire, for an uplink that arrives on a later one; nothing if it is not kept."""
         return self._sent_down.get(client, {})
 
     def sent_down(self, client: int) -> int:

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from simulator.base.errors import ConfigError
 from simulator.base.sections import MethodConfig
-from simulator.base.tensors import Tensors, floating, named, of_module, part
+from simulator.base.tensors import STATISTICS, Tensors, floating, named, of_module, part
 from simulator.models.federation import ClientInfo, Federation
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, WeightedBatch
@@ -42,8 +42,8 @@ class Aggregated(NamedTuple):
     metrics: dict[str, Any]
 
 
-MOVES_LESS = "moves the server less far towards it"
-"""What a stale uplink of averaged weights does."""
+MOVES_LESS = "moves the server by its change, or less far towards it"
+"""What a stale uplink of averaged weights does. Local training begins with the downlink's tensors of equal names."""
 COUNTS_FULLY = "counts like any other"
 """What the uplink of a client does that has not taken all its steps."""
 BY_ITS_STEPS = "counts by the number of its steps"
@@ -152,6 +152,16 @@ class Method:
         """The participant's payload to the server, after training."""
         return {}
 
+    def rebased(
+        self, payload: Mapping[str, Tensor], received: Mapping[str, Tensor], present: Mapping[str, Tensor]
+    ) -> Tensors:
+        """A stale uplink as if the client had begun with `present`, the downlink of now, and changed it as it did.
+
+        `received` is the downlink that it began with. By default, this holds for averaged weights, and any other
+        payload stays as it is.
+        """
+        return moved(payload, received, present) if self.card.stale == MOVES_LESS else dict(payload)
+
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         """The server's new state from its old one and the uplinks, which are in client order."""
         return Aggregated(dict(server), {})
@@ -229,6 +239,20 @@ def divergence(teacher: Tensor, student: Tensor) -> Tensor:
     """
     p = F.log_softmax(teacher.detach(), dim=1)
     return F.kl_div(F.log_softmax(student, dim=1), p, reduction="batchmean", log_target=True)
+
+
+def moved(
+    payload: Mapping[str, Tensor], received: Mapping[str, Tensor], present: Mapping[str, Tensor]
+) -> Tensors:
+    """present + (payload − received), for each tensor that both downlinks have too. Statistics stay as they are."""
+    found = dict(payload)
+    for name, tensor in payload.items():
+        begun, now = received.get(name), present.get(name)
+        if begun is None or now is None or not tensor.is_floating_point() or name.endswith(STATISTICS):
+            continue
+        if tensor.shape == begun.shape == now.shape:
+            found[name] = now + (tensor - begun)
+    return found
 
 
 def weighted_mean(uplinks: Sequence[Uplink], name: str) -> Tensor:

@@ -30,6 +30,7 @@ from simulator.methods.base import (
     Method,
     Uplink,
     divergence,
+    moved,
     toward,
     weighted_mean,
 )
@@ -129,6 +130,12 @@ class FedKD(Method):
         local.state = named("projection", of_module(local.nets["projection"]))
         meme = floating(of_module(local.nets["meme"]))
         return truncated(meme, decomposed(meme), self.energy(local.round))
+
+    def rebased(
+        self, payload: Mapping[str, Tensor], received: Mapping[str, Tensor], present: Mapping[str, Tensor]
+    ) -> Tensors:
+        """Whole weights: the factors of two matrices have no common directions."""
+        return moved(*(named("meme", self._restored(each)) for each in (payload, received, present)))
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         memes = [replace(uplink, payload=self._restored(uplink.payload)) for uplink in uplinks]

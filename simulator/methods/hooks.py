@@ -111,6 +111,19 @@ class Hooks:
             payload = checks.payload(self.method.uplink(local))
             return payload, checks.state(local.tensors(), before)
 
+    def rebased(
+        self,
+        round: int,
+        server: Mapping[str, Tensor],
+        client: ClientInfo,
+        payload: Mapping[str, Tensor],
+        received: Mapping[str, Tensor],
+    ) -> Tensors:
+        """A stale uplink as if the client had begun with the downlink of this round, and not with `received`."""
+        present = self.downlink(round, server, client)
+        with self._calling("rebased", round, client):
+            return checks.payload(self.method.rebased(payload, received, present))
+
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         """The server's new state and the method's metrics."""
         with self._calling("aggregate", round):

@@ -33,6 +33,7 @@ from simulator.methods.base import (
     Card,
     Method,
     Uplink,
+    moved,
     sample_shares,
     toward,
     weighted_mean,
@@ -312,6 +313,22 @@ class LoRA(Method):
     def before_answering(self, local: LocalClient) -> None:
         if "adapter" in dict(local.nets.named_children()):  # evaluated after its downlink
             self._merge(local)
+
+    def rebased(
+        self, payload: Mapping[str, Tensor], received: Mapping[str, Tensor], present: Mapping[str, Tensor]
+    ) -> Tensors:
+        """FlexLoRA: factors of the present product plus the change of the client's, because each SVD turns the factors.
+
+        FLoRA's factors are a change by themselves.
+        """
+        found = moved(payload, received, present)
+        if self.config.aggregation == "flexlora":
+            for path in [name.removesuffix(f".{A}") for name in payload if name.endswith(A)]:
+                now, own, begun = (Factors.of(each, path) for each in (present, payload, received))
+                a = torch.cat([now.a, own.a, begun.a])
+                b = torch.cat([now.b, own.b, -begun.b], 1) * (self.scale(len(own.a)) / self.scale(len(a)))
+                found |= {f"{path}.{A}": a, f"{path}.{B}": b}
+        return found
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         merged, updates = dict(server), []

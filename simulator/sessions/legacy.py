@@ -47,11 +47,15 @@ COMPARED = 1000
 
 
 def _before(raw: Mapping[str, Any]) -> Raw:
-    method, federation = (raw.get(section) for section in ("method", "federation"))
+    method, federation, system = (raw.get(section) for section in ("method", "federation", "system"))
     name = method.get("name") if isinstance(method, Mapping) else None
     own = METHODS.get(str(name), {})
     clients = federation.get("clients") if isinstance(federation, Mapping) else None
     everybody: Raw = {}
     if isinstance(clients, int) and SAMPLED < clients <= COMPARED:
         everybody = {"cka": {"clients": clients}}
-    return merged({**SECTIONS, **({"method": own} if own else {})}, everybody)
+    timed: Raw = {}
+    if isinstance(system, Mapping):
+        stale = system.get("schedule") == "buffered" or system.get("late") == "next"
+        timed = {"system": {"costs": "planned", **({"stale_as": "model"} if stale else {})}}
+    return merged({**SECTIONS, **({"method": own} if own else {}), **timed}, everybody)

@@ -19,7 +19,7 @@ from simulator.base.nested import Raw
 from simulator.results.analysis.averages import Difference, MeanStd, paired
 from simulator.results.analysis.axes import SEEDS, Key, group_label, seeds_of
 from simulator.results.analysis.caveats import dependent, rows_differ
-from simulator.results.analysis.costs import Cost
+from simulator.results.analysis.costs import Cost, energy_rule
 from simulator.results.analysis.gain import BASELINE
 from simulator.results.analysis.lineage import Origins
 from simulator.results.analysis.pareto import spent_by_cost
@@ -125,21 +125,27 @@ class BoardReader:
         final = [each for each in cells if each[0].axes.get("stage") == FINAL] if is_tuning else cells
         by = ("method",) if is_tuning else _axes([point for point, *_ in cells])
         groups = _groups(final, by)
+        rules = {energy_rule(config) for group in groups.values() for config in group.configs}
         seeds = sorted({cell.seeds for _, cell, _ in final})
         baselines = {key: _baseline(group, groups.values()) for key, group in groups.items()}
         return Board(
             self.folder,
             tuple(_short(each) for each in seeds),
-            tuple(self._row(key, group, baselines[key], seeds) for key, group in groups.items()),
+            tuple(
+                self._row(key, group, baselines[key], seeds, len(rules) == 1) for key, group in groups.items()
+            ),
             BASELINE if any(baselines.values()) else None,
             self._noted(groups.values(), by),
             trials,
         )
 
-    def _row(self, key: Key, group: _Group, baseline: _Group | None, seeds: Sequence[Seeds]) -> BoardRow:
+    def _row(
+        self, key: Key, group: _Group, baseline: _Group | None, seeds: Sequence[Seeds], with_joules: bool
+    ) -> BoardRow:
         """A row, the same one if nothing in it or in its baseline has changed."""
         own, other = group.known, baseline.known if baseline else {}
-        about = (tuple(cell for _, cell, _ in group.points), [*own.values()], [*other.values()], seeds)
+        points = tuple(cell for _, cell, _ in group.points)
+        about = (points, [*own.values()], [*other.values()], seeds, with_joules)
         configs = group.configs
         paper = self._papers.get(key)
         if paper is None or paper[0] != configs:
@@ -159,7 +165,7 @@ class BoardReader:
                 accuracy.interval if accuracy else None,
                 difference_so_far(own, other),
                 paper[1],
-                _costs(own.values()),
+                _costs(own.values(), with_joules),
             )
             self._rows[key] = about, row
         return self._rows[key][1]
@@ -219,10 +225,11 @@ def _baseline(group: _Group, groups: Collection[_Group]) -> _Group | None:
     return found[0] if len(found) == 1 else None
 
 
-def _costs(totals: Collection[Totals]) -> dict[Cost, float]:
-    """The mean cost of the sessions that have an accuracy."""
+def _costs(totals: Collection[Totals], with_joules: bool) -> dict[Cost, float]:
+    """The mean cost of the sessions that have an accuracy. Without joules where rows count them by different rules."""
     each = [spent_by_cost(one) for one in totals if last_of(one.mean) is not None]
-    return {cost: float(np.mean([one[cost] for one in each])) for cost in (each[0] if each else ())}
+    shown = [cost for cost in (each[0] if each else ()) if with_joules or cost != "joules"]
+    return {cost: float(np.mean([one[cost] for one in each])) for cost in shown}
 
 
 def _short(seeds: Seeds) -> str:

@@ -33,7 +33,7 @@ from simulator.results.analysis.caveats import (
     rows_differ,
     unfinished,
 )
-from simulator.results.analysis.costs import Cost, Reached, costs, reached, spent
+from simulator.results.analysis.costs import Cost, Reached, costs, energy_differs, reached, spent
 from simulator.results.analysis.curves import Array
 from simulator.results.analysis.gain import final_accuracies
 from simulator.results.analysis.moments import at_moment, moment
@@ -154,6 +154,8 @@ def table(
     shown = {group_label(wanted, key): outcomes for key, (_, outcomes) in found.items()}
     configs = {label: [each.run.config for each in kept] for label, kept in shown.items()}
     differ = rows_differ(configs, (*wanted, *_named(runs, wanted, found)))
+    if target is not None or "joules" in extras:
+        differ += energy_differs(configs)
     opposite = _baselines(wanted, list(found), baseline)
     rows = []
     for key, (chosen, outcomes) in found.items():

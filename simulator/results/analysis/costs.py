@@ -1,17 +1,50 @@
 """What rounds cost, and what a target accuracy took."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from simulator.results.analysis.curves import Array
+from simulator.results.analysis.run import SessionData
 
 Cost = Literal["rounds", "bytes", "FLOPs", "seconds", "simulated seconds", "joules"]
 COSTS: tuple[Cost, ...] = ("rounds", "bytes", "FLOPs", "seconds")
 """Those that every session has."""
 SIMULATED: tuple[Cost, ...] = ("simulated seconds", "joules")
 """Those of sessions with a computed clock."""
+
+
+def comparable_costs(runs: Sequence[SessionData]) -> tuple[Cost, ...]:
+    """The costs by which sessions can be compared: those of the computed clock only if all have one, and joules only
+    if all count them by one rule.
+    """
+    if not runs or any(not run.round or np.isnan(run.totals.clock).any() for run in runs):
+        return COSTS
+    one_rule = len({energy_rule(run.config) for run in runs}) == 1
+    return (*COSTS, *SIMULATED) if one_rule else (*COSTS, "simulated seconds")
+
+
+def energy_rule(config: Mapping[str, Any]) -> str:
+    """How a session counts joules, in words: `system.costs`. As planned, some schedules leave out waiting."""
+    system = config.get("system") or {}
+    if system.get("costs") != "planned":
+        return "as they happened"
+    at_work = system.get("schedule") in ("buffered", "asynchronous")
+    return f"as planned, {'without' if at_work else 'with'} waiting"
+
+
+def energy_differs(configs: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[str]:
+    """A sentence if groups of sessions, by their labels, count joules by different rules, or nothing."""
+    groups: dict[str, list[str]] = {}
+    for label, every in configs.items():
+        for rule in dict.fromkeys(map(energy_rule, every)):
+            groups.setdefault(rule, []).append(label)
+    words = "; ".join(f"{rule} ({', '.join(labels)})" for rule, labels in groups.items())
+    return (
+        [f"Do not compare joules. They are counted by different rules: {words}."] if len(groups) > 1 else []
+    )
 
 
 class Spent(Protocol):

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from simulator.base.errors import ConfigError
 from simulator.results.analysis.axes import axes, group_label
 from simulator.results.analysis.comparison import outcome
-from simulator.results.analysis.costs import COSTS, SIMULATED, Cost
+from simulator.results.analysis.costs import Cost, comparable_costs
 from simulator.results.analysis.curves import Array
 from simulator.results.analysis.gain import ALPHA, BASELINE, SessionGain, paired_sessions
 from simulator.results.analysis.pareto import pareto_front, spent_by_cost
@@ -132,22 +132,22 @@ def critical_difference(
 def pareto(runs: Sequence[SessionData], *, by: By = (), last: int = 1, width: Width = "page") -> Figure:
     """Test accuracy of the last round against bytes, FLOPs, and seconds of all rounds; means over seeds.
 
-    If all sessions have a computed clock, also against simulated seconds and joules.
+    If all sessions have a computed clock, also against simulated seconds, and joules if all count them by one rule.
 
     Bars are ± 1 sample standard deviation. A line joins the groups that no other group beats in both.
     """
     found: dict[str, tuple[Array, dict[Cost, Array]]] = {}
+    kept: list[SessionData] = []
     for label, group in grouped(runs, by).items():
         accuracies = np.array([outcome(run, None, None, last).last or np.nan for run in group])
         if np.isfinite(accuracies).all():
+            kept += group
             totals = [spent_by_cost(run.totals) for run in group]
             found[label] = accuracies, {cost: np.array([each[cost] for each in totals]) for cost in totals[0]}
     if not found:
         raise ConfigError(NOT_EVALUATED)
     look = looks(runs, by)
-    shown: list[Cost] = [each for each in COSTS if each != "rounds"]
-    if not any(np.isnan(costs["simulated seconds"]).any() for _, costs in found.values()):
-        shown += SIMULATED
+    shown = [each for each in comparable_costs(kept) if each != "rounds"]
     rows = math.ceil(len(shown) / 3)
     figure, plots = style.blank(width, 0.36 * rows, rows, 3)
     with style.styled():

@@ -9,7 +9,7 @@ from simulator.base.errors import ConfigError
 from simulator.base.units import SIZES
 from simulator.results.analysis.axes import checked, group_label, groups, key_of, varying
 from simulator.results.analysis.caveats import caveats
-from simulator.results.analysis.costs import SIMULATED, Cost
+from simulator.results.analysis.costs import SIMULATED, Cost, energy_differs
 from simulator.results.analysis.measures import Line, Values, averaged
 from simulator.results.analysis.run import SessionData
 from simulator.results.figures import style
@@ -55,6 +55,8 @@ def lines(runs: Sequence[SessionData], by: By, values: Values, x: Cost = "rounds
             f"{without[0]} has no computed clock, so nothing can be drawn over {x}. Run it with "
             "`system.devices=phone`, or choose another x axis."
         )
+    if x == "joules" and (differ := energy_differs({run.name: [run.config] for run in runs})):
+        raise ConfigError(f"{differ[0]} Choose another x axis, or run the sessions anew.")
     found = [averaged(label, group, values, x) for label, group in grouped(runs, by).items()]
     return [line for line in found if line.x.size]
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import ClassVar
 
-import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
@@ -17,12 +16,12 @@ from htfl_sim.analysis import (
     COSTS,
     MEASURES,
     SIMULATED,
-    Cost,
     Seeds,
     SessionData,
     best_round,
     by_seed,
     common_target,
+    comparable_costs,
     differences,
     rows_differ,
     spent,
@@ -103,7 +102,7 @@ class ComparePanel(SizedPanel):
             self._curves.say(UNREAD if view.marked else UNMARKED)
             self._curves.caption("compare")
             return
-        if self._unit not in units_of(runs):
+        if self._unit not in comparable_costs(runs):
             self._unit = COSTS[0]
         if self._shown not in (*MEASURES, OF_CLIENTS) and self._shown not in shown_of(runs):
             self._shown = MEASURES[0]  # the session with this metric is no longer marked
@@ -191,7 +190,7 @@ class ComparePanel(SizedPanel):
 
     def action_unit(self) -> None:
         """Over rounds, bytes, FLOPs, or seconds; if all sessions have a clock, also simulated seconds or joules."""
-        units = units_of(self._view.compared if self._view is not None else ())
+        units = comparable_costs(self._view.compared if self._view is not None else ())
         self._unit = units[(units.index(self._unit) + 1) % len(units)]
         self._chart.reset_view()
         self.update()
@@ -244,12 +243,6 @@ STANDINGS = (
     Column("FLOPs to", numeric=True, worth=8),
     Column("time to", numeric=True, worth=7),
 )
-
-
-def units_of(runs: Sequence[SessionData]) -> tuple[Cost, ...]:
-    """The x axes: those of the computed clock only if all sessions have one."""
-    timed = bool(runs) and all(run.round and np.isfinite(run.curves.clock).all() for run in runs)
-    return (*COSTS, *SIMULATED) if timed else COSTS
 
 
 def standing_row(place: int, run: SessionData, target: float) -> Row:
