@@ -541,6 +541,27 @@ def test_a_lost_dispatch_counts_until_its_client_left(
         assert [flights[k]["wait"] for k in range(4)] == [0] * 4
 
 
+def test_a_client_that_the_timeline_takes_away_did_half_of_its_training(tmp_path: Path) -> None:
+    """Round 1 ends at the deadline, when client 1 has done half of its training. It leaves with round 2."""
+    quick = SLOW.replace("[slow]", "[quick]").replace("= 0.01", "= 1e3")
+    (tmp_path / "both.toml").write_text(SLOW + quick)
+    system = {"devices": ["quick", "slow"], "device_file": str(tmp_path / "both.toml")}
+    federation = {"clients": 2, "group": ["tiny_mlp"], **ALL}
+
+    def built(**more: Any) -> Built:
+        leaves = {"timeline": [{"round": 2, "event": "leave", "clients": [1]}]}
+        config = federations.config("fedavg", rounds=2, federation=federation | leaves, system=system | more)
+        return federations.built(config)
+
+    [whole] = [each for each in times(built(), 1)[0]["flights"] if each["client"] == 1]
+    middle = whole["latency"] + whole["down"] + whole["compute"] / 2
+    second = times(built(schedule="deadline", deadline=middle, late="next"), 2)[1]
+    [lost] = [each for each in second["flights"] if each["client"] == 1]
+    assert (lost["fate"], lost["arrives"], lost["wait"]) == ("lost", middle, 0)
+    assert lost["flops"] == pytest.approx(whole["flops"] / 2, abs=1)
+    assert lost["bytes"] == whole["bytes"] / 2
+
+
 def test_slow_and_fast_thirds_are_by_device_and_then_by_work(tmp_path: Path) -> None:
     """Seven clients: thirds of two. Clients 0, 3, and 5 have the slow device. Of them, one has the least work."""
     (tmp_path / "d.toml").write_text(

@@ -260,3 +260,13 @@ def test_disturbed_rounds_are_repeatable_with_any_number_of_workers(name: str) -
     one, two = (after(name, wire=wire, runtime={"workers": workers}) for workers in (1, 2))
     assert federations.state_bits(one) == federations.state_bits(two)
     assert federations.untimed(one.record) == federations.untimed(two.record)
+
+
+def test_a_downlink_that_never_arrived_is_not_counted() -> None:
+    wire = Wire(2)
+    for client in (0, 1):
+        wire.down(client, {"head/weight": torch.zeros(3)})
+    wire.down_failed(0)
+    traffic = wire.traffic(None)
+    assert (traffic["per_client_down"], traffic["by_tensor"]) == ([0, 12], {"down/head": 12})
+    assert (wire.sent_down(0), wire.params()["down"]) == (0, 3)

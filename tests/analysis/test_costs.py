@@ -7,9 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.results.analysis.costs import Reached, costs, elsewhere, first_at, nearest, reached
-from simulator.results.analysis.run import NOTHING
+from simulator.base.errors import ConfigError
+from simulator.results.analysis.comparison import table
+from simulator.results.analysis.costs import (
+    COSTS,
+    SIMULATED,
+    Reached,
+    comparable_costs,
+    costs,
+    elsewhere,
+    first_at,
+    nearest,
+    reached,
+)
+from simulator.results.analysis.run import NOTHING, SessionData
+from simulator.results.figures import accuracy, gains
 from tests.analysis.rounds import ledger
+from tests.analysis.runs import clocked
 
 
 def test_a_target_costs_what_all_rounds_up_to_it_cost() -> None:
@@ -64,3 +78,47 @@ def test_before_the_first_round_a_place_is_nowhere_else() -> None:
 def test_the_nearest_has_none_nearer(places: list[int], at: float) -> None:
     found = nearest(np.array(places, float), at)
     assert abs(places[found] - at) == min(abs(place - at) for place in places)
+
+
+def counted(name: str, costs: str = "actual", schedule: str = "synchronous") -> SessionData:
+    """A session on the clock of one round and 3 joules, which are counted by this rule."""
+    made = clocked(name, [(10, 0.5)], method=name)
+    made.config["system"] = {"costs": costs, "schedule": schedule}
+    return made
+
+
+OF_TODAY = [counted("a"), counted("b", schedule="buffered")]
+OF_BEFORE = [counted("c", "planned"), counted("d", "planned", "buffered")]
+"""Sessions of before count waiting in synchronous rounds, and not in buffered ones."""
+
+
+@pytest.mark.parametrize(
+    ("runs", "comparable"),
+    [
+        (OF_TODAY, True),
+        ([OF_BEFORE[0], counted("e", "planned", "deadline")], True),
+        (OF_BEFORE, False),
+        ([OF_TODAY[0], OF_BEFORE[0]], False),
+    ],
+)
+def test_joules_of_different_rules_are_never_drawn_on_one_axis(
+    runs: list[SessionData], comparable: bool
+) -> None:
+    assert comparable_costs(runs) == (*COSTS, *SIMULATED[: 1 + comparable])
+    shown = [plot.get_xlabel() for plot in gains.pareto(runs, by="method").axes if plot.get_visible()]
+    assert (shown[-1] == "energy, J") == comparable
+    if comparable:
+        accuracy.over(runs, by="method", x="joules")
+    else:
+        with pytest.raises(ConfigError, match=r"Do not compare joules.*Choose another x axis"):
+            accuracy.over(runs, by="method", x="joules")
+
+
+def test_a_table_says_which_rows_count_joules_by_another_rule() -> None:
+    rules = "as they happened (a); as planned, without waiting (d)"
+    about = f"Do not compare joules. They are counted by different rules: {rules}."
+    runs = [OF_TODAY[0], OF_BEFORE[1]]
+    assert about in table(runs, "method", target=0.5).remarks()
+    assert about in table(runs, "method", columns=["joules"]).remarks()
+    assert about not in table(runs, "method").remarks()
+    assert not any("joules" in each for each in table(OF_TODAY, "method", target=0.5).remarks())

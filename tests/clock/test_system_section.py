@@ -12,6 +12,7 @@ from simulator.base.system_section import SystemConfig
 from simulator.config import Config, keys
 from simulator.config.reference import setting
 from simulator.config.user_files import Names
+from simulator.sessions import legacy
 from tests import federations
 
 PHONES: dict[str, Any] = {"devices": {"phone": 1.0}}
@@ -98,6 +99,14 @@ def test_a_session_without_a_clock_has_the_settings_that_it_had_before() -> None
             "max_staleness has no effect with late 'drop'",
         ),
         (
+            {**PHONES, "schedule": "deadline", "deadline": 3, "stale_as": "model"},
+            "stale_as has no effect with late 'drop'",
+        ),
+        (
+            {**PHONES, "schedule": "asynchronous", "stale_as": "model"},
+            "stale_as belongs to schedule 'deadline' or 'buffered', and this is 'asynchronous'; remove it",
+        ),
+        (
             {**PHONES, "schedule": "asynchronous", "staleness_slope": 1},
             "staleness_slope belongs to staleness 'hinge', and this is 'constant'; remove it",
         ),
@@ -144,6 +153,28 @@ def test_staleness_weights_follow_their_formulas() -> None:
     assert weights(staleness="polynomial", staleness_exponent=1)[1] == 1 / 4
     assert weights(staleness="hinge") == [1, 1, 1, 1 / 21]
     assert weights(staleness="hinge", staleness_slope=2, staleness_threshold=0) == [1, 1 / 7, 1 / 9, 1 / 13]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "kept"),
+    [
+        ({}, {"costs": "planned"}),
+        ({"schedule": "buffered", "buffer": 2}, {"costs": "planned", "stale_as": "model"}),
+        ({"schedule": "deadline", "deadline": 3, "late": "next"}, {"costs": "planned", "stale_as": "model"}),
+        ({"schedule": "deadline", "deadline": 3, "late": "drop"}, {"costs": "planned"}),
+        ({"schedule": "asynchronous"}, {"costs": "planned"}),
+    ],
+)
+def test_sessions_of_before_keep_their_rules(schedule: dict[str, Any], kept: dict[str, str]) -> None:
+    """They average stale models as they are, and count what was planned."""
+    recorded = config(**PHONES, **schedule).to_json()
+    for key in ("stale_as", "costs"):
+        del recorded["system"][key]
+    completed = Config.read(legacy.completed(recorded)).to_json()["system"]
+    assert completed == recorded["system"] | {"stale_as": "difference"} | kept
+    assert {key: value for key, value in legacy.younger(recorded).items() if key.startswith("system.")} == {
+        f"system.{key}": value for key, value in kept.items()
+    }
 
 
 def test_an_architecture_without_a_factor_has_one_only_if_no_architecture_has_any() -> None:
