@@ -172,11 +172,11 @@ class FlightRecord(TypedDict):
     """`used`; `late`: after the end of its round; `stale`: too old; `lost`: the client left before it had sent;
     `dropped`: the wire lost the uplink"""
     flops: Amount
-    """operations of its training"""
+    """operations of its training; if it is `lost`, those until its client left ([Time](time.md#in-the-ledger))"""
     bytes: Natural
-    """bytes of its downlink and uplink"""
+    """bytes of its downlink and uplink; if it is `lost`, those of a downlink that was complete"""
     wait: NotRequired[Amount]
-    """seconds from its arrival to the aggregation, if clients wait for it; 0 in `buffered` and `asynchronous`"""
+    """seconds from its arrival to the aggregation; 0 if it is `lost`"""
     steps: NotRequired[Annotated[Positive, When("system.partial")]]
     """training steps of a client that left, and sent partial work before"""
     steps_due: NotRequired[Annotated[Positive, When("system.partial")]]
@@ -212,7 +212,7 @@ class Joules(TypedDict):
     radio: Amount
     """joules of their transfers"""
     idle: Amount
-    """joules of waiting: latency, and the time from an uplink's arrival to the end of a round that clients wait for"""
+    """joules of waiting: latency, and the time from an uplink's arrival to the aggregation"""
 
 
 class EvaluationWork(TypedDict):

@@ -183,12 +183,12 @@ class SystemConfig(Section):
         gt=0,
         le=1,
         description="Weight α of the aggregated uplinks against the server's state, for schedules 'buffered' and "
-        "'asynchronous'. Default: 1, or 0.6 where a single uplink ends a round.",
+        "'asynchronous'. FedBuff's server learning rate. Default: 1, or 0.6 where a single uplink ends a round.",
     )
     stale_as: Literal["difference", "model"] = Field(
         "difference",
-        description="How stale uplinks of weights count, for schedules 'deadline' and 'buffered': as what the client "
-        "changed, which is added to the server's present state (difference), or as they are (model).",
+        description="Stale uplinks of weights, for schedules 'deadline' and 'buffered'. The server adds their "
+        "difference from what the client received (difference), or averages them as they are (model).",
     )
     staleness: Literal["constant", "polynomial", "hinge"] = Field(
         "constant",
@@ -211,9 +211,9 @@ class SystemConfig(Section):
     )
     costs: Literal["actual", "planned"] = Field(
         "actual",
-        description="Cost of a dispatch: what happened until its client left, and waiting for the aggregation in every "
-        "schedule (actual); or all that was planned, and waiting only where a round waits for its clients (planned), "
-        "as in sessions of before this key.",
+        description="What counts of a dispatch: what happened until its client left (actual), or what was planned "
+        "(planned). 'planned' leaves out waiting in schedules 'buffered' and 'asynchronous'. It is the rule of "
+        "sessions that lack this key.",
     )
 
     @property
