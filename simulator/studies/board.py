@@ -19,7 +19,7 @@ from simulator.base.nested import Raw
 from simulator.results.analysis.averages import Difference, MeanStd, paired
 from simulator.results.analysis.axes import SEEDS, Key, group_label, seeds_of
 from simulator.results.analysis.caveats import dependent, rows_differ
-from simulator.results.analysis.costs import Cost, energy_rule
+from simulator.results.analysis.costs import Cost, energy_differs
 from simulator.results.analysis.gain import BASELINE
 from simulator.results.analysis.lineage import Origins
 from simulator.results.analysis.pareto import spent_by_cost
@@ -125,15 +125,13 @@ class BoardReader:
         final = [each for each in cells if each[0].axes.get("stage") == FINAL] if is_tuning else cells
         by = ("method",) if is_tuning else _axes([point for point, *_ in cells])
         groups = _groups(final, by)
-        rules = {energy_rule(config) for group in groups.values() for config in group.configs}
+        with_joules = not energy_differs({group.label: group.configs for group in groups.values()})
         seeds = sorted({cell.seeds for _, cell, _ in final})
         baselines = {key: _baseline(group, groups.values()) for key, group in groups.items()}
         return Board(
             self.folder,
             tuple(_short(each) for each in seeds),
-            tuple(
-                self._row(key, group, baselines[key], seeds, len(rules) == 1) for key, group in groups.items()
-            ),
+            tuple(self._row(key, group, baselines[key], seeds, with_joules) for key, group in groups.items()),
             BASELINE if any(baselines.values()) else None,
             self._noted(groups.values(), by),
             trials,

@@ -23,7 +23,7 @@ from simulator.results.analysis.costs import (
 from simulator.results.analysis.run import NOTHING, SessionData
 from simulator.results.figures import accuracy, gains
 from tests.analysis.rounds import ledger
-from tests.analysis.runs import clocked
+from tests.analysis.runs import clocked, run
 
 
 def test_a_target_costs_what_all_rounds_up_to_it_cost() -> None:
@@ -122,3 +122,5 @@ def test_a_table_says_which_rows_count_joules_by_another_rule() -> None:
     assert about in table(runs, "method", columns=["joules"]).remarks()
     assert about not in table(runs, "method").remarks()
     assert not any("joules" in each for each in table(OF_TODAY, "method", target=0.5).remarks())
+    timeless = [*OF_BEFORE[:1], run("e", [0.5], method="e")]
+    assert not any("joules" in each for each in table(timeless, "method", target=0.5).remarks())

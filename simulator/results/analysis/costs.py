@@ -22,29 +22,31 @@ def comparable_costs(runs: Sequence[SessionData]) -> tuple[Cost, ...]:
     """
     if not runs or any(not run.round or np.isnan(run.totals.clock).any() for run in runs):
         return COSTS
-    one_rule = len({energy_rule(run.config) for run in runs}) == 1
-    return (*COSTS, *SIMULATED) if one_rule else (*COSTS, "simulated seconds")
-
-
-def energy_rule(config: Mapping[str, Any]) -> str:
-    """How a session counts joules, in words: `system.costs`. As planned, some schedules leave out waiting."""
-    system = config.get("system") or {}
-    if system.get("costs") != "planned":
-        return "as they happened"
-    at_work = system.get("schedule") in ("buffered", "asynchronous")
-    return f"as planned, {'without' if at_work else 'with'} waiting"
+    differs = energy_differs({run.name: [run.config] for run in runs})
+    return (*COSTS, "simulated seconds") if differs else (*COSTS, *SIMULATED)
 
 
 def energy_differs(configs: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[str]:
-    """A sentence if groups of sessions, by their labels, count joules by different rules, or nothing."""
+    """A sentence if groups of sessions, by their labels, count joules by different rules (`system.costs`), or nothing.
+
+    Sessions without a clock count none.
+    """
     groups: dict[str, list[str]] = {}
     for label, every in configs.items():
-        for rule in dict.fromkeys(map(energy_rule, every)):
+        timed = [config["system"] for config in every if config.get("system")]
+        for rule in dict.fromkeys(map(_energy_rule, timed)):
             groups.setdefault(rule, []).append(label)
     words = "; ".join(f"{rule} ({', '.join(labels)})" for rule, labels in groups.items())
     return (
         [f"Do not compare joules. They are counted by different rules: {words}."] if len(groups) > 1 else []
     )
+
+
+def _energy_rule(system: Mapping[str, Any]) -> str:
+    if system.get("costs") != "planned":
+        return "as they happened"
+    at_work = system.get("schedule") in ("buffered", "asynchronous")
+    return f"as planned, {'without' if at_work else 'with'} waiting"
 
 
 class Spent(Protocol):
