@@ -154,7 +154,7 @@ def table(
     shown = {group_label(wanted, key): outcomes for key, (_, outcomes) in found.items()}
     configs = {label: [each.run.config for each in kept] for label, kept in shown.items()}
     differ = rows_differ(configs, (*wanted, *_named(runs, wanted, found)))
-    if target is not None or "joules" in extras:
+    if target is not None or any(EXTRAS[name][0] == "joules" for name in extras):
         differ += energy_differs(configs)
     opposite = _baselines(wanted, list(found), baseline)
     rows = []
