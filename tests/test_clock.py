@@ -854,8 +854,8 @@ def test_tables_and_figures_have_the_simulated_time_energy_and_what_was_used(tmp
     ]
     wasted = sum(flight["flops"] for flight in flights if flight["fate"] != "used")
     expected = {
-        "simulated time": records[-1]["time"]["ends"],
-        "joules": sum(sum(record["time"]["joules"].values()) for record in records),  # type: ignore[arg-type]
+        "simulated time of all rounds": records[-1]["time"]["ends"],
+        "joules of all rounds": sum(sum(record["time"]["joules"].values()) for record in records),  # type: ignore[arg-type]
         "used uplinks": sum(flight["fate"] == "used" for flight in flights) / len(flights),
         "wasted FLOPs": wasted / sum(flight["flops"] for flight in flights),
         "mean staleness": sum(ages) / len(ages),
