@@ -56,6 +56,7 @@ from simulator.results.analysis.costs import (
 )
 from simulator.results.analysis.curves import Array, Curves
 from simulator.results.analysis.described import Setting, described
+from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.effect import Effect, Window, effects, read_effects
 from simulator.results.analysis.events import description, is_alarming, shown_events
 from simulator.results.analysis.feed import Feed
@@ -153,6 +154,7 @@ __all__ = [
     "Confusion",
     "Cost",
     "Curves",
+    "Divergence",
     "Effect",
     "Embedding",
     "Event",

@@ -12,6 +12,7 @@ from simulator.base.nested import toml_value
 from simulator.base.record import Record
 from simulator.results.analysis.clients import ClientResult, results
 from simulator.results.analysis.comparison import Standing, standing
+from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.effect import Effect, read_effects
 from simulator.results.analysis.events import description as event_text
 from simulator.results.analysis.feed import read
@@ -111,6 +112,7 @@ class Details:
             "pending": [asdict(command) for command in run.pending],
             "partial": unfinished and {"round": unfinished.round, "clients": self.kept_clients},
             "environment": run.document["environment"],
+            "diverged": asdict(Divergence.of(run.totals)),
             "curve": [record["accuracy"]["mean"] for record in run.records],
             "target": {"accuracy": stands.target, "reached": stands.reached and asdict(stands.reached)},
             "record": self.record,

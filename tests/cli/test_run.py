@@ -80,6 +80,17 @@ def test_a_client_that_diverges_is_named_and_the_run_goes_on(cli: Cli, sessions:
     assert "diverged" in cli("show", "x", "--round=1").out
 
 
+def test_a_run_in_which_every_client_diverged_has_no_score(cli: Cli) -> None:
+    """Its clients keep their first models, whose accuracy is no result."""
+    run = ("--rounds=2", "--session=x", "--method=standalone", "--set=training.lr=1e30")
+    done = cli("run", *TINY, *run, "--set=training.batch_size=8")
+    page = cli("show", "x")
+    for text in (done.err, page.out):
+        assert "no model has learned anything, so there is no score" in " ".join(text.split())
+        assert "mean over clients" not in text and "% in round" not in text
+    assert cli("show", "x", "--json").json()["diverged"]["untrained"] == 1
+
+
 def test_a_run_without_a_name_gets_one_that_says_what_runs_and_when(cli: Cli, sessions: Path) -> None:
     assert cli("run", *TINY, "--rounds=1", "--method=fedavg").code == 0
     (made,) = sessions.iterdir()

@@ -131,7 +131,7 @@ def record(round: int, diverged: list[int]) -> dict[str, object]:
 
 def test_a_run_in_which_every_client_diverged_says_so() -> None:
     assert diverged([record(1, []), record(2, [])]) is None
-    assert "client 1 in some rounds" in str(diverged([record(1, [1]), record(2, [])]))
+    assert "1 client in 1 round of 2" in str(diverged([record(1, [1]), record(2, [])]))
     assert "every client in the last round, and in 1 of 2" in str(
         diverged([record(1, []), record(2, [0, 1])])
     )

@@ -178,6 +178,8 @@ def _facts(config: "Config") -> list[tuple[str, object]]:
 
 
 def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Mention) -> Any:
+    from htfl_sim.analysis import Divergence
+
     records, left = hs.sessions.records(session.folder), hs.sessions.unfinished_round(session.folder)
     name = hs.sessions.name_of(session.folder)
     resumes = mention(f"resume {name}") if outcome.state == "stopped" else None
@@ -189,9 +191,12 @@ def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Me
         last, best = records[-1], max(records, key=lambda record: record["accuracy"]["mean"] or 0.0)
         seconds = [record["timing"]["seconds"] for record in records[before:]]
         traffic = last["bytes"]
+        if not Divergence.of_records(records).untrained:
+            pairs += [
+                ("accuracy", f"{percent(last['accuracy']['mean'])} mean over clients"),
+                ("best", f"{percent(best['accuracy']['mean'])} in round {best['round']}"),
+            ]
         pairs += [
-            ("accuracy", f"{percent(last['accuracy']['mean'])} mean over clients"),
-            ("best", f"{percent(best['accuracy']['mean'])} in round {best['round']}"),
             ("diverged", diverged(records)),
             ("traffic", f"↑ {size(traffic['up_total'])} ↓ {size(traffic['down_total'])}"),
             ("a round", f"{sum(seconds) / len(seconds):.2f} s" if seconds else None),
@@ -209,17 +214,22 @@ def _why(outcome: "RunOutcome") -> str:
 
 def diverged(records: Sequence[Record]) -> str | None:
     """The clients whose losses were no longer finite, in words; None if there are none."""
-    found = {client for record in records for client in record.get("diverged", ())}
-    if not found:
+    from htfl_sim.analysis import Divergence
+
+    count = Divergence.of_records(records)
+    if not count:
         return None
-    lost = [record["round"] for record in records if set(record["diverged"]) == set(record["participants"])]
+    lost = [
+        record["round"]
+        for record in records
+        if record.get("diverged") and set(record["diverged"]) == set(record["participants"])
+    ]
     smaller = "a smaller training.lr, or training.clip, may help"
-    if len(lost) == len(records):
-        return f"every client in every round: no model has learned anything; {smaller}"
+    if count.untrained:
+        return f"every client in every round: no model has learned anything, so there is no score; {smaller}"
     if lost and lost[-1] == records[-1]["round"]:
         return f"every client in the last round, and in {len(lost)} of {len(records)} rounds; {smaller}"
-    named = ", ".join(map(str, sorted(found)))
-    return f"client{'s' * (len(found) > 1)} {named} in some rounds; their models stayed as they were"
+    return f"{count} of {len(records)}; their models stayed as they were"
 
 
 def memory(records: Sequence[Record]) -> str | None:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from htfl_sim.analysis import PARTS, seed_text
+from htfl_sim.analysis import PARTS, Divergence, seed_text
 from htfl_sim.details import (
     ClientResult,
     Command,
@@ -104,6 +104,7 @@ def _simulated(details: Details) -> list[tuple[str, object]]:
 def _facts(details: Details) -> list[tuple[str, object]]:
     """The session's facts. "as before" are settings that are newer than the session, with the values that it keeps."""
     run, summary, config = details.run, details.summary, details.run.config
+    means = [record["accuracy"]["mean"] for record in run.records]
     kept = "round " + ", ".join(map(str, run.checkpoints)) if run.checkpoints else "none yet"
     return [
         ("session", f"{summary.name}  ({summary.path}, {size(summary.bytes)})"),
@@ -131,7 +132,8 @@ def _facts(details: Details) -> list[tuple[str, object]]:
         ("environment", _settings(run.document["environment"])),
         ("checkpoints", kept),
         ("target", until_target(details.standing)),
-        ("accuracy", _curve([record["accuracy"]["mean"] for record in run.records])),
+        ("accuracy", None if Divergence.of(run.totals).untrained else _curve(means)),
+        ("diverged", running.diverged(run.records)),
     ]
 
 

@@ -35,18 +35,20 @@ from simulator.results.analysis.caveats import (
 )
 from simulator.results.analysis.costs import Cost, Reached, costs, energy_differs, reached, spent
 from simulator.results.analysis.curves import Array
+from simulator.results.analysis.divergence import Divergence, sentences
 from simulator.results.analysis.gain import final_accuracies
 from simulator.results.analysis.moments import at_moment, moment
 from simulator.results.analysis.printed import printed
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.table import EXTRAS, Row, Select, Table
+from simulator.results.analysis.totals import Totals
 
 _SEPARATE = "Group by these to separate them, or select the best on eval."
 
 
 @dataclass(frozen=True, eq=False)
 class Standing:
-    """One of the sessions: its best and its last mean accuracy (None: never evaluated), and what a target took."""
+    """One of the sessions: its best and its last mean accuracy (None: none, or no score), and what a target took."""
 
     run: SessionData
     best: float | None
@@ -64,8 +66,9 @@ def standing(run: SessionData, target: float | None = None) -> Standing:
         target = float(run.config.get("until") or 0.0) or common_target([run])
     totals = run.totals
     measured = totals.mean[np.isfinite(totals.mean)]
-    best, last = (float(measured.max()), float(measured[-1])) if measured.size else (None, None)
-    return Standing(run, best, last, reached(totals, target), target)
+    if Divergence.of(totals).untrained or not measured.size:
+        return Standing(run, None, None, None, target)
+    return Standing(run, float(measured.max()), float(measured[-1]), reached(totals, target), target)
 
 
 def common_target(runs: Sequence[SessionData]) -> float:
@@ -85,7 +88,8 @@ def differences(runs: Sequence[SessionData]) -> list[tuple[str, tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class SessionResult:
-    """What one session came to: test accuracies, 0…1, means over clients alike or weighted; None: not measured.
+    """What one session came to: test accuracies, 0…1, means over clients alike or weighted; None: not measured, or the
+    session has no score.
 
     `selected`, and `round` at which, are of the round that is best on the clients' eval parts, the first of equals;
     `worst` is the worst client's accuracy in that round, in the last one where nothing is selected.
@@ -108,6 +112,7 @@ class SessionResult:
     """The user's own metrics on the test part, by name, in the round that `worst` is of."""
     extras: Mapping[str, float | None]
     """The extra columns that were asked for."""
+    diverged: Divergence
 
     @property
     def seeds(self) -> tuple[int, int, int]:
@@ -163,7 +168,11 @@ def table(
         rows.append(_row(wanted, key, chosen, outcomes, against, select))
     kept = {label: [each.run for each in outcomes] for label, outcomes in shown.items()}
     notes += [*joined(of_groups), *averaged(kept, _SEPARATE), *dependent(members(kept))]
-    notes = list(dict.fromkeys([*differ, *notes]))
+    diverged = sentences(
+        (group_label(wanted, key), [each.diverged for each in outcomes])
+        for key, (_, outcomes) in found.items()
+    )
+    notes = list(dict.fromkeys([*diverged, *differ, *notes]))
     made = Table(wanted, target, baseline, select, tuple(rows), tuple(notes), last, tuple(columns), seconds)
     made.columns()  # raises for an unknown one
     return made
@@ -176,8 +185,11 @@ def outcome(
     last_rounds: int = 1,
     extras: Sequence[str] = (),
 ) -> SessionResult:
-    """What a session came to."""
-    totals = run.totals
+    """What a session came to. One whose every update diverged has costs alone."""
+    totals, diverged = run.totals, Divergence.of(run.totals)
+    if diverged.untrained:
+        none = np.full(totals.rounds, np.nan)
+        totals = replace(totals, mean=none, worst=none, weighted=none, selection=none)
     round = _best_round(totals.selection) if select else None
     measured = np.flatnonzero(np.isfinite(totals.mean))
     last = int(measured[-1]) + 1 if measured.size else None
@@ -196,18 +208,19 @@ def outcome(
         reached=took,
         spent=None if target is None else took or spent(totals),
         own=_own(run, round if select else last),
-        extras=_extras(run, last_rounds, extras),
+        extras=_extras(run, totals, last_rounds, extras),
+        diverged=diverged,
     )
 
 
-def _extras(run: SessionData, last: int, names: Sequence[str]) -> dict[str, float | None]:
+def _extras(run: SessionData, totals: Totals, last: int, names: Sequence[str]) -> dict[str, float | None]:
     """The extra columns of a session: of its mean accuracies, of its clients' final ones, or of its rounds' cost."""
     if not names:
         return {}
-    means = run.totals.mean[np.isfinite(run.totals.mean)]
-    clients = final_accuracies(run, run.totals.rounds, last)
+    means = totals.mean[np.isfinite(totals.mean)]
+    clients = final_accuracies(run, totals.rounds, last) if len(means) else means
     known = clients[np.isfinite(clients)]
-    unseen = _unseen(run)
+    unseen = _unseen(run) if len(means) else means
     found: dict[str, float | None] = {}
     for name in names:
         kind, value = EXTRAS[name]
@@ -221,7 +234,7 @@ def _extras(run: SessionData, last: int, names: Sequence[str]) -> dict[str, floa
             case "used" | "wasted" | "staleness":
                 values = _on_the_clock(run, kind)
             case cost:
-                values = np.diff(costs(run.totals, cast(Cost, cost)), prepend=0)
+                values = np.diff(costs(totals, cast(Cost, cost)), prepend=0)
                 values = values[np.isfinite(values)]
         number = value(values) if len(values) else math.nan
         found[name] = number if math.isfinite(number) else None
@@ -280,8 +293,12 @@ def _row(
     against: Sequence[SessionResult],
     select: Select | None,
 ) -> Row:
+    diverged = Divergence.over(each.diverged for each in outcomes)
+
     def spread(value: Callable[[SessionResult], float | None]) -> MeanStd | None:
-        return MeanStd.of([value(each) for each in outcomes])
+        each = [value(one) for one in outcomes]
+        # A mean without the sessions that have no score would hide them.
+        return None if diverged.untrained and None in each else MeanStd.of(each)
 
     def took(value: Callable[[Reached], float | None]) -> MeanStd | None:
         found = MeanStd.of([None if each.spent is None else value(each.spent) for each in outcomes])
@@ -311,7 +328,9 @@ def _row(
         seconds=took(lambda each: each.seconds),
         simulated=took(lambda each: each.simulated),
         joules=took(lambda each: each.joules),
-        difference=paired(_by_seed(outcomes, select), _by_seed(against, select)),
+        difference=None
+        if any(each.diverged.untrained for each in (*outcomes, *against))
+        else paired(_by_seed(outcomes, select), _by_seed(against, select)),
         paper=printed([each.run for each in outcomes]),
         own={
             name: spread(lambda each, name=name: each.own.get(name))  # type: ignore[misc]
@@ -321,6 +340,7 @@ def _row(
             name: spread(lambda each, name=name: each.extras[name])  # type: ignore[misc]
             for name in (outcomes[0].extras if outcomes else ())
         },
+        diverged=diverged,
     )
 
 
@@ -333,7 +353,11 @@ def _point(
     points: dict[Key, list[SessionResult]] = {}
     for each in outcomes:
         points.setdefault(key_of(each.run, differ), []).append(each)
-    if select and (missing := [each.run.name for each in outcomes if each.selected is None]):
+    if select and (
+        missing := [
+            each.run.name for each in outcomes if each.selected is None and not each.diverged.untrained
+        ]
+    ):
         return "", outcomes, [(label, "not measured on eval", ", ".join(missing))]
     chosen, kept, notes = "", outcomes, list[Note]()
     if len(points) > 1 and select:

@@ -41,6 +41,7 @@ from simulator.results.analysis.caveats import (
     worded,
 )
 from simulator.results.analysis.curves import Array
+from simulator.results.analysis.divergence import Divergence, sentences
 from simulator.results.analysis.printed import defaults
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.samples import Samples
@@ -147,6 +148,7 @@ class GainRow:
     """Sessions whose mean differs from their partner's."""
     p: float | None
     p_equivalent: float | None
+    diverged: Divergence
 
 
 @dataclass(frozen=True)
@@ -188,6 +190,10 @@ def gains(
     wanted = checked((by,) if isinstance(by, str) else tuple(by), runs)
     pairs, notes = paired_sessions(runs, baseline, last)
     wanted = wanted or varying([each.run for each in pairs]) or ("method",)
+    diverged = {
+        key: [Divergence.of(run.totals) for run in group] for key, group in groups(runs, wanted).items()
+    }
+    notes += sentences((group_label(wanted, key), each) for key, each in diverged.items())
     found = groups([each.run for each in pairs], wanted)
     by_run = {id(each.run): each for each in pairs}
     by_label = {group_label(wanted, key): group for key, group in found.items()}
@@ -198,6 +204,8 @@ def gains(
     notes += unfinished(runs)
     rows = []
     for key, group in found.items():
+        if Divergence.over(diverged[key]).untrained:
+            continue  # a mean over the other sessions would hide the failure
         rows.append(_row(wanted, key, [by_run[id(run)] for run in group], margin, test))
     if correct:
         rows = _corrected(rows)
@@ -237,6 +245,10 @@ def paired_sessions(
                 closest = min(its.values(), key=lambda each: sum(each[key] != own[key] for key in own))
                 apart = _differing(own, closest, run.method, baseline)
                 why = f"no session of {baseline} has its clients. The closest differs in {apart}"
+            left_out.setdefault(why, []).append(run.name)
+            continue
+        if failed := [each.name for each in (run, candidates[0]) if Divergence.of(each.totals).untrained]:
+            why = f"every client of {failed[0]} diverged in every round, so it has no score"
             left_out.setdefault(why, []).append(run.name)
             continue
         one = _gain(run, candidates[0], last)
@@ -358,6 +370,7 @@ def _row(
         unequal=sum(abs(mean) >= EQUAL for mean in means),
         p=None if test is None else p_of_gain(means, test),
         p_equivalent=None if margin is None else p_of_equivalence(means, margin),
+        diverged=Divergence.over(Divergence.of(each.run.totals) for each in group),
     )
 
 

@@ -80,6 +80,7 @@ class GainTable(TextTable[GainRow]):
         yield from zip(self.found.by, row.key, strict=True)
         low, high = row.gain.interval or (None, None)
         yield from {"n": len(row.sessions), "clients": row.clients, "gain": row.gain.mean}.items()
+        yield from row.diverged.fields()
         yield from {"gain_low": low, "gain_high": high, "p": row.p, "p_equivalent": row.p_equivalent}.items()
         for name in ("benefit", "harm", "worst"):
             value: MeanStd = getattr(row, name)
@@ -116,7 +117,9 @@ def _part(parts: Callable[[GainRow], Mapping[str, MeanStd]], name: str) -> Calla
 
 def _gain(row: GainRow) -> str:
     ends = row.gain.interval
-    return points(row.gain.mean) + (f" [{', '.join(points(end) for end in ends)}]" if ends else "")
+    return row.diverged.marked(
+        points(row.gain.mean) + (f" [{', '.join(points(end) for end in ends)}]" if ends else "")
+    )
 
 
 def _percent(value: MeanStd) -> str:

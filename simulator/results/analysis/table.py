@@ -11,6 +11,7 @@ from simulator.results.analysis.averages import Difference, MeanStd
 from simulator.results.analysis.axes import Key, spelled
 from simulator.results.analysis.caveats import listed
 from simulator.results.analysis.curves import Array
+from simulator.results.analysis.divergence import NO_SCORE, Divergence
 from simulator.results.analysis.printed import Printed
 from simulator.results.analysis.tabular import Column, TextTable, axis_columns, chosen_columns, percent
 
@@ -83,6 +84,11 @@ class Row:
     """The user's own metrics on the test part, by name."""
     extras: Mapping[str, MeanStd | None]
     """The extra columns that were asked for, by name; accuracies 0…1."""
+    diverged: Divergence
+
+    def accuracy(self, value: MeanStd | None, missing: str = NONE) -> str:
+        """The cell of an accuracy, with the number of sessions in which clients diverged."""
+        return self.diverged.marked(percent(value, NO_SCORE if self.diverged.untrained else missing))
 
 
 @dataclass(frozen=True)
@@ -144,7 +150,7 @@ class Pivot(TextTable[tuple[Row, ...]]):
             shown.append(
                 Column(
                     f"{second.rpartition('.')[2]} {spelled(value)}, %",
-                    lambda rows, value=value: percent(self._of(rows, value)),  # type: ignore[misc]
+                    lambda rows, value=value: self._cell(rows, value),  # type: ignore[misc]
                     value=lambda rows, value=value: self._of(rows, value),  # type: ignore[misc]
                 )
             )
@@ -170,6 +176,7 @@ class Pivot(TextTable[tuple[Row, ...]]):
                 name: value and value.mean,
                 f"{name}_std": value and value.std,
                 f"{name}_n": each.n,
+                f"{name}_diverged": each.diverged.sessions,
             }.items()
 
     def to_json(self) -> dict[str, Any]:
@@ -179,6 +186,10 @@ class Pivot(TextTable[tuple[Row, ...]]):
     def _of(self, rows: tuple[Row, ...], value: Any) -> MeanStd | None:
         found = next((row for row in rows if row.key[1] == value), None)
         return None if found is None else found.selected if self.table.select else found.last
+
+    def _cell(self, rows: tuple[Row, ...], value: Any) -> str:
+        found = next((row for row in rows if row.key[1] == value), None)
+        return NONE if found is None else found.accuracy(self._of(rows, value))
 
 
 def _ordered(value: Any) -> tuple[bool, float, str]:
@@ -197,7 +208,7 @@ def _columns(table: Table) -> list[Column[Row]]:
         found.append(
             Column(
                 "selected on eval, %",
-                lambda row: percent(row.selected, "not measured"),
+                lambda row: row.accuracy(row.selected, "not measured"),
                 value=lambda row: row.selected,
             )
         )
@@ -207,7 +218,7 @@ def _columns(table: Table) -> list[Column[Row]]:
     found += [
         Column(
             _last(table),
-            lambda row: percent(row.last),
+            lambda row: row.accuracy(row.last),
             value=lambda row: row.last,
         ),
         Column("last, weighted", lambda row: percent(row.last_weighted), expendable=True),
@@ -315,6 +326,7 @@ def _as_json(table: Table) -> dict[str, Any]:
 def _fields(table: Table, row: Row) -> Iterator[tuple[str, Any]]:
     yield from zip(table.by, row.key, strict=True)
     yield from {"n": row.n, "chosen": row.chosen, "reached": row.reached, "at_least": row.at_least}.items()
+    yield from row.diverged.fields()
     for name in _NUMBERS:
         spread: MeanStd | None = getattr(row, name)
         yield name, spread.mean if spread else None

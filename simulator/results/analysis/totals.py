@@ -25,6 +25,7 @@ _PLACES = (
 """In the order in which a line, and `Totals`, has them: the section, where it is another one, the key, what ends it."""
 _EVAL = b'"evaluation":{"eval":{"accuracy":{'
 _CLOCK = b'"time":{'
+_LISTS = (b'"diverged":[', b'"participants":[')
 """A record with the computed clock is decoded: its flights are of any number."""
 
 
@@ -46,6 +47,10 @@ class Totals:
     selection: Array
     clock: Array
     joules: Array
+    participants: tuple[int, ...] = ()
+    """Their number [n]."""
+    diverged: tuple[tuple[int, ...], ...] = ()
+    """The participants that diverged [n]."""
 
     @property
     def rounds(self) -> int:
@@ -54,16 +59,37 @@ class Totals:
 
 def of_records(records: Sequence[Record]) -> Totals:
     """Of decoded records. Raises KeyError or TypeError for those that htfl-sim did not write."""
-    return _totals([_of_record(record) for record in records])
+    return _totals([_of_record(record) for record in records], [clients_of(record) for record in records])
 
 
 def of_lines(lines: Sequence[bytes]) -> Totals:
     """Of records as text; one is decoded only where it is not spelled as expected. Raises ValueError for no JSON."""
-    return _totals([_of_line(line) or _of_record(json.loads(line)) for line in lines])
+    return _totals(
+        [_of_line(line) or _of_record(json.loads(line)) for line in lines], list(map(_clients_in, lines))
+    )
 
 
-def _totals(rows: Sequence[Sequence[float]]) -> Totals:
-    return Totals(*np.array(rows, float).reshape(len(rows), len(_PLACES) + 3).T)
+def _totals(rows: Sequence[Sequence[float]], clients: Sequence[tuple[int, tuple[int, ...]]]) -> Totals:
+    numbers = np.array(rows, float).reshape(len(rows), len(_PLACES) + 3).T
+    return Totals(*numbers, tuple(each for each, _ in clients), tuple(each for _, each in clients))
+
+
+def clients_of(record: Record) -> tuple[int, tuple[int, ...]]:
+    """The number of participants, and those that diverged."""
+    return len(record["participants"]), tuple(record.get("diverged", ()))
+
+
+def _clients_in(line: bytes) -> tuple[int, tuple[int, ...]]:
+    """The same of a line. It is decoded only if a client diverged."""
+    diverged, participants = (_inside(line, line.find(key), len(key)) for key in _LISTS)
+    if diverged or not line.startswith(_PLACES[0][0]):
+        return clients_of(json.loads(line))
+    return participants.count(b",") + bool(participants), ()
+
+
+def _inside(line: bytes, at: int, skipped: int) -> bytes:
+    """The text of a list up to its end; empty without the list."""
+    return b"" if at < 0 else line[at + skipped : line.index(b"]", at)]
 
 
 def _of_line(line: bytes) -> list[float] | None:

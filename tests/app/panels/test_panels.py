@@ -18,6 +18,7 @@ from tests.app.panels.stage import measured, on_stage, read
 from tui.app.charts.table import sorted_rows
 from tui.app.messages import ClientPinned
 from tui.app.panels import PANELS
+from tui.app.panels import client_rows
 from tui.app.panels.client_rows import behind, remarks, rows
 from tui.app.panels.clients import facts_of
 from tui.app.panels.log_lines import lines, matches, upto
@@ -300,6 +301,11 @@ def test_remarks_say_what_happened_now_and_before(view: View) -> None:
     assert remarks(replace(view, round=8), 3) == ["did not take part in this round"]
     assert remarks(replace(view, round=9), 4) == ["diverged in 1 earlier rounds, most recently in round 5"]
     assert remarks(replace(view, round=9), 0) == []
+
+
+def test_the_clients_that_diverged_are_counted_up_to_the_round_shown(view: View) -> None:
+    assert client_rows.diverged(replace(view, round=4)) == ""
+    assert client_rows.diverged(replace(view, round=9)) == ", 1 diverged in 1 round"
 
 
 def test_u_walks_through_the_charts_of_communication(view: View) -> None:

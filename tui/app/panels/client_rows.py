@@ -9,6 +9,7 @@ from textual.widget import Widget
 from htfl_sim.analysis import (
     FEW,
     Array,
+    Divergence,
     Samples,
     accuracy_changes,
     at_work,
@@ -188,6 +189,12 @@ def each_once(write: Callable[[float], str], values: Array) -> list[str]:
 def doing_tone(word: str) -> Tone:
     """The color of a client's place in the round: running ones stand out."""
     return "highlight" if word == "training" else "muted"
+
+
+def diverged(view: View) -> str:
+    """The number of clients that diverged up to the round shown; "" if none did."""
+    found = Divergence.of(view.run.totals, view.shown)
+    return f", {found.clients} diverged in {found.rounds} round{'s' * (found.rounds > 1)}" if found else ""
 
 
 def behind(view: View) -> str:

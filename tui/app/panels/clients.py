@@ -83,7 +83,13 @@ class ClientsPanel(SizedPanel):
             order = "best first" if descending else "worst first"
         some = f"{shown} of {count} clients" if shown != count else f"{count} clients"
         brief = some.removesuffix(" clients")
-        self._clients.caption(f"{some}{client_rows.drawn(view)}, {order}", f"{brief}, {order}", brief)
+        lost = client_rows.diverged(view)
+        self._clients.caption(
+            f"{some}{client_rows.drawn(view)}, {order}{lost}",
+            f"{brief}, {order}{lost}",
+            f"{brief}{lost}",
+            brief,
+        )
         self._clients.say(
             None if shown or not count else "No client matches the filter. Press / to change it."
         )

@@ -1,0 +1,125 @@
+"""A failure is no score: diverged clients are counted once, and every table names them."""
+
+import json
+
+import pytest
+
+from simulator.base.errors import ConfigError
+from simulator.results.analysis import totals
+from simulator.results.analysis.comparison import common_target, table
+from simulator.results.analysis.divergence import Divergence
+from simulator.results.analysis.gain import gains
+from simulator.results.analysis.gain_table import GainTable
+from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.table import Pivot
+from tests.analysis.runs import of, record
+
+approx = pytest.approx
+
+
+def session(
+    name: str, diverged: list[list[int]], seed: int = 0, method: str = "fedlora", accuracy: float = 0.5
+) -> SessionData:
+    """A session of three clients, with those that diverged in each round."""
+    records = [
+        record(number, accuracy, accuracy, clients=[accuracy] * 3, participants=[0, 1, 2], diverged=each)
+        for number, each in enumerate(diverged, 1)
+    ]
+    return of(name, records, seed, method)
+
+
+SOUND = session("a1", [[], []], 1, accuracy=0.7)
+PARTLY = session("a0", [[1], [0, 1]])
+"""Clients 0 and 1 diverged: once in round 1, twice in round 2."""
+LOST = session("b0", [[0, 1, 2], [0, 1, 2]], method="fedgh", accuracy=0.9)
+"""All clients keep their first models, of accuracy 0.9."""
+ALONE = [session("s0", [[], []], 0, "standalone", 0.4), session("s1", [[], []], 1, "standalone", 0.4)]
+
+
+def test_clients_rounds_and_updates_that_diverged_are_counted() -> None:
+    assert Divergence.of(PARTLY.totals) == Divergence(1, sessions=1, clients=2, rounds=2, updates=3)
+    assert Divergence.of(PARTLY.totals, upto=1) == Divergence(1, sessions=1, clients=1, rounds=1, updates=1)
+    assert not Divergence.of(SOUND.totals)
+    assert Divergence.of(LOST.totals) == Divergence(
+        1, sessions=1, clients=3, rounds=2, updates=6, untrained=1
+    )
+
+
+def test_counts_of_sessions_are_summed() -> None:
+    both = Divergence.over(Divergence.of(each.totals) for each in (SOUND, PARTLY, LOST))
+    assert both == Divergence(3, sessions=2, clients=5, rounds=4, updates=9, untrained=1)
+    assert str(both) == "5 clients in 4 rounds"
+
+
+def test_the_count_in_the_text_of_a_ledger_is_that_of_its_records() -> None:
+    for run in (SOUND, PARTLY, LOST):
+        lines = [json.dumps(each, sort_keys=True, separators=(",", ":")).encode() for each in run.records]
+        assert Divergence.of(totals.of_lines(lines)) == Divergence.of(run.totals)
+
+
+def test_a_record_from_before_the_count_has_no_diverged_client() -> None:
+    older = dict(record(1, 0.5))
+    older.pop("diverged", None)
+    assert not Divergence.of(totals.of_records([older]))  # type: ignore[list-item]
+
+
+def test_a_session_without_an_update_has_not_diverged() -> None:
+    assert not Divergence.of(of("x", [record(1, 0.5, participants=[], diverged=[])]).totals).untrained
+
+
+def test_the_table_marks_an_accuracy_and_names_the_count() -> None:
+    found = table([PARTLY, SOUND], "method")
+    (row,) = found.rows
+    cells = {column.name: column.cell(row) for column in found.columns()}
+    assert cells["last, %"] == "60.00 ± 14.14 (1 of 2 diverged)"
+    note = "fedlora: clients diverged in 1 of 2 sessions (2 clients in 2 rounds), and kept their models of before."
+    assert note in found.remarks()
+    assert found.to_json()["rows"][0]["diverged"]["clients"] == 2
+    assert dict(found.fields(row))["diverged"] == 1
+
+
+def test_a_method_that_learned_nothing_has_no_score() -> None:
+    found = table([*ALONE, LOST], "method", 0.3, "standalone")
+    row = found.rows[1]
+    assert (row.best, row.last, row.worst, row.difference, row.reached) == (None, None, None, None, 0)
+    assert next(c.cell(row) for c in found.columns() if c.name == "last, %") == "no score (diverged)"
+    note = "fedgh has no score: every client diverged in every round of 1 of 1 session, and kept its first model."
+    assert note in found.notes
+    assert common_target([*ALONE, LOST]) == 0.0
+
+
+def test_no_mean_hides_a_session_that_learned_nothing() -> None:
+    """0.7 of the other seed alone would look like a result."""
+    found = table([LOST, session("b1", [[], []], 1, "fedgh", 0.7)], "method", columns=["last", "median"])
+    assert found.rows[0].last is None and found.rows[0].extras["median client"] is None
+    assert found.columns()[0].cell(found.rows[0]) == "no score (1 of 2 diverged)"
+
+
+def test_the_selection_on_eval_takes_no_session_that_learned_nothing() -> None:
+    """Its 0.9 on eval are those of its first models."""
+    low, high = session("low", [[]], accuracy=0.5), session("high", [[0, 1, 2]], accuracy=0.9)
+    low.config["training"], high.config["training"] = {"lr": 0.1}, {"lr": 1e30}
+    found = table([low, high], "method", select="eval")
+    assert found.rows[0].chosen == "training.lr=0.1"
+    assert found.rows[0].selected is not None and found.rows[0].selected.mean == approx(0.5)
+
+
+def test_a_cell_of_a_pivot_is_marked() -> None:
+    pivot = Pivot(table([PARTLY, SOUND], ["method", "data.dataset"]))
+    assert pivot.columns()[1].cell(pivot.rows[0]) == "60.00 ± 14.14 (1 of 2 diverged)"
+
+
+def test_gains_name_the_count_and_have_no_row_without_a_score() -> None:
+    found = GainTable(gains([*ALONE, PARTLY, SOUND, LOST], "method"))
+    (row,) = found.rows  # +0.1 and +0.3
+    assert row.label == "fedlora" and row.gain.mean == approx(0.2)
+    cells = [column.cell(row) for column in found.columns()]
+    assert any(cell.startswith("+20.0") and cell.endswith("(1 of 2 diverged)") for cell in cells)
+    told = " ".join(found.remarks())
+    assert "fedlora: clients diverged in 1 of 2 sessions" in told and "fedgh has no score" in told
+    assert found.to_json()["rows"][0]["diverged"]["rounds"] == 2
+
+
+def test_without_a_score_there_is_no_gain_at_all() -> None:
+    with pytest.raises(ConfigError, match="every client of b0 diverged in every round, so it has no score"):
+        gains([*ALONE, LOST], "method")
