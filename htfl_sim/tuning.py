@@ -13,6 +13,7 @@ from simulator.base.errors import ConfigError, PointsFailed
 from simulator.base.nested import ALL, with_overrides
 from simulator.base.units import NONE, amount
 from simulator.results.analysis.averages import MeanStd
+from simulator.results.analysis.divergence import NO_SCORE, sentences
 from simulator.results.analysis.gain import BASELINE
 from simulator.results.analysis.tabular import Column, TextTable, percent
 from simulator.studies.status import Status
@@ -21,11 +22,11 @@ from simulator.studies.values import values
 
 if TYPE_CHECKING:
     from simulator.studies.executor import Launch
-    from simulator.studies.search import Request, Sampler
+    from simulator.studies.search import Diverged, Request, Sampler
     from simulator.studies.sweep import SweepResult
-    from simulator.studies.tuning import Tuned
+    from simulator.studies.tuning import Forecast, Tuned
 
-__all__ = ["Tuning", "carry_out", "request", "run_task", "tune", "tuning", "write_slurm"]
+__all__ = ["Tuning", "carry_out", "forecast", "request", "run_task", "tune", "tuning", "write_slurm"]
 
 Place = str | Path
 INTERVAL = "[low, high] is the 95 % interval of the mean over n final seeds (Student's t)."
@@ -52,9 +53,11 @@ class Tuning(TextTable["Tuned"]):
             Column("trials", lambda row: str(row.trials)),
             Column("rounds of trials", lambda row: str(row.rounds)),
             Column("FLOPs of trials", lambda row: amount(row.flops)),
-            Column("score on eval, %", lambda row: f"{100 * row.score:.2f}"),
-            Column("n", lambda row: str(row.final.n) if row.final else NONE),
-            Column("test, %", lambda row: _with_interval(row.final), value=lambda row: row.final),
+            Column(
+                "score on eval, %", lambda row: NO_SCORE if row.score is None else f"{100 * row.score:.2f}"
+            ),
+            Column("n", lambda row: str(row.diverged.n or NONE)),
+            Column("test, %", _tested, value=lambda row: row.final),
             Column("chosen values", _chosen, False),
         ]
 
@@ -62,6 +65,7 @@ class Tuning(TextTable["Tuned"]):
         """The budget, the space, the seeds, and choices at a boundary of their ranges."""
         asked = self.asked
         way = WAYS[asked.sampler] + (f", halving by {asked.halving}" if asked.halving else "")
+        way += f", search seed {asked.search_seed}"
         budget = (
             f"{asked.budget} trials"
             if asked.budget_flops is None
@@ -75,6 +79,7 @@ class Tuning(TextTable["Tuned"]):
         ]
         if asked.separate:
             found.append("Trials and final runs share no sample of the data set.")
+        found += self._diverged()
         found += self._ranges()
         at = [f"{row.method} {key}" for row in self.rows for key in row.boundary]
         if at:
@@ -92,6 +97,16 @@ class Tuning(TextTable["Tuned"]):
         if any(low < 0 or high > 1 for low, high in intervals):
             found.append(CUT)
         return [*found, INTERVAL] if intervals else found
+
+    def _diverged(self) -> Iterator[str]:
+        """Trials and final runs with diverged clients."""
+        if lost := [f"{row.lost} of {row.trials} of {row.method}" for row in self.rows if row.lost]:
+            yield f"Trials in which a client diverged, and which lost: {', '.join(lost)}."
+        if failed := [row.method for row in self.rows if row.score is None]:
+            yield f"No choice and no final runs, because all trials lost: {', '.join(failed)}."
+        if self.asked.diverged == "counts":
+            yield "A trial in which a client diverged counts by its score."
+        yield from sentences((f"{row.method}, final runs", [row.diverged]) for row in self.rows)
 
     def _ranges(self) -> Iterator[str]:
         """What all methods searched, and what single ones searched besides."""
@@ -135,7 +150,9 @@ class Tuning(TextTable["Tuned"]):
             "final_high": high,
             "final_std": final and final.std,
             "n": final and final.n,
+            "lost": row.lost,
         }.items()
+        yield from row.diverged.fields()
         yield "boundary", " ".join(row.boundary)
         yield from row.values.items()
 
@@ -166,14 +183,18 @@ def request(
     last: int = 1,
     baseline: bool = True,
     separate: bool = False,
+    diverged: "Diverged" = "loses",
+    search_seed: int | None = None,
 ) -> "Request":
     """What a tuning study asks for. The settings of `choices` are those of all methods; each method has its own too.
 
     budget: trials of each method, 10 by default; or budget_flops: training FLOPs of the trials of each method. sampler:
     'latin' by default, and 'random' with budget_flops. baseline: Standalone is tuned as well, with the same budget.
-    separate: trials and final runs draw their samples from two disjoint parts of the data set. Raises ConfigError.
+    separate: trials and final runs draw their samples from two disjoint parts of the data set. diverged: a trial in
+    which a client diverged 'loses', or 'counts' by its score. search_seed: of all draws of the search. Raises
+    ConfigError.
     """
-    from simulator.studies.search import Request
+    from simulator.studies.search import SEED, Request
 
     if budget is not None and budget_flops is not None:
         raise ConfigError("`budget` and `budget_flops` are two budgets. Leave one of them out.")
@@ -203,14 +224,17 @@ def request(
     made = Request(
         base, tuple(names), rounds or config.rounds, 10 if budget is None else budget,
         sampler or ("latin" if budget_flops is None else "random"), halving, tuple(keys), tuple(ranges),
-        tuple(tuning_seeds), tuple(seeds), last, separate, budget_flops,
+        tuple(tuning_seeds), tuple(seeds), last, separate, budget_flops, diverged=diverged,
+        search_seed=SEED if search_seed is None else search_seed,
     ).checked()  # fmt: skip
     used = {key for name in names for key in made.fixed(name)}
     for key in base.get("method", {}):
         if key not in used:
             raise ConfigError(f"None of {', '.join(names)} has a setting 'method.{key}'.")
-    for name in names:
-        made.space(name)  # raises for an unknown method or key
+    spaces = {name: made.space(name) for name in names}  # raises for an unknown method or key
+    for key in (each.partition("=")[0].strip() for each in ranges):
+        if not any(key in space for space in spaces.values()):
+            raise ConfigError(f"None of {', '.join(names)} has a setting '{key}' to search.")
     return made
 
 
@@ -240,6 +264,20 @@ def carry_out(
 
     launch = _launch(data_dir, workers, device, files, reuse)
     return run(_folder(name, sessions_dir), asked, launch, jobs, observe, stop, waiting, on, steal=steal)
+
+
+def forecast(
+    name: Place,
+    asked: "Request | None",
+    *,
+    data_dir: Place | None = None,
+    sessions_dir: Place | None = None,
+    files: Files = NO_FILES,
+) -> "Forecast":
+    """The trials of a tuning study, their rungs, and their cost. Nothing is written. Raises like `tune`."""
+    from simulator.studies.tuning import forecast as found
+
+    return found(_folder(name, sessions_dir), asked, _launch(data_dir, None, None, files))
 
 
 def write_slurm(
@@ -379,6 +417,12 @@ def _folder(name: Place, sessions_dir: Place | None) -> Path:
     return there or (folders.new_session(str(name), home) if isinstance(name, str) else Path(name))
 
 
+def _tested(row: "Tuned") -> str:
+    if row.final is None:
+        return row.diverged.marked(NO_SCORE) if row.diverged.untrained or row.score is None else NONE
+    return row.diverged.marked(_with_interval(row.final))
+
+
 def _with_interval(value: MeanStd | None) -> str:
     if value is None or value.interval is None:
         return percent(value)
@@ -387,4 +431,9 @@ def _with_interval(value: MeanStd | None) -> str:
 
 
 def _chosen(row: "Tuned") -> str:
-    return ", ".join(f"{key}={value}" for key, value in row.values.items()) or "its own values"
+    return NONE if row.score is None else values_of(row.values)
+
+
+def values_of(values: Mapping[str, Any]) -> str:
+    """The values of a trial in one cell."""
+    return ", ".join(f"{key}={value}" for key, value in values.items()) or "its own values"

@@ -8,16 +8,18 @@ from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw, merged
 from simulator.config import Config
 from simulator.engine.builder import Built, build, rebuild
+from simulator.metrics.evaluation import measured_parts
 from simulator.sessions import metadata
 from simulator.sessions.reader import CheckedReader
 from simulator.studies.branching import settings_after
 from simulator.studies.study import Point
 
 
-def check(points: Iterable[Point], sessions_dir: Path, data_dir: Path) -> None:
+def check(points: Iterable[Point], sessions_dir: Path, data_dir: Path, *, on_eval: bool = False) -> None:
     """Build every kind of point without training. Points that differ only in the seed are checked once.
 
-    Raises ConfigError with the point's name if a method cannot run its models, and DataError.
+    on_eval: the points must measure the clients' eval parts. Raises ConfigError with the point's name if a method
+    cannot run its models, and DataError.
     """
     kinds: dict[bytes, Point] = {}
     for point in points:
@@ -34,10 +36,27 @@ def check(points: Iterable[Point], sessions_dir: Path, data_dir: Path) -> None:
                 foundations = {key: begun(point, config, sessions_dir, data_dir)}  # one data set at a time
                 built = foundations[key]
             metadata.check_recordable(config, built)
+            if on_eval:
+                _check_eval(config, built)
         except ConfigError as error:
             raise ConfigError(f"point {point.name}: {error}") from error
     for built in foundations.values():
         built.engine.close()
+
+
+def _check_eval(config: Config, built: Built) -> None:
+    """Raise ConfigError if a trial has no eval accuracy."""
+    if "eval" in measured_parts(config.evaluation, built.data):
+        return
+    if any(len(client.part("eval")) for client in built.data.clients):
+        raise ConfigError(
+            "evaluation.parts leaves out eval, on which trials are scored. Test data decide nothing. Use "
+            '`evaluation.parts=["eval", "test"]`, or leave it out.'
+        )
+    raise ConfigError(
+        f"data.split = '{config.data.split}' has no eval part, on which trials are scored. Test data decide nothing. "
+        "Use a split of three parts: `data.split=8:1:1`."
+    )
 
 
 def begun(point: Point, config: Config, sessions_dir: Path, data_dir: Path) -> Built:

@@ -57,7 +57,7 @@ def costs(folder: Path, points: Sequence[Point], data_dir: Path) -> list[Cost]:
     for point, rounds in zip(points, left, strict=True):
         if rounds and (kind := _kind(point)) not in counted:
             counted[kind] = counter.flops(point)
-    rate = _rate(folder, points, statuses, data_dir) if counted else 1.0
+    rate = rate_of(folder, points, statuses, data_dir) if counted else 1.0
     found = []
     for point, rounds in zip(points, left, strict=True):
         flops = rounds * counted[_kind(point)] if rounds else 0.0
@@ -65,7 +65,7 @@ def costs(folder: Path, points: Sequence[Point], data_dir: Path) -> list[Cost]:
     return found
 
 
-def _rate(folder: Path, points: Sequence[Point], statuses: Sequence[Status], data_dir: Path) -> float:
+def rate_of(folder: Path, points: Sequence[Point], statuses: Sequence[Status], data_dir: Path) -> float:
     """Operations per second: of a point's last round, or of a trial round of the first point."""
     for status in statuses:
         if not status.round:

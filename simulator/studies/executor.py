@@ -35,6 +35,9 @@ class Launch:
     upto: int | None = None
     """The round after which a point stops, with a checkpoint; None: its last."""
 
+    last: int = 0
+    """The last rounds over which trials are scored, for their progress; 0: the points are no trials."""
+
     def options(self) -> Iterator[str]:
         """The same as options of `simulator.studies.point`."""
         yield from ("--data-dir", str(self.data_dir))

@@ -1,14 +1,14 @@
 """What a tuning study asks for, and the trials that are proposed for it.
 
 Latin hypercubes (SciPy) and random draws are the same points of a unit cube for all methods. Its first axes are the
-settings of training, so all methods try the same learning rates, and none is lucky. Grids and TPE are Optuna's.
+settings of training, so all methods try the same learning rates, and none is lucky. So do grids. TPE is Optuna's.
 """
 
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -23,8 +23,9 @@ BATCH = 5
 """Trials that TPE proposes at a time: it learns from the batches before."""
 
 SEED = 20
-"""Seed of all draws of a search. Tuning and final seeds are those of the sessions."""
+"""Default of the seed of all draws of a search. Tuning and final seeds are those of the sessions."""
 
+Diverged = Literal["loses", "counts"]
 Sampler = Literal["latin", "random", "grid", "tpe"]
 SAMPLERS: tuple[Sampler, ...] = ("latin", "random", "grid", "tpe")
 
@@ -38,7 +39,7 @@ class Request:
     keys: the settings or sections to search; none: all that the method and training declare. ranges: by key, in place
     of the declared ones. halving: of each rung the best 1/halving continue; None: all trials run all rounds. last:
     rounds over whose mean a trial is scored. separate: trials and final runs draw their samples from two disjoint parts
-    of the data set (`data.pool`).
+    of the data set (`data.pool`). search_seed: of all draws of the search.
     """
 
     base: Raw
@@ -56,6 +57,9 @@ class Request:
     budget_flops: float | None = None
     proportional: bool = True
     """Whether rungs are scored over fewer last rounds, in proportion. Studies of before have False."""
+    diverged: Diverged = "loses"
+    """Whether a trial in which a client diverged loses, or counts by its score. In studies of before, it counts."""
+    search_seed: int = SEED
 
     def checked(self) -> "Request":
         """The request, if it can be carried out. Raises ConfigError with the reason otherwise."""
@@ -67,6 +71,12 @@ class Request:
             raise ConfigError(f"Seed {both[0]} is a tuning seed and a final seed. Tune with other seeds.")
         if not self.tuning_seeds or not self.seeds or not self.methods:
             raise ConfigError("Tuning needs at least one method, one tuning seed, and one final seed.")
+        if self.diverged not in (allowed := get_args(Diverged)):
+            raise ConfigError(
+                f"`diverged={self.diverged}` is not a rule for diverged trials. Use {' or '.join(allowed)}."
+            )
+        if self.search_seed < 0:
+            raise ConfigError(f"`search_seed={self.search_seed}` is no seed. Use 0 or more.")
         if self.budget < 1 or self.last < 1:
             raise ConfigError("The budget and the number of last rounds are at least 1.")
         if self.budget_flops is not None and not 0 < self.budget_flops < math.inf:
@@ -164,11 +174,12 @@ class Trial:
         return f"{self.method}-t{self.number:02d}-s{seed}"
 
 
-def proposed(request: Request, method: str, scores: Sequence[float]) -> list[Trial]:
+def proposed(request: Request, method: str, scores: Sequence[float], own: Raw | None = None) -> list[Trial]:
     """The trials of a method so far, and the next ones: all of them, or a batch of TPE's.
 
-    `scores` are those of the trials so far, which TPE learns from. The same scores give the same trials. Raises
-    ConfigError without Optuna, which all samplers but `latin` need.
+    `scores` are those of the trials so far, which TPE learns from. own: the settings of the first trial, by dotted key,
+    with which TPE learns from it too. The same scores give the same trials. Raises
+    ConfigError without Optuna, which `random` and `tpe` need.
     """
     space = request.space(method)
     match request.sampler:
@@ -177,7 +188,7 @@ def proposed(request: Request, method: str, scores: Sequence[float]) -> list[Tri
         case "grid":
             values = _grid(request, space)
         case "tpe":
-            values = _by_tpe(request, space, scores)
+            values = _by_tpe(request, space, scores, own or {})
         case _:
             values = [_placed(space, point) for point in _points(request)]
     return [Trial(method, 0, {}), *(Trial(method, number, each) for number, each in enumerate(values, 1))]
@@ -189,11 +200,13 @@ def _points(request: Request) -> list[list[float]]:
     if request.sampler == "latin":
         from scipy.stats.qmc import LatinHypercube
 
-        cube = LatinHypercube(axes, seed=np.random.default_rng(SEED)).random(request.budget - 1)
+        cube = LatinHypercube(axes, seed=np.random.default_rng(request.search_seed)).random(
+            request.budget - 1
+        )
         return [[float(each) for each in point] for point in cube]
     optuna = _optuna()
     unit = {str(axis): optuna.distributions.FloatDistribution(0, 1) for axis in range(axes)}
-    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=SEED))
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=request.search_seed))
     return [list(study.ask(unit).params.values()) for _ in range(request.budget - 1)]
 
 
@@ -214,24 +227,49 @@ def _at(range: Range, place: float) -> Any:
 
 
 def _grid(request: Request, space: Mapping[str, Range]) -> list[Raw]:
-    """Points of a grid: all choices, and three even steps of the other ranges."""
-    optuna = _optuna()
+    """Points of a grid: all choices, and three even steps of the other ranges. Each comes once.
+
+    The values that all methods have come in one order for all of them. Once each has come, they come again in that
+    order, with other values of the method's own.
+    """
     grid = {
-        key: [json.dumps(option) for option in each.options]
-        if isinstance(each, Choice)
-        else [_at(each, place) for place in (0, 0.5, 1)]
+        key: list(each.options) if isinstance(each, Choice) else [_at(each, place) for place in (0, 0.5, 1)]
         for key, each in space.items()
     }
-    study = optuna.create_study(sampler=optuna.samplers.GridSampler(grid, seed=SEED))
-    return [_asked(optuna, study, space) for _ in range(1, request.budget)]
+    shared, own = (
+        {key: each for key, each in grid.items() if key.startswith("method.") == is_own}
+        for is_own in (False, True)
+    )
+    draws = np.random.default_rng(request.search_seed)
+    order = draws.permutation(math.prod(map(len, shared.values())))
+    start = draws.integers(2**32)
+    found, owns = list[Raw](), math.prod(map(len, own.values()))
+    for number in range(min(request.budget - 1, len(order) * owns)):
+        turn, place = divmod(number, len(order))
+        own_order = np.random.default_rng([start, place]).permutation(owns)
+        found.append(_of_grid(shared, int(order[place])) | _of_grid(own, int(own_order[turn])))
+    return found
 
 
-def _by_tpe(request: Request, space: Mapping[str, Range], scores: Sequence[float]) -> list[Raw]:
+def _of_grid(grid: Mapping[str, Sequence[Any]], number: int) -> Raw:
+    """The point of a grid with this number: the last key changes first."""
+    values: Raw = {}
+    for key, options in reversed(grid.items()):
+        number, place = divmod(number, len(options))
+        values[key] = options[place]
+    return {key: values[key] for key in grid}
+
+
+def _by_tpe(request: Request, space: Mapping[str, Range], scores: Sequence[float], own: Raw) -> list[Raw]:
     """TPE's trials: a random batch, the same for all methods, then batches that learn from those before."""
     optuna = _optuna()
     study = optuna.create_study(
-        direction="maximize", sampler=optuna.samplers.TPESampler(seed=SEED, n_startup_trials=BATCH - 1)
+        direction="maximize",
+        sampler=optuna.samplers.TPESampler(seed=request.search_seed, n_startup_trials=BATCH),
     )
+    if scores:
+        study.add_trial(_own_trial(optuna, space, own, scores[0]))
+    first = len(study.trials) - 1
     for point in _points(request)[: BATCH - 1]:
         first = _placed(space, point)
         study.enqueue_trial(
@@ -241,9 +279,22 @@ def _by_tpe(request: Request, space: Mapping[str, Range], scores: Sequence[float
     for number in range(1, min(request.budget, len(scores) + BATCH)):
         if number % BATCH == 0:
             for before in range(max(1, number - BATCH), number):
-                study.tell(before - 1, scores[before])
+                study.tell(first + before, scores[before])
         values.append(_asked(optuna, study, space))
     return values
+
+
+def _own_trial(optuna: Any, space: Mapping[str, Range], own: Raw, score: float) -> Any:
+    """The first trial, as TPE takes it. Values outside of their ranges are left out."""
+    known: Raw = {}
+    for key, range in space.items():
+        value = own.get(key)
+        if isinstance(range, Choice):
+            known |= {key: json.dumps(each) for each in range.options if each == value}
+        elif isinstance(value, int | float) and range.low <= value <= range.high:
+            known[key] = float(value)
+    distributions = {key: _distribution(optuna, space[key]) for key in known}
+    return optuna.trial.create_trial(params=known, distributions=distributions, value=score)
 
 
 def _asked(optuna: Any, study: Any, space: Mapping[str, Range]) -> Raw:

@@ -9,7 +9,9 @@ from typing import Any
 import checkpoints
 from checkpoints import DiskError, SessionUnreadable
 from simulator.base.record import Record
+from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.remaining import rounds_left
+from simulator.results.analysis.totals import of_lines
 from simulator.sessions.reader import CheckedReader
 
 WAITING, STARTING, FINISHED, STOPPED, FAILED = "waiting", "starting", "finished", "stopped", "failed"
@@ -29,6 +31,12 @@ class Status:
     accuracy: float | None = None
     best: float | None = None
     seconds: tuple[float, ...] = ()
+    last: int = 0
+    """Rounds over whose mean a trial is scored; 0: it is no trial."""
+    score: float | None = None
+    """The score of a trial so far, on eval; None before the first round."""
+    losers: int = 0
+    """The number of clients of a trial that diverged."""
     reason: str = ""
     """Why it failed or was stopped."""
     until_time: float = 0.0
@@ -67,7 +75,15 @@ class Status:
             return {}
         seconds = (*self.seconds, float(record["timing"]["seconds"]))[-_REMEMBERED:]
         accuracy, time = record["accuracy"], record.get("time")
-        timed = {} if time is None else {"simulated": time["ends"], "until_time": self._until_time(session)}
+        timed: dict[str, Any] = {}
+        if time is not None:
+            timed = {"simulated": time["ends"], "until_time": self._until_time(session)}
+        if self.last:
+            totals = of_lines(session.lines())
+            timed |= {
+                "score": totals.score(min(self.last, record["round"]), record["round"]),
+                "losers": Divergence.of(totals).clients,
+            }
         return timed | {
             "round": record["round"],
             "accuracy": accuracy["mean"],

@@ -89,14 +89,15 @@ class Sweep:
         executor: Executor,
         observe: Observer,
         upto: int | None = None,
+        last: int = 0,
     ) -> None:
         """`observe` receives all points whenever something may have changed. upto: the round at which points are done;
-        None: their last."""
+        None: their last. last: the last rounds over which trials are scored; 0: the points are no trials."""
         self._upto = upto
         self._group = group
         self._points = {point.name: point for point in points}
         self._executor, self._observe = executor, observe
-        self._statuses = {point.name: _now(group.folder, point) for point in points}
+        self._statuses = {point.name: _now(group.folder, point, last) for point in points}
         # Points that an earlier sweep stopped, lost, or failed at start again.
         self._open = [name for name, status in self._statuses.items() if not self._is_done(status)]
         for name in self._open:
@@ -227,7 +228,7 @@ class Sweep:
         self._held.discard(name)
         before = self._statuses[name]
         if how.lost:  # discard progress that was not copied back
-            before = Status(name, before.rounds, seconds=before.seconds)
+            before = Status(name, before.rounds, seconds=before.seconds, last=before.last)
         if how.code == REUSED:
             self._link(name, json.loads(how.words.splitlines()[-1]))
         status = self._statuses[name] = before.read(self._folder(name))
@@ -293,8 +294,8 @@ class Sweep:
         return session_of(self._group.folder, self._points[name])
 
 
-def _now(study: Path, point: Point) -> Status:
-    return Status(point.name, point.rounds).read(session_of(study, point))
+def _now(study: Path, point: Point, last: int = 0) -> Status:
+    return Status(point.name, point.rounds, last=last).read(session_of(study, point))
 
 
 def _reason(how: Ended) -> str:

@@ -3,7 +3,6 @@
 It needs no torch, so that the app shows them at once.
 """
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from simulator.results.analysis.static_keys import limits, method_space
 from simulator.results.analysis.totals import Totals
 from simulator.studies.cells import Placed, PointCell
 from simulator.studies.search import Request, Trial
-from simulator.studies.trials import read_request, score_of
+from simulator.studies.trials import has_lost, read_request, score_of
 
 Chosen = Mapping[str, Raw]
 """The values that the study has chosen, by method."""
@@ -30,6 +29,7 @@ class TrialRow:
     """A trial. cells: by tuning seed. rung: the one that it works toward or has reached, from 1; upto: its last round.
 
     score: its mean eval accuracy there, or as far as it is, 0…1; None before the first. out: others were promoted.
+    lost: a client diverged, so that it loses and has no score.
     boundary: the keys of the best trial whose values lie at the boundary of their ranges.
     """
 
@@ -42,6 +42,7 @@ class TrialRow:
     score: float | None
     is_best: bool = False
     out: bool = False
+    lost: bool = False
     boundary: tuple[str, ...] = ()
 
     @property
@@ -176,8 +177,11 @@ class _Trial:
         known = [totals for _, totals in self.sessions.values() if totals is not None and totals.rounds]
         if not known or not any(np.isfinite(each.selection).any() for each in known):
             return None
-        last = self.request.last_at(upto)
-        return math.fsum(score_of(each, last, upto) for each in known) / len(known)
+        return score_of(self.request, known, upto)
+
+    def lost(self, upto: int) -> bool:
+        """Whether a client diverged up to a round, so that it loses."""
+        return has_lost(self.request, [each for _, each in self.sessions.values() if each is not None], upto)
 
 
 def _rows(request: Request, trials: Sequence[_Trial], chosen: Raw | None) -> list[TrialRow]:
@@ -192,7 +196,8 @@ def _rows(request: Request, trials: Sequence[_Trial], chosen: Raw | None) -> lis
             over or any(each.rounds > upto and not each.is_linked for each in alive)
         ):
             break
-        alive = sorted(alive, key=lambda each: (-(each.score(upto) or 0.0), each.trial.number))[
+        sound = [each for each in alive if not each.lost(upto)]
+        alive = sorted(sound, key=lambda each: (-(each.score(upto) or 0.0), each.trial.number))[
             : rungs[place + 1][0]
         ]
     return [_row(request, each, at[each.trial.number], rungs, each in alive) for each in trials]
@@ -216,6 +221,7 @@ def _row(
         upto,
         score,
         out=not alive,
+        lost=each.lost(upto),
     )
 
 

@@ -12,12 +12,16 @@ import checkpoints
 from checkpoints import TUNING, GroupReader, SessionUnreadable
 from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw
+from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.overview import read_overview
 from simulator.results.analysis.totals import Totals
 from simulator.studies.folder import read_points
 from simulator.studies.links import session_of
 from simulator.studies.search import Request, Trial
 from simulator.studies.study import Point
+
+BEFORE = {"proportional": False, "diverged": "counts"}
+"""The rules of studies that do not name theirs."""
 
 
 class Trials:
@@ -53,6 +57,11 @@ class Trials:
                 }
         return None
 
+    @property
+    def has_final(self) -> bool:
+        """Whether the study lists final points, so that the choices of all methods are made."""
+        return any(point.axes.get("stage") == "final" for point in self.points.values())
+
     def session(self, name: str) -> Path:
         """The folder of a point's session, which may be that of an identical run."""
         return session_of(self._folder, self.points[name]) if name in self.points else self._folder / name
@@ -61,19 +70,38 @@ class Trials:
         """The sessions of a trial, one for each tuning seed."""
         return [self.session(trial.name(seed)) for seed in self._request.tuning_seeds]
 
-    def score(self, trial: Trial, upto: int) -> float:
+    def score(self, trial: Trial, upto: int) -> float | None:
         """A trial's score after a round: the mean over the tuning seeds of the mean eval accuracy of the last rounds.
 
         At a rung, these are fewer in proportion: a trial's first rounds say little about its end. A round without an
-        accuracy counts as 0, so a trial that diverged loses. Raises ConfigError where nothing was measured on eval.
+        accuracy counts as 0. None if a client diverged, so that the trial loses. Raises ConfigError where nothing was
+        measured on eval.
         """
-        sessions = self.sessions(trial)
-        last = self._request.last_at(upto)
-        return math.fsum(_score(each, last, upto) for each in sessions) / len(sessions)
+        return score_of(self._request, list(map(_totals, self.sessions(trial))), upto)
 
     def best(self, trials: Sequence[Trial], upto: int) -> list[Trial]:
-        """The trials, the best first; of equals the earlier."""
-        return sorted(trials, key=lambda trial: (-self.score(trial, upto), trial.number))
+        """The trials that have a score, the best first; of equals the earlier."""
+        scores = {trial.number: self.score(trial, upto) for trial in trials}
+        known = [
+            (-score, trial.number, trial) for trial in trials if (score := scores[trial.number]) is not None
+        ]
+        return [trial for _, _, trial in sorted(known, key=lambda each: each[:2])]
+
+    def choice(self, trials: Sequence[Trial]) -> Trial | None:
+        """The best trial of the highest rung at which one has a score; None if all have lost."""
+        for _, upto in reversed(self._request.rungs(len(trials))):
+            if best := self.best(self.survivors(trials, upto), upto):
+                return best[0]
+        return None
+
+    def lost(self, trials: Sequence[Trial]) -> list[Trial]:
+        """The trials that a diverged client made lose."""
+        reached = self.reached(trials)
+        return [
+            each
+            for each in trials
+            if has_lost(self._request, list(map(_totals, self.sessions(each))), reached[each.number])
+        ]
 
     def survivors(self, trials: Sequence[Trial], upto: int) -> list[Trial]:
         """The trials that run to the rung at a round, by number. All trials before it must be at their rungs."""
@@ -83,14 +111,19 @@ class Trials:
                 alive = sorted(self.best(alive, before)[:count], key=lambda each: each.number)
         return alive
 
+    def reached(self, trials: Sequence[Trial]) -> dict[int, int]:
+        """The round of the highest rung of each trial, by number. All of them are over."""
+        found: dict[int, int] = {}
+        for _, upto in self._request.rungs(len(trials)):
+            found |= dict.fromkeys((each.number for each in self.survivors(trials, upto)), upto)
+        return found
+
     def spent(self, trials: Sequence[Trial]) -> tuple[int, float]:
         """The rounds and FLOPs of a method's trials, all of which are over.
 
         Of a linked session, only the rounds of the trial's rungs count.
         """
-        reached: dict[int, int] = {}
-        for _, upto in self._request.rungs(len(trials)):
-            reached |= dict.fromkeys((each.number for each in self.survivors(trials, upto)), upto)
+        reached = self.reached(trials)
         flops = [
             read_overview(session).totals.flops[: reached[trial.number]]
             for trial in trials
@@ -104,7 +137,7 @@ def read_request(folder: Path) -> Request:
     try:
         raw = json.loads(GroupReader(folder).document(TUNING))
         raw = {key: tuple(value) if isinstance(value, list) else value for key, value in raw.items()}
-        return Request(**{"proportional": False} | raw)
+        return Request(**BEFORE | raw)
     except (FileNotFoundError, SessionUnreadable):
         raise SessionUnreadable(f"{folder} is no tuning study: it has no {TUNING}.") from None
     except (ValueError, TypeError) as invalid:
@@ -118,19 +151,24 @@ def rounds_of(session: Path) -> int:
     return read_overview(session).totals.rounds if checkpoints.is_session(session) else 0
 
 
-def _score(session: Path, last: int, upto: int) -> float:
+def score_of(request: Request, sessions: Sequence[Totals], upto: int) -> float | None:
+    """The score of a trial after a round, from its sessions, one for each tuning seed. None if it loses."""
+    if has_lost(request, sessions, upto):
+        return None
+    last = request.last_at(upto)
+    return math.fsum(each.score(last, upto) for each in sessions) / len(sessions)
+
+
+def has_lost(request: Request, sessions: Sequence[Totals], upto: int) -> bool:
+    """Whether a client diverged in a trial up to a round, and the study lets such trials lose."""
+    return request.diverged == "loses" and any(Divergence.of(each, upto) for each in sessions)
+
+
+def _totals(session: Path) -> Totals:
     totals = read_overview(session).totals
     if not np.isfinite(totals.selection).any() and totals.rounds and not np.isnan(totals.mean).all():
         raise ConfigError(
-            f"{session.name} has no eval accuracy, and tuning must not look at test data. Use a split with an eval "
-            "part: `data.split=8:1:1`."
+            f"{session.name} has no eval accuracy, and tuning must not look at test data. Begin another study, whose "
+            "split has an eval part: `data.split=8:1:1`."
         )
-    return score_of(totals, last, upto)
-
-
-def score_of(totals: Totals, last: int, upto: int) -> float:
-    """The mean eval accuracy of the last rounds up to one, in which a round without an accuracy counts as 0."""
-    known = np.zeros(min(last, upto))
-    values = np.nan_to_num(totals.selection[:upto][max(0, upto - last) :], nan=0.0)
-    known[: len(values)] = values
-    return math.fsum(known) / len(known)
+    return totals

@@ -10,6 +10,7 @@ there. So the choice depends neither on the order in which points finish, nor on
 """
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,16 +20,18 @@ import checkpoints
 from checkpoints import TUNING, SessionUnreadable
 from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw, flattened, merged, put, with_values
-from simulator.base.space import Log, Range
+from simulator.base.space import Choice, Log, Range
 from simulator.config import Config
 from simulator.results.analysis.averages import MeanStd
 from simulator.results.analysis.comparison import outcome
+from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.overview import read_overview
 from simulator.studies import links
 from simulator.studies.backends import HERE, backend
-from simulator.studies.budget import MOST, affordable, counting
+from simulator.studies.budget import MOST, affordable, counting, spent
 from simulator.studies.checking import check
 from simulator.studies.children import Here
+from simulator.studies.cost import rate_of
 from simulator.studies.executor import Launch
 from simulator.studies.files import needed
 from simulator.studies.folder import read_study
@@ -44,22 +47,30 @@ if TYPE_CHECKING:
     from simulator.results.figures.tuning import Tried
 
 
+_MOST = 8
+"""Differences named in one sentence."""
+
+
 @dataclass(frozen=True)
 class Tuned:
     """A method after tuning. score: of the chosen trial, on eval, 0…1. trials, rounds, flops: what its tuning took.
 
-    boundary: chosen values at the boundary of their ranges. final: the test accuracies of the final seeds.
+    boundary: chosen values at the boundary of their ranges. final: the test accuracies of the final seeds; None before
+    the end, and if one of them has no score. lost: the number of trials in which a client diverged. If these are all,
+    there is no choice and no final run: number and score are None. diverged: the final runs' diverged clients.
     """
 
     method: str
-    number: int
+    number: int | None
     trials: int
     rounds: int
     flops: float
     values: Raw
-    score: float
+    score: float | None
     boundary: tuple[str, ...]
     final: MeanStd | None
+    lost: int = 0
+    diverged: Divergence = Divergence(0)
 
 
 @dataclass(frozen=True)
@@ -69,7 +80,7 @@ class Step:
     points: tuple[Point, ...]
     upto: int
     trials: bool = True
-    """Whether these are trials. A trial that a divergence stopped loses by its score."""
+    """Whether these are trials. A trial that a divergence stopped loses."""
 
 
 def tune(
@@ -94,10 +105,11 @@ def tune(
     for step in steps(folder, request, launch.data_dir):
         planned = plan_of(folder, request, step, launch)
         kind = backend(on) if any(not is_done(folder, each, step.upto) for each in step.points) else Here
-        going = replace(launch, upto=step.upto)
+        last = request.last_at(step.upto) if step.trials else 0
+        going = replace(launch, upto=step.upto, last=last)
         with kind(step.points, going, jobs) as there, planned.open(waiting, steal=steal) as group:
             group.write({TUNING: request_file(request)})
-            sweep = Sweep(group, step.points, there.executor(group), observe, step.upto)
+            sweep = Sweep(group, step.points, there.executor(group), observe, step.upto, last)
             sweep.reuse(launch.reuse if on == HERE else False, planned)
             result = sweep.run(stop)
             failed = [each for each in result.failed if not (step.trials and each.diverged)]
@@ -108,6 +120,49 @@ def tune(
     return result
 
 
+@dataclass(frozen=True)
+class Forecast:
+    """What a study runs, before it runs. trials: those that are known, with the FLOPs of a round. rungs: the number of
+    trials and the round of each, by method. flops, seconds: of all trials and final runs, also those that are done.
+    unknown: the number of each method's trials that depend on scores.
+    """
+
+    request: Request
+    trials: tuple[tuple[Trial, float], ...]
+    rungs: Mapping[str, Sequence[tuple[int, int]]]
+    flops: float
+    seconds: float
+    unknown: int
+
+
+def forecast(folder: Path, request: Request | None, launch: Launch) -> Forecast:
+    """The trials of a study and their cost. Trials that are not known cost the mean of their method, and so do final
+    runs. Raises as `tune`."""
+    request, launch = agreed(folder, request, launch)
+    listed, step = Trials(folder, request), next(steps(folder, request, launch.data_dir))
+    points = list(listed.points.values()) or list(step.points)
+    listed.points = {point.name: point for point in [*step.points, *points]}
+    seed = request.tuning_seeds[0]
+    flops_of = counting(request, lambda trial: _point(request, trial, seed), folder.parent, launch.data_dir)
+    trials, rungs, total = list[tuple[Trial, float]](), {}, 0.0
+    for method in request.methods:
+        own = listed.of(method)
+        costs = [flops_of(each) for each in own]
+        mean = math.fsum(costs) / len(costs)
+        trials += zip(own, costs, strict=True)
+        if request.sampler == "tpe":
+            costs += [mean] * (request.budget - len(costs))
+        rungs[method] = request.rungs(len(costs))
+        total += spent(request, costs) * len(request.tuning_seeds) + mean * request.rounds * len(
+            request.seeds
+        )
+    statuses = [Status(each.name, each.rounds).read(links.session_of(folder, each)) for each in points]
+    rate = rate_of(folder, points, statuses, launch.data_dir)
+    known = {method: sum(each.method == method for each, _ in trials) for method in request.methods}
+    unknown = request.budget - max(known.values()) if request.sampler == "tpe" else 0
+    return Forecast(request, tuple(trials), rungs, total, total / rate, unknown)
+
+
 def agreed(folder: Path, request: Request | None, launch: Launch) -> tuple[Request, Launch]:
     """The request to carry out, and the launch with the study's files, loaded. Raises as `tune`."""
     begun = checkpoints.is_group(folder)
@@ -115,9 +170,25 @@ def agreed(folder: Path, request: Request | None, launch: Launch) -> tuple[Reque
     launch = replace(launch, files=read_study(folder).files | launch.files) if begun else launch
     launch.files.load()
     if not begun:
-        first = [_point(request, Trial(each, 0, {}), request.tuning_seeds[0]) for each in request.methods]
-        check(first, folder.parent, launch.data_dir)
+        check(_checkable(request), folder.parent, launch.data_dir, on_eval=True)
     return request, launch
+
+
+def _checkable(request: Request) -> list[Point]:
+    """Points that fail if a later one must: those of the first trials, and those with a setting that builds others.
+
+    Raises ConfigError if a range has a value that its setting does not take.
+    """
+    seed, found = request.tuning_seeds[0], list[Point]()
+    for method in request.methods:
+        found.append(_point(request, Trial(method, 0, {}), seed))
+        if request.separate:
+            found.append(_point(request, Trial(method, 0, {}), request.seeds[0], final=True))
+        for key, each in request.space(method).items():
+            ends = each.options if isinstance(each, Choice) else (each.low, each.high)
+            points = [_point(request, Trial(method, 0, {key: value}), seed) for value in ends]
+            found += points if isinstance(each, Choice) and not key.startswith("training.") else []
+    return found
 
 
 def plan_of(folder: Path, request: Request, step: Step, launch: Launch) -> Plan:
@@ -142,18 +213,16 @@ def steps(folder: Path, request: Request, data_dir: Path) -> Iterator[Step]:
         before: dict[str, list[Trial]] = dict(alive)
         for _ in range(0, request.budget, BATCH):
             for method in alive:
-                scores = [listed.score(each, first) for each in firsts(request, before[method])]
-                before[method] = _as_listed(listed, proposed(request, method, scores))
+                scores = [listed.score(each, first) or 0.0 for each in firsts(request, before[method])]
+                own = flattened(_point(request, Trial(method, 0, {}), request.tuning_seeds[0]).config)
+                before[method] = _as_listed(listed, proposed(request, method, scores, own))
                 alive[method] = list(dict.fromkeys(firsts(request, before[method])))
             yield _step(request, listed, alive, first)
             listed = Trials(folder, request)
     else:
         for method in alive:
             alive[method] = listed.of(method) or _begun(folder, request, method, data_dir)
-    continuing, rungs = (
-        alive,
-        {method: [upto for _, upto in request.rungs(len(trials))] for method, trials in alive.items()},
-    )
+    rungs = {method: [upto for _, upto in request.rungs(len(trials))] for method, trials in alive.items()}
     for upto in sorted({each for uptos in rungs.values() for each in uptos}):
         if request.sampler == "tpe" and upto == first:
             continue  # its batches have run
@@ -164,8 +233,13 @@ def steps(folder: Path, request: Request, data_dir: Path) -> Iterator[Step]:
         }
         yield _step(request, listed, continuing, upto)
         listed = Trials(folder, request)
-    # All methods have a rung at the last round.
-    chosen = {method: listed.best(trials, request.rounds)[0] for method, trials in continuing.items()}
+    choices = {method: listed.choice(trials) for method, trials in alive.items()}
+    chosen = {method: trial for method, trial in choices.items() if trial is not None}
+    if not chosen:
+        raise ConfigError(
+            f"A client diverged in every trial of {', '.join(choices)}, so {folder.name} chooses nothing. Begin another "
+            "study with lower learning rates, as `space={'training.lr': 'log:0.0001:0.01'}`."
+        )
     final = (_point(request, chosen[name], seed, final=True) for name in chosen for seed in request.seeds)
     yield Step(tuple(map(listed.as_listed, final)), request.rounds, trials=False)
 
@@ -204,18 +278,22 @@ def tuned(folder: Path) -> list[Tuned]:
     """
     request = read_request(folder)
     listed = Trials(folder, request)
-    found = []
+    found = list[Tuned]()
     for method in request.methods:
-        if (values := listed.chosen(method)) is None:
+        values, trials = listed.chosen(method), listed.of(method)
+        if values is None:
+            if listed.has_final:  # all of its trials have lost
+                spent = listed.spent(trials)
+                found.append(Tuned(method, None, len(trials), *spent, {}, None, (), None, len(trials)))
             continue
-        trials = listed.of(method)
         best = next(trial for trial in trials if trial.values == values)
         space = request.space(method)
         at = at_boundary(space, method, best.values)
         finals = [listed.session(f"{method}-s{seed}") for seed in request.seeds]
         done = [read_overview(each) for each in finals if checkpoints.is_session(each)]
-        reached = [outcome(each, None, None, request.last).last for each in done if each.state == FINISHED]
-        final = MeanStd.of(reached) if len(reached) == len(finals) else None
+        results = [outcome(each, None, None, request.last) for each in done if each.state == FINISHED]
+        diverged = Divergence.over(each.diverged for each in results)
+        is_known = len(results) == len(finals) and not diverged.untrained
         found.append(
             Tuned(
                 method,
@@ -223,9 +301,11 @@ def tuned(folder: Path) -> list[Tuned]:
                 len(trials),
                 *listed.spent(trials),
                 dict(best.values),
-                listed.score(best, request.rounds),
+                listed.score(best, listed.reached(trials)[best.number]),
                 at,
-                final,
+                MeanStd.of([each.last for each in results]) if is_known else None,
+                len(listed.lost(trials)),
+                diverged,
             )
         )
     return found
@@ -248,8 +328,7 @@ def tried(folder: Path) -> "tuple[list[Tried], list[str]]":
         own = _own_values(listed, method, space)
         for trial in listed.of(method):
             rounds = min(map(rounds_of, listed.sessions(trial)))
-            if rounds:
-                value = listed.score(trial, rounds)
+            if rounds and (value := listed.score(trial, rounds)) is not None:
                 is_best = best.get(method) == trial.number
                 found.append(Tried(method, {**own, **trial.values}, value, rounds, is_best))
     return found, sorted(logarithmic)
@@ -270,7 +349,14 @@ def with_choices(folder: Path) -> StudySpec:
     request = read_request(folder)
     listed = Trials(folder, request)
     chosen = {method: listed.chosen(method) for method in request.methods}
-    if missing := [method for method, values in chosen.items() if values is None]:
+    missing = [method for method, values in chosen.items() if values is None]
+    if missing and listed.has_final:
+        raise ConfigError(
+            f"{folder.name} has no values for {', '.join(missing)}: a client diverged in every trial. Tune the other "
+            f"methods alone, under another name: `htfl-sim tune NAME --over method="
+            f"{','.join(each for each in request.methods if each not in missing)}`."
+        )
+    if missing:
         raise ConfigError(
             f"{folder.name} has chosen no values for {', '.join(missing)} yet. Continue it: "
             f"`htfl-sim tune {folder.name}`."
@@ -318,8 +404,13 @@ def _agreed(folder: Path, request: Request | None) -> Request:
         return request.checked()
     before = read_request(folder)
     if request is not None and request.checked() != before:
-        mine, theirs = asdict(before), asdict(request)
-        differs = [f"{key} {mine[key]!r} → {theirs[key]!r}" for key in mine if mine[key] != theirs[key]]
+        mine, theirs = (flattened(asdict(each)) for each in (before, request.checked()))
+        differs = [
+            f"{key.removeprefix('base.')} {mine.get(key)!r} → {theirs.get(key)!r}"
+            for key in dict.fromkeys([*mine, *theirs])
+            if mine.get(key) != theirs.get(key)
+        ]
+        differs[_MOST:] = [f"and {len(differs) - _MOST} more"] if len(differs) > _MOST else []
         raise ConfigError(
             f"The tuning study {folder.name} exists with another request ({'; '.join(differs)}). Choose another "
             "name, or name the study alone to continue it."

@@ -100,7 +100,8 @@ def table(study: str, statuses: Sequence[Status], jobs: int | None, height: int)
     result = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in ("point", "state"):
         result.add_column(column, no_wrap=True)
-    for column in ("round", "accuracy", "best", "left"):
+    trials = any(status.last for status in statuses)
+    for column in ("round", *(("score on eval",) if trials else ("accuracy", "best")), "left"):
         result.add_column(column, justify="right", no_wrap=True)
     result.add_column("", overflow="ellipsis", no_wrap=True)
     for status in kept:
@@ -108,10 +109,13 @@ def table(study: str, statuses: Sequence[Status], jobs: int | None, height: int)
             f"{study}/{status.name}",
             Text(status.state, style=_STYLES.get(status.state, "cyan")),
             f"{status.round}/{status.rounds}",
-            percent(status.accuracy),
-            percent(status.best),
+            *(
+                (NONE if status.losers else percent(status.score),)
+                if trials
+                else (percent(status.accuracy), percent(status.best))
+            ),
             duration(status.left) if status.state in LIVE else NONE,
-            printable(status.reason),
+            printable(status.reason) or _diverged(status),
         )
     return Group(result, Text(summary(statuses, jobs, len(statuses) - len(kept))))
 
@@ -138,6 +142,8 @@ def to_json(study: str, status: Status) -> dict[str, Any]:
         "rounds": status.rounds,
         "accuracy": status.accuracy,
         "best": status.best,
+        "score": status.score,
+        "diverged": status.losers,
         "left": status.left,
         "reason": status.reason or None,
     }
@@ -152,8 +158,15 @@ def _with_room(statuses: Sequence[Status], rows: int) -> list[Status]:
 
 def _words(status: Status) -> list[str]:
     words = [status.state, f"round {status.round}/{status.rounds}"]
-    if status.accuracy is not None:
+    if status.last and status.round:
+        words.append(_diverged(status) or f"score on eval {percent(status.score)}")
+    elif status.accuracy is not None:
         words.append(f"accuracy {percent(status.accuracy)} (best {percent(status.best)})")
     if status.left and status.state in LIVE:
         words.append(f"{duration(status.left)} left")
     return [*words, printable(status.reason)]
+
+
+def _diverged(status: Status) -> str:
+    """The clients of a trial that diverged, in place of its score."""
+    return f"{status.losers} client{'s' * (status.losers > 1)} diverged" if status.losers else ""

@@ -2,7 +2,7 @@
 
 import shlex
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +10,10 @@ import htfl_sim as hs
 from tui.cli import completion, options, output, running, sweep_slurm
 from tui.cli.options import HOW, WHAT
 from tui.common.errors import POINTS_FAILED
+from tui.common.formatting import amount, duration
+
+if TYPE_CHECKING:
+    from htfl_sim.tuning import Forecast
 
 SEARCH = "Search"
 HERE, SLURM = "here", "slurm"
@@ -22,6 +26,13 @@ class Sampler(StrEnum):
     RANDOM = "random"
     GRID = "grid"
     TPE = "tpe"
+
+
+class Diverged(StrEnum):
+    """What becomes of a trial in which a client diverged."""
+
+    LOSES = "loses"
+    COUNTS = "counts"
 
 
 NAME = "Name of the tuning study. Without --over, the study of this name continues."
@@ -42,6 +53,11 @@ ALONE = "Do not tune Standalone as well."
 ON = "Where points run: here, ray, or slurm, for which it writes scripts to submit."
 STEP = "Run only a point of the step with this number. A task of a Slurm array uses it."
 POINT = "With --step: the number of the point, counted from 0."
+DIVERGED = "Rule for a trial in which a client diverged: it loses (the default), or counts by its score."
+SEARCH_SEED = (
+    "Seed of the search's own draws. Default: 20. Studies with other seeds show how much luck there is."
+)
+DRY_RUN = "Only print the trials, their rungs, and what they will cost."
 SEPARATE = "Draw the samples of trials and of final runs from two disjoint parts of the data set."
 
 
@@ -64,8 +80,13 @@ def tune(
     tuning_seeds: Annotated[str | None, options.option(TUNING_SEEDS, metavar="S", panel=SEARCH)] = None,
     seeds: Annotated[str | None, options.option(SEEDS, metavar="S", panel=SEARCH)] = None,
     last: Annotated[int | None, options.option(LAST, metavar="K", least=1, panel=SEARCH)] = None,
+    diverged: Annotated[Diverged | None, options.option(DIVERGED, "--diverged", panel=SEARCH)] = None,
+    search_seed: Annotated[
+        int | None, options.option(SEARCH_SEED, "--search-seed", metavar="S", least=0, panel=SEARCH)
+    ] = None,
     no_baseline: Annotated[bool, options.flag(ALONE, "--no-baseline", panel=SEARCH)] = False,
     separate: Annotated[bool, options.flag(SEPARATE, "--separate", panel=SEARCH)] = False,
+    dry_run: Annotated[bool, options.flag(DRY_RUN, "--dry-run")] = False,
     on: Annotated[str, options.option(ON, metavar="PLACE", complete=completion.places, panel=HOW)] = HERE,
     jobs: Annotated[
         int | None, options.option("Number of points to run at once.", least=1, metavar="J", panel=HOW)
@@ -88,6 +109,7 @@ def tune(
     Examples
       htfl-sim tune t3 --over method=fedgh,fedproto --budget 12 --halving 3 --rounds 30
       htfl-sim tune t3 --over method=fedproto --key training.lr --space method.lam=log:0.1:10
+      htfl-sim tune t3 --over method=fedproto --rounds 30 --dry-run
       htfl-sim tune t3
     """
     from htfl_sim import tuning
@@ -125,6 +147,8 @@ def tune(
         "tuning_seeds": tuning_seeds and tuning.seed_numbers(tuning_seeds),
         "seeds": seeds and tuning.seed_numbers(seeds),
         "last": last,
+        "diverged": diverged and diverged.value,
+        "search_seed": search_seed,
         "baseline": False if no_baseline else None,
         "separate": separate or None,
     }
@@ -151,6 +175,15 @@ def tune(
         )
     else:
         tuning.refuse_without_methods(search)
+    if dry_run:
+        _show_trials(
+            name,
+            tuning.forecast(
+                name, asked, data_dir=places.data_dir, sessions_dir=places.sessions_dir, files=files
+            ),
+            as_json,
+        )
+        return
     if on == SLURM:
         script = tuning.write_slurm(
             name,
@@ -200,3 +233,42 @@ def tune(
         raise typer.Exit(signals.exit_code)
     if result.failed:
         raise typer.Exit(POINTS_FAILED)
+
+
+def _show_trials(name: str, found: "Forecast", as_json: bool) -> None:
+    """Print the trials of a study, its rungs, and its cost."""
+    asked = found.request
+    if as_json:
+        trials = [
+            {"method": each.method, "trial": each.number, "values": dict(each.values), "flops": flops}
+            for each, flops in found.trials
+        ]
+        rungs = {
+            method: [{"trials": count, "round": upto} for count, upto in each]
+            for method, each in found.rungs.items()
+        }
+        about = {"final_seeds": asked.seeds, "flops": found.flops, "seconds": found.seconds}
+        output.emit({"study": name, "trials": trials, "unknown": found.unknown, "rungs": rungs, **about})
+        return
+    rows = (
+        [each.method, each.number, hs.tuning.values_of(each.values), amount(flops)]
+        for each, flops in found.trials
+    )
+    more = f"{found.unknown} more trials of each method depend on scores."
+    output.show(
+        output.table(["method", ">trial", "values", ">FLOPs of a round"], rows),
+        *([more] if found.unknown else []),
+        *(f"Trials of {methods}: {each}." for each, methods in _by_rungs(found).items()),
+        f"Tuning seeds: {len(asked.tuning_seeds)}. Final seeds: {len(asked.seeds)}, with {asked.rounds} rounds each.",
+        f"In all, {amount(found.flops)} floating-point operations of training: about {duration(found.seconds)} on this "
+        "machine, one after the other.",
+    )
+
+
+def _by_rungs(found: "Forecast") -> dict[str, str]:
+    """The methods with the same rungs, by the rungs in words."""
+    words: dict[str, str] = {}
+    for method, each in found.rungs.items():
+        text = ", ".join(f"{count} to round {upto}" for count, upto in each)
+        words[text] = f"{words[text]}, {method}" if text in words else method
+    return words

@@ -86,8 +86,8 @@ def sentences(groups: Iterable[tuple[str, Sequence[Divergence]]]) -> list[str]:
             )
         elif all_of:
             found.append(
-                f"{label}: clients diverged in {all_of.sessions} of {_number(all_of.n, 'session')} ({all_of}), and kept "
-                "their models of before."
+                f"{label}: clients diverged in {all_of.sessions} of {_number(all_of.n, 'session')} ({all_of}), and "
+                "kept their models of before."
             )
     return found
 

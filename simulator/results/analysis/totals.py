@@ -5,6 +5,7 @@ is spelled in one way only (sorted keys, no spaces), so these are found in its t
 """
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -55,6 +56,13 @@ class Totals:
     @property
     def rounds(self) -> int:
         return len(self.mean)
+
+    def score(self, last: int, upto: int) -> float:
+        """The mean eval accuracy of the last rounds up to one, in which a round without an accuracy counts as 0."""
+        known = np.zeros(min(last, upto))
+        values = np.nan_to_num(self.selection[:upto][max(0, upto - last) :], nan=0.0)
+        known[: len(values)] = values
+        return math.fsum(known) / len(known)
 
 
 def of_records(records: Sequence[Record]) -> Totals:

@@ -111,7 +111,7 @@ class RemotePoint(threading.Thread):
             _end(actor, lodged)
 
     def _when_there_is_room(self, ref: Any) -> str:
-        before, since = Status(self._point.name, self._point.rounds), time.monotonic()
+        before, since = Status(self._point.name, self._point.rounds, last=self._launch.last), time.monotonic()
         status = replace(before.read(self._study / self._point.name), state=STARTING)
         self.known = RemoteStatus(status, None)
         while not ray.wait([ref], timeout=POLL_SECONDS)[0]:

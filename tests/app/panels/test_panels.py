@@ -17,8 +17,7 @@ from tests import sessions
 from tests.app.panels.stage import measured, on_stage, read
 from tui.app.charts.table import sorted_rows
 from tui.app.messages import ClientPinned
-from tui.app.panels import PANELS
-from tui.app.panels import client_rows
+from tui.app.panels import PANELS, client_rows
 from tui.app.panels.client_rows import behind, remarks, rows
 from tui.app.panels.clients import facts_of
 from tui.app.panels.log_lines import lines, matches, upto

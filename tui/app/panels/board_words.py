@@ -52,8 +52,8 @@ def of_trials(board: Board) -> list[GridRow]:
                 f"{row.rung}/{board.trials.rungs}",
             ),
             tuple(map(_progress, row.cells)),
-            (_hundred(row.score), row.words),
-            "muted" if row.out else "plain",
+            ("diverged" if row.lost else _hundred(row.score), row.words),
+            "muted" if row.out or row.lost else "plain",
         )
         for row in board.trials.rows
     ]
@@ -129,7 +129,9 @@ def trial_facts(board: Board, row: TrialRow, seed: int) -> list[Fact]:
     score = (
         f"{percent(row.score)} on eval after round {row.round}" if row.score is not None else "no score yet"
     )
-    fate = "; others were promoted" if row.out else ""
+    if row.lost:
+        score = "a client diverged, so it loses"
+    fate = "; others were promoted" if row.out and not row.lost else ""
     found = [(name_of(row), f"{score}; rung {row.rung} of {trials.rungs}, to round {row.upto}{fate}")]
     if row.is_best:
         chosen = "chosen" if row.method in trials.chosen else "best so far"
