@@ -56,7 +56,7 @@ class Tuning(TextTable["Tuned"]):
             Column(
                 "score on eval, %", lambda row: NO_SCORE if row.score is None else f"{100 * row.score:.2f}"
             ),
-            Column("n", lambda row: str(row.diverged.n or NONE)),
+            Column("n", lambda row: str(row.final.n) if row.final else NONE),
             Column("test, %", _tested, value=lambda row: row.final),
             Column("chosen values", _chosen, False),
         ]

@@ -269,7 +269,7 @@ def _by_tpe(request: Request, space: Mapping[str, Range], scores: Sequence[float
     )
     if scores:
         study.add_trial(_own_trial(optuna, space, own, scores[0]))
-    first = len(study.trials) - 1
+    zeroth = len(study.trials) - 1
     for point in _points(request)[: BATCH - 1]:
         first = _placed(space, point)
         study.enqueue_trial(
@@ -279,7 +279,7 @@ def _by_tpe(request: Request, space: Mapping[str, Range], scores: Sequence[float
     for number in range(1, min(request.budget, len(scores) + BATCH)):
         if number % BATCH == 0:
             for before in range(max(1, number - BATCH), number):
-                study.tell(first + before, scores[before])
+                study.tell(zeroth + before, scores[before])
         values.append(_asked(optuna, study, space))
     return values
 
@@ -290,7 +290,8 @@ def _own_trial(optuna: Any, space: Mapping[str, Range], own: Raw, score: float) 
     for key, range in space.items():
         value = own.get(key)
         if isinstance(range, Choice):
-            known |= {key: json.dumps(each) for each in range.options if each == value}
+            if value in range.options:
+                known[key] = json.dumps(range.options[range.options.index(value)])
         elif isinstance(value, int | float) and range.low <= value <= range.high:
             known[key] = float(value)
     distributions = {key: _distribution(optuna, space[key]) for key in known}

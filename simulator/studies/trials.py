@@ -88,10 +88,12 @@ class Trials:
         return [trial for _, _, trial in sorted(known, key=lambda each: each[:2])]
 
     def choice(self, trials: Sequence[Trial]) -> Trial | None:
-        """The best trial of the highest rung at which one has a score; None if all have lost."""
+        """The best trial of the highest rung with one that has not lost since; None if all have lost."""
+        lost = self.lost(trials)
         for _, upto in reversed(self._request.rungs(len(trials))):
-            if best := self.best(self.survivors(trials, upto), upto):
-                return best[0]
+            for best in self.best(self.survivors(trials, upto), upto):
+                if best not in lost:
+                    return best
         return None
 
     def lost(self, trials: Sequence[Trial]) -> list[Trial]:

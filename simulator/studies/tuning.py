@@ -24,7 +24,7 @@ from simulator.base.space import Choice, Log, Range
 from simulator.config import Config
 from simulator.results.analysis.averages import MeanStd
 from simulator.results.analysis.comparison import outcome
-from simulator.results.analysis.divergence import Divergence
+from simulator.results.analysis.divergence import NO_SESSION, Divergence
 from simulator.results.analysis.overview import read_overview
 from simulator.studies import links
 from simulator.studies.backends import HERE, backend
@@ -70,7 +70,7 @@ class Tuned:
     boundary: tuple[str, ...]
     final: MeanStd | None
     lost: int = 0
-    diverged: Divergence = Divergence(0)
+    diverged: Divergence = NO_SESSION
 
 
 @dataclass(frozen=True)
@@ -237,8 +237,8 @@ def steps(folder: Path, request: Request, data_dir: Path) -> Iterator[Step]:
     chosen = {method: trial for method, trial in choices.items() if trial is not None}
     if not chosen:
         raise ConfigError(
-            f"A client diverged in every trial of {', '.join(choices)}, so {folder.name} chooses nothing. Begin another "
-            "study with lower learning rates, as `space={'training.lr': 'log:0.0001:0.01'}`."
+            f"A client diverged in every trial of {', '.join(choices)}, so {folder.name} chooses nothing. Begin "
+            "another study with lower learning rates, as `ranges='training.lr=log:0.0001:0.01'`."
         )
     final = (_point(request, chosen[name], seed, final=True) for name in chosen for seed in request.seeds)
     yield Step(tuple(map(listed.as_listed, final)), request.rounds, trials=False)

@@ -15,7 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from rich.console import Console
 
 import checkpoints
 import htfl_sim as hs
@@ -29,15 +31,19 @@ from simulator.base.training_section import TrainingConfig
 from simulator.config import Config
 from simulator.config.user_files import Files
 from simulator.results.analysis.averages import MeanStd
+from simulator.results.analysis.totals import Totals
 from simulator.studies import trials, tuning
 from simulator.studies.budget import affordable, counting, spent
 from simulator.studies.executor import Launch
 from simulator.studies.folder import read_points
 from simulator.studies.search import Request, Trial, proposed
 from simulator.studies.selection import select
+from simulator.studies.status import Status
 from simulator.studies.study import StudySpec
 from simulator.studies.tuning import Tuned, tune, tuned
 from tests.cli.conftest import call
+from tui.cli import sweep_progress
+from tui.cli.sweep_progress import _words as lines_of
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed")
 
@@ -187,7 +193,9 @@ def in_process(monkeypatch: pytest.MonkeyPatch, every: int | None = None) -> Non
     count = 0
 
     class Alone:
-        def __init__(self, group: Any, points: Any, executor: Any, observe: Any, upto: int) -> None:
+        def __init__(
+            self, group: Any, points: Any, executor: Any, observe: Any, upto: int, last: int
+        ) -> None:
             self.folder, self.points, self.upto = group.folder, points, upto
 
         def reuse(self, reuse: bool | None, planned: Any) -> None:
@@ -300,9 +308,9 @@ def test_tpe_with_halving_learns_from_the_first_rung(tmp_path: Path, monkeypatch
     seen = list[tuple[int, list[float]]]()
     before = tuning.proposed
 
-    def noted(request: Request, method: str, scores: list[float]) -> list[Trial]:
+    def noted(request: Request, method: str, scores: list[float], own: Any) -> list[Trial]:
         seen.append((len(scores), list(scores)))
-        return before(request, method, scores)
+        return before(request, method, scores, own)
 
     monkeypatch.setattr(tuning, "proposed", noted)
     asked = replace(SMALL, methods=("fedproto",), sampler="tpe", halving=3, budget=6, rounds=4, seeds=(0,))
@@ -661,13 +669,255 @@ def test_an_option_of_a_new_study_is_refused_where_a_study_continues(
             hs.tune("t", sessions_dir=tmp_path, **{name: (20,)})
 
 
-def test_without_an_eval_part_tuning_is_refused_before_test_data_are_looked_at(
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"data": {**BASE["data"], "split": "3:1"}}, r"'3:1' has no eval part.*`data\.split=8:1:1`"),
+        (
+            {"evaluation": {"parts": ["test"]}},
+            r"leaves out eval.*`evaluation\.parts=\[\"eval\", \"test\"\]`",
+        ),
+    ],
+)
+def test_a_study_whose_trials_would_have_no_score_is_refused_before_it_begins(
+    changes: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    asked = replace(SMALL, base=BASE | changes, methods=("standalone",), keys=())
+    with pytest.raises(ConfigError, match=words):
+        tune(tmp_path / "t", asked, Launch(tmp_path))
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_value_that_no_trial_could_have_is_refused_before_the_study_begins(tmp_path: Path) -> None:
+    """Of 50 values, the first trials do not try the last."""
+    options = ",".join([*map(str, range(1, 50)), "-1"])
+    asked = replace(
+        SMALL, methods=("standalone",), keys=("training.clip",), ranges=(f"training.clip={options}",)
+    )
+    with pytest.raises(ConfigError, match=r"training\.clip"):
+        tune(tmp_path / "t", asked, Launch(tmp_path))
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_range_of_a_setting_that_no_method_has_is_refused() -> None:
+    with pytest.raises(
+        ConfigError, match=r"None of standalone, fedproto has a setting 'method\.mu' to search"
+    ):
+        htfl_sim.tuning.request(Choices(), ["fedproto"], ranges=["method.mu=linear:0:1"])
+
+
+ROUND = Totals(
+    *(np.array([value]) for value in (0.5, 0.5, 0.5, 0, 0, 0, 1, 0.3, np.nan, np.nan)), (2,), ((),)
+)
+"""A round of two clients, both sound, with 0.3 on eval."""
+
+
+def rounds(on_eval: list[float], diverged: list[tuple[int, ...]]) -> Totals:
+    """Rounds of two clients, with the mean accuracy on eval and the clients that diverged."""
+    each = np.array(on_eval)
+    return replace(ROUND, mean=each, selection=each, participants=(2,) * len(each), diverged=tuple(diverged))
+
+
+def listed(monkeypatch: pytest.MonkeyPatch, asked: Request, trial_rounds: list[Totals]) -> trials.Trials:
+    """The trials of a method, whose sessions have these rounds."""
+    found = trials.Trials(Path("none"), asked)
+    monkeypatch.setattr(trials, "_totals", lambda session: trial_rounds[int(session.name.split("-t")[1][:2])])
+    return found
+
+
+def test_a_trial_in_which_a_client_diverged_loses_against_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trial 1 keeps its first models, whose 0.421 beats the 0.317 of trial 0."""
+    tried = [Trial("fedproto", number, {}) for number in range(2)]
+    rows = [rounds([0.317], [()]), rounds([0.421], [(0, 1)])]
+    asked = replace(SMALL, halving=None, rounds=1)
+    assert listed(monkeypatch, asked, rows).choice(tried) == tried[0]
+    assert listed(monkeypatch, asked, rows).score(tried[1], 1) is None
+    assert listed(monkeypatch, replace(asked, diverged="counts"), rows).choice(tried) == tried[1]
+
+
+def test_a_trial_that_diverges_after_its_rung_is_compared_there_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By two to 4 rounds: trial 0 wins at round 1, and diverges in round 3. So trial 1, the next at round 2, wins."""
+    tried = [Trial("fedproto", number, {}) for number in range(4)]
+    rows = [
+        rounds([0.9, 0.9, 0.9, 0.9], [(), (), (1,), ()]),
+        rounds([0.8, 0.8], [(), ()]),
+        rounds([0.95], [(0,)]),
+        rounds([0.1], [()]),
+    ]
+    known = listed(monkeypatch, SMALL, rows)
+    assert known.survivors(tried, 2) == tried[:2] and known.survivors(tried, 4) == tried[:1]
+    assert known.choice(tried) == tried[1]
+    assert known.lost(tried) == [tried[0], tried[2]]
+
+
+def diverging(method: str) -> Request:
+    """A study in which every trial of a method, and no other, diverges."""
+    return replace(
+        SMALL, base=BASE | {"training": {"batch_size": 8}}, methods=("standalone", method), rounds=1, budget=2,
+        halving=None, keys=("training.clip",), ranges=("training.clip=5,1",), seeds=(0,),
+    )  # fmt: skip
+
+
+def test_a_method_that_always_diverges_is_rejected_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_process(monkeypatch)
-    base = {**BASE, "data": {**BASE["data"], "split": "3:1"}}
-    with pytest.raises(ConfigError, match=r"has no eval accuracy.*data\.split=8:1:1"):
-        done(tmp_path / "t", replace(SMALL, base=base, methods=("standalone",), keys=()))
+    asked, before = diverging("fedproto"), tuning._point
+
+    def too_high(request: Request, trial: Trial, *rest: Any, **more: Any) -> Any:
+        if trial.method != "fedproto":
+            return before(request, trial, *rest, **more)
+        training = {**request.base["training"], "lr": 1e30}
+        return before(replace(request, base=request.base | {"training": training}), trial, *rest, **more)
+
+    monkeypatch.setattr(tuning, "_point", too_high)
+    found = done(tmp_path / "t", asked)
+    assert found["fedproto"] == ({}, None, None) and found["standalone"][1] is not None
+    assert {name for name in rounds_of(tmp_path / "t") if "-t" not in name} == {"standalone-s0"}
+    table = hs.tuning.tuning("t", tmp_path)
+    cells = [column.cell(table.rows[1]) for column in table.columns()]
+    assert cells[4:] == ["no score", "–", "no score", "–"]
+    assert "No choice and no final runs, because all trials lost: fedproto." in table.remarks()
+    assert table.to_json()["methods"][1]["lost"] == table.rows[1].trials
+    with pytest.raises(ConfigError, match=r"t has no values for fedproto.*--over method=standalone"):
+        hs.studies.plan("more", tuned="t", sessions_dir=tmp_path)
+    with pytest.raises(ConfigError, match=r"A client diverged in every trial of fedproto.*--space|ranges="):
+        done(tmp_path / "u", replace(asked, methods=("fedproto",)))
+
+
+def test_a_study_from_before_the_rule_counts_diverged_trials(tmp_path: Path) -> None:
+    files = {checkpoints.TUNING: tuning.request_file(SMALL), checkpoints.POINTS: b"[]"}
+    checkpoints.Group.open(tmp_path / "t", files).close("stopped")
+    file = tmp_path / "t" / checkpoints.TUNING
+    raw = json.loads(file.read_text())
+    assert trials.read_request(tmp_path / "t").diverged == "loses"
+    file.write_text(json.dumps({key: raw[key] for key in raw if key not in ("diverged", "search_seed")}))
+    older = trials.read_request(tmp_path / "t")
+    assert (older.diverged, older.search_seed) == ("counts", 20)
+
+
+@pytest.mark.parametrize("budget", [6, 40])
+def test_the_methods_of_a_grid_try_the_same_training_values_in_the_same_order(budget: int) -> None:
+    """FedProto has three values of λ for each of 3 · 2 training values. Standalone has tried all after 6 trials."""
+    ranges = ("training.lr=log:0.01:1", "training.clip=1,5")
+    asked = replace(
+        SMALL,
+        sampler="grid",
+        budget=budget,
+        keys=("training.lr", "training.clip", "method.lam"),
+        ranges=ranges,
+    )
+    tried = {
+        method: [
+            (trial.values["training.lr"], trial.values["training.clip"], trial.values.get("method.lam"))
+            for trial in proposed(asked, method, [])[1:]
+        ]
+        for method in asked.methods
+    }
+    alone, proto = tried["standalone"], tried["fedproto"]
+    assert [each[:2] for each in alone] == [each[:2] for each in proto[: len(alone)]]
+    assert len(set(alone)) == len(alone) == min(budget - 1, 6)
+    assert len(set(proto)) == len(proto) == min(budget - 1, 18)
+    assert {each[:2] for each in proto} == {each[:2] for each in alone}
+
+
+def test_tpe_learns_from_the_first_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own value is told with its score. A value outside of its range is not."""
+    told = []
+    before = optuna.study.Study.add_trial
+    monkeypatch.setattr(
+        optuna.study.Study, "add_trial", lambda study, trial: (told.append(trial), before(study, trial))
+    )
+    asked = replace(SMALL, sampler="tpe", halving=None, budget=9)
+    own = {"training.lr": 0.05, "method.lam": 1e6}
+    proposed(asked, "fedproto", [0.7, 0.2, 0.9, 0.3, 0.4], own)
+    assert [(trial.params, trial.value) for trial in told[:1]] == [({"training.lr": 0.05}, 0.7)]
+
+
+@pytest.mark.parametrize("sampler", ["latin", "random", "grid", "tpe"])
+def test_another_search_seed_is_another_search(sampler: Any) -> None:
+    searches = [
+        [
+            trial.values
+            for trial in proposed(replace(SMALL, sampler=sampler, search_seed=seed), "fedproto", [])
+        ]
+        for seed in (20, 20, 21)
+    ]
+    assert searches[0] == searches[1] != searches[2]
+
+
+def test_searches_with_other_seeds_are_compared_by_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_process(monkeypatch)
+    asked = replace(SMALL, methods=("standalone",), rounds=1, budget=2, halving=None, keys=("training.lr",))
+    for seed in (1, 2):
+        done(tmp_path / f"t{seed}", replace(asked, search_seed=seed))
+    tables = [hs.tuning.tuning(f"t{seed}", tmp_path) for seed in (1, 2)]
+    assert [f"search seed {seed}" in table.remarks()[0] for seed, table in zip((1, 2), tables, strict=True)]
+    found = hs.pivot(["t1", "t2"], "method", "study", sessions_dir=tmp_path)
+    assert [column.name for column in found.columns()] == ["method", "study t1, %", "study t2, %"]
+    means = [row.last and row.last.mean for row in found.table.rows]
+    assert means == [table.rows[0].final and table.rows[0].final.mean for table in tables]
+
+
+def test_a_dry_run_lists_trials_rungs_and_cost_and_writes_nothing(tmp_path: Path) -> None:
+    """By two to 4 rounds, 4 trials of F operations a round take 4 + 2 + 2 = 8 F, and two final seeds 2 · 4 F."""
+    line = (
+        "tune", "t", "--over", "method=standalone", "--budget", "4", "--halving", "2", "--rounds", "4", "--seeds",
+        "0..1", "--key", "training.lr", "--set", "data.limit=120", "--set", "federation.group=tiny", "--clients", "2",
+        "--sessions-dir", tmp_path, "--dry-run",
+    )  # fmt: skip
+    page = " ".join(call(*line).out.split())
+    assert (
+        "standalone 0 its own values" in page and "Trials of standalone: 4 to round 1, 2 to round 2" in page
+    )
+    found = call(*line, "--json").json()
+    a_round = found["trials"][0]["flops"]
+    assert [each["flops"] for each in found["trials"]] == [a_round] * 4
+    assert found["flops"] == 16 * a_round and found["seconds"] > 0
+    assert found["rungs"] == {"standalone": [{"trials": n, "round": r} for n, r in ((4, 1), (2, 2), (1, 4))]}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_of_tpe_lists_the_trials_that_do_not_depend_on_scores(tmp_path: Path) -> None:
+    asked = replace(
+        SMALL, sampler="tpe", budget=12, methods=("standalone",), keys=("training.lr",), halving=None
+    )
+    found = tuning.forecast(tmp_path / "t", asked, Launch(tmp_path))
+    assert (len(found.trials), found.unknown) == (5, 7)
+    a_round = found.trials[0][1]
+    assert found.flops == 12 * 4 * a_round + 2 * 4 * a_round
+
+
+def test_the_difference_from_the_request_that_is_there_names_single_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_process(monkeypatch)
+    small = replace(SMALL, budget=1, halving=None, methods=("standalone",), keys=())
+    done(tmp_path / "t", small)
+    other = {**BASE, "data": {**BASE["data"], "split": "8:1:1"}}
+    with pytest.raises(ConfigError, match=r"another request \(data\.split '2:1:1' → '8:1:1'\)\. Choose"):
+        tune(tmp_path / "t", replace(small, base=other), Launch(tmp_path))
+
+
+def test_the_progress_of_a_trial_is_its_score_on_eval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_process(monkeypatch)
+    asked = replace(SMALL, methods=("standalone",), budget=1, halving=None, last=2, keys=(), seeds=(0,))
+    done(tmp_path / "t", asked)
+    now = Status("standalone-t00-s100", 4, last=asked.last_at(4)).read(tmp_path / "t" / "standalone-t00-s100")
+    assert now.score == trials.Trials(tmp_path / "t", asked).score(Trial("standalone", 0, {}), 4)
+    assert "accuracy" not in str(lines_of(now)) and f"score on eval {100 * now.score:.1f} %" in lines_of(now)
+    lost = replace(now, losers=2)
+    assert "2 clients diverged" in lines_of(lost) and "score" not in str(lines_of(lost))
+    shown = io.StringIO()
+    Console(file=shown, width=120).print(sweep_progress.table("t", [now], 1, 24))
+    assert "score on eval" in shown.getvalue() and "best" not in shown.getvalue()
+    assert sweep_progress.to_json("t", now)["score"] == now.score
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ class Test(StrEnum):
 
 NAMES = "Sessions, studies, STUDY/POINT, globs in quotes, as 't3/*', or tag:NAME."
 Names = Annotated[list[str], options.argument("NAMES...", completion.sessions, NAMES)]
-BY = "What the rows are: method, dataset, a dotted setting, or session. May be repeated. Default: what differs."
+BY = "What the rows are: method, dataset, a dotted setting, study, or session. May be repeated. Default: what differs."
 By = Annotated[list[str] | None, options.option(BY, "--by", metavar="AXIS")]
 TARGET = "Also print the cost of reaching this mean test accuracy, 0 to 1."
 BASELINE = (

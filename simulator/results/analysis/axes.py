@@ -12,6 +12,7 @@ from simulator.results.analysis.run import SessionData
 SEEDS = ("seed", "seed.data", "seed.init", "seed.training", "data.seed")
 """The keys of seeds. Older sessions have data.seed for seed.data."""
 _SHORT = {"method": "method.name", "dataset": "data.dataset"}
+_NAMES = ("session", "study")
 IDLE = ("preset", "profile", "runtime.", "checkpoint.", "cka.", "watch.")
 """What changes no result, or is said by other settings."""
 CLOCK = "clock"
@@ -26,9 +27,12 @@ Key = tuple[Any, ...]
 
 
 def axes(run: SessionData) -> dict[str, Any]:
-    """Every setting of a session under its dotted key, lists as tuples; a key alone for the method and the data set."""
-    own = {} if run.trial is None else {TRIAL: run.trial}
-    return settings_of(run.config) | {"session": run.name} | own
+    """Every setting of a session under its dotted key, lists as tuples; a key alone for the method and the data set.
+
+    `session` and `study` are its own name and that of its study.
+    """
+    names = {"session": run.name, "study": run.name.rpartition("/")[0] or None}
+    return settings_of(run.config) | names | ({} if run.trial is None else {TRIAL: run.trial})
 
 
 def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,7 +110,7 @@ def group_label(by: Sequence[str], key: Key) -> str:
     words = []
     for axis, value in zip(by, key, strict=True):
         text = spelled(value)
-        words.append(text if axis in (*_SHORT, "session") else f"{axis.rpartition('.')[2]} {text}")
+        words.append(text if axis in (*_SHORT, *_NAMES) else f"{axis.rpartition('.')[2]} {text}")
     return ", ".join(words) or "all"
 
 
@@ -124,7 +128,7 @@ def spelled(value: Any) -> str:
 
 def _settings(run: SessionData) -> dict[str, Any]:
     known = {key: value for key, value in axes(run).items() if not key.startswith(IDLE)}
-    return {key: value for key, value in known.items() if key not in (*SEEDS, "session", *_SHORT.values())}
+    return {key: value for key, value in known.items() if key not in (*SEEDS, *_NAMES, *_SHORT.values())}
 
 
 def needs_clock(name: str) -> bool:

@@ -53,7 +53,7 @@ class Divergence:
     def over(cls, sessions: Iterable["Divergence"]) -> "Divergence":
         """Those of several sessions together."""
         each = [(s.n, s.sessions, s.clients, s.rounds, s.updates, s.untrained) for s in sessions]
-        return cls(*map(sum, zip(*each, strict=True))) if each else cls(0)
+        return cls(*map(sum, zip(*each, strict=True))) if each else NO_SESSION
 
     def __bool__(self) -> bool:
         return self.sessions > 0
@@ -72,6 +72,10 @@ class Divergence:
         if not self:
             return text
         return f"{text} (diverged)" if self.n == 1 else f"{text} ({self.sessions} of {self.n} diverged)"
+
+
+NO_SESSION = Divergence(0)
+"""That of no session."""
 
 
 def sentences(groups: Iterable[tuple[str, Sequence[Divergence]]]) -> list[str]:
