@@ -18,6 +18,7 @@ import htfl_sim as hs
 from benchmarks.page import placed
 from checkpoints import DiskError, SessionUnreadable
 from htfl_sim.tuning import tuning
+from simulator.results.analysis.divergence import NO_SCORE
 
 PAGE = Path(__file__).parent.parent / "docs" / "results.md"
 README = PAGE.parents[1] / "README.md"
@@ -187,7 +188,7 @@ def values(result: Result, sessions: Path) -> str:
     columns = [*by, *COLUMNS[1:]]
     table = hs.compare(list(result.studies), by, last=LAST, columns=columns, sessions_dir=sessions)
     text = io.StringIO()
-    kept = [*by, "last", "10 % quantile", "worst", "traffic per round", "FLOPs per round"]
+    kept = [*by, "diverged", "last", "10 % quantile", "worst", "traffic per round", "FLOPs per round"]
     writer = csv.DictWriter(text, kept, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(dict(table.fields(row)) for row in table.rows)
@@ -204,12 +205,17 @@ def short(tables: str) -> str:
             titles = cells
         elif line.startswith("| ") and "---" not in line:
             rows.setdefault(cells[0], {}).update(zip(titles, cells, strict=True))
-    ranked = sorted(rows.values(), key=lambda row: -float(row[f"last {LAST} rounds, %"].partition(" ")[0]))
+    ranked = sorted(rows.values(), key=lambda row: -_mean(row[f"last {LAST} rounds, %"]))
     ranked.sort(key=lambda row: row["method"] != "standalone")
     lines = [
         f"| `{row['method']}` | {' | '.join(row.get(title, '–') for title in SHORT)} |" for row in ranked
     ]
     return "\n".join([f"| method | {' | '.join(SHORT)} |", "|---" * (len(SHORT) + 1) + "|", *lines])
+
+
+def _mean(cell: str) -> float:
+    """The mean in a cell; below all others for a method that has no score."""
+    return -1.0 if cell.startswith(NO_SCORE) else float(cell.partition(" ")[0])
 
 
 def write(result: Result, sessions: Path) -> None:

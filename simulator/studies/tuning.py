@@ -351,10 +351,10 @@ def with_choices(folder: Path) -> StudySpec:
     chosen = {method: listed.chosen(method) for method in request.methods}
     missing = [method for method, values in chosen.items() if values is None]
     if missing and listed.has_final:
+        others = [each for each in request.methods if each not in missing]
         raise ConfigError(
             f"{folder.name} has no values for {', '.join(missing)}: a client diverged in every trial. Tune the other "
-            f"methods alone, under another name: `htfl-sim tune NAME --over method="
-            f"{','.join(each for each in request.methods if each not in missing)}`."
+            f"methods in another study: `over={ {'method': others} }`."
         )
     if missing:
         raise ConfigError(

@@ -71,6 +71,16 @@ def test_a_result_is_made_and_written_from_its_commands(
     assert len(list(csv.DictReader((results.VALUES / "tiny.csv").open()))) == 4
 
 
+def test_the_short_table_keeps_the_mark_of_diverged_sessions_and_puts_no_score_last() -> None:
+    last = f"last {results.LAST} rounds, %"
+    tables = f"| method | {last} |\n|---|--:|\n| fd | no score (1 of 2 diverged) |\n| fml | 60.00 (1 of 2 diverged) |"
+    rows = results.short(tables).splitlines()[2:]
+    assert [row.split(" | ")[:2] for row in rows] == [
+        ["| `fml`", "60.00 (1 of 2 diverged)"],
+        ["| `fd`", "no score (1 of 2 diverged)"],
+    ]
+
+
 @pytest.mark.parametrize("name", sorted(file.stem for file in results.VALUES.glob("*.csv")))
 def test_the_values_beside_the_page_give_its_means(name: str) -> None:
     result = results.RESULTS[name]

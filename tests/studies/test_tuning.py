@@ -781,9 +781,13 @@ def test_a_method_that_always_diverges_is_rejected_and_named(
     assert cells[4:] == ["no score", "–", "no score", "–"]
     assert "No choice and no final runs, because all trials lost: fedproto." in table.remarks()
     assert table.to_json()["methods"][1]["lost"] == table.rows[1].trials
-    with pytest.raises(ConfigError, match=r"t has no values for fedproto.*--over method=standalone"):
+    with pytest.raises(
+        ConfigError, match=r"t has no values for fedproto.*`over=\{'method': \['standalone'\]\}`"
+    ):
         hs.studies.plan("more", tuned="t", sessions_dir=tmp_path)
-    with pytest.raises(ConfigError, match=r"A client diverged in every trial of fedproto.*--space|ranges="):
+    with pytest.raises(
+        ConfigError, match=r"A client diverged in every trial of fedproto, so u chooses nothing.*`ranges="
+    ):
         done(tmp_path / "u", replace(asked, methods=("fedproto",)))
 
 
