@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from simulator.studies.executor import Launch
     from simulator.studies.search import Diverged, Request, Sampler
     from simulator.studies.sweep import SweepResult
-    from simulator.studies.tuning import Forecast, Tuned
+    from simulator.studies.tuning import Forecast as Forecast
+    from simulator.studies.tuning import Tuned
 
 __all__ = ["Tuning", "carry_out", "forecast", "request", "run_task", "tune", "tuning", "write_slurm"]
 

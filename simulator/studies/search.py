@@ -242,7 +242,7 @@ def _grid(request: Request, space: Mapping[str, Range]) -> list[Raw]:
     )
     draws = np.random.default_rng(request.search_seed)
     order = draws.permutation(math.prod(map(len, shared.values())))
-    start = draws.integers(2**32)
+    start = int(draws.integers(2**32))
     found, owns = list[Raw](), math.prod(map(len, own.values()))
     for number in range(min(request.budget - 1, len(order) * owns)):
         turn, place = divmod(number, len(order))
@@ -254,7 +254,7 @@ def _grid(request: Request, space: Mapping[str, Range]) -> list[Raw]:
 def _of_grid(grid: Mapping[str, Sequence[Any]], number: int) -> Raw:
     """The point of a grid with this number: the last key changes first."""
     values: Raw = {}
-    for key, options in reversed(grid.items()):
+    for key, options in reversed(list(grid.items())):
         number, place = divmod(number, len(options))
         values[key] = options[place]
     return {key: values[key] for key in grid}

@@ -7,7 +7,7 @@ is spelled in one way only (sorted keys, no spaces), so these are found in its t
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -79,7 +79,8 @@ def of_lines(lines: Sequence[bytes]) -> Totals:
 
 def _totals(rows: Sequence[Sequence[float]], clients: Sequence[tuple[int, tuple[int, ...]]]) -> Totals:
     numbers = np.array(rows, float).reshape(len(rows), len(_PLACES) + 3).T
-    return Totals(*numbers, tuple(each for each, _ in clients), tuple(each for _, each in clients))
+    participants, diverged = tuple(each for each, _ in clients), tuple(each for _, each in clients)
+    return replace(Totals(*numbers), participants=participants, diverged=diverged)
 
 
 def clients_of(record: Record) -> tuple[int, tuple[int, ...]]:
