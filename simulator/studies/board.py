@@ -94,7 +94,7 @@ class _Group:
         return {
             cell.seeds: seen.totals
             for _, cell, seen in self.points
-            if seen is not None and seen.totals is not None and not cell.error
+            if seen is not None and seen.totals is not None and cell.accuracy is not None and not cell.error
         }
 
     @property
@@ -154,7 +154,8 @@ class BoardReader:
             self._rows.pop(key, None)
         if key not in self._rows or self._rows[key][0] != about:
             cells = {cell.seeds: cell for _, cell, _ in group.points}
-            accuracy = MeanStd.of([cell.accuracy for cell in cells.values()])
+            failed = any(cell.untrained for cell in cells.values())
+            accuracy = None if failed else MeanStd.of([cell.accuracy for cell in cells.values()])
             row = BoardRow(
                 group.label,
                 group.method,

@@ -10,6 +10,7 @@ import checkpoints
 from simulator.base.nested import Raw
 from simulator.results.analysis.axes import seed_words, seeds_of
 from simulator.results.analysis.curves import Array
+from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.summary import Summary
 from simulator.results.analysis.totals import Totals
 from simulator.studies.links import session_of
@@ -31,10 +32,11 @@ class Seen:
 
 @dataclass(frozen=True)
 class PointCell:
-    """A point: its session's state, its last finished round, and its last mean accuracy, 0…1.
+    """A point: its session's state, its last finished round, and its last mean accuracy, 0…1; None without a score.
 
     seeds: of data, initial weights, and training.
-    linked: the session of an identical run that it uses, if any. error: why its session cannot be read.
+    linked: the session of an identical run that it uses, if any. error: why its session cannot be read. untrained:
+    every client diverged in every round.
     """
 
     point: str
@@ -47,6 +49,7 @@ class PointCell:
     best: float | None = None
     linked: str = ""
     error: str = ""
+    untrained: bool = False
 
     @property
     def seed(self) -> str:
@@ -95,6 +98,8 @@ def _with(cell: PointCell, seen: Seen | None) -> PointCell:
         return replace(cell, error=summary.error)
     if totals is None:
         return replace(cell, round=summary.round or 0, accuracy=summary.accuracy, best=summary.best)
+    if Divergence.of(totals).untrained:
+        return replace(cell, round=totals.rounds, untrained=True)
     measured = totals.mean[np.isfinite(totals.mean)]
     best = float(measured.max()) if measured.size else None
     return replace(cell, round=totals.rounds, accuracy=last_of(totals.mean), best=best)

@@ -6,6 +6,7 @@ import pytest
 
 from simulator.base.errors import ConfigError
 from simulator.results.analysis import totals
+from simulator.results.analysis.caveats import caveats
 from simulator.results.analysis.comparison import common_target, table
 from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.gain import gains
@@ -102,6 +103,10 @@ def test_the_selection_on_eval_takes_no_session_that_learned_nothing() -> None:
     found = table([low, high], "method", select="eval")
     assert found.rows[0].chosen == "training.lr=0.1"
     assert found.rows[0].selected is not None and found.rows[0].selected.mean == approx(0.5)
+
+
+def test_the_notes_of_a_figure_name_the_count() -> None:
+    assert "fedgh has no score" in caveats([SOUND, LOST], ["method"])[0]
 
 
 def test_a_cell_of_a_pivot_is_marked() -> None:

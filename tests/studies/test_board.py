@@ -1,5 +1,6 @@
 """The board of a study: its rows have the numbers of `compare`, and it can be read while sessions run."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,17 @@ def test_rows_of_a_finished_study_have_the_numbers_of_compare(tmp_path: Path) ->
         ]
     assert board.baseline == "standalone" and board.seeds == ("s0", "s1")
     assert {cell.state for row in board.rows for cell in row.points} == {"finished"}
+
+
+def test_a_row_of_which_a_session_learned_nothing_has_no_mean(tmp_path: Path) -> None:
+    """Both clients of seed 1 diverged in every round, so its 0.9 is that of their first models."""
+    study(tmp_path, ("fedgh",), (0, 1))
+    sound, lost = seen(tmp_path, "fedgh-s0", 0.5), seen(tmp_path, "fedgh-s1", 0.9)
+    ((folder, each),) = lost.items()
+    assert each.totals is not None
+    failed = replace(each, totals=replace(each.totals, participants=(2,), diverged=((0, 1),)))
+    (row,) = board_of(tmp_path, sound, {folder: failed}).rows
+    assert row.accuracy is None and [cell.accuracy for cell in row.points] == [0.5, None]
 
 
 def test_a_row_has_the_mean_and_the_t_interval_over_its_seeds(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The trials of a tuning study on its board: rungs, scores on eval, the best so far, and its boundaries."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,29 @@ def test_the_better_half_goes_on_and_the_others_are_out(tmp_path: Path) -> None:
     assert [(row.rung, row.out) for row in trials.rows] == [(1, True), (2, False), (2, False), (1, True)]
     assert [row.number for row in trials.rows if row.is_best] == [2]
     assert (of(trials, 2).score, of(trials, 2).round, of(trials, 2).upto) == (0.6, 2, 2)
+
+
+def test_a_trial_in_which_a_client_diverged_is_neither_best_nor_promoted(tmp_path: Path) -> None:
+    """Trial 3 keeps its first models. Their 0.9 beats all others, of which trials 1 and 2 go on."""
+    study(tmp_path)
+    sessions_of = seen(tmp_path, named({0: [0.3], 1: [0.5], 2: [0.4, 0.6], 3: [0.9]}))
+    folder = tmp_path / "t" / "fedproto-t03-s100"
+    known = sessions_of[folder].totals
+    assert known is not None
+    lost = replace(known, participants=(2,), diverged=((0, 1),))
+    board = BoardReader(tmp_path / "t").read(
+        sessions_of | {folder: replace(sessions_of[folder], totals=lost)}
+    )
+    assert board.trials is not None
+    assert [(row.rung, row.out, row.lost) for row in board.trials.rows] == [
+        (1, True, False), (2, False, False), (2, False, False), (1, True, True),
+    ]  # fmt: skip
+    assert [row.number for row in board.trials.rows if row.is_best] == [2]
+    assert of(board.trials, 3).score is None
+    assert board_words.of_trials(board)[3].after[0] == "diverged"
+    assert board_words.trial_facts(board, of(board.trials, 3), 0)[0][1].startswith(
+        "a client diverged, so it loses"
+    )
 
 
 def test_a_trial_that_ended_before_its_rung_does_not_hold_the_others_up(tmp_path: Path) -> None:

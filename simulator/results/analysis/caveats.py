@@ -16,6 +16,7 @@ from simulator.results.analysis.axes import (
     spelled,
     varying,
 )
+from simulator.results.analysis.divergence import Divergence, sentences
 from simulator.results.analysis.lineage import Origins, origins
 from simulator.results.analysis.printed import defaults
 from simulator.results.analysis.run import SessionData
@@ -151,12 +152,15 @@ def _shared(each: Sequence[tuple[tuple[int, int, int], Origins]]) -> str:
 
 
 def caveats(runs: Sequence[SessionData], by: Sequence[str], groups_are: str = "Groups") -> list[str]:
-    """What to know of sessions that are drawn in groups: which settings differ, and what is averaged."""
+    """What to know of sessions that are drawn in groups: what diverged, which settings differ, and what is averaged."""
     found = {group_label(by, key): group for key, group in groups(runs, by).items()}
     between = rows_differ(
         {label: [run.config for run in each] for label, each in found.items()}, by, groups_are
     )
-    return [*between, *averaged(found), *dependent(members(found)), *unfinished(runs)]
+    diverged = sentences(
+        (label, [Divergence.of(run.totals) for run in each]) for label, each in found.items()
+    )
+    return [*diverged, *between, *averaged(found), *dependent(members(found)), *unfinished(runs)]
 
 
 def averaged(
