@@ -244,10 +244,17 @@ def read_document(folder: Path) -> Json:
         raise Damaged(f"{folder}: {error} Restore it from a backup.") from error
     version = document.get("format")
     if type(version) is int and version not in FORMATS:
+        environment = document.get("environment")
+        made = environment.get("htfl-sim") if isinstance(environment, dict) else None
+        named = isinstance(made, str) and len(made) < 40 and made.isprintable()
+        use = (
+            f"htfl-sim {made}, which made it"
+            if named
+            else f"a version of htfl-sim that reads format {version}"
+        )
         raise UnsupportedVersion(
             f"{folder} is a session of format {version}; this program reads formats "
-            f"{FORMATS[0]} to {FORMATS[-1]}. "
-            f"Use a version of htfl-sim that reads format {version}."
+            f"{FORMATS[0]} to {FORMATS[-1]}. Use {use}."
         )
     try:
         checked(SessionDocument, document)

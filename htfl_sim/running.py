@@ -205,12 +205,20 @@ class Run(Results):
         method: str | None = None,
         seed: int | None = None,
         rounds: int | None = None,
+        allow_inexact: bool = False,
         **settings: Any,
     ) -> "Run":
         """Branch off a new session after a round (None: the last). See `fork`."""
-        at = self.round if at is None else at
         return fork(
-            self.path, path, at, method=method, seed=seed, rounds=rounds, data_dir=self._data_dir, **settings
+            self.path,
+            path,
+            self.round if at is None else at,
+            method=method,
+            seed=seed,
+            rounds=rounds,
+            data_dir=self._data_dir,
+            allow_inexact=allow_inexact,
+            **settings,
         )
 
     def close(self) -> None:
@@ -370,16 +378,28 @@ def fork(
     seed: int | None = None,
     rounds: int | None = None,
     data_dir: Place | None = None,
+    allow_inexact: bool = False,
     **settings: Any,
 ) -> Run:
     """Make a session that continues another from one of its rounds. The other one is only read, and no round runs.
 
     If the round has no checkpoint, rounds are run again from the nearest earlier one. Their results must equal the
-    ledger. `settings` may change what a switch may (two underscores for the dot), and the seed. Raises HtflError.
+    ledger. `settings` may change what a switch may (two underscores for the dot), and the seed. allow_inexact: fork it
+    although other code made it; the fork records that. Raises HtflError.
     """
     quick = {"seed": seed, "rounds": rounds}
     given = {key: value for key, value in quick.items() if value is not None}
-    branch(parent, path, at, method=method, assignments=assigned(given | settings), data_dir=data_dir)
+    made = branch(
+        parent,
+        path,
+        at,
+        method=method,
+        assignments=assigned(given | settings),
+        data_dir=data_dir,
+        allow_inexact=allow_inexact,
+    )
+    for sentence in made.warnings:
+        warnings.warn(sentence, stacklevel=2)
     return Run(path, data_dir)
 
 

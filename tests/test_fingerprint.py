@@ -13,8 +13,10 @@ from checkpoints.seal import seal
 from simulator.config import Config
 from simulator.sessions.fingerprint import fingerprint_of, finished_twin
 from simulator.sessions.metadata import of_new
+from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session
 from tests import federations
+from tests.cli.test_bad_input import rewrite
 
 
 @pytest.fixture(autouse=True)
@@ -98,9 +100,34 @@ def test_other_pixels_change_the_fingerprint() -> None:
 def test_a_finished_run_has_a_twin_and_an_unfinished_one_has_none(tmp_path: Path) -> None:
     done, begun = made(tmp_path / "done"), made(tmp_path / "begun", run=False, training={"lr": 0.2})
     for folder, twin in ((done, done), (begun, None)):
-        wanted = fingerprint_of(folder)
-        assert wanted is not None
-        assert finished_twin(wanted, [begun, tmp_path / "gone", done]) == twin
+        wanted = CheckedReader(folder).document
+        assert finished_twin(wanted, [begun, tmp_path / "gone", done]) == (twin, [])
+
+
+def test_a_damaged_session_is_no_twin_and_the_damage_is_said(tmp_path: Path) -> None:
+    done = made(tmp_path / "done")
+    wanted = CheckedReader(done).document
+    (server,) = {manifest.states["server"].name for manifest in [CheckedReader(done).manifest()]}
+    (done / server).write_bytes(b"x" + (done / server).read_bytes()[1:])
+    found, (said,) = finished_twin(wanted, [done])
+    assert found is None
+    assert said.startswith(
+        "done is an identical run, but it is damaged, so this run is computed: round 1, server"
+    )
+
+
+def test_a_run_with_the_same_settings_and_other_code_is_no_twin_and_the_code_is_named(tmp_path: Path) -> None:
+    done = made(tmp_path / "done")
+    wanted = CheckedReader(done).document
+    environment = {**wanted["environment"], "program": "0" * 64}
+    rewrite(done, environment=environment, fingerprint="1" * 64)
+    found, (said,) = finished_twin(wanted, [done])
+    assert found is None
+    assert said.startswith(
+        f"done has the same settings and data, but was made with other code (program {'0' * 12} → "
+    )
+    rewrite(done, data_fingerprint="of other data")
+    assert finished_twin(wanted, [done]) == (None, [])
 
 
 def test_duplicates_are_listed_in_groups_oldest_first(tmp_path: Path) -> None:

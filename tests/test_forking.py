@@ -13,7 +13,7 @@ from simulator import methods
 from simulator.base.errors import ConfigError, MethodError, SessionError
 from simulator.config import Config
 from simulator.engine.progress import Event, RoundStarted
-from simulator.sessions import replay
+from simulator.sessions import metadata
 from simulator.sessions.session import Session
 from tests import federations
 from tests.operators import Operator, finished
@@ -225,8 +225,8 @@ def test_a_name_that_is_taken_is_refused(parent: Path) -> None:
 def test_another_environment_is_refused_where_rounds_must_be_run_again(
     parent: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = replay.environment
-    monkeypatch.setattr(replay, "environment", lambda *about: real(*about) | {"torch": "1.0"})
+    real = metadata.environment
+    monkeypatch.setattr(metadata, "environment", lambda *about: real(*about) | {"torch": "1.0"})
     kept = checkpoints.SessionReader(parent).rounds()
     lost = next(round for round in range(1, 6) if round not in kept)
     with pytest.raises(SessionError, match="would not be bit-identical"):

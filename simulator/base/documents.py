@@ -175,6 +175,9 @@ class Document(Configured):
     parent: Parent | None
     """for a fork: the parent's `id` and `name`, and the `round` of the fork"""
     environment: dict[str, Scalar]
+    """what the bits depend on besides settings, data, and files: versions, the hash of the program, and the machine"""
+    method_files: NotRequired[dict[str, Sha256]]
+    """SHA-256 of each of htfl-sim's files that the method's code is in, by name. Older sessions have none"""
     data_fingerprint: str
     """SHA-256 of samples, labels, and partition"""
     fingerprint: NotRequired[Sha256 | None]
@@ -223,6 +226,7 @@ class Change(TypedDict, total=False):
     command: str
     plugin: Plugin | None
     files: list[OwnFile]
+    method_files: dict[str, Sha256]
 
 
 class Entry(Change):

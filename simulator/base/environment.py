@@ -1,16 +1,26 @@
-"""The facts that a result's bits depend on besides configuration and data: versions, machine, libraries, threads."""
+"""The facts that a result's bits depend on besides configuration and data: code, versions, machine, libraries, threads.
 
+Importing this module does not import torch.
+"""
+
+import hashlib
 import os
 import platform
 import re
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
+if TYPE_CHECKING:
+    import torch
 
-COMPARED = ("htfl-sim", "torch", "numpy", "libraries", "modes", "device", "cpu", "threads_per_client")
+CODE = ("htfl-sim", "program", "methods", "torch", "torchvision", "timm", "numpy")
+"""The facts about code. They do not depend on the machine."""
+COMPARED = (*CODE, "libraries", "modes", "device", "cpu", "threads_per_client")
 """The facts that can change results. The others are recorded to help find causes."""
+MODEL_LIBRARIES = ("torchvision", "timm")
+"""A session depends on these only if its models come from them."""
 MODES = (
     *(f"{name}_MAX_CPU_ISA" for name in ("ONEDNN", "DNNL")),
     *(f"{name}_CPU_ISA_HINTS" for name in ("ONEDNN", "DNNL")),
@@ -22,12 +32,55 @@ MODES = (
 """Variables that make oneDNN, MKL, OpenBLAS, torch, and CUDA choose other kernels, which sum in another way."""
 
 
-def environment(device: torch.device, threads_per_client: int) -> dict[str, Any]:
+_SIMULATOR = Path(__file__).parents[1]
+_NO_BITS = ("results", "studies", "contract")
+"""Rooms that read results, start runs, or test methods. They change no bit of a run."""
+_ALL_METHODS = ("__init__", "base", "checks", "hooks", "needs", "plugins", "registry")
+"""Modules of the room `methods` that serve all methods. The other modules are the files of single methods."""
+
+
+def _hashes() -> dict[str, str]:
+    """The SHA-256 of every source file that bits depend on, by its path in the package."""
+    found = {}
+    for room in sorted(_SIMULATOR.iterdir()):
+        for file in () if room.name in _NO_BITS else sorted([*room.glob("**/*.py"), *room.glob("**/*.toml")]):
+            found[file.relative_to(_SIMULATOR).as_posix()] = hashlib.sha256(file.read_bytes()).hexdigest()
+    return found
+
+
+_SOURCES = _hashes()
+"""As they were when this process imported them: later edits of the files do not change what it computes."""
+METHOD_FILES = {
+    Path(path).name: sha256
+    for path, sha256 in _SOURCES.items()
+    if path.startswith("methods/") and Path(path).stem not in _ALL_METHODS
+}
+"""The SHA-256 of each file of a single method, by the file's name."""
+
+
+def _together(files: Mapping[str, str]) -> str:
+    return hashlib.sha256("\n".join(f"{name} {files[name]}" for name in sorted(files)).encode()).hexdigest()
+
+
+PROGRAM = _together(
+    {path: sha256 for path, sha256 in _SOURCES.items() if path.removeprefix("methods/") not in METHOD_FILES}
+)
+"""The SHA-256 of htfl-sim's own code that the bits of every session depend on: all but the files of single methods."""
+
+
+def environment(device: "torch.device", threads_per_client: int) -> dict[str, Any]:
     """The facts a session records when it is made and compares when it is resumed."""
+    import numpy as np
+    import torch
+
     return {
         "htfl-sim": version("htfl-sim"),
+        "program": PROGRAM,
+        "methods": _together(METHOD_FILES),
         "python": platform.python_version(),
         "torch": torch.__version__,
+        "torchvision": version("torchvision"),
+        "timm": version("timm"),
         "numpy": np.__version__,
         "safetensors": version("safetensors"),
         "libraries": _libraries(),
@@ -38,21 +91,65 @@ def environment(device: torch.device, threads_per_client: int) -> dict[str, Any]
     }
 
 
-def inexact(recorded: dict[str, Any], present: dict[str, Any]) -> list[str]:
+def recorded_facts(device: "torch.device", threads_per_client: int, models: Iterable[str]) -> dict[str, Any]:
+    """The facts that a new session records. models: the packages that the classes of its models come from.
+
+    It records the files of its own method elsewhere, so the hash of all methods is left out.
+    """
+    left_out = {"methods", *MODEL_LIBRARIES} - set(models)
+    facts = environment(device, threads_per_client)
+    return {fact: value for fact, value in facts.items() if fact not in left_out}
+
+
+def inexact(
+    recorded: Mapping[str, Any], present: Mapping[str, Any], facts: Iterable[str] = COMPARED
+) -> list[str]:
     """The differences after which results are no longer bit-identical, such as 'torch 2.6 → 2.7'.
 
     Facts that an earlier version did not record are not compared. For a run on a GPU, the CPU is not compared.
     """
-    on_cpu = str(present["device"]).startswith("cpu")
+    on_cpu = str(present.get("device", "cpu")).startswith("cpu")
     return [
-        f"{fact} {recorded[fact]} → {present[fact]}"
-        for fact in COMPARED
+        f"{fact} {_short(recorded[fact])} → {_short(present[fact])}"
+        for fact in facts
         if fact in recorded and recorded[fact] != present[fact] and (fact != "cpu" or on_cpu)
     ]
 
 
+def changed_code(
+    recorded: Mapping[str, Any], files: Mapping[str, str], present: Mapping[str, Any] | None = None
+) -> list[str]:
+    """The differences between the code that made rounds and the present one. Needs no torch if it is not `present`.
+
+    files: the recorded hashes of the method's files.
+    """
+    if present is None:
+        present = {
+            "program": PROGRAM,
+            **{name: version(name) for name in ("htfl-sim", *MODEL_LIBRARIES, "numpy")},
+        }
+        # The version of the package lacks the suffix of a build, such as +cpu.
+        release = str(recorded.get("torch")).partition("+")
+        present["torch"] = "".join((version("torch").partition("+")[0], *release[1:]))
+    return [
+        *inexact(recorded, present, (fact for fact in CODE if fact in present)),
+        *(
+            f"method file {name} {_short(sha256)} → {_short(METHOD_FILES.get(name, 'none'))}"
+            for name, sha256 in files.items()
+            if METHOD_FILES.get(name) != sha256
+        ),
+    ]
+
+
+def _short(value: object) -> object:
+    """The first 12 digits of a SHA-256; anything else as it is."""
+    return value[:12] if isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value) else value
+
+
 def _libraries() -> str:
     """torch's numeric libraries in its own report, such as 'MKL 2024.2, oneDNN 3.5.3 (66f0cb9)'."""
+    import torch
+
     built = torch.__config__.show()
     mkl = re.search(r"Math Kernel Library Version (\S+)", built)
     onednn = re.search(r"(?:MKL-DNN|oneDNN) v(\S+)(?: \(Git Hash ([0-9a-f]{7}))?", built)
@@ -74,7 +171,9 @@ def _cpu_model() -> str:
         return platform.processor() or platform.machine()
 
 
-def _device_name(device: torch.device) -> str:
+def _device_name(device: "torch.device") -> str:
+    import torch
+
     if device.type == "cuda":
         return f"cuda ({torch.cuda.get_device_name(device)})"
     return f"cpu ({torch.backends.cpu.get_cpu_capability()})"

@@ -124,14 +124,14 @@ def local_modules(source: bytes) -> dict[str, bytes]:
     waiting = [(source, "")]
     while waiting:
         text, package = waiting.pop()
-        for name in _imported(text, package):
+        for name in imported(text, package):
             if name not in found and (file := _local_file(name)) is not None:
                 found[name] = file.read_bytes()
                 waiting.append((found[name], name if file.name == "__init__.py" else name.rpartition(".")[0]))
     return found
 
 
-def _imported(source: bytes, package: str) -> Iterator[str]:
+def imported(source: bytes, package: str) -> Iterator[str]:
     """The modules that this code imports, and the packages that contain them; relative to `package`."""
     try:
         tree = ast.parse(source)

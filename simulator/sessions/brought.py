@@ -5,6 +5,8 @@ a partition, of the clock's files, and of a generator are settings.
 """
 
 import hashlib
+import inspect
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,9 +14,10 @@ from typing import Any
 
 from simulator.base import own_files
 from simulator.base.documents import OwnFile
+from simulator.base.environment import METHOD_FILES
 from simulator.base.errors import SessionError
 from simulator.config import Config
-from simulator.methods import plugins
+from simulator.methods import plugins, registry
 from simulator.metrics import user_metrics as metrics
 from simulator.models import members
 from simulator.models import user_models as models
@@ -46,6 +49,26 @@ def needed(config: Config) -> list[OwnFile]:
     files: list[OwnFile] = [{"kind": "plugin", **each} for each in found]
     files += recorded(config)
     return [file for number, file in enumerate(files) if file not in files[:number]]
+
+
+def method_files(method: str) -> dict[str, str]:
+    """The SHA-256 of each of htfl-sim's own files that this method's code is in, by name, also of a plugin's method."""
+    room = "simulator.methods."
+    waiting = [kind.__module__ for kind in registry.get(method).__mro__]
+    seen = set[str]()
+    found: dict[str, str] = {}
+    while waiting:
+        module = waiting.pop()
+        file = f"{module.removeprefix(room)}.py"
+        if module in seen or (module.startswith("simulator.") and file not in METHOD_FILES):
+            continue  # what all methods share is of the program
+        seen.add(module)
+        if module.startswith(room):
+            found[file] = METHOD_FILES[file]
+        with suppress(KeyError, OSError, TypeError):  # a class from a notebook's cell has no file
+            names = own_files.imported(inspect.getsource(sys.modules[module]).encode(), room[:-1])
+            waiting += [name for name in names if name.startswith(room)]
+    return dict(sorted(found.items()))
 
 
 def check(folder: Path, config: Mapping[str, Any], made_with: Sequence[OwnFile]) -> None:

@@ -7,12 +7,14 @@ follows its settings has no fingerprint.
 
 import hashlib
 from collections.abc import Iterable
-from functools import cache
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import checkpoints
 from checkpoints import DiskError, SessionUnreadable, canonical
 from simulator.base.documents import Document, Event
+from simulator.base.environment import COMPARED, changed_code
 from simulator.base.nested import Raw
 from simulator.config import Config
 from simulator.sessions.reader import CheckedReader
@@ -29,7 +31,6 @@ _PATHS = {
 def fingerprint(config: Config, document: Document, weights: str | None) -> str:
     """The fingerprint (hex) of a new session with this session.json. weights: a digest of pretrained weights."""
     from simulator import runners
-    from simulator.base.environment import COMPARED
 
     facts = document["environment"]
     on_cpu = str(facts["device"]).startswith("cpu")
@@ -41,8 +42,10 @@ def fingerprint(config: Config, document: Document, weights: str | None) -> str:
             "data": [document["data_fingerprint"], document["inputs"]],
             "files": [document["plugin"], document["model_plugins"], document["files"]],
             "weights": weights,
-            "environment": {fact: facts[fact] for fact in COMPARED if fact != "cpu" or on_cpu},
-            "code": _code(),
+            "environment": {
+                fact: facts[fact] for fact in COMPARED if fact in facts and (fact != "cpu" or on_cpu)
+            },
+            "method files": document["method_files"],
         }
     )
 
@@ -70,31 +73,60 @@ def fingerprint_of(folder: Path) -> str | None:
     return found
 
 
-def finished_twin(wanted: str, folders: Iterable[Path]) -> Path | None:
-    """The first finished session with this fingerprint. Unreadable sessions are skipped."""
-    for folder in folders:
-        try:
+def finished_twin(wanted: Document, folders: Iterable[Path]) -> tuple[Path | None, list[str]]:
+    """The first finished session with the fingerprint of this session.json, and why others are not used, as sentences.
+
+    All its bytes are hashed first: a damaged session has no twin. Unreadable sessions are skipped.
+    """
+    said = []
+    for folder in dict.fromkeys(folders):
+        with suppress(SessionUnreadable, DiskError):
             session = CheckedReader(folder)
-            is_twin = session.document.get("fingerprint") == wanted and session.state() == "finished"
-            if is_twin and fingerprint_of(folder):
-                return folder
-        except (SessionUnreadable, DiskError):
-            continue
-    return None
+            is_twin = session.document.get("fingerprint") == wanted["fingerprint"]
+            differs = [] if is_twin else _other_code(session.document, wanted)
+            if not (is_twin or differs) or session.state() != "finished" or not fingerprint_of(folder):
+                continue
+            name = checkpoints.name_of(folder)
+            if differs:
+                said.append(
+                    f"{name} has the same settings and data, but was made with other code ({'; '.join(differs)}). "
+                    "So this run is computed."
+                )
+            elif damage := next(
+                (each for each in checkpoints.verify(folder) if each.severity == "damage"), None
+            ):
+                said.append(
+                    f"{name} is an identical run, but it is damaged, so this run is computed: {damage.message}"
+                )
+            else:
+                return folder, said
+    return None, said
+
+
+def _other_code(made: Document, wanted: Document) -> list[str]:
+    """What differs in the code and files of a session with the same settings and data; empty for all other sessions."""
+    if settings_of(made["config"]) != settings_of(wanted["config"]):
+        return []
+    if any(made.get(key) != wanted.get(key) for key in ("parent", "data_fingerprint", "inputs")):
+        return []
+    if made["config"]["seed"] != wanted["config"]["seed"]:
+        return []
+    then, now = (
+        {(file["kind"], file["name"]): file["sha256"] for file in each.get("files", [])}
+        for each in (made, wanted)
+    )
+    return [
+        *changed_code(made["environment"], made.get("method_files", {}), wanted["environment"]),
+        *(
+            f"{kind} file {name} {sha256[:12]} → {now.get((kind, name), 'none')[:12]}"
+            for (kind, name), sha256 in then.items()
+            if now.get((kind, name)) != sha256
+        ),
+    ]
 
 
 def _is_inexact(event: Event) -> bool:
     return bool(event.get("inexact")) or any(node["inexact"] for node in event.get("nodes", []))
-
-
-@cache
-def _code() -> str:
-    """A digest of the package that computes rounds, and of its devices."""
-    package = Path(__file__).parents[1]
-    found = hashlib.sha256()
-    for file in sorted([*package.rglob("*.py"), package / "clock" / "devices.toml"]):
-        found.update(f"{file.relative_to(package).as_posix()}\0".encode() + file.read_bytes() + b"\0")
-    return found.hexdigest()
 
 
 def _sha256(value: Any) -> str:

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import checkpoints
 from checkpoints import Damaged, ObjectRef, Store
 from simulator.base.documents import Change, Dispatched, Initial, Parent
-from simulator.base.errors import ConfigError
+from simulator.base.errors import ConfigError, SessionError
 from simulator.config import Config
 from simulator.engine.builder import Built, rebuild
 from simulator.engine.client_states import State
@@ -32,6 +33,8 @@ class Fork:
     adopted: str | None
     parent_changed: int | None
     """The round after which its parent's settings changed, which the fork does not take over; None: they did not."""
+    warnings: tuple[str, ...]
+    """What cannot be known of its parent, as sentences."""
 
 
 def fork(
@@ -49,8 +52,9 @@ def fork(
 ) -> Fork:
     """Make in `folder` a session that goes on from a round of `parent`, which is only read and may be live.
 
-    A round without a checkpoint is computed again from the nearest earlier one; the results must be the parent's,
-    unless `allow_inexact`. `assignments` may change the seed of what follows: the partition stays the parent's.
+    The code must be that which made the parent, unless `allow_inexact`. A round without a checkpoint is computed again
+    from the nearest earlier one; the results must be the parent's, unless `allow_inexact`. `assignments` may change the
+    seed of what follows: the partition stays the parent's.
 
     It is made in a folder of its own and gets its name at the end. Raises SessionUnreadable when the parent is damaged
     or has no such round, and when another program took the name meanwhile; ConfigError for what cannot change,
@@ -69,26 +73,34 @@ def fork(
             f"The fork would end at once after round {at_round}: {goal[0]}. Add `{goal[1]}` to run all rounds."
         )
     changes = tuple(differences(before, config))
-    built = rebuild(source.built, before, source.begun_after(at_round), runs=False)
     replaced = config.method.name != before.method.name
+    differs = source.changed_code(at_round, with_method=not replaced)
+    if differs and not allow_inexact:
+        raise SessionError(
+            f"{parent}: its fork would continue it with other code ({'; '.join(differs)}). "
+            f"{metadata.go_back(source.session, differs)}, or use `allow_inexact=True`; the fork will record it."
+        )
+    said = metadata.unrecorded(source.session)
+    warnings = (said,) if said else ()
+    built = rebuild(source.built, before, source.begun_after(at_round), runs=False)
     after = rebuild(
         built, config, at_round if replaced else None
     )  # refused now rather than after rounds have been run again
     if not at_round:
         after.engine.initial_state()  # what cannot begin is refused now rather than when the fork is run
     state, replayed = source.state_after(at_round, allow_inexact, observe)
-    adopted, lost = None, dict[str, int]()
+    adopted, told = None, dict[str, Any]({"inexact": differs} if differs else {})
     if at_round and config.method != before.method:
         state = state or source.load(at_round, built, allow_inexact)
         waiting = len(state.in_flight)
         state, adopted = after.engine.take_over(state, built.method)
         if waiting:
-            lost = {"dropped_uplinks": waiting}
+            told["dropped_uplinks"] = waiting
     config = metadata.on_device(config, after)
     with checkpoints.in_private(folder) as private:
-        _write(private, source, at_round, config, after, state, changes, adopted, lost)
+        _write(private, source, at_round, config, after, state, changes, adopted, told, warnings)
     changed = next_change(source.history, source.session.events(), at_round)
-    return Fork(config, at_round, replayed, changes, adopted, changed)
+    return Fork(config, at_round, replayed, changes, adopted, changed, warnings)
 
 
 def _write(
@@ -100,7 +112,8 @@ def _write(
     state: State | None,
     changes: Sequence[str],
     adopted: str | None,
-    lost: Mapping[str, int],
+    told: Mapping[str, Any],
+    warnings: Sequence[str],
 ) -> None:
     parent = source.session
     about: Parent = {
@@ -113,8 +126,10 @@ def _write(
     flying = bool(state.in_flight if state is not None else kept and kept.in_flight)
     facts = metadata.of_new(config, built, parent=about, in_flight=flying)
     with Store.create(folder, facts, metadata.retention(config, about), ledger=ledger) as store:
-        told = {**about, "changes": list(changes), "adopted": adopted, **lost}
-        store.event("forked", method=config.method.name, **told)
+        more = {**about, "changes": list(changes), "adopted": adopted, **told}
+        store.event("forked", method=config.method.name, **more)
+        for sentence in warnings:
+            store.warn(sentence, round=round)
         if round == 0:
             return
         history = source.history_to(round)
@@ -125,6 +140,7 @@ def _write(
                 "adopted": adopted,
                 "plugin": facts["plugin"],
                 "files": facts["files"],
+                "method_files": facts["method_files"],
             }
             history.append(history_entry(config, round + 1, change))
         if state is None:

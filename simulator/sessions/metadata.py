@@ -1,14 +1,15 @@
 """What a session's files say of it besides tensors: its settings, its data, its environment, what it keeps."""
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
 import checkpoints
 from checkpoints import Damaged, Retention, canonical, limits
-from simulator.base.documents import Document, Entry, Parent, check_history
-from simulator.base.environment import environment
+from simulator.base.documents import Change, Document, Entry, Parent, check_history
+from simulator.base.environment import CODE, COMPARED, changed_code, environment, inexact, recorded_facts
 from simulator.base.errors import ConfigError, SessionError
 from simulator.base.nested import Raw, merged
 from simulator.clock.devices import rank_correlations
@@ -100,8 +101,45 @@ def check_data(session: CheckedReader, config: Config, data: FederatedData) -> N
     if data.fingerprint != session.document["data_fingerprint"]:
         raise SessionError(
             f"{session.folder}: the data set '{config.data.dataset}' or its partition is not the one this session was "
-            "made with; name the folder of the original data: `data_dir=DIR`."
+            f"made with (sha256 {session.document['data_fingerprint'][:12]}…, not {data.fingerprint[:12]}…); name the "
+            "folder of the original data: `data_dir=DIR`."
         )
+
+
+def changes(session: CheckedReader, config: Config, built: Built, history: Sequence[Entry]) -> list[str]:
+    """What differs here from what the session's bits depend on, such as 'torch 2.6 → 2.7'."""
+    document, methods = session.document, method_files(session, history)
+    present = environment(built.federation.device, config.runtime.threads_per_client)
+    machine = [fact for fact in COMPARED if fact not in CODE]
+    return changed_code(document["environment"], methods, present) + inexact(
+        document["environment"], present, machine
+    )
+
+
+def method_files(session: CheckedReader, history: Sequence[Entry]) -> dict[str, str]:
+    """The recorded files of the method in force at the end of this history; none in older sessions."""
+    last: Change = history[-1] if history else {}
+    return last.get("method_files", session.document.get("method_files", {}))
+
+
+def unrecorded(session: CheckedReader) -> str | None:
+    """What to say of an older session, which has no hashes of the code that made it."""
+    if "program" in session.document["environment"]:
+        return None
+    return (
+        f"{checkpoints.name_of(session.folder)} was made by an older htfl-sim, which recorded no hashes of its code. "
+        "Changes of the code since then cannot be seen."
+    )
+
+
+def go_back(session: CheckedReader, differs: Sequence[str]) -> str:
+    """What to do about differences other than to allow them."""
+    made = session.document["environment"]["htfl-sim"]
+    return (
+        f"Use htfl-sim {made}"
+        if any(each.startswith("htfl-sim ") for each in differs)
+        else "Go back to what it was made with"
+    )
 
 
 def check_size(config: Config) -> None:
@@ -149,7 +187,10 @@ def of_new(config: Config, built: Built, parent: Parent | None, *, in_flight: bo
         else 2,
         "config": config.to_json(),
         "parent": parent,
-        "environment": environment(built.federation.device, config.runtime.threads_per_client),
+        "environment": recorded_facts(
+            built.federation.device, config.runtime.threads_per_client, _packages(built)
+        ),
+        "method_files": brought.method_files(config.method.name),
         "data_fingerprint": built.data.fingerprint,
         "inputs": built.data.spec.to_json(),
         "parameters": dict(built.federation.parameters),
@@ -175,6 +216,16 @@ def of_new(config: Config, built: Built, parent: Parent | None, *, in_flight: bo
             f"Use fewer or shorter values in the section {largest}."
         )
     return document
+
+
+def _packages(built: Built) -> set[str]:
+    """The packages that the classes of the models come from, and of those that the method trains beside them."""
+    federation = built.federation
+    networks = [
+        *federation.architectures.values(),
+        *map(federation.architecture, built.method.trained_beside()),
+    ]
+    return {type(part).__module__.partition(".")[0] for network in networks for part in network.modules()}
 
 
 def _size(value: Any) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 import checkpoints
 from simulator.base.documents import Entry
-from simulator.base.environment import environment, inexact
+from simulator.base.environment import changed_code
 from simulator.base.errors import ConfigError, SessionError
 from simulator.base.nested import Raw
 from simulator.base.record import Record
@@ -62,8 +62,8 @@ class Source:
         kept = [round for round in self.session.rounds() if round <= at_round]
         if at_round in (0, *kept[-1:]):
             return None, 0
-        self._refuse_inexact(allow_inexact)
         nearest = kept[-1] if kept else 0
+        self._refuse_inexact(nearest, at_round, allow_inexact)
         if not kept and self.session.document["parent"]:
             raise SessionError(
                 f"{self.session.folder} keeps no checkpoint up to round {at_round}. {self._otherwise(at_round)}"
@@ -118,9 +118,22 @@ class Source:
             f"Its parent {about['name']} is gone. Fork at a round whose checkpoint is kept: {self._kept()}."
         )
 
-    def _refuse_inexact(self, allow_inexact: bool) -> None:
-        present = environment(self.built.federation.device, self.config.runtime.threads_per_client)
-        changes = inexact(self.session.document["environment"], present)
+    def changed_code(self, round: int, *, with_method: bool) -> list[str]:
+        """What differs here from the code that made the session, with the files of the method after round t."""
+        files = metadata.method_files(self.session, self._entries_to(round)) if with_method else {}
+        return changed_code(self.session.document["environment"], files)
+
+    def _refuse_inexact(self, nearest: int, at_round: int, allow_inexact: bool) -> None:
+        first = nearest + 1
+        begins = [
+            first,
+            *(each["from_round"] for each in self.history if first < each["from_round"] <= at_round),
+        ]
+        every = (
+            metadata.changes(self.session, self.config, self.built, self._entries_to(round))
+            for round in begins
+        )
+        changes = list(dict.fromkeys(each for found in every for each in found))
         if changes and not allow_inexact:
             raise SessionError(
                 f"{self.session.folder}: rounds run again here would not be bit-identical ({'; '.join(changes)}). "

@@ -6,12 +6,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Self, cast
 
 import checkpoints
 from checkpoints import Command, Store, TooLarge
-from simulator.base.documents import Change, Entry
-from simulator.base.environment import environment, inexact
+from simulator.base.documents import Change, Document, Entry
 from simulator.base.errors import ConfigError, DataError, MachinesLost, SessionError
 from simulator.base.record import Record
 from simulator.config import Config
@@ -78,13 +77,14 @@ class Session:
         *,
         workers: int | None = None,
         allow_inexact: bool = False,
-        look: Callable[[str], None] = lambda fingerprint: None,
+        look: Callable[[Document], Sequence[str]] = lambda document: (),
     ) -> "Session":
         """Make a session in `folder`, where there must be none yet, and own it.
 
         `workers` is how many clients train at a time here, whatever the configuration that is recorded says;
-        `allow_inexact` permits that other machines, whose bits differ, compute clients. Raises ConfigError or DataError
-        before anything is written, SessionUnreadable or DiskError when the folder cannot be had.
+        `allow_inexact` permits that other machines, whose bits differ, compute clients. `look` is shown
+        session.json, and returns warnings for the session. Raises ConfigError or DataError before anything is written,
+        SessionUnreadable or DiskError when the folder cannot be had.
         """
         metadata.refuse_taken(folder)
         here = metadata.with_workers(config, workers)
@@ -95,13 +95,16 @@ class Session:
             found = remote_machines.opened(built.engine, allow_inexact)
             state = built.engine.initial_state()
             facts = metadata.of_new(config, built, None)
-            look(facts["fingerprint"])
+            said = look(cast(Document, facts))
             store = Store.create(folder, facts, metadata.retention(config))
             failing.callback(store.close, "stopped")
             store.event("started", method=config.method.name, round=0)
+            for sentence in said:
+                store.warn(sentence, round=0)
             found.record(store, 0)
             session = cls(here, folder, built, store, state, [history_entry(config, 1)])
             session._new, session._exact = True, not allow_inexact
+            session.warnings = store.take_warnings()
             failing.pop_all()
             return session
 
@@ -128,13 +131,12 @@ class Session:
         config, history = metadata.current(reader, overrides(workers, device, settings, folder))
         built = build(config, data_dir, begun_after(history))
         metadata.check_data(reader, config, built.data)
-        present = environment(built.federation.device, config.runtime.threads_per_client)
-        changes = inexact(reader.document["environment"], present)
+        changes = metadata.changes(reader, config, built, history)
         changes += other_bits(reader, config, on_cuda=built.federation.device.type == "cuda")
         if changes and not allow_inexact:
             raise SessionError(
                 f"{folder}: resumed here the result would no longer be bit-identical ({'; '.join(changes)}). "
-                "Use `allow_inexact=True` to continue anyway; the session will record it."
+                f"{metadata.go_back(reader, changes)}, or use `allow_inexact=True`; the session will record it."
             )
         with ExitStack() as failing:
             failing.callback(built.engine.close)
@@ -148,6 +150,8 @@ class Session:
             session._restore()
             session._catch_up()
             session._steering.refuse_stale()
+            if said := metadata.unrecorded(reader):
+                store.warn(said, round=session.round)
             session.warnings = store.take_warnings()
             changes += found.differences
             store.event("resumed", method=config.method.name, round=session.round, inexact=changes)
@@ -392,7 +396,11 @@ class Session:
             "adopted": adopted,
             "command": command.id,
         }
-        files: Change = {"plugin": plugins.recorded(config.method.name), "files": brought.recorded(config)}
+        files: Change = {
+            "plugin": plugins.recorded(config.method.name),
+            "files": brought.recorded(config),
+            "method_files": brought.method_files(config.method.name),
+        }
         self._history.append(history_entry(config, self.round + 1, {**files, **about}))
         if config.watch != before.watch:
             self._noticing.begin(config.watch)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import checkpoints
 from checkpoints import DiskError, SessionUnreadable
+from simulator.base.documents import Document
 from simulator.base.nested import Raw
 from simulator.results.analysis.axes import seeds_of
 from simulator.sessions.fingerprint import fingerprint_of, finished_twin, settings_of
@@ -76,12 +77,15 @@ def refuse_dead(study: Path, point: Point) -> None:
         )
 
 
-def twin_of(study: Path, point: Point, fingerprint: str, where: str) -> Path | None:
-    """A finished session with this fingerprint: of another point, or for 'sessions' anywhere in the sessions folder."""
+def twin_of(study: Path, point: Point, wanted: Document, where: str) -> tuple[Path | None, list[str]]:
+    """The finished session of an identical run: of another point, or for 'sessions' anywhere in the sessions folder.
+
+    Also why others are not used, as sentences.
+    """
     folders = [session_of(study, each) for each in read_points(study) if each.name != point.name]
     if where == SESSIONS:
         folders += checkpoints.session_folders(study.parent)
-    return finished_twin(fingerprint, folders)
+    return finished_twin(wanted, folders)
 
 
 def key(point: Point) -> bytes | None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import checkpoints
 from checkpoints import DiskError, Locked, SessionUnreadable
 from presets import PresetError
+from simulator.base.documents import Document
 from simulator.base.errors import ConfigError, HtflError
 from simulator.base.nested import merged
 from simulator.config import Config
@@ -84,9 +85,13 @@ def opened(study: Path, point: Point, launch: Launch, reuse: str | None = None) 
     """
     from simulator.sessions.session import Session
 
-    def look(fingerprint: str) -> None:
-        if reuse and (found := twin_of(study, point, fingerprint, reuse)):
-            raise Reused(json.dumps({"session": checkpoints.name_of(found), "fingerprint": fingerprint}))
+    def look(document: Document) -> Sequence[str]:
+        found, said = twin_of(study, point, document, reuse) if reuse else (None, [])
+        if found:
+            raise Reused(
+                json.dumps({"session": checkpoints.name_of(found), "fingerprint": document["fingerprint"]})
+            )
+        return said
 
     folder = study / point.name
     if not checkpoints.is_session(folder):

@@ -14,6 +14,9 @@ from typing import Literal
 
 from checkpoints import POINTS, Command, DiskError, Group, SessionReader, SessionUnreadable
 from simulator.base.documents import Link
+from simulator.base.environment import changed_code
+from simulator.base.errors import SessionError
+from simulator.sessions.reader import CheckedReader
 from simulator.studies.backends import HERE, backend
 from simulator.studies.children import Here
 from simulator.studies.executor import DIVERGED, REUSED, Ended, Executor, Launch
@@ -64,15 +67,19 @@ def sweep(
 
     On this machine, `jobs` points run at once (default: one). On another backend, as many run as fit, at most `jobs`.
     `waiting` is asked whether to wait for points that a dead sweep left running. `say` receives notes about settings
-    without effect. `steal` takes the study over from a dead machine. Raises ConfigError if the backend cannot run the
-    points, Locked while another sweep runs the study, and DiskError.
+    without effect, and warnings of points. `steal` takes the study over from a dead machine. Raises ConfigError if the
+    backend cannot run the points, SessionError if other code made the finished ones and `launch.allow_inexact` is not
+    set, Locked while another sweep runs the study, and DiskError.
     """
     kind = backend(on)
     left = [point for point in planned.points if _now(planned.folder, point).state != FINISHED]
+    if left and not launch.allow_inexact:
+        refuse_other_code(planned.folder, [each for each in planned.points if each not in left])
     with (kind if left else Here)(left, launch, jobs) as there, planned.open(waiting, steal=steal) as group:
         for warning in there.warnings:
             say(warning)
         running = Sweep(group, planned.points, there.executor(group), observe)
+        running.say = say
         running.reuse(launch.reuse if on == HERE else False, planned)
         outcome = running.run(stop)
         group.close("stopped" if outcome.reason or outcome.failed else "finished")
@@ -117,6 +124,8 @@ class Sweep:
         """For each point, the first point with its settings."""
         self._held: set[str] = set()
         """Points whose sessions were asked to pause."""
+        self.say: Callable[[str], None] = lambda warning: None
+        """Receives the warnings of points, with their names."""
 
     def reuse(self, reuse: bool | None, planned: Plan) -> None:
         """Let identical points wait for the first of them, unless `reuse` is False. Links are written into the plan."""
@@ -226,6 +235,9 @@ class Sweep:
     def _end(self, name: str, how: Ended) -> None:
         """Record the end of a point."""
         self._held.discard(name)
+        for line in how.words.splitlines():
+            if line.startswith("warning: "):
+                self.say(f"{name}: {line.removeprefix('warning: ')}")
         before = self._statuses[name]
         if how.lost:  # discard progress that was not copied back
             before = Status(name, before.rounds, seconds=before.seconds, last=before.last)
@@ -292,6 +304,17 @@ class Sweep:
 
     def _folder(self, name: str) -> Path:
         return session_of(self._group.folder, self._points[name])
+
+
+def refuse_other_code(study: Path, finished: Sequence[Point]) -> None:
+    """Raise SessionError if the code that made finished points differs from the code that would run the others."""
+    for point in finished:
+        document = CheckedReader(session_of(study, point)).document
+        if differs := changed_code(document["environment"], document.get("method_files", {})):
+            raise SessionError(
+                f"Point {point.name} of study {study.name} was made with other code ({'; '.join(differs)}). Go back to "
+                "what it was made with, or use `allow_inexact=True` to run the other points with this code."
+            )
 
 
 def _now(study: Path, point: Point, last: int = 0) -> Status:

@@ -2,16 +2,29 @@
 
 import re
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import checkpoints
+from checkpoints.seal import seal, unseal
+from simulator import methods
 from simulator.base import rng
-from simulator.base.environment import COMPARED, MODES, environment, inexact
+from simulator.base.environment import (
+    COMPARED,
+    METHOD_FILES,
+    MODES,
+    PROGRAM,
+    environment,
+    inexact,
+    recorded_facts,
+)
 from simulator.data import partition
+from simulator.sessions import brought
 from tests.cli.conftest import TINY, Cli, call
 from tests.cli.test_bad_input import assert_refused, rewrite
 from tests.reliability.sessions import COMMAND, contents
@@ -94,6 +107,108 @@ def test_a_session_of_another_version_machine_or_library_is_refused(cli: Cli, do
     assert_refused(cli("resume", "done"), 4, f"{fact} of another kind → ", "--allow-inexact")
 
 
+def recorded(session: Path) -> dict[str, Any]:
+    return dict(checkpoints.SessionReader(session).document)
+
+
+def with_other_code(done: Path, which: str) -> str:
+    """Have a session say that other code made it. Returns the sentence's words about that."""
+    other, document = "0" * 64, recorded(done)
+    if which == "program":
+        rewrite(done, environment=document["environment"] | {"program": other})
+        return f"program {other[:12]} → {PROGRAM[:12]}"
+    assert document["method_files"] == {"fedlora.py": METHOD_FILES["fedlora.py"]}
+    rewrite(done, method_files={"fedlora.py": other})
+    return f"method file fedlora.py {other[:12]} → {METHOD_FILES['fedlora.py'][:12]}"
+
+
+@pytest.mark.parametrize("which", ["program", "method file"])
+def test_changed_code_is_named_and_refused_at_a_resume_unless_allowed_and_then_recorded(
+    cli: Cli, done: Path, which: str
+) -> None:
+    named = with_other_code(done, which)
+    assert cli("switch", "done", "fedlora", "--set=rounds=5").code == 0
+    before = contents(done)
+    assert_refused(
+        cli("resume", "done"), 4, f"({named}). Go back to what it was made with, or use --allow-inexact"
+    )
+    assert contents(done) == before
+    assert cli("resume", "done", "--allow-inexact").code == 0
+    (event,) = [e for e in checkpoints.SessionReader(done).events() if e["event"] == "resumed"]
+    assert event["inexact"] == [named]
+
+
+@pytest.mark.parametrize("which", ["program", "method file"])
+def test_changed_code_is_named_and_refused_at_a_fork_unless_allowed_and_then_recorded(
+    cli: Cli, done: Path, sessions: Path, which: str
+) -> None:
+    named = with_other_code(done, which)
+    fork = ("fork", "done", "--at-round=2", "--session=y")
+    assert_refused(cli(*fork), 4, named, "--allow-inexact")
+    assert not (sessions / "y").exists()
+    made = cli(*fork, "--allow-inexact")
+    assert made.code == 0
+    (event,) = [e for e in checkpoints.SessionReader(sessions / "y").events() if e["event"] == "forked"]
+    assert event["inexact"] == [named]
+    assert named in cli("show", "y").out
+
+
+def test_a_fork_with_another_method_does_not_need_the_parents_method_file(cli: Cli, done: Path) -> None:
+    with_other_code(done, "method file")
+    assert cli("fork", "done", "--at-round=2", "--session=y", "--method=fedgh").code == 0
+
+
+def test_a_switch_records_the_files_of_the_new_method(cli: Cli, done: Path) -> None:
+    assert cli("switch", "done", "fedprox", "--set=rounds=4").code == 0
+    with_other_code(done, "method file")  # of a method that the resume still has in force
+    assert cli("resume", "done", "--allow-inexact").code == 0
+    history = checkpoints.SessionReader(done).manifest().history
+    assert history[-1]["method_files"] == {name: METHOD_FILES[name] for name in ("fedavg.py", "fedprox.py")}
+    assert cli("switch", "done", "--set=rounds=5").code == 0
+    assert cli("resume", "done").code == 0, "fedlora.py no longer counts"
+
+
+def test_a_session_of_another_version_is_refused_with_the_version_that_can_open_it(
+    cli: Cli, done: Path
+) -> None:
+    rewrite(done, environment=recorded(done)["environment"] | {"htfl-sim": "0.0.9"})
+    for command in (("resume", "done"), ("fork", "done", "--at-round=2", "--session=y")):
+        assert_refused(cli(*command), 4, "htfl-sim 0.0.9 → ", "Use htfl-sim 0.0.9, or use --allow-inexact")
+
+
+def test_a_session_without_hashes_of_its_code_opens_and_says_so(cli: Cli, done: Path) -> None:
+    document = recorded(done)
+    new = ("program", "torchvision", "timm")
+    rewrite(done, environment={key: each for key, each in document["environment"].items() if key not in new})
+    old = unseal((done / "session.json").read_bytes(), "session.json")
+    (done / "session.json").write_bytes(seal({key: old[key] for key in old if key != "method_files"}))
+    said = "done was made by an older htfl-sim, which recorded no hashes of its code."
+    assert cli("switch", "done", "fedlora", "--set=rounds=5").code == 0
+    resumed, forked = cli("resume", "done"), cli("fork", "done", "--at-round=2", "--session=y")
+    assert (resumed.code, forked.code) == (0, 0)
+    assert f"warning: {said}" in resumed.err and f"warning: {said}" in forked.err
+    for session in (done, done.parent / "y"):
+        assert any(said in e.get("message", "") for e in checkpoints.SessionReader(session).events())
+
+
+def test_the_hashes_of_code_tell_the_program_and_each_methods_files_apart() -> None:
+    assert brought.method_files("fedavg").keys() == {"fedavg.py"}
+    assert brought.method_files("fedprox").keys() == {"fedavg.py", "fedprox.py"}
+    assert {"small_model.py", "fml.py"} & METHOD_FILES.keys() == {"small_model.py", "fml.py"}
+    assert not {"hooks.py", "base.py"} & METHOD_FILES.keys()
+    every = {file for name in methods.names() for file in brought.method_files(name)}
+    assert every >= METHOD_FILES.keys(), "each file of the room belongs to the program or to a method"
+
+
+def test_libraries_of_models_are_recorded_for_the_sessions_whose_models_come_from_them() -> None:
+    facts = recorded_facts(torch.device("cpu"), 1, {"torch", "timm"})
+    assert "timm" in facts and "torchvision" not in facts and "methods" not in facts
+    made = {each: facts.get(each) for each in ("torch", "timm")} | {"torchvision": "0.1"}
+    assert inexact(made, environment(torch.device("cpu"), 1)) == [
+        f"torchvision 0.1 → {version('torchvision')}"
+    ]
+
+
 def test_the_libraries_that_are_recorded_are_those_that_torch_reports() -> None:
     """Blank or never found, another oneDNN or MKL would be no difference."""
     built = torch.__config__.show()
@@ -129,5 +244,5 @@ def test_a_session_of_another_format_is_refused_with_the_version_and_not_touched
     before = contents(done)
     for command in (["resume"], ["show"], ["fork", "--at-round=1", "--session=y"], ["pause"]):
         result = cli(command[0], "done", *command[1:])
-        assert_refused(result, 4, f"format {version}", "formats 1 to 3")
+        assert_refused(result, 4, f"format {version}", "formats 1 to 3", "Use htfl-sim 0.1.0, which made it")
     assert contents(done) == before

@@ -11,6 +11,8 @@ import checkpoints
 import htfl_sim as hs
 from checkpoints import SessionUnreadable
 from htfl_sim.folders import linked_names
+from simulator.base.environment import PROGRAM
+from simulator.base.errors import SessionError
 from simulator.results.analysis.overview import read_overview
 from simulator.sessions.fingerprint import fingerprint_of
 from simulator.studies.executor import Launch
@@ -20,8 +22,10 @@ from simulator.studies.point import Reused, opened
 from simulator.studies.selection import select
 from simulator.studies.study import Point, StudySpec
 from simulator.studies.summary import StudySummary, by_seed
+from simulator.studies.sweep import sweep
 from tests import federations
 from tests.cli.conftest import call
+from tests.cli.test_bad_input import rewrite
 from tui.app.panels.preview import study_facts
 
 SEEDS = {"all": 7, "data": 1, "init": 1, "training": 1}
@@ -88,6 +92,19 @@ def test_tables_and_states_read_a_linked_point_where_it_is(tmp_path: Path) -> No
         select(["t"], tmp_path)
     assert [each.state for each in hs.studies.status(study)] == ["waiting", "waiting"]
     assert [point.name for point in plan(study).unbegun] == ["s0", "s1"]
+
+
+def test_finished_points_of_other_code_are_named_before_the_others_run(tmp_path: Path) -> None:
+    study, (first, _) = prepared(tmp_path, "t", 0, 1)
+    run(study, first, STUDY)
+    environment = checkpoints.SessionReader(study / "s0").document["environment"]
+    rewrite(study / "s0", environment={**environment, "program": "0" * 64})
+    named = f"Point s0 of study t was made with other code \\(program {'0' * 12} → {PROGRAM[:12]}\\)"
+    with pytest.raises(
+        SessionError, match=named + ". Go back to what it was made with, or use `allow_inexact=True`"
+    ):
+        sweep(plan(study), Launch(study))
+    assert not (study / "s1").exists()
 
 
 @pytest.fixture(scope="module")

@@ -88,6 +88,8 @@ def fork(
             allow_inexact=machine.allow_inexact,
             observe=_Replay(replaying, at_round, progress),
         )
+    for warning in made.warnings:
+        output.say(f"warning: {warning}", "yellow")
     go_on = None if run else mention(f"resume {name}")
     output.tell(output.facts(_told(made, parent, folder, go_on, machine.allow_inexact)))
     if not run:

@@ -42,16 +42,18 @@ def shown_events(run: SessionData) -> list[Event]:
 
 def description(event: Event) -> str:
     """What an event tells, in a few words; the time and the round are shown beside it."""
+    inexact = "; not bit-identical: " + ", ".join(event["inexact"]) if event.get("inexact") else ""
     match event.get("event"):
         case "started" | "resumed" as kind:
-            inexact = "; not bit-identical: " + ", ".join(event["inexact"]) if event.get("inexact") else ""
             return f"{kind} with {event.get('method')}{inexact}"
         case "switched":
             return "switched: " + (", ".join(event.get("changes", ())) or str(event.get("method")))
         case "forked":
             changes = ", ".join(event.get("changes", ()))
-            return f"forked from {event.get('name')} at round {event.get('round')}" + (
-                f": {changes}" if changes else ""
+            return (
+                f"forked from {event.get('name')} at round {event.get('round')}"
+                + (f": {changes}" if changes else "")
+                + inexact
             )
         case "stopped":
             return f"stopped: {event.get('reason')}"
