@@ -58,9 +58,14 @@ def parse(line: bytes, number: int) -> Json:
 
 def last_checkpoint(root: Path) -> int | None:
     """The round of the newest checkpoint the events tell of, if they can be read."""
-    rounds = (event.get("round") for event in reversed(read(root)[0]) if event["event"] == "checkpoint")
-    newest = next(rounds, None)
-    return newest if type(newest) is int else None
+    lines: list[tuple[int, bytes]] = []
+    with suppress(FileNotFoundError, Damaged, DiskError):
+        lines.extend((number, line) for number, line in _lines(root) if b'"checkpoint"' in line)
+    for number, line in reversed(lines):
+        with suppress(Damaged):
+            if (event := parse(line, number))["event"] == "checkpoint":
+                return event["round"] if type(event.get("round")) is int else None
+    return None
 
 
 def torn(root: Path) -> int:

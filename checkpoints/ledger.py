@@ -1,6 +1,7 @@
 """The ledger: one line of JSON per round, derived from the manifests and rebuilt from them when torn."""
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -96,6 +97,51 @@ def recover(raw: bytes, manifests: Sequence[Manifest]) -> tuple[bytes, bytes]:
         digest.update(manifest.line)
         text += manifest.line
     return bytes(text), raw[len(text) :]
+
+
+def altered(raw: bytes, text: bytes, left: Json | None) -> str | None:
+    """What was changed in a ledger after it was written, in words; None for nothing, also if its end is torn.
+
+    `text` is the part that checkpoints vouch for, as `recover` gives it. left: the last owner's note.
+    """
+    if raw[: len(text)] != text:
+        whole = zip(raw.split(b"\n")[:-1], text.split(b"\n"), strict=False)
+        for number, (there, written) in enumerate(whole, start=1):
+            if there != written:
+                return f"line {number} of {LEDGER}, of round {number}, was changed after it was written."
+    elif (sealed := _sealed(left)).bytes == len(raw) > len(text) and sealed != _prefix(raw):
+        return f"{LEDGER} was changed after its owner left it, behind the line of the newest checkpoint."
+    return None
+
+
+def is_as_written(root: Path, newest: Manifest | None, left: Json | None) -> bool:
+    """Whether the ledger's bytes have the hashes that the newest checkpoint and a closed note say; read in pieces."""
+    covered, line = (newest.ledger.bytes, newest.line) if newest else (0, b"")
+    with suppress(FileNotFoundError), files.open_regular(root, LEDGER) as fd, files.storage(root):
+        size, digest = os.fstat(fd).st_size, hashlib.sha256()
+        for chunk in files.chunks(fd, covered):
+            digest.update(chunk)
+        if newest and Prefix(covered, digest.hexdigest()) != newest.ledger:
+            return False
+        if os.pread(fd, len(line), covered) != line:
+            return False
+        if (sealed := _sealed(left)).bytes == size > covered + len(line):
+            for chunk in files.chunks(fd, size - covered, covered):
+                digest.update(chunk)
+            return digest.hexdigest() == sealed.sha256
+        return True
+    return newest is None
+
+
+def _sealed(left: Json | None) -> Prefix:
+    """The whole ledger as the last owner left it, if its note is closed."""
+    return (
+        Prefix(**left["ledger"]) if left and left["closed"] is True and "ledger" in left else Prefix(-1, "")
+    )
+
+
+def _prefix(raw: bytes) -> Prefix:
+    return Prefix(len(raw), hashlib.sha256(raw).hexdigest())
 
 
 def belongs(text: bytes, manifest: Manifest) -> bool:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from checkpoints import files, limits, naming
+from checkpoints import files, ledger, limits, naming, note
 from checkpoints.errors import Damaged, DiskError
 from checkpoints.layout import LEDGER, MANIFESTS, SESSION, is_private
 from checkpoints.manifests import Manifest
@@ -51,11 +51,15 @@ def mentions(folder: Path, *texts: str, any_of: Sequence[str] = ()) -> bool:
 
 
 def last_record(session: SessionReader, newest: Manifest | None) -> Mapping[str, Any] | None:
-    """The last round's record, without reading the rest of the ledger; None before the first round.
+    """The last round's record, without decoding the rest of the ledger; None before the first round.
 
-    It is the ledger's last whole line, unless that is damaged or behind `newest`, the newest checkpoint.
+    It is the ledger's last whole line, unless that is torn or behind `newest`, the newest checkpoint. All bytes of the
+    ledger are hashed first. Raises Damaged like `SessionReader.records`.
     """
     kept = newest.record if newest else None
+    if not ledger.is_as_written(session.folder, newest, note.legible(session.folder)):
+        lines = session.lines()
+        return parse(lines[-1], LEDGER) if lines else None
     with suppress(Damaged, FileNotFoundError):
         line = parse(_last_line(session.folder), LEDGER)
         session.check_record(line)

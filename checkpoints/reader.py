@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from checkpoints import (
+    completeness,
     events,
     files,
     ledger,
@@ -74,6 +75,15 @@ class SessionReader:
         raise SessionUnreadable(
             f"{self.folder}: its checkpoints keep vanishing; is another program removing them?"
         )
+
+    def newest(self) -> Manifest | None:
+        """The newest checkpoint; None before the first. Raises Damaged like `manifest`, and where it is missing."""
+        kept = self.rounds()
+        if not self.alive():
+            missing = completeness.missing_checkpoints(self.folder, kept, note.legible(self.folder))
+            if completeness.is_newest_missing(kept, missing) and kept == (kept := self.rounds()):
+                raise Damaged(f"{self.folder}: {completeness.explained(self.folder, kept, missing)}")
+        return self.manifest() if kept else None
 
     def load(
         self, round: int | None, name: str, expected: Mapping[str, TensorSpec] | None = None
@@ -152,7 +162,10 @@ class SessionReader:
         return covered
 
     def _of_ledger(self, use: Callable[[bytes, bytes], Parts]) -> Parts:
-        """`use` of the ledger that checkpoints vouch for and of what follows it."""
+        """`use` of the ledger that checkpoints vouch for and of what follows it.
+
+        A torn end is completed. Raises Damaged for lines that were changed after they were written.
+        """
         last = 3
         for attempt in range(last + 1):
             # Checkpoints first: the ledger read after them holds at least what they cover. The newest
@@ -160,10 +173,17 @@ class SessionReader:
             covering = self._readable_manifests(attempt == 0)
             try:
                 raw = ledger.read(self.folder, covering[-1] if covering else None)
-                return use(*ledger.recover(raw, covering))
+                text, tail = ledger.recover(raw, covering)
+                if (what := ledger.altered(raw, text, note.legible(self.folder))) is None:
+                    return use(text, tail)
+                damage = Damaged(
+                    f"{self.folder}: {what} Rebuild it from the checkpoints: "
+                    f"`htfl-sim resume {naming.typed(self.folder)}`."
+                )
             except Damaged as error:
-                if attempt == last:
-                    raise Damaged(f"{self.folder}: {error}") from error
+                damage = Damaged(f"{self.folder}: {error} Restore it from a backup.")
+            if attempt == last:
+                raise damage
         raise AssertionError("unreachable")
 
     def check_record(self, record: Mapping[str, Any], round: int | None = None) -> None:

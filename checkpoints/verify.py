@@ -173,7 +173,7 @@ def _missing(folder: Path, left: Json | None, live: bool) -> Iterator[Finding]:
 def _ledger(folder: Path, kept: list[Manifest], closed: Json | None, live: bool) -> Iterator[Finding]:
     try:
         raw = ledger.read(folder, kept[-1] if kept else None)
-        text, tail = ledger.recover(raw, kept[-1:])
+        text, tail = ledger.recover(raw, kept)
     except Damaged as error:
         yield _damage(LEDGER, error)
         return
@@ -183,9 +183,8 @@ def _ledger(folder: Path, kept: list[Manifest], closed: Json | None, live: bool)
             yield Finding(manifests.path(manifest.round), "damage", message)
     if raw[: len(text)] != text:
         torn = text.startswith(raw)
-        what = "ends before the newest checkpoint's line" if torn else "was altered in its last line"
-        message = f"{LEDGER} {what}; the next opening rebuilds it."
-        yield Finding(LEDGER, "note" if torn and live else "damage", message)
+        what = ledger.altered(raw, text, None) or f"{LEDGER} ends before the newest checkpoint's line."
+        yield Finding(LEDGER, "note" if torn and live else "damage", f"{what} The next opening rebuilds it.")
     elif not live:
         yield from _tail(folder, tail, closed)
 

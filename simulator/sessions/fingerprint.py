@@ -68,9 +68,8 @@ def fingerprint_of(folder: Path) -> str | None:
     found = session.document.get("fingerprint")
     if found is None or session.parent is not None or any(map(_is_inexact, session.events())):
         return None
-    if session.rounds() and len(session.manifest().history) > 1:
-        return None
-    return found
+    newest = session.newest()
+    return None if newest and len(newest.history) > 1 else found
 
 
 def finished_twin(wanted: Document, folders: Iterable[Path]) -> tuple[Path | None, list[str]]:

@@ -72,8 +72,11 @@ class CheckedReader(checkpoints.SessionReader):
             raise Damaged(f"{self.folder}: the ledger has no round {round}; it has {len(records)}.")
         return records[round - 1]
 
-    def last_record(self, newest: Manifest | None = None) -> Record | None:
-        """The last round's record, without reading the rest of the ledger; like `checkpoints.last_record`."""
+    def newest(self) -> Manifest | None:
+        return cast(Manifest | None, super().newest())
+
+    def last_record(self, newest: Manifest | None) -> Record | None:
+        """The last round's record, without decoding the rest of the ledger; like `checkpoints.last_record`."""
         return cast(Record | None, checkpoints.last_record(self, newest))
 
     def best_round(self, last: Record | None) -> int | None:

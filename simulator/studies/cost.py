@@ -67,10 +67,11 @@ def costs(folder: Path, points: Sequence[Point], data_dir: Path) -> list[Cost]:
 
 def rate_of(folder: Path, points: Sequence[Point], statuses: Sequence[Status], data_dir: Path) -> float:
     """Operations per second: of a point's last round, or of a trial round of the first point."""
-    for status in statuses:
+    for point, status in zip(points, statuses, strict=True):
         if not status.round:
             continue
-        record = CheckedReader(folder / status.name).last_record()
+        session = CheckedReader(session_of(folder, point))
+        record = session.last_record(session.newest())
         if record and record["flops"]["total"]:
             return float(record["flops"]["total"] / record["timing"]["seconds"])
     config = Config.read(points[0].config)

@@ -63,7 +63,7 @@ class Status:
             if not checkpoints.is_session(folder):
                 return self
             session = CheckedReader(folder)
-            record = session.last_record()
+            record = session.last_record(session.newest())
             return replace(self, state=session.state(), reason="", **self._figures(record, session))
         except (SessionUnreadable, DiskError) as error:
             return replace(self, state=FAILED, reason=str(error))

@@ -152,8 +152,8 @@ def _with_owner(run: SessionData, owner: dict[str, Any]) -> SessionData:
 
 
 def _with_checkpoints(run: SessionData, session: CheckedReader) -> SessionData:
-    kept = tuple(session.rounds())
-    history = legible(session.manifest().history) if kept else []
+    kept, newest = tuple(session.rounds()), session.newest()
+    history = legible(newest.history) if newest else []
     config = settings_in_force(run.document, history)
     return replace(run, checkpoints=kept, history=tuple(history), config=config)
 

@@ -28,8 +28,8 @@ class Fault:
 def read_overview(folder: Path) -> SessionData:
     """A session as it is now, its ledger verified and its totals read. Raises SessionUnreadable or DiskError."""
     session = CheckedReader(folder)
-    kept = tuple(session.rounds())
-    history = legible(session.manifest().history) if kept else []
+    kept, newest = tuple(session.rounds()), session.newest()
+    history = legible(newest.history) if newest else []
     document = legible(session.document)
     ledger = Lines(folder, tuple(session.lines()), session.clients)
     with well_formed(folder):

@@ -134,8 +134,8 @@ def _sessions(folder: Path) -> list[Path]:
 def _candidate(path: Path) -> _Candidate | None:
     with suppress(SessionUnreadable, DiskError, OSError):
         session = CheckedReader(path)
-        kept = session.rounds()
-        history: list[Entry] = session.manifest().history if kept else []
+        kept, newest = session.rounds(), session.newest()
+        history: list[Entry] = newest.history if newest else []
         with well_formed(path):
             run = SessionData(
                 path, document=session.document, config=settings_in_force(session.document, history)

@@ -28,7 +28,8 @@ def command_lines(folder: Path) -> list[str]:
     session = CheckedReader(folder)
     document, parent = session.document, session.parent
     config, files = document["config"], _files(document)
-    history = session.manifest().history if session.rounds() else []
+    newest = session.newest()
+    history = newest.history if newest else []
     name = f"{folder.name}-again"
     if parent is None:
         lines = [_run(config, name, files)]
@@ -40,9 +41,8 @@ def command_lines(folder: Path) -> list[str]:
             there, named = CheckedReader(origin), checkpoints.name_of(origin)
             before = there.document["config"]
             # A fork opens its parent as the parent's last round left it.
-            needed = (
-                _files(there.document, *(there.manifest().history[-1:] if there.rounds() else [])) | files
-            )
+            last = there.newest()
+            needed = _files(there.document, *(last.history[-1:] if last else [])) | files
         start = before | ({"method": common["method"], **common["settings"]} if common else {})
         lines = [_fork(named, parent["round"], name, start, config, needed)]
     present = config

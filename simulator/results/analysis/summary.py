@@ -72,7 +72,7 @@ class Summary:
 
 def _summary(here: Summary, folder: Path) -> Summary:
     session = CheckedReader(folder)
-    manifest = session.manifest() if session.rounds() else None
+    manifest = session.newest()
     last = session.last_record(manifest)
     with well_formed(folder):
         document = session.document
