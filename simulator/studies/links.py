@@ -4,12 +4,12 @@ points.json has the link: the session's name in the sessions folder, and its fin
 changed has another fingerprint or none. Then the link is dead, and the next sweep computes the point.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
 import checkpoints
-from checkpoints import DiskError, SessionUnreadable
+from checkpoints import Damaged, DiskError, SessionUnreadable
 from simulator.base.documents import Document
 from simulator.base.nested import Raw
 from simulator.results.analysis.axes import seeds_of
@@ -75,6 +75,17 @@ def refuse_dead(study: Path, point: Point) -> None:
             f"Point {point.name} of study {study.name} uses the session {point.link['session']}, which was deleted or "
             f"changed. Run `htfl-sim {command} {study.name}` to compute the point."
         )
+
+
+def refuse_damaged(study: Path, points: Iterable[Point]) -> None:
+    """Raise Damaged for the first session of these points that is not as it was written. All bytes are hashed."""
+    for folder in dict.fromkeys(session_of(study, point) for point in points):
+        damage = (each for each in checkpoints.verify(folder) if each.severity == "damage")
+        if found := next(damage, None):
+            raise Damaged(
+                f"{checkpoints.name_of(folder)} is damaged, so it does not count: {found.message} Remove it, and it is "
+                f"computed again: `htfl-sim rm {checkpoints.typed(folder)}`."
+            )
 
 
 def twin_of(study: Path, point: Point, wanted: Document, where: str) -> tuple[Path | None, list[str]]:

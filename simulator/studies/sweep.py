@@ -74,7 +74,10 @@ def sweep(
     kind = backend(on)
     left = [point for point in planned.points if _now(planned.folder, point).state != FINISHED]
     if left and not launch.allow_inexact:
-        refuse_other_code(planned.folder, [each for each in planned.points if each not in left])
+        finished = [each for each in planned.points if each not in left]
+        refuse_other_code(
+            planned.folder, finished, "use `allow_inexact=True` to run the other points with this code"
+        )
     with (kind if left else Here)(left, launch, jobs) as there, planned.open(waiting, steal=steal) as group:
         for warning in there.warnings:
             say(warning)
@@ -306,14 +309,17 @@ class Sweep:
         return session_of(self._group.folder, self._points[name])
 
 
-def refuse_other_code(study: Path, finished: Sequence[Point]) -> None:
-    """Raise SessionError if the code that made finished points differs from the code that would run the others."""
+def refuse_other_code(study: Path, finished: Sequence[Point], otherwise: str) -> None:
+    """Raise SessionError if the code that made finished points differs from the code that would run the others.
+
+    otherwise: what to do if that code is gone.
+    """
     for point in finished:
         document = CheckedReader(session_of(study, point)).document
         if differs := changed_code(document["environment"], document.get("method_files", {})):
             raise SessionError(
                 f"Point {point.name} of study {study.name} was made with other code ({'; '.join(differs)}). Go back to "
-                "what it was made with, or use `allow_inexact=True` to run the other points with this code."
+                f"what it was made with, or {otherwise}."
             )
 
 

@@ -39,7 +39,7 @@ from simulator.studies.plan import Plan
 from simulator.studies.search import BATCH, Request, Trial, proposed
 from simulator.studies.status import FINISHED, Status
 from simulator.studies.study import Point, StudySpec
-from simulator.studies.sweep import Observer, Sweep, SweepResult
+from simulator.studies.sweep import Observer, Sweep, SweepResult, refuse_other_code
 from simulator.studies.trial_board import at_boundary
 from simulator.studies.trials import Trials, read_request, rounds_of
 
@@ -98,18 +98,22 @@ def tune(
     """Run, or continue, a tuning study until all is done or `stop` returns a reason. None: the request that is there.
 
     Raises ConfigError for another request than the one that is there, for one that cannot be carried out, and for
-    trials without an eval accuracy; SessionUnreadable if there is no such study; Locked, and DiskError.
+    trials without an eval accuracy; SessionError if other code made the finished trials; SessionUnreadable if there is
+    no such study, or a trial is damaged; Locked, and DiskError.
     """
     request, launch = agreed(folder, request, launch)
     result = SweepResult(())
     for step in steps(folder, request, launch.data_dir):
         planned = plan_of(folder, request, step, launch)
-        kind = backend(on) if any(not is_done(folder, each, step.upto) for each in step.points) else Here
+        there = [each for each in step.points if is_done(folder, each, step.upto)]
+        if len(there) < len(step.points):
+            refuse_other_code(folder, there, "choose another name for the study")
+        kind = backend(on) if len(there) < len(step.points) else Here
         last = request.last_at(step.upto) if step.trials else 0
         going = replace(launch, upto=step.upto, last=last)
-        with kind(step.points, going, jobs) as there, planned.open(waiting, steal=steal) as group:
+        with kind(step.points, going, jobs) as place, planned.open(waiting, steal=steal) as group:
             group.write({TUNING: request_file(request)})
-            sweep = Sweep(group, step.points, there.executor(group), observe, step.upto, last)
+            sweep = Sweep(group, step.points, place.executor(group), observe, step.upto, last)
             sweep.reuse(launch.reuse if on == HERE else False, planned)
             result = sweep.run(stop)
             failed = [each for each in result.failed if not (step.trials and each.diverged)]
@@ -117,6 +121,8 @@ def tune(
             group.close("finished" if over else "stopped")
         if not over:
             return result
+        listed = Trials(folder, request)  # with the links that the sweep wrote
+        links.refuse_damaged(folder, map(listed.as_listed, step.points))
     return result
 
 

@@ -22,10 +22,10 @@ from rich.console import Console
 import checkpoints
 import htfl_sim as hs
 import htfl_sim.tuning
-from checkpoints import SessionReader
+from checkpoints import Damaged, SessionReader
 from htfl_sim.configuring import Choices
 from simulator import methods
-from simulator.base.errors import ConfigError
+from simulator.base.errors import ConfigError, SessionError
 from simulator.base.space import Choice, Linear, Log, described, is_at_boundary, parsed
 from simulator.base.training_section import TrainingConfig
 from simulator.config import Config
@@ -42,6 +42,7 @@ from simulator.studies.status import Status
 from simulator.studies.study import StudySpec
 from simulator.studies.tuning import Tuned, tune, tuned
 from tests.cli.conftest import call
+from tests.cli.test_bad_input import rewrite
 from tui.cli import sweep_progress
 from tui.cli.sweep_progress import _words as lines_of
 
@@ -237,6 +238,46 @@ def small(made: tuple[Path, dict[str, Any]], tmp_path: Path) -> dict[str, Any]:
     """The study SMALL at its end, in the folder `t`. Returns what it found."""
     shutil.copytree(made[0], tmp_path / "t")
     return made[1]
+
+
+ONE = replace(SMALL, methods=("standalone",), keys=("training.lr",), halving=None, seeds=(0,))
+
+
+@pytest.mark.parametrize("harm", ["object", "manifests"])
+def test_a_damaged_trial_does_not_count_and_is_computed_again_once_it_is_removed(
+    harm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_process(monkeypatch)
+    asked = replace(ONE, rounds=1, budget=2)
+    found = done(tmp_path / "t", asked)
+    trial = tmp_path / "t" / "standalone-t01-s100"
+    if harm == "object":
+        state = trial / SessionReader(trial).manifest().states["client/0"].name
+        state.write_bytes(b"x" + state.read_bytes()[1:])
+    else:
+        for manifest in (trial / "manifests").iterdir():
+            manifest.unlink()
+    with pytest.raises(
+        Damaged, match=f"t/{trial.name} is damaged, so it does not count: .* `htfl-sim rm {trial}`"
+    ):
+        tune(tmp_path / "t", asked, Launch(tmp_path))
+    assert call("rm", trial, "--yes").code == 0
+    assert done(tmp_path / "t", asked) == found
+
+
+def test_trials_of_other_code_are_named_before_the_others_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_process(monkeypatch, every=2)
+    asked = replace(ONE, rounds=1, budget=2)
+    assert tune(tmp_path / "t", asked, Launch(tmp_path)).reason == "stop"
+    first = tmp_path / "t" / "standalone-t00-s100"
+    environment = SessionReader(first).document["environment"]
+    rewrite(first, environment={**environment, "program": "0" * 64})
+    with pytest.raises(
+        SessionError, match=f"{first.name} of study t was made with other code .program 0+ → "
+    ):
+        tune(tmp_path / "t", asked, Launch(tmp_path))
 
 
 def test_halving_continues_the_best_and_computes_no_round_twice(
