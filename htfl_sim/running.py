@@ -16,10 +16,12 @@ from htfl_sim.folders import checked_tag, place_of
 from htfl_sim.interrupts import heeded
 from htfl_sim.results import Place, Results
 from htfl_sim.steering import assigned
+from simulator import runners
 from simulator.base.devices import select_device
 from simulator.base.errors import ConfigError
 from simulator.base.nested import flattened, toml_value
 from simulator.base.record import Record
+from simulator.base.sections import RuntimeConfig
 from simulator.config import Config
 from simulator.config.idle import cautions
 from simulator.data.datasets import data_folder
@@ -112,7 +114,7 @@ def _close_quietly(sessions: list[Session]) -> None:
 _HELD: WeakValueDictionary[Path, _Held] = WeakValueDictionary()
 """The sessions of this process by folder, so a notebook's cell that runs again continues the same one."""
 _ELSEWHERE = ("runtime", "preset", "profile", "rounds")
-"""Sections that do not make a different run: its machine and its names. The number of rounds is checked separately."""
+"""Sections that do not make a different run: its machine and its names. `_agreed` checks the rest."""
 
 
 class Run(Results):
@@ -242,17 +244,22 @@ def run(
     tags: Sequence[str] = (),
     progress: Progress = False,
 ) -> Run:
-    """Run a configuration in a new session, or continue an existing one with the same configuration.
+    """Run a configuration in a new session, or continue an existing one with the same configuration or more rounds.
 
     `path` is the session's folder; a bare name is in $HTFL_SESSIONS, or else in ./sessions. `until` and `progress` as
-    in `Run.run`. Warns about settings that have no effect or reduce the accuracy. Raises ConfigError with the
-    differences if the existing session has another configuration, DataError, and SessionUnreadable (Locked) if another
-    process runs it.
+    in `Run.run`. More rounds extend the session, as `Run.extend` does. Warns about settings that have no effect or
+    reduce the accuracy. Raises ConfigError with the differences if the existing session has another configuration or
+    more rounds, DataError, and SessionUnreadable (Locked) if another process runs it.
     """
     folder = place_of(path)
     if checkpoints.is_session(folder):
-        _refuse_another(folder, config)
-        return resume(folder, data_dir=data_dir).run(until, progress)
+        rounds = _agreed(folder, config)
+        found = resume(folder, data_dir=data_dir, allow_inexact=allow_inexact)
+        if rounds is not None:
+            found.close()
+            if not CheckedReader(folder).alive():  # else another process runs it, and `run` says so
+                extend(folder, rounds)
+        return found.run(until, progress)
     for sentence in cautions(config):
         warnings.warn(sentence, stacklevel=2)
     session = begin(config, folder, data_dir=data_dir, allow_inexact=allow_inexact, tags=tags)
@@ -438,17 +445,34 @@ def _data(data_dir: Place | None) -> Path:
     return data_folder(None if data_dir is None else str(data_dir))
 
 
-def _refuse_another(folder: Path, config: Config) -> None:
-    """Raise ConfigError if the session in the folder was made with other settings."""
-    made = flattened(completed(checkpoints.SessionReader(folder).document["config"]))
+def _agreed(folder: Path, config: Config) -> int | None:
+    """The rounds to which the session in the folder is to be extended; None if it is to continue as it is.
+
+    Raises ConfigError with the differences if it was made with other settings.
+    """
+    session = CheckedReader(folder)
+    made = flattened(completed(session.document["config"]))
     wanted = flattened(config.begun().to_json())
+    ways = [
+        RuntimeConfig.model_validate(each.get("runtime", {}))
+        for each in (session.document["config"], config.to_json())
+    ]
+    bits = {"runtime.threads_per_client"}
+    if len({runners.get(each.runner).sums(each) for each in ways}) > 1:
+        bits |= {"runtime.runner", "runtime.inner", "runtime.stack"}
+    if config.runtime.device.partition(":")[0] not in ("auto", ways[0].device.partition(":")[0]):
+        bits.add("runtime.device")
     differs = [
         f"{key} {toml_value(made.get(key))}, not {toml_value(wanted.get(key))}"
         for key in dict.fromkeys([*wanted, *made])
-        if key.split(".")[0] not in _ELSEWHERE and made.get(key) != wanted.get(key)
+        if (key in bits or key.split(".")[0] not in _ELSEWHERE) and made.get(key) != wanted.get(key)
     ]
+    planned = config.rounds if differs else dry_run.planned(session).rounds
+    if config.rounds < planned and config.rounds != made["rounds"]:
+        differs.append(f"rounds {planned}, not {config.rounds}")
     if differs:
         raise ConfigError(
             f"{folder} is a session made with other settings ({'; '.join(differs)}); choose another path, "
             "hs.open it to read, or hs.resume it as it is."
         )
+    return config.rounds if config.rounds > planned else None

@@ -22,6 +22,7 @@ from checkpoints import Locked, SessionReader, Store
 from htfl_sim import shown
 from simulator.contract.bits import committed
 from simulator.studies.status import Status
+from tests.cli.test_bad_input import rewrite
 from tests.face.conftest import ROUNDS, tiny
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +69,62 @@ def test_a_cell_that_is_run_again_goes_on_with_the_same_run(tmp_path: Path) -> N
     first = hs.run(tiny(), tmp_path / "nb", until=1)
     again = hs.run(tiny(), tmp_path / "nb", until=2)
     assert again.round == first.round == 2
+
+
+def test_a_configuration_with_more_rounds_extends_the_session_to_the_bits_of_an_extension(
+    tmp_path: Path,
+) -> None:
+    hs.run(tiny(), tmp_path / "extended").extend(ROUNDS + 2).run()
+    hs.run(tiny(), tmp_path / "nb")
+    more = tiny(rounds=ROUNDS + 2)
+    assert hs.run(more, tmp_path / "nb", until=ROUNDS + 1).round == ROUNDS + 1
+    assert hs.run(more, tmp_path / "nb").round == ROUNDS + 2
+    assert committed(tmp_path / "nb") == committed(tmp_path / "extended")
+    assert hs.run(tiny(), tmp_path / "nb").round == ROUNDS + 2, "the first cell, run again"
+
+
+def test_an_open_session_is_extended_too(tmp_path: Path) -> None:
+    first = hs.run(tiny(), tmp_path / "nb", until=1)
+    assert hs.run(tiny(rounds=ROUNDS + 1), tmp_path / "nb").round == first.round == ROUNDS + 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"rounds": ROUNDS - 1}, f"rounds {ROUNDS}, not {ROUNDS - 1}"),
+        ({"training__lr": 0.5}, "training.lr 0.01, not 0.5"),
+        ({"rounds": ROUNDS + 2, "training__lr": 0.5}, "training.lr 0.01, not 0.5"),
+        ({"seed": 5}, "seed 0, not 5"),
+        ({"runtime__runner": "stacked"}, 'runtime.runner "parallel", not "stacked"'),
+        ({"runtime__threads_per_client": 2}, "runtime.threads_per_client 1, not 2"),
+    ],
+)
+def test_any_other_difference_is_listed_and_nothing_runs(
+    done: Path, settings: dict[str, Any], named: str
+) -> None:
+    before = committed(done)
+    with pytest.raises(hs.ConfigError, match="is a session made with other settings") as refused:
+        hs.run(tiny(cka__every=4, **settings), done)
+    assert named in str(refused.value)
+    assert committed(done) == before and not checkpoints.pending(done)
+
+
+def test_another_number_of_workers_is_the_same_run(done: Path) -> None:
+    assert hs.run(tiny(cka__every=4, runtime__workers=2, runtime__runner="sequential"), done).round == ROUNDS
+
+
+def test_a_session_of_other_code_is_returned_only_if_that_is_allowed(done: Path) -> None:
+    rewrite(done, environment={**SessionReader(done).document["environment"], "program": "0" * 64})
+    with pytest.raises(hs.SessionError, match=r"program 000000000000 → .* or use `allow_inexact=True`"):
+        hs.run(tiny(cka__every=4), done)
+    assert hs.run(tiny(cka__every=4), done, allow_inexact=True).round == ROUNDS
+
+
+def test_more_rounds_leave_a_session_alone_that_another_process_runs(tmp_path: Path) -> None:
+    run = hs.run(tiny(), tmp_path / "nb", until=1)
+    said = in_a_fork(lambda: hs.run(tiny(rounds=ROUNDS + 2), tmp_path / "nb"))
+    assert "is a fork of it" in said or "in use" in said
+    assert not checkpoints.pending(run.path)
 
 
 def test_a_run_that_nobody_holds_lets_go_of_its_session(tmp_path: Path) -> None:
