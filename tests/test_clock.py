@@ -16,12 +16,15 @@ from checkpoints import Store
 from simulator.base.errors import ConfigError
 from simulator.base.record import Time, check_record
 from simulator.clock.durations import Work as Tasks
+from simulator.config import Config
 from simulator.engine.builder import Built
 from simulator.engine.client_states import State
 from simulator.engine.drawing import drawn
 from simulator.engine.progress import ClientTrained, Event, unobserved
 from simulator.methods import Uplink
 from simulator.methods.base import moved
+from simulator.metrics import by_client
+from simulator.results.inspection.cka import of_checkpoint
 from simulator.runners import Job, Work, synchronous
 from simulator.sessions import metadata, states
 from simulator.sessions.committing import Commits
@@ -704,14 +707,55 @@ def session(folder: Path, method: str = "fedproto", **system: Any) -> Session:
 BUFFERED = {"schedule": "buffered", "buffer": 2}
 
 
-def test_a_round_that_a_stop_cut_short_goes_on_with_its_finished_clients(tmp_path: Path) -> None:
-    with session(tmp_path / "alone", **BUFFERED) as alone:
+FLYING: dict[str, dict[str, Any]] = {
+    "buffered": BUFFERED,
+    "asynchronous": {"schedule": "asynchronous"},
+    "deadline": {"schedule": "deadline", "deadline_quantile": 0.5, "late": "next"},
+    "drop": {"schedule": "deadline", "deadline_quantile": 0.5},
+    "lost": {"availability": "markov", "availability_on": 0.1, "availability_off": 0.05},
+}
+"""Schedules of which some clients' first uplinks arrive later than they were sent off, or never."""
+
+
+@pytest.fixture(scope="module", params=FLYING)
+def flown(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Config]:
+    """A session of rounds that depend on who has trained: CKA of those, and evaluation of two of them."""
+    section = {"devices": ["phone", "laptop", "phone", "jetson"], "jitter": 0.5, **FLYING[request.param]}
+    evaluation = {"clients": 2, "initial": "skip"}
+    config = federations.config(
+        "fedavg",
+        rounds=4,
+        system=section,
+        evaluation=evaluation,
+        cka={"every": 1},
+        checkpoint={"keep_last": 4},
+        federation=ALL,
+    )
+    folder: Path = tmp_path_factory.mktemp("flown") / "alone"
+    with federations.on_images(federations.generated()), Session.create(config, folder, folder) as alone:
         alone.run()
-    with session(tmp_path / "s", **BUFFERED) as first:
-        first.run(stop=after_clients(4))
+    first = CheckedReader(folder).record(1)
+    assert set(by_client.arrived(first)) < set(first["participants"])
+    return folder, config
+
+
+def test_a_round_that_a_stop_cut_short_goes_on_with_its_finished_clients(
+    flown: tuple[Path, Config], tmp_path: Path
+) -> None:
+    """The stop comes after the first client of round 2. In `asynchronous` it is the only one."""
+    alone, config = flown
+    trained = list[ClientTrained]()
+
+    def observe(event: Event) -> None:
+        if isinstance(event, ClientTrained) and event.round == 2:
+            trained.append(event)
+
+    with Session.create(config, tmp_path / "s", tmp_path) as first:
+        first.run(observe, stop=lambda: "SIGINT" if trained else None)
+    assert trained and first.round <= 2
     with Session.resume(tmp_path / "s", tmp_path) as second:
         second.run()
-    assert federations.committed(tmp_path / "s") == federations.committed(tmp_path / "alone")
+    assert federations.committed(tmp_path / "s") == federations.committed(alone)
 
 
 def after_clients(number: int) -> Callable[[], str | None]:
@@ -740,14 +784,23 @@ def test_a_switch_to_a_method_that_takes_no_stale_uplinks_is_refused_and_one_tha
     assert all(flight["dispatch"] >= 3 for flight in records[2]["time"]["flights"])
 
 
-def test_a_fork_goes_on_with_the_uplinks_in_flight(tmp_path: Path) -> None:
-    with session(tmp_path / "s", **BUFFERED) as first:
-        first.run()
-    fork(tmp_path / "s", tmp_path / "fork", tmp_path, 2)
+@pytest.mark.parametrize("at_round", [1, 2, 3])
+def test_a_fork_goes_on_with_the_uplinks_in_flight(
+    flown: tuple[Path, Config], tmp_path: Path, at_round: int
+) -> None:
+    alone, _ = flown
+    fork(alone, tmp_path / "fork", tmp_path, at_round)
     with Session.resume(tmp_path / "fork", tmp_path) as again:
         again.run()
-    times = [[each["time"] for each in CheckedReader(tmp_path / name).records()] for name in ("s", "fork")]
-    assert times[0] == times[1]
+    assert federations.committed(tmp_path / "fork") == federations.committed(alone)
+
+
+def test_cka_of_a_checkpoint_is_that_of_the_record(flown: tuple[Path, Config]) -> None:
+    """Also while clients have been sent off whose first uplinks are in flight: they are left out of both."""
+    alone, _ = flown
+    for record in CheckedReader(alone).records():
+        found = of_checkpoint(alone, alone.parent, record["round"])
+        assert {key: found[key] for key in record["cka"]} == record["cka"]
 
 
 @pytest.mark.parametrize("schedule", [{}, {"schedule": "deadline", "deadline": 0.05}, BUFFERED])

@@ -112,8 +112,8 @@ def test_where_so_many_are_drawn_for_evaluation_they_are_drawn_of_those_that_too
         state = engine.round(state, lambda event: None)
         assert state.record is not None
         measured = set(map(int, state.record["accuracy"]["per_client"]))
-        assert measured <= state.trained
-        assert len(measured) == min(3, len(state.trained))
+        assert measured <= state.known.trained
+        assert len(measured) == min(3, len(state.known.trained))
 
 
 @pytest.mark.parametrize(("clients", "many"), [(MANY, False), (MANY + 1, True)])

@@ -17,6 +17,7 @@ from simulator.base.rng import numpy_stream
 from simulator.base.selection_section import SelectionConfig
 from simulator.config import Config
 from simulator.config.idle import cautions
+from simulator.engine.client_states import Known
 from simulator.engine.drawing import drawn
 from simulator.engine.progress import unobserved
 from simulator.selection import Candidate, Past, history, user_selection
@@ -157,8 +158,8 @@ def test_a_strategy_selects_as_many_different_candidates_as_it_should(data: st.D
 
 def record(round: int, losses: dict[int, float], **more: Any) -> Record:
     per_client = {str(client): loss for client, loss in losses.items()}
-    told: Any = {"round": round, "participants": sorted(losses), "loss": {"per_client": per_client}, **more}
-    return told  # type: ignore[no-any-return]
+    told: Any = {"round": round, "participants": sorted(losses), "loss": {"per_client": per_client}}
+    return told | {"bytes": {"per_client_up": {}}} | more  # type: ignore[no-any-return]
 
 
 def test_a_loss_is_known_when_the_uplink_has_arrived() -> None:
@@ -174,13 +175,12 @@ def test_a_loss_is_known_when_the_uplink_has_arrived() -> None:
         time={"flights": [flight(0, 0, 4, "used"), flight(2, 0, 3, "lost"), flight(3, 0, 4, "used")]},
     )
     second = record(2, {0: 0.75}, time={"flights": [flight(1, 0, 5, "late"), flight(0, 4, 6, "used")]})
-    one = history.of([first])
+    one = history.after({}, first)
     assert one[0] == Past(1, 1, 0.5, 4, 0.5)
     assert one[1] == Past(1, None, None, None, 0.25)
     assert one[2] == Past(1, None, None, 3, 0.125)
     assert one[3] == Past(1, None, None, 4, 2.0)
-    both = history.of([first, second])
-    assert both == history.after(one, second)
+    both = history.after(one, second)
     assert both[0] == Past(2, 2, 0.75, 2, 0.75)
     assert both[1] == Past(1, 2, 0.25, 5, 0.25)
     assert one[1].last is None, "the pasts before stay as they were"
@@ -189,7 +189,8 @@ def test_a_loss_is_known_when_the_uplink_has_arrived() -> None:
 def test_without_a_clock_a_round_tells_the_losses_of_its_participants() -> None:
     told = record(3, {0: 0.5, 2: 1.5}, diverged=[1])
     told["participants"] = [0, 1, 2]
-    assert history.of([told]) == {0: Past(1, 3, 0.5, None, 0.5), 1: Past(1, 3), 2: Past(1, 3, 1.5, None, 1.5)}
+    known = history.after({}, told)
+    assert known == {0: Past(1, 3, 0.5, None, 0.5), 1: Past(1, 3), 2: Past(1, 3, 1.5, None, 1.5)}
 
 
 # Runs
@@ -224,7 +225,7 @@ def test_a_resumed_run_selects_the_same_clients(tmp_path: Path, strategy: str, s
     built = federations.built(config(strategy, schedule))
     through = built.engine.round(built.engine.initial_state(), unobserved)
     resumed = stored(built, through, tmp_path / "s")
-    assert resumed.history == through.history != {}
+    assert resumed.known == through.known != Known()
     for _ in range(2):
         through, resumed = (built.engine.round(each, unobserved) for each in (through, resumed))
         assert resumed.record is not None and through.record is not None
@@ -285,11 +286,10 @@ def test_another_seed_selects_others() -> None:
     assert chosen[0] != chosen[1]
 
 
-def test_without_the_section_plain_values_have_none_and_nothing_is_remembered() -> None:
+def test_without_the_section_plain_values_have_none() -> None:
     plain = federations.config()
     assert "selection" not in plain.to_json()
     assert Config.read(config("utility").to_json()) == config("utility")
-    assert federations.run(federations.built(plain).engine, 2).history == {}
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, overload
 
 from torch import Tensor
@@ -20,9 +21,10 @@ from simulator.base.record import Record
 from simulator.base.tensors import Tensors, named, of_module, total_bytes
 from simulator.clock.schedule import Flight
 from simulator.methods.hooks import Hooks
+from simulator.metrics import by_client
 from simulator.models.federation import ClientInfo, Federation
 from simulator.runners.base import LocalUpdate
-from simulator.selection import History
+from simulator.selection import History, history
 
 Loader = Callable[[int], Tensors]
 """Makes or reads a client's state when it is asked for: the same tensors every time, on any thread."""
@@ -199,21 +201,50 @@ class InFlight:
 
 
 @dataclass(frozen=True)
+class Known:
+    """What the records up to a round say of the clients. It has no other source, so a resumed run knows the same."""
+
+    trained: frozenset[int] = frozenset()
+    """The clients that have the state they trained in a round (`by_client.arrived`)."""
+    standing: Mapping[str, Any] | None = None
+    """The last figures of every client (`by_client.standing`); None before round 1."""
+    history: History = field(default_factory=dict)
+    """What the server knows of the clients' earlier rounds."""
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> "Known":
+        """What these records say, from round 1 on."""
+        known = cls()
+        for record in records:
+            known = known.after(record)
+        return known
+
+    def after(self, record: Record) -> "Known":
+        """The same after one more record."""
+        return Known(
+            self.trained.union(by_client.arrived(record)),
+            by_client.standing([record], self.standing),
+            history.after(self.history, record),
+        )
+
+
+@dataclass(frozen=True)
 class State:
-    """Everything a round starts from: the server's and every client's tensors, and the last record."""
+    """Everything a round starts from: the server's and every client's tensors, uplinks in flight, and the records."""
 
     round: int
     server: Tensors
     clients: ClientStates
     record: Record | None
-    trained: frozenset[int] = frozenset()
-    """The clients that have taken part in a round so far, and did not diverge in all of them."""
-    standing: Mapping[str, Any] | None = None
-    """What was known of every client before the last record (`metrics.by_client`), if it does not say it all."""
-    history: History = field(default_factory=dict)
-    """What the server knows of the clients' earlier rounds. It follows from the records."""
+    before: Known = field(default_factory=Known)
+    """What the records before the last one say."""
     in_flight: Sequence[InFlight] = ()
     """Updates that arrive in a later round, in client order. Synchronous training has none."""
+
+    @cached_property
+    def known(self) -> Known:
+        """What all records say, the last one as it is written."""
+        return self.before if self.record is None else self.before.after(self.record)
 
 
 def models_of(tensors: Mapping[str, Tensor]) -> Tensors:

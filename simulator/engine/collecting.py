@@ -1,7 +1,7 @@
 """The uplinks of a round: of all participants at once, or in the order of the computed clock."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from simulator.base.tensors import total_bytes
 from simulator.clock.durations import Work
@@ -178,7 +178,7 @@ def on_the_clock(
         used=[of[flight] for flight in ended.used],
         held=held,
         unused=[of[flight] for flight, fate in ended.landed if fate in ("late", "stale", "dropped")],
-        flying=tuple(of[flight] for flight in ended.flying),
+        flying=sorted((of[flight] for flight in ended.flying), key=lambda each: each.client.id),
         weights={flight.client: clock.weight(round - flight.dispatch) for flight in ended.used},
         began=began,
         ended=ended,

@@ -56,7 +56,7 @@ from simulator.runners import (
     synchronous,
 )
 from simulator.runners.evaluation import Answers, answering, evaluate, operations
-from simulator.selection import History, Selector, history
+from simulator.selection import History, Selector
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.precision import tf32_in_force
@@ -155,7 +155,7 @@ class Engine:
     ) -> State:
         began = time.perf_counter()
         self._set_threads()
-        t = state.round + 1
+        t, known = state.round + 1, state.known
         changes = Changes.of(self._now.at(state.round), now := self._enter(t))
         adds = self.clock is not None and self.clock.adds_differences
         wire = Wire(len(state.clients), self._config.wire, self._config.training_seed, t, keeps=adds)
@@ -187,17 +187,18 @@ class Engine:
         clients = state.clients.after({each.client.id: each.update.tensors for each in arrived})
         trained = time.perf_counter()
 
-        taught = state.trained | {each.client.id for each in arrived}
-        after = State(t, server, clients, None, taught, history=state.history, in_flight=took.flying)
+        after = State(t, server, clients, None, known, took.flying)
+        taught = known.trained.union(each.client.id for each in arrived)
         new = {*took.changed, *changes.joined, *changes.data}
-        answers, tested = self._evaluate(after, self._unmeasured(state.record), took.changed, new, observe)
+        answers, tested = self._evaluate(
+            after, taught, self._unmeasured(state.record), took.changed, new, observe
+        )
         due = self._config.cka.every and t % self._config.cka.every == 0
-        cka = self.cka(after) if due or measure() else None
+        cka = self._cka(after, taught) if due or measure() else None
         evaluated = time.perf_counter()
 
-        before, news = state.record, self._config.records_changed
+        before, news, standing = state.record, self._config.records_changed, known.standing
         absent = now.federation.absent
-        standing = by_client.standing([before] if before else [], state.standing)
         record: Record = {
             "round": t,
             "method": self._hooks.name,
@@ -241,8 +242,7 @@ class Engine:
         newcomers.record(record, self._runner, now.hooks, after, self._config)
         if self._config.training.schedule != "constant":
             record["lr"] = rate(self._config.training, t, self._config.rounds)
-        known = history.after(state.history, record) if self.selector.remembers else state.history
-        return replace(after, record=record, standing=standing, history=known)
+        return replace(after, record=record)
 
     def _collect(
         self,
@@ -262,11 +262,11 @@ class Engine:
         if self.clock is None:
             absent = self._now.federation.absent
             in_flight = [each for each in state.in_flight if each.client.id not in absent]
-            drawn = self.participants(t, state.history)
+            drawn = self.participants(t, state.known.history)
             return at_once(t, in_flight, drawn, wire, begin, train, finished)
         began = state.record["time"]["ends"] if state.record and "time" in state.record else 0.0
         return on_the_clock(
-            self.clock, t, began, state.history, state.in_flight, wire, begin, train, finished
+            self.clock, t, began, state.known.history, state.in_flight, wire, begin, train, finished
         )
 
     def participants(self, round: int, known: History = MappingProxyType({})) -> tuple[int, ...]:
@@ -275,7 +275,7 @@ class Engine:
         wanted = self._config.federation.participants_of(len(present))
         return self.selector.select(present, wanted, round, known)
 
-    def cka(self, state: State) -> Cka:
+    def _cka(self, state: State, trained: Collection[int]) -> Cka:
         """How alike the clients' models are after a round, layer by layer, as the ledger has it. Raises ConfigError.
 
         Compared are the models that local training left, of clients that have been trained, or those that every
@@ -287,7 +287,7 @@ class Engine:
         )
         aggregated = self._compares == "aggregated"
         if not (aggregated or settings.untrained):
-            layers = cka_matrices.among(layers, state.trained)
+            layers = cka_matrices.among(layers, trained)
         if self._federation.unseen or self._federation.stages:
             layers = cka_matrices.among(layers, {client.id for client in now.federation.present})
         # A session of an earlier version may have more layers and clients than fit.
@@ -382,6 +382,7 @@ class Engine:
     def _evaluate(
         self,
         after: State,
+        trained: frozenset[int],
         unmeasured: bool,
         participants: tuple[int, ...],
         new: Collection[int],
@@ -395,7 +396,7 @@ class Engine:
         present = {each.id for each in now.federation.present}
         aggregated = self._answers == "aggregated"
         skips = self._config.skips_initial
-        eligible = sorted(present.intersection(after.trained.union(participants)) if skips else present)
+        eligible = sorted(present.intersection(trained.union(participants)) if skips else present)
         if isinstance(settings.clients, int):
             number = min(settings.clients, len(eligible))
             draw = rng.numpy_stream(self._config.training_seed, "evaluate", t).choice(

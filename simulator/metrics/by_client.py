@@ -60,6 +60,24 @@ def new(
     return {**now, **dict.fromkeys(left)}
 
 
+def arrived(record: Record) -> list[int]:
+    """The clients that a round gave the state they trained, ascending.
+
+    Their uplinks ended in the round, used or not. Those in flight, lost with their clients, or diverged did not.
+    """
+    if "time" in record:
+        flights = record["time"]["flights"]
+        return sorted({flight["client"] for flight in flights if flight["fate"] != "lost"})
+    sent = {client for client, size in items(record["bytes"]["per_client_up"]) if size}
+    sent |= {*record["participants"], *record.get("dropped", ())}
+    return sorted(sent.difference(record.get("diverged", ())))
+
+
+def trained(records: Iterable[Record]) -> frozenset[int]:
+    """The clients that one of these rounds gave the state they trained."""
+    return frozenset().union(*map(arrived, records))
+
+
 def standing(records: Iterable[Record], before: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
     """What is known of every client after these records, which follow `before`, the same after those before them.
 

@@ -3,7 +3,7 @@
 It follows from the ledger, so a resumed run knows the same.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from simulator.base.record import Record
@@ -27,14 +27,6 @@ History = Mapping[int, Past]
 NOTHING = Past()
 
 
-def of(records: Iterable[Record]) -> History:
-    """The pasts after these records, from round 1 on."""
-    history: History = {}
-    for record in records:
-        history = after(history, record)
-    return history
-
-
 def after(before: History, record: Record) -> History:
     """The pasts after one more record. An uplink that the wire loses tells the server nothing."""
     found, round = dict(before), record["round"]
@@ -43,18 +35,13 @@ def after(before: History, record: Record) -> History:
     for client in record["participants"]:
         past = found.get(client, NOTHING)
         found[client] = replace(past, rounds=past.rounds + 1, under_way=losses.get(client))
-    if "time" not in record:
-        arrived = [client for client in record["participants"] if client not in diverged]
-    else:
-        arrived = []
-        for flight in record["time"]["flights"]:
-            seconds = flight["arrives"] - flight["begins"]
-            found[flight["client"]] = timed(found.get(flight["client"]), seconds, flight["fate"])
-            if flight["fate"] != "lost":
-                arrived.append(flight["client"])
-    for client in arrived:
+    for flight in record["time"]["flights"] if "time" in record else ():
+        seconds = flight["arrives"] - flight["begins"]
+        found[flight["client"]] = timed(found.get(flight["client"]), seconds, flight["fate"])
+    for client in by_client.arrived(record):
         if client not in dropped:
-            found[client] = replace(found[client], last=round, loss=found[client].under_way)
+            past = found.get(client, NOTHING)
+            found[client] = replace(past, last=round, loss=past.under_way)
     for client in diverged:
         found[client] = replace(found.get(client, NOTHING), last=round, loss=None)
     return found

@@ -27,11 +27,6 @@ class Selector:
         elif settings.strategy != RANDOM:
             self._strategy = user_selection.strategy(settings.strategy)
 
-    @property
-    def remembers(self) -> bool:
-        """Whether a selection depends on earlier rounds."""
-        return self._strategy is not None
-
     def select(
         self,
         free: Sequence[int],

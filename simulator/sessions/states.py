@@ -4,7 +4,7 @@ A client that has never taken part has none: a manifest says what such clients b
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -14,16 +14,21 @@ import checkpoints
 from checkpoints import Damaged, ObjectRef, TensorSpec
 from simulator.base.documents import Finished, Initial
 from simulator.base.errors import SessionError
-from simulator.base.record import Record
 from simulator.base.tensors import Tensors
 from simulator.clock.schedule import Flight
 from simulator.engine.builder import Built
-from simulator.engine.client_states import Beginning, ClientStates, InFlight, Loader, State, initial_model
+from simulator.engine.client_states import (
+    Beginning,
+    ClientStates,
+    InFlight,
+    Known,
+    Loader,
+    State,
+    initial_model,
+)
 from simulator.methods.hooks import Hooks
-from simulator.metrics import by_client
 from simulator.models.federation import Federation
 from simulator.runners.base import LocalUpdate
-from simulator.selection import history
 from simulator.sessions.reader import CheckedReader, Manifest
 
 
@@ -69,15 +74,13 @@ def restore(session: CheckedReader, manifest: Manifest, built: Built, *, exact: 
             session.load(manifest.round, name)  # says that it is not there
     if manifest.initial is not None:
         beginning = recorded_beginning(session, manifest.initial, built, exact=exact)
-    device, records = built.federation.device, session.records()[: manifest.round]
+    device = built.federation.device
     return State(
         manifest.round,
         {name: tensor.to(device) for name, tensor in server.items()},
         ClientStates(beginning, start.clients.cache, {}, kept),
         manifest.record,
-        trained(records),
-        by_client.standing(records[:-1]),
-        history.of(records if built.engine.selector.remembers else ()),
+        Known.of(session.records()[: manifest.round - 1]),
         in_flight(session, manifest, built, start.clients.beginning),
     )
 
@@ -191,16 +194,6 @@ def digest(federation: Federation, seed: int) -> str:
             found.update(f"{name} {tensor.dtype} {list(tensor.shape)} ".encode())
             found.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return found.hexdigest()
-
-
-def trained(records: Iterable[Record]) -> frozenset[int]:
-    """The clients that took part in one of these rounds and did not diverge in it."""
-    return frozenset(
-        client
-        for record in records
-        for client in record["participants"]
-        if client not in record.get("diverged", ())
-    )
 
 
 def specs(tensors: Mapping[str, Tensor]) -> dict[str, TensorSpec]:

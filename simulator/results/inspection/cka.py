@@ -17,14 +17,14 @@ from simulator.engine.builder import Built, build
 from simulator.engine.client_states import initial_model
 from simulator.methods import plugins
 from simulator.methods.hooks import Hooks
-from simulator.metrics import cka_matrices
+from simulator.metrics import by_client, cka_matrices
 from simulator.runners import Job
 from simulator.runners.evaluation import answering
 from simulator.sessions import brought
 from simulator.sessions.history import settings_in_force
 from simulator.sessions.metadata import check_data, check_models, read_config
 from simulator.sessions.reader import CheckedReader, Manifest
-from simulator.sessions.states import check_draws, name_of, restore, specs, trained
+from simulator.sessions.states import check_draws, name_of, restore, specs
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.precision import tf32_in_force
@@ -58,7 +58,7 @@ def of_checkpoint(
     data, federation, *_ = found.built
     chosen = cka_matrices.common_layers(federation, layers)
     if found.model == "local" and not untrained:
-        chosen = cka_matrices.among(chosen, trained(found.session.records()[: found.round]))
+        chosen = cka_matrices.among(chosen, by_client.trained(found.session.records()[: found.round]))
     most = min(found.config.cka.clients, cka_matrices.room(chosen))
     chosen = cka_matrices.compared(chosen, federation, found.config.training_seed, most)
     probe = cka_matrices.probe(data, found.config.training_seed, images)

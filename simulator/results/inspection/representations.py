@@ -12,11 +12,11 @@ from torch import Tensor
 
 from simulator.base.errors import ConfigError
 from simulator.base.sections import MANY, SAMPLED
+from simulator.metrics import by_client
 from simulator.metrics.cka_matrices import drawn
 from simulator.results.inspection.cka import opened
 from simulator.results.inspection.embedding import Embedding
 from simulator.sessions.reader import CheckedReader
-from simulator.sessions.states import trained
 from simulator.training.client import LocalClient
 
 IMAGES = 40
@@ -98,7 +98,7 @@ def of_checkpoint(
         raise ConfigError(
             f"{folder.name}: its clients' features differ in width ({said}) and have no common plane."
         )
-    took_part = trained(found.session.records()[: found.round])
+    took_part = by_client.trained(found.session.records()[: found.round])
     everybody = range(len(federation.clients))
     many = len(everybody) > MANY and took_part
     features, labels, clients = [], [], []
