@@ -65,7 +65,7 @@ def encode(tensors: Mapping[str, "Tensor"]) -> bytes:
 
 
 def decode(data: bytes, expected: Mapping[str, TensorSpec] | None, where: str) -> dict[str, "Tensor"]:
-    """The tensors in `data`; with `expected`, exactly those names, shapes and dtypes.
+    """The tensors in `data`, in the order of their names; with `expected`, exactly those, in its order.
 
     Raises Damaged, naming `where`, before any tensor is made.
     """
@@ -75,9 +75,10 @@ def decode(data: bytes, expected: Mapping[str, TensorSpec] | None, where: str) -
     from safetensors.torch import load
 
     try:
-        return dict(load(data))
+        found = load(data)  # in an order that differs from process to process
     except SafetensorError as error:
         raise Damaged(f"{where} is not valid safetensors: {error}.") from error
+    return {name: found[name] for name in (sorted(found) if expected is None else expected)}
 
 
 def compare(found: Mapping[str, TensorSpec], expected: Mapping[str, TensorSpec] | None, where: str) -> None:

@@ -2,12 +2,15 @@
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
 import checkpoints
 import simulator
@@ -16,9 +19,10 @@ from checkpoints.lines import Prefix
 from checkpoints.manifests import Manifest
 from checkpoints.objects import ObjectRef
 from checkpoints.seal import seal
+from simulator.config import Config
 from simulator.engine.builder import Built
 from simulator.engine.client_states import InFlight, State
-from simulator.engine.progress import unobserved
+from simulator.engine.progress import Event, RoundFinished, unobserved
 from simulator.runners import Job, Work, synchronous
 from simulator.sessions import metadata, states
 from simulator.sessions.committing import Commits
@@ -26,6 +30,7 @@ from simulator.sessions.history import history_entry
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session
 from tests import federations
+from tests.federations import bits
 
 CONFIG = federations.config("lg_fedavg", rounds=4, wire={"noise": 0.5}, checkpoint={"every": 3})
 KEPT = [1, 3, 4]
@@ -266,3 +271,117 @@ def test_a_checkpoint_without_uplinks_in_flight_has_the_bytes_it_always_had() ->
     )
     sealed = json.loads(manifest.to_bytes())["sha256"]
     assert sealed == "8f2862398bc0b5fd67fc691bbf959184f213d9d999dcb5bff77e469345ac0cf6"
+
+
+# A state that is read back is the one that was carried on
+
+SCHEDULES: dict[str, dict[str, Any] | None] = {
+    "no clock": None,
+    "synchronous": {},
+    "deadline": {"schedule": "deadline", "deadline_quantile": 0.5},
+    "late": {"schedule": "deadline", "deadline_quantile": 0.5, "late": "next"},
+    "over_selection": {"schedule": "over_selection", "select": 4},
+    "buffered": {"schedule": "buffered", "buffer": 2, "max_staleness": 1},
+    "asynchronous": {"schedule": "asynchronous"},
+}
+CHANGES: list[dict[str, Any]] = [
+    {"method": None, "set": ["training.lr=1e30"]},  # everybody diverges
+    {"method": None, "set": ["wire.drop=0.1", "cka.untrained=true"]},  # uplinks in flight stay
+    {"method": "fedprox", "set": ["training.lr=0.05"]},  # they are dropped
+]
+LEAVES = [{"round": 2, "event": "leave", "clients": [1]}, {"round": 4, "event": "join", "clients": [1]}]
+
+
+def contents(state: State) -> dict[str, Any]:
+    """Every field of a state, so that two compare."""
+    told = {name: getattr(state, name) for name in ("round", "record", "before", "known")}
+    flying = [
+        {
+            **vars(each),
+            "update": {**vars(each.update), "tensors": bits(each.update.tensors), "uplink": None},
+            "losses": list(each.update.losses.items()),
+            "uplink": list(bits(each.update.uplink).items()),
+            "received": list(bits(each.received).items()),
+        }
+        for each in state.in_flight
+    ]
+    begun = (state.clients.begun(), state.clients.beginning.facts())
+    orders = [
+        list(state.server),
+        *map(list, state.clients),
+        *(list(each.update.tensors) for each in state.in_flight),
+    ]
+    told |= {"in_flight": flying, "begun": begun, "orders": orders}
+    assert vars(state).keys() <= {*told, "server", "clients"}
+    return told | federations.state_bits(state)
+
+
+def lived(config: Config, folder: Path, changes: Sequence[Any], stops: Sequence[int]) -> None:
+    """Run a session with a change after each round, and stops after so many questions of the gate.
+
+    After each round, the state that goes on is compared with the one that the checkpoint gives back.
+    """
+    session = Session.create(config, folder, folder.parent)
+    for round, change in enumerate(changes, 1):
+        if change is not None:
+            checkpoints.post(folder, "switch", {**change, "at_round": round})
+
+    def observe(event: Event) -> None:
+        if isinstance(event, RoundFinished):
+            reader = CheckedReader(folder)
+            read = states.restore(reader, reader.manifest(), session._built)
+            assert contents(read) == contents(session._state)
+
+    for questions in (*stops, 10**6):
+        asked = iter(range(questions))
+        outcome = session.run(
+            observe, stop=lambda left=asked: None if next(left, None) is not None else "SIGINT"
+        )
+        if outcome.state == "finished":
+            break
+        session = Session.resume(folder, folder.parent)
+    assert outcome.state == "finished"
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@settings(max_examples=2, deadline=None, derandomize=True, phases=(Phase.generate,))
+@given(data=st.data())
+def test_a_state_that_is_read_back_is_the_one_carried_on_and_stops_change_nothing(
+    schedule: str, data: st.DataObject
+) -> None:
+    """With uplinks that are lost, late, stale, and partial, with divergence, absent clients, and switches."""
+    system = SCHEDULES[schedule]
+    sections: dict[str, Any] = {}
+    if system is not None:
+        on, partial = data.draw(st.floats(0.05, 1)), data.draw(st.sampled_from(["lose", "send"]))
+        there = {"availability": "markov", "availability_on": on, "availability_off": 0.1, "partial": partial}
+        there = data.draw(st.sampled_from([there, {}]))
+        devices = {"devices": ["phone", "laptop", "phone", "jetson", "phone"]}
+        sections["system"] = {**devices, "jitter": data.draw(st.floats(0, 2)), **there, **system}
+    timeline = data.draw(st.sampled_from([[], LEAVES]))
+    share = 0.6 if schedule == "over_selection" else data.draw(st.sampled_from([0.6, 1.0]))
+    config = federations.config(
+        "fedavg",
+        seed=data.draw(st.integers(0, 10**6)),
+        rounds=5,
+        federation={"clients": 5, "participation": share, "timeline": timeline},
+        wire={
+            "drop": data.draw(st.sampled_from([0.0, 0.3])),
+            "noise": data.draw(st.sampled_from([0.0, 0.1])),
+        },
+        evaluation={
+            "clients": data.draw(st.sampled_from([2, "all", "participants"])),
+            "initial": data.draw(st.sampled_from(["all", "skip"])),
+            "metrics_for": data.draw(st.sampled_from(["all", "changed"])),
+        },
+        selection={"strategy": data.draw(st.sampled_from(["random", "utility"]))},
+        cka={"every": 1, "layers": ["fc2"], "probe": 16},
+        **sections,
+    )
+    changes = [data.draw(st.sampled_from([None, None, *CHANGES])) for _ in range(4)]
+    stops = data.draw(st.lists(st.integers(1, 30), max_size=3))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        lived(config, folder / "alone", changes, ())
+        lived(config, folder / "stopped", changes, stops)
+        assert federations.committed(folder / "stopped") == federations.committed(folder / "alone")

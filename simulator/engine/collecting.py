@@ -76,6 +76,12 @@ def at_once(
     )
 
 
+def waiting_on(each: InFlight) -> InFlight:
+    """The same after the round of its dispatch, as a checkpoint gives it back: tensors by name, no single steps."""
+    update = replace(each.update, uplink=dict(sorted(each.update.uplink.items())), step_flops=())
+    return replace(each, update=update, received=dict(sorted(each.received.items())))
+
+
 def on_the_clock(
     clock: Clock,
     round: int,
@@ -178,7 +184,7 @@ def on_the_clock(
         used=[of[flight] for flight in ended.used],
         held=held,
         unused=[of[flight] for flight, fate in ended.landed if fate in ("late", "stale", "dropped")],
-        flying=sorted((of[flight] for flight in ended.flying), key=lambda each: each.client.id),
+        flying=sorted((waiting_on(of[flight]) for flight in ended.flying), key=lambda each: each.client.id),
         weights={flight.client: clock.weight(round - flight.dispatch) for flight in ended.used},
         began=began,
         ended=ended,

@@ -57,7 +57,7 @@ def state(value: object, before: Mapping[str, Tensor]) -> Tensors:
 
 
 def fitting(value: object, before: Mapping[str, Tensor]) -> Tensors:
-    """Named tensors with the same names, shapes, and dtypes as those."""
+    """Named tensors with the same names, shapes, and dtypes as those, in their order."""
     now = tensors(value)
     if lost := [name for name in before if name not in now]:
         raise Unusable(f"dropped '{lost[0]}', which was kept before; states keep their tensors")
@@ -68,7 +68,7 @@ def fitting(value: object, before: Mapping[str, Tensor]) -> Tensors:
             raise Unusable(
                 f"made '{name}' {_layout(tensor)} of {_layout(before[name])}; states keep their shapes"
             )
-    return now
+    return {name: now[name] for name in before}
 
 
 def adopted(value: object, fresh: Mapping[str, Tensor]) -> Tensors:

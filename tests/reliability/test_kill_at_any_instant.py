@@ -15,6 +15,7 @@ from simulator.base.nested import read_toml
 from simulator.config import Config
 from simulator.contract import Subject
 from simulator.engine.progress import Event, RoundFinished
+from simulator.metrics import by_client
 from simulator.sessions.session import Session
 from tests import federations
 from tests.reliability.sessions import AnyProcess, configuration, events, finish, messages, start
@@ -86,28 +87,46 @@ def test_a_run_killed_a_hundred_times_on_two_machines_in_turn_ends_as_one_left_a
     check(tmp_path, "fedssa", kills=100, machines=("one", "other"))
 
 
-BUFFERED = (
-    'system = { devices = ["phone", "laptop", "phone", "jetson"], jitter = 0.5, schedule = "buffered", '
-    "buffer = 2 }"
-)
-"""A line of a configuration: rounds end with every second uplink, and others are in flight."""
+SCHEDULES = {
+    "buffered": 'schedule = "buffered", buffer = 2',
+    "asynchronous": 'schedule = "asynchronous"',
+    "deadline": 'schedule = "deadline", deadline_quantile = 0.5, late = "next"',
+}
 
 
-def test_a_run_on_the_clock_that_was_killed_with_uplinks_in_flight_ends_as_one_left_alone(
-    tmp_path: Path,
-) -> None:
-    check(tmp_path, "fedproto", 1, (), BUFFERED)
-    flying = [
-        record["time"]["in_flight"] for record in checkpoints.SessionReader(tmp_path / "killed").records()
+def check_in_flight(folder: Path, method: str, kills: int, schedule: str) -> None:
+    """The same of records that depend on who has trained, while first uplinks are in flight for many rounds."""
+    devices = [
+        f"[d{seconds}]\ngflops = 1e9\ndown_mbps = 1e9\nup_mbps = 1e9\nlatency_s = {seconds}\n"
+        "compute_watts = 4\nradio_watts = 2\nidle_watts = 1\n"
+        for seconds in (1, 2, 40, 150)
     ]
-    assert min(flying) > 0
+    (folder / "devices.toml").write_text("\n".join(devices), encoding="utf-8")
+    more = (
+        'system = { devices = ["d1", "d2", "d40", "d150"], jitter = 0.5, '
+        f'device_file = "{folder}/devices.toml", {SCHEDULES[schedule]} }}',
+        'cka = { every = 1, model = "local" }',
+        'evaluation = { clients = 2, initial = "skip" }',
+    )
+    check(folder, method, kills, (), *more)
+    records = checkpoints.SessionReader(folder / "killed").records()
+    sent = {client for record in records for client in record["participants"]}
+    assert by_client.trained(records[: len(records) // 4]) < sent
+
+
+def test_a_run_that_was_killed_with_uplinks_in_flight_ends_as_one_left_alone(tmp_path: Path) -> None:
+    check_in_flight(tmp_path, "fedavg", 1, "buffered")
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("method", ["fedproto", "fedssa"])
-def test_a_run_on_the_clock_killed_thirty_times_ends_as_one_left_alone(method: str, tmp_path: Path) -> None:
-    check(tmp_path, method, 30, (), BUFFERED)
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(
+    ("method", "schedule"), [("fedavg", "buffered"), ("fedssa", "asynchronous"), ("fedproto", "deadline")]
+)
+def test_a_run_killed_thirty_times_with_uplinks_in_flight_ends_as_one_left_alone(
+    method: str, schedule: str, tmp_path: Path
+) -> None:
+    check_in_flight(tmp_path, method, 30, schedule)
 
 
 # Commands among the kills
