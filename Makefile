@@ -29,7 +29,7 @@ test: $(READY)  ## Run the tests
 test-slow: $(READY)  ## Run every test, also those that take minutes
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m ''
 
-test-kills: $(READY)  ## Kill a long run a hundred times, on one machine and on two, one on the clock thirty times, and a steered one twenty times: minutes
+test-kills: $(READY)  ## Kill a long run a hundred times, on one machine and on two, three on the clock thirty times each, and a steered one twenty times: minutes
 	$(BIN)/python -m pytest -m slow -k 'hundred or thirty or twenty' --durations=0 tests/reliability
 
 test-oldest:  ## Run the tests on the lowest versions that are declared, in an environment of their own

@@ -25,6 +25,7 @@ from simulator.config import Config
 from simulator.config.idle import cautions
 from simulator.engine.drawing import drawn
 from simulator.engine.progress import unobserved
+from simulator.results.inspection.cka import of_checkpoint
 from simulator.runners import LocalUpdate, local
 from simulator.runners.ray.worker_setup import WorkerSetup
 from simulator.sessions import unfinished_round
@@ -547,3 +548,20 @@ def test_data_that_cannot_change_that_way_are_refused(event: Any, said: str) -> 
 def test_an_event_after_the_last_round_is_a_caution() -> None:
     [sentence] = cautions(config({**LEAVES, "round": 9}))
     assert "entry 1 (round 9): the run ends after round 5" in sentence
+
+
+@pytest.mark.parametrize("model", ["local", "aggregated"])
+@pytest.mark.parametrize("sections", [{}, {"timeline": []}], ids=["timeline", "unseen"])
+def test_cka_of_a_checkpoint_is_among_the_clients_of_its_round(
+    tmp_path: Path, sections: dict[str, Any], model: str
+) -> None:
+    """Client 1 is away in rounds 2 and 3, client 4 before round 3. Or one of five clients is unseen."""
+    federation = {"unseen": 0.2, **sections} if sections else {}
+    given = config(
+        *EVERYTHING, federation=federation, cka={"every": 1, "model": model}, checkpoint={"keep_last": 5}
+    )
+    with Session.create(given, tmp_path / "s", tmp_path) as running:
+        running.run()
+    for record in CheckedReader(tmp_path / "s").records():
+        found = of_checkpoint(tmp_path / "s", tmp_path, record["round"])
+        assert {key: found[key] for key in record["cka"]} == record["cka"]

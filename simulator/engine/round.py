@@ -282,17 +282,14 @@ class Engine:
         client would receive next: `cka.model`.
         """
         settings, now = self._config.cka, self._enter(state.round)
-        layers = cka_matrices.common_layers(
-            self._federation, None if settings.layers == "all" else settings.layers
-        )
         aggregated = self._compares == "aggregated"
-        if not (aggregated or settings.untrained):
-            layers = cka_matrices.among(layers, trained)
-        if self._federation.unseen or self._federation.stages:
-            layers = cka_matrices.among(layers, {client.id for client in now.federation.present})
-        # A session of an earlier version may have more layers and clients than fit.
-        most = min(settings.clients, cka_matrices.room(layers))
-        layers = cka_matrices.compared(layers, self._federation, self._config.training_seed, most)
+        layers, most = cka_matrices.compared(
+            now.federation,
+            self._config.training_seed,
+            None if settings.layers == "all" else settings.layers,
+            None if aggregated or settings.untrained else trained,
+            settings.clients,
+        )
         probe = cka_matrices.probe(self._data, self._config.training_seed, settings.probe)
 
         def tensors(client: int) -> Tensors:

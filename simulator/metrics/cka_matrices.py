@@ -102,9 +102,24 @@ def among(layers: Layers, clients: Collection[int]) -> Layers:
     }
 
 
-def compared(layers: Layers, federation: Federation, seed: int, most: int = SAMPLED) -> Layers:
-    """The layers as those clients have them that are compared. Of a federation of more than `most`, those are drawn."""
-    return among(layers, drawn(set().union(*layers.values()), federation, seed, most))
+def compared(
+    federation: Federation,
+    seed: int,
+    wanted: Sequence[str] | None = None,
+    clients: Collection[int] | None = None,
+    most: int = SAMPLED,
+) -> tuple[Layers, int]:
+    """The layers as those present clients have them that are compared, and the largest number of such clients.
+
+    clients: those with trained models; None: all. Of a federation of more than `most`, or than fit into a record, so
+    many are drawn. Raises like `common_layers`.
+    """
+    layers = among(common_layers(federation, wanted), federation.present_ids)
+    if clients is not None:
+        layers = among(layers, clients)
+    # A session of an earlier version may have more layers and clients than fit.
+    most = min(most, room(layers))
+    return among(layers, drawn(set().union(*layers.values()), federation, seed, most)), most
 
 
 def check_size(layers: Layers, clients: int, most: int) -> None:

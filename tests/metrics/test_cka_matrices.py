@@ -231,13 +231,13 @@ def test_a_client_alone_has_nobody_to_be_like(tmp_path: Path) -> None:
 
 
 def test_up_to_as_many_clients_as_are_compared_all_are(trained: tuple[Built, State]) -> None:
-    layers = common_layers(trained[0].federation)
-    assert cka_matrices.compared(layers, trained[0].federation, 7, most=4) == layers
+    federation = trained[0].federation
+    assert cka_matrices.compared(federation, 7, most=4) == (common_layers(federation), 4)
 
 
 def test_of_more_clients_some_are_drawn_and_the_matrix_is_theirs(trained: tuple[Built, State]) -> None:
     parts, state = trained
-    layers = cka_matrices.compared(common_layers(parts.federation), parts.federation, 7, most=2)
+    layers, _ = cka_matrices.compared(parts.federation, 7, most=2)
     drawn = sorted(set().union(*layers.values()))
     assert len(drawn) == 2
     found = measure(context(parts), IN_TURN, state.clients.__getitem__, layers, probe(parts.data, 7), most=2)
@@ -249,11 +249,10 @@ def test_those_drawn_stay_the_same_when_others_come_to_have_been_trained(
     trained: tuple[Built, State],
 ) -> None:
     federation = trained[0].federation
-    layers = common_layers(federation)
-    first = cka_matrices.compared(layers, federation, 7, most=2)["fc2"].keys()
+    first = cka_matrices.compared(federation, 7, most=2)[0]["fc2"].keys()
     for other in set(range(4)) - first:
-        among = cka_matrices.among(layers, {*first, other})
-        assert cka_matrices.compared(among, federation, 7, most=2)["fc2"].keys() == first
+        layers, _ = cka_matrices.compared(federation, 7, clients={*first, other}, most=2)
+        assert layers["fc2"].keys() == first
 
 
 def test_matrices_that_a_record_has_no_room_for_are_refused_before_round_1() -> None:

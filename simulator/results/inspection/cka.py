@@ -55,13 +55,15 @@ def of_checkpoint(
     layer), DataError, or SessionError (other data, no plugin).
     """
     found = opened(folder, data_dir, round, model, {"device": device, "workers": workers})
-    data, federation, *_ = found.built
-    chosen = cka_matrices.common_layers(federation, layers)
-    if found.model == "local" and not untrained:
-        chosen = cka_matrices.among(chosen, by_client.trained(found.session.records()[: found.round]))
-    most = min(found.config.cka.clients, cka_matrices.room(chosen))
-    chosen = cka_matrices.compared(chosen, federation, found.config.training_seed, most)
-    probe = cka_matrices.probe(data, found.config.training_seed, images)
+    trained = by_client.trained(found.session.records()[: found.round])
+    chosen, most = cka_matrices.compared(
+        found.context.federation,
+        found.config.training_seed,
+        layers,
+        None if found.model == "aggregated" or untrained else trained,
+        found.config.cka.clients,
+    )
+    probe = cka_matrices.probe(found.built.data, found.config.training_seed, images)
     number, loaded = len(set().union(*chosen.values())), itertools.count(1)
 
     def tensors(client: int) -> Tensors:
@@ -73,7 +75,7 @@ def of_checkpoint(
     runtime = found.config.runtime
     runner = runners.get(runtime.runner)(found.context, runtime)
     try:
-        with tf32_in_force(found.config.training.precision, federation.device):
+        with tf32_in_force(found.config.training.precision, found.context.federation.device):
             measured = cka_matrices.measure(
                 found.context, runner.each, tensors, chosen, probe, debiased, most
             )
@@ -108,7 +110,7 @@ def opened(folder: Path, data_dir: Path, round: int | None, model: Model | None,
     config = _config(session, raw, compared, runtime, drawn_anew)
     built = build(config, data_dir, runs=False)
     check_data(session, config, built.data)
-    context = TrainingContext(built.federation, built.data, FlopCache())
+    context = TrainingContext(built.federation, built.data, FlopCache()).at(manifest.round)
     local = compared == "local"
     tensors = (
         _local(session, manifest, built, raw["federation"].get("pretrained", False))
@@ -174,10 +176,11 @@ def _aggregated(
     session: CheckedReader, manifest: Manifest, built: Built, context: TrainingContext
 ) -> Callable[[int], Tensors]:
     """The models that clients would receive next."""
-    hooks, state = Hooks(built.method, built.federation), restore(session, manifest, built)
+    hooks = Hooks(built.method, built.federation).at(manifest.round)
+    state = restore(session, manifest, built)
 
     def tensors(client: int) -> Tensors:
-        info, following = built.federation.clients[client], manifest.round + 1
+        info, following = context.federation.clients[client], manifest.round + 1
         job = Job(state.clients[client], hooks.downlink(following, state.server, info))
         return answering(hooks, context, info, following, job).tensors()
 
