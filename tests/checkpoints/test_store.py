@@ -39,6 +39,16 @@ def test_what_is_committed_is_read_back(tmp_path: Path) -> None:
     assert all(torch.equal(loaded[name], tensor) for name, tensor in weights(1).items())
 
 
+def test_tensors_come_back_by_name_or_in_the_order_that_is_expected(tmp_path: Path) -> None:
+    """Not in that of safetensors, which differs from process to process."""
+    given = {name: torch.full((2,), number) for number, name in enumerate("hbgaecfd")}
+    with Store.create(tmp_path / "s", {}) as store:
+        ref = store.put(given)
+        expected = {name: TensorSpec.of(tensor) for name, tensor in given.items()}
+        assert list(store.session.load_object(1, "server", ref)) == list("abcdefgh")
+        assert list(store.session.load_object(1, "server", ref, expected)) == list("hbgaecfd")
+
+
 def test_the_ledger_is_one_plain_line_of_json_per_round(tmp_path: Path) -> None:
     folder = make(tmp_path / "s", rounds=1)
 

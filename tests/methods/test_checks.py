@@ -150,3 +150,9 @@ def test_a_list_of_other_things_than_phases_is_refused() -> None:
 def test_scores_that_are_no_tensor_are_refused(answer: object) -> None:
     with pytest.raises(checks.Unusable, match=r"instead of scores, floats \[1, 2\]"):
         checks.scores(answer, 1, 2)
+
+
+def test_a_state_keeps_the_order_of_its_names() -> None:
+    """A sum over names is the same after a resume, whatever order the method returns."""
+    one, two = torch.zeros(1), torch.ones(1)
+    assert list(checks.state({"b": two, "a": one}, {"a": one, "b": two})) == ["a", "b"]
