@@ -83,7 +83,7 @@ def data_for(name: str) -> dict[str, Any]:
 
 
 def config(name: str = "standalone", /, **sections: Any) -> Config:
-    """Four clients with tiny models, three of them sampled in each of three rounds; `sections` change that."""
+    """Four clients with tiny models, three of them sampled in each of three rounds, without CKA; `sections` change that."""
     base = {
         "seed": 7,
         "rounds": 3,
@@ -91,6 +91,7 @@ def config(name: str = "standalone", /, **sections: Any) -> Config:
         "data": data_for(name),
         "federation": {"clients": 4, "participation": 0.75, "group": group_for(name)},
         "training": {"batch_size": 16, "lr": 0.1},
+        "cka": {"every": 0},
         "runtime": {"workers": 1, "device": "cpu"},
     }
     return Config.read(merged(base, sections))

@@ -18,8 +18,10 @@ from simulator.engine.progress import (
     EvaluationStarted,
     Event,
     RoundStarted,
+    Warned,
     unobserved,
 )
+from simulator.metrics import cka_matrices
 from tests import federations
 
 RECORD = {
@@ -309,6 +311,55 @@ def test_cka_is_measured_every_so_many_rounds_and_left_out_otherwise() -> None:
     assert [cka is not None for cka in seen] == [False, True, False, True]
     assert set(seen[1]["layers"]) == set(seen[1]["matrix"]) == set(seen[1]["order"])
     assert json.loads(json.dumps(seen[1])) == seen[1]
+
+
+def measured_rounds(rounds: int, **sections: Any) -> tuple[list[int], list[str]]:
+    """The rounds whose records have CKA if no setting says when, and the warnings on the way."""
+    engine = federations.built(
+        federations.config("standalone", **{"cka": {"every": None}, **sections})
+    ).engine
+    state, found, warned = engine.initial_state(), [], []
+    for _ in range(rounds):
+        state = engine.round(
+            state, lambda event: warned.append(event.message) if isinstance(event, Warned) else None
+        )
+        if record(state)["cka"] is not None:
+            found.append(state.round)
+    return found, warned
+
+
+def test_by_default_cka_is_measured_after_round_1_and_every_tenth_round() -> None:
+    """A round's three participants train on 32 samples for 10 epochs: 960. Four clients are shown the 16 samples of
+    the probe: 64, which takes 64 / 3 / 960 = 2.2 % of a round, and 0.2 % of ten."""
+    assert measured_rounds(20, cka={"every": None, "probe": 16}, training={"epochs": 10}) == ([1, 10, 20], [])
+
+
+def test_a_run_without_pairs_of_clients_says_once_that_it_has_no_cka() -> None:
+    alone = {"clients": 1, "participation": 1.0}
+    assert measured_rounds(10, federation=alone) == (
+        [],
+        ["CKA is not measured: no two clients have a layer in common."],
+    )
+
+
+def test_a_run_whose_cka_cannot_be_measured_goes_on_unless_a_setting_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The two layers of 16 samples take far more than 100 bytes, of which a setting asks nothing."""
+    monkeypatch.setattr(cka_matrices, "MEMORY", 100)
+    rounds, (warned,) = measured_rounds(1)
+    assert rounds == []
+    assert warned.startswith("CKA is not measured: the layers' outputs for ")
+    assert warned.endswith("Use cka.every=10 with fewer cka.layers or a smaller cka.probe.")
+    assert measured_rounds(1, cka={"every": 1}) == ([1], [])
+
+
+def test_no_memory_for_cka_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise MemoryError("no 3 GiB are left")
+
+    monkeypatch.setattr(cka_matrices, "measure", fails)
+    assert measured_rounds(1) == ([], ["CKA is not measured: no 3 GiB are left"])
 
 
 def test_measuring_cka_changes_no_result() -> None:

@@ -197,8 +197,11 @@ class CheckpointConfig(Section):
 class CkaConfig(Section):
     """How alike clients' models are, layer by layer: linear CKA between all pairs, on one keyed probe batch."""
 
-    every: int = Field(
-        0, ge=0, description="Number of rounds between CKA measurements. 0: only when you ask."
+    every: int | None = Field(
+        None,
+        ge=0,
+        description="Number of rounds between CKA measurements. 0: only when you ask. Default: after round 1, and then "
+        "every tenth round, or more rarely where that would take more than 2 % of training.",
     )
     probe: int = Field(256, ge=4, description="Number of samples in the probe batch.")
     layers: Literal["all"] | tuple[str, ...] = Field(

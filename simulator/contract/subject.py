@@ -77,6 +77,7 @@ class Subject:
             "data": {"limit": 200, "public": 0.2} | self.dataset,
             "federation": {"clients": CLIENTS, "participation": 0.75, "group": self.group},
             "training": {"batch_size": 16, "lr": 0.1, "precision": self.precisions[0]},
+            "cka": {"every": 0},
             "runtime": {"workers": 1, "device": "cpu", "runner": self.runners[0]},
         }
         return Config.read(merged(base, sections))

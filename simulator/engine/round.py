@@ -16,6 +16,7 @@ from torch import Tensor
 
 from simulator import runners
 from simulator.base import rng
+from simulator.base.errors import HtflError, is_of_memory
 from simulator.base.record import Cka, Record
 from simulator.base.tensors import Tensors
 from simulator.config import Config
@@ -57,10 +58,15 @@ from simulator.runners import (
 )
 from simulator.runners.evaluation import Answers, answering, evaluate, operations
 from simulator.selection import History, Selector
+from simulator.training.client import shown_in
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.precision import tf32_in_force
 from simulator.training.schedule import rate
+
+
+LONGEST_REASON = 300
+"""Letters of an error that a warning repeats."""
 
 
 class Engine:
@@ -82,6 +88,7 @@ class Engine:
         wanted = None if config.cka.layers == "all" else config.cka.layers
         if config.cka.every or wanted:
             cka_matrices.common_layers(federation, wanted)  # refused now rather than when it is measured
+        self._cka_every = self._usual_interval() if config.cka.every is None else config.cka.every
         context = TrainingContext(federation, data, FlopCache())
         self._runner = runners.get(config.runtime.runner)(context, config.runtime)
         self.selector = Selector(config.selection, federation, config.training_seed)
@@ -193,8 +200,8 @@ class Engine:
         answers, tested = self._evaluate(
             after, taught, self._unmeasured(state.record), took.changed, new, observe
         )
-        due = self._config.cka.every and t % self._config.cka.every == 0
-        cka = self._cka(after, taught) if due or measure() else None
+        cka = self._due_cka(after, taught, measure)
+        self._tell(observe)
         evaluated = time.perf_counter()
 
         before, news, standing = state.record, self._config.records_changed, known.standing
@@ -275,11 +282,39 @@ class Engine:
         wanted = self._config.federation.participants_of(len(present))
         return self.selector.select(present, wanted, round, known)
 
-    def _cka(self, state: State, trained: Collection[int]) -> Cka:
+    def _usual_interval(self) -> int:
+        """Rounds between measurements of CKA if no setting says it: by what they and training cost."""
+        clients, settings = self._federation.clients, self._config
+        test = sum(len(each.test) for each in self._data.clients)
+        shown = min(len(clients), settings.cka.clients) * min(test, settings.cka.probe)
+        of_all = sum(shown_in(client.samples, settings.training) for client in clients)
+        return cka_matrices.interval(shown, of_all * settings.federation.participants / len(clients))
+
+    def _due_cka(self, after: State, trained: Collection[int], asked: Callable[[], bool]) -> Cka | None:
+        """CKA if it is due after this round, or asked for.
+
+        If no setting asks for it, a run goes on without it where it cannot be measured, and says why.
+        """
+        every, by_default, t = self._cka_every, self._config.cka.every is None, after.round
+        due = every and (t % every == 0 or (by_default and t == 1))
+        if not due or not by_default:
+            return self._cka(after, trained) if due or asked() else None
+        try:
+            if (found := self._cka(after, trained, cka_matrices.MEMORY))["order"]:
+                return found
+            reason = "no two clients have a layer in common."
+        except Exception as error:
+            if not isinstance(error, HtflError) and not is_of_memory(error):
+                raise
+            reason = " ".join(str(error).split())[:LONGEST_REASON]
+        self._runner.say_once(f"CKA is not measured: {reason}")
+        return None
+
+    def _cka(self, state: State, trained: Collection[int], memory: int | None = None) -> Cka:
         """How alike the clients' models are after a round, layer by layer, as the ledger has it. Raises ConfigError.
 
         Compared are the models that local training left, of clients that have been trained, or those that every
-        client would receive next: `cka.model`.
+        client would receive next: `cka.model`. memory: see `cka_matrices.measure`.
         """
         settings, now = self._config.cka, self._enter(state.round)
         aggregated = self._compares == "aggregated"
@@ -301,7 +336,7 @@ class Engine:
             return answering(now.hooks, self._runner.context, info, state.round + 1, job).tensors()
 
         return cka_matrices.measure(
-            self._runner.context, self._runner.each, tensors, layers, probe, settings.debiased, most
+            self._runner.context, self._runner.each, tensors, layers, probe, settings.debiased, most, memory
         )
 
     def check_size(self) -> None:

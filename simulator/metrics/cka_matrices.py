@@ -27,6 +27,15 @@ DIGITS = 6
 NUMBERS = limits.RECORD_VALUES - 1_000_000
 """CKA values in a round's record. The others are of the clients."""
 
+USUAL = 10
+"""Rounds between measurements, unless said otherwise."""
+
+SHARE = 0.02
+"""Largest share of training that CKA takes unless it is asked for."""
+
+MEMORY = 1 << 30
+"""Bytes that the outputs of one client may take, unless CKA is asked for."""
+
 _BATCH = 128
 
 Layers = Mapping[str, Mapping[int, str]]
@@ -132,6 +141,15 @@ def check_size(layers: Layers, clients: int, most: int) -> None:
         )
 
 
+def interval(shown: int, trained: float) -> int:
+    """Rounds between measurements by default: ten, or as many tens as it takes to stay within 2 % of training.
+
+    `shown` are the samples that all compared clients see for a measurement, `trained` those of a round's steps. A shown
+    sample takes about a third of a trained one (docs/cka.md, What it costs).
+    """
+    return USUAL * max(1, math.ceil(shown / (3 * max(trained, 1)) / SHARE / USUAL))
+
+
 def room(layers: Layers) -> int:
     """How many clients can be compared in these layers, so that the matrices fit into a round's record."""
     return max(math.isqrt(NUMBERS // max(len(layers), 1)), 2)
@@ -157,6 +175,7 @@ def measure(
     probe: Tensor,
     debiased: bool = False,
     most: int = SAMPLED,
+    memory: int | None = None,
 ) -> Cka:
     """CKA of every pair of clients in every one of `layers`, as the ledger keeps it under "cka".
 
@@ -164,12 +183,15 @@ def measure(
     result, "order" is the layers, shallow to deep; "layers" their means over the pairs i < j; "matrix" has a row and a
     column per client of the federation, null where one has no such layer, is not among those of `layers`, or CKA is
     not defined. In a federation of more than `most` clients, only those of `layers` have a row and a column, and
-    "clients" names them. Whatever `each` does side by side, the bits are the same.
+    "clients" names them. Whatever `each` does side by side, the bits are the same. `memory`: bytes that one client's
+    outputs may take; raises ConfigError if they take more.
     """
 
     def grams_of(client: int) -> Grams:
         own = {layer: names[client] for layer, names in layers.items() if client in names}
         local = LocalClient(context, context.federation.clients[client], 0, tensors_of(client))
+        if memory is not None:
+            _check_memory(local, own.values(), len(probe), probe[:1], memory)
         shown = _outputs(local, own.values(), probe)
         return {layer: centred_gram(shown.pop(name), debiased) for layer, name in own.items()}
 
@@ -200,6 +222,21 @@ def _outputs(local: LocalClient, names: Iterable[str], probe: Tensor) -> dict[st
         for name, batches in parts.items():
             batches.append(shown[name].flatten(1))
     return {name: torch.cat(parts.pop(name)) for name in list(parts)}
+
+
+@torch.no_grad()
+def _check_memory(
+    local: LocalClient, names: Iterable[str], samples: int, first: Tensor, memory: int
+) -> None:
+    """Raise ConfigError if the outputs for so many samples take more than `memory` bytes. `first`: one sample."""
+    local.nets.eval()
+    shown = local.nets.model.represent(local.batch(first).x)
+    taken = 4 * samples * sum(shown[name].numel() for name in names)
+    if taken > memory:
+        raise ConfigError(
+            f"the layers' outputs for {samples} samples take {taken / 2**30:.1f} GiB for {local.info}. Use cka.every="
+            f"{USUAL} with fewer cka.layers or a smaller cka.probe."
+        )
 
 
 def _shallow_to_deep(sequences: Iterable[Sequence[str]]) -> list[str]:

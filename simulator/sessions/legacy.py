@@ -11,7 +11,7 @@ from simulator.base.sections import SAMPLED
 
 SECTIONS: dict[str, Raw] = {
     "data": {"statistics": "all"},
-    "cka": {"model": "local", "untrained": True},
+    "cka": {"every": 0, "model": "local", "untrained": True},
     "evaluation": {"parts": [], "initial": "all", "metrics_for": "all", "classes": False},
 }
 METHODS: dict[str, Raw] = {

@@ -270,6 +270,28 @@ def test_a_layer_that_few_clients_have_takes_as_much_room() -> None:
         cka_matrices.check_size(layers, clients=1000, most=1000)
 
 
+@pytest.mark.parametrize(
+    ("shown", "trained", "interval"),
+    [
+        (2560, 56_000, 10),  # ten clients, 1.5 % of a round: 0.2 % of ten
+        (25_600, 56_000, 10),  # a hundred, 15 %: 1.5 %
+        (25_600, 5_600, 80),  # a tenth of a hundred takes part, 152 %: 1.9 % of eighty
+        (64, 0, 1_070),  # nobody trains, as one sample: 64 / 3 / 1,070 = 2.0 %
+    ],
+)
+def test_cka_takes_at_most_2_percent_of_training_by_default(
+    shown: int, trained: float, interval: int
+) -> None:
+    assert cka_matrices.interval(shown, trained) == interval
+
+
+def test_a_session_from_before_measures_cka_only_when_asked() -> None:
+    raw = config().to_json()
+    del raw["cka"]["every"]
+    assert Config.read(legacy.completed(raw)).cka.every == 0
+    assert Config.read(legacy.completed({"method": {"name": "standalone"}})).cka.every == 0
+
+
 @pytest.mark.parametrize(("clients", "compared"), [(100, 100), (400, 400), (1000, 1000), (1001, 100)])
 def test_a_session_from_before_compares_as_many_clients_as_it_did(clients: int, compared: int) -> None:
     raw = config(federation={"clients": clients}).to_json()
