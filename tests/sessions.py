@@ -71,7 +71,7 @@ def config(clients: int, rounds: int, method: str = "fedlora", **changes: Any) -
         "training": {"lr": 0.01, "epochs": 5},
         "evaluation": {"clients": "all"},
         "wire": {"drop": 0.0, "noise": 0.0},
-        "cka": {"every": None},
+        "cka": {"every": 0},
         "checkpoint": {"every": 1, "keep_last": 3},
         **changes,
     }

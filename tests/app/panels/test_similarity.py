@@ -44,6 +44,15 @@ def test_where_cka_was_not_measured_it_is_said_how_it_can_be(at_home: Path) -> N
     assert app.panel._parts["similarity"]._said == offered  # type: ignore[attr-defined]
 
 
+def test_a_run_that_measures_by_default_says_that_round_1_is_the_first(at_home: Path) -> None:
+    begun = replace(read(at_home / "begun"), state="running")
+    by_default = {**begun.config, "cka": {"every": None}}
+    view = View(replace(begun, config=by_default), sessions_dir=at_home)
+    assert "CKA is first measured after round 1." in on_stage("similarity", view)[1]
+    app, _ = on_stage("live", view)
+    assert app.panel._parts["similarity"]._said == "CKA is first measured after round 1."  # type: ignore[attr-defined]
+
+
 def test_what_was_computed_from_a_checkpoint_is_shown_beside_what_the_run_measured(view: View) -> None:
     kept = sorted(view.run.checkpoints)
     assert [each.round for each in view.measured] == [5, 10, 15, 20] and kept == [10, 15, 20]

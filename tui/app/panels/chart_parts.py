@@ -22,6 +22,7 @@ from tui.common.formatting import NONE, at_round, percent, points, size, size_un
 
 NO_SESSION = "No session is open. Press n to start a run or s to list sessions."
 OPENING = "Opening the session…"
+FIRST_CKA = "CKA is first measured after round 1."
 PERCENT = 100.0
 """An accuracy is multiplied by this, with the unit "%"."""
 RECENT = 5
@@ -33,6 +34,12 @@ def unread(view: View) -> str | None:
     if not view.run.name:
         return NO_SESSION
     return view.run.error or (None if view.run.document else OPENING)
+
+
+def awaited_cka(view: View) -> str:
+    """When CKA is first measured, in a run that measures it by default and has no round yet; else nothing."""
+    settings = view.run.config.get("cka", {})
+    return FIRST_CKA if not view.run.round and settings.get("every", 0) is None else ""
 
 
 def marks(run: SessionData) -> list[Mark]:

@@ -30,6 +30,7 @@ from tui.app.panels.accuracy import AccuracyChart
 from tui.app.panels.base import Part, SizedPanel, at_most
 from tui.app.panels.chart_parts import (
     at_best,
+    awaited_cka,
     in_each_round,
     measures,
     named_clients,
@@ -343,7 +344,7 @@ def _unmeasured(view: View) -> str:
     if (computing := view.similarities.computing(view.run)) is not None:
         return f"Computing CKA of round {computing}. Press c to stop."
     if view.run.live and not view.replaying:
-        return UNMEASURED
+        return awaited_cka(view) or UNMEASURED
     return NEVER_MEASURED if view.kept is None else NOT_YET.format(round=view.kept)
 
 

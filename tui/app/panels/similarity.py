@@ -16,7 +16,7 @@ from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.messages import ClientSelected
 from tui.app.panels.base import Part, SizedPanel, at_most
-from tui.app.panels.chart_parts import OPENING, named_clients, unread
+from tui.app.panels.chart_parts import OPENING, awaited_cka, named_clients, unread
 from tui.app.panels.data_features import gone
 from tui.app.view import Choices, OrNone, View
 from tui.app.widgets import Heatmap, LineChart, Table
@@ -308,7 +308,7 @@ def _unmeasured(view: View) -> str:
         f"CKA was first measured after round {later[0].round}. Press ] or L to go there.\n\n" if later else ""
     )
     if not _computes(view):
-        return known or UNMEASURED.format(how=NOW)
+        return known or awaited_cka(view) or UNMEASURED.format(how=NOW)
     if view.kept is None:
         return known or (gone(view) if view.run.round else UNMEASURED.format(how=ONCE_IT_GOES_ON))
     if (failed := view.similarities.refusal(view.run, view.kept)) is not None:
