@@ -53,7 +53,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "accuracy": ("by", "x"),
     "box": ("by", "round"),
     "tradeoff": ("by", "target"),
-    "loss": ("by", "x"),
+    "loss": ("by", "x", "names"),
     "metrics": ("by", "x", "names"),
     "partition": (),
     "tsne": ("round", "images"),

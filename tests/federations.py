@@ -83,7 +83,7 @@ def data_for(name: str) -> dict[str, Any]:
 
 
 def config(name: str = "standalone", /, **sections: Any) -> Config:
-    """Four clients with tiny models, three of them sampled in each of three rounds, without CKA; `sections` change that."""
+    """Four clients with tiny models, three of them sampled in each of three rounds; no CKA. `sections` change that."""
     base = {
         "seed": 7,
         "rounds": 3,

@@ -1,12 +1,14 @@
 """A round: who takes part, who is evaluated, what is recorded, and a client that goes astray."""
 
 import json
+import math
 from collections import Counter
 from typing import Any
 
 import pytest
 import torch
 
+from simulator import methods
 from simulator.base.errors import ConfigError
 from simulator.base.tensors import part
 from simulator.engine.builder import Built
@@ -31,7 +33,7 @@ RECORD = {
     "diverged": None,
     "accuracy": {"mean", "std", "weighted", "min", "max", "best_mean", "best_weighted", "per_client"},
     "evaluation": {"test", "eval"},
-    "loss": {"mean", "per_client"},
+    "loss": {"mean", "per_client", "cross_entropy"},
     "bytes": {
         "up",
         "down",
@@ -49,7 +51,7 @@ RECORD = {
 }
 
 
-def built(method: str = "standalone", **sections: Any) -> Built:
+def built(method: str = "standalone", /, **sections: Any) -> Built:
     return federations.built(federations.config(method, **sections))
 
 
@@ -110,6 +112,31 @@ def test_losses_are_those_of_the_participants() -> None:
     assert [client for client, loss in enumerate(losses) if loss is not None] == result["participants"]
     known = [loss for loss in losses if loss is not None]
     assert result["loss"]["mean"] == pytest.approx(sum(known) / 3)
+
+
+@pytest.mark.parametrize("method", methods.names())
+def test_every_method_records_the_cross_entropy_of_its_clients_models(method: str) -> None:
+    losses = record(federations.run(built(method, rounds=2).engine, 2))["loss"]
+    assert 0 < losses["cross_entropy"] < math.inf
+
+
+@pytest.mark.parametrize(
+    ("method", "adds"),
+    [("fedprox", {"mu": 0.0}), ("fd", {"gamma": 0.0}), ("moon", {"mu": 0.0}), ("fedclassavg", {"rho": 0.0})],
+)
+def test_the_cross_entropy_is_the_loss_without_what_the_method_adds(
+    method: str, adds: dict[str, float]
+) -> None:
+    losses = record(federations.run(built(method, method=adds).engine, 2))["loss"]
+    assert losses["mean"] == losses["cross_entropy"]
+
+
+def test_the_cross_entropy_is_that_of_the_model_that_answers_and_of_its_own_phase() -> None:
+    """With μ of almost 1, FedLoRA's first phase trains on the model's own cross-entropy. Its second trains the adapter."""
+    found = record(federations.run(built("fedlora", method={"mu": 1 - 1e-9}).engine, 1))
+    assert found["loss"]["cross_entropy"] == pytest.approx(found["loss"]["mean"], rel=1e-6)
+    assert found["loss"]["cross_entropy"] != pytest.approx(found["method_metrics"]["adapter_loss"], rel=1e-2)
+    assert found["method_metrics"].keys() == {"adapter_loss"}
 
 
 def test_fedlora_records_the_loss_of_its_second_phase_too() -> None:

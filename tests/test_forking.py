@@ -13,7 +13,8 @@ from simulator import methods
 from simulator.base.errors import ConfigError, MethodError, SessionError
 from simulator.config import Config
 from simulator.engine.progress import Event, RoundStarted
-from simulator.sessions import metadata
+from simulator.sessions import metadata, replay
+from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session
 from tests import federations
 from tests.operators import Operator, finished
@@ -247,6 +248,21 @@ def test_rounds_that_give_other_results_are_refused(parent: Path) -> None:
         patch.setattr(checkpoints.SessionReader, "records", altered)
         with pytest.raises(SessionError, match="gave other results than its ledger has"):
             forked(parent, lost)
+
+
+def test_rounds_are_compared_with_what_an_earlier_version_wrote(parent: Path) -> None:
+    """It did not record the cross-entropy."""
+    kept = checkpoints.SessionReader(parent).rounds()
+    lost = next(round for round in range(1, 6) if round not in kept)
+    with pytest.MonkeyPatch.context() as patch:
+        real = checkpoints.SessionReader.records
+
+        def earlier(self: checkpoints.SessionReader) -> list[dict[str, Any]]:
+            losses = [{key: record["loss"][key] for key in ("mean", "per_client")} for record in real(self)]
+            return [record | {"loss": loss} for record, loss in zip(real(self), losses, strict=True)]
+
+        patch.setattr(checkpoints.SessionReader, "records", earlier)
+        assert len(CheckedReader(forked(parent, lost)).records()) == lost
 
 
 def test_a_fork_that_fails_leaves_nothing_behind(parent: Path) -> None:

@@ -5,12 +5,11 @@ Server state: `head/weight` [C, K], `head/bias` [C]. Client state: none beside t
 
 import torch
 from pydantic import Field
-from torch.nn import functional as F
 
 from simulator.base.sections import MethodConfig
 from simulator.base.tensors import named, of_module, part
 from simulator.methods import Aggregated, Card, Method, needs, register
-from simulator.training.phase import Phase
+from simulator.training.phase import Phase, recorded_cross_entropy
 
 
 class MedianHeadConfig(MethodConfig):
@@ -44,7 +43,7 @@ class MedianHead(Method):
 
     def loss(self, nets, state, batch, draws):
         distance = sum(((p - state[name]) ** 2).sum() for name, p in nets.model.head.named_parameters())
-        return F.cross_entropy(nets.model(batch.x), batch.y) + self.config.rho * distance
+        return recorded_cross_entropy(nets.model(batch.x), batch.y) + self.config.rho * distance
 
     def uplink(self, local):
         return named("head", of_module(local.nets.model.head))

@@ -70,6 +70,9 @@ class Loss(TypedDict):
     """mean training loss of each client's first phase; null if it did not take part or diverged"""
     mean: float | None
     """mean over the clients with a loss"""
+    cross_entropy: NotRequired[float | None]
+    """mean cross-entropy of the clients' own models in training, without what the method adds, in the last phase that
+    has it. Null if no client trained, and for a method of your own that does not record it"""
 
 
 class Traffic(TypedDict):

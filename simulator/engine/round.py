@@ -64,7 +64,6 @@ from simulator.training.flops import FlopCache
 from simulator.training.precision import tf32_in_force
 from simulator.training.schedule import rate
 
-
 LONGEST_REASON = 300
 """Letters of an error that a warning repeats."""
 

@@ -17,7 +17,7 @@ from simulator.base.sections import MethodConfig
 from simulator.base.tensors import STATISTICS, Tensors, floating, named, of_module, part
 from simulator.models.federation import ClientInfo, Federation
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, Nets, Phase, WeightedBatch
+from simulator.training.phase import Batch, Draws, Nets, Phase, WeightedBatch, recorded_cross_entropy
 from simulator.training.server import CentralServer
 
 
@@ -204,7 +204,7 @@ class Method:
 
 def cross_entropy(nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
     """Mean cross-entropy of the model's logits and the labels."""
-    return F.cross_entropy(nets.model(batch.x), batch.y)
+    return recorded_cross_entropy(nets.model(batch.x), batch.y)
 
 
 def rows_of(x: Tensor, y: Tensor, weights: Tensor | None, rows: Tensor | slice) -> Batch:

@@ -27,7 +27,7 @@ from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplin
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase
+from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, recorded_cross_entropy
 
 
 class FDConfig(MethodConfig):
@@ -114,7 +114,7 @@ class FD(Method):
             distance = ((logits - guide) * known).square().mean()
         else:
             distance = F.cross_entropy(logits, guide * known)
-        loss = F.cross_entropy(logits, batch.y) + self.config.gamma * distance
+        loss = recorded_cross_entropy(logits, batch.y) + self.config.gamma * distance
         if self.config.collect == "after":
             return LossParts(loss)
         of_class = F.one_hot(batch.y, self.federation.num_classes).to(logits.dtype)

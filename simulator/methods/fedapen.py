@@ -33,7 +33,7 @@ from simulator.methods.base import (
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase
+from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, recorded_cross_entropy
 
 
 class FedAPENConfig(MethodConfig):
@@ -115,7 +115,7 @@ class FedAPEN(Method):
         local, meme, lam = nets.model(batch.x), nets["meme"](batch.x), state["lam"]
         with_local = F.cross_entropy(together(lam, local, meme.detach()), batch.y)
         with_meme = F.cross_entropy(together(lam, local.detach(), meme), batch.y)
-        of_local = F.cross_entropy(local, batch.y) + divergence(meme, local) + with_local
+        of_local = recorded_cross_entropy(local, batch.y) + divergence(meme, local) + with_local
         of_meme = F.cross_entropy(meme, batch.y) + divergence(local, meme) + with_meme
         return LossParts(of_local + of_meme, terms={"own": of_local, "meme": of_meme})
 

@@ -29,7 +29,7 @@ from simulator.methods.base import (
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
 from simulator.training.views import RandomView
 
 VIEW = RandomView()
@@ -93,13 +93,13 @@ class FedClassAvg(Method):
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """ℓ_CE + ρ‖θ − θ̄‖², θ̄ the received head."""
-        return F.cross_entropy(nets.model(batch.x), batch.y) + self._proximal(nets, state)
+        return recorded_cross_entropy(nets.model(batch.x), batch.y) + self._proximal(nets, state)
 
     def contrastive_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """ℓ_CE + ℓ_CL + ρ‖θ − θ̄‖² on two views of the batch. The first is classified."""
         views = torch.cat([VIEW(batch.x, draws["first"]), VIEW(batch.x, draws["second"])])
         features = nets.model.features(views)
-        classified = F.cross_entropy(nets.model.head(features[: len(batch.y)]), batch.y)
+        classified = recorded_cross_entropy(nets.model.head(features[: len(batch.y)]), batch.y)
         contrast = supervised_contrast(features, batch.y.repeat(2), self.config.tau)
         return classified + self.config.contrast * contrast + self._proximal(nets, state)
 

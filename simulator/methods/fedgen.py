@@ -34,7 +34,7 @@ from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training import optimizer
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase
+from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, recorded_cross_entropy
 from simulator.training.server import CentralServer
 
 
@@ -171,7 +171,7 @@ class FedGen(Method):
         """CE(x, y) + α·CE(h(G(ŷ, ε)), ŷ) + β·KL(h(G(y, ε')) ‖ model(x)), where KL's first argument is constant."""
         generator, head = nets["generator"], nets.model.head
         logits = nets.model(batch.x)
-        ce = F.cross_entropy(logits, batch.y)
+        ce = recorded_cross_entropy(logits, batch.y)
         made = F.cross_entropy(head(generator(draws["noise"], draws["labels"])), draws["labels"])
         alpha, beta = state["weights"]
         loss = ce + alpha * made
@@ -245,7 +245,7 @@ class FedGen(Method):
 
 def own(nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> LossParts:
     """Cross-entropy on the client's images alone."""
-    ce = F.cross_entropy(nets.model(batch.x), batch.y)
+    ce = recorded_cross_entropy(nets.model(batch.x), batch.y)
     return LossParts(ce, {"cross_entropy": ce})
 
 

@@ -29,7 +29,7 @@ from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.training.client import REPRESENTATION_BATCH, LocalClient
-from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase
+from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, recorded_cross_entropy
 
 KNOWLEDGE = ("features/model", "logits/model", "features/proxy", "logits/proxy")
 """The class means that are sent, in the order of `outputs`."""
@@ -216,12 +216,13 @@ class FedKWAZ(Method):
         """
         known = state["known"][batch.y, None]
         loss = torch.zeros((), device=batch.x.device)
-        for network, teacher in ((nets.model, "proxy"), (_proxy(nets), "model")):
+        own, others = recorded_cross_entropy, F.cross_entropy
+        for network, teacher, labelled in ((nets.model, "proxy", own), (_proxy(nets), "model", others)):
             z = network.features(batch.x)
             logits = network.head(z)
             decision = state[f"logits/{teacher}"][batch.y].softmax(1) * known
             semantic = (z - state[f"features/{teacher}"][batch.y]) * known
-            loss = loss + F.cross_entropy(logits, batch.y)
+            loss = loss + labelled(logits, batch.y)
             loss = loss + F.cross_entropy(logits, decision) + semantic.square().mean()
         return loss
 
@@ -237,8 +238,9 @@ class FedKWAZ(Method):
         teacher = torch.clone if self.config.base == "both" else torch.detach
         loss = self.gap(y, teacher(y_proxy)) + F.mse_loss(z, teacher(z_proxy))
         loss = loss + self.gap(y_proxy, teacher(y)) + F.mse_loss(z_proxy, teacher(z))
+        own = recorded_cross_entropy(y, batch.y)  # also where the labels are not part of the loss
         if self.config.labels == "both":
-            loss = loss + F.cross_entropy(y, batch.y) + F.cross_entropy(y_proxy, batch.y)
+            loss = loss + own + F.cross_entropy(y_proxy, batch.y)
 
         networks, students = {"model": model, "proxy": proxy}, STUDENTS[self.config.students]
         x = self._of_zone("swaz", batch, draws)

@@ -25,7 +25,7 @@ from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.forward_mode import derivative_along
-from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase
+from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, recorded_cross_entropy
 
 LONGEST_WARM_UP = 50
 SHARE_OF_WARM_UP = 20
@@ -135,7 +135,7 @@ class FedL2G(Method):
         Each is also recorded separately.
         """
         guided, logits = Guided(nets.model, self.shown)(batch.x)
-        ce, guiding = F.cross_entropy(logits, batch.y), F.mse_loss(guided, nets["guide"](batch.y))
+        ce, guiding = recorded_cross_entropy(logits, batch.y), F.mse_loss(guided, nets["guide"](batch.y))
         return LossParts(ce + guiding, terms={"cross_entropy": ce, "guiding": guiding})
 
     def uplink(self, local: LocalClient) -> Tensors:

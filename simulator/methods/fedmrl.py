@@ -23,7 +23,7 @@ from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.models.pooling import to_width
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
 
 
 class FedMRLConfig(SmallModelConfig):
@@ -89,7 +89,7 @@ class FedMRL(SmallModelMethod):
         """m_small·CE(h_G(v[:d_1]), y) + m_large·CE(h_F(v), y), v = projection([G(x), F(x)])."""
         v, small = self._joined(nets, batch.x)
         of_small = F.cross_entropy(small.head(v[:, : self.d_1]), batch.y)
-        of_large = F.cross_entropy(nets.model.head(v), batch.y)
+        of_large = recorded_cross_entropy(nets.model.head(v), batch.y)
         return self.config.m_small * of_small + self.config.m_large * of_large
 
     def predict(self, nets: Nets, state: Mapping[str, Tensor], x: Tensor) -> Tensor:

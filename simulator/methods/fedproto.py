@@ -23,7 +23,7 @@ from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplin
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase
+from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, recorded_cross_entropy
 
 
 class FedProtoConfig(MethodConfig):
@@ -101,7 +101,8 @@ class FedProto(Method):
         features = nets.model.features(batch.x)
         distance = (features - state["prototypes/mean"][batch.y]) * state["prototypes/known"][batch.y, None]
         loss = (
-            F.cross_entropy(nets.model.head(features), batch.y) + self.config.lam * distance.square().mean()
+            recorded_cross_entropy(nets.model.head(features), batch.y)
+            + self.config.lam * distance.square().mean()
         )
         if self.config.collect == "after":
             return LossParts(loss)

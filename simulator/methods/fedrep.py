@@ -11,7 +11,6 @@ import torch
 from pydantic import Field
 from torch import Tensor
 from torch.func import functional_call
-from torch.nn import functional as F
 
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Choice, Space
@@ -19,7 +18,7 @@ from simulator.methods.base import MOVES_LESS, Card
 from simulator.methods.fedper import FedPer
 from simulator.methods.registry import register
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
 
 
 class FedRepConfig(MethodConfig):
@@ -58,9 +57,10 @@ class FedRep(FedPer):
         """CE of which only the head gets a gradient."""
         with torch.no_grad():
             features = nets.model.features(batch.x)
-        return F.cross_entropy(nets.model.head(features), batch.y)
+        return recorded_cross_entropy(nets.model.head(features), batch.y)
 
     def body_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """CE of which only the body gets a gradient."""
         fixed = {name: weight.detach() for name, weight in nets.model.head.named_parameters()}
-        return F.cross_entropy(functional_call(nets.model.head, fixed, nets.model.features(batch.x)), batch.y)
+        logits = functional_call(nets.model.head, fixed, nets.model.features(batch.x))
+        return recorded_cross_entropy(logits, batch.y)

@@ -32,7 +32,7 @@ from simulator.methods.base import (
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
 from simulator.training.server import CentralServer
 
 
@@ -138,7 +138,7 @@ class FedTGP(Method):
             distance = self._of_means(features, state["guide/mean"], batch.y)
         else:
             distance = F.mse_loss(features, state["guide/mean"][batch.y])
-        ce = F.cross_entropy(nets.model.head(features), batch.y)
+        ce = recorded_cross_entropy(nets.model.head(features), batch.y)
         return ce + self.config.lam * distance * state["guide/known"].squeeze()
 
     def _of_means(self, features: Tensor, prototypes: Tensor, y: Tensor) -> Tensor:

@@ -18,7 +18,6 @@ import torch
 from pydantic import Field, field_validator
 from torch import Tensor
 from torch.func import functional_call
-from torch.nn import functional as F
 
 from simulator.base.sections import MethodConfig
 from simulator.base.tensors import Tensors, named, packed, part, unpacked
@@ -27,7 +26,7 @@ from simulator.methods.heterofl import of_layers, weights
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
 
 TINY = torch.finfo(torch.float32).tiny
 
@@ -129,7 +128,7 @@ class FIARSE(Method):
             if self.config.gradient == "importance":
                 slope = slope * (1 + size * 2 * theta / (size + theta).square().clamp(min=TINY))
             effective[name] = value + slope * (weight - weight.detach())
-        return F.cross_entropy(functional_call(nets.model, effective, (batch.x,)), batch.y)
+        return recorded_cross_entropy(functional_call(nets.model, effective, (batch.x,)), batch.y)
 
     def uplink(self, local: LocalClient) -> Tensors:
         own = weights(local.nets.model)

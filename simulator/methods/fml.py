@@ -28,7 +28,7 @@ from simulator.methods.base import (
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
 
 
 class FMLConfig(MethodConfig):
@@ -90,7 +90,7 @@ class FML(Method):
         """
         local, meme = nets.model(batch.x), nets["meme"](batch.x)
         alpha, beta = self.config.alpha, self.config.beta
-        of_local = alpha * F.cross_entropy(local, batch.y) + (1 - alpha) * divergence(meme, local)
+        of_local = alpha * recorded_cross_entropy(local, batch.y) + (1 - alpha) * divergence(meme, local)
         of_meme = beta * F.cross_entropy(meme, batch.y) + (1 - beta) * divergence(local, meme)
         return of_local + of_meme
 

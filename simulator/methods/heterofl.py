@@ -14,7 +14,6 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
@@ -27,7 +26,7 @@ from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.models.slices import Place, places
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
 
 
 class HeteroFLConfig(MethodConfig):
@@ -117,7 +116,8 @@ class HeteroFL(Method):
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """Cross-entropy, with logits of classes that the client lacks set to 0 (§3)."""
         logits = self._scaled(nets.model, batch.x)
-        return F.cross_entropy(masked(logits, state["own"]) if self.config.mask else logits, batch.y)
+        shown = masked(logits, state["own"]) if self.config.mask else logits
+        return recorded_cross_entropy(shown, batch.y)
 
     def _scaled(self, model: Network, x: Tensor) -> Tensor:
         """Logits. Without BatchNorm, every layer but the head computes (W/r)x + b/r instead of Wx + b."""

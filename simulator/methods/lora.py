@@ -19,7 +19,6 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn import functional as F
 
 from simulator.base.errors import ConfigError
 from simulator.base.rng import drawing_from
@@ -42,7 +41,7 @@ from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
 
 A, B = "lora_A.weight", "lora_B.weight"
 TINY = 1e-30
@@ -283,7 +282,7 @@ class LoRA(Method):
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """ℓ of the body with the update: only A, B, and the head get a gradient."""
-        return F.cross_entropy(functional_call(nets.model, self.adapted(nets), (batch.x,)), batch.y)
+        return recorded_cross_entropy(functional_call(nets.model, self.adapted(nets), (batch.x,)), batch.y)
 
     def adapted(self, nets: Nets) -> Tensors:
         """W + (α/r)·BA of every adapted layer, and the adapter's head, by name."""

@@ -22,7 +22,7 @@ from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
 
 
 class MOONConfig(MethodConfig):
@@ -82,7 +82,7 @@ class MOON(FedAvg):
         z = nets.model.features(batch.x)
         near, far = (F.cosine_similarity(z, held(nets[name], batch.x)) for name in ("global", "previous"))
         contrast = F.softplus((far - near) / self.config.tau).mean()
-        return F.cross_entropy(nets.model.head(z), batch.y) + self.config.mu * contrast
+        return recorded_cross_entropy(nets.model.head(z), batch.y) + self.config.mu * contrast
 
 
 @torch.no_grad()

@@ -25,7 +25,7 @@ from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.models.pooling import to_width
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
 
 
 class PFedAFMConfig(SmallModelConfig):
@@ -81,7 +81,7 @@ class PFedAFM(SmallModelMethod):
 
     def model_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """CE(h(α ⊙ F(x) + (1 − α) ⊙ G(x)), y)."""
-        return F.cross_entropy(self.predict(nets, state, batch.x), batch.y)
+        return recorded_cross_entropy(self.predict(nets, state, batch.x), batch.y)
 
     def small_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """CE(h(G(x)), y)."""

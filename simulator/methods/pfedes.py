@@ -25,7 +25,7 @@ from simulator.methods.base import MOVES_LESS, Aggregated, Card, Method, Uplink,
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
 
 
 class PFedESConfig(MethodConfig):
@@ -97,7 +97,7 @@ class PFedES(Method):
 
     def model_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """(1 − μ) · CE(F(x), y) + μ · CE(F(G(x)), y)."""
-        of_image = F.cross_entropy(nets.model(batch.x), batch.y)
+        of_image = recorded_cross_entropy(nets.model(batch.x), batch.y)
         return (1 - self.config.mu) * of_image + self.config.mu * self.extractor_loss(
             nets, state, batch, draws
         )

@@ -14,7 +14,6 @@ from typing import ClassVar
 
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from simulator.base.space import Choice, Space
 from simulator.data.specs import InputSpec, TokenSpec
@@ -26,7 +25,7 @@ from simulator.models.federation import ClientInfo
 from simulator.models.pooling import to_width
 from simulator.models.recurrent import mean
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
 
 
 class PFedMoEConfig(SmallModelConfig):
@@ -90,7 +89,7 @@ class PFedMoE(SmallModelMethod):
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """CE(h(α_G·G(x) + α_F·F(x)), y), (α_G, α_F) = H(x)."""
-        return F.cross_entropy(self.predict(nets, state, batch.x), batch.y)
+        return recorded_cross_entropy(self.predict(nets, state, batch.x), batch.y)
 
     def predict(self, nets: Nets, state: Mapping[str, Tensor], x: Tensor) -> Tensor:
         small = nets["small"]

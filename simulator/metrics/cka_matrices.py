@@ -225,9 +225,7 @@ def _outputs(local: LocalClient, names: Iterable[str], probe: Tensor) -> dict[st
 
 
 @torch.no_grad()
-def _check_memory(
-    local: LocalClient, names: Iterable[str], samples: int, first: Tensor, memory: int
-) -> None:
+def _check_memory(local: LocalClient, names: Iterable[str], samples: int, first: Tensor, memory: int) -> None:
     """Raise ConfigError if the outputs for so many samples take more than `memory` bytes. `first`: one sample."""
     local.nets.eval()
     shown = local.nets.model.represent(local.batch(first).x)

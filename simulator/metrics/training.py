@@ -5,19 +5,22 @@ from typing import Any
 from simulator.base.record import Flops, Loss
 from simulator.metrics import by_client
 from simulator.runners.base import LocalUpdate
+from simulator.training.phase import CROSS_ENTROPY
 
 
 def losses(updates: list[LocalUpdate], clients: int | None) -> Loss:
-    """Mean training loss of each participant's first phase; null where it took no part, diverged or had no phase."""
-    firsts = {
-        update.client.id: next(iter(update.losses.values()), None)
-        for update in updates
-        if not update.diverged
-    }
+    """Mean training loss of each participant's first phase; null where it took no part, diverged or had no phase.
+
+    The cross-entropy is the mean over the clients that recorded it.
+    """
+    sound = [update for update in updates if not update.diverged]
+    firsts = {update.client.id: next(iter(update.losses.values()), None) for update in sound}
     known = {client: loss for client, loss in firsts.items() if loss is not None}
+    plain = [update.losses[CROSS_ENTROPY] for update in sound if CROSS_ENTROPY in update.losses]
     return {
         "mean": sum(known.values()) / len(known) if known else None,
         "per_client": by_client.written(known, clients),
+        "cross_entropy": sum(plain) / len(plain) if plain else None,
     }
 
 
@@ -35,6 +38,8 @@ def phase_losses(updates: list[LocalUpdate]) -> dict[str, float]:
     found: dict[str, list[float]] = {}
     for update in updates:
         for phase in list(update.losses)[1:]:
+            if phase == CROSS_ENTROPY:
+                continue
             found.setdefault(f"{phase}_loss", []).append(update.losses[phase])
     return {name: sum(losses) / len(losses) for name, losses in found.items()}
 

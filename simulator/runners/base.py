@@ -15,6 +15,7 @@ from simulator.base.tensors import Tensors
 from simulator.methods.hooks import Hooks
 from simulator.models.federation import ClientInfo
 from simulator.training.context import TrainingContext
+from simulator.training.phase import CROSS_ENTROPY
 from simulator.training.precision import slow_here
 
 Result = TypeVar("Result")
@@ -36,7 +37,8 @@ class LocalUpdate:
     """The client's new state."""
     uplink: Tensors
     losses: Mapping[str, float]
-    """Mean training loss over all steps of each phase, weighted by batch size, and of the terms that losses name.
+    """Mean training loss over all steps of each phase, weighted by batch size, and of the terms that losses name. Under
+    CROSS_ENTROPY, that of the last phase that records it.
 
     Empty in a round without training.
     """
@@ -51,8 +53,9 @@ class LocalUpdate:
     @property
     def diverged(self) -> str | None:
         """The phase after which a loss, a weight, or the uplink was no longer finite, if any."""
-        lost = [phase for phase, loss in self.losses.items() if not math.isfinite(loss)]
-        return next(iter(lost), None if self.finite else next(reversed(list(self.losses)), "uplink"))
+        phases = [phase for phase in self.losses if phase != CROSS_ENTROPY]
+        lost = [phase for phase in phases if not math.isfinite(self.losses[phase])]
+        return next(iter(lost), None if self.finite else next(reversed(phases), "uplink"))
 
 
 @dataclass(frozen=True)

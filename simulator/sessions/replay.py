@@ -144,7 +144,7 @@ class Source:
         """A round run again must have given what the parent's ledger says."""
         then, now = self.records[state.round - 1], state.record
         assert now is not None
-        if not allow_inexact and _result(then) != _result(now):
+        if not allow_inexact and _result(then) != _result(_told_as(then, now)):
             raise SessionError(
                 f"{self.session.folder}: round {state.round}, run again, gave other results than its ledger has. "
                 f"Add `allow_inexact=True`, or fork at a round whose checkpoint is kept: {self._kept()}."
@@ -153,6 +153,14 @@ class Source:
 
 def _under(session: CheckedReader, config: Config, entries: Sequence[Entry]) -> Config:
     return metadata.read_config(session, settings_in_force({"config": config.to_json()}, entries))
+
+
+def _told_as(then: Record, now: Record) -> Record:
+    """A record without what an earlier version did not write."""
+    loss = now["loss"].copy()
+    if "cross_entropy" not in then["loss"]:
+        loss.pop("cross_entropy", None)
+    return {**now, "loss": loss}
 
 
 def _result(record: Record) -> dict[str, Any]:

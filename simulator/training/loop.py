@@ -13,7 +13,7 @@ from simulator.base.errors import RAISED, HtflError, a_type, is_of_memory
 from simulator.base.rng import drawing_from
 from simulator.base.tensors import named, part
 from simulator.training import optimizer
-from simulator.training.phase import Batch, LossParts, Nets, Phase, parts_of
+from simulator.training.phase import Batch, LossParts, Nets, Phase, computed
 from simulator.training.trainer import Trainer
 
 
@@ -100,7 +100,7 @@ class _PlainStep:
             with self._layers_draw if self._directs else nullcontext():
                 draws = phase.draws(self._stream, batch) if phase.draws else {}
                 with trainer.precise():
-                    loss, terms, sums = parts_of(phase.loss(trainer.nets, phase.state, batch, draws))
+                    loss, terms, sums = computed(phase.loss, trainer.nets, phase.state, batch, draws)
             _refuse_unusable(loss)
             loss.backward()
         if self._clip is not None:

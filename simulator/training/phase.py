@@ -1,5 +1,6 @@
 """The types of training on clients and on the server: networks, a batch, a loss, and a phase."""
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -7,6 +8,7 @@ from typing import Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from simulator.models import Network
 
@@ -67,6 +69,35 @@ class LossParts(NamedTuple):
 def parts_of(loss: "Tensor | LossParts") -> LossParts:
     """A loss's result as a `Loss` with its parts."""
     return loss if isinstance(loss, LossParts) else LossParts(loss)
+
+
+CROSS_ENTROPY = "answers/cross_entropy"
+"""The term of a loss that is what `recorded_cross_entropy` computed in it."""
+
+_recording = threading.local()
+
+
+def recorded_cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
+    """The mean cross-entropy of scores [B, C] of the client's own model and labels y, recorded as `loss.cross_entropy`.
+
+    A loss calls it in place of torch's function. So the ledger has the same number for all methods, whatever their
+    losses add to it. If a loss calls it twice, the last call counts.
+    """
+    found = F.cross_entropy(scores, y)
+    if (terms := getattr(_recording, "terms", None)) is not None:
+        terms[CROSS_ENTROPY] = found
+    return found
+
+
+def computed(loss: "Loss", nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> LossParts:
+    """A loss's result for a batch, with the cross-entropy that it recorded among its terms."""
+    recorded: dict[str, Tensor] = {}
+    _recording.terms = recorded
+    try:
+        found = parts_of(loss(nets, state, batch, draws))
+    finally:
+        _recording.terms = None
+    return found._replace(terms={**found.terms, **recorded})
 
 
 Loss = Callable[[Nets, Mapping[str, Tensor], Batch, Draws], Tensor | LossParts]

@@ -19,7 +19,7 @@ from simulator.training.augmentation import augmented
 from simulator.training.client import LocalClient
 from simulator.training.loop import freeze_all_but
 from simulator.training.mapped_layers import layers_of_each
-from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, parts_of
+from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, computed
 
 
 class CannotStack(Exception):
@@ -124,7 +124,7 @@ class _Loss(nn.Module):
         self._loss = phase.loss
 
     def forward(self, state: Tensors, batch: Batch, draws: Draws) -> LossParts:
-        return parts_of(self._loss(self.nets, state, batch, draws))
+        return computed(self._loss, self.nets, state, batch, draws)
 
 
 class _Stack:

@@ -15,18 +15,29 @@ from tests.analysis.runs import chosen, of, record, run
 approx = pytest.approx
 
 
-def session(name: str, first: list[float], method: str = "fedlora", **metrics: list[float]) -> SessionData:
-    """Rounds with these mean losses of the first phase and these numbers of the method's own."""
+def session(
+    name: str,
+    first: list[float],
+    method: str = "fedlora",
+    plain: list[float | None] | None = None,
+    seed: int = 0,
+    **metrics: list[float],
+) -> SessionData:
+    """Rounds with these mean losses of the first phase, and with these numbers of the method's own.
+
+    plain: the cross-entropies, if the version of the session recorded them.
+    """
     records = [
         record(
             round,
             0.5,
-            loss={"mean": value, "per_client": [value]},
+            loss={"mean": value, "per_client": [value]}
+            | ({"cross_entropy": plain[round - 1]} if plain else {}),
             method_metrics={name: values[round - 1] for name, values in metrics.items()},
         )
         for round, value in enumerate(first, 1)
     ]
-    return of(name, records, method=method)
+    return of(name, records, seed, method=method)
 
 
 def legend(figure: Figure) -> list[str]:
@@ -37,10 +48,49 @@ def titles(figure: Figure) -> list[str]:
     return [plot.get_title() for plot in figure.axes if plot.get_visible()]
 
 
+def drawn(figure: Figure) -> list[list[float]]:
+    return [line.get_ydata().tolist() for line in figure.axes[0].lines]
+
+
+def test_losses_are_the_cross_entropies_of_all_methods_whatever_they_add_to_them() -> None:
+    """The paper draws nine methods' "original local loss" on one axis (FedL2G, Figure 3)."""
+    runs = [session("a", [7, 5], plain=[2, 1], adapter_loss=[4, 3]), session("b", [3, 2], "fd", [1.5, 1])]
+    figure = losses.losses(runs, by="method")
+    assert titles(figure) == ["cross-entropy"]
+    assert drawn(figure) == [[2, 1], [1.5, 1]]
+
+
+def test_a_session_of_an_earlier_version_shows_its_objective_and_says_so() -> None:
+    runs = [
+        session("a", [7, 5]),
+        session("b", [3, 2], "fd", [1.5, 1]),
+        session("c", [9, 8], "fedl2g_f", cross_entropy_loss=[2, 1]),
+    ]
+    figure = losses.losses(runs, by="method")
+    assert legend(figure) == ["fd", "fedl2g_f", "fedlora (whole objective)"]
+    assert drawn(figure) == [[1.5, 1], [2, 1], [7, 5]]
+
+
+def test_no_mean_over_seeds_mixes_cross_entropies_and_objectives() -> None:
+    figure = losses.losses([session("a", [7, 5]), session("b", [5, 3], plain=[2, 1], seed=1)], by="method")
+    assert figure.axes[0].lines[0].get_label() == "fedlora (whole objective)"
+    assert drawn(figure) == [[6, 4]]
+
+
+def test_rounds_in_which_nobody_trains_have_no_loss() -> None:
+    figure = losses.losses([session("a", [7, 5], plain=[None, 1])], by="method")
+    assert figure.axes[0].lines[0].get_xydata().tolist() == [[2, 1]]
+
+
+def test_a_loss_that_is_not_there_is_refused_with_those_that_are() -> None:
+    with pytest.raises(ConfigError, match=r"a loss 'objectiv'\. Did you mean 'objective'"):
+        losses.losses([session("a", [2])], names=["objectiv"])
+
+
 def test_every_phase_has_a_plot_with_the_methods_that_have_it() -> None:
     runs = [session("a", [2, 1], adapter_loss=[4, 3]), session("b", [3, 2], "standalone")]
-    figure = losses.losses(runs, by="method")
-    assert titles(figure) == ["first phase", "adapter"]
+    figure = losses.losses(runs, names=["objective", "adapter_loss"], by="method")
+    assert titles(figure) == ["objective of the first phase", "adapter"]
     first, adapter = figure.axes[:2]
     assert [line.get_ydata().tolist() for line in first.lines] == [[2, 1], [3, 2]]
     assert [line.get_ydata().tolist() for line in adapter.lines] == [[4, 3]]

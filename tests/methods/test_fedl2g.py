@@ -270,7 +270,7 @@ def test_only_the_vectors_learn_in_the_warm_up() -> None:
     models = [federations.bits(tensors) for tensors in start.clients]
     assert [federations.bits(tensors) for tensors in warm.clients] == models
     assert not torch.equal(warm.server["vectors"], start.server["vectors"])
-    assert warm.record["loss"] == {"mean": None, "per_client": [None] * 4}
+    assert warm.record["loss"] == {"mean": None, "per_client": [None] * 4, "cross_entropy": None}
     third = parts.engine.round(warm, unobserved)
     trained = [
         federations.bits(tensors) != before for tensors, before in zip(third.clients, models, strict=True)

@@ -72,6 +72,8 @@ def test_a_round_is_that_of_clients_side_by_side(name: str) -> None:
         stacked = after_a_round(name, "stacked", told, method=method)
         alone = after_a_round(name, "parallel", method=method)
     assert_close(stacked, alone)
+    plain, others = (state.record["loss"]["cross_entropy"] for state in (stacked, alone) if state.record)
+    assert plain == pytest.approx(others)
     assert unwarned(told)
 
 

@@ -76,7 +76,10 @@ X = (
 )
 ROUND = "Round that box, tsne, and cka show. Default: the last; for tsne, the newest checkpoint."
 LAYER = "Layer that cka, cka-curves, and film show. May be repeated. Default: all measured layers."
-METRIC = "Metric of a method that metrics shows. May be repeated. Default: all."
+METRIC = (
+    "Metric of a method that metrics shows, by default all. Or loss that loss shows, by default cross_entropy: also "
+    "objective and PHASE_loss. May be repeated."
+)
 TARGET = "Accuracy, 0 to 1, whose cost tradeoff shows. Default: the best accuracy."
 AXIS = "Setting along the axis of sensitivity. Give two for heatmap, down and across."
 SELECT = "Part on which sensitivity and heatmap choose the best round, as in compare."

@@ -74,7 +74,12 @@ def _over_rounds(runs: Sequence[SessionData], by: Sequence[str]) -> Iterator[Kin
     if len({key_of(run, by) for run in runs}) > 1:
         spent = "Best accuracy against traffic; a disc's area is the computation."
         yield "tradeoff", (), spent, lambda: accuracy.tradeoff(runs, by=by)
-    yield "loss", (), "Training losses by phase.", lambda: losses.losses(runs, by=by)
+    yield (
+        "loss",
+        (),
+        "Mean cross-entropy of the clients' models in training, without what methods add to it.",
+        lambda: losses.losses(runs, by=by),
+    )
 
 
 def _sensitivities(runs: Sequence[SessionData], by: Sequence[str], select: Select | None) -> Iterator[Kind]:
