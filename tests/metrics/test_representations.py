@@ -77,11 +77,35 @@ def test_the_plane_is_the_same_each_time(fedproto: Path) -> None:
     assert np.array_equal(points, again)
 
 
-def test_guiding_vectors_are_anchors_only_where_they_are_features(tmp_path: Path) -> None:
+def test_guiding_vectors_are_drawn_among_what_they_guide(tmp_path: Path) -> None:
+    """FedL2G-f's are features. FedL2G-l's are logits, and its Figure 4a has "feature vectors" of both."""
     features = representations.of_checkpoint(session(tmp_path / "f", "fedl2g_f"), tmp_path / "data", images=2)
     assert (features.anchor_kind, len(features.anchors)) == ("guiding vector", 10)
-    logits = representations.of_checkpoint(session(tmp_path / "l", "fedl2g_l"), tmp_path / "data", images=2)
-    assert (logits.anchor_kind, len(logits.anchors)) == ("", 0)
+    folder = session(tmp_path / "l", "fedl2g_l")
+    logits = representations.of_checkpoint(folder, tmp_path / "data", images=1000)
+    reader = CheckedReader(folder)
+    assert logits.anchor_kind == "guiding vector (points are logits)"
+    assert np.array_equal(logits.anchors, reader.load(2, "server")["vectors"].numpy())
+    for client, accuracy in enumerate(reader.records()[-1]["accuracy"]["per_client"]):
+        own = logits.clients == client
+        assert np.mean(logits.features[own].argmax(1) == logits.labels[own]) == pytest.approx(accuracy)
+
+
+def test_logits_have_a_common_plane_where_features_differ_in_width(tmp_path: Path) -> None:
+    folder = session(tmp_path / "l", "fedl2g_l", ["tiny_mlp", "cnn5"])
+    found = representations.of_checkpoint(folder, tmp_path / "data", images=2)
+    assert found.features.shape == (8, 10) and len(found.anchors) == 10
+
+
+@pytest.mark.parametrize(
+    ("method", "width", "logits"),
+    [("fedl2g_l", 10, True), ("fedl2g_f", 10, False), ("mine", 10, False), ("mine", 32, True)],
+)
+def test_in_features_as_wide_as_logits_the_method_says_what_is_guided(
+    method: str, width: int, logits: bool
+) -> None:
+    server = {"vectors": torch.zeros(10, 10)}
+    assert representations._guides_logits(server, method, {width}, 10) is logits
 
 
 def test_features_of_different_width_have_no_common_plane(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """What clients' models make of their test samples after a round, and the same in the plane (t-SNE)."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,12 +22,17 @@ from simulator.training.client import LocalClient
 IMAGES = 40
 """Test samples of each client, the first of its part, unless said otherwise."""
 _ANCHORS = {"prototypes/mean": "prototype", "vectors": "guiding vector"}
-"""What a server may hold of each class, as wide as the features: its tensor, and what one of its rows is called."""
+"""What a server may hold of each class, as wide as what is drawn: its tensor, and what one of its rows is called."""
+_AMONG_LOGITS = "{} (points are logits)"
 
 
 @dataclass(frozen=True, eq=False)
 class Representations:
-    """n samples: features [n, K], labels [n], clients [n]; anchors [m, K] of the classes `anchor_labels` [m]."""
+    """n samples: features [n, K], labels [n], clients [n]; anchors [m, K] of the classes `anchor_labels` [m].
+
+    If the anchors are logits, as FedL2G-l's guiding vectors, the features are the logits, which the paper calls "feature
+    vectors with lower dimensions".
+    """
 
     round: int
     features: NDArray[np.float32]
@@ -88,17 +93,21 @@ def of_checkpoint(
 ) -> Representations:
     """What the head of each client's own model reads of its first test samples, after a kept round (None: the newest).
 
-    Of very many clients some are looked at, drawn from those that have been trained (`similarity.drawn`). Raises like
+    If the server guides logits, it is what the head answers. Of very many clients some are looked at, drawn from those that have been trained (`similarity.drawn`). Raises like
     `cka.of_checkpoint`, and ConfigError where the clients' features differ in width.
     """
     found = opened(folder, data_dir, round, "local", {})
     federation, data = found.built.federation, found.built.data
-    if len(widths := {network.num_features for network in federation.architectures.values()}) > 1:
+    records = found.session.records()[: found.round]
+    server: Mapping[str, Tensor] = found.session.load(found.round, "server")
+    widths = {network.num_features for network in federation.architectures.values()}
+    logits = _guides_logits(server, records[-1]["method"], widths, federation.num_classes)
+    if not logits and len(widths) > 1:
         said = ", ".join(map(str, sorted(widths)))
         raise ConfigError(
             f"{folder.name}: its clients' features differ in width ({said}) and have no common plane."
         )
-    took_part = by_client.trained(found.session.records()[: found.round])
+    took_part = by_client.trained(records)
     everybody = range(len(federation.clients))
     many = len(everybody) > MANY and took_part
     features, labels, clients = [], [], []
@@ -107,10 +116,10 @@ def of_checkpoint(
         info = federation.clients[client]
         local = LocalClient(found.context, info, 0, found.tensors(info.id))
         x, y = data.batch(data.clients[info.id].test[:images])
-        features.append(_features(local, x))
+        features.append(_shown(local, x, logits))
         labels.append(y.cpu())
         clients.append(torch.full((len(y),), info.id))
-    anchors, anchor_labels, kind = _anchors(found.session, found.round, widths.pop())
+    anchors, anchor_labels, kind = _anchors(server, federation.num_classes if logits else widths.pop())
     return Representations(
         found.round,
         torch.cat(features).numpy(),
@@ -119,7 +128,7 @@ def of_checkpoint(
         data.classes,
         anchors.numpy(),
         anchor_labels.numpy(),
-        kind,
+        _AMONG_LOGITS.format(kind) if logits else kind,
     )
 
 
@@ -134,14 +143,22 @@ def _places(clients: NDArray[np.int64]) -> list[tuple[int, int]]:
 
 
 @torch.no_grad()
-def _features(local: LocalClient, x: Tensor) -> Tensor:
+def _shown(local: LocalClient, x: Tensor, logits: bool) -> Tensor:
     local.nets.eval()
-    return local.nets.model.features(x).flatten(1).float().cpu()
+    model = local.nets.model
+    return (model(x) if logits else model.features(x)).flatten(1).float().cpu()
 
 
-def _anchors(session: CheckedReader, round: int, width: int) -> tuple[Tensor, Tensor, str]:
-    """What the server holds of each class among the features: rows, their classes, and what they are called."""
-    server: Mapping[str, Tensor] = session.load(round, "server")
+def _guides_logits(server: Mapping[str, Tensor], method: str, widths: Collection[int], classes: int) -> bool:
+    """Whether the server's guiding vectors are logits. If features are as wide as logits, the method decides."""
+    vectors = server.get("vectors")
+    if vectors is None or vectors.dim() != 2 or vectors.shape[1] != classes:
+        return False
+    return method == "fedl2g_l" or classes not in widths
+
+
+def _anchors(server: Mapping[str, Tensor], width: int) -> tuple[Tensor, Tensor, str]:
+    """What the server holds of each class in this width: rows, their classes, and what they are called."""
     for name, kind in _ANCHORS.items():
         rows = server.get(name)
         if rows is not None and rows.dim() == 2 and rows.shape[1] == width:
