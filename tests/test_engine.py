@@ -132,7 +132,7 @@ def test_the_cross_entropy_is_the_loss_without_what_the_method_adds(
 
 
 def test_the_cross_entropy_is_that_of_the_model_that_answers_and_of_its_own_phase() -> None:
-    """With μ of almost 1, FedLoRA's first phase trains on the model's own cross-entropy. Its second trains the adapter."""
+    """With μ of almost 1, FedLoRA's first phase trains on the model's own cross-entropy."""
     found = record(federations.run(built("fedlora", method={"mu": 1 - 1e-9}).engine, 1))
     assert found["loss"]["cross_entropy"] == pytest.approx(found["loss"]["mean"], rel=1e-6)
     assert found["loss"]["cross_entropy"] != pytest.approx(found["method_metrics"]["adapter_loss"], rel=1e-2)

@@ -40,7 +40,7 @@ def test_a_line_is_the_mean_over_seeds_and_a_band_one_sample_standard_deviation(
     # of 0.5 and 0.9: mean 0.7, std √(2 · 0.2²) = 0.282843
     assert max(y for x, y in corners if x == 3) == approx(98.2843, abs=1e-4)
     assert min(y for x, y in corners if x == 3) == approx(41.7157, abs=1e-4)
-    assert texts(figure) == ["fedlora", "fedgh"]
+    assert texts(figure) == ["FedLoRA", "FedGH"]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_box_spans_the_quartiles_of_all_clients_and_seeds_and_its_diamond_is_t
     assert (box[:, 1].min(), box[:, 1].max()) == (approx(20), approx(40))
     drawn = [line.get_ydata().tolist() for line in plot(figure).lines]
     assert [approx(30), approx(30)] in drawn and [approx(40)] in drawn
-    assert [each.get_text() for each in plot(figure).get_xticklabels()] == ["fedlora"]
+    assert [each.get_text() for each in plot(figure).get_xticklabels()] == ["FedLoRA"]
     first = accuracy.boxes([session("a", 0, [0.1, 0.2, 0.3])], round=1)
     assert [0.0] in [line.get_ydata().tolist() for line in plot(first).lines]
 
@@ -106,18 +106,43 @@ def test_a_disc_lies_at_its_traffic_and_best_accuracy_with_an_area_that_grows_wi
     assert first.get_offsets().tolist() == [[300, approx(60)]]  # best in round 2
     assert second.get_offsets().tolist() == [[150, approx(90)]]
     assert (first.get_sizes()[0] - 30) == approx(2 * (second.get_sizes()[0] - 30))  # 14 operations and 7
-    assert [each.get_text() for each in plot(figure).texts] == ["fedlora", "fedgh"]
+    assert [each.get_text() for each in plot(figure).texts] == ["FedLoRA", "FedGH"]
     reached = accuracy.tradeoff(runs, by="method", target=0.55)
     assert reached.axes[0].collections[0].get_offsets().tolist() == [[300, approx(60)]]
+
+
+def costly(name: str, method: str, sent: int) -> SessionData:
+    """One round that sends so many bytes."""
+    made = record(1, 0.5)
+    made["bytes"] |= {"up_total": sent, "down_total": 0}
+    return of(name, [made], method=method)
+
+
+def test_one_costly_method_makes_the_axis_of_traffic_logarithmic_and_zero_has_a_place() -> None:
+    """10 KiB and 100 MiB differ by a factor of 10,240."""
+    runs = [costly("a", "fedgh", 10 * 1024), costly("b", "fedavg", 100 * 1024**2)]
+    both = plot(accuracy.tradeoff(runs, by="method"))
+    assert (both.get_xscale(), both.get_xlabel()) == ("log", "traffic, logarithmic")
+    assert [each.get_text() for each in both.get_xticklabels()] == [
+        "10 KiB", "100 KiB", "1 MiB", "10 MiB", "100 MiB",
+    ]  # fmt: skip
+    assert both.collections[0].get_offsets()[0][0] == 10 * 1024
+    with_none = plot(accuracy.tradeoff([*runs, costly("c", "standalone", 0)], by="method"))
+    assert with_none.get_xscale() == "symlog" and with_none.get_xticklabels()[0].get_text() == "0"
+
+
+def test_methods_that_send_nearly_as_much_have_a_linear_axis() -> None:
+    runs = [costly("a", "fedgh", 1000), costly("b", "fedavg", 29_000)]
+    assert plot(accuracy.tradeoff(runs, by="method")).get_xscale() == "linear"
 
 
 def test_a_group_is_no_disc_where_some_of_its_seeds_missed_the_target() -> None:
     """a0 never reaches 0.8; a mean over a1 alone would flatter its group."""
     runs = [run("a0", [0.5], 0), run("a1", [0.9], 1), run("b0", [0.9], 0, "fedgh")]
     figure = accuracy.tradeoff(runs, by="method", target=0.8)
-    assert [disc.get_label() for disc in plot(figure).collections] == ["fedgh"]
+    assert [disc.get_label() for disc in plot(figure).collections] == ["FedGH"]
     assert notes("tradeoff", runs, {"by": "method", "target": 0.8}) == [
-        "fedlora is left out: 1 of 2 sessions did not reach 80 %."
+        "FedLoRA is left out: 1 of 2 sessions did not reach 80 %."
     ]
     with pytest.raises(ConfigError, match="In no group did all sessions reach"):
         accuracy.tradeoff(runs[:2], by="method", target=0.8)
@@ -127,7 +152,7 @@ def test_names_that_would_cover_each_other_become_a_legend_and_no_tick_is_below_
     runs = [run("a", [0.5]), run("b", [0.5], method="fedgh"), run("c", [0.9], method="fedproto")]
     figure = accuracy.tradeoff(runs, by="method")
     assert list(plot(figure).texts) == []
-    assert [each.get_text() for each in figure.legends[0].get_texts()] == ["fedlora", "fedgh", "fedproto"]
+    assert [each.get_text() for each in figure.legends[0].get_texts()] == ["FedLoRA", "FedGH", "FedProto"]
     assert min(plot(figure).get_xticks()) >= 0
 
 

@@ -32,7 +32,7 @@ def test_the_map_has_a_row_for_a_client_of_a_seed_and_a_column_for_a_round() -> 
     # Gains of clients 0, 1, 2: (+0.1, −0.1), (0, 0), (−0.1, +0.4). The highest last gain comes first.
     assert np.asarray(image.get_array()).tolist() == [approx([-10, 40]), approx([0, 0]), approx([10, -10])]
     assert image.get_clim() == (approx(-40), approx(40))
-    assert figure.axes[0].get_title() == "fedgh"
+    assert figure.axes[0].get_title() == "FedGH"
 
 
 def test_a_session_without_a_partner_is_named_beside_the_figure() -> None:
@@ -67,7 +67,7 @@ def of_two_sets() -> list:  # type: ignore[type-arg]
 def test_conditions_are_data_sets_and_not_seeds() -> None:
     plot = gains.critical_difference(of_two_sets()).axes[0]
     assert plot.get_xlabel() == "mean rank over 2 conditions"
-    assert [label.get_text() for label in plot.get_yticklabels()] == ["fedlora", "fedgh"]
+    assert [label.get_text() for label in plot.get_yticklabels()] == ["FedLoRA", "FedGH"]
     assert [line.get_xdata()[0] for line in plot.lines[:2]] == [1, 2]
 
 
@@ -75,7 +75,7 @@ def test_ranks_over_one_condition_or_with_a_missing_one_are_refused() -> None:
     with pytest.raises(ConfigError, match="2 groups and 1 conditions"):
         gains.critical_difference(of_two_sets()[:4])
     with pytest.raises(
-        ConfigError, match="fedgh has no finished session for dataset mnist, which others have"
+        ConfigError, match="FedGH has no finished session for dataset mnist, which others have"
     ):
         gains.critical_difference(of_two_sets()[:-2])
 

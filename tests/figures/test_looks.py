@@ -8,7 +8,8 @@ from matplotlib.figure import Figure
 
 from simulator import methods
 from simulator.results.analysis.run import SessionData
-from simulator.results.figures import accuracy, cka, gains, losses, sensitivity, style
+from simulator.results.analysis.static_names import titles
+from simulator.results.figures import accuracy, cka, gains, losses, palette, sensitivity, style
 from simulator.results.figures.kinds import OF_SESSIONS
 from simulator.results.figures.palette import OKABE_ITO, look_of
 from simulator.studies.summary import Seeds
@@ -25,8 +26,9 @@ def sessions(*names: str) -> list[SessionData]:
 
 def shades(figure: Figure, names: tuple[str, ...]) -> dict[str, str]:
     """The color of each line of the first plot, by its label."""
-    lines = [line for line in figure.axes[0].lines if line.get_label() in names]
-    return {str(line.get_label()): to_hex(line.get_color()) for line in lines}
+    of = {titles().get(name, name): name for name in names}
+    lines = [line for line in figure.axes[0].lines if line.get_label() in of]
+    return {of[str(line.get_label())]: to_hex(line.get_color()) for line in lines}
 
 
 def expected(*names: str) -> dict[str, str]:
@@ -39,9 +41,31 @@ def test_every_registered_method_has_a_color_and_dashes_of_its_own() -> None:
 
 
 def test_methods_that_the_papers_compare_differ_in_color() -> None:
-    table = ("standalone", "lg_fedavg", "fedproto", "fedgh", "fedlora", "fedssa", "fedtgp")
-    assert len({look_of(name).colour for name in table}) == len(table)
-    assert len({(look_of(name).dashes, look_of(name).mark) for name in table}) == len(table), "in grays, too"
+    for table in (
+        ("standalone", "fml", "fedkd", "lg_fedavg", "fedproto", "fd", "fedgh", "fedlora", "fedssa"),
+        ("lg_fedavg", "fedgh", "fml", "fedkd", "fd", "fedproto", "fedl2g_l", "fedl2g_f", "fedgen"),
+        ("fedavg", "fedprox", "fednova", "moon", "scaffold", "heterofl", "fedrolex", "heteroavg"),
+        (
+            "fedgh",
+            "fedlora",
+            "fedssa",
+            "fedl2g_f",
+            "fedproto",
+            "lg_fedavg",
+            "fedtgp",
+            "standalone",
+            "fml",
+            "fedkd",
+        ),
+    ):
+        assert len({look_of(name).colour for name in table}) == len(table)
+        assert len({(look_of(name).dashes, look_of(name).mark) for name in table}) == len(table), "in grays"
+
+
+def test_no_two_methods_have_the_same_color_and_mark() -> None:
+    """Areas have no dashes."""
+    looks = {name: look_of(name) for name in methods.names()}
+    assert len({(look.colour, look.mark) for look in looks.values()}) == len(looks)
 
 
 def test_a_method_of_ones_own_has_its_look_by_a_hash_of_its_name() -> None:
@@ -109,6 +133,9 @@ def test_several_lines_of_a_method_share_its_color_and_differ_in_dashes_from_all
     assert len({(str(line._unscaled_dash_pattern), line.get_marker()) for line in drawn}) == 4
 
 
-def test_discs_of_one_color_are_told_apart_by_hatches() -> None:
-    figure = accuracy.tradeoff(sessions("fedgh", "inco_avg", "fedlora"), by="method")
-    assert [disc.get_hatch() for disc in figure.axes[0].collections] == ["", "////", None]
+def test_areas_of_ten_methods_differ_in_color_and_in_mark() -> None:
+    ten = palette._METHODS[:10]
+    assert len({look_of(name).colour for name in ten}) == 10
+    for names in (ten, ("fd", "fml", "standalone", "fedl2g_l", "fedclassavg")):
+        drawn = accuracy.tradeoff(sessions(*names), by="method").axes[0].collections
+        assert len({each.get_paths()[0].vertices.tobytes() for each in drawn}) == len(names)

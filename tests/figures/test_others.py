@@ -67,13 +67,13 @@ def test_a_session_of_an_earlier_version_shows_its_objective_and_says_so() -> No
         session("c", [9, 8], "fedl2g_f", cross_entropy_loss=[2, 1]),
     ]
     figure = losses.losses(runs, by="method")
-    assert legend(figure) == ["fd", "fedl2g_f", "fedlora (whole objective)"]
+    assert legend(figure) == ["FD (FedDistill)", "FedL2G-f", "FedLoRA (whole objective)"]
     assert drawn(figure) == [[1.5, 1], [2, 1], [7, 5]]
 
 
 def test_no_mean_over_seeds_mixes_cross_entropies_and_objectives() -> None:
     figure = losses.losses([session("a", [7, 5]), session("b", [5, 3], plain=[2, 1], seed=1)], by="method")
-    assert figure.axes[0].lines[0].get_label() == "fedlora (whole objective)"
+    assert figure.axes[0].lines[0].get_label() == "FedLoRA (whole objective)"
     assert drawn(figure) == [[6, 4]]
 
 
@@ -95,7 +95,7 @@ def test_every_phase_has_a_plot_with_the_methods_that_have_it() -> None:
     assert [line.get_ydata().tolist() for line in first.lines] == [[2, 1], [3, 2]]
     assert [line.get_ydata().tolist() for line in adapter.lines] == [[4, 3]]
     assert first.lines[0].get_color() == adapter.lines[0].get_color()
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["fedlora", "standalone"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["FedLoRA", "Standalone"]
 
 
 def test_metrics_are_the_methods_own_numbers_losses_apart() -> None:
@@ -131,7 +131,7 @@ def test_theta_and_beta_are_drawn_by_layer_and_round_as_the_mean_over_sessions()
     assert theta.images[0].get_array().tolist() == [[approx(0.2), 1.0], [0.5, 0.5]]
     assert beta.images[0].get_array().tolist() == [[3.0, 3.0], [4.0, -4.0]]
     assert beta.images[0].get_clim() == (-4, 4)
-    assert titles(figure)[:2] == ["θ, inco_avg", "β, inco_avg"]
+    assert titles(figure)[:2] == ["θ, InCoAvg", "β, InCoAvg"]
     assert [text.get_text() for text in theta.get_yticklabels()] == ["conv1", "conv2"]
     with pytest.raises(ConfigError, match="InCo Aggregation"):
         coefficients([session("a", [1])])
@@ -184,7 +184,7 @@ def test_cka_curves_of_several_groups_name_each_group_and_each_layer_once() -> N
     other = measured("b", (2, 0.5, 0.25), method="inco_avg", layers=("conv", "stage1"))
     figure = cka.curves([measured("a", (2, 0.2, 0.4)), other], by="method")
     by_round, by_layer = figure.axes
-    assert legend(figure) == ["fedlora", "inco_avg", "conv", "fc", "stage1"]
+    assert legend(figure) == ["FedLoRA", "InCoAvg", "conv", "fc", "stage1"]
     assert [line.get_ydata().tolist() for line in by_round.lines] == [[0.2], [0.4], [0.5], [0.25]]
     assert [line.get_xydata().tolist() for line in by_layer.lines] == [
         [[0, approx(0.2)], [1, approx(0.4)]],

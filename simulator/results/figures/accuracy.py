@@ -1,15 +1,18 @@
 """Accuracies: over rounds, bytes, operations or seconds; of single clients; against what they cost."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
+from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
+from matplotlib.ticker import NullLocator
 
 from simulator.base.errors import ConfigError
+from simulator.base.units import SIZES
 from simulator.results.analysis.costs import Cost, costs
 from simulator.results.analysis.curves import Array
 from simulator.results.analysis.measures import Line
@@ -21,6 +24,9 @@ from simulator.results.figures.style import Width
 
 _MARGIN = 0.6
 """Inches that the y axis takes."""
+WIDE = 30
+"""Traffic of one group that is this many times another's is drawn on a logarithmic axis."""
+MOST_TICKS = 6
 NOT_EVALUATED = "none of these sessions has an accuracy in all of its group; run them further."
 
 
@@ -95,9 +101,10 @@ def boxes(
 def tradeoff(
     runs: Sequence[SessionData], *, by: By = (), target: float | None = None, width: Width = "column"
 ) -> Figure:
-    """Best mean test accuracy against traffic, a disc's area is the computation; each up to that round, over seeds.
+    """Best mean test accuracy against traffic, a mark's area is the computation; each up to that round, over seeds.
 
-    With a `target` (0…1) the cost is what it took to reach it; groups in which a session did not are left out.
+    With a `target` (0…1) the cost is what it took to reach it; groups in which a session did not are left out. The axis
+    of traffic is logarithmic if one group sends many times as much as another.
     """
     points = []
     for label, group in grouped(runs, by).items():
@@ -109,16 +116,17 @@ def tradeoff(
     figure, axes = style.blank(width)
     with style.styled():
         plot = axes[0, 0]
-        unit_name, unit = scaled("bytes", max(point[2] for point in points))
+        unit, ticks = _traffic_axis(plot, [point[2] for point in points])
         most = max(point[3] for point in points) or 1.0
         names: list[Annotation] = []
         look = {label: each for label, each in looks(runs, by).items() if label in {one[0] for one in points}}
-        hatch = style.hatches(look.values())
+        marks = dict(zip(look, style.marks(look.values()), strict=True))
         for label, accuracy, sent, computed in points:
             area = 30 + 370 * computed / most
             plot.scatter(
-                sent / unit, 100 * accuracy, s=area, facecolor=style.shade(look[label]), alpha=0.55, edgecolors="black",
-                linewidths=0.6, label=label, hatch=hatch[look[label]],
+                sent / unit, 100 * accuracy, s=area, label=label, marker=marks[label],
+                facecolor=style.shade(look[label]), alpha=0.55, edgecolors="black", linewidths=0.6,
+                zorder=2 - computed / most,
             )  # fmt: skip
             names.append(plot.annotate(
                 label, (sent / unit, 100 * accuracy), (0, np.sqrt(area) / 2 + 2), textcoords="offset points",
@@ -126,21 +134,50 @@ def tradeoff(
             ))  # fmt: skip
         flops, power = scaled("FLOPs", most)
         said = (
-            f"largest disc: {most / power:.3g}{flops.removeprefix('computation, ').replace('10', '·10', 1)}"
+            f"largest mark: {most / power:.3g}{flops.removeprefix('computation, ').replace('10', '·10', 1)}"
         )
-        plot.set(xlabel=unit_name, ylabel="test accuracy, %", title=said)
+        plot.set(ylabel="test accuracy, %", title=said)
         plot.margins(0.2, 0.25)
-        plot.set_xticks([tick for tick in plot.get_xticks() if tick >= 0], minor=False)
+        if ticks:
+            plot.set_xticks([*ticks], [*ticks.values()])
+            plot.xaxis.set_minor_locator(NullLocator())
+        else:
+            plot.set_xticks([tick for tick in plot.get_xticks() if tick >= 0], minor=False)
         plot.grid(True)
         if _run_together(figure, names):
-            discs = [
-                Patch(facecolor=style.shade(each), alpha=0.55, edgecolor="black", hatch=hatch[each])
-                for each in (look[name.get_text()] for name in names)
-            ]
-            style.legend_above(figure, discs, [name.get_text() for name in names])
+            labels = [name.get_text() for name in names]
+            keys = [
+                Line2D([], [], linestyle="", marker=marks[label], markersize=6, alpha=0.55,
+                       markerfacecolor=style.shade(look[label]), markeredgecolor="black")
+                for label in labels
+            ]  # fmt: skip
+            style.legend_above(figure, keys, labels)
             for name in names:
                 name.remove()
     return figure
+
+
+def _traffic_axis(plot: Axes, sent: Sequence[float]) -> tuple[float, dict[float, str]]:
+    """Scale and label the axis of traffic. Returns what bytes are divided by, and a logarithmic axis's ticks."""
+    some = [each for each in sent if each > 0]
+    if not some or max(some) < WIDE * min(some):
+        name, unit = scaled("bytes", max(sent))
+        plot.set_xlabel(name)
+        return unit, {}
+    nothing = len(some) < len(sent)
+    if nothing:  # zero has a place beside the decades
+        plot.set_xscale("symlog", linthresh=min(some), linscale=0.5)
+    else:
+        plot.set_xscale("log")
+    plot.set_xlabel("traffic, logarithmic")
+    decades = {
+        float(many * 1024**power): f"{many} {unit}"
+        for power, unit in enumerate(SIZES)
+        for many in (1, 10, 100)
+        if min(some) / 2 <= many * 1024**power <= 2 * max(some)
+    }
+    shown = list(decades.items())[:: math.ceil(len(decades) / MOST_TICKS)]
+    return 1.0, ({0.0: "0"} if nothing else {}) | dict(shown)
 
 
 def short_of(runs: Sequence[SessionData], by: By, target: float) -> list[str]:

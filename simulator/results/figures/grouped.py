@@ -12,6 +12,7 @@ from simulator.results.analysis.caveats import caveats
 from simulator.results.analysis.costs import SIMULATED, Cost, energy_differs
 from simulator.results.analysis.measures import Line, Values, averaged
 from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.static_names import titles
 from simulator.results.figures import style
 from simulator.results.figures.palette import Look, in_order, looks_of
 
@@ -35,9 +36,18 @@ def notes(runs: Sequence[SessionData], by: By, along: Sequence[str] = ()) -> lis
 
 
 def grouped(runs: Sequence[SessionData], by: By) -> dict[str, list[SessionData]]:
-    """The sessions by the label of their group, in the order in which the groups first come."""
-    axes = axes_of(runs, by)
-    return {style.label(group_label(axes, key)): group for key, group in groups(runs, axes).items()}
+    """The sessions by the label of their group, in the order in which the groups first come.
+
+    Methods have the names of their papers.
+    """
+    axes, names = axes_of(runs, by), titles()
+    found = {}
+    for key, group in groups(runs, axes).items():
+        shown = [
+            names.get(each, each) if axis == "method" else each for axis, each in zip(axes, key, strict=True)
+        ]
+        found[style.label(group_label(axes, tuple(shown)))] = group
+    return found
 
 
 def looks(runs: Sequence[SessionData], by: By) -> dict[str, Look]:

@@ -1,7 +1,7 @@
 """Colours that read on dark and on light grounds and to colour-blind eyes; every colour is an int 0xRRGGBB.
 
-Series: Okabe & Ito (2008), "Color Universal Design". Heat: viridis (Smith & van der Walt, 2015), which rises in
-lightness from end to end and so keeps its order in greys.
+Series: Okabe & Ito (2008), "Color Universal Design"; for methods also their black, and a wine red. Heat: viridis
+(Smith & van der Walt, 2015), which rises in lightness from end to end and so keeps its order in greys.
 
 A method has one color in every figure, report, and panel, by its name. Methods that papers compare differ in color; an
 InCo variant shares the color of the method that it varies, and their dashes differ.
@@ -18,19 +18,21 @@ VIRIDIS_STOPS = (
 )  # fmt: skip
 
 
+METHOD_COLOURS = (*OKABE_ITO, 0x882255, 0x000000)
 _METHODS = (
-    "fedgh", "fedlora", "fedssa", "fedl2g_f", "fedproto", "lg_fedavg", "fedtgp", "standalone",
-    "inco_avg", "inco_prox", "inco_nova", "inco_moon", "inco_scaffold", "fedclassavg", "fedgen", "fd",
-    "fedavg", "fedprox", "fednova", "moon", "scaffold", "heterofl", "fedrolex", "heteroavg",
-    "fedkd", "fml", "fedmrl", "fedl2g_l", "fiarse", "fedper", "fedrep", "ditto",
-    "lora", "pfedmoe", "fedapen", "fedmd", "pfedafm", "pfedes", "fedkwaz", "feddf",
-    "fedktl",
+    "fedgh", "fedlora", "fedssa", "fedl2g_f", "fedproto", "lg_fedavg", "fedtgp", "standalone", "fml", "fedkd",
+    "inco_avg", "inco_prox", "inco_nova", "inco_moon", "inco_scaffold", "fedclassavg", "fd", "heteroavg", "fiarse",
+    "fedre",
+    "fedavg", "fedprox", "fednova", "moon", "scaffold", "heterofl", "fedrolex", "fedmrl", "fedper", "fedrep",
+    "lora", "fedl2g_l", "fedgen", "pfedmoe", "fedapen", "fedmd", "pfedafm", "pfedes", "ditto", "fedkwaz",
+    "feddf", "fedktl",
 )  # fmt: skip
-"""A column for each color; dashes and marks move on by one in each column and row, so that they differ within both."""
+"""A column for each of METHOD_COLOURS; dashes move on by one in each column and row, marks by two in each row. So
+methods of a column differ in both, and those that a paper compares differ in color, and in dashes or mark."""
 DASHES = 8
 """Kinds of dashes: four for the first four rows above, two for methods that are not built in, and one for each further
 row."""
-MARKS = 8
+MARKS = 10
 
 
 @dataclass(frozen=True)
@@ -44,14 +46,14 @@ class Look:
 
 def look_of(method: str) -> Look:
     """A method's look. That of a method which is not built in follows from a hash of its name."""
-    colours = len(OKABE_ITO)
     if method in _METHODS:
-        row, column = divmod(_METHODS.index(method), colours)
+        row, column = divmod(_METHODS.index(method), len(METHOD_COLOURS))
         dashes = (row + column) % 4 if row < 4 else row + 2
-        return Look(OKABE_ITO[column], dashes, (row + column) % MARKS)
+        return Look(METHOD_COLOURS[column], dashes, (2 * row + column) % MARKS)
+    colours = len(OKABE_ITO)
     number = int.from_bytes(hashlib.sha256(method.encode()).digest()[:8])
     dashes = 4 + number // colours % 2
-    return Look(OKABE_ITO[number % colours], dashes, number // 64 % MARKS)
+    return Look(OKABE_ITO[number % colours], dashes, number // 64 % 8)
 
 
 def looks_of(methods: Sequence[str | None]) -> list[Look] | None:

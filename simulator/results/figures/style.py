@@ -1,7 +1,7 @@
 """How figures look: the columns of a paper, text as text, colours and marks that differ in greys; no dates inside."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -23,7 +23,7 @@ WIDTHS: dict[Width, float] = {"column": 3.5, "page": 7.16}
 """Inches: one column and the whole width of a two-column page (IEEE; others are within a few per cent)."""
 FORMATS = (".pdf", ".svg", ".png")
 WHITE = 0xFFFFFF
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 _KEY_EMS, _ROW_EMS = 5.5, 1.5
 """What an entry of a legend takes besides its text, across, and what a row takes; in font sizes."""
 _SLANT = 30
@@ -32,8 +32,6 @@ DASHES: tuple[Any, ...] = (
     "-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (5, 1.5, 1, 1.5, 1, 1.5)), (0, (9, 2.5)),
     (0, (3, 1, 3, 3)), (0, (9, 1.5, 1, 1.5)),
 )  # fmt: skip
-_HATCHES = ("", "////", "....", "xxxx", "||||", "++++", "\\\\\\\\", "----")
-"""What an area has in place of dashes."""
 
 _RC: Any = {
     "text.parse_math": False,  # a name may hold dollar signs
@@ -116,10 +114,13 @@ def stroke(look: Look) -> dict[str, Any]:
     return {"color": shade(look), "linestyle": DASHES[look.dashes], "marker": MARKERS[look.mark]}
 
 
-def hatches(looks: Collection[Look]) -> Mapping[Look, str | None]:
-    """The pattern of areas of these looks, of those alone that share their color."""
-    colours = [look.colour for look in looks]
-    return {look: _HATCHES[look.dashes] if colours.count(look.colour) > 1 else None for look in looks}
+def marks(looks: Iterable[Look]) -> list[str]:
+    """A mark for each look: its own, or the next that is free, so that ten differ."""
+    found = list[int]()
+    for look in looks:
+        order = [(look.mark + step) % len(MARKERS) for step in range(len(MARKERS))]
+        found.append(next((mark for mark in order if mark not in found), look.mark))
+    return [MARKERS[mark] for mark in found]
 
 
 def hexadecimal(value: int) -> str:

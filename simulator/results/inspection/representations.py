@@ -30,8 +30,8 @@ _AMONG_LOGITS = "{} (points are logits)"
 class Representations:
     """n samples: features [n, K], labels [n], clients [n]; anchors [m, K] of the classes `anchor_labels` [m].
 
-    If the anchors are logits, as FedL2G-l's guiding vectors, the features are the logits, which the paper calls "feature
-    vectors with lower dimensions".
+    If the anchors are logits, as FedL2G-l's guiding vectors, the features are the logits, too. The paper calls them
+    "feature vectors with lower dimensions".
     """
 
     round: int
@@ -93,8 +93,9 @@ def of_checkpoint(
 ) -> Representations:
     """What the head of each client's own model reads of its first test samples, after a kept round (None: the newest).
 
-    If the server guides logits, it is what the head answers. Of very many clients some are looked at, drawn from those that have been trained (`similarity.drawn`). Raises like
-    `cka.of_checkpoint`, and ConfigError where the clients' features differ in width.
+    If the server guides logits, it is what the head answers. Of very many clients some are looked at, drawn from those
+    that have been trained (`similarity.drawn`). Raises like `cka.of_checkpoint`, and ConfigError where the clients'
+    features differ in width.
     """
     found = opened(folder, data_dir, round, "local", {})
     federation, data = found.built.federation, found.built.data

@@ -72,7 +72,7 @@ def _over_rounds(runs: Sequence[SessionData], by: Sequence[str]) -> Iterator[Kin
     clients = "Test accuracies of single clients after the last round; a diamond is their mean."
     yield "box", (), clients, lambda: accuracy.boxes(runs, by=by)
     if len({key_of(run, by) for run in runs}) > 1:
-        spent = "Best accuracy against traffic; a disc's area is the computation."
+        spent = "Best accuracy against traffic; a mark's area is the computation."
         yield "tradeoff", (), spent, lambda: accuracy.tradeoff(runs, by=by)
     yield (
         "loss",

@@ -65,13 +65,13 @@ SIGNED_ON_DARK_256, SIGNED_ON_LIGHT_256 = (
     )
 )
 ON_DARK_256, ON_LIGHT_256 = (
-    dict(zip(OKABE_ITO, colours, strict=True))
+    dict(zip(palette.METHOD_COLOURS, colours, strict=True))
     for colours in (
-        (0xFFAF00, 0x5FAFD7, 0x00AF87, 0xD787AF, 0x0087FF, 0xFF5F00, 0xFFFF5F, 0x9E9E9E),
-        (0xAF5F00, 0x005F87, 0x008700, 0x875FAF, 0x005FD7, 0xD70000, 0x5F5F00, 0x6C6C6C),
+        (0xFFAF00, 0x5FAFD7, 0x00AF87, 0xD787AF, 0x0087FF, 0xFF5F00, 0xFFFF5F, 0x9E9E9E, 0xD7005F, 0x626262),
+        (0xAF5F00, 0x005F87, 0x008700, 0x875FAF, 0x005FD7, 0xD70000, 0x5F5F00, 0x6C6C6C, 0x87005F, 0x000000),
     )
 )
-"""For each color of the series, xterm's color that is near it, far from the others, and legible on a band."""
+"""For each color of series and methods, xterm's color that is near it, far from the others, and legible on a band."""
 GREYS_256 = tuple(level * 0x010101 for level in range(8, 239, 10))
 """xterm's grays."""
 
