@@ -26,6 +26,7 @@ def three(sessions: Path) -> Path:
         ["box", "*", "--by", "session", "--round", "2"],
         ["tradeoff", "*", "--target", "0.3", "--width", "page"],
         ["loss", "*", "--by", "method", "--x", "bytes"],
+        ["loss", "*", "--metric", "objective", "--metric", "cross_entropy"],
         ["cka", "a", "--layer", "conv1", "--round", "4"],
         ["cka-curves", "a", "b", "--by", "method"],
         ["sensitivity", "a", "b", "--axis", "method.mu"],

@@ -85,7 +85,7 @@ def test_a_method_has_its_color_in_whatever_order_it_is_drawn(order: tuple[str, 
 
 def test_a_method_has_its_color_in_every_kind_of_figure() -> None:
     runs = sessions(*NAMES)
-    assert shades(losses.losses(runs, names=["objective"], by="method"), NAMES) == expected(*NAMES)
+    assert shades(losses.losses(runs, metrics=["objective"], by="method"), NAMES) == expected(*NAMES)
     boxes = accuracy.boxes(runs, by="method").axes[0].patches
     discs = accuracy.tradeoff(runs, by="method").axes[0].collections
     assert [to_hex(box.get_facecolor()) for box in boxes] == [*expected(*NAMES).values()]

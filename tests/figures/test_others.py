@@ -84,12 +84,12 @@ def test_rounds_in_which_nobody_trains_have_no_loss() -> None:
 
 def test_a_loss_that_is_not_there_is_refused_with_those_that_are() -> None:
     with pytest.raises(ConfigError, match=r"a loss 'objectiv'\. Did you mean 'objective'"):
-        losses.losses([session("a", [2])], names=["objectiv"])
+        losses.losses([session("a", [2])], metrics=["objectiv"])
 
 
 def test_every_phase_has_a_plot_with_the_methods_that_have_it() -> None:
     runs = [session("a", [2, 1], adapter_loss=[4, 3]), session("b", [3, 2], "standalone")]
-    figure = losses.losses(runs, names=["objective", "adapter_loss"], by="method")
+    figure = losses.losses(runs, metrics=["objective", "adapter_loss"], by="method")
     assert titles(figure) == ["objective of the first phase", "adapter"]
     first, adapter = figure.axes[:2]
     assert [line.get_ydata().tolist() for line in first.lines] == [[2, 1], [3, 2]]
@@ -101,7 +101,7 @@ def test_every_phase_has_a_plot_with_the_methods_that_have_it() -> None:
 def test_metrics_are_the_methods_own_numbers_losses_apart() -> None:
     runs = [session("a", [2, 1], adapter_loss=[4, 3], guided=[7, 9], norm=[0.5, 0.25])]
     assert titles(losses.metrics(runs)) == ["guided", "norm"]
-    figure = losses.metrics(runs, names=["norm"], x="bytes")
+    figure = losses.metrics(runs, metrics=["norm"], x="bytes")
     assert figure.axes[0].lines[0].get_xydata().tolist() == [[150, 0.5], [300, 0.25]]
 
 
@@ -110,7 +110,7 @@ def test_a_metric_that_is_not_there_is_refused_with_those_that_are() -> None:
     with pytest.raises(
         ConfigError, match=r"no session here has a metric 'nrm'\. Did you mean 'norm'\? There are: norm"
     ):
-        losses.metrics(runs, names=["nrm"])
+        losses.metrics(runs, metrics=["nrm"])
     with pytest.raises(ConfigError, match="no numbers"):
         losses.metrics([session("a", [2])])
     with pytest.raises(ConfigError, match="13 metrics do not fit"):

@@ -185,7 +185,7 @@ def film(
     output.say(f"{out}: {len(made.rounds)} frames, {out.stat().st_size / 1024:.0f} KiB")
 
 
-_OPTIONS = {"names": "metric", "layers": "layer", "axes": "axis"}
+_OPTIONS = {"metrics": "metric", "layers": "layer", "axes": "axis"}
 """Options with other names than their arguments."""
 
 

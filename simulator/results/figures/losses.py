@@ -31,26 +31,26 @@ LARGEST = 12
 def losses(
     runs: Sequence[SessionData],
     *,
-    names: Sequence[str] = (),
+    metrics: Sequence[str] = (),
     x: Cost = "rounds",
     by: By = (),
     width: Width | None = None,
 ) -> Figure:
     """Mean losses in training, a plot each; by default the cross-entropy alone, which all methods have.
 
-    names: 'cross_entropy', 'objective' (all that the first phase minimizes), and the losses in `method_metrics`. Groups
+    metrics: 'cross_entropy', 'objective' (all that the first phase minimizes), and the losses in `method_metrics`. Groups
     without cross-entropy show their objective in its place, which their labels say. Raises ConfigError for other names.
     """
     known = [PLAIN, OBJECTIVE, *(name for name in names_of(runs) if name.endswith("_loss"))]
-    _refuse_unknown(names, known, "loss")
-    chosen = list(names) or [PLAIN]
+    _refuse_unknown(metrics, known, "loss")
+    chosen = list(metrics) or [PLAIN]
     return _plots(runs, chosen, x, by, width or ("column" if len(chosen) == 1 else "page"))
 
 
 def metrics(
     runs: Sequence[SessionData],
     *,
-    names: Sequence[str] = (),
+    metrics: Sequence[str] = (),
     x: Cost = "rounds",
     by: By = (),
     width: Width = "page",
@@ -62,8 +62,8 @@ def metrics(
     Raises ConfigError for a name that no session has, and where there are more than fit into a figure.
     """
     known = names_of(runs)
-    _refuse_unknown(names, known, "metric")
-    chosen = list(names) or [name for name in known if not name.endswith("_loss")]
+    _refuse_unknown(metrics, known, "metric")
+    chosen = list(metrics) or [name for name in known if not name.endswith("_loss")]
     if not chosen:
         raise ConfigError("These sessions have no metrics of their own and no numbers in method_metrics.")
     if len(chosen) > LARGEST:
