@@ -38,7 +38,7 @@ def losses(
 ) -> Figure:
     """Mean losses in training, a plot each; by default the cross-entropy alone, which all methods have.
 
-    metrics: 'cross_entropy', 'objective' (all that the first phase minimizes), and the losses in `method_metrics`. Groups
+    metrics: 'cross_entropy', 'objective' (all that the first phase minimizes), and losses in `method_metrics`. Groups
     without cross-entropy show their objective in its place, which their labels say. Raises ConfigError for other names.
     """
     known = [PLAIN, OBJECTIVE, *(name for name in names_of(runs) if name.endswith("_loss"))]
