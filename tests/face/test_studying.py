@@ -65,7 +65,7 @@ def test_a_figure_that_averages_over_settings_warns(t3: hs.Study) -> None:
 
 def test_its_figure_has_a_line_a_method(t3: hs.Study) -> None:
     (plot,) = t3.plot(x="bytes", by="method").axes
-    assert [line.get_label() for line in plot.get_lines()] == ["fedavg", "fedprox"]
+    assert [line.get_label() for line in plot.get_lines()] == ["FedAvg", "FedProx"]
 
 
 def test_it_goes_on_and_grows_where_it_is_asked_to(t3: hs.Study) -> None:
