@@ -13,7 +13,7 @@ from simulator import methods
 from simulator.base.errors import ConfigError, MethodError, SessionError
 from simulator.config import Config
 from simulator.engine.progress import Event, RoundStarted
-from simulator.sessions import metadata, replay
+from simulator.sessions import metadata
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session
 from tests import federations

@@ -16,7 +16,6 @@ from simulator.metrics import by_client
 from simulator.metrics.cka_matrices import drawn
 from simulator.results.inspection.cka import opened
 from simulator.results.inspection.embedding import Embedding
-from simulator.sessions.reader import CheckedReader
 from simulator.training.client import LocalClient
 
 IMAGES = 40
