@@ -3,12 +3,13 @@
     found = why(run, 6, 12, cka=run.ledger.measured[-1])
     for each in found.findings: print(each.text)
 
-The first finding is the client's accuracy. Findings that may explain a low one follow, then all others. Facts that a
-session does not have are in `missing`, each with what to do.
+The first finding is the client's accuracy. Findings that may explain a low one follow, then all others. What holds in
+every round (data, model, similarity, training) explains only an accuracy that is significantly below that of the other
+clients. Facts that a session does not have are in `missing`, each with what to do.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from simulator.base.errors import ConfigError
@@ -20,6 +21,8 @@ from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.samples import Samples, tested
 from simulator.results.analysis.why_parts import ClassRow, Finding
 
+STANDING = ("data", "model", "similarity", "training")
+"""The topics that explain only a low accuracy."""
 NO_CLASSES = (
     "Recall by class is missing, because the round has no counts by class. New runs count them with "
     "evaluation.classes=true."
@@ -89,14 +92,15 @@ def why(
         yield from why_parts.answers(rows)
         if samples is not None:
             yield from why_parts.data(samples, client)
-        yield from why_parts.models(run, accuracy, client, sizes)
+        yield from why_parts.models(run, accuracy, client, sizes, known)
         if cka is not None:
             yield from why_parts.similarity(run, cka, client)
         if baseline is not None:
             yield from why_parts.baseline(run, baseline, shared, at, client, number)
-        yield from why_parts.training(run, at, client)
+        yield from why_parts.training(run, at, client, number)
 
-    first, *rest = found()
+    low = why_parts.is_low(accuracy, client, number)
+    first, *rest = (each if low or each.topic not in STANDING else replace(each, bad=False) for each in found())
     findings = (first, *sorted(rest, key=lambda finding: not finding.bad))
     missing = tuple(_missing(run, at, findings, bool(rows), samples))
     return Why(run.name, client, model, at, findings, rows, missing)

@@ -1,4 +1,7 @@
-"""The findings of `why`, topic by topic: sentences with the numbers that they are made of."""
+"""The findings of `why`, topic by topic: sentences with the numbers that they are made of.
+
+All comparisons of shares use one test, `surely`. Without it, a sentence says that the difference can be chance.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,10 +12,10 @@ import numpy as np
 
 from simulator.base.record import Record
 from simulator.base.units import number, percent
-from simulator.metrics.significance import FEW, Z, standard_errors
+from simulator.metrics.significance import FEW, Z, is_fall, standard_errors
 from simulator.results.analysis.cka import CkaMeasurement
 from simulator.results.analysis.classes import ClassCounts
-from simulator.results.analysis.clients import incidents
+from simulator.results.analysis.clients import Counts, incidents
 from simulator.results.analysis.curves import Array, Curves
 from simulator.results.analysis.parts import client_on_part
 from simulator.results.analysis.run import SessionData
@@ -29,11 +32,15 @@ UNALIKE = 0.1
 """A client whose mean CKA is this far below that of all pairs is an outlier, if no client's is lower."""
 OVERFIT = 1.1
 """A test loss this many times its minimum has risen."""
+CHANCE = " This can be chance."
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence or a few. facts: their numbers by name; shares are 0…1. bad: it may explain a low accuracy."""
+    """A sentence or a few. facts: their numbers by name; shares are 0…1.
+
+    bad: it may explain a low accuracy, by a test or as a failure of the round.
+    """
 
     topic: Topic
     text: str
@@ -66,6 +73,18 @@ class ClassRow:
     @property
     def gained(self) -> bool:
         return self.before is not None and self.correct >= max(2 * self.before, self.before + 2)
+
+
+def surely(before: float, after: float, tested: int | None) -> bool:
+    """Whether two shares of at least FEW samples differ significantly, at 5 %."""
+    return bool(tested and tested >= FEW and abs(standard_errors(before, after, tested)) >= Z)
+
+
+def is_low(accuracy: Array, client: int, tested: int | None) -> bool:
+    """Whether a client is significantly less accurate than the mean of the other clients."""
+    others = np.delete(accuracy, client)
+    others = others[np.isfinite(others)]
+    return bool(tested and others.size and is_fall(others.mean(), accuracy[client], tested))
 
 
 def class_name(label: int, name: str) -> str:
@@ -123,7 +142,7 @@ def result(
     yield Finding("result", text, facts)
     if tested and tested < FEW:
         text = f"It has only {tested} test samples: each one changes its accuracy by {_pp(1 / tested)}."
-        yield Finding("result", text, {"tested": tested}, bad=True)
+        yield Finding("result", text, {"tested": tested})
 
 
 def last_round(
@@ -131,7 +150,7 @@ def last_round(
 ) -> Iterator[Finding]:
     """What the round changed."""
     record, records = run.records[round - 1], run.records[:round]
-    yield from _participation(records, client)
+    yield from _participation(records, client, run.curves.upto(round).participated.totals())
     yield from _flights(record, client)
     changed = record.get("timeline")
     if changed and client in changed["data"]:
@@ -148,16 +167,17 @@ def last_round(
         for row in ranked[:NAMED]:
             assert row.before is not None
             shares = f"recall {percent(row.before / row.samples)} → {percent(row.recall)}"
+            sure = surely(row.before / row.samples, row.correct / row.samples, row.samples)
             text = (
                 f"In round {round}, it {verb} {class_name(row.label, row.name)}: {shares} "
-                f"({row.before} → {row.correct} of {row.samples})."
+                f"({row.before} → {row.correct} of {row.samples}).{'' if sure else CHANCE}"
             )
             facts = {"class": row.label, "before": row.before, "correct": row.correct, "samples": row.samples}
-            yield Finding("round", text, facts, bad=verb == "lost")
+            yield Finding("round", text, facts | {"significant": sure}, bad=verb == "lost" and sure)
 
 
 def answers(classes: Sequence[ClassRow]) -> Iterator[Finding]:
-    """Recall of the classes, and what the model answers too often or never."""
+    """Recall of the classes, and what the model answers too often or never: its share of answers and of samples."""
     held = [row for row in classes if row.samples]
     tested = sum(row.samples for row in held)
     if held:
@@ -173,13 +193,13 @@ def answers(classes: Sequence[ClassRow]) -> Iterator[Finding]:
         true = f"{often.samples} {'is' if often.samples == 1 else 'are'} of this class"
         text = f"It answers {name} for {often.answered} of {tested} test samples; {true}."
         facts = {"class": often.label, "answered": often.answered, "samples": often.samples, "tested": tested}
-        yield Finding("classes", text, facts, bad=True)
+        sure = surely(often.samples / tested, often.answered / tested, tested)
+        yield Finding("classes", text, facts, bad=sure)
     if never := [row for row in held if not row.answered]:
         number_of = sum(row.samples for row in never)
         text = f"It never answers {_classes(never)} ({number_of} of {tested} test samples)."
-        yield Finding(
-            "classes", text, {"classes": [row.label for row in never], "samples": number_of}, bad=True
-        )
+        where = {"classes": [row.label for row in never], "samples": number_of}
+        yield Finding("classes", text, where, bad=surely(number_of / tested, 0.0, tested))
     if unseen := [row for row in held if row.train == 0]:
         number_of, right = sum(row.samples for row in unseen), sum(row.correct for row in unseen)
         text = (
@@ -187,7 +207,7 @@ def answers(classes: Sequence[ClassRow]) -> Iterator[Finding]:
             f"({right} correct)."
         )
         where = {"classes": [row.label for row in unseen], "samples": number_of, "correct": right}
-        yield Finding("data", text, where, bad=True)
+        yield Finding("data", text, where, bad=surely((number_of - right) / tested, 0.0, tested))
 
 
 def data(samples: Samples, client: int) -> Iterator[Finding]:
@@ -220,9 +240,9 @@ def overlaps(samples: Samples, client: int) -> Array:
 
 
 def models(
-    run: SessionData, accuracy: Array, client: int, parameters: Mapping[str, int]
+    run: SessionData, accuracy: Array, client: int, parameters: Mapping[str, int], tested: Counts | None
 ) -> Iterator[Finding]:
-    """Whether clients with its model do worse than others."""
+    """Whether clients with its model do worse than others, over the test samples of the smaller group."""
     names = np.array(run.models[: len(accuracy)])
     model, known = str(names[client]), np.isfinite(accuracy)
     same, rest = names == model, known & (names != model)
@@ -238,7 +258,8 @@ def models(
             f"{number_of} other client{'s' * (number_of > 1)} with {model}: {percent(own)} on average. "
             f"{int(rest.sum())} with other models: {percent(others)}."
         )
-        bad = own - others <= -APART
+        fewer = 0 if tested is None else int(min(tested[each].sum() for each in (same, rest)))
+        bad = own - others <= -APART and surely(others, own, fewer)
     else:
         bad = False
     if model in parameters and len(parameters) > 1:
@@ -304,12 +325,17 @@ def baseline(
         f"Against {other.method} (session {other.name}) {verb}: {percent(own)} against {percent(theirs)} "
         f"{last}{counts}."
     )
-    facts = {"session": other.name, "method": other.method, "round": at, "gain": gain, "accuracy": theirs}
-    yield Finding("baseline", text, facts, gain <= -SEEN)
+    sure = surely(theirs, own, tested)
+    facts = {
+        "session": other.name, "method": other.method, "round": at, "gain": gain, "accuracy": theirs,
+        "significant": sure,
+    }  # fmt: skip
+    chance = CHANCE if abs(gain) >= SEEN and not sure else ""
+    yield Finding("baseline", text + chance, facts, gain <= -SEEN and sure)
 
 
-def training(run: SessionData, round: int, client: int) -> Iterator[Finding]:
-    """Its best round, and whether its losses say that it overfits."""
+def training(run: SessionData, round: int, client: int, tested: int | None) -> Iterator[Finding]:
+    """Its best round, and whether it overfits: by its losses, and by a significant fall of its accuracy."""
     accuracy = run.curves.accuracy.of(client)[:round]
     if np.isfinite(accuracy).any():
         best = int(np.nanargmax(accuracy))
@@ -323,19 +349,22 @@ def training(run: SessionData, round: int, client: int) -> Iterator[Finding]:
         return
     low, now = int(np.argmin(np.where(both, test, np.inf))), int(np.flatnonzero(both)[-1])
     if test[now] >= OVERFIT * test[low] and trained[now] < trained[low]:
+        fell = bool(is_fall(accuracy[low], accuracy[now], tested or 0))
         text = (
-            f"It overfits: from round {low + 1} to {now + 1}, its test loss rose from {number(float(test[low]))} to "
-            f"{number(float(test[now]))}, and its training loss fell from {number(float(trained[low]))} to "
-            f"{number(float(trained[now]))}."
+            f"{'It overfits: from' if fell else 'From'} round {low + 1} to {now + 1}, its test loss rose from "
+            f"{number(float(test[low]))} to {number(float(test[now]))}, and its training loss fell from "
+            f"{number(float(trained[low]))} to {number(float(trained[now]))}."
+            f"{'' if fell else ' Its accuracy did not fall by more than chance.'}"
         )
         facts = {
             "from_round": low + 1, "to_round": now + 1, "test_loss": [float(test[low]), float(test[now])],
-            "training_loss": [float(trained[low]), float(trained[now])],
+            "training_loss": [float(trained[low]), float(trained[now])], "significant": fell,
         }  # fmt: skip
-        yield Finding("training", text, facts, bad=True)
+        yield Finding("training", text, facts, bad=fell)
 
 
-def _participation(records: Sequence[Record], client: int) -> Iterator[Finding]:
+def _participation(records: Sequence[Record], client: int, counts: Array) -> Iterator[Finding]:
+    """counts [N]: the rounds in which each client took part."""
     round, happened = len(records), incidents(records, client)
     took = round - len(happened.absent)
     if round in happened.absent:
@@ -346,10 +375,11 @@ def _participation(records: Sequence[Record], client: int) -> Iterator[Finding]:
         if last is None:
             since = f"It has not taken part in any of {round} rounds."
         facts = {"took_part": took, "rounds": round, "last": last}
-        yield Finding("round", f"It was not selected in round {round}. {since}", facts, bad=True)
+        yield Finding("round", f"It was not selected in round {round}. {since}", facts)
     elif happened.absent:
         text = f"It took part in {took} of {round} rounds."
-        yield Finding("training", text, {"took_part": took, "rounds": round}, bad=2 * took <= round)
+        rarely = bool(2 * took <= np.median(counts))
+        yield Finding("training", text, {"took_part": took, "rounds": round}, bad=rarely)
     for rounds, now, before in (
         (
             happened.diverged,
@@ -386,19 +416,17 @@ def _flights(record: Record, client: int) -> Iterator[Finding]:
             yield Finding("round", f"Its uplink, {sent}, {fate}.", facts, bad=True)
         elif age:
             text = f"The server used its uplink when it was {age} round{'s' * (age > 1)} old ({sent})."
-            yield Finding("round", text, facts, bad=True)
+            yield Finding("round", text, facts)
 
 
 def _change(round: int, before: float, now: float, tested: int | None) -> Finding:
-    """A change over FEW test samples or more is significant at Z standard errors."""
     by = now - before
     verb = "fell" if by < 0 else "rose"
     counts = f" ({before * tested:.0f} → {now * tested:.0f} of {tested})" if tested else ""
-    surely = not tested or (tested >= FEW and abs(standard_errors(before, now, tested)) >= Z)
-    chance = "" if surely else " This can be chance."
-    text = f"In round {round}, it {verb} from {percent(before)} to {percent(now)}{counts}.{chance}"
-    facts = {"before": before, "now": now, "tested": tested, "significant": not chance}
-    return Finding("round", text, facts, bad=by < 0 and not chance)
+    sure = surely(before, now, tested)
+    text = f"In round {round}, it {verb} from {percent(before)} to {percent(now)}{counts}.{'' if sure else CHANCE}"
+    facts = {"before": before, "now": now, "tested": tested, "significant": sure}
+    return Finding("round", text, facts, bad=by < 0 and sure)
 
 
 def _overlap(samples: Samples, client: int) -> Finding:
