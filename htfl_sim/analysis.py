@@ -39,9 +39,14 @@ from simulator.results.analysis.clients import (
     incidents,
     listed_clients,
     lowest_client,
-    worst_rank,
 )
-from simulator.results.analysis.comparison import Standing, common_target, differences, standing
+from simulator.results.analysis.comparison import (
+    Standing,
+    common_round,
+    common_target,
+    differences,
+    standing,
+)
 from simulator.results.analysis.confusion import Confusion
 from simulator.results.analysis.costs import (
     COSTS,
@@ -52,6 +57,7 @@ from simulator.results.analysis.costs import (
     costs,
     elsewhere,
     nearest,
+    reached,
     spent,
 )
 from simulator.results.analysis.curves import Array, Curves
@@ -95,6 +101,7 @@ from simulator.results.analysis.round_gains import (
     gain_after,
     gains_by_round,
     gains_of,
+    verdict,
 )
 from simulator.results.analysis.run import LIVE, SessionData
 from simulator.results.analysis.samples import FEW, Samples, tested
@@ -206,6 +213,7 @@ __all__ = [
     "client_on_part",
     "client_samples",
     "command_lines",
+    "common_round",
     "common_rounds",
     "common_target",
     "comparable_costs",
@@ -243,6 +251,7 @@ __all__ = [
     "part_means",
     "part_measures",
     "quantiles",
+    "reached",
     "read_effects",
     "read_overview",
     "recall_changes",
@@ -260,7 +269,7 @@ __all__ = [
     "tested",
     "timeline",
     "tree",
+    "verdict",
     "why",
     "with_parents",
-    "worst_rank",
 ]

@@ -4,7 +4,8 @@
     board = reader.read(seen)        # `seen` has the sessions of the folder as last read
 
 The numbers are those of `compare`: the last mean accuracy of each session, its mean over the seeds, and the paired
-difference from Standalone. While sessions run, a difference is taken after the last round that both have finished.
+difference from Standalone. While sessions run, means, differences, and costs are those after the last round that all
+sessions have finished that have begun.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -40,7 +41,7 @@ class BoardRow:
     """A setting. cells: by seed, None where the study has no such point; the rest: over its seeds.
 
     interval: Student's 95 % interval of the mean, None of one seed. difference: from the baseline's row, if any. costs:
-    means of all rounds so far.
+    means. Those of an unfinished board are up to its `round`.
     """
 
     label: str
@@ -67,6 +68,7 @@ class BoardRow:
 class Board:
     """The rows of a study in its order. seeds: the columns. baseline: the method of the row to compare with, if any.
 
+    round: the one that the rows are compared at; None: all their sessions have finished, and each has its last round.
     notes: what to know of the comparison, as sentences. trials: those of a tuning study, whose rows are the final
     seeds. error: why the study cannot be read.
     """
@@ -78,24 +80,35 @@ class Board:
     notes: tuple[str, ...] = ()
     trials: TrialBoard | None = None
     error: str = ""
+    round: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """The points of a row. known: by seed, the totals of the sessions that have been read."""
+    """The points of a row."""
 
     label: str
     method: str
     rest: Key
     points: list[Placed]
 
-    @property
-    def known(self) -> dict[Seeds, Totals]:
+    def known(self, upto: int | None) -> dict[Seeds, Totals]:
+        """By seed, the totals of the sessions that have been read, up to a round."""
         return {
-            cell.seeds: seen.totals
+            cell.seeds: seen.totals if upto is None else seen.totals.upto(upto)
             for _, cell, seen in self.points
             if seen is not None and seen.totals is not None and cell.accuracy is not None and not cell.error
         }
+
+    @property
+    def unfinished(self) -> list[int]:
+        """The last evaluated rounds of its sessions that have begun and have not finished."""
+        ends = (
+            np.flatnonzero(np.isfinite(seen.totals.mean))
+            for _, cell, seen in self.points
+            if seen is not None and seen.totals is not None and cell.state != FINISHED and not cell.error
+        )
+        return [int(each[-1]) + 1 for each in ends if each.size]
 
     @property
     def configs(self) -> list[Raw]:
@@ -128,22 +141,33 @@ class BoardReader:
         with_joules = not energy_differs({group.label: group.configs for group in groups.values()})
         seeds = sorted({cell.seeds for _, cell, _ in final})
         baselines = {key: _baseline(group, groups.values()) for key, group in groups.items()}
+        upto = min((each for group in groups.values() for each in group.unfinished), default=None)
         return Board(
             self.folder,
             tuple(_short(each) for each in seeds),
-            tuple(self._row(key, group, baselines[key], seeds, with_joules) for key, group in groups.items()),
+            tuple(
+                self._row(key, group, baselines[key], seeds, with_joules, upto) for key, group in groups.items()
+            ),
             BASELINE if any(baselines.values()) else None,
             self._noted(groups.values(), by),
             trials,
+            round=upto,
         )
 
     def _row(
-        self, key: Key, group: _Group, baseline: _Group | None, seeds: Sequence[Seeds], with_joules: bool
+        self,
+        key: Key,
+        group: _Group,
+        baseline: _Group | None,
+        seeds: Sequence[Seeds],
+        with_joules: bool,
+        upto: int | None,
     ) -> BoardRow:
         """A row, the same one if nothing in it or in its baseline has changed."""
-        own, other = group.known, baseline.known if baseline else {}
-        points = tuple(cell for _, cell, _ in group.points)
-        about = (points, [*own.values()], [*other.values()], seeds, with_joules)
+        read = [[*each.known(None).values()] for each in (group, baseline) if each]
+        if upto is not None and all(one.rounds <= upto for each in read for one in each):
+            upto = None
+        about = (tuple(cell for _, cell, _ in group.points), read, seeds, with_joules, upto)
         configs = group.configs
         paper = self._papers.get(key)
         if paper is None or paper[0] != configs:
@@ -153,9 +177,12 @@ class BoardReader:
             )
             self._rows.pop(key, None)
         if key not in self._rows or self._rows[key][0] != about:
+            own, other = group.known(upto), baseline.known(upto) if baseline else {}
             cells = {cell.seeds: cell for _, cell, _ in group.points}
+            whole = [cell.accuracy for cell in cells.values()]
+            values = whole if upto is None else [last_of(each.mean) for each in own.values()]
             failed = any(cell.untrained for cell in cells.values())
-            accuracy = None if failed else MeanStd.of([cell.accuracy for cell in cells.values()])
+            accuracy = None if failed else MeanStd.of(values)
             row = BoardRow(
                 group.label,
                 group.method,

@@ -1,10 +1,10 @@
 """Summarize a study from its sessions, and group its sessions by seed."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 
@@ -22,20 +22,35 @@ from simulator.studies.study import Point
 
 @dataclass(frozen=True)
 class Setting:
-    """The sessions of a study that differ only in their seeds. name: the values on the study's other axes."""
+    """The sessions of a study that differ only in their seeds. name: the values on the study's other axes.
+
+    points: the number of its points, which may have no session yet.
+    """
 
     name: str
     sessions: tuple[Summary, ...]
+    points: int = 0
+
+    @property
+    def level(self) -> list[Summary]:
+        """The sessions with the most rounds: a mean over different rounds would be that of none."""
+        most = max((each.round or 0 for each in self.sessions), default=0)
+        return [each for each in self.sessions if (each.round or 0) == most]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all its points have finished sessions of their own."""
+        return 0 < self.points == sum(each.state == "finished" for each in self.sessions)
 
     @property
     def accuracy(self) -> float | None:
-        """The mean over its sessions, after their last rounds."""
-        return _mean(each.accuracy for each in self.sessions)
+        """The mean over the sessions with the most rounds."""
+        return _mean(each.accuracy for each in self.level)
 
     @property
     def best(self) -> float | None:
-        """The mean over its sessions, in their best rounds."""
-        return _mean(each.best for each in self.sessions)
+        """The mean over these sessions, in their best rounds."""
+        return _mean(each.best for each in self.level)
 
 
 @dataclass(frozen=True)
@@ -68,7 +83,8 @@ class StudySummary:
         is_tuning = (folder / checkpoints.TUNING).exists()
         ended = _have_ended(folder, points, ordered, is_tuning)
         state = str(note.get("state", "finished" if ended else "stopped"))
-        settings = _settings(points, ordered)
+        shown = [each for each in points if not is_tuning or each.axes.get("stage") == "final"]
+        settings = _settings(shown, ordered)
         return cls(folder.name, str(folder), state, len(points), tuple(ordered), linked, settings, is_tuning)
 
     @property
@@ -88,10 +104,15 @@ class StudySummary:
         return found.pop() if len(found) == 1 else None
 
     @property
+    def ranked(self) -> list[Setting]:
+        """The settings that can be compared: the finished ones, or the only one."""
+        known = [each for each in self.settings if each.accuracy is not None]
+        return [each for each in known if each.is_finished or len(self.settings) == 1]
+
+    @property
     def best_setting(self) -> Setting | None:
-        """The setting with the highest accuracy, the first of equals; None before the first evaluation."""
-        known = [(each.accuracy, each) for each in self.settings if each.accuracy is not None]
-        return max(known, key=itemgetter(0), default=(0.0, None))[1]
+        """The ranked setting with the highest accuracy, the first of equals; None if there is none."""
+        return max(self.ranked, key=lambda each: each.accuracy or 0.0, default=None)
 
     @property
     def accuracy(self) -> float | None:
@@ -126,13 +147,15 @@ def _settings(points: Sequence[Point], sessions: Sequence[Summary]) -> tuple[Set
     """The settings of the points, with their sessions so far."""
     own = {Path(each.path).name: each for each in sessions}
     found: dict[str, list[Summary]] = {}
+    number = Counter[str]()
     for point in points:
         values = {axis: value for axis, value in point.axes.items() if axis not in SEEDS}
         name = ", ".join(
             str(value) if axis == "method" else f"{axis}={value}" for axis, value in values.items()
         )
+        number[name] += 1
         found.setdefault(name, []).extend([own[point.name]] if point.name in own else [])
-    return tuple(Setting(name, tuple(each)) for name, each in found.items())
+    return tuple(Setting(name, tuple(each), number[name]) for name, each in found.items())
 
 
 def points_of(folder: Path) -> tuple[Point, ...]:

@@ -131,7 +131,7 @@ def test_clients_with_its_model_are_compared_with_others(run: SessionData) -> No
     [found] = [each for each in why(run, 2).findings if each.topic == "model"]
     assert found.facts["same_mean"] == 10 / 24  # 40.8 pp lower
     assert not found.bad  # client 2 is not low itself
-    # 10 of 40 for client 0: the others have 70.8 %. Client 2, of its model, has 40 % of 40; clients 1 and 3 have 82.5 %.
+    # Client 0 has 10 of 40, the others 68.3 %. Client 2, of its model, has 40 % of 40; clients 1 and 3 have 82.5 %.
     low = session(record(1, [0.25, 0.75, 0.4, 0.9]), test=[40, 40, 40, 40])
     assert [each.bad for each in why(low, 0).findings if each.topic == "model"] == [True]
     few = session(record(1, [0.25, 0.75, 0.4, 0.9]), test=[40, 40, 10, 40])
@@ -216,7 +216,9 @@ def overfitting(accuracies: list[float], tested: int) -> Why:
     return why(session(*records, test=[tested, 40, 40, 40]), 0)
 
 
-LOSSES = "round 2 to 3, its test loss rose from 0.800 to 1.200, and its training loss fell from 1.000 to 0.500."
+LOSSES = (
+    "round 2 to 3, its test loss rose from 0.800 to 1.200, and its training loss fell from 1.000 to 0.500."
+)
 
 
 def test_it_overfits_if_its_accuracy_also_falls_significantly() -> None:

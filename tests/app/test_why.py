@@ -15,7 +15,7 @@ from tests.app.driving import blanks, drive, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
 from tui.app.dialogs import why as page
-from tui.app.dialogs.why import WhyDialog, by_accuracy, found_in, selected
+from tui.app.dialogs.why import WhyDialog, by_accuracy, found_in
 from tui.app.launch_options import LaunchOptions
 from tui.app.view import View
 
@@ -48,7 +48,7 @@ def test_it_starts_with_the_worst_client_and_arrows_move_to_the_next(app: HtflAp
         for key, place in (("down", 1), ("j", 2), ("down", 3), ("down", 3), ("up", 2), ("k", 1)):
             await pilot.press(key)
             await pilot.pause()
-            assert selected(app.view) == order[place]
+            assert app.view.selected == order[place]
             assert said(dialog).startswith(f"Client {order[place]} ")
         await pilot.press("escape")
         assert app.view.client == order[1]  # in every panel
@@ -59,7 +59,7 @@ def test_it_starts_with_the_worst_client_and_arrows_move_to_the_next(app: HtflAp
 def test_it_follows_the_round_shown(app: HtflApp) -> None:
     async def script(pilot: Any) -> None:
         dialog = await opened(app, pilot)
-        client = selected(app.view)
+        client = app.view.selected
         app.change(client=client)
         for key, round in (
             ("left_square_bracket", 4),
@@ -168,7 +168,7 @@ def lines_of(dialog: WhyDialog) -> list[str]:
 def test_m_shows_the_confusion_matrix_of_the_client_at_the_round_shown(kept: HtflApp) -> None:
     async def script(pilot: Any) -> None:
         dialog = await opened(kept, pilot)
-        client = selected(kept.view)
+        client = kept.view.selected
         await pilot.press("left_square_bracket", "m")
         await until(pilot, lambda: len(Process.started) == 1)
         [process] = Process.started

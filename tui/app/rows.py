@@ -10,7 +10,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from htfl_sim.analysis import Silence, remaining
+from htfl_sim.analysis import Silence, StudySummary, remaining
 from htfl_sim.units import AT_LEAST
 from tui.app.charts.glyphs import GLYPHS, Glyphs
 from tui.app.charts.names import cut
@@ -39,7 +39,9 @@ def draw(screen: Screen[Any], view: View, panel: Panel, waiting: list[str], glyp
     """Update the three rows of the main screen to the visible panel."""
     width, name = screen.size.width, panel.id or ""
     chosen = next((each.state for each in panel.steered()), "")
-    _write(screen, "status", status(view, waiting, width - 2, glyphs))
+    study = next((each for each in panel.steered() if isinstance(each, StudySummary)), None)
+    study = study if panel.place == "board" else None
+    _write(screen, "status", status(view, waiting, width - 2, glyphs, study))
     _write(screen, "tabs", tabs(name, width))
     state = view.run.state if view.run.name else ""
     computes = not chosen and bool(state) and (view.replaying or not view.run.live)
@@ -60,15 +62,22 @@ def _write(screen: Screen[Any], row: str, text: Content) -> None:
         widget.update(text, layout=False)  # the row stays a single row
 
 
-def status(view: View, waiting: list[str], width: int, glyphs: Glyphs) -> Content:
+def status(
+    view: View, waiting: list[str], width: int, glyphs: Glyphs, study: StudySummary | None = None
+) -> Content:
     """One row of `width` cells. `waiting`: requests that are not done yet, at the end and in color.
 
-    A state that asks for attention comes after the name, in color and after a "!".
+    study: the one whose board is shown in place of the session. A state that asks for attention comes after the name,
+    in color and after a "!".
     """
-    alarm, gap = spelled(alarm_of(view), glyphs), " | " if glyphs == "ascii" else " · "
-    facts = [spelled(fact, glyphs) for fact in _facts(view)]
+    alarm, gap = (
+        spelled(alarm_of(view) if study is None else "", glyphs),
+        " | " if glyphs == "ascii" else " · ",
+    )
+    found = _facts(view) if study is None else _study_facts(study)
+    facts = [spelled(fact, glyphs) for fact in found]
     facts[1:1] = [alarm] * bool(alarm)
-    shout = [f"REPLAY round {view.shown}"] * view.replaying + waiting
+    shout = [f"REPLAY round {view.shown}"] * (view.replaying and study is None) + waiting
     taken = cell_count(gap.join([facts[0][:NAME], *facts[1:2]])) + 1
     right = _shouted(shout, width - taken, glyphs)
     room = width - right.cell_length - 1
@@ -163,6 +172,10 @@ def _facts(view: View) -> list[str]:
     if run.state == "running" and not run.error and left is not None:
         facts.append(f"ETA {duration(left)}")
     return facts
+
+
+def _study_facts(study: StudySummary) -> list[str]:
+    return [study.name, f"study, {study.finished} of {study.points} points finished", study.state]
 
 
 def _within(view: View) -> str:

@@ -25,6 +25,7 @@ from htfl_sim.analysis import (
     Summary,
     elsewhere,
     last_measured,
+    lowest_client,
     part_measures,
 )
 from htfl_sim.folders import sessions_folder
@@ -218,6 +219,14 @@ class View:
     def shown(self) -> int:
         """The number of the round shown; 0 before the first."""
         return self.run.round if self.round is None else min(self.round, self.run.round)
+
+    @property
+    def selected(self) -> int:
+        """The selected client; without one, the first of those with the lowest accuracy at the round shown."""
+        if self.client is not None and self.client < max(self.curves.clients, 1):
+            return self.client
+        lowest = lowest_client(self.curves.upto(self.shown))
+        return lowest[0] if lowest else 0
 
     @property
     def record(self) -> Record | None:

@@ -41,36 +41,12 @@ def accuracy_changes(curves: Curves) -> Array:
     return np.asarray(curves.accuracy.after(curves.rounds) - curves.accuracy.after(curves.rounds - 1))
 
 
-def upper_bound(accuracy: Array, tested: Counts) -> Array:
-    """[N] the upper end of Wilson's 95 % interval of accuracies over so many test samples (at least one each)."""
-    share = np.rint(accuracy * tested) / tested
-    spread = np.sqrt(share * (1 - share) / tested + Z**2 / (4 * tested**2))
-    return np.asarray((share + Z**2 / (2 * tested) + Z * spread) / (1 + Z**2 / tested))
-
-
-def worst_rank(accuracy: Array, tested: Counts | None) -> Array:
-    """[N] numbers that order clients from the worst: accuracies, or the upper ends of their 95 % intervals.
-
-    tested [N]: the clients' test samples; None: unknown. NaN for clients with fewer than FEW.
-    """
-    if tested is None:
-        return accuracy
-    return np.where(tested < FEW, np.nan, upper_bound(accuracy, np.maximum(tested, 1)))
-
-
-def lowest_client(curves: Curves, tested: Counts | None = None) -> tuple[int, float] | None:
-    """The client of the lowest accuracy after the last round, and that; None where there is none to judge.
-
-    tested [N]: the clients' test samples. With them, clients with fewer than FEW are left out, and the lowest is the
-    one whose 95 % interval ends lowest. So 45 of 100 correct samples come before 8 of 20, which can be chance.
-    """
-    if not curves.rounds:
+def lowest_client(curves: Curves) -> tuple[int, float] | None:
+    """The client of the lowest accuracy after the last round, and that; None where there is none."""
+    last = curves.accuracy.after(curves.rounds) if curves.rounds else np.empty(0)
+    if not np.isfinite(last).any():
         return None
-    last = curves.accuracy.after(curves.rounds)
-    rank = worst_rank(last, tested)
-    if not np.isfinite(rank).any():
-        return None
-    client = int(np.nanargmin(rank))
+    client = int(np.nanargmin(last))
     return client, float(last[client])
 
 

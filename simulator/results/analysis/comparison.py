@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, cast
 
 import numpy as np
@@ -48,7 +49,10 @@ _SEPARATE = "Group by these to separate them, or select the best on eval."
 
 @dataclass(frozen=True, eq=False)
 class Standing:
-    """One of the sessions: its best and its last mean accuracy (None: none, or no score), and what a target took."""
+    """One of the sessions: its best and its last mean accuracy (None: none, or no score), and what a target took.
+
+    best, last: up to a round, if one was given.
+    """
 
     run: SessionData
     best: float | None
@@ -57,18 +61,25 @@ class Standing:
     target: float
 
 
-def standing(run: SessionData, target: float | None = None) -> Standing:
-    """How a session stands towards a target accuracy (0…1).
+def standing(run: SessionData, target: float | None = None, upto: int | None = None) -> Standing:
+    """How a session stands towards a target accuracy (0…1), and after a round (None: the last).
 
-    None: its own `until`, else the highest multiple of 0.05 that it reached, 0 for none.
+    target: None: its own `until`, else the highest multiple of 0.05 that it reached, 0 for none.
     """
     if target is None:
         target = float(run.config.get("until") or 0.0) or common_target([run])
-    totals = run.totals
-    measured = totals.mean[np.isfinite(totals.mean)]
+    totals, mean = run.totals, run.totals.mean[:upto]
+    measured = mean[np.isfinite(mean)]
     if Divergence.of(totals).untrained or not measured.size:
         return Standing(run, None, None, None, target)
     return Standing(run, float(measured.max()), float(measured[-1]), reached(totals, target), target)
+
+
+def common_round(runs: Sequence[SessionData]) -> int | None:
+    """The last round that all runs have evaluated, except those that have none yet; None if there is no such round."""
+    rounds = [each for run in runs if (each := np.flatnonzero(np.isfinite(run.totals.mean))).size]
+    both = reduce(np.intersect1d, rounds) if rounds else np.empty(0)
+    return int(both[-1]) + 1 if both.size else None
 
 
 def common_target(runs: Sequence[SessionData]) -> float:

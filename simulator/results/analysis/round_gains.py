@@ -1,6 +1,7 @@
 """The gains of a session's clients over a partner, round by round: what the app draws while both may still run.
 
 found = gain_after(run, partner, round)        # how many clients gain, and who loses most
+verdict(runs, others, round)                   # "−0.8 pp at round 12, 1 of 10 clients loses, within noise (…)"
 gains_of(run, partner, [0, 3], [1, 2, 5])      # [rounds, clients] the differences, 0…1
 """
 
@@ -11,11 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.base.units import points
+from simulator.results.analysis.averages import paired
+from simulator.results.analysis.axes import seeds_of
 from simulator.results.analysis.client_values import CELLS
 from simulator.results.analysis.curves import Array
-from simulator.results.analysis.gain import EQUAL
+from simulator.results.analysis.gain import EQUAL, same_clients
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.samples import FEW, tested
+from simulator.results.analysis.samples import tested
 
 
 @dataclass(frozen=True)
@@ -52,10 +56,7 @@ def client_gains(run: SessionData, partner: SessionData, round: int) -> Array:
 
 
 def gain_after(run: SessionData, partner: SessionData, round: int) -> RoundGain | None:
-    """The gains after a round; None where no client has any, or where the clients differ in number.
-
-    The worst client is chosen among those with FEW test samples or more, if there are any.
-    """
+    """The gains after a round; None where no client has any, or where the clients differ in number."""
     if not 1 <= round <= min(run.round, partner.round) or run.curves.clients != partner.curves.clients:
         return None
     gains = client_gains(run, partner, round)
@@ -63,9 +64,7 @@ def gain_after(run: SessionData, partner: SessionData, round: int) -> RoundGain 
     if not len(known):
         return None
     samples = tested(run, round)
-    ranked = gains if samples is None else np.where(samples < FEW, np.nan, gains)
-    ranked = ranked if np.isfinite(ranked).any() else gains
-    client = int(np.nanargmin(ranked))
+    client = int(np.nanargmin(gains))
     correct = None
     if samples is not None:
         number = int(samples[client])
@@ -104,6 +103,42 @@ def gains_by_round(
             )
             pieces.append(reduce(_settled(own - other)))
     return np.concatenate(pieces or [reduce(np.empty((0, 0)))])
+
+
+def verdict(runs: Sequence[SessionData], others: Sequence[SessionData], round: int) -> str | None:
+    """What is known of the mean accuracy of runs less that of others, after a round that all have; None: nothing.
+
+    Runs are paired by seed. The test is Student's paired t at 5 %: over the seeds, or over a single pair's clients.
+    """
+    runs, others = ([each for each in side if each.round >= round] for side in (runs, others))
+    by_seeds = {seeds_of(each.config): each for each in others}
+    pairs = [(run, by_seeds[key]) for run in runs if (key := seeds_of(run.config)) in by_seeds]
+    if not pairs and len(runs) == len(others) == 1:
+        pairs = [(runs[0], others[0])]
+    if not pairs:
+        return None
+    means = [[float(each.curves.mean[round - 1]) for each in side] for side in zip(*pairs, strict=True)]
+    own, other = (dict(enumerate(each)) for each in means)
+    found = paired(own, other)
+    assert found is not None
+    said = [f"{points(found.mean)} pp at round {round}"]
+    if not all(same_clients(run) == same_clients(partner) for run, partner in pairs):
+        return f"{said[0]}; no test, because their clients differ"
+    gains = np.concatenate([client_gains(*pair, round) for pair in pairs])
+    gains = gains[np.isfinite(gains)]
+    lost = int((gains < 0).sum())
+    said.append(f"{lost} of {len(gains)} clients lose{'s' * (lost == 1)}")
+    over = f"{len(pairs)} seeds"
+    if len(pairs) == 1:
+        found, over = (
+            paired(dict(enumerate(gains)), dict.fromkeys(range(len(gains)), 0.0)),
+            f"{len(gains)} clients",
+        )
+    if found is None or found.interval is None:
+        return f"{', '.join(said)}; no test of a single client"
+    low, high = found.interval
+    noise = "more than noise" if low > 0 or high < 0 else "within noise"
+    return f"{', '.join(said)}, {noise} (paired t over {over}, 95 %: {points(low)} to {points(high)} pp)"
 
 
 def _settled(gains: Array) -> Array:

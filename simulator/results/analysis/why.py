@@ -100,7 +100,9 @@ def why(
         yield from why_parts.training(run, at, client, number)
 
     low = why_parts.is_low(accuracy, client, number)
-    first, *rest = (each if low or each.topic not in STANDING else replace(each, bad=False) for each in found())
+    first, *rest = (
+        each if low or each.topic not in STANDING else replace(each, bad=False) for each in found()
+    )
     findings = (first, *sorted(rest, key=lambda finding: not finding.bad))
     missing = tuple(_missing(run, at, findings, bool(rows), samples))
     return Why(run.name, client, model, at, findings, rows, missing)

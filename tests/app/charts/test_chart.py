@@ -137,12 +137,43 @@ def test_over_a_cost_the_legend_reads_the_nearest_point_and_over_rounds_the_last
     points = Series("a", np.array([0.1, 0.2]), np.array([10.0, 20.0]))
     for over, at, text in (
         ("bytes", 16, "1 a 0.200"),
-        ("rounds", 16, "1 a 0.100"),
+        ("rounds", 16, "at r10  1 a 0.100"),
         ("bytes", 5, "1 a 0.100"),
         ("bytes", 4, "1 a"),  # half a step before it begins, as a fork does
     ):
         figure = Figure([points], over=over, cursor=at)
         assert drawn(draw_chart(figure, 40, 10, ColourScheme(), BRAILLE))[0].strip() == text
+
+
+@pytest.mark.parametrize(
+    ("cursor", "text"),
+    [
+        (None, "at r2  1 a 20.0 %  2 b 60.0 %"),  # not 40 % of round 4 beside 60 % of round 2
+        (3, "at r2  1 a 20.0 %  2 b 60.0 %"),
+        (2, "1 a 20.0 %  2 b 60.0 %"),
+        (1, "1 a 10.0 %  2 b 50.0 %"),
+    ],
+)
+def test_values_side_by_side_are_of_the_last_common_round_which_is_named(cursor, text):
+    longer, shorter = Series("a", np.array([10.0, 20.0, 30.0, 40.0])), Series("b", np.array([50.0, 60.0]))
+    figure = Figure([longer, shorter], unit="%", over="rounds", cursor=cursor)
+    assert drawn(draw_chart(figure, 60, 10, ColourScheme(), BRAILLE))[0].strip() == text
+
+
+def test_without_a_common_round_each_value_has_its_own():
+    odd, even = (
+        Series(name, np.array([10.0, 20.0]), np.array(rounds)) for name, rounds in (("a", [1, 3]), ("b", [2, 4]))
+    )
+    figure = Figure([odd, even], unit="%", over="rounds")
+    assert drawn(draw_chart(figure, 60, 10, ColourScheme(), BRAILLE))[0].strip() == "1 a 20.0 % (r3)  2 b 20.0 %"
+
+
+def test_over_a_cost_a_line_that_ends_earlier_says_where():
+    cheap, costly = (
+        Series(name, np.array([10.0, 20.0]), np.array(bytes)) for name, bytes in (("a", [1.0, 2.0]), ("b", [4.0, 8.0]))
+    )
+    figure = Figure([cheap, costly], unit="%", over="bytes", x_label="MiB")
+    assert drawn(draw_chart(figure, 60, 10, ColourScheme(), BRAILLE))[0].strip() == "1 a 20.0 % (to 2)  2 b 20.0 %"
 
 
 @pytest.mark.parametrize("width", [20, 40, 64, 120])

@@ -70,7 +70,7 @@ def view(home: Path) -> View:
     run = read(home / "main")
     partner = Partners().find(run, home)[0]
     other = counted(read(partner.folder), alone)
-    return View(counted(run, own), sessions_dir=home, pair=Pair(run.folder, partner, other))
+    return View(counted(run, own), client=0, sessions_dir=home, pair=Pair(run.folder, partner, other))
 
 
 def shown(view: View, mode: int) -> ClassMap:

@@ -17,7 +17,7 @@ from tui.app.view import Embeddings, SamplesRead, View, session_of
 @pytest.fixture
 def view(at_home: Path) -> View:
     """A session of 20 rounds, of which 10, 15 and 20 are kept."""
-    return View(read(at_home / "main"), sessions_dir=at_home)
+    return View(read(at_home / "main"), client=0, sessions_dir=at_home)
 
 
 def drawn(view: View, *rounds: int, **more: Any) -> View:

@@ -81,29 +81,26 @@ def test_a_study_is_a_group_with_its_progress(home: Path) -> None:
     _, text = on_stage("sessions", view_of(home), size=MIDDLE)
     check("sessions-study-120x40", text)
     (row,) = (line for line in text.splitlines() if " t3 " in line)
-    assert "4/6" in row and "stopped" in row and "best of 2: fedlora" in row
+    assert "4/6" in row and "stopped" in row
+    assert "fedlora, 1 of 2 finished" in row  # Standalone has not finished: there is no best of two yet
     assert "├─ fedlora-s0" in text and "└─ standalone-s1" in text
 
 
-def test_its_row_has_the_best_setting_and_no_mean_over_different_methods(home: Path) -> None:
+def test_its_row_has_a_finished_setting_and_no_mean_over_different_methods(home: Path) -> None:
     async def act(pilot: Any, panel: SessionsPanel) -> None:
         panel.query_one(SessionList).put_cursor(home / "t3")
 
     app, text = on_stage("sessions", view_of(home), act, size=MIDDLE)
     (row,) = (row for row in app.panel._list.rows if row.key == home / "t3")  # type: ignore[attr-defined]
-    last = {
-        method: np.mean([read(home / "t3" / f"{method}-s{seed}").curves.mean[-1] for seed in seeds]) * 100
-        for method, seeds in (("fedlora", (0, 1, 2)), ("standalone", (0, 1)))
-    }
-    assert last["fedlora"] > last["standalone"]
-    assert row.cells[6] == f"{last['fedlora']:.1f} %"
+    last = [read(home / "t3" / f"fedlora-s{seed}").curves.mean[-1] for seed in (0, 1, 2)]
+    assert row.cells[6] == f"{np.mean(last) * 100:.1f} %"
     words = " ".join(text.split())
-    assert f"fedlora: {last['fedlora']:.1f} %, the mean of 3" in words
-    assert f"2, from {last['standalone']:.1f} % to" in words
+    assert f"finished fedlora: {np.mean(last) * 100:.1f} %, the mean of 3" in words
+    assert "settings 1 of 2 finished" in words
 
 
-def test_a_setting_is_all_axes_but_seeds_and_one_with_no_session_yet_counts(tmp_path: Path) -> None:
-    # Two methods by two rates by two seeds. Of each setting of fedgh there are sessions; fd has none yet.
+def test_the_best_of_a_study_is_chosen_among_its_finished_settings(tmp_path: Path) -> None:
+    # Two methods by two rates by two seeds. Both settings of fedgh have finished, and fd has begun one.
     points = [
         Point(
             f"{method}-{lr}-s{seed}",
@@ -118,25 +115,32 @@ def test_a_setting_is_all_axes_but_seeds_and_one_with_no_session_yet_counts(tmp_
         "quickstart", over={"method": ("fedgh", "fd"), "training.lr": (0.1, 0.01), "seed": (0, 1)}
     )
     checkpoints.Group.open(tmp_path / "t", documents(spec, points)).close("stopped")
-    reached = {"fedgh-0.1-s0": (0.5, 0.9), "fedgh-0.1-s1": (0.7, 0.7), "fedgh-0.01-s0": (0.62, 0.62)}
+    reached = {
+        "fedgh-0.1-s0": (0.5, 0.9, 8), "fedgh-0.1-s1": (0.7, 0.7, 8), "fedgh-0.01-s0": (0.62, 0.62, 8),
+        "fedgh-0.01-s1": (0.64, 0.64, 8), "fd-0.1-s0": (0.9, 0.9, 8), "fd-0.1-s1": (0.1, 0.1, 2),
+    }  # fmt: skip
     found = [
-        Summary(f"t/{name}", str(tmp_path / "t" / name), "stopped", accuracy=accuracy, best=best)
-        for name, (accuracy, best) in reached.items()
-    ]
+        Summary(
+            f"t/{name}", str(tmp_path / "t" / name), "finished" if round == 8 else "running", accuracy=accuracy,
+            best=best, round=round, rounds=8,
+        )
+        for name, (accuracy, best, round) in reached.items()
+    ]  # fmt: skip
     study = StudySummary.of(tmp_path / "t", found)
     assert [(each.name, each.accuracy, each.best) for each in study.settings] == [
         ("fedgh, training.lr=0.1", pytest.approx(0.6), pytest.approx(0.8)),
-        ("fedgh, training.lr=0.01", 0.62, 0.62),
-        ("fd, training.lr=0.1", None, None),
+        ("fedgh, training.lr=0.01", pytest.approx(0.63), pytest.approx(0.63)),
+        ("fd, training.lr=0.1", 0.9, 0.9),  # a mean with the seed that is in round 2 would be that of no round
         ("fd, training.lr=0.01", None, None),
     ]
     assert study.best_setting is study.settings[1]
-    assert (study.accuracy, study.best) == (0.62, 0.62)  # the mean of all three would be 0.607
+    assert (study.accuracy, study.best) == (pytest.approx(0.63), pytest.approx(0.63))
     assert study_facts(study)[1:3] == [
-        ("best", "fedgh, training.lr=0.01: 62.0 %"),
-        ("settings", "4, from 60.0 % to 62.0 %"),
+        ("best", "fedgh, training.lr=0.01: 63.0 %, the mean of 2 seeds"),
+        ("settings", "2 of 4 finished, from 60.0 % to 63.0 %"),
     ]
     assert StudySummary.of(tmp_path / "t", []).accuracy is None
+    assert StudySummary.of(tmp_path / "t", found[:1]).best_setting is None  # one of two seeds has finished
 
 
 def test_marked_it_is_a_line_for_each_method_with_a_band_over_seeds(home: Path) -> None:

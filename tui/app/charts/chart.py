@@ -141,7 +141,8 @@ def marked(lines: Sequence[Line]) -> list[Line]:
 def legend_of(figure: Figure, lines: Sequence[Line], scheme: ColourScheme, glyphs: GlyphSet) -> list[Entry]:
     """Pinned lines, the band, plain lines, and the crowd. Each line has its value at the cursor, or its last shown one.
 
-    The ranges of band and crowd are shown only at a cursor.
+    Values side by side are of the same round, which comes first if it is not that of the cursor or of the longest
+    line. Over a cost, a line that ends earlier says where. The ranges of band and crowd are shown only at a cursor.
     """
 
     def reach(ends: Sequence[Series]) -> str:
@@ -163,7 +164,8 @@ def legend_of(figure: Figure, lines: Sequence[Line], scheme: ColourScheme, glyph
         for line in reversed(lines)
         if line.key
     ]
-    entries = [entry for entry in named if entry.pinned]
+    entries = [Entry("at", f"r{common:.0f}", "", scheme.muted)] if (common := earlier_round(figure)) else []
+    entries += [entry for entry in named if entry.pinned]
     if figure.band is not None:
         swatch = "▒" if tinted(scheme, glyphs) else glyphs.shade
         colour = band_colour(figure.band, scheme)
@@ -176,9 +178,21 @@ def legend_of(figure: Figure, lines: Sequence[Line], scheme: ColourScheme, glyph
 
 
 def legend_value(figure: Figure, one: Series) -> str:
-    """The legend's value of a line."""
-    value = figure.reading(one)
-    return "" if math.isnan(value) else reading(value, figure.unit)
+    """The legend's value of a line, with its x if that is not the x of all."""
+    value, at = figure.reading(one), figure.read_at(one)
+    if math.isnan(value):
+        return ""
+    where = "" if at is None else f" (r{at:.0f})" if figure.over == "rounds" else f" (to {label(at)})"
+    return f"{reading(value, figure.unit)}{where}"
+
+
+def earlier_round(figure: Figure) -> float | None:
+    """The round of the legend's values, if it is not the one that a reader expects: the cursor's, or the last."""
+    common = figure.common_round
+    if common is None:
+        return None
+    ends = [known[-1] for one in figure.series if (known := one.known_until(figure.x_axis().high)).size]
+    return common if common < (max(ends) if figure.cursor is None else figure.cursor) else None
 
 
 def ends_of(figure: Figure, lines: Sequence[Line], width: int, glyphs: GlyphSet) -> list[Entry]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -50,6 +50,11 @@ class Series:
         kept = np.flatnonzero(np.isfinite(x))
         order = kept[np.argsort(x[kept], kind="stable")]
         return x[order], y[order]
+
+    def known_until(self, x: float) -> Array:
+        """The places with a value, up to x."""
+        places, values = self.points()
+        return places[np.isfinite(values) & (places <= x)]
 
     def value_at(self, x: float, near: bool = False) -> float:
         """The last value at or before `x`; NaN if there is none.
@@ -134,14 +139,45 @@ class Figure:
         return np.unique(np.concatenate([np.empty(0), *(one.points()[0] for one in apart.values())]))
 
     def reading(self, one: Series) -> float:
-        """The value of a line at the cursor, or its last visible one.
+        """The value of a line at the cursor, or its last visible one. Over rounds, all values are of `common_round`.
 
         If x is a cost of the run, the value is that of the round nearest to the cursor, because sessions pay by the
         round. Otherwise, it is the last value until then.
         """
+        if (common := self.common_round) is not None:
+            return one.value_at(common)
         if self.cursor is None:
             return one.value_at(self.x_axis().high)
         return one.value_at(self.cursor, near=self.over not in (None, "rounds"))
+
+    @property
+    def common_round(self) -> float | None:
+        """The last round, up to the cursor or the last visible one, for which all named lines have a value.
+
+        Lines that begin later do not count. None: there is none, or x is something else.
+        """
+        if self.over != "rounds":
+            return None
+        at = self.x_axis().high if self.cursor is None else self.cursor
+        found = [x for one in self._named() if (x := one.known_until(at)).size]
+        both = reduce(np.intersect1d, found) if found else np.empty(0)
+        return float(both[-1]) if both.size else None
+
+    def read_at(self, one: Series) -> float | None:
+        """The x of a line's value in the legend, if that is not the x of all; None if it is."""
+        if self.over is None or self.common_round is not None:
+            return None
+        at = self.x_axis().high if self.cursor is None else self.cursor
+        ends = one.known_until(at)
+        if not ends.size or (one.points()[0] > at).any():
+            return None
+        step = ends[-1] - ends[-2] if ends.size > 1 and self.over != "rounds" else 0.0
+        return float(ends[-1]) if at - ends[-1] > step / 2 else None
+
+    def _named(self) -> list[Series]:
+        """The lines with a value in the legend."""
+        crowded = self.crowded()
+        return [one for one in self.series if one.pinned or not crowded]
 
     def all_bands(self) -> list[Band]:
         """The band and its possible replacements."""

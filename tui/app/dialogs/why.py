@@ -82,23 +82,23 @@ class WhyDialog(Dialog[None]):
         matrix = self._matrix is not None
         title = self._matrix_title() if matrix else title_of(view)
         self.query_one(".title", Static).update(self.spelled(title))
-        self._page.tell(confusion.matrix_in(view, selected(view), self._kept) if matrix else found_in(view))
+        self._page.tell(confusion.matrix_in(view, view.selected, self._kept) if matrix else found_in(view))
 
     def _content_key(self) -> tuple[object, ...]:
         """What the page is made of."""
         view = self._view
         if self._matrix is not None:
-            client = selected(view)
+            client = view.selected
             return (*self._matrix, view.confusions.found.get((client_of(view.run, client), self._kept or 0)))
         paired = view.paired
         return (
-            view.run.ledger, view.run.document, view.shown, selected(view), view.cka,
+            view.run.ledger, view.run.document, view.shown, view.selected, view.cka,
             paired and (paired.other.ledger, paired.partner),
         )  # fmt: skip
 
     def _matrix_title(self) -> str:
         where = f" · round {self._kept}" if self._kept else ""
-        return f"Confusion matrix of client {selected(self._view)}{where} · {self._view.run.name}"
+        return f"Confusion matrix of client {self._view.selected}{where} · {self._view.run.name}"
 
     def action_matrix(self) -> None:
         """The confusion matrix in place of the findings, or the findings again."""
@@ -115,14 +115,14 @@ class WhyDialog(Dialog[None]):
         self._matrix, self._kept = _place(view), view.kept
         if self._kept is None:
             return
-        place = client_of(view.run, selected(view)), self._kept
+        place = client_of(view.run, view.selected), self._kept
         known = isinstance(view.confusions.found.get(place), Confusion)
         if not known and view.confusions.under_way != place:
-            self.post_message(ConfusionWanted(selected(view), self._kept))
+            self.post_message(ConfusionWanted(view.selected, self._kept))
 
     def action_client(self, step: int) -> None:
         """The client after this one, the worst first."""
-        order, now = by_accuracy(self._view), selected(self._view)
+        order, now = by_accuracy(self._view), self._view.selected
         if now in order:
             place = min(max(order.index(now) + step, 0), len(order) - 1)
             self.post_message(ClientSelected(order[place]))
@@ -218,7 +218,7 @@ def found_in(view: View) -> Why | str:
     paired = view.paired
     return why(
         view.run,
-        selected(view),
+        view.selected,
         view.shown,
         cka=view.cka,
         baseline=None if paired is None else paired.other,
@@ -228,14 +228,7 @@ def found_in(view: View) -> Why | str:
 
 def _place(view: View) -> tuple[object, ...]:
     """What a matrix is chosen by: the session, the client, and the round; a live run may go on."""
-    return view.run.folder, selected(view), view.round
-
-
-def selected(view: View) -> int:
-    """The selected client; without one, the one of the lowest accuracy."""
-    if view.client is not None and view.client < max(view.curves.clients, 1):
-        return view.client
-    return next(iter(by_accuracy(view)), 0)
+    return view.run.folder, view.selected, view.round
 
 
 def by_accuracy(view: View) -> Sequence[int]:
@@ -250,4 +243,4 @@ def title_of(view: View) -> str:
     """The title of the page."""
     where = f" · round {view.shown}" if view.shown else ""
     replay = " (replay)" if view.replaying else ""
-    return f"Why client {selected(view)}{where}{replay} · {view.run.name}"
+    return f"Why client {view.selected}{where}{replay} · {view.run.name}"

@@ -95,7 +95,7 @@ class AccuracyChart(Container):
 
     def _show_gains(self, view: View) -> None:
         self._clients, self._rounds, found = gains.table(view)
-        self._map.scale(gains.reach(view, self._clients, found))
+        self._map.scale(gains.reach(found))
         self._map.show(found, list(map(str, self._clients)), list(map(str, self._rounds)))
         self._map.home = (_first_row(view), max(len(self._rounds) - 1, 0))
 

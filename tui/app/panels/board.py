@@ -184,7 +184,9 @@ class StudyBoard(Container):
     def _draw_pareto(self, board: Board, name: str) -> None:
         cost = self._cost if self._cost in self._costs() else self._costs()[0]
         figure = tradeoff(board, cost, str(self._grid.selected or ""))
-        self._plot.caption(f"{name}: accuracy in % over {cost}, means over seeds")
+        when = board_words.after_round(board)
+        said = f"{name}: accuracy in % over {cost}{',' * bool(when)}{when}"
+        self._plot.caption(f"{said}, means over seeds", said)
         self._plot.say(None if figure.points else NOTHING)
         self._chart.show(figure)
 

@@ -25,7 +25,8 @@ def of_settings(board: Board, wide: bool) -> tuple[list[GridRow], tuple[Column, 
     wide: intervals have their ends, and not half their width.
     """
     has_paper = any(row.paper for row in board.rows)
-    columns = [Column("mean [95 %]" if wide else "mean ±95 %", numeric=True, worth=9)]
+    mean = "mean" if board.round is None else f"mean at r{board.round}"
+    columns = [Column(f"{mean} [95 %]" if wide else f"{mean} ±95 %", numeric=True, worth=9)]
     if board.baseline:
         title = f"Δ vs {board.baseline} [95 %]" if wide else "Δ ±95 %"
         columns.append(Column(title, "Δ", numeric=True, worth=7))
@@ -93,31 +94,34 @@ def facts(board: Board, row: BoardRow, seed: int) -> list[Fact]:
     found = [(f"seed {cell.seed}", said(cell))] if cell else []
     if cell and cell.error:
         found.append(("damaged", cell.error))
-    done = f"{row.finished} of {len(row.points)} seeds finished"
+    done, when = f"{row.finished} of {len(row.points)} seeds finished", after_round(board)
     if row.accuracy is None:
         found.append((row.label, f"no accuracy yet; {done}"))
     else:
         between = _interval(row.interval) if row.interval else ONE_SEED
-        found.append((row.label, f"{percent(row.accuracy.mean)}, {between}; {done}"))
+        found.append((row.label, f"{percent(row.accuracy.mean)}{when}, {between}; {done}"))
     if (change := row.difference) is not None:
         between = (
             f"[{', '.join(map(points, change.interval))}]" if change.interval else "one pair: no interval"
         )
-        unfinished = row.finished < len(row.points)
-        when = "; each pair after the last round that both have finished" if unfinished else ""
         found.append(
-            (f"Δ vs {board.baseline}", f"{points(change.mean)} pp, {between}, {change.pairs} paired{when}")
+            (f"Δ vs {board.baseline}", f"{points(change.mean)} pp{when}, {between}, {change.pairs} paired")
         )
     elif board.baseline and row.method != board.baseline:
         found.append((f"Δ vs {board.baseline}", "no pair yet: both sessions of a seed need an accuracy"))
     if costs := _costs(row.costs):
-        found.append(("cost", f"{costs} per seed{'' if row.finished == len(row.points) else ' so far'}"))
+        found.append(("cost", f"{costs} per seed{when}"))
     if row.paper:
         values = dict.fromkeys(f"{_printed(each.accuracy)} ({each.place})" for each in row.paper)
         found.append(("paper", " / ".join(values)))
         if details := row.paper[0].details:
             found.append(("remark", f"Not comparable with the published value: {', '.join(details)}."))
     return [*found, *(("remark", note) for note in board.notes)]
+
+
+def after_round(board: Board) -> str:
+    """The round that an unfinished board compares its rows at, in words."""
+    return "" if board.round is None else f" after round {board.round}"
 
 
 def trial_facts(board: Board, row: TrialRow, seed: int) -> list[Fact]:

@@ -98,11 +98,18 @@ def at_best(accuracies: Array) -> str:
     return at_round(best, when) if when else NONE
 
 
-def recent(accuracies: Array) -> str:
-    """The last of accuracies by round [n], with its change over RECENT rounds, or as many as there are."""
-    change, rounds = change_over(accuracies, RECENT)
-    within = f"{rounds} rounds" if rounds > 1 else "a round"
-    return percent(accuracies[-1]) + (f" ({points(change)} pp in {within})" if rounds else "")
+def recent(accuracies: Array) -> tuple[str, ...]:
+    """The last of accuracies by round [n], with its changes in a round and over RECENT rounds. Then in fewer words.
+
+    A rise over some rounds that ends with a fall has both numbers.
+    """
+    last, changes = percent(accuracies[-1]), list[str]()
+    for wanted in (1, RECENT):
+        change, rounds = change_over(accuracies, wanted)
+        said = f"{points(change)} pp in {f'{rounds} rounds' if rounds > 1 else 'a round'}"
+        changes += [said] if rounds and said not in changes else []
+    ends = range(len(changes), 0, -1)
+    return (*(f"{last} ({', '.join(changes[:end])})" for end in ends), last)
 
 
 def titled(measure: str) -> str:

@@ -18,15 +18,15 @@ from htfl_sim.analysis import (
     listed_clients,
     lowest_client,
     tested,
-    worst_rank,
 )
 from tui.app.charts.table import Column, Rows, RowsByColumn, Texts, Tone, Trend, Trends
 from tui.app.messages import ClientSelected
 from tui.app.view import View
 from tui.app.widgets import Table
-from tui.common.formatting import percent, points, size
+from tui.common.formatting import NONE, percent, points, size
 
 TREND = 40  # rounds in a sparkline
+FEW_MARK = "~"  # before an accuracy on fewer than FEW test samples
 CLASSES = 20  # maximum cells of a client's classes; with more classes, neighbors share a cell
 SEEN = 0.0005  # the smallest change of accuracy that is shown as a change
 
@@ -55,11 +55,13 @@ def known(sort: tuple[object, ...]) -> tuple[str, bool]:
 
 
 def follow(table: Table, view: View) -> None:
-    """Put a table's cursor on the selected client. Without one, on the first row, the worst."""
+    """Put a table's cursor on the selected client. Without one, on the first row, which selects its client."""
     if view.client is not None:
         table.put_cursor(view.client)
     elif view.shown and table.rows:
         table.put_cursor(table.rows[0].key)
+        if isinstance(table.selected, int):
+            table.post_message(ClientSelected(table.selected))  # the cursor may have been there before
 
 
 def tell(panel: Widget, message: Table.CursorMoved, table: Table) -> None:
@@ -78,8 +80,6 @@ def rows(view: View) -> Rows:
     accuracy, up, down = (
         each.after(curves.rounds) for each in (curves.accuracy, curves.client_up, curves.client_down)
     )
-    rank = worst_rank(accuracy, tested(run, view.shown))
-    rank = rank if np.isfinite(rank).any() else accuracy  # every client has too few samples
     rounds = curves.evaluated[-TREND:] - 1
     return rows_of(
         clients,
@@ -88,7 +88,6 @@ def rows(view: View) -> Rows:
         histories=curves.accuracy.select(clients)[rounds].T,
         pinned=view.pinned,
         samples=samples,
-        rank=rank[clients],
     )
 
 
@@ -115,13 +114,11 @@ def rows_of(
     pinned: Collection[int] = (),
     samples: Samples | None = None,
     doing: Sequence[str] = (),
-    rank: Array | None = None,
 ) -> Rows:
     """The rows of n clients, whose numbers are in the same order; None: there are none yet.
 
     models, samples: of all clients. accuracy, change [n]: 0…1, NaN = none. up, down [n]: bytes. histories [n, rounds]:
-    accuracies. doing [n]: replaces the first accuracy. rank [n]: the places among the accuracies, NaN = last; None: the
-    accuracy. An accuracy on few test samples is gray.
+    accuracies. doing [n]: replaces the first accuracy. An accuracy on few test samples is gray, after a "~".
     """
     none = np.full(len(clients), np.nan)
     reached, changes, sent, received = (
@@ -140,15 +137,17 @@ def rows_of(
     def history(place: int) -> Trend:
         return Trend(() if histories is None else tuple(histories[place].tolist()))
 
-    texts = each_once(percent, reached)
+    texts = [
+        FEW_MARK * bool(small and samples is not None and text != NONE) + text
+        for small, text in zip(few, each_once(percent, reached), strict=True)
+    ]
     if doing:
         texts = [word or text for word, text in zip(doing, texts, strict=True)]
-    standing = reached if rank is None else rank
     columns = (
         Texts(marks, values=[float(bool(mark)) for mark in marks]),
         Texts(list(map(str, clients)), values=clients),
         Texts(names, values=[name.casefold() for name in names]),
-        Texts(texts, accuracy_tone, standing.tolist()),
+        Texts(texts, accuracy_tone, reached.tolist()),
         Texts(each_once(points, changes), change_tone, changes.tolist()),
         *_data_columns(clients, samples),
         Texts(each_once(size, sent), values=sent.tolist()),
@@ -200,13 +199,11 @@ def diverged(view: View) -> str:
 def behind(view: View) -> str:
     """The worst client at the round shown, and the one with the clearest drop; "" before the first evaluation.
 
-    If the test samples are known, both have their correct ones, and clients with fewer than FEW are left out.
+    If the test samples are known, both have their correct ones, and a drop is named only if it is significant.
     """
     curves, models, samples = view.curves.upto(view.shown), view.run.models, tested(view.run, view.shown)
-    if samples is not None and (samples < FEW).all():
-        return f"every client has fewer than {FEW} test samples" if view.shown else ""
     said = []
-    if (worst := lowest_client(curves, samples)) is not None:
+    if (worst := lowest_client(curves)) is not None:
         client, accuracy = worst
         said.append(
             f"worst {client} {models[client]} {percent(accuracy)}{_correct(client, accuracy, samples)}"

@@ -6,7 +6,7 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from htfl_sim.analysis import PARTS, Samples, best_round, client_on_part, part_measures
+from htfl_sim.analysis import FEW, PARTS, Samples, best_round, client_on_part, part_measures
 from tui.app.charts.figure import Figure, Series
 from tui.app.messages import ClientPinned, ClientsSorted, PanelWanted
 from tui.app.panels import client_rows
@@ -82,14 +82,11 @@ class ClientsPanel(SizedPanel):
         if column == "accuracy":
             order = "best first" if descending else "worst first"
         some = f"{shown} of {count} clients" if shown != count else f"{count} clients"
-        brief = some.removesuffix(" clients")
-        lost = client_rows.diverged(view)
-        self._clients.caption(
-            f"{some}{client_rows.drawn(view)}, {order}{lost}",
-            f"{brief}, {order}{lost}",
-            f"{brief}{lost}",
-            brief,
-        )
+        brief, samples, lost = some.removesuffix(" clients"), Samples.of(view.run), client_rows.diverged(view)
+        few = samples is not None and bool((samples.test < FEW).any())
+        note = f"; {client_rows.FEW_MARK} on fewer than {FEW} test samples" * few
+        whole = f"{some}{client_rows.drawn(view)}, {order}{lost}"
+        self._clients.caption(whole + note, whole, f"{brief}, {order}{lost}", f"{brief}{lost}", brief)
         self._clients.say(
             None if shown or not count else "No client matches the filter. Press / to change it."
         )

@@ -7,7 +7,7 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from htfl_sim.analysis import COSTS, SIMULATED, by_tensor, costs
+from htfl_sim.analysis import COSTS, SIMULATED, by_tensor, common_target, costs, reached
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row, RowsByColumn, Texts
 from tui.app.messages import PanelWanted
@@ -25,7 +25,7 @@ BEGINNING = (
 OVERS = (*COSTS[1:], *SIMULATED)
 CHARTS = ("bytes per round", "total bytes", *(f"accuracy over {cost}" for cost in OVERS))
 OVER = 2  # CHARTS from here on show accuracy
-FACTS = 7  # lines about a round
+FACTS = 8  # lines about a round
 
 TENSORS = (
     Column("tensor", stretch=True, names=True, worth=9),
@@ -205,12 +205,23 @@ class CommunicationPanel(SizedPanel):
 
 
 def facts_of(view: View) -> list[tuple[str, str]]:
-    """The cost of the round shown, and of all rounds up to it."""
+    """The cost of the round shown, of all rounds up to it, and of those to a target accuracy.
+
+    The target is the highest multiple of 5 % that the run has reached. Compare takes others.
+    """
     record, curves = view.run.records[view.shown - 1], view.curves.upto(view.shown)
     traffic, parameters, flops = record["bytes"], record["params"], record["flops"]
+    target = common_target([view.run])
+    took = reached(curves, target) if target else None
+    to_target = (
+        []
+        if took is None
+        else [(f"to {percent(target)}", f"{size(took.bytes)}, {took.round} rounds, {duration(took.seconds)}")]
+    )
     return [
         ("up", f"{size(traffic['up'])}, {size(traffic['up_total'])} total"),
         ("down", f"{size(traffic['down'])}, {size(traffic['down_total'])} total"),
+        *to_target,
         ("parameters", f"{amount(parameters['up'])} up, {amount(parameters['down'])} down"),
         ("FLOPs", f"{amount(flops['total'])}, {amount(curves.flops.sum())} total"),
         ("split", f"clients {amount(flops['clients'])}, server {amount(flops['server'])}"),

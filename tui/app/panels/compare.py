@@ -4,6 +4,7 @@ Sessions of a study that differ only in their seed are one line, with a band.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import ClassVar
@@ -20,6 +21,7 @@ from htfl_sim.analysis import (
     SessionData,
     best_round,
     by_seed,
+    common_round,
     common_target,
     comparable_costs,
     differences,
@@ -27,6 +29,7 @@ from htfl_sim.analysis import (
     spent,
     standing,
     study_axes,
+    verdict,
 )
 from htfl_sim.units import AT_LEAST, at_least
 from tui.app.charts.glyphs import GLYPHS
@@ -45,7 +48,7 @@ from tui.app.panels.compare_chart import (
 from tui.app.view import Choices, OrNone, View
 from tui.app.widgets import LineChart, Table
 from tui.app.widgets.surface import glyphs_of
-from tui.common.formatting import NONE, amount, course, duration, percent, size, spelled, wrapped
+from tui.common.formatting import NONE, amount, at_round, course, duration, percent, size, spelled, wrapped
 
 UNMARKED = (
     "No session is marked. Go to Sessions (s), mark sessions with x, and press v to compare them.\n\n"
@@ -67,6 +70,7 @@ class ComparePanel(SizedPanel):
     DEFAULT_CSS = """
     ComparePanel > .upper { height: 1fr; }
     ComparePanel > .caveat { height: auto; color: $text-warning; display: none; }
+    ComparePanel > .known { height: auto; max-height: 2; padding: 0 1; display: none; }
     ComparePanel > .table { height: 8; }
     ComparePanel .differences { display: none; }
     ComparePanel.-wide .differences { display: block; width: 46; margin-left: 1; }
@@ -82,6 +86,7 @@ class ComparePanel(SizedPanel):
         self._chart = LineChart()
         self._table, self._settings = Table(STANDINGS, cursor=True), Table(())
         self._caveat = Static("", classes="caveat", markup=False)
+        self._known = Static("", classes="known", markup=False)
         self._curves = Part("compare", self._chart)
         self._sessions = Part("target", self._table)
         self._room = Vertical(self._sessions, classes="table")  # not the part's own height, because of z
@@ -92,13 +97,14 @@ class ComparePanel(SizedPanel):
         with Horizontal(classes="upper"):
             yield self._curves
             yield self._differences
+        yield self._known
         yield self._room
 
     def draw(self, view: View) -> None:
         runs = view.compared
         self.set_class(not runs, "-empty")
         if not runs:
-            self._caveat.display = False
+            self._caveat.display = self._known.display = False
             self._curves.say(UNREAD if view.marked else UNMARKED)
             self._curves.caption("compare")
             return
@@ -117,9 +123,15 @@ class ComparePanel(SizedPanel):
             seeds = any(len(line.runs) > 1 for line in lines)
             band = "; the selected row shows its band" if seeds and len(lines) > 1 else ""
             self._sessions.caption(f"target {percent(target)} (, lower, . higher){band}")
-            self._table.show([row_of(place, line, target) for place, line in zip(places, lines, strict=True)])
+            upto = common_round(runs)
+            rows = [row_of(place, line, target, upto) for place, line in zip(places, lines, strict=True)]
+            self._table.show(rows, columns_of(runs, upto))
         self._table.filter(view.filter)
         self._settings.filter(view.filter)
+        if self.differs("known", ledgers, self._table.selected):
+            said = known(lines, places, self._table.selected)
+            self._known.update(spelled(said, glyphs_of(self)))
+            self._known.display = bool(said)
         if self.differs("chart", ledgers, self._unit, self._shown, clients, self._table.selected):
             self._draw_chart(lines, places, clients)
         if self.differs("settings", tuple(run.config for run in runs)):
@@ -245,27 +257,51 @@ STANDINGS = (
 )
 
 
-def standing_row(place: int, run: SessionData, target: float) -> Row:
-    """A session's row under STANDINGS: key, name, methods, state, rounds, accuracies, and the cost of the target."""
-    stands = standing(run, target)
+def columns_of(runs: Sequence[SessionData], upto: int | None) -> tuple[Column, ...]:
+    """STANDINGS with the round of the accuracies. Without a common one, each has its own."""
+    if upto is None:
+        return STANDINGS
+    whole = all(run.round <= upto for run in runs)
+    titles = {"best": "best" if whole else f"best to r{upto}", "last": f"at r{upto}"}
+    return tuple(replace(each, title=titles.get(each.title, each.title)) for each in STANDINGS)
+
+
+def known(lines: Sequence[Seeds], places: Sequence[int], selected: object) -> str:
+    """What is known of the difference of two lines: that of the row under the cursor, or the second, from the first."""
+    others = list(zip(lines, places, strict=True))[1:]
+    upto = common_round([run for line in lines for run in line.runs])
+    if not others or upto is None:
+        return ""
+    other, place = next((each for each in others if each[0].runs[0].folder == selected), others[0])
+    found = verdict(other.runs, lines[0].runs, upto)
+    return f"{key_of(place)} {other.name} − {key_of(places[0])} {lines[0].name} = {found}." if found else ""
+
+
+def standing_row(place: int, run: SessionData, target: float, upto: int | None = None) -> Row:
+    """A session's row under STANDINGS: key, name, methods, state, rounds, accuracies, and the cost of the target.
+
+    upto: the round of the accuracies; None: the last, which then stands beside it.
+    """
+    stands = standing(run, target, upto)
     took = stands.reached
     cost = ("not yet" if run.live else "never", NONE, NONE, NONE)
     if took:
         cost = (str(took.round), size(took.bytes), amount(took.flops), duration(took.seconds))
     state = "unreadable" if run.error else run.state
     about = (key_of(place), run.name, course(run.methods), state, f"{run.round}/{run.rounds}")
-    cells = (*about, at_best(run.totals.mean), percent(stands.last), *cost)
+    last = at_round(stands.last, None if upto else run.round)
+    cells = (*about, at_best(run.totals.mean[:upto]), last, *cost)
     return Row(run.folder, cells, search=" ".join(about))
 
 
-def row_of(place: int, line: Seeds, target: float) -> Row:
-    """The row of all seeds: means of their accuracies, and of the costs of the target.
+def row_of(place: int, line: Seeds, target: float, upto: int | None = None) -> Row:
+    """The row of all seeds: means of their accuracies up to a round, and of the costs of the target.
 
     If some have not reached it, all their rounds count, and the means are lower bounds.
     """
     if len(line.runs) == 1:
-        return standing_row(place, line.runs[0], target)
-    stands = [standing(run, target) for run in line.runs]
+        return standing_row(place, line.runs[0], target, upto)
+    stands = [standing(run, target, upto) for run in line.runs]
     there = sum(each.reached is not None for each in stands)
     cost = ("not yet" if any(run.live for run in line.runs) else "never", NONE, NONE, NONE)
     if there:

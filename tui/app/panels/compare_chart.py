@@ -53,7 +53,7 @@ def key_of(place: int) -> str:
 
 def clients_of(view: View) -> list[int]:
     """The clients whose accuracies are compared: the pinned ones, else the selected one."""
-    return sorted(view.pinned) or [view.client or 0]
+    return sorted(view.pinned) or [view.selected]
 
 
 def different_clients(lines: Sequence[Seeds], clients: Sequence[int]) -> list[str]:

@@ -186,7 +186,7 @@ class DataFeaturesPanel(SizedPanel):
 
         Without a cursor, mark that column, where it will appear.
         """
-        client = view.client or 0
+        client = view.selected
         self._map.mark(column=view.client)
         if self._map.cursor is None:
             self._map.home = (0, client)
@@ -201,7 +201,7 @@ class DataFeaturesPanel(SizedPanel):
             self._plane.say(_sentence(view, target, computing))
             return
         self._plane.say(None)
-        how = ("by class", "by client", f"client {view.client or 0} by class")[self._points]
+        how = ("by class", "by client", f"client {view.selected} by class")[self._points]
         said = brief = f"t-SNE after round {found.round}, {how}"
         if computing is not None:
             said += f"; computing round {computing}"
@@ -216,7 +216,7 @@ class DataFeaturesPanel(SizedPanel):
         self._scatter.show(self._figure(view, found))
 
     def _draw_samples(self, view: View) -> None:
-        client = view.client or 0
+        client = view.selected
         found = view.samples.of(view.run, client)
         if not self.differs("samples", found, client, view.samples.under_way, view.run.document):
             return
@@ -241,7 +241,7 @@ class DataFeaturesPanel(SizedPanel):
             found.anchors,
             found.anchor_labels,
             found.anchor_kind,
-            found.clients == (view.client or 0) if self._points == OF_ONE else None,
+            found.clients == view.selected if self._points == OF_ONE else None,
             not by_client,
             reach_of(view),
         )
@@ -281,7 +281,7 @@ class DataFeaturesPanel(SizedPanel):
         """Show samples of the selected client, and read them first if need be. If they are shown: t-SNE again."""
         if self._view is None or not self._view.run.document:
             return
-        view, client = self._view, self._view.client or 0
+        view, client = self._view, self._view.selected
         missing = not isinstance(view.samples.of(view.run, client), ClientSamples)
         wanted = missing and view.samples.under_way != session_of(view.run)
         self._put_samples(wanted or not self._samples.display)
@@ -307,7 +307,7 @@ class DataFeaturesPanel(SizedPanel):
         """
         if self._recognized is not None:
             return class_map.table(self._recognized)
-        held = view.samples.of(view.run, view.client or 0)
+        held = view.samples.of(view.run, view.selected)
         if self._samples.display and isinstance(held, ClientSamples):
             return sample_table(held)
         found, samples = view.embeddings.last(view.run, view.shown), Samples.of(view.run)

@@ -7,7 +7,6 @@ from htfl_sim.analysis import (
     FEW,
     Array,
     RoundGain,
-    Samples,
     common_rounds,
     gain_after,
     gains_by_round,
@@ -64,10 +63,13 @@ def sentence(found: RoundGain, counted: bool = True) -> str:
     """How many clients gain, and who loses most: '7 of 10 clients gain; worst −4.1 pp (client 3)'.
 
     counted: with the correct test samples of this client under both, if it has few: '(client 3: 15 vs 17 of 24)'.
+    Without them, the number of its test samples if it is below FEW.
     """
     worst, counts = found.worst, ""
     if counted and worst.correct is not None and worst.correct[2] < COUNTED:
         counts = f": {worst.correct[0]} vs {worst.correct[1]} of {worst.correct[2]}"
+    elif worst.correct is not None and worst.correct[2] < FEW:
+        counts = f", {worst.correct[2]} samples"
     name = "worst" if worst.gain < 0 else "least"
     clients = "client gains" if found.clients == 1 else "clients gain"
     return (
@@ -118,11 +120,9 @@ def table(view: View) -> tuple[list[int], NDArray[np.int_], Array]:
     return clients, which, gains_of(view.run, view.paired.other, clients, which).T * PERCENT
 
 
-def reach(view: View, clients: list[int], gains: Array) -> tuple[float, float]:
-    """The range of the colors: the largest gain or loss of a client that can be judged, to either side."""
-    samples = Samples.of(view.run)
-    judged = gains if samples is None else gains[samples.test[clients] >= FEW]
-    known = np.abs(judged[np.isfinite(judged)])
+def reach(gains: Array) -> tuple[float, float]:
+    """The range of the colors: the largest gain or loss shown, to either side."""
+    known = np.abs(gains[np.isfinite(gains)])
     most = max(float(known.max(initial=0.0)), LEAST)
     return -most, most
 

@@ -152,8 +152,7 @@ class LivePanel(SizedPanel):
         part.say(sentence)
         part.caption("accuracy")
         if view.record is not None:
-            said = gains.caption(view) if self._accuracy.comparing else measured(view)
-            part.caption(said, said.partition(";")[0])  # the mode is also visible
+            part.caption(*((gains.caption(view),) if self._accuracy.comparing else measured(view)))
         if view.record is not None and sentence is None:
             self._accuracy.show(view)
         self._behind.update(spelled(self._below(view), glyphs_of(self)), layout=False)
@@ -199,7 +198,8 @@ class LivePanel(SizedPanel):
             return
         losses = measures(view, "loss", brief=True)
         if steady(curves) and losses.series:
-            part.caption(f"{' and '.join(each.name for each in losses.series)}; {in_each_round(record)}")
+            names, sent = [each.name for each in losses.series], in_each_round(record)
+            part.caption(f"{' and '.join(names)}; {sent}", f"losses; {sent}", sent)
             self._trend.show(losses)
         elif silent(curves):
             part.caption("bytes per round")
@@ -315,14 +315,18 @@ class LivePanel(SizedPanel):
         ]
 
 
-def measured(view: View) -> str:
-    """The caption of the accuracy chart in its mode: the values at the round shown, and the best one with its round."""
+def measured(view: View) -> tuple[str, ...]:
+    """The captions of the accuracy chart in its mode, the longest first.
+
+    They have the values at the round shown, and the best one with its round.
+    """
     mode, rounds = view.mode, slice(view.shown)
     if mode == GAIN:
-        return gains.measured(view)
+        return (gains.measured(view),)
     if mode in ACCURACIES:
         mean = view.curves.mean[rounds]
-        return f"accuracy {recent(mean)}, best {at_best(mean)}; {mode}"
+        texts = [f"accuracy {each}, best {at_best(mean)}" for each in recent(mean)]
+        return f"{texts[0]}; {mode}", *texts  # the mode is also visible
     records = view.run.records[rounds]
     values = {part: part_means(records, part, mode) for part in PARTS}
     if mode == "loss":
@@ -334,7 +338,10 @@ def measured(view: View) -> str:
         said["test"] += f", lowest {number(-low)} (r{when})"
     if mode == "f1" and "test" in said:
         said["test"] += f", best {at_best(values['test'])}"
-    return f"{titled(mode)}, round {view.shown}: {', '.join(said.values())}"
+    return (
+        f"{titled(mode)}, round {view.shown}: {', '.join(said.values())}",
+        f"{titled(mode)}, round {view.shown}",
+    )
 
 
 def _unmeasured(view: View) -> str:

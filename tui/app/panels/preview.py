@@ -119,18 +119,21 @@ def facts(session: Summary) -> list[tuple[str, str]]:
 
 
 def _results(study: StudySummary) -> list[tuple[str, str]]:
-    """The best setting of a study, and the range of all."""
-    best, known = study.best_setting, [each for each in study.settings if each.accuracy is not None]
+    """The best of the finished settings of a study, and their range."""
+    best, known = study.best_setting, study.ranked
     if best is None:
         return []
-    seeds = sum(each.accuracy is not None for each in best.sessions)
+    seeds = sum(each.accuracy is not None for each in best.level)
     over = f", the mean of {seeds} seeds" if seeds > 1 else ""
     if len(study.settings) == 1:
         return [("accuracy", f"{percent(best.accuracy)}{over}")]
+    number = f"{len(known)} of {len(study.settings)} finished"
+    if len(known) == 1:
+        return [("finished", f"{best.name}: {percent(best.accuracy)}{over}"), ("settings", number)]
     worst = min(each.accuracy for each in known if each.accuracy is not None)
     return [
         ("best", f"{best.name}: {percent(best.accuracy)}{over}"),
-        ("settings", f"{len(study.settings)}, from {percent(worst)} to {percent(best.accuracy)}"),
+        ("settings", f"{number}, from {percent(worst)} to {percent(best.accuracy)}"),
     ]
 
 

@@ -331,12 +331,13 @@ def _cells(line: Branch, view: View, old: str, sketch: Sketch | None, state: Cel
 def _study_cells(study: StudySummary, view: View, now: datetime) -> Cells:
     """A study's row, with its number of finished points in the place of a session's rounds.
 
-    Of several settings, it has the best one's accuracies, and names it.
+    Of several settings, it has the accuracies of the best finished one, and names it.
     """
-    methods, best = study.methods, study.best_setting
+    methods, best, ranked = study.methods, study.best_setting, len(study.ranked)
     about = ", ".join(methods) if len(methods) < 4 else f"{len(methods)} methods"
-    if best is not None and len(study.settings) > 1:
-        about = f"best of {len(study.settings)}: {best.name}"
+    if best is not None and (every := len(study.settings)) > 1:
+        of = f"best of {ranked}" if ranked == every else f"best of {ranked} of {every}"
+        about = f"{of}: {best.name}" if ranked > 1 else f"{best.name}, 1 of {every} finished"
     return (
         _flags(study, view),
         study.name,
