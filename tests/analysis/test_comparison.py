@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.results.analysis.comparison import common_target, differences, standing
+from simulator.results.analysis.comparison import common_round, common_target, differences, standing
 from simulator.results.analysis.costs import Reached
 from simulator.results.analysis.run import SessionData
 from tests.analysis.rounds import ledger
@@ -20,6 +20,15 @@ def test_the_target_begins_at_the_multiple_of_five_per_cent_that_all_have_been_a
     assert common_target([run_of(0.65)]) == 0.65  # not 0.6, which 0.65 · 20 = 13.000…02 or 12.999…98 decides
     assert common_target([run_of(0.9), run_of(None)]) == 0.0
     assert common_target([]) == 0.0
+
+
+def test_the_common_round_is_the_last_that_all_have_evaluated() -> None:
+    whole, short, gaps = run_of(0.1, 0.2, 0.3, 0.4), run_of(0.1, 0.2, 0.3), run_of(None, 0.2, None, 0.4)
+    assert common_round([whole, short]) == 3
+    assert common_round([whole, short, gaps]) == 2
+    assert common_round([short, run_of(None, None, None)]) == 3  # a run without accuracy yet does not count
+    assert common_round([run_of(0.1, None), run_of(None, 0.2)]) is None
+    assert (standing(whole, 0.1, 3).best, standing(whole, 0.1, 3).last) == (0.3, 0.3)
 
 
 def test_a_standing_has_the_best_the_last_measured_and_what_the_target_took() -> None:

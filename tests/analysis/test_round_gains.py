@@ -15,6 +15,7 @@ from simulator.results.analysis.round_gains import (
     gain_after,
     gains_by_round,
     gains_of,
+    verdict,
 )
 from simulator.results.analysis.run import SessionData
 from tests.analysis.runs import of, record
@@ -32,6 +33,12 @@ def run(rounds: Sequence[Sequence[float | None]], test: Sequence[int] = ()) -> S
     samples = {"classes": ["a"], "train": [[1]] * len(test), "test": list(test)}
     document = made.document | ({"samples": samples} if test else {})
     return SessionData(made.folder, document=document, config=made.config, ledger=made.ledger)
+
+
+def evaluated(rounds: Sequence[Sequence[float]], seed: int = 0) -> SessionData:
+    """A session of a seed whose means are those of its clients."""
+    records = [record(at, sum(each) / len(each), clients=each) for at, each in enumerate(rounds, 1)]
+    return of("s", records, seed=seed)
 
 
 OWN = [[0.50, 0.50, 0.30], [0.75, 0.50, 0.25]]
@@ -53,15 +60,43 @@ def test_an_equal_client_neither_gains_nor_loses() -> None:
     assert (found.clients, found.better, found.worse) == (3, 1, 1)
 
 
-def test_few_samples_do_not_make_the_worst_client_and_counts_are_given() -> None:
-    # Client 2 has 3 samples, so its −10 pp are left out. Client 1: 10 of 20 against 11 of 20.
+def test_the_worst_client_has_the_lowest_gain_and_the_samples_that_it_rests_on() -> None:
+    # Client 2: 35 % against 25 % of 3 samples, which are 1 against 1. The counts say that this is little.
     found = gain_after(run(OWN, [40, 20, 3]), run(OTHER), 2)
     assert found is not None
-    assert found.worst == Worst(1, approx(-0.05), (10, 11, 20))
-    few = gain_after(run(OWN, [4, 10, 20]), run(OTHER), 2)
-    assert few is not None and few.worst.client == 2  # the only one that can be judged
-    none = gain_after(run(OWN, [4, 10, 10]), run(OTHER), 2)
-    assert none is not None and none.worst.client == 2  # without any that can be judged, all are ranked
+    assert found.worst == Worst(2, approx(-0.10), (1, 1, 3))
+
+
+def test_a_verdict_names_the_round_the_losing_clients_and_the_test() -> None:
+    """Gains of 5, −1, 5, and 7 pp: their mean is 4 pp, their std √(36/3) = 3.46, and t(3) is 3.182: 4 ± 5.5 pp."""
+    own, other = [[0.1] * 4, [0.55, 0.49, 0.55, 0.57]], [[0.1] * 4, [0.5] * 4]
+    one, two = evaluated(own), evaluated(other)
+    assert verdict([one], [two], 2) == (
+        "+4.0 pp at round 2, 1 of 4 clients loses, within noise (paired t over 4 clients, 95 %: −1.5 to +9.5 pp)"
+    )
+    clear = evaluated([[0.1] * 4, [0.55, 0.54, 0.55, 0.56]])
+    assert str(verdict([clear], [two], 2)).startswith(
+        "+5.0 pp at round 2, 0 of 4 clients lose, more than noise ("
+    )
+
+
+def test_a_verdict_over_seeds_pairs_them_and_tests_over_them() -> None:
+    """Differences of 2 and 4 pp: 3 ± 12.706 · 1.414 / √2 = 3 ± 12.7 pp."""
+    runs = [evaluated([[0.52, 0.52]], seed=0), evaluated([[0.54, 0.54]], seed=1)]
+    others = [evaluated([[0.5, 0.5]], seed=seed) for seed in (2, 1, 0)]
+    assert verdict(runs, others, 1) == (
+        "+3.0 pp at round 1, 0 of 4 clients lose, within noise (paired t over 2 seeds, 95 %: −9.7 to +15.7 pp)"
+    )
+    assert verdict(runs, others[:1] * 2, 1) is None  # no seed in common
+
+
+def test_clients_that_differ_or_a_single_one_give_no_test() -> None:
+    one, two = evaluated([[0.5, 0.6]]), evaluated([[0.4, 0.5]], seed=1)
+    assert verdict([one], [two], 1) == "+10.0 pp at round 1; no test, because their clients differ"
+    assert verdict([evaluated([[0.5]])], [evaluated([[0.4]])], 1) == (
+        "+10.0 pp at round 1, 0 of 1 clients lose; no test of a single client"
+    )
+    assert verdict([one], [evaluated([])], 1) is None
 
 
 def test_a_round_that_one_of_them_lacks_has_no_gains() -> None:

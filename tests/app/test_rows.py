@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from htfl_sim.analysis import Silence
+from htfl_sim.analysis import Silence, StudySummary
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from tests import sessions
@@ -22,6 +22,12 @@ from tui.app.view import View
 def home(tmp_path: Path) -> Path:
     sessions.make(tmp_path / "main", rounds=12, clients=4)
     return tmp_path
+
+
+def test_beside_a_study_s_board_the_status_row_names_the_study(home: Path) -> None:
+    run = replace(read(home / "main"), state="interrupted")
+    row = status(View(run), [], 78, "braille", StudySummary("t3", "x/t3", "running", 4, ())).plain
+    assert row.rstrip() == "t3 · study, 0 of 4 points finished · running"
 
 
 def test_the_status_row_keeps_what_matters_where_it_is_narrow(home: Path) -> None:

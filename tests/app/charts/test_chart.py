@@ -162,18 +162,25 @@ def test_values_side_by_side_are_of_the_last_common_round_which_is_named(cursor,
 
 def test_without_a_common_round_each_value_has_its_own():
     odd, even = (
-        Series(name, np.array([10.0, 20.0]), np.array(rounds)) for name, rounds in (("a", [1, 3]), ("b", [2, 4]))
+        Series(name, np.array([10.0, 20.0]), np.array(rounds))
+        for name, rounds in (("a", [1, 3]), ("b", [2, 4]))
     )
     figure = Figure([odd, even], unit="%", over="rounds")
-    assert drawn(draw_chart(figure, 60, 10, ColourScheme(), BRAILLE))[0].strip() == "1 a 20.0 % (r3)  2 b 20.0 %"
+    assert (
+        drawn(draw_chart(figure, 60, 10, ColourScheme(), BRAILLE))[0].strip() == "1 a 20.0 % (r3)  2 b 20.0 %"
+    )
 
 
 def test_over_a_cost_a_line_that_ends_earlier_says_where():
     cheap, costly = (
-        Series(name, np.array([10.0, 20.0]), np.array(bytes)) for name, bytes in (("a", [1.0, 2.0]), ("b", [4.0, 8.0]))
+        Series(name, np.array([10.0, 20.0]), np.array(bytes))
+        for name, bytes in (("a", [1.0, 2.0]), ("b", [4.0, 8.0]))
     )
     figure = Figure([cheap, costly], unit="%", over="bytes", x_label="MiB")
-    assert drawn(draw_chart(figure, 60, 10, ColourScheme(), BRAILLE))[0].strip() == "1 a 20.0 % (to 2)  2 b 20.0 %"
+    assert (
+        drawn(draw_chart(figure, 60, 10, ColourScheme(), BRAILLE))[0].strip()
+        == "1 a 20.0 % (to 2)  2 b 20.0 %"
+    )
 
 
 @pytest.mark.parametrize("width", [20, 40, 64, 120])

@@ -6,7 +6,7 @@ import numpy as np
 
 from simulator.results.analysis.run import SessionData
 from tui.app.charts.figure import Mark
-from tui.app.panels.chart_parts import marks, sizes, traffic
+from tui.app.panels.chart_parts import marks, recent, sizes, traffic
 
 
 def test_milestones_are_marks_with_a_word_each() -> None:
@@ -31,3 +31,16 @@ def test_sizes_share_the_unit_of_the_largest() -> None:
     np.testing.assert_array_equal(up, [512 / 2**20, 2.0])
     np.testing.assert_array_equal(down, [np.nan, 1.0])
     assert sizes(np.zeros(2))[1] == "KiB"
+
+
+def test_a_rise_over_some_rounds_is_not_shown_alone_after_a_fall() -> None:
+    said = recent(np.array([0.5, 0.6, 0.7, 0.839, 0.763]))
+    assert said == (
+        "76.3 % (−7.6 pp in a round, +26.3 pp in 4 rounds)",
+        "76.3 % (−7.6 pp in a round)",
+        "76.3 %",
+    )
+    said = recent(np.array([0.5, 0.6, 0.7, 0.7, 0.72]))
+    assert said[1] == "72.0 % (+22.0 pp in 4 rounds)"
+    assert recent(np.array([0.5, 0.6])) == ("60.0 % (+10.0 pp in a round)",) * 2 + ("60.0 %",)
+    assert recent(np.array([0.5])) == ("50.0 %",)

@@ -319,3 +319,30 @@ def test_a_filter_leaves_the_sessions_and_the_settings_with_its_words(at_home: P
 
     _, text = on_stage("compare", view, act)
     assert "No session matches the filter. Press / to change it." in text
+
+
+def test_values_are_those_of_the_last_common_round_which_is_named(at_home: Path) -> None:
+    _, text = on_stage("compare", view_of(at_home, "main", "main-fork"), size=(200, 60))
+    main, fork = (read(at_home / name) for name in ("main", "main-fork"))
+    assert (main.round, fork.round) == (20, 12)
+    header = next(line for line in text.splitlines() if "bytes to" in line)
+    assert "best to r12" in header and "at r12" in header
+    both = [f"{100 * run.curves.mean[11]:.1f} %" for run in (main, fork)]
+    assert f"at r12  1 main {both[0]}  2 main-fork {both[1]}" in text
+    rows = [line for line in text.splitlines() if "/20 " in line]
+    assert [row.split("(r12)")[1].split()[0] for row in rows] == [each.split()[0] for each in both]
+
+
+def test_a_sentence_says_what_is_known_of_the_line_under_the_cursor_and_the_first(at_home: Path) -> None:
+    async def to_the_third(pilot: Any, panel: ComparePanel) -> None:
+        panel._table.put_cursor(panel._view.compared[2].folder)  # type: ignore[union-attr]
+        await pilot.pause()
+
+    view = view_of(at_home, "main", "main-fork", "base")
+    for act, other in ((None, "2 main-fork"), (to_the_third, "3 base")):
+        app, _ = on_stage("compare", view, act)
+        said = str(app.panel._known.content)  # type: ignore[attr-defined]
+        assert said.startswith(f"{other} − 1 main = −") and "at round 12, 10 of 10 clients lose, " in said
+        assert "(paired t over 10 clients, 95 %: " in said
+    app, _ = on_stage("compare", view_of(at_home, "main"))
+    assert not app.panel._known.display  # type: ignore[attr-defined]

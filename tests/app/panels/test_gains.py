@@ -55,6 +55,19 @@ def test_the_sentence_counts_those_who_gain_and_names_the_worst() -> None:
     assert gains.sentence(one) == "1 of 1 client gains; least +10.0 pp (client 0)"
 
 
+def test_the_colors_of_the_map_reach_to_the_largest_gain_or_loss_shown() -> None:
+    assert gains.reach(np.array([[-33.3, 2.0], [np.nan, 50.0]])) == (-50.0, 50.0)
+    assert gains.reach(np.array([[-0.2, 0.0]])) == (-1.0, 1.0)
+
+
+def test_a_worst_client_with_few_test_samples_says_so_where_counts_have_no_room() -> None:
+    found = RoundGain(20, clients=10, better=7, worse=1, mean=0.01, worst=Worst(3, -1 / 9, (5, 6, 9)))
+    assert gains.sentence(found) == "7 of 10 clients gain; worst −11.1 pp (client 3: 5 vs 6 of 9)"
+    assert (
+        gains.sentence(found, counted=False) == "7 of 10 clients gain; worst −11.1 pp (client 3, 9 samples)"
+    )
+
+
 def test_live_has_the_line_where_it_fits(home: Path) -> None:
     view = paired(home, client=4)  # with 20 test samples, so that it can be judged
     _, text = on_stage("live", view)

@@ -130,7 +130,11 @@ def test_the_best_of_a_study_is_chosen_among_its_finished_settings(tmp_path: Pat
     assert [(each.name, each.accuracy, each.best) for each in study.settings] == [
         ("fedgh, training.lr=0.1", pytest.approx(0.6), pytest.approx(0.8)),
         ("fedgh, training.lr=0.01", pytest.approx(0.63), pytest.approx(0.63)),
-        ("fd, training.lr=0.1", 0.9, 0.9),  # a mean with the seed that is in round 2 would be that of no round
+        (
+            "fd, training.lr=0.1",
+            0.9,
+            0.9,
+        ),  # a mean with the seed that is in round 2 would be that of no round
         ("fd, training.lr=0.01", None, None),
     ]
     assert study.best_setting is study.settings[1]

@@ -101,15 +101,18 @@ def at_best(accuracies: Array) -> str:
 def recent(accuracies: Array) -> tuple[str, ...]:
     """The last of accuracies by round [n], with its changes in a round and over RECENT rounds. Then in fewer words.
 
-    A rise over some rounds that ends with a fall has both numbers.
+    One change alone is never that over several rounds if the last round went the other way.
     """
-    last, changes = percent(accuracies[-1]), list[str]()
-    for wanted in (1, RECENT):
-        change, rounds = change_over(accuracies, wanted)
-        said = f"{points(change)} pp in {f'{rounds} rounds' if rounds > 1 else 'a round'}"
-        changes += [said] if rounds and said not in changes else []
-    ends = range(len(changes), 0, -1)
-    return (*(f"{last} ({', '.join(changes[:end])})" for end in ends), last)
+    last, found = percent(accuracies[-1]), [change_over(accuracies, wanted) for wanted in (1, RECENT)]
+    said = [
+        f"{points(change)} pp in {f'{rounds} rounds' if rounds > 1 else 'a round'}"
+        for change, rounds in dict.fromkeys(found)
+        if rounds
+    ]
+    if not said:
+        return (last,)
+    alone = said[-1] if found[0][0] * found[1][0] >= 0 else said[0]
+    return f"{last} ({', '.join(said)})", f"{last} ({alone})", last
 
 
 def titled(measure: str) -> str:
