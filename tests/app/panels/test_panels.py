@@ -99,6 +99,21 @@ def test_moving_a_cursor_selects_the_client(view: View) -> None:
         assert app.selected[-1] == last
 
 
+def test_the_client_under_the_cursor_is_selected_after_the_first_round_without_a_key(view: View) -> None:
+    """The cursor is on client 0 before the first round. Its page would open on another client, the worst."""
+    sorted_by_id = replace(view, client=None, sort=("id", False))
+
+    async def the_first_rounds(pilot: Any, panel: Any) -> None:
+        pilot.app.selected.clear()
+        panel.show(sorted_by_id)
+        await pilot.pause()
+
+    for panel in ("live", "clients"):
+        begun = replace(sorted_by_id, run=replace(view.run, ledger=Ledger.of([])))
+        app, text = on_stage(panel, begun, the_first_rounds)
+        assert app.selected == [0] and "▶    0 cnn1" in text
+
+
 def test_every_line_is_read_in_the_legend_also_where_it_is_narrow(view: View) -> None:
     _, text = on_stage("similarity", view, size=(80, 24))
     measured = view.run.ledger.measured[-1]
