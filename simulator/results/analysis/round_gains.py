@@ -121,7 +121,8 @@ def verdict(runs: Sequence[SessionData], others: Sequence[SessionData], round: i
     own, other = (dict(enumerate(each)) for each in means)
     found = paired(own, other)
     assert found is not None
-    said = [f"{points(found.mean)} pp at round {round}"]
+    common = f" over {len(pairs)} common seed{'s' * (len(pairs) > 1)}"
+    said = [f"{points(found.mean)} pp at round {round}{common * (len(pairs) < max(len(runs), len(others)))}"]
     if not all(same_clients(run) == same_clients(partner) for run, partner in pairs):
         return f"{said[0]}; no test, because their clients differ"
     gains = np.concatenate([client_gains(*pair, round) for pair in pairs])
