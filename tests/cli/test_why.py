@@ -35,6 +35,7 @@ def test_the_gain_is_over_a_session_of_standalone_in_the_folder(cli: Cli, sessio
     )
     assert gain == {
         "session": "standalone", "method": "standalone", "round": 1, "gain": own - alone, "accuracy": alone,
+        "significant": False,
     }  # fmt: skip
     alone = cli("why", "standalone", "--client=0", "--json").json()
     assert not [each for each in alone["findings"] if each["topic"] == "baseline"]

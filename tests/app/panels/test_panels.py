@@ -17,7 +17,7 @@ from tests import sessions
 from tests.app.panels.stage import measured, on_stage, read
 from tui.app.charts.table import sorted_rows
 from tui.app.messages import ClientPinned
-from tui.app.panels import PANELS, client_rows
+from tui.app.panels import PANELS, client_rows, communication
 from tui.app.panels.client_rows import behind, remarks, rows
 from tui.app.panels.clients import facts_of
 from tui.app.panels.log_lines import lines, matches, upto
@@ -523,3 +523,15 @@ def test_of_a_hundred_thousand_clients_no_panel_makes_a_table_of_all_rounds_and_
 )
 def test_the_classes_of_a_client_fill_two_lines(width: int, shown: str, view: View) -> None:
     assert dict(facts_of(view, 4, width))["classes"] == shown
+
+
+def test_communication_has_the_cost_of_the_highest_target_that_was_reached(view: View) -> None:
+    means = [
+        record["accuracy"]["mean"] for record in view.run.records
+    ]  # 82.2 % at the end: the target is 80 %
+    first = next(number for number, mean in enumerate(means, 1) if mean >= 0.8)
+    sent = view.run.records[first - 1]["bytes"]
+    facts = dict(communication.facts_of(view))
+    total = (sent["up_total"] + sent["down_total"]) / 2**20
+    assert facts["to 80.0 %"].startswith(f"{total:.1f} MiB, {first} rounds, ")
+    assert "to 80.0 %" not in dict(communication.facts_of(replace(view, round=first - 1)))
