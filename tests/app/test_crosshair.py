@@ -201,7 +201,7 @@ def test_in_compare_it_goes_as_far_as_the_longest_session(home: Path, tmp_path: 
     chart = app.panel._chart  # type: ignore[attr-defined]
     assert chart.cursor == 11
     last, eleventh = short.curves.mean[-1], long.curves.mean[10]
-    assert f"1 short {last * 100:.1f} %  2 main {eleventh * 100:.1f} %" in text
+    assert f"1 short {last * 100:.1f} % (r5)  2 main {eleventh * 100:.1f} %" in text
 
 
 def test_where_x_is_a_cost_each_session_is_read_at_its_nearest_round(home: Path, tmp_path: Path) -> None:

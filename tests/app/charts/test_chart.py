@@ -149,12 +149,12 @@ def test_over_a_cost_the_legend_reads_the_nearest_point_and_over_rounds_the_last
     ("cursor", "text"),
     [
         (None, "at r2  1 a 20.0 %  2 b 60.0 %"),  # not 40 % of round 4 beside 60 % of round 2
-        (3, "at r2  1 a 20.0 %  2 b 60.0 %"),
+        (3, "1 a 30.0 %  2 b 60.0 % (r2)"),
         (2, "1 a 20.0 %  2 b 60.0 %"),
         (1, "1 a 10.0 %  2 b 50.0 %"),
     ],
 )
-def test_values_side_by_side_are_of_the_last_common_round_which_is_named(cursor, text):
+def test_values_side_by_side_are_of_the_last_common_round_or_say_of_which(cursor, text):
     longer, shorter = Series("a", np.array([10.0, 20.0, 30.0, 40.0])), Series("b", np.array([50.0, 60.0]))
     figure = Figure([longer, shorter], unit="%", over="rounds", cursor=cursor)
     assert drawn(draw_chart(figure, 60, 10, ColourScheme(), BRAILLE))[0].strip() == text

@@ -142,7 +142,8 @@ def legend_of(figure: Figure, lines: Sequence[Line], scheme: ColourScheme, glyph
     """Pinned lines, the band, plain lines, and the crowd. Each line has its value at the cursor, or its last shown one.
 
     Values side by side are of the same round, which comes first if it is not that of the cursor or of the longest
-    line. Over a cost, a line that ends earlier says where. The ranges of band and crowd are shown only at a cursor.
+    line. At a cursor, and over a cost, a line that ends earlier says where. The ranges of band and crowd are
+    shown only at a cursor.
     """
 
     def reach(ends: Sequence[Series]) -> str:

@@ -139,7 +139,7 @@ class Figure:
         return np.unique(np.concatenate([np.empty(0), *(one.points()[0] for one in apart.values())]))
 
     def reading(self, one: Series) -> float:
-        """The value of a line at the cursor, or its last visible one. Over rounds, all values are of `common_round`.
+        """The value of a line at the cursor, or its last visible one. Over rounds, that of `common_round`, if any.
 
         If x is a cost of the run, the value is that of the round nearest to the cursor, because sessions pay by the
         round. Otherwise, it is the last value until then.
@@ -152,14 +152,17 @@ class Figure:
 
     @property
     def common_round(self) -> float | None:
-        """The last round, up to the cursor or the last visible one, for which all named lines have a value.
+        """The last visible round for which all named lines have a value. Lines that begin later do not count.
 
-        Lines that begin later do not count. None: there is none, or x is something else.
+        At the cursor, it is the last round until then, if that is the same one for all. None: there is none, or x is
+        something else.
         """
         if self.over != "rounds":
             return None
         at = self.x_axis().high if self.cursor is None else self.cursor
-        found = [x for one in self._named() if (x := one.known_until(at)).size]
+        found = [
+            x if self.cursor is None else x[-1:] for one in self._named() if (x := one.known_until(at)).size
+        ]
         both = reduce(np.intersect1d, found) if found else np.empty(0)
         return float(both[-1]) if both.size else None
 
@@ -168,11 +171,13 @@ class Figure:
         if self.over is None or self.common_round is not None:
             return None
         at = self.x_axis().high if self.cursor is None else self.cursor
-        ends = one.known_until(at)
-        if not ends.size or (one.points()[0] > at).any():
+        if not (ends := one.known_until(at)).size:
             return None
-        step = ends[-1] - ends[-2] if ends.size > 1 and self.over != "rounds" else 0.0
-        return float(ends[-1]) if at - ends[-1] > step / 2 else None
+        if self.over == "rounds":
+            return float(ends[-1]) if ends[-1] < at else None
+        step = ends[-1] - ends[-2] if ends.size > 1 else 0.0
+        ended = not (one.points()[0] > at).any() and at - ends[-1] > step / 2
+        return float(ends[-1]) if ended else None
 
     def _named(self) -> list[Series]:
         """The lines with a value in the legend."""
