@@ -55,6 +55,13 @@ def test_the_partition_of_a_preset_is_that_of_its_settings(cli: Cli) -> None:
     assert [len(classes) for classes in held] == [2, 2]
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_clients_of_the_quickstart_have_enough_test_samples_to_be_judged(cli: Cli, seed: int) -> None:
+    rows = cli("partition", "quickstart", "--set", f"seed={seed}", "--json").json()
+    tested = [sum(row["test"] for row in rows if row["client"] == client) for client in range(10)]
+    assert sum(each >= 20 for each in tested) >= 8 and sum(tested) > 500  # of 1,797
+
+
 def test_a_dry_run_checks_everything_and_writes_nothing(cli: Cli, sessions: Path) -> None:
     result = cli("run", *TINY, "--session=mine", "--dry-run")
     assert result.code == 0 and "data, models and method fit" in result.out
