@@ -7,7 +7,7 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from htfl_sim.analysis import COSTS, SIMULATED, by_tensor, common_target, costs, reached
+from htfl_sim.analysis import COSTS, SIMULATED, by_tensor, costs, reached, standing
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row, RowsByColumn, Texts
 from tui.app.messages import PanelWanted
@@ -207,11 +207,11 @@ class CommunicationPanel(SizedPanel):
 def facts_of(view: View) -> list[tuple[str, str]]:
     """The cost of the round shown, of all rounds up to it, and of those to a target accuracy.
 
-    The target is the highest multiple of 5 % that the run has reached. Compare takes others.
+    The target is that of `show`. Compare takes others.
     """
     record, curves = view.run.records[view.shown - 1], view.curves.upto(view.shown)
     traffic, parameters, flops = record["bytes"], record["params"], record["flops"]
-    target = common_target([view.run])
+    target = standing(view.run).target
     took = reached(curves, target) if target else None
     to_target = (
         []
