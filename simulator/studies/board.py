@@ -146,7 +146,8 @@ class BoardReader:
             self.folder,
             tuple(_short(each) for each in seeds),
             tuple(
-                self._row(key, group, baselines[key], seeds, with_joules, upto) for key, group in groups.items()
+                self._row(key, group, baselines[key], seeds, with_joules, upto)
+                for key, group in groups.items()
             ),
             BASELINE if any(baselines.values()) else None,
             self._noted(groups.values(), by),

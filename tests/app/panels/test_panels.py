@@ -193,7 +193,7 @@ def test_each_client_is_shown_with_its_data_and_few_test_images_are_grey(view: V
     assert "classes  8 ×29, 7 ×26, 5 ×20, 4 ×17, 2" in text
     assert "×11, 1 ×8" in text
     assert "▶    6 cnn2   70.6 %  +0.4   24   111  ▂▃ ▅▅ ▇▇  " in text
-    assert " ~83.3 %  −0.7   16 " in text and "worst first; ~ on fewer than 20 test samples" in text
+    assert " ~83.3 %  −0.7   16 " in text and "; ~ on fewer than 20 test samples" in text
     tones = {row.key: row.cells[3].tone for row in rows(view)}  # type: ignore[union-attr]
     assert tones == {
         client: "muted" if client < 4 else "strong" for client in range(10)

@@ -273,6 +273,9 @@ def known(lines: Sequence[Seeds], places: Sequence[int], selected: object) -> st
     if not others or upto is None:
         return ""
     other, place = next((each for each in others if each[0].runs[0].folder == selected), others[0])
+    runs = *lines[0].runs, *other.runs
+    if any(run.round and standing(run, 0.0).last is None for run in runs):
+        return ""  # all clients of a run diverged in all rounds, so it has no score
     found = verdict(other.runs, lines[0].runs, upto)
     return f"{key_of(place)} {other.name} − {key_of(places[0])} {lines[0].name} = {found}." if found else ""
 
@@ -289,8 +292,9 @@ def standing_row(place: int, run: SessionData, target: float, upto: int | None =
         cost = (str(took.round), size(took.bytes), amount(took.flops), duration(took.seconds))
     state = "unreadable" if run.error else run.state
     about = (key_of(place), run.name, course(run.methods), state, f"{run.round}/{run.rounds}")
-    last = at_round(stands.last, None if upto else run.round)
-    cells = (*about, at_best(run.totals.mean[:upto]), last, *cost)
+    last = at_round(stands.last, None if upto or stands.last is None else run.round)
+    best = NONE if stands.best is None else at_best(run.totals.mean[:upto])
+    cells = (*about, best, last, *cost)
     return Row(run.folder, cells, search=" ".join(about))
 
 
