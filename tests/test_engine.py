@@ -3,6 +3,7 @@
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -118,6 +119,14 @@ def test_losses_are_those_of_the_participants() -> None:
 def test_every_method_records_the_cross_entropy_of_its_clients_models(method: str) -> None:
     losses = record(federations.run(built(method, rounds=2).engine, 2))["loss"]
     assert 0 < losses["cross_entropy"] < math.inf
+
+
+def test_a_session_whose_records_have_no_cross_entropy_continues_without() -> None:
+    engine = built().engine
+    first = engine.round(engine.initial_state(), unobserved)
+    loss = {key: value for key, value in record(first)["loss"].items() if key != "cross_entropy"}
+    older = replace(first, record=record(first) | {"loss": loss})
+    assert "cross_entropy" not in record(engine.round(older, unobserved))["loss"]
 
 
 @pytest.mark.parametrize(

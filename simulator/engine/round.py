@@ -213,7 +213,7 @@ class Engine:
             "accuracy": accuracy(
                 evaluation.counts(answers), now.test_sizes, standing and standing["accuracy"], news, absent
             ),
-            "loss": training.losses(updates, None if news else len(clients)),
+            "loss": training.losses(updates, None if news else len(clients), before),
             "bytes": wire.traffic(before and before["bytes"], news),
             "params": wire.params(),
             "flops": training.operations(took.flops, server_flops),

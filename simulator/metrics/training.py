@@ -2,26 +2,29 @@
 
 from typing import Any
 
-from simulator.base.record import Flops, Loss
+from simulator.base.record import Flops, Loss, Record
 from simulator.metrics import by_client
 from simulator.runners.base import LocalUpdate
 from simulator.training.phase import CROSS_ENTROPY
 
 
-def losses(updates: list[LocalUpdate], clients: int | None) -> Loss:
+def losses(updates: list[LocalUpdate], clients: int | None, before: Record | None) -> Loss:
     """Mean training loss of each participant's first phase; null where it took no part, diverged or had no phase.
 
-    The cross-entropy is the mean over the clients that recorded it.
+    The cross-entropy is the mean over the clients that recorded it. A session whose record `before` has none, because
+    it is older, continues without.
     """
     sound = [update for update in updates if not update.diverged]
     firsts = {update.client.id: next(iter(update.losses.values()), None) for update in sound}
     known = {client: loss for client, loss in firsts.items() if loss is not None}
     plain = [update.losses[CROSS_ENTROPY] for update in sound if CROSS_ENTROPY in update.losses]
-    return {
+    found: Loss = {
         "mean": sum(known.values()) / len(known) if known else None,
         "per_client": by_client.written(known, clients),
-        "cross_entropy": sum(plain) / len(plain) if plain else None,
     }
+    if before is None or "cross_entropy" in before["loss"]:
+        found["cross_entropy"] = sum(plain) / len(plain) if plain else None
+    return found
 
 
 def seconds(updates: list[LocalUpdate], clients: int | None) -> list[Any] | dict[str, Any]:
