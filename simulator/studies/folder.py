@@ -16,6 +16,7 @@ import checkpoints
 from checkpoints import POINTS, Damaged, GroupReader
 from simulator.base.documents import check_point
 from simulator.base.errors import ConfigError
+from simulator.sessions.legacy import completed
 from simulator.studies.study import Point, StudySpec
 
 STUDY = "study.toml"
@@ -109,9 +110,8 @@ def _point(folder: Path, entry: object) -> Point:
             f"{folder / POINTS} has a point that htfl-sim did not write: {fault}. Restore it from a backup."
         ) from fault
     files = tuple(listed.get("files", []))
-    return Point(
-        listed["name"], listed["axes"], listed["config"], listed.get("branch"), files, listed.get("link")
-    )
+    config = completed(listed["config"])  # points that an older program listed run as its others did
+    return Point(listed["name"], listed["axes"], config, listed.get("branch"), files, listed.get("link"))
 
 
 def _text(folder: Path, name: str) -> bytes:

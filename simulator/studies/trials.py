@@ -15,6 +15,7 @@ from simulator.base.nested import Raw
 from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.overview import read_overview
 from simulator.results.analysis.totals import Totals
+from simulator.sessions.legacy import completed
 from simulator.studies.folder import read_points
 from simulator.studies.links import session_of
 from simulator.studies.search import Request, Trial
@@ -139,10 +140,12 @@ def read_request(folder: Path) -> Request:
     try:
         raw = json.loads(GroupReader(folder).document(TUNING))
         raw = {key: tuple(value) if isinstance(value, list) else value for key, value in raw.items()}
+        if "profile" in raw["base"]:  # a whole configuration: its next points run as those of before
+            raw["base"] = completed(raw["base"])
         return Request(**BEFORE | raw)
     except (FileNotFoundError, SessionUnreadable):
         raise SessionUnreadable(f"{folder} is no tuning study: it has no {TUNING}.") from None
-    except (ValueError, TypeError) as invalid:
+    except (ValueError, TypeError, KeyError) as invalid:
         raise checkpoints.Damaged(
             f"{folder / TUNING} is not what htfl-sim wrote: {invalid}. Restore it from a backup."
         ) from invalid

@@ -11,8 +11,13 @@ import pytest
 import checkpoints
 from checkpoints import Damaged, SessionUnreadable
 from simulator.base.errors import ConfigError
+from simulator.base.nested import Raw
+from simulator.studies.folder import documents
 from simulator.studies.plan import Plan, plan
+from simulator.studies.search import Request
 from simulator.studies.study import StudySpec
+from simulator.studies.trials import read_request
+from simulator.studies.tuning import request_file
 from tests.studies.test_study import TINY
 
 STUDY = StudySpec("quickstart", config=TINY, over={"method": ("fedgh", "fedssa"), "seed": (0, 1)})
@@ -120,3 +125,24 @@ def test_a_list_of_points_that_is_none_is_damage(folder: Path, text: str) -> Non
     (folder / "points.json").write_text(text)
     with pytest.raises(Damaged, match=r"points\.json"):
         plan(folder)
+
+
+def older_config(study: StudySpec, sessions_dir: Path) -> Raw:
+    """The first point's configuration without data.statistics: statistics then came from all samples."""
+    config = study.points(sessions_dir)[0].config
+    return config | {"data": {key: value for key, value in config["data"].items() if key != "statistics"}}
+
+
+def test_points_that_an_older_program_listed_keep_its_rules(tmp_path: Path) -> None:
+    points = [replace(point, config=older_config(STUDY, tmp_path)) for point in STUDY.points(tmp_path)]
+    checkpoints.Group.open(tmp_path / "t", documents(STUDY, points)).close("stopped")
+    assert {point.config["data"]["statistics"] for point in plan(tmp_path / "t").points} == {"all"}
+
+
+def test_a_tuning_study_of_before_keeps_its_rules_for_points_that_it_does_not_list_yet(
+    tmp_path: Path,
+) -> None:
+    request = Request(older_config(STUDY, tmp_path), ("standalone",), rounds=1)
+    with checkpoints.Group.open(tmp_path / "t", documents(STUDY, [])) as group:
+        group.write({checkpoints.TUNING: request_file(request)})
+    assert read_request(tmp_path / "t").base["data"]["statistics"] == "all"
