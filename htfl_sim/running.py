@@ -258,7 +258,16 @@ def run(
         if rounds is not None:
             found.close()
             if not CheckedReader(folder).alive():  # else another process runs it, and `run` says so
+                reopen(
+                    folder, data_dir=data_dir, allow_inexact=allow_inexact
+                ).close()  # a refusal extends nothing
                 extend(folder, rounds)
+                if config.training.schedule != "constant":
+                    warnings.warn(
+                        f"{folder} is extended to {rounds} rounds. Its finished rounds keep the learning rates of its "
+                        "former number of rounds.",
+                        stacklevel=2,
+                    )
         return found.run(until, progress)
     for sentence in cautions(config):
         warnings.warn(sentence, stacklevel=2)
@@ -468,7 +477,7 @@ def _agreed(folder: Path, config: Config) -> int | None:
         if (key in bits or key.split(".")[0] not in _ELSEWHERE) and made.get(key) != wanted.get(key)
     ]
     planned = config.rounds if differs else dry_run.planned(session).rounds
-    if config.rounds < planned and config.rounds != made["rounds"]:
+    if config.rounds < planned:
         differs.append(f"rounds {planned}, not {config.rounds}")
     if differs:
         raise ConfigError(

@@ -12,6 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import checkpoints
+
 if TYPE_CHECKING:
     import torch
 
@@ -33,6 +35,7 @@ MODES = (
 
 
 _SIMULATOR = Path(__file__).parents[1]
+_STORE = Path(checkpoints.__file__).parent
 _NO_BITS = ("results", "studies", "contract")
 """Rooms that read results, start runs, or test methods. They change no bit of a run."""
 _ALL_METHODS = ("__init__", "base", "checks", "hooks", "needs", "plugins", "registry")
@@ -41,7 +44,10 @@ _ALL_METHODS = ("__init__", "base", "checks", "hooks", "needs", "plugins", "regi
 
 def _hashes() -> dict[str, str]:
     """The SHA-256 of every source file that bits depend on, by its path in the package."""
-    found = {}
+    found = {
+        f"checkpoints/{file.name}": hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in sorted(_STORE.glob("*.py"))
+    }
     for room in sorted(_SIMULATOR.iterdir()):
         for file in () if room.name in _NO_BITS else sorted([*room.glob("**/*.py"), *room.glob("**/*.toml")]):
             found[file.relative_to(_SIMULATOR).as_posix()] = hashlib.sha256(file.read_bytes()).hexdigest()

@@ -41,9 +41,7 @@ class PublicData:
         """
         if shown.spec.kind != samples.spec.kind:
             raise _unfit(config, shown.spec, samples.spec)
-        if (
-            config.statistics == "client"
-        ):  # nobody knows the means of all clients, and everybody knows these samples
+        if config.statistics == "client":  # nobody knows the means of all clients, and all know these samples
             alone = config.model_copy(update={"statistics": "pooled"})
             held: Inputs = inputs_of(shown, alone, [np.arange(len(shown))])
         elif isinstance(inputs, NumberInputs):

@@ -16,7 +16,7 @@ from simulator.engine.progress import Observer, unobserved
 from simulator.sessions import committing, metadata
 from simulator.sessions.goal import reached
 from simulator.sessions.history import SETTINGS, changed_settings, differences, history_entry, next_change
-from simulator.sessions.reader import CheckedReader, Manifest
+from simulator.sessions.reader import CheckedReader, Manifest, unrecorded
 from simulator.sessions.replay import Source
 
 MAY_CHANGE = (*SETTINGS, "seed")
@@ -80,7 +80,7 @@ def fork(
             f"{parent}: its fork would continue it with other code ({'; '.join(differs)}). "
             f"{metadata.go_back(source.session, differs)}, or use `allow_inexact=True`; the fork will record it."
         )
-    said = metadata.unrecorded(source.session)
+    said = unrecorded(source.session)
     warnings = (said,) if said else ()
     built = rebuild(source.built, before, source.begun_after(at_round), runs=False)
     after = rebuild(

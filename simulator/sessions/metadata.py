@@ -122,16 +122,6 @@ def method_files(session: CheckedReader, history: Sequence[Entry]) -> dict[str, 
     return last.get("method_files", session.document.get("method_files", {}))
 
 
-def unrecorded(session: CheckedReader) -> str | None:
-    """What to say of an older session, which has no hashes of the code that made it."""
-    if "program" in session.document["environment"]:
-        return None
-    return (
-        f"{checkpoints.name_of(session.folder)} was made by an older htfl-sim, which recorded no hashes of its code. "
-        "Changes of the code since then cannot be seen."
-    )
-
-
 def go_back(session: CheckedReader, differs: Sequence[str]) -> str:
     """What to do about differences other than to allow them."""
     made = session.document["environment"]["htfl-sim"]

@@ -136,3 +136,13 @@ def parent_folder(parent: Parent, sessions: Path) -> Path | None:
                     if CheckedReader(path).document["id"] == parent["id"]:
                         return path
     return None
+
+
+def unrecorded(session: CheckedReader) -> str | None:
+    """What to say of an older session, which has no hashes of the code that made it."""
+    if "program" in session.document["environment"]:
+        return None
+    return (
+        f"{checkpoints.name_of(session.folder)} was made by an older htfl-sim, which recorded no hashes of its code. "
+        "Changes of the code since then cannot be seen."
+    )

@@ -23,7 +23,7 @@ from simulator.sessions import brought, goal, metadata, noticing, remote_machine
 from simulator.sessions.committing import Commits
 from simulator.sessions.history import asked_for, begun_after, differences, history_entry
 from simulator.sessions.overrides import other_bits, overrides
-from simulator.sessions.reader import CheckedReader
+from simulator.sessions.reader import CheckedReader, unrecorded
 from simulator.sessions.records import too_large, with_finite_record
 from simulator.sessions.steering import Steering, never, unasked
 from simulator.sessions.watching import Watching
@@ -150,7 +150,7 @@ class Session:
             session._restore()
             session._catch_up()
             session._steering.refuse_stale()
-            if said := metadata.unrecorded(reader):
+            if said := unrecorded(reader):
                 store.warn(said, round=session.round)
             session.warnings = store.take_warnings()
             changes += found.differences

@@ -16,7 +16,7 @@ from checkpoints import POINTS, Command, DiskError, Group, SessionReader, Sessio
 from simulator.base.documents import Link
 from simulator.base.environment import changed_code
 from simulator.base.errors import SessionError
-from simulator.sessions.reader import CheckedReader
+from simulator.sessions.reader import CheckedReader, unrecorded
 from simulator.studies.backends import HERE, backend
 from simulator.studies.children import Here
 from simulator.studies.executor import DIVERGED, REUSED, Ended, Executor, Launch
@@ -73,8 +73,11 @@ def sweep(
     """
     kind = backend(on)
     left = [point for point in planned.points if _now(planned.folder, point).state != FINISHED]
+    finished = [each for each in planned.points if each not in left]
+    older = (unrecorded(CheckedReader(session_of(planned.folder, each))) for each in finished if left)
+    if sentence := next(filter(None, older), None):
+        say(sentence)
     if left and not launch.allow_inexact:
-        finished = [each for each in planned.points if each not in left]
         refuse_other_code(
             planned.folder, finished, "use `allow_inexact=True` to run the other points with this code"
         )

@@ -80,7 +80,8 @@ def test_a_configuration_with_more_rounds_extends_the_session_to_the_bits_of_an_
     assert hs.run(more, tmp_path / "nb", until=ROUNDS + 1).round == ROUNDS + 1
     assert hs.run(more, tmp_path / "nb").round == ROUNDS + 2
     assert committed(tmp_path / "nb") == committed(tmp_path / "extended")
-    assert hs.run(tiny(), tmp_path / "nb").round == ROUNDS + 2, "the first cell, run again"
+    with pytest.raises(hs.ConfigError, match=f"rounds {ROUNDS + 2}, not {ROUNDS}"):
+        hs.run(tiny(), tmp_path / "nb")
 
 
 def test_an_open_session_is_extended_too(tmp_path: Path) -> None:
@@ -117,7 +118,17 @@ def test_a_session_of_other_code_is_returned_only_if_that_is_allowed(done: Path)
     rewrite(done, environment={**SessionReader(done).document["environment"], "program": "0" * 64})
     with pytest.raises(hs.SessionError, match=r"program 000000000000 → .* or use `allow_inexact=True`"):
         hs.run(tiny(cka__every=4), done)
+    with pytest.raises(hs.SessionError, match="program"):
+        hs.run(tiny(cka__every=4, rounds=ROUNDS + 1), done)
+    assert not checkpoints.pending(done), "a refused extension does not take hold later"
     assert hs.run(tiny(cka__every=4), done, allow_inexact=True).round == ROUNDS
+
+
+def test_an_extension_of_a_schedule_says_that_finished_rounds_keep_their_rates(tmp_path: Path) -> None:
+    cosine = {"training__schedule": "cosine"}
+    hs.run(tiny(**cosine), tmp_path / "nb")
+    with pytest.warns(UserWarning, match="finished rounds keep the learning rates"):
+        hs.run(tiny(rounds=ROUNDS + 1, **cosine), tmp_path / "nb")
 
 
 def test_more_rounds_leave_a_session_alone_that_another_process_runs(tmp_path: Path) -> None:
