@@ -6,7 +6,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.data.samples import Form, Indices, Labels, SampleSet, UnfittedSet
+from simulator.data.samples import NOTHING_SAID, Form, Indices, Labels, Reading, SampleSet, UnfittedSet
 from simulator.data.specs import ImageSpec
 
 Images = NDArray[np.uint8]
@@ -32,12 +32,13 @@ class ImageSet(SampleSet):
     domain: Labels | None = None
     users: tuple[str, ...] = ()
     user: Labels | None = None
+    reading: Reading = NOTHING_SAID
 
     @classmethod
     def of_unfitted(cls, samples: UnfittedSet, images: Images) -> "ImageSet":
         """The same samples as these images."""
         own = (samples.test_from, samples.domains, samples.domain, samples.users, samples.user)
-        return cls(images, samples.labels, samples.classes, None, None, *own)
+        return cls(images, samples.labels, samples.classes, None, None, *own, samples.reading)
 
     @property
     def spec(self) -> ImageSpec:

@@ -42,6 +42,19 @@ def _stored(values: Values, spec: InputSpec) -> Values:
     return np.ascontiguousarray(values, dtype=np.int32)
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What a reader did with a source, beside the samples themselves. It changes no result."""
+
+    left_out: tuple[tuple[str, str], ...] = ()
+    """Columns, files, and folders that were not read, each with the reason."""
+    warnings: tuple[str, ...] = ()
+    """Sentences about what was read, and may not be meant so."""
+
+
+NOTHING_SAID = Reading()
+
+
 class LabeledSet(ABC):
     """Samples with labels int64 [n], training samples first, then test samples.
 
@@ -57,6 +70,7 @@ class LabeledSet(ABC):
     domain: Labels | None
     users: tuple[str, ...]
     user: Labels | None
+    reading: Reading = NOTHING_SAID
 
     @abstractmethod
     def learned(self, held: Indices | None) -> "Form":
@@ -150,6 +164,7 @@ class ArraySet(SampleSet):
     domain: Labels | None = None
     users: tuple[str, ...] = ()
     user: Labels | None = None
+    reading: Reading = NOTHING_SAID
     names: tuple[str, ...] = ()
     unknown: tuple[tuple[str, int], ...] = ()
 
@@ -212,6 +227,7 @@ class UnfittedSet(LabeledSet):
     domain: Labels | None = None
     users: tuple[str, ...] = ()
     user: Labels | None = None
+    reading: Reading = NOTHING_SAID
 
     def learned(self, held: Indices | None) -> Form:
         form = self.learn(self, held)
@@ -229,4 +245,5 @@ class UnfittedSet(LabeledSet):
     ) -> ArraySet:
         """The same samples as these values. Raises DataError if they do not fit the spec."""
         own = (self.labels, self.classes, self.test_from, self.domains, self.domain, self.users, self.user)
-        return ArraySet(_stored(values, spec), spec, *own, names=tuple(names), unknown=tuple(unknown))
+        array = _stored(values, spec)
+        return ArraySet(array, spec, *own, self.reading, names=tuple(names), unknown=tuple(unknown))
