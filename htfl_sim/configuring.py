@@ -174,9 +174,8 @@ def _quickstart(dataset: str | None, data: Mapping[str, Any]) -> Raw:
     With a column of users, each client is one user, and there are at most as many clients as users. Without users, the
     clients have Dirichlet shares.
     """
-    columns = Columns(
-        data.get("target"), data.get("client"), tuple(data.get("ignore") or ()), data.get("text")
-    )
+    given = {key: data[key] for key in Columns._fields if data.get(key) is not None}
+    columns = Columns(**{key: tuple(each) if isinstance(each, list) else each for key, each in given.items()})
     name = QUICKSTARTS[kind_of(dataset, columns) if dataset else "image"]
     raw: Raw = presets.load(name).config | {"preset": name}
     if dataset and columns.client and (counts := datasets.users(dataset, columns)):

@@ -14,7 +14,7 @@ class DataConfig(Section):
     dataset: str = Field(
         "digits",
         description="Data set: a name from `htfl-sim datasets`, a folder of class folders or domain folders, "
-        "an .npz, .csv, or .parquet file, or hf:OWNER/NAME.",
+        "an .npz, .csv, .tsv, .csv.gz, or .parquet file, or hf:OWNER/NAME.",
     )
     target: str | None = Field(
         None, description="Column with the class of each row, for a CSV or Parquet file or an hf: data set."
@@ -25,6 +25,23 @@ class DataConfig(Section):
     )
     text: str | None = Field(None, description="Column of texts to train on, for a table or an hf: data set.")
     ignore: tuple[str, ...] = Field((), description="Columns of a table or an hf: data set to leave out.")
+    numbers: tuple[str, ...] | Literal["inferred"] | None = Field(
+        None,
+        description="Columns of a table that have only numbers. Other columns with numbers and texts are texts. "
+        "Default: columns whose cells are all numbers; a mixed column is an error. Older sessions have 'inferred'.",
+    )
+    decimal: Literal[".", ","] = Field(".", description="Decimal mark of the numbers in a table's texts.")
+    thousands: Literal[",", ".", " ", "'"] | None = Field(
+        None, description="Mark between groups of three digits in a table's texts. Default: none."
+    )
+    missing: tuple[str, ...] = Field(
+        (), description="Texts in a table that mean a missing value, such as '?'. An empty cell always does."
+    )
+    fill: Literal["mean", "median", "frequent"] | None = Field(
+        None,
+        description="Value of missing numbers: the column's mean, median, or most frequent value in the clients' "
+        "training parts. Missing texts become the most frequent text. Default: a missing value is an error.",
+    )
     partition: Literal["pathological", "dirichlet", "iid", "natural", "indices"] = Field(
         "pathological",
         description="How samples are divided over clients: pathological (few classes each), Dirichlet, IID, one user "
@@ -97,6 +114,12 @@ class DataConfig(Section):
     def _pfllibs_rule_deals_classes(self) -> "DataConfig":
         if self.quantity == "pfllib" and self.partition != "pathological":
             raise ValueError("quantity 'pfllib' deals out classes; it belongs to partition 'pathological'")
+        return self
+
+    @model_validator(mode="after")
+    def _marks_differ(self) -> "DataConfig":
+        if self.decimal == self.thousands:
+            raise ValueError(f"decimal and thousands are both '{self.decimal}'; use another mark for one of them")
         return self
 
     @model_validator(mode="after")

@@ -103,11 +103,12 @@ def load(
     if hugging_face.is_name(name_or_path):
         return hugging_face.load(name_or_path, columns)
     if name_or_path not in _DATASETS and is_table(name_or_path):
-        return tables.load(path, columns)
-    if columns != NO_COLUMNS:
+        image = tables.image_column(path, columns)
+        return tables.load(path, columns) if image is None else hugging_face.load_parquet(path, image, columns)
+    if given := columns.given:
         raise ConfigError(
-            f"data.target, data.client, data.text, and data.ignore name columns, and '{name_or_path}' is no CSV or "
-            "Parquet file and no data set of Hugging Face. Leave them out."
+            f"{', '.join(f'data.{key}' for key in given)}: '{name_or_path}' is no CSV or Parquet file and no data set of "
+            f"Hugging Face, so it has no columns. Leave {'it' if len(given) == 1 else 'them'} out."
         )
     if name_or_path in _DATASETS:
         dataset = _DATASETS[name_or_path]
@@ -117,7 +118,7 @@ def load(
     if path.is_dir() or (path.suffix == ".npz" and path.is_file()):
         return user_data.load(path)
     raise ConfigError(
-        f"'{name_or_path}' is neither a data set, nor a folder of class folders, nor an .npz, .csv, or .parquet file, "
+        f"'{name_or_path}' is neither a data set, nor a folder of class folders, nor an .npz, .csv, .tsv, or .parquet file, "
         "nor hf:OWNER/NAME."
         f"{nearest(name_or_path, _DATASETS)} See `htfl-sim datasets`. A plugin's data set needs `plugin=FILE`."
     )
@@ -126,7 +127,7 @@ def load(
 def is_table(path: str) -> bool:
     """Whether this is a user's own CSV or Parquet file."""
     file = Path(path).expanduser()
-    return file.suffix.lower() in tables.SUFFIXES and file.is_file()
+    return file.name.lower().endswith(tables.SUFFIXES) and file.is_file()
 
 
 def kind_of(name_or_path: str, columns: Columns = NO_COLUMNS) -> Kind:
@@ -141,7 +142,9 @@ def kind_of(name_or_path: str, columns: Columns = NO_COLUMNS) -> Kind:
         return spec.kind
     if hugging_face.is_name(name_or_path):
         return hugging_face.kind_of(name_or_path, columns)
-    return "table" if is_table(name_or_path) else "image"
+    if is_table(name_or_path) and tables.image_column(Path(name_or_path).expanduser(), columns) is None:
+        return "table"
+    return "image"
 
 
 def declared(path: str, columns: Columns = NO_COLUMNS) -> InputSpec | None:

@@ -4,8 +4,9 @@ The samples are the images of a data set with one column of images, the texts of
 """
 
 import io
+import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from simulator.base.extras import install_command, library
 from simulator.data import tables
 from simulator.data.images import Images, ImageSet
 from simulator.data.pictures import check_memory, opened
-from simulator.data.samples import Indices, LabeledSet, SampleSet, UnfittedSet
+from simulator.data.samples import Indices, LabeledSet, Reading, SampleSet, UnfittedSet
 from simulator.data.specs import Kind
 from simulator.data.tables import Columns, OwnParts
 from simulator.data.user_data import DEEP_MODES, GREY_MODES, UNREADABLE
@@ -61,12 +62,50 @@ def load(name: str, columns: Columns) -> LabeledSet:
         columns = columns._replace(ignore=(), text=column)
         return _of_table(found, columns, [*named, column])
     table, own = _table(found, named, target)
-    labels, classes = tables.labels_of(name, table, target, own)
-    images, gray = _images(found, column, len(labels))
-    samples = UnfittedSet((images, gray), _learned, labels, classes, own.test_from or len(labels))
+    left_out = [each for each in found.features if each not in {*named, column}]
+    parts = [part for part in (found.train, found.test) if part is not None]
+    raw = [
+        part.select_columns([column]).cast_column(column, found.hub.Image(decode=False)) for part in parts
+    ]
+    cells = (row[column] for part in raw for row in part)
+    return _of_images(f"'{name}'", cells, table, columns, own, left_out)
+
+
+def load_parquet(file: Path, column: str, columns: Columns) -> LabeledSet:
+    """The images in a column of a Parquet file. Raises as `tables.load` does."""
+    parquet = library("pyarrow.parquet", "parquet")
+    with parquet.ParquetFile(file) as opened:
+        names = opened.schema_arrow.names
+        tables.target_of(file, names, columns)
+        named = [each for each in (columns.target, columns.client) if each is not None]
+        table = tables.read_parquet(file, columns, named)
+        cells = (
+            None if cell is None or cell["bytes"] is None else {"bytes": cell["bytes"], "path": None}
+            for batch in opened.iter_batches(256, columns=[column])
+            for cell in batch.column(0).to_pylist()
+        )
+        left_out = [each for each in names if each not in {*named, column}]
+        return _of_images(str(file), cells, table, columns, OwnParts(), left_out)
+
+
+def _of_images(
+    where: str,
+    cells: Iterable[Any],
+    table: Any,
+    columns: Columns,
+    own: OwnParts,
+    left_out: Sequence[str],
+) -> LabeledSet:
+    """Encoded images with the classes and users of a data frame."""
+    labels, classes = tables.labels_of(where, table, columns, own)
+    images, gray = _images(where, cells, len(labels))
+    reasons = tuple((each, "only images and data.target are read") for each in left_out)
+    samples = UnfittedSet(
+        (images, gray), _learned, labels, classes, own.test_from or len(labels), reading=Reading(reasons)
+    )
     if columns.client is None:
         return samples
-    return samples.of_users(tables.names_of_users(name, table, columns.client))
+    return samples.of_users(tables.names_of_users(where, table, columns.client))
 
 
 def kind_of(name: str, columns: Columns) -> Kind:
@@ -192,29 +231,23 @@ def _table(found: _Opened, names: Sequence[str], target: str) -> tuple[Any, OwnP
     return table, OwnParts(len(parts[0]), fixed)
 
 
-def _images(found: _Opened, column: str, count: int) -> tuple[Images, NDArray[np.bool_]]:
-    """The first `count` images of training and test samples as RGB [n, h, w, 3], and whether each is gray."""
+def _images(where: str, cells: Iterable[Any], count: int) -> tuple[Images, NDArray[np.bool_]]:
+    """The first `count` images as RGB [n, h, w, 3], and whether each is gray."""
     stored: Images | None = None
     gray = np.zeros(count, dtype=bool)
-    number = 0
-    for part in (found.train, found.test):
-        if part is None or number == count:
-            break
-        raw = part.select_columns([column]).cast_column(column, found.hub.Image(decode=False))
-        for row in raw:
-            mode, pixels = _decoded(found.name, number, row[column])
-            if stored is None:
-                check_memory(found.name, count * pixels.size)
-                stored = np.empty((count, *pixels.shape), dtype=np.uint8)
-            if pixels.shape != stored.shape[1:]:
-                sides = [f"{shape[1]}×{shape[0]}" for shape in (pixels.shape, stored.shape[1:])]
-                raise DataError(
-                    f"'{found.name}': image {number + 1:,} is {sides[0]} pixels, and the first is {sides[1]}. Choose a "
-                    "data set with images of one size."
-                )
-            stored[number] = pixels
-            gray[number] = mode in GREY_MODES
-            number += 1
+    for number, cell in enumerate(itertools.islice(cells, count)):
+        mode, pixels = _decoded(where, number, cell)
+        if stored is None:
+            check_memory(where, count * pixels.size)
+            stored = np.empty((count, *pixels.shape), dtype=np.uint8)
+        if pixels.shape != stored.shape[1:]:
+            sides = [f"{shape[1]}×{shape[0]}" for shape in (pixels.shape, stored.shape[1:])]
+            raise DataError(
+                f"{where}: image {number + 1:,} is {sides[0]} pixels, and the first is {sides[1]}. Use images of one "
+                "size."
+            )
+        stored[number] = pixels
+        gray[number] = mode in GREY_MODES
     assert stored is not None  # labels were counted
     return stored, gray
 
@@ -237,18 +270,18 @@ def _learned(samples: UnfittedSet, held: Indices | None) -> Callable[[UnfittedSe
     return formed
 
 
-def _decoded(name: str, number: int, cell: Any) -> tuple[str, Images]:
+def _decoded(where: str, number: int, cell: Any) -> tuple[str, Images]:
     """An image's mode and its pixels as RGB [h, w, 3]. `cell` has its bytes, or the path of a file."""
     if cell is None:
-        raise DataError(f"'{name}': sample {number + 1:,} has no image. Choose another data set.")
+        raise DataError(f"{where}: sample {number + 1:,} has no image. Choose another data set.")
     try:
         with opened(Path(cell["path"]) if cell["bytes"] is None else io.BytesIO(cell["bytes"])) as image:
             if image.mode.startswith(DEEP_MODES):
                 raise DataError(
-                    f"'{name}': image {number + 1:,} has more than 8 bits per channel. Choose another data set."
+                    f"{where}: image {number + 1:,} has more than 8 bits per channel. Choose another data set."
                 )
             return image.mode, np.asarray(image.convert("RGB"))
     except UNREADABLE as unreadable:
         raise DataError(
-            f"'{name}': image {number + 1:,} cannot be read ({unreadable}). Choose another data set."
+            f"{where}: image {number + 1:,} cannot be read ({unreadable}). Choose another data set."
         ) from unreadable

@@ -50,6 +50,8 @@ class Reading:
     """Columns, files, and folders that were not read, each with the reason."""
     warnings: tuple[str, ...] = ()
     """Sentences about what was read, and may not be meant so."""
+    notes: tuple[str, ...] = ()
+    """How the source was read, where it has no other place: the separator of a table."""
 
 
 NOTHING_SAID = Reading()

@@ -1,46 +1,107 @@
 """A user's own table: a CSV or Parquet file with a column of classes, and optionally a column of users.
 
-Numbers stay numbers. Texts and truth values become one column of zeros and ones for each value. Or the samples are the
-texts of one column. The values and the vocabulary are those of the rows that clients train on.
+Columns of numbers stay numbers. Texts and truth values become one column of zeros and ones for each value. Or the
+samples are the texts of one column. Statistics, such as these values, are those of the rows that clients train on.
+
+Nothing is guessed cell by cell: a whole column has numbers, or texts, or it is refused. Parquet and Hugging Face declare
+which columns have texts. In a CSV file, `Columns` can declare it.
 """
 
+import datetime
+import gzip
+import io
+import re
 import warnings
+import zlib
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import psutil
 
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError, nearest
 from simulator.base.extras import library
+from simulator.base.nested import toml_value
 from simulator.data import words
 from simulator.data.pictures import check_memory
-from simulator.data.samples import Indices, Labels, SampleSet, UnfittedSet, Values
+from simulator.data.samples import Indices, Labels, Reading, SampleSet, UnfittedSet, Values
 from simulator.data.specs import TableSpec
 
-SUFFIXES = (".csv", ".parquet")
+SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 MOST_COLUMNS = 10_000
 """The maximum number of columns, in the file and after texts have become columns."""
 MOST_VALUES = 100
 """The maximum number of different texts in a column, and of classes."""
+MOST_CHARACTERS = 1_000
+"""The maximum length of a cell, and of a column's name."""
+LONGEST_TEXT = 1_000_000
+"""The maximum length of a cell in the column `data.text`."""
+EXPANDED = 200
+"""A compressed table has at most this many times the bytes of its file."""
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+INFERRED = "inferred"
+
+_DATE = re.compile(
+    r"\d{4}([-/.])\d{1,2}\1\d{1,2}([T ]\d{1,2}:\d{2}.*)?|\d{1,2}([-/.])\d{1,2}\3\d{4}( \d{1,2}:\d{2}.*)?"
+    r"|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"
+)
+_OTHER_NOTATION = re.compile(r"[+-]?\d{1,3}([,.' ])\d{3}(\1\d{3})*([.,]\d+)?|[+-]?\d+[.,]\d+")
+"""Numbers with marks, in any country's notation."""
 
 
 class Columns(NamedTuple):
-    """The columns of a table with a special meaning."""
+    """What a configuration says of a table's columns and cells."""
 
     target: str | None = None
     client: str | None = None
     ignore: tuple[str, ...] = ()
     text: str | None = None
     """The column whose texts are the samples. All other columns but those of classes and users are left out."""
+    numbers: tuple[str, ...] | Literal["inferred"] | None = None
+    decimal: str = "."
+    thousands: str | None = None
+    missing: tuple[str, ...] = ()
+    fill: str | None = None
 
     @classmethod
     def of(cls, config: DataConfig) -> "Columns":
-        """The columns that a configuration names."""
-        return cls(config.target, config.client, config.ignore, config.text)
+        """What a configuration says."""
+        return cls(*(getattr(config, key) for key in cls._fields))
+
+    @property
+    def given(self) -> list[str]:
+        """The keys that are set, apart from the mark of older sessions."""
+        return [
+            key
+            for key, value, default in zip(self._fields, self, NO_COLUMNS, strict=True)
+            if value not in (default, INFERRED)
+        ]
+
+    @property
+    def inferred(self) -> bool:
+        """The rule of older sessions: pandas infers the types of cells, and a column has texts if any cell has."""
+        return self.numbers == INFERRED
+
+    @property
+    def roles(self) -> set[str | None]:
+        """The columns that are always texts."""
+        return {self.target, self.client, self.text}
+
+    def number(self, text: str) -> float | None:
+        """The number that a text is; None if it is none."""
+        mark, group = re.escape(self.decimal), self.thousands
+        whole = r"\d+" if group is None else rf"(?:\d{{1,3}}(?:{re.escape(group)}\d{{3}})+|\d+)"
+        text = text.strip()
+        if not re.fullmatch(rf"[+-]?(?:{whole}(?:{mark}\d*)?|{mark}\d+)(?:[eE][+-]?\d+)?", text, re.ASCII):
+            return None
+        return float(text.replace(group or "", "").replace(self.decimal, "."))
 
 
 NO_COLUMNS = Columns()
@@ -54,12 +115,14 @@ class OwnParts(NamedTuple):
     test_from: int | None = None
     classes: tuple[str, ...] | None = None
     types: bool = True
-    """Whether it declares the type of each column. A CSV file does not."""
+    """Whether it declares which columns have texts. A CSV file does not."""
 
 
 def load(file: Path, columns: Columns) -> UnfittedSet:
     """The rows of a table as samples. Raises ConfigError for wrong columns, DataError for unreadable contents."""
-    return samples(file, _read(file), columns, OwnParts(types=file.suffix.lower() == ".parquet"))
+    table, notes = _read(file, columns)
+    found = samples(file, table, columns, OwnParts(types=file.suffix.lower() == ".parquet"))
+    return replace(found, reading=replace(found.reading, notes=notes))
 
 
 def samples(where: Where, table: Any, columns: Columns, own: OwnParts) -> UnfittedSet:
@@ -68,63 +131,85 @@ def samples(where: Where, table: Any, columns: Columns, own: OwnParts) -> Unfitt
     Raises ConfigError for wrong columns, DataError for contents that are no samples.
     """
     target = target_of(where, list(table), columns)
-    labels, classes = labels_of(where, table, target, own)
+    labels, classes = labels_of(where, table, columns, own)
     first_test = len(labels) if own.test_from is None else own.test_from
+    odd = _spelled_alike(where, target, classes)
     if columns.text is None:
-        features = _features(where, table, {target, columns.client, *columns.ignore}, target)
-        learn = partial(_learned, where, own.types)
-        values, titles = tuple(features.values()), tuple(features)
-        found = UnfittedSet(values, learn, labels, classes, first_test, titles)
+        kept = [name for name in table if name not in {target, columns.client, *columns.ignore}]
+        if not kept:
+            raise DataError(f"{where} has no column of features beside '{target}'. Add one.")
+        features = {str(name): _feature(where, name, table[name], columns, own.types) for name in kept}
+        if not columns.inferred:
+            odd += _row_numbers(where, features, first_test)
+        learn = partial(_learned, where, own.types or not columns.inferred, columns.fill)
+        found = UnfittedSet(tuple(features.values()), learn, labels, classes, first_test, tuple(features))
     else:
-        texts = _texts(where, columns.text, table[columns.text])
+        texts = _texts(where, table[columns.text], columns)
         found = words.of_texts(texts, labels, classes, first_test)
-    if columns.client is None:
-        return found
-    return found.of_users(names_of_users(where, table, columns.client))
+    if columns.client is not None:
+        found = found.of_users(names_of_users(where, table, columns.client))
+        odd += _spelled_alike(where, columns.client, found.users)
+    return replace(found, reading=Reading(_left_out(table, columns), tuple(odd)))
 
 
-def labels_of(where: Where, table: Any, target: str, own: OwnParts) -> tuple[Labels, tuple[str, ...]]:
+def _left_out(table: Any, columns: Columns) -> tuple[tuple[str, str], ...]:
+    """The columns that are not read, with the reasons."""
+    if columns.text is None:
+        return tuple((name, "data.ignore names it") for name in columns.ignore)
+    return tuple((str(name), "data.text names another column") for name in table if name not in columns.roles)
+
+
+def labels_of(
+    where: Where, table: Any, columns: Columns, own: OwnParts
+) -> tuple[Labels, tuple[str, ...]]:
     """The class of each row, and the names of the classes in their order. Raises DataError for other values."""
-    column = table[target]
+    assert columns.target is not None  # `target_of` has checked it
+    column = table[columns.target]
+    _refuse_empty(where, columns.target, column)
     if own.classes is None:
-        return _classes(where, column, target)
-    _refuse_empty(where, target, column)
+        return _classes(where, column, columns)
     labels = column.to_numpy().astype(np.int64)
     if labels.min() < 0 or labels.max() >= len(own.classes):
-        raise DataError(f"{where}: column '{target}' has numbers of no class, such as {labels.min()}.")
+        raise DataError(
+            f"{where}: column '{columns.target}' has numbers of no class, such as {labels.min()}. Name another column."
+        )
     return labels, own.classes
 
 
 def names_of_users(where: Where, table: Any, column: str) -> list[str]:
     """The user of each row. Raises DataError for an empty cell."""
     _refuse_empty(where, column, table[column])
-    return [str(each) for each in table[column].tolist()]
+    number, names = _as_texts(where, column, table[column])
+    return [names[each] for each in number.tolist()]
 
 
 def _learned(
-    where: Where, types: bool, rows: UnfittedSet, held: Indices | None
+    where: Where, types: bool, fill: str | None, rows: UnfittedSet, held: Indices | None
 ) -> Callable[[UnfittedSet], SampleSet]:
     """The form of rows: a column of numbers as it is, or a column of zeros and ones for each text of the rows `held`.
 
-    A text that none of them has is zero in all these columns. Without declared types, a column has numbers if all of
-    `held` have. None: the rule of older sessions, by which all rows count.
+    A text that none of them has is zero in all these columns. `fill` says which value of these rows stands for a
+    missing one. Without types, a column has numbers if all of `held` have: the rule of older sessions. held=None: the
+    rule of still older sessions, by which all rows count.
     """
     kept: list[list[str] | None] = []
+    filled: list[Any] = []
     names: list[str] = []
     for name, values in zip(rows.titles, rows.columns, strict=True):
         chosen = values if held is None else values[held]
+        filled.append(_filling(where, name, chosen, fill) if _missing(values).any() else None)
         has_numbers = values.dtype != object or not (
             types or held is None or np.isnan(_numbers(chosen)).any()
         )
-        texts = None if has_numbers else sorted(set(chosen.tolist()))
+        texts = None if has_numbers else sorted(set(chosen[~_missing(chosen)].tolist()))
         if texts is not None and len(texts) > MOST_VALUES:
             raise DataError(
                 f"{where}: column '{name}' has {len(texts):,} different texts, and at most {MOST_VALUES} become "
-                f'columns. Leave it out with `data.ignore=["{name}"]`, or train on these texts with '
-                f"`data.text={name}`."
+                f"columns. Leave it out with {_key('ignore', [name])}, or train on these texts with "
+                f"{_key('text', name)}."
             )
         kept.append(texts)
-        names += [name] if texts is None else [f"{name} = {text}" for text in texts]
+        names += [name] if texts is None else [f"{name} = {_short(text)}" for text in texts]
         if len(names) > MOST_COLUMNS:
             raise DataError(
                 f"{where} has more than {MOST_COLUMNS:,} columns once its texts are columns of their own. Leave "
@@ -135,19 +220,25 @@ def _learned(
         check_memory(where, 4 * len(names) * len(rows))
         parts: list[Values] = []
         unknown: Counter[str] = Counter()
-        for name, values, texts in zip(rows.titles, rows.columns, kept, strict=True):
+        for name, values, texts, known in zip(rows.titles, rows.columns, kept, filled, strict=True):
+            values = _with_filling(where, name, values, fill, known)
+            if types and (values.dtype == object) != (texts is not None):
+                kinds = ("texts", "numbers") if texts is None else ("numbers", "texts")
+                raise DataError(
+                    f"column '{name}' has {kinds[0]} in data.public, and {kinds[1]} in {where}. Correct one of them."
+                )
             if texts is not None:
                 column, others = _encoded(values, texts)
                 parts += column
-                unknown.update(f"{name} = {text}" for text in others)
+                unknown.update(f"{name} = {_short(text)}" for text in others)
             elif values.dtype != object:
                 parts.append(values)
             else:
                 parts.append(_numbers(values))
                 if len(odd := values[np.isnan(parts[-1])]):
                     raise DataError(
-                        f"{where}: column '{name}' has '{odd[0]}', and all rows that clients train on have numbers "
-                        "there. Correct it, or remove the row."
+                        f"{where}: column '{name}' has '{_short(odd[0])}', and all rows that clients train on have "
+                        "numbers there. Correct it, or remove the row."
                     )
         try:
             return rows.formed(np.stack(parts, axis=1), TableSpec(len(names)), names, sorted(unknown.items()))
@@ -155,6 +246,40 @@ def _learned(
             raise DataError(f"{where}: {odd}") from odd
 
     return formed
+
+
+def _missing(values: Values) -> Any:
+    """Whether each value [n] is missing: NaN among numbers, None among texts."""
+    return np.equal(values, None) if values.dtype == object else np.isnan(values)
+
+
+def _filling(where: Where, name: str, values: Values, fill: str | None) -> Any:
+    """The value that stands for a missing one, from these. None without a rule."""
+    values = values[~_missing(values)]
+    if fill is None:
+        return None
+    if not len(values):
+        raise DataError(
+            f"{where}: column '{name}' has no value in any row that clients train on, so nothing can fill it. Leave it "
+            f"out: {_key('ignore', [name])}."
+        )
+    if values.dtype != object and fill != "frequent":
+        return (np.mean if fill == "mean" else np.median)(values.astype(np.float64))
+    counts = Counter(values.tolist())
+    return min(counts, key=lambda value: (-counts[value], value))
+
+
+def _with_filling(where: Where, name: str, values: Values, fill: str | None, known: Any) -> Values:
+    """The values, with `known` in place of missing ones."""
+    missing = _missing(values)
+    if not missing.any():
+        return values
+    if known is None:
+        what = f"{_key('fill', fill)} has no value for it" if fill else "data.fill is not set"
+        raise DataError(f"column '{name}' of data.public has missing values, and {what}. Fill them in.")
+    values = values.copy()
+    values[missing] = known
+    return values
 
 
 def _encoded(values: Values, texts: Sequence[str]) -> tuple[list[Values], list[str]]:
@@ -165,21 +290,28 @@ def _encoded(values: Values, texts: Sequence[str]) -> tuple[list[Values], list[s
 
 
 def _numbers(texts: Values) -> Values:
-    """Texts as numbers float32, NaN for those that are none."""
+    """Texts as numbers float32, NaN for those that are none. Used by the rule of older sessions."""
     import pandas as pd
 
     numbers: Values = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce").to_numpy(np.float32)
     return numbers
 
 
-def _texts(where: Where, name: str, column: Any) -> list[str]:
-    """The texts of a column."""
+def _texts(where: Where, column: Any, columns: Columns) -> list[str]:
+    """The texts of the column `data.text`."""
+    name = str(columns.text)
     _refuse_empty(where, name, column)
-    texts: list[str] = column.tolist()
-    if other := next((each for each in texts if not isinstance(each, str)), None):
+    texts: list[Any] = column.tolist()
+    for number, each in enumerate(texts):
+        if isinstance(each, str) and len(each) > LONGEST_TEXT:
+            raise _too_long(where, name, number, each, LONGEST_TEXT)
+    other = next((each for each in texts if not isinstance(each, str)), None)
+    if other is None and not columns.inferred and all(columns.number(each) is not None for each in texts):
+        other = texts[0]
+    if other is not None:
         raise DataError(
-            f"{where}: column '{name}' has values such as {other!r}, and data.text needs texts. Name another column, "
-            "or leave data.text out to use the columns as features."
+            f"{where}: column '{name}' has values such as {_short(other)}, and data.text needs texts. Name another "
+            "column, or leave data.text out to use the columns as features."
         )
     check_memory(where, 4 * words.LENGTH * len(texts))
     return texts
@@ -189,29 +321,20 @@ def users(file: Path, columns: Columns) -> list[int]:
     """The number of rows of each user, in the order of first rows; empty without a column of users."""
     if columns.client is None:
         return []
-    table = _read(file)
+    table, _ = _read(file, columns)
     target_of(file, list(table), columns)
     counts: list[int] = table[columns.client].value_counts(sort=False, dropna=False).tolist()
     return counts
 
 
-def _read(file: Path) -> Any:
-    """The table as a data frame. The header is read first, because a million columns would fill the memory."""
-    import pandas as pd
+def _read(file: Path, columns: Columns) -> tuple[Any, tuple[str, ...]]:
+    """The table as a data frame, and how it was read."""
+    if file.suffix.lower() == ".parquet":
+        return read_parquet(file, columns), ()
     from pandas.errors import EmptyDataError, ParserError, ParserWarning
 
     try:
-        if file.suffix.lower() == ".parquet":
-            return _read_parquet(file)
-        with file.open(encoding="utf-8-sig") as lines:
-            header = lines.readline(1 << 20)
-        if header.count(",") >= MOST_COLUMNS:
-            raise DataError(f"{file} has more than {MOST_COLUMNS:,} columns. Keep those that matter.")
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", ParserWarning)
-            table = pd.read_csv(
-                file, encoding="utf-8-sig", low_memory=False, skipinitialspace=True, index_col=False
-            )
+        return _read_csv(file, columns)
     except UnicodeDecodeError as wrong:
         raise DataError(
             f"{file} is not UTF-8 text (byte {wrong.start}). Save it with this encoding."
@@ -226,20 +349,160 @@ def _read(file: Path) -> Any:
         raise DataError(
             f"{file} is no table ({' '.join(str(broken).split())}). Correct this line."
         ) from broken
-    except (OSError, ValueError) as unreadable:
+    except (OSError, ValueError, EOFError, zlib.error) as unreadable:
         raise DataError(f"{file} cannot be read ({unreadable}). Replace it.") from unreadable
-    return _checked(file, table)
 
 
-def _read_parquet(file: Path) -> Any:
+def _read_csv(file: Path, columns: Columns) -> tuple[Any, tuple[str, ...]]:
+    """The table of a CSV file. The header is read first, because a million columns would fill the memory."""
+    import pandas as pd
+
+    with _opened(file) as stream:
+        header = stream.readline(1 << 20).decode("utf-8-sig")
+    separator = "," if columns.inferred else _separator(file, header)
+    if header.count(separator) >= MOST_COLUMNS:
+        raise DataError(f"{file} has more than {MOST_COLUMNS:,} columns. Keep those that matter.")
+    how: dict[str, Any] = {"encoding": "utf-8-sig", "index_col": False, "skipinitialspace": separator != "\t"}
+    if not columns.inferred:
+        how |= {"sep": separator, "keep_default_na": False, "na_values": ["", *columns.missing]}
+        with _opened(file) as stream:
+            raw = [str(each) for each in pd.read_csv(stream, nrows=0, **how)]
+        roles = {each.strip() for each in columns.roles if each is not None}
+        texts = {each for each in raw if each.strip() in roles or columns.thousands or columns.decimal != "."}
+        how |= {"dtype": dict.fromkeys(texts, str)}
+    with warnings.catch_warnings(), _opened(file) as stream:
+        from pandas.errors import ParserWarning
+
+        warnings.simplefilter("error", ParserWarning)
+        table = pd.read_csv(stream, low_memory=False, **how)
+    table = _checked(file, table)
+    if columns.inferred:
+        return table, ()
+    table.columns = [str(each).strip() for each in table.columns]
+    _refuse_repeated(file, list(table.columns))
+    return table, (f"separated by {SEPARATORS[separator]}",)
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Any]:
+    """The bytes of a file, which may be compressed."""
+    if not file.name.lower().endswith(".gz"):
+        with file.open("rb") as stream:
+            yield stream
+        return
+    most = min(EXPANDED * max(file.stat().st_size, 1 << 12), psutil.virtual_memory().available // 4)
+    content = io.BytesIO()
+    with gzip.open(file) as stream:
+        while chunk := stream.read(1 << 20):
+            content.write(chunk)
+            if content.tell() > most:
+                raise DataError(
+                    f"{file} has more than {most:,} bytes once it is decompressed. Decompress it yourself."
+                )
+    content.seek(0)
+    yield content
+
+
+def _separator(file: Path, header: str) -> str:
+    """The separator of a table, from its name and the line of column names."""
+    if file.name.lower().removesuffix(".gz").endswith(".tsv"):
+        return "\t"
+    plain = re.sub(r'"[^"]*"', "", header)
+    found = [each for each in SEPARATORS if each in plain]
+    if "," in found or not found:
+        return ","
+    if len(found) > 1:
+        kinds = " and ".join(SEPARATORS[each] for each in found)
+        raise DataError(
+            f"{file}: the line of column names has {kinds}, so the separator is not clear. Save it with commas."
+        )
+    return found[0]
+
+
+def read_parquet(file: Path, columns: Columns, only: Sequence[str] | None = None) -> Any:
+    """The columns of a Parquet file that are read, or `only` these, as a data frame. Other columns are empty."""
+    parquet = library("pyarrow.parquet", "parquet")
+    try:
+        if columns.inferred:
+            schema = parquet.read_schema(file)
+            if len(schema.names) > MOST_COLUMNS:
+                raise DataError(f"{file} has {len(schema.names):,} columns. At most {MOST_COLUMNS:,} are read.")
+            return _checked(file, parquet.read_table(file).to_pandas(ignore_metadata=True))
+        with parquet.ParquetFile(file) as opened:
+            schema, held = opened.schema_arrow, opened.metadata
+            if len(schema.names) > MOST_COLUMNS:
+                raise DataError(f"{file} has {len(schema.names):,} columns. At most {MOST_COLUMNS:,} are read.")
+            _refuse_repeated(file, schema.names)
+            target_of(file, schema.names, columns)
+            kept = [each for each in schema.names if each not in columns.ignore]
+            if only is not None or columns.text is not None:
+                kept = [each for each in kept if each in (only or columns.roles)]
+            for name in kept:
+                if (kind := _nested(schema.field(name).type)) is not None:
+                    raise _no_cell(file, name, kind, columns)
+            sizes = sum(held.row_group(each).total_byte_size for each in range(held.num_row_groups))
+            check_memory(file, max(0 if only else 2 * sizes, 8 * held.num_rows * len(kept)))
+            table = opened.read(columns=kept).to_pandas(ignore_metadata=True)
+    except (OSError, ValueError, TypeError, NotImplementedError) as unreadable:  # pyarrow's errors are among these
+        raise DataError(f"{file} is no Parquet file ({unreadable}). Write it again.") from unreadable
+    for name in kept if columns.missing else ():
+        if table[name].dtype.kind not in "biufmM":
+            table[name] = table[name].mask(table[name].isin(columns.missing))
+    return _checked(file, table.reindex(columns=schema.names))
+
+
+def _refuse_repeated(file: Path, names: Sequence[str]) -> None:
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+        raise DataError(f"{file} has several columns named '{_short(repeated[0])}'. Rename all but one.")
+
+
+def image_column(file: Path, columns: Columns) -> str | None:
+    """The one column of encoded images in a Parquet file, in the form of Hugging Face. None without."""
+    if file.suffix.lower() != ".parquet" or columns.inferred or columns.text is not None:
+        return None
     parquet = library("pyarrow.parquet", "parquet")
     try:
         schema = parquet.read_schema(file)
-        if len(schema.names) > MOST_COLUMNS:
-            raise DataError(f"{file} has {len(schema.names):,} columns. At most {MOST_COLUMNS:,} are read.")
-        return _checked(file, parquet.read_table(file).to_pandas(ignore_metadata=True))
-    except (OSError, ValueError) as unreadable:  # pyarrow's own errors are ValueErrors
-        raise DataError(f"{file} is no Parquet file ({unreadable}). Write it again.") from unreadable
+    except (OSError, ValueError):
+        return None  # reading it says why
+    left_out = {columns.target, columns.client, *columns.ignore}
+    images = [each.name for each in schema if _is_image(each.type) and each.name not in left_out]
+    if len(images) > 1:
+        raise ConfigError(
+            f"{file} has several columns of images: {', '.join(images)}. Leave all but one out with data.ignore."
+        )
+    return images[0] if images else None
+
+
+def _is_image(kind: Any) -> bool:
+    types = library("pyarrow", "parquet").types
+    if not types.is_struct(kind) or {each.name for each in kind} != {"bytes", "path"}:
+        return False
+    content = kind.field("bytes").type
+    return bool(types.is_binary(content) or types.is_large_binary(content))
+
+
+def _nested(kind: Any) -> str | None:
+    """What a Parquet column has instead of one number or text in a cell; None if it has."""
+    types = library("pyarrow", "parquet").types
+    if types.is_dictionary(kind):
+        return _nested(kind.value_type)
+    if _is_image(kind):
+        return "images"
+    checks = {
+        "structs": types.is_struct,
+        "maps": types.is_map,
+        "lists": lambda each: types.is_nested(each) and not types.is_struct(each),
+        "bytes": lambda each: "binary" in str(each),
+    }
+    return next((name for name, check in checks.items() if check(kind)), None)
+
+
+def _no_cell(where: Where, name: str, kind: str, columns: Columns) -> DataError:
+    """The error for a column with other cells than numbers and texts."""
+    keys = [key for key in ("target", "client", "text") if getattr(columns, key) == name]
+    remedy = f"Name another column with data.{keys[0]}" if keys else f"Leave it out: {_key('ignore', [name])}"
+    return DataError(f"{where}: column '{name}' has {kind}, and a cell must be a number or a text. {remedy}.")
 
 
 def _checked(file: Path, table: Any) -> Any:
@@ -247,6 +510,11 @@ def _checked(file: Path, table: Any) -> Any:
         raise DataError(f"{file} has no rows. Add some below its column names.")
     if "\x00" in "".join(map(str, table.columns)):
         raise DataError(f"{file} is no text table: its first line has zero bytes. Save it as CSV.")
+    if long := next((str(each) for each in table.columns if len(str(each)) > MOST_CHARACTERS), None):
+        raise DataError(
+            f"{file} has a column name with {len(long):,} characters, '{_short(long)}'. Use up to "
+            f"{MOST_CHARACTERS:,}: the first line must have the names of the columns."
+        )
     return table
 
 
@@ -259,6 +527,8 @@ def target_of(file: Where, names: Sequence[str], columns: Columns) -> str:
         )
     given = [("data.target", columns.target), ("data.client", columns.client), ("data.text", columns.text)]
     given += [("data.ignore", each) for each in columns.ignore]
+    declared = () if columns.inferred or columns.numbers is None else columns.numbers
+    given += [("data.numbers", each) for each in declared]
     for key, name in given:
         if name is not None and name not in names:
             raise ConfigError(
@@ -269,57 +539,216 @@ def target_of(file: Where, names: Sequence[str], columns: Columns) -> str:
     if columns.text is not None and columns.text in (columns.target, columns.client):
         other = "data.target" if columns.text == columns.target else "data.client"
         raise ConfigError(f"data.text and {other} are both '{columns.text}'. Name two columns.")
-    if columns.text is not None and columns.ignore:
+    if columns.text is not None and (columns.ignore or declared or columns.fill):
+        key = "ignore" if columns.ignore else "numbers" if declared else "fill"
         raise ConfigError(
-            "data.ignore changes nothing: with data.text, all other columns are left out. Leave it out."
+            f"data.{key} changes nothing: with data.text, all other columns are left out. Leave it out."
+        )
+    if wrong := [each for each in declared if each in {*columns.roles, *columns.ignore}]:
+        raise ConfigError(
+            f"data.numbers names '{wrong[0]}', which is no column of features: another key names it too. Leave it out "
+            "of one of them."
         )
     return columns.target
 
 
-def _classes(file: Where, column: Any, name: str) -> tuple[Labels, tuple[str, ...]]:
-    """The class of each row, and the names of the classes in their order."""
-    _refuse_empty(file, name, column)
-    texts = column.dtype.kind not in "iuf"
-    values = column.to_numpy().astype(str) if texts else column.to_numpy()
-    if column.dtype.kind == "f" and not (values == np.floor(values)).all():
-        raise DataError(
-            f"{file}: column '{name}' has numbers with fractions, and data.target must be classes. Round or group them."
-        )
-    held, labels = np.unique(values, return_inverse=True)
+def _classes(where: Where, column: Any, columns: Columns) -> tuple[Labels, tuple[str, ...]]:
+    """The class of each row, and the names of the classes in their order: of numbers if all are, else of texts."""
+    name = str(columns.target)
+    number, held = _as_texts(where, name, column, LONGEST_TEXT if columns.inferred else MOST_CHARACTERS)
+    if columns.inferred:
+        numbers = [float(each) if column.dtype.kind in "iuf" else None for each in held]
+    else:
+        numbers = [NO_COLUMNS.number(each) for each in held]
+    values = [each for each in numbers if each is not None]
+    if len(values) == len(held):
+        if any(each != np.floor(each) for each in values):
+            raise DataError(
+                f"{where}: column '{name}' has numbers with fractions, and data.target must be classes. Round or group "
+                "them."
+            )
+        order = sorted(range(len(held)), key=lambda each: (values[each], held[each]))
+    else:
+        order = sorted(range(len(held)), key=held.__getitem__)
     if not 2 <= len(held) <= MOST_VALUES:
         raise DataError(
-            f"{file}: column '{name}' has {len(held):,} different values. data.target needs 2 to {MOST_VALUES} classes."
+            f"{where}: column '{name}' has {len(held):,} different values. data.target needs 2 to {MOST_VALUES} classes."
         )
-    whole = [str(int(each)) if not texts else str(each) for each in held]
-    return labels.astype(np.int64), tuple(whole)
+    place = np.empty(len(held), dtype=np.int64)
+    place[order] = np.arange(len(held))
+    is_float = columns.inferred and column.dtype.kind == "f"
+    return place[number], tuple(str(int(values[each])) if is_float else held[each] for each in order)
 
 
-def _features(where: Where, table: Any, left_out: Container[str | None], target: str) -> dict[str, Values]:
-    """The columns of features by name: numbers float32, or texts. Truth values are texts."""
-    found: dict[str, Values] = {}
-    for name in table:
-        if name in left_out:
-            continue
-        column = table[name]
+def _as_texts(where: Where, name: str, column: Any, most: int = MOST_CHARACTERS) -> tuple[Indices, list[str]]:
+    """The number of each cell's text [n], −1 for a missing one, and the different texts."""
+    number, held = _different(where, name, column)
+    known: dict[str, int] = {}
+    place = np.array([known.setdefault(str(each), len(known)) for each in held] + [-1], dtype=np.int64)
+    for text, first in known.items():
+        if len(text) > most:
+            raise _too_long(where, name, int(np.flatnonzero(place[number] == first)[0]), text, most)
+    return place[number], list(known)
+
+
+def _different(where: Where, name: str, column: Any) -> tuple[Indices, list[Any]]:
+    """The number of each cell's value [n], −1 for a missing one, and the different values. Refuses nested values."""
+    import pandas as pd
+
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(object)
+    try:
+        number, held = pd.factorize(column)
+    except TypeError:
+        raise DataError(
+            f"{where}: column '{name}' has lists, and a cell must be a number or a text. Leave it out: "
+            f"{_key('ignore', [name])}."
+        ) from None
+    values = held.tolist()
+    if other := next((each for each in values if isinstance(each, bytes | dict | tuple | frozenset)), None):
+        kind = "bytes" if isinstance(other, bytes) else "lists"
+        raise DataError(
+            f"{where}: column '{name}' has {kind}, and a cell must be a number or a text. Leave it out: "
+            f"{_key('ignore', [name])}."
+        )
+    return number, values
+
+
+def _feature(where: Where, name: str, column: Any, columns: Columns, types: bool) -> Values:
+    """A column of features: numbers float32, or texts. Truth values are texts."""
+    if columns.fill is None:
         _refuse_empty(where, name, column, feature=True)
-        if column.dtype.kind in "mM":
-            raise DataError(
-                f"{where}: column '{name}' has times. Turn it into numbers, or leave it out: "
-                f'`data.ignore=["{name}"]`.'
+    if column.dtype.kind in "mM":
+        raise _times(where, name, column)
+    if column.dtype.kind in "iuf":
+        with np.errstate(over="ignore"):
+            values: Values = column.to_numpy(np.float32)
+        return _finite(where, name, column, values)
+    if columns.inferred:
+        return _of_different(*_as_texts(where, name, column, LONGEST_TEXT))
+    number, held = _different(where, name, column)
+    if any(isinstance(each, datetime.date | datetime.time | datetime.timedelta) for each in held):
+        raise _times(where, name, column)
+    if held and all(isinstance(each, Decimal) for each in held):
+        return _finite(where, name, column, _of_numbers(number, [float(each) for each in held]))
+    number, texts = _as_texts(where, name, column)
+    if (numbers := _declared_numbers(where, name, number, texts, columns, types)) is not None:
+        return _finite(where, name, column, _of_numbers(number, numbers))
+    return _of_different(number, texts)
+
+
+def _declared_numbers(
+    where: Where, name: str, number: Indices, texts: list[str], columns: Columns, types: bool
+) -> list[float] | None:
+    """The numbers that texts are. None if the column has texts. Raises DataError if that is not clear."""
+    is_declared = columns.numbers is not None and name in columns.numbers
+    if types and not is_declared:
+        return None
+    numbers = [columns.number(each) for each in texts]
+    plain = [each for each in numbers if each is not None]
+    if texts and len(plain) == len(texts):
+        return plain
+    others = [each for each, found in enumerate(numbers) if found is None]
+    if is_declared or (columns.numbers is None and plain):
+        first = int(np.flatnonzero(np.isin(number, others))[0])
+        raise _no_number(where, name, first, texts[number[first]], columns, bool(plain) and not is_declared)
+    if columns.numbers is None:
+        marked = [each for each in others if _OTHER_NOTATION.fullmatch(texts[each].strip())]
+        if marked:
+            first = int(np.flatnonzero(np.isin(number, marked))[0])
+            raise _no_number(where, name, first, texts[number[first]], columns, False)
+    if texts and all(_DATE.fullmatch(each.strip()) for each in texts):
+        raise _times(where, name, [texts[number[0]]])
+    return None
+
+
+def _no_number(
+    where: Where, name: str, row: int, text: str, columns: Columns, has_numbers: bool
+) -> DataError:
+    """The error for a cell that is no number, with what the user can declare."""
+    ways = []
+    cell = text.strip()
+    if _OTHER_NOTATION.fullmatch(cell):
+        marks = [each for each in ",.' " if each in cell]
+        if marks[-1:] and cell.count(last := max(marks, key=cell.rfind)) == 1 and last in ",." != columns.decimal:
+            ways.append(f"{_key('decimal', last)} if '{last}' is the decimal mark")
+        if (group := min(marks, key=cell.find)) and re.search(rf"{re.escape(group)}\d{{3}}(?!\d)", cell):
+            ways.append(f"{_key('thousands', group)} if '{group}' groups digits")
+    else:
+        ways.append(f"{_key('missing', [*columns.missing, cell])} if it means a missing value")
+    if columns.numbers is None:
+        ways.append(f"{_key('numbers', [])} if the column has texts")
+    besides = ", which is no number, and other rows have numbers" if has_numbers else ", which is no number"
+    if not has_numbers and columns.numbers is None:
+        besides = ", which may be a number"
+    return DataError(
+        f"{where}: column '{name}' has '{_short(text)}' in row {row + 1:,}{besides}. Correct it, or set "
+        f"{' or '.join(ways)}."
+    )
+
+
+def _times(where: Where, name: str, column: Any) -> DataError:
+    example = next((f", such as {_short(each)}" for each in column if each is not None and each == each), "")
+    return DataError(
+        f"{where}: column '{name}' has dates or times{example}. Turn it into numbers, or leave it out: "
+        f"{_key('ignore', [name])}."
+    )
+
+
+def _of_different(number: Indices, texts: Sequence[str]) -> Values:
+    """A column of texts [n]. Equal ones are one object, to save memory."""
+    held = np.empty(len(texts) + 1, dtype=object)
+    held[:-1] = texts
+    return held[number]  # −1 is the last, which is None
+
+
+def _of_numbers(number: Indices, numbers: Sequence[float]) -> Values:
+    with np.errstate(over="ignore"):
+        return np.array([*numbers, np.nan]).astype(np.float32)[number]
+
+
+def _finite(where: Where, name: str, column: Any, values: Values) -> Values:
+    """The values, if none of them is infinite."""
+    infinite = np.flatnonzero(np.isinf(values))
+    if len(infinite):
+        row = int(infinite[0])
+        raise DataError(
+            f"{where}: column '{name}' has {_short(column.iloc[row])} in row {row + 1:,}, which is not finite as a "
+            "32-bit number. Correct it, or remove the row."
+        )
+    return values
+
+
+def _row_numbers(where: Where, features: dict[str, Values], rows: int) -> list[str]:
+    """What to say of columns that number the rows. Raises DataError for one without a name."""
+    said = []
+    for name, values in features.items():
+        if values.dtype == object or rows < 2:
+            continue
+        whole = values[:rows]
+        if re.fullmatch(r"(Unnamed: \d+)?|__index_level_\d+__", name):
+            if (whole == np.floor(whole)).all() and len(np.unique(whole)) == rows:
+                raise DataError(
+                    f"{where}: the column without a name ('{name}') numbers the rows ({whole[0]:g}, {whole[1]:g}, …). "
+                    f"Leave it out: {_key('ignore', [name])}, or give it a name if it is a feature."
+                )
+        elif any((whole == np.arange(start, rows + start)).all() for start in (0, 1)):
+            said.append(
+                f"Column '{name}' numbers the rows ({whole[0]:g}, {whole[1]:g}, …) and is a feature. Leave it out with "
+                f"{_key('ignore', [name])} if it only names them."
             )
-        numbers = column.dtype.kind in "iuf"
-        found[str(name)] = column.to_numpy(np.float32) if numbers else _as_texts(column)
-    if not found:
-        raise DataError(f"{where} has no column of features beside '{target}'. Add one.")
-    return found
+    return said
 
 
-def _as_texts(column: Any) -> Values:
-    """A column as texts [n]. Equal ones are one object, to save memory."""
-    known: dict[str, str] = {}
-    texts = np.empty(len(column), dtype=object)
-    texts[:] = [known.setdefault(each, each) for each in map(str, column.to_numpy().tolist())]
-    return texts
+def _spelled_alike(where: Where, name: str, texts: Collection[str]) -> list[str]:
+    """What to say of values that look the same and are different texts."""
+    first: dict[object, str] = {}
+    for text in texts:
+        number = NO_COLUMNS.number(text)
+        other = first.setdefault(text.strip().casefold() if number is None else number, text)
+        if other != text:
+            return [f"Column '{name}' has '{_short(other)}' and '{_short(text)}', which are different texts."]
+    return []
 
 
 def _refuse_empty(file: Where, name: str, column: Any, feature: bool = False) -> None:
@@ -327,12 +756,30 @@ def _refuse_empty(file: Where, name: str, column: Any, feature: bool = False) ->
     if len(empty):
         more = f" and {len(empty) - 1:,} more" if len(empty) > 1 else ""
         remedy = (
-            f'Fill it in, remove the row, or leave the column out: `data.ignore=["{name}"]`.'
+            f"Fill it in, set {_key('fill', 'mean')}, or leave the column out: {_key('ignore', [name])}."
             if feature
             else "Fill it in, or remove the row."
         )
         raise DataError(f"{file}: column '{name}' has no value in row {empty[0] + 1:,}{more}. {remedy}")
 
 
+def _too_long(where: Where, name: str, row: int, text: str, most: int) -> DataError:
+    return DataError(
+        f"{where}: column '{name}' has a cell with {len(text):,} characters in row {row + 1:,}, '{_short(text)}'. At "
+        f"most {most:,} are read. Shorten it, or leave the column out: {_key('ignore', [name])}."
+    )
+
+
+def _key(key: str, value: object) -> str:
+    """A setting of the section as it is typed."""
+    return f"`data.{key}={value if isinstance(value, str) else toml_value(value)}`"
+
+
+def _short(value: object, most: int = 40) -> str:
+    """A value for a message."""
+    text = " ".join(str(value)[: most + 1].split())
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def _listed(names: Sequence[str], most: int = 10) -> str:
-    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
+    return ", ".join(map(_short, names[:most])) + (", …" if len(names) > most else "")

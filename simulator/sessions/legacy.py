@@ -42,6 +42,9 @@ def younger(raw: Mapping[str, Any]) -> Raw:
     return {key: value for key, value in flattened(_before(today)).items() if key not in known}
 
 
+TABLES = (".csv", ".parquet", "hf:")
+"""Ends or beginnings of the names of data that the older rule for columns of tables reads."""
+
 COMPARED = 1000
 """Up to so many clients, CKA compared all of them."""
 
@@ -54,8 +57,12 @@ def _before(raw: Mapping[str, Any]) -> Raw:
     everybody: Raw = {}
     if isinstance(clients, int) and SAMPLED < clients <= COMPARED:
         everybody = {"cka": {"clients": clients}}
+    data = raw.get("data")
+    read = [str(data.get(key)).lower() for key in ("dataset", "public")] if isinstance(data, Mapping) else []
+    inferred = any(each.endswith(TABLES) or each.startswith(TABLES) for each in read)
+    columns: Raw = {"data": {"numbers": "inferred"}} if inferred else {}
     timed: Raw = {}
     if isinstance(system, Mapping):
         stale = system.get("schedule") == "buffered" or system.get("late") == "next"
         timed = {"system": {"costs": "planned", **({"stale_as": "model"} if stale else {})}}
-    return merged({**SECTIONS, **({"method": own} if own else {}), **timed}, everybody)
+    return merged(merged({**SECTIONS, **({"method": own} if own else {}), **timed}, everybody), columns)
