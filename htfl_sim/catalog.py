@@ -10,6 +10,7 @@ from presets import Preset
 from simulator.base.nested import as_toml, toml_value
 
 if TYPE_CHECKING:
+    from simulator.base.documents import Report
     from simulator.base.space import Range
     from simulator.config.reference import Setting as Setting
     from simulator.data.datasets import Dataset as _Dataset
@@ -35,6 +36,7 @@ __all__ = [
     "preset",
     "preset_config",
     "presets",
+    "report",
     "settings",
     "toml_value",
 ]
@@ -219,6 +221,29 @@ def dataset(name: str, data_dir: Place | None = None) -> DatasetCard:
         source=found.source,
         files=[str(file) for file in found.files(folder)],
     )
+
+
+def report(dataset: Place, settings: Sequence[str] = (), data_dir: Place | None = None) -> "Report":
+    """What is read of a data set: samples by class, features, what is left out, and what looks odd.
+
+    settings: 'data.key=value', as on the command line. Raises ConfigError, and DataError for samples on which a run
+    would say nothing.
+    """
+    from simulator.base.errors import ConfigError
+    from simulator.base.nested import with_overrides
+    from simulator.config import Config
+    from simulator.data import datasets as room
+    from simulator.data.report import check, report_of
+    from simulator.data.tables import Columns
+
+    given = with_overrides({}, settings)
+    if others := sorted({*given} - {"data"}):
+        raise ConfigError(f"{others[0]} is no key of the data. Use keys such as `data.target=label`.")
+    section = {**given.get("data", {}), "dataset": str(dataset)}
+    config = Config.read({"method": {"name": "standalone"}, "data": section}).data
+    found = report_of(room.load(config.dataset, data_folder(data_dir), columns=Columns.of(config)))
+    check(found, config.dataset)
+    return found
 
 
 def fetch_dataset(name: str, data_dir: Place | None = None, progress: Told = _silent) -> DatasetCard:

@@ -18,6 +18,7 @@ from htfl_sim.results import Place, Results
 from htfl_sim.steering import assigned
 from simulator import runners
 from simulator.base.devices import select_device
+from simulator.base.documents import Report
 from simulator.base.errors import ConfigError
 from simulator.base.nested import flattened, toml_value
 from simulator.base.record import Record
@@ -33,6 +34,7 @@ from simulator.sessions import dry_run
 from simulator.sessions.forking import Fork
 from simulator.sessions.forking import fork as make_fork
 from simulator.sessions.legacy import completed
+from simulator.sessions.metadata import check_read
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import RunOutcome, Session
 
@@ -357,15 +359,18 @@ def extend(
     dry_run.extend(CheckedReader(place_of(path)), rounds, goal, until_time)
 
 
-def rehearse(config: Config, data_dir: Place | None = None) -> bool:
+def rehearse(config: Config, data_dir: Place | None = None) -> Report | None:
     """Check that data, models, and method fit, as a run does before its first round. Writes and downloads nothing.
 
-    Returns False if the data set is missing, so nothing could be checked. Raises ConfigError and DataError.
+    Returns what was read. None if the data set is missing, so nothing could be checked. Raises ConfigError and
+    DataError.
     """
     if is_missing(config.data.dataset, data_dir):
-        return False
-    build(config, _data(data_dir)).engine.close()
-    return True
+        return None
+    built = build(config, _data(data_dir))
+    built.engine.close()
+    check_read(config, built.data)
+    return built.data.report
 
 
 def timing(config: Config, data_dir: Place | None = None) -> Iterator[dict[str, Any]]:

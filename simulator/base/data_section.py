@@ -7,6 +7,16 @@ from pydantic import Field, field_validator, model_validator
 
 from simulator.base.sections import Section
 
+TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
+"""The ends of the names of files that are tables."""
+OF_COLUMNS = {"decimal": ".", "thousands": None, "missing": [], "fill": None}
+"""Keys of a table's cells with their defaults. A session records them if they are set."""
+
+
+def has_columns(dataset: str) -> bool:
+    """Whether a name is that of a user's table, or of a data set of Hugging Face."""
+    return dataset.lower().endswith(TABLES) or dataset.startswith("hf:")
+
 
 class DataConfig(Section):
     """Which images there are and how they are divided over the clients."""
@@ -119,7 +129,9 @@ class DataConfig(Section):
     @model_validator(mode="after")
     def _marks_differ(self) -> "DataConfig":
         if self.decimal == self.thousands:
-            raise ValueError(f"decimal and thousands are both '{self.decimal}'; use another mark for one of them")
+            raise ValueError(
+                f"decimal and thousands are both '{self.decimal}'; use another mark for one of them"
+            )
         return self
 
     @model_validator(mode="after")

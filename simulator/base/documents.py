@@ -16,6 +16,7 @@ from checkpoints.schema import (
     Amount,
     Holds,
     Many,
+    Named,
     Natural,
     Object,
     Positive,
@@ -155,6 +156,34 @@ class _Inputs(TypedDict):
     kind: Text
 
 
+Counted = Named[Natural]
+
+
+class Report(TypedDict):
+    """What was read of the data set. session.json has up to 100 names of each kind."""
+
+    samples: Natural
+    """samples that were read"""
+    test: Natural
+    """of these, samples of the data set's own test set"""
+    classes: Counted
+    """samples by class"""
+    domains: Counted
+    """samples by domain"""
+    clients: Counted
+    """samples by user, for partition 'natural'"""
+    features: Counted
+    """columns of a table: the number of their different texts, 0 for numbers"""
+    left_out: Named[Text]
+    """columns, files, and folders that were not read, with the reasons"""
+    notes: Many[Text]
+    """how the source was read"""
+    warnings: Many[Text]
+    """sentences about what looks odd"""
+    numbers: NotRequired[Counted]
+    """the whole number of names of each kind"""
+
+
 class Configured(TypedDict):
     """What has a whole configuration."""
 
@@ -192,6 +221,8 @@ class Document(Configured):
     unknown: NotRequired[dict[str, Positive]]
     """values without a column or token of their own, because no sample has them that is trained on, and the number
     of their samples ([Data sets](datasets.md#statistics)). At most 100; missing if there are none"""
+    read: NotRequired[Report]
+    """report of what was read of the data set. Older sessions have none"""
     devices: NotRequired[Devices]
     plugin: Plugin | None
     """`name` and `sha256` of the method's file, if the method is not built in"""

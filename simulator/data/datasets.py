@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from platformdirs import user_cache_dir
 
+from simulator.base.data_section import TABLES
 from simulator.base.errors import ConfigError, DataError, nearest
 from simulator.data import hugging_face, tables, user_data, words
 from simulator.data.samples import LabeledSet
@@ -104,11 +105,13 @@ def load(
         return hugging_face.load(name_or_path, columns)
     if name_or_path not in _DATASETS and is_table(name_or_path):
         image = tables.image_column(path, columns)
-        return tables.load(path, columns) if image is None else hugging_face.load_parquet(path, image, columns)
+        return (
+            tables.load(path, columns) if image is None else hugging_face.load_parquet(path, image, columns)
+        )
     if given := columns.given:
         raise ConfigError(
-            f"{', '.join(f'data.{key}' for key in given)}: '{name_or_path}' is no CSV or Parquet file and no data set of "
-            f"Hugging Face, so it has no columns. Leave {'it' if len(given) == 1 else 'them'} out."
+            f"'{name_or_path}' is no CSV or Parquet file and no data set of Hugging Face, so it has no columns. Leave out "
+            f"{' and '.join(f'data.{key}' for key in given)}."
         )
     if name_or_path in _DATASETS:
         dataset = _DATASETS[name_or_path]
@@ -118,8 +121,8 @@ def load(
     if path.is_dir() or (path.suffix == ".npz" and path.is_file()):
         return user_data.load(path)
     raise ConfigError(
-        f"'{name_or_path}' is neither a data set, nor a folder of class folders, nor an .npz, .csv, .tsv, or .parquet file, "
-        "nor hf:OWNER/NAME."
+        f"'{name_or_path}' is neither a data set, nor a folder of class folders, nor an .npz, .csv, .tsv, or .parquet "
+        "file, nor hf:OWNER/NAME."
         f"{nearest(name_or_path, _DATASETS)} See `htfl-sim datasets`. A plugin's data set needs `plugin=FILE`."
     )
 
@@ -127,7 +130,7 @@ def load(
 def is_table(path: str) -> bool:
     """Whether this is a user's own CSV or Parquet file."""
     file = Path(path).expanduser()
-    return file.name.lower().endswith(tables.SUFFIXES) and file.is_file()
+    return file.name.lower().endswith(TABLES) and file.is_file()
 
 
 def kind_of(name_or_path: str, columns: Columns = NO_COLUMNS) -> Kind:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from simulator.base import rng
 from simulator.base.data_section import DataConfig
+from simulator.base.documents import Report
 from simulator.base.timeline import Happening
 from simulator.data.changing import Changed, Changes
 from simulator.data.dividing import Parts, divided
@@ -105,6 +106,8 @@ class FederatedData:
     """Whether each client has its own normalization. Index n·blocks·k + i is then index i of client k."""
     unknown: tuple[tuple[str, int], ...] = ()
     """Values that no measured sample has, and the number of samples with them (`SampleSet.unknown`)."""
+    report: Report | None = None
+    """What was read, if the data were loaded."""
 
     @classmethod
     def build(

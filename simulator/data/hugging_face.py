@@ -64,9 +64,7 @@ def load(name: str, columns: Columns) -> LabeledSet:
     table, own = _table(found, named, target)
     left_out = [each for each in found.features if each not in {*named, column}]
     parts = [part for part in (found.train, found.test) if part is not None]
-    raw = [
-        part.select_columns([column]).cast_column(column, found.hub.Image(decode=False)) for part in parts
-    ]
+    raw = [part.select_columns([column]).cast_column(column, found.hub.Image(decode=False)) for part in parts]
     cells = (row[column] for part in raw for row in part)
     return _of_images(f"'{name}'", cells, table, columns, own, left_out)
 

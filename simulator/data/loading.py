@@ -7,6 +7,7 @@ import torch
 from simulator.data import datasets
 from simulator.data.federated import FederatedData, Source
 from simulator.data.public import of_data_set
+from simulator.data.report import report_of
 from simulator.data.samples import LabeledSet
 from simulator.data.tables import Columns
 
@@ -19,13 +20,15 @@ def load(source: Source, device: torch.device) -> FederatedData:
     config = source.config
 
     def read(dataset: str) -> LabeledSet:
-        found = datasets.load(dataset, source.folder, columns=Columns.of(config))
+        return datasets.load(dataset, source.folder, columns=Columns.of(config))
+
+    def ready(found: LabeledSet) -> LabeledSet:
         # Older sessions took the form of samples from the files, before a pool or a limit.
         return found.learned(None)(found) if config.statistics == "all" else found
 
-    samples = read(config.dataset)
-    shown = of_data_set(read(config.public), config, source.seed) if isinstance(config.public, str) else None
+    samples, public = read(config.dataset), config.public
+    shown = of_data_set(ready(read(public)), config, source.seed) if isinstance(public, str) else None
     data = FederatedData.build(
-        config, source.clients, source.seed, samples, device, source.changes, shown, source.measured
+        config, source.clients, source.seed, ready(samples), device, source.changes, shown, source.measured
     )
-    return replace(data, source=source)
+    return replace(data, source=source, report=report_of(samples))

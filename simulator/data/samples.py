@@ -82,6 +82,10 @@ class LabeledSet(ABC):
     def taken(self, indices: Indices) -> Self:
         """The samples at `indices`. The other fields stay."""
 
+    @abstractmethod
+    def features(self) -> dict[str, int]:
+        """The columns of a table with the number of their different texts, 0 for numbers. Empty for other samples."""
+
     def __len__(self) -> int:
         return len(self.labels)
 
@@ -147,6 +151,11 @@ class SampleSet(LabeledSet):
 
     def learned(self, held: Indices | None) -> "Form":
         return lambda samples: cast(SampleSet, samples)
+
+    def features(self) -> dict[str, int]:
+        if self.spec.kind != "table":
+            return {}
+        return dict.fromkeys(self.names or map(str, range(self.spec.shape[0])), 0)
 
 
 Form = Callable[[LabeledSet], SampleSet]
@@ -237,6 +246,14 @@ class UnfittedSet(LabeledSet):
 
     def taken(self, indices: Indices) -> Self:
         return replace(self, columns=tuple(column[indices] for column in self.columns))
+
+    def features(self) -> dict[str, int]:
+        if self.titles in ((), ("text",), ("tokens",)):
+            return {}
+        return {
+            name: len(set(values.tolist()) - {None}) if values.dtype == object else 0
+            for name, values in zip(self.titles, self.columns, strict=True)
+        }
 
     def formed(
         self,

@@ -3,8 +3,8 @@
 Columns of numbers stay numbers. Texts and truth values become one column of zeros and ones for each value. Or the
 samples are the texts of one column. Statistics, such as these values, are those of the rows that clients train on.
 
-Nothing is guessed cell by cell: a whole column has numbers, or texts, or it is refused. Parquet and Hugging Face declare
-which columns have texts. In a CSV file, `Columns` can declare it.
+Nothing is guessed cell by cell: a whole column has numbers, or texts, or it is refused. Parquet and Hugging Face
+declare which columns have texts. For a CSV file, `Columns` can declare it.
 """
 
 import datetime
@@ -34,7 +34,6 @@ from simulator.data.pictures import check_memory
 from simulator.data.samples import Indices, Labels, Reading, SampleSet, UnfittedSet, Values
 from simulator.data.specs import TableSpec
 
-SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 MOST_COLUMNS = 10_000
 """The maximum number of columns, in the file and after texts have become columns."""
 MOST_VALUES = 100
@@ -83,6 +82,10 @@ class Columns(NamedTuple):
             for key, value, default in zip(self._fields, self, NO_COLUMNS, strict=True)
             if value not in (default, INFERRED)
         ]
+
+    def without(self, name: str) -> str:
+        """The setting that leaves out this column too."""
+        return _key("ignore", [*self.ignore, name])
 
     @property
     def inferred(self) -> bool:
@@ -140,8 +143,8 @@ def samples(where: Where, table: Any, columns: Columns, own: OwnParts) -> Unfitt
             raise DataError(f"{where} has no column of features beside '{target}'. Add one.")
         features = {str(name): _feature(where, name, table[name], columns, own.types) for name in kept}
         if not columns.inferred:
-            odd += _row_numbers(where, features, first_test)
-        learn = partial(_learned, where, own.types or not columns.inferred, columns.fill)
+            odd += _row_numbers(where, features, first_test, columns)
+        learn = partial(_learned, where, own.types or not columns.inferred, columns)
         found = UnfittedSet(tuple(features.values()), learn, labels, classes, first_test, tuple(features))
     else:
         texts = _texts(where, table[columns.text], columns)
@@ -159,9 +162,7 @@ def _left_out(table: Any, columns: Columns) -> tuple[tuple[str, str], ...]:
     return tuple((str(name), "data.text names another column") for name in table if name not in columns.roles)
 
 
-def labels_of(
-    where: Where, table: Any, columns: Columns, own: OwnParts
-) -> tuple[Labels, tuple[str, ...]]:
+def labels_of(where: Where, table: Any, columns: Columns, own: OwnParts) -> tuple[Labels, tuple[str, ...]]:
     """The class of each row, and the names of the classes in their order. Raises DataError for other values."""
     assert columns.target is not None  # `target_of` has checked it
     column = table[columns.target]
@@ -184,11 +185,11 @@ def names_of_users(where: Where, table: Any, column: str) -> list[str]:
 
 
 def _learned(
-    where: Where, types: bool, fill: str | None, rows: UnfittedSet, held: Indices | None
+    where: Where, types: bool, columns: Columns, rows: UnfittedSet, held: Indices | None
 ) -> Callable[[UnfittedSet], SampleSet]:
     """The form of rows: a column of numbers as it is, or a column of zeros and ones for each text of the rows `held`.
 
-    A text that none of them has is zero in all these columns. `fill` says which value of these rows stands for a
+    A text that none of them has is zero in all these columns. `columns.fill` says which value of these rows replaces a
     missing one. Without types, a column has numbers if all of `held` have: the rule of older sessions. held=None: the
     rule of still older sessions, by which all rows count.
     """
@@ -197,7 +198,7 @@ def _learned(
     names: list[str] = []
     for name, values in zip(rows.titles, rows.columns, strict=True):
         chosen = values if held is None else values[held]
-        filled.append(_filling(where, name, chosen, fill) if _missing(values).any() else None)
+        filled.append(_filling(where, name, chosen, columns) if _missing(values).any() else None)
         has_numbers = values.dtype != object or not (
             types or held is None or np.isnan(_numbers(chosen)).any()
         )
@@ -205,7 +206,7 @@ def _learned(
         if texts is not None and len(texts) > MOST_VALUES:
             raise DataError(
                 f"{where}: column '{name}' has {len(texts):,} different texts, and at most {MOST_VALUES} become "
-                f"columns. Leave it out with {_key('ignore', [name])}, or train on these texts with "
+                f"columns. Leave it out with {columns.without(name)}, or train on these texts with "
                 f"{_key('text', name)}."
             )
         kept.append(texts)
@@ -221,7 +222,7 @@ def _learned(
         parts: list[Values] = []
         unknown: Counter[str] = Counter()
         for name, values, texts, known in zip(rows.titles, rows.columns, kept, filled, strict=True):
-            values = _with_filling(where, name, values, fill, known)
+            values = _with_filling(name, values, columns.fill, known)
             if types and (values.dtype == object) != (texts is not None):
                 kinds = ("texts", "numbers") if texts is None else ("numbers", "texts")
                 raise DataError(
@@ -253,15 +254,15 @@ def _missing(values: Values) -> Any:
     return np.equal(values, None) if values.dtype == object else np.isnan(values)
 
 
-def _filling(where: Where, name: str, values: Values, fill: str | None) -> Any:
+def _filling(where: Where, name: str, values: Values, columns: Columns) -> Any:
     """The value that stands for a missing one, from these. None without a rule."""
     values = values[~_missing(values)]
-    if fill is None:
+    if (fill := columns.fill) is None:
         return None
     if not len(values):
         raise DataError(
             f"{where}: column '{name}' has no value in any row that clients train on, so nothing can fill it. Leave it "
-            f"out: {_key('ignore', [name])}."
+            f"out: {columns.without(name)}."
         )
     if values.dtype != object and fill != "frequent":
         return (np.mean if fill == "mean" else np.median)(values.astype(np.float64))
@@ -269,7 +270,7 @@ def _filling(where: Where, name: str, values: Values, fill: str | None) -> Any:
     return min(counts, key=lambda value: (-counts[value], value))
 
 
-def _with_filling(where: Where, name: str, values: Values, fill: str | None, known: Any) -> Values:
+def _with_filling(name: str, values: Values, fill: str | None, known: Any) -> Values:
     """The values, with `known` in place of missing ones."""
     missing = _missing(values)
     if not missing.any():
@@ -366,7 +367,9 @@ def _read_csv(file: Path, columns: Columns) -> tuple[Any, tuple[str, ...]]:
     if not columns.inferred:
         how |= {"sep": separator, "keep_default_na": False, "na_values": ["", *columns.missing]}
         with _opened(file) as stream:
-            raw = [str(each) for each in pd.read_csv(stream, nrows=0, **how)]
+            first = pd.read_csv(stream, nrows=1, header=None, dtype=str, **{**how, "na_filter": False})
+        raw = [str(each) for each in first.to_numpy()[0]]
+        _refuse_repeated(file, [each.strip() for each in raw if each.strip()])
         roles = {each.strip() for each in columns.roles if each is not None}
         texts = {each for each in raw if each.strip() in roles or columns.thousands or columns.decimal != "."}
         how |= {"dtype": dict.fromkeys(texts, str)}
@@ -379,7 +382,6 @@ def _read_csv(file: Path, columns: Columns) -> tuple[Any, tuple[str, ...]]:
     if columns.inferred:
         return table, ()
     table.columns = [str(each).strip() for each in table.columns]
-    _refuse_repeated(file, list(table.columns))
     return table, (f"separated by {SEPARATORS[separator]}",)
 
 
@@ -426,12 +428,16 @@ def read_parquet(file: Path, columns: Columns, only: Sequence[str] | None = None
         if columns.inferred:
             schema = parquet.read_schema(file)
             if len(schema.names) > MOST_COLUMNS:
-                raise DataError(f"{file} has {len(schema.names):,} columns. At most {MOST_COLUMNS:,} are read.")
+                raise DataError(
+                    f"{file} has {len(schema.names):,} columns. At most {MOST_COLUMNS:,} are read."
+                )
             return _checked(file, parquet.read_table(file).to_pandas(ignore_metadata=True))
         with parquet.ParquetFile(file) as opened:
             schema, held = opened.schema_arrow, opened.metadata
             if len(schema.names) > MOST_COLUMNS:
-                raise DataError(f"{file} has {len(schema.names):,} columns. At most {MOST_COLUMNS:,} are read.")
+                raise DataError(
+                    f"{file} has {len(schema.names):,} columns. At most {MOST_COLUMNS:,} are read."
+                )
             _refuse_repeated(file, schema.names)
             target_of(file, schema.names, columns)
             kept = [each for each in schema.names if each not in columns.ignore]
@@ -443,7 +449,12 @@ def read_parquet(file: Path, columns: Columns, only: Sequence[str] | None = None
             sizes = sum(held.row_group(each).total_byte_size for each in range(held.num_row_groups))
             check_memory(file, max(0 if only else 2 * sizes, 8 * held.num_rows * len(kept)))
             table = opened.read(columns=kept).to_pandas(ignore_metadata=True)
-    except (OSError, ValueError, TypeError, NotImplementedError) as unreadable:  # pyarrow's errors are among these
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        NotImplementedError,
+    ) as unreadable:  # pyarrow's errors are among these
         raise DataError(f"{file} is no Parquet file ({unreadable}). Write it again.") from unreadable
     for name in kept if columns.missing else ():
         if table[name].dtype.kind not in "biufmM":
@@ -501,7 +512,7 @@ def _nested(kind: Any) -> str | None:
 def _no_cell(where: Where, name: str, kind: str, columns: Columns) -> DataError:
     """The error for a column with other cells than numbers and texts."""
     keys = [key for key in ("target", "client", "text") if getattr(columns, key) == name]
-    remedy = f"Name another column with data.{keys[0]}" if keys else f"Leave it out: {_key('ignore', [name])}"
+    remedy = f"Name another column with data.{keys[0]}" if keys else f"Leave it out: {columns.without(name)}"
     return DataError(f"{where}: column '{name}' has {kind}, and a cell must be a number or a text. {remedy}.")
 
 
@@ -572,7 +583,8 @@ def _classes(where: Where, column: Any, columns: Columns) -> tuple[Labels, tuple
         order = sorted(range(len(held)), key=held.__getitem__)
     if not 2 <= len(held) <= MOST_VALUES:
         raise DataError(
-            f"{where}: column '{name}' has {len(held):,} different values. data.target needs 2 to {MOST_VALUES} classes."
+            f"{where}: column '{name}' has {len(held):,} different values, and data.target needs 2 to {MOST_VALUES} "
+            "classes. Name another column."
         )
     place = np.empty(len(held), dtype=np.int64)
     place[order] = np.arange(len(held))
@@ -617,9 +629,9 @@ def _different(where: Where, name: str, column: Any) -> tuple[Indices, list[Any]
 def _feature(where: Where, name: str, column: Any, columns: Columns, types: bool) -> Values:
     """A column of features: numbers float32, or texts. Truth values are texts."""
     if columns.fill is None:
-        _refuse_empty(where, name, column, feature=True)
+        _refuse_empty(where, name, column, columns)
     if column.dtype.kind in "mM":
-        raise _times(where, name, column)
+        raise _times(where, name, column, columns)
     if column.dtype.kind in "iuf":
         with np.errstate(over="ignore"):
             values: Values = column.to_numpy(np.float32)
@@ -628,7 +640,7 @@ def _feature(where: Where, name: str, column: Any, columns: Columns, types: bool
         return _of_different(*_as_texts(where, name, column, LONGEST_TEXT))
     number, held = _different(where, name, column)
     if any(isinstance(each, datetime.date | datetime.time | datetime.timedelta) for each in held):
-        raise _times(where, name, column)
+        raise _times(where, name, column, columns)
     if held and all(isinstance(each, Decimal) for each in held):
         return _finite(where, name, column, _of_numbers(number, [float(each) for each in held]))
     number, texts = _as_texts(where, name, column)
@@ -658,7 +670,7 @@ def _declared_numbers(
             first = int(np.flatnonzero(np.isin(number, marked))[0])
             raise _no_number(where, name, first, texts[number[first]], columns, False)
     if texts and all(_DATE.fullmatch(each.strip()) for each in texts):
-        raise _times(where, name, [texts[number[0]]])
+        raise _times(where, name, [texts[number[0]]], columns)
     return None
 
 
@@ -670,7 +682,11 @@ def _no_number(
     cell = text.strip()
     if _OTHER_NOTATION.fullmatch(cell):
         marks = [each for each in ",.' " if each in cell]
-        if marks[-1:] and cell.count(last := max(marks, key=cell.rfind)) == 1 and last in ",." != columns.decimal:
+        if (
+            marks[-1:]
+            and cell.count(last := max(marks, key=cell.rfind)) == 1
+            and last in ",." != columns.decimal
+        ):
             ways.append(f"{_key('decimal', last)} if '{last}' is the decimal mark")
         if (group := min(marks, key=cell.find)) and re.search(rf"{re.escape(group)}\d{{3}}(?!\d)", cell):
             ways.append(f"{_key('thousands', group)} if '{group}' groups digits")
@@ -687,11 +703,11 @@ def _no_number(
     )
 
 
-def _times(where: Where, name: str, column: Any) -> DataError:
+def _times(where: Where, name: str, column: Any, columns: Columns) -> DataError:
     example = next((f", such as {_short(each)}" for each in column if each is not None and each == each), "")
     return DataError(
         f"{where}: column '{name}' has dates or times{example}. Turn it into numbers, or leave it out: "
-        f"{_key('ignore', [name])}."
+        f"{columns.without(name)}."
     )
 
 
@@ -719,7 +735,7 @@ def _finite(where: Where, name: str, column: Any, values: Values) -> Values:
     return values
 
 
-def _row_numbers(where: Where, features: dict[str, Values], rows: int) -> list[str]:
+def _row_numbers(where: Where, features: dict[str, Values], rows: int, columns: Columns) -> list[str]:
     """What to say of columns that number the rows. Raises DataError for one without a name."""
     said = []
     for name, values in features.items():
@@ -730,12 +746,12 @@ def _row_numbers(where: Where, features: dict[str, Values], rows: int) -> list[s
             if (whole == np.floor(whole)).all() and len(np.unique(whole)) == rows:
                 raise DataError(
                     f"{where}: the column without a name ('{name}') numbers the rows ({whole[0]:g}, {whole[1]:g}, …). "
-                    f"Leave it out: {_key('ignore', [name])}, or give it a name if it is a feature."
+                    f"Leave it out: {columns.without(name)}, or give it a name if it is a feature."
                 )
         elif any((whole == np.arange(start, rows + start)).all() for start in (0, 1)):
             said.append(
                 f"Column '{name}' numbers the rows ({whole[0]:g}, {whole[1]:g}, …) and is a feature. Leave it out with "
-                f"{_key('ignore', [name])} if it only names them."
+                f"{columns.without(name)} if it only names them."
             )
     return said
 
@@ -751,13 +767,13 @@ def _spelled_alike(where: Where, name: str, texts: Collection[str]) -> list[str]
     return []
 
 
-def _refuse_empty(file: Where, name: str, column: Any, feature: bool = False) -> None:
+def _refuse_empty(file: Where, name: str, column: Any, features: Columns | None = None) -> None:
     empty = np.flatnonzero(column.isna().to_numpy())
     if len(empty):
         more = f" and {len(empty) - 1:,} more" if len(empty) > 1 else ""
         remedy = (
-            f"Fill it in, set {_key('fill', 'mean')}, or leave the column out: {_key('ignore', [name])}."
-            if feature
+            f"Fill it in, set {_key('fill', 'mean')}, or leave the column out: {features.without(name)}."
+            if features is not None
             else "Fill it in, or remove the row."
         )
         raise DataError(f"{file}: column '{name}' has no value in row {empty[0] + 1:,}{more}. {remedy}")

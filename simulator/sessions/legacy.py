@@ -6,6 +6,7 @@ A session records its configuration whole. A key that is missing there is younge
 from collections.abc import Mapping
 from typing import Any
 
+from simulator.base.data_section import has_columns
 from simulator.base.nested import Raw, flattened, merged, renamed
 from simulator.base.sections import SAMPLED
 
@@ -42,9 +43,6 @@ def younger(raw: Mapping[str, Any]) -> Raw:
     return {key: value for key, value in flattened(_before(today)).items() if key not in known}
 
 
-TABLES = (".csv", ".parquet", "hf:")
-"""Ends or beginnings of the names of data that the older rule for columns of tables reads."""
-
 COMPARED = 1000
 """Up to so many clients, CKA compared all of them."""
 
@@ -58,9 +56,8 @@ def _before(raw: Mapping[str, Any]) -> Raw:
     if isinstance(clients, int) and SAMPLED < clients <= COMPARED:
         everybody = {"cka": {"clients": clients}}
     data = raw.get("data")
-    read = [str(data.get(key)).lower() for key in ("dataset", "public")] if isinstance(data, Mapping) else []
-    inferred = any(each.endswith(TABLES) or each.startswith(TABLES) for each in read)
-    columns: Raw = {"data": {"numbers": "inferred"}} if inferred else {}
+    is_table = isinstance(data, Mapping) and has_columns(str(data.get("dataset")))
+    columns: Raw = {"data": {"numbers": "inferred"}} if is_table else {}
     timed: Raw = {}
     if isinstance(system, Mapping):
         stale = system.get("schedule") == "buffered" or system.get("late") == "next"

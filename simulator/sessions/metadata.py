@@ -14,6 +14,7 @@ from simulator.base.errors import ConfigError, SessionError
 from simulator.base.nested import Raw, merged
 from simulator.clock.devices import rank_correlations
 from simulator.config import Config
+from simulator.data import report
 from simulator.data.federated import FederatedData
 from simulator.engine.builder import Built
 from simulator.methods import plugins
@@ -106,6 +107,12 @@ def check_data(session: CheckedReader, config: Config, data: FederatedData) -> N
         )
 
 
+def check_read(config: Config, data: FederatedData) -> None:
+    """Raise DataError if a new run on what was read of the data set would say nothing. Older sessions may go on."""
+    if data.report is not None:
+        report.check(data.report, config.data.dataset)
+
+
 def changes(session: CheckedReader, config: Config, built: Built, history: Sequence[Entry]) -> list[str]:
     """What differs here from what the session's bits depend on, such as 'torch 2.6 → 2.7'."""
     document, methods = session.document, method_files(session, history)
@@ -167,6 +174,8 @@ def of_new(config: Config, built: Built, parent: Parent | None, *, in_flight: bo
     Raises ConfigError where it, or its rounds, could not be read back.
     """
     check_recordable(config, built)
+    if parent is None:
+        check_read(config, built.data)
     everybody = config.federation.participants == config.federation.clients
     document: dict[str, Any] = {
         # What an earlier program can read is of its format: where all take part, no manifest leaves any out.
@@ -195,11 +204,11 @@ def of_new(config: Config, built: Built, parent: Parent | None, *, in_flight: bo
     if (clock := built.engine.clock) is not None:
         names = [device.name for device in clock.devices]
         document["devices"] = {"names": names, "correlations": rank_correlations(clock.devices, clock.facts)}
-    samples = _samples(built.data)
-    whole = {**document, **samples}
-    if _size(whole) <= limits.SESSION:
-        document = whole
-    elif (size := _size(document)) > limits.SESSION:
+    read = {} if built.data.report is None else {"read": report.recorded(built.data.report)}
+    for more in ({**read, **_samples(built.data)}, read):
+        if _size(whole := {**document, **more}) <= limits.SESSION:
+            return whole
+    if (size := _size(document)) > limits.SESSION:
         largest = max(document["config"], key=lambda section: _size(document["config"][section]))
         raise ConfigError(
             f"session.json would have {size:,} bytes, and at most {limits.SESSION:,} can be read back. "

@@ -10,7 +10,7 @@ from typing import Literal, Self, cast
 
 import checkpoints
 from checkpoints import Command, Store, TooLarge
-from simulator.base.documents import Change, Document, Entry
+from simulator.base.documents import Change, Document, Entry, Report
 from simulator.base.errors import ConfigError, DataError, MachinesLost, SessionError
 from simulator.base.record import Record
 from simulator.config import Config
@@ -158,6 +158,11 @@ class Session:
             found.record(store, session.round)
             failing.pop_all()
             return session
+
+    @property
+    def report(self) -> Report | None:
+        """What was read of the data set."""
+        return self._built.data.report
 
     @property
     def round(self) -> int:

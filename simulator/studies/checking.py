@@ -36,6 +36,8 @@ def check(points: Iterable[Point], sessions_dir: Path, data_dir: Path, *, on_eva
                 foundations = {key: begun(point, config, sessions_dir, data_dir)}  # one data set at a time
                 built = foundations[key]
             metadata.check_recordable(config, built)
+            if point.branch is None:
+                metadata.check_read(config, built.data)
             if on_eval:
                 _check_eval(config, built)
         except ConfigError as error:

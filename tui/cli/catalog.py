@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import htfl_sim as hs
 from tui.cli import completion, options, output
+from tui.common import reading
 from tui.common.formatting import size
 
 if TYPE_CHECKING:
@@ -142,21 +143,40 @@ def models(
 
 
 def datasets(
-    name: Annotated[str | None, options.argument("[NAME]", completion.datasets, "Data set to show.")] = None,
+    name: Annotated[
+        str | None,
+        options.argument("[NAME]", completion.datasets, "Data set, or path of your own data, to show."),
+    ] = None,
+    settings: options.Assignments = None,
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the data sets and whether they are present, or show one.
 
-    Your own data work too: a folder of class folders, an .npz, a table, or a data set of Hugging Face.
+    Of your own data, it shows what a run would read: a folder of class
+    folders, an .npz, a table, or a data set of Hugging Face.
 
     \b
     Examples
       htfl-sim datasets
+      htfl-sim datasets ~/photos/by-species
+      htfl-sim datasets my.csv --set data.target=label
       htfl-sim data fetch cifar10
       htfl-sim run --dataset ~/photos/by-species
       htfl-sim run --dataset hf:fancyzhx/ag_news --set data.target=label
     """
+    if name and name not in hs.catalog.dataset_names():
+        report = hs.catalog.report(name, settings or (), data_dir)
+        if as_json:
+            output.emit(report)
+            return
+        output.show(output.facts(reading.facts(report)))
+        output.warn(report["warnings"])
+        return
+    if settings:
+        raise hs.ConfigError(
+            "--set describes your own data. Name their path: htfl-sim datasets PATH --set KEY=VALUE."
+        )
     if name:
         found = [asdict(hs.catalog.dataset(name, data_dir))]
     else:

@@ -131,6 +131,12 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
     return result
 
 
+def warn(sentences: Iterable[str]) -> None:
+    """Print warnings to stderr."""
+    for sentence in sentences:
+        say(f"warning: {sentence}", "yellow")
+
+
 def facts(pairs: Iterable[tuple[str, object]]) -> Table:
     """Names and values, one pair per line. Pairs without a value are left out."""
     result = Table(box=None, show_header=False, pad_edge=False)

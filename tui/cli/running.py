@@ -11,10 +11,12 @@ import htfl_sim as hs
 from htfl_sim.progress import Record
 from tui.cli import output
 from tui.cli.options import Own
+from tui.common import reading
 from tui.common.errors import DIVERGED, WATCHED, OutputClosed
 from tui.common.formatting import percent, size
 
 if TYPE_CHECKING:
+    from htfl_sim.analysis import Report
     from htfl_sim.progress import Observer
     from htfl_sim.running import Config, RunOutcome, Session
     from htfl_sim.sessions import UnfinishedRound
@@ -35,7 +37,7 @@ def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json:
     before = session.round
     output.tell(_opening(session))
     if not before:
-        warn(session.config)
+        warn(session.config, session.report)
     best = hs.sessions.summary(session.folder).best_round if before else None
     shown = progress.display(session.config.rounds, before, session.record, drawn, best)
     with Signals() as signals:
@@ -86,16 +88,16 @@ def rehearse(config: "Config", folder: Path, data_dir: str | None, as_json: bool
     """
     from htfl_sim.running import rehearse as tried
 
-    there = tried(config, data_dir)
+    report = tried(config, data_dir)
     if as_json:
         output.emit({"session": folder.name, "path": str(folder), "config": config.to_json()})
         return
     where = hs.catalog.data_folder(data_dir)
     missing = f"{config.data.dataset} is not in {where} yet: it would be fetched"
-    checked = "data, models and method fit" if there else missing
-    facts = [("would make", f"{folder.name}  ({folder})"), *_facts(config), ("rounds", str(config.rounds))]
-    output.show(output.facts([*facts, ("checked", checked)]))
-    warn(config)
+    checked = "data, models and method fit" if report else missing
+    facts = [("would make", f"{folder.name}  ({folder})"), *_facts(config, report)]
+    output.show(output.facts([*facts, ("rounds", str(config.rounds)), ("checked", checked)]))
+    warn(config, report)
 
 
 def draw(config: "Config", data_dir: str | None, as_json: bool) -> None:
@@ -142,12 +144,11 @@ def _ages(ages: Counter[int]) -> str:
     return ", ".join(f"{age}: {ages[age]:,}" for age in sorted(ages))
 
 
-def warn(config: "Config") -> None:
-    """Print a warning for each setting that has no effect or reduces the accuracy."""
+def warn(config: "Config", report: "Report | None" = None) -> None:
+    """Print a warning for what looks odd in the data, and for settings without effect or that reduce the accuracy."""
     from htfl_sim.running import cautions
 
-    for sentence in cautions(config):
-        output.say(f"warning: {sentence}", "yellow")
+    output.warn([*(report["warnings"] if report else ()), *cautions(config)])
 
 
 def _opening(session: "Session") -> Any:
@@ -155,12 +156,12 @@ def _opening(session: "Session") -> Any:
     return output.facts(
         [
             ("session", f"{hs.sessions.name_of(session.folder)}  ({session.folder}){start}"),
-            *_facts(session.config),
+            *_facts(session.config, session.report),
         ]
     )
 
 
-def _facts(config: "Config") -> list[tuple[str, object]]:
+def _facts(config: "Config", report: "Report | None") -> list[tuple[str, object]]:
     from htfl_sim.running import device_of
 
     group = config.federation.group
@@ -169,6 +170,7 @@ def _facts(config: "Config") -> list[tuple[str, object]]:
     return [
         ("method", config.method.name),
         ("data", f"{config.data.dataset}, {config.data.partition}"),
+        ("read", None if report is None else reading.summary(report)),
         (
             "clients",
             f"{config.federation.clients} of {models}, {config.federation.participants} a round{unseen}",

@@ -1,0 +1,457 @@
+"""How the cells of a table are read: what is a number, a text, a missing value, or an error with a way out."""
+
+import gzip
+import io
+import json
+import re
+import subprocess
+import sys
+from datetime import date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+import htfl_sim as hs
+from simulator.base.data_section import DataConfig
+from simulator.base.errors import ConfigError, DataError
+from simulator.base.nested import merged, with_overrides
+from simulator.config import Config
+from simulator.data import datasets
+from simulator.data.loading import load
+from simulator.data.report import check, report_of
+from simulator.data.tables import Columns
+from simulator.sessions.legacy import completed
+from simulator.sessions.session import Session
+from tests import federations
+
+NUMBERS = ("x",)
+
+
+def read(folder: Path, content: str | bytes, *settings: str, name: str = "t.csv", held: Any = None) -> Any:
+    """The samples of a file with these settings, as they are typed after --set. The classes are in column y."""
+    (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    return of_file(folder / name, *settings, held=held)
+
+
+def of_file(file: Path, *settings: str, held: Any = None) -> Any:
+    data = with_overrides({"data": {"target": "y"}}, [f"data.{each}" for each in settings])["data"]
+    columns = Columns.of(DataConfig.model_validate({"dataset": str(file), **data}))
+    return federations.formed(datasets.load(str(file), file.parent, columns=columns), held)
+
+
+def parquet(folder: Path, name: str = "t.parquet", **columns: Any) -> Path:
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"y": ["a", "b", "a"], **columns})
+    pytest.importorskip("pyarrow.parquet").write_table(table, folder / name)
+    return folder / name
+
+
+# What is read
+
+
+@pytest.mark.parametrize(
+    ("content", "settings", "values"),
+    [
+        ("x,y\n1,a\n2.5,b\n-3e2,a\n", (), [1, 2.5, -300]),
+        ("x,y\n007,a\n8,b\n", (), [7, 8]),
+        (" x , y \n1,a\n2,b\n", (), [1, 2]),
+        ("x;y\n1;a\n2;b\n", (), [1, 2]),
+        ("x\ty\n1\ta\n2\tb\n", (), [1, 2]),
+        ("x|y\n1|a\n2|b\n", (), [1, 2]),
+        ("\ufeffx,y\n1,a\n2,b\n", (), [1, 2]),
+        ('"x",y\n1,"a, b"\n2,b\n', (), [1, 2]),
+        ("x;y\n0,5;a\n1;b\n", ("decimal=,",), [0.5, 1]),
+        ('x,y\n"1,100",a\n"2,000,000.5",b\n3,a\n', ("thousands=,",), [1100, 2000000.5, 3]),
+        ("x;y\n1.100,5;a\n2;b\n", ("decimal=,", "thousands=."), [1100.5, 2]),
+        ("x,y\n1,a\n?,b\n3,a\n", ('missing=["?"]', "fill=mean"), [1, 2, 3]),
+        ("x,y\n1,a\n,b\n1,b\n7,a\n", ("fill=median",), [1, 1, 1, 7]),
+        ("x,y\n4,a\n,b\n1,b\n4,a\n", ("fill=frequent",), [4, 4, 1, 4]),
+        ("x,y\n1,a\n2,b\n", ("numbers=[x]",), [1, 2]),
+    ],
+)
+def test_numbers_are_read(
+    tmp_path: Path, content: str, settings: tuple[str, ...], values: list[float]
+) -> None:
+    samples = read(tmp_path, content, *settings)
+    assert samples.names == NUMBERS and samples.values[:, 0].tolist() == values
+
+
+@pytest.mark.parametrize("name", ["t.tsv", "t.tsv.gz", "T.TSV"])
+def test_a_tsv_has_tabs(tmp_path: Path, name: str) -> None:
+    content = b"x\ty\n1\ta,b\n2\tc\n"
+    samples = read(tmp_path, gzip.compress(content) if name.endswith(".gz") else content, name=name)
+    assert samples.classes == ("a,b", "c") and samples.reading.notes == ("separated by tabs",)
+
+
+def test_a_compressed_table_is_the_same_table(tmp_path: Path) -> None:
+    content = b"x,city,y\n1,Oslo,a\n2,Rome,b\n"
+    plain = read(tmp_path, content)
+    assert read(tmp_path, gzip.compress(content), name="t.csv.gz").fingerprint == plain.fingerprint
+
+
+@pytest.mark.parametrize("text", ["NA", "None", "null", "nan", "N/A", "-"])
+def test_a_text_is_missing_only_if_that_is_declared(tmp_path: Path, text: str) -> None:
+    content = f"city,y\n{text},a\nOslo,b\nOslo,a\n"
+    assert set(read(tmp_path, content).names) == {f"city = {text}", "city = Oslo"}
+    declared = read(tmp_path, content, f'missing=["{text}"]', "fill=frequent")
+    assert declared.names == ("city = Oslo",) and declared.values.tolist() == [[1], [1], [1]]
+
+
+def test_a_class_or_user_named_na_is_one(tmp_path: Path) -> None:
+    samples = read(tmp_path, "x,u,y\n1,null,NA\n2,None,b\n", "client=u")
+    assert samples.classes == ("NA", "b") and samples.users == ("null", "None")
+
+
+def test_users_and_classes_are_texts(tmp_path: Path) -> None:
+    samples = read(tmp_path, "x,u,y\n2,007,01\n2,07,1\n3,7,01\n4,1e5,1\n5,100000,1\n", "client=u")
+    assert samples.users == ("007", "07", "7", "1e5", "100000")
+    assert samples.classes == ("01", "1") and samples.labels.tolist() == [0, 1, 0, 1, 1]
+    assert samples.reading.warnings == (
+        "Column 'y' has '01' and '1', which are different texts.",
+        "Column 'u' has '007' and '07', which are different texts.",
+    )
+
+
+def test_parquet_has_the_same_users_and_classes(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"x": [1.5, 2, 3], "u": ["007", "07", "7"], "y": ["01", "1", "10"]})
+    rows.to_csv(tmp_path / "t.csv", index=False)
+    csv = of_file(tmp_path / "t.csv", "client=u")
+    written = parquet(tmp_path, x=rows["x"], u=rows["u"], y=rows["y"])
+    assert of_file(written, "client=u").fingerprint == csv.fingerprint and csv.users == ("007", "07", "7")
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint64", "float16", "float32", "double", "decimal128(5, 2)"])
+def test_every_type_of_numbers_of_parquet_is_read(tmp_path: Path, kind: str) -> None:
+    pa = pytest.importorskip("pyarrow")
+    types = {"float16": pa.float16(), "decimal128(5, 2)": pa.decimal128(5, 2)}
+    cells = [Decimal(each) if "decimal" in kind else each for each in (1, 2, 3)]
+    if kind == "float16":
+        cells = [np.float16(each) for each in cells]
+    column = pa.array(cells, types.get(kind) or getattr(pa, kind.replace("double", "float64"))())
+    samples = of_file(parquet(tmp_path, x=column))
+    assert samples.names == NUMBERS and samples.values[:, 0].tolist() == [1, 2, 3]
+
+
+def test_truth_values_and_dictionaries_of_parquet_are_texts(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    city = pa.array(["Oslo", "Rome", "Oslo"]).dictionary_encode()
+    samples = of_file(parquet(tmp_path, city=city, smokes=[True, False, True]))
+    assert samples.names == ("city = Oslo", "city = Rome", "smokes = False", "smokes = True")
+
+
+def test_texts_of_parquet_stay_texts_unless_numbers_names_them(tmp_path: Path) -> None:
+    file = parquet(tmp_path, x=["1", "2", "3"])
+    assert of_file(file).names == ("x = 1", "x = 2", "x = 3")
+    assert of_file(file, "numbers=[x]").values[:, 0].tolist() == [1, 2, 3]
+
+
+def png(shade: int) -> bytes:
+    content = io.BytesIO()
+    Image.new("L", (3, 2), shade).save(content, "PNG")
+    return content.getvalue()
+
+
+def test_images_of_parquet_are_read(tmp_path: Path) -> None:
+    cells = [{"bytes": png(shade), "path": f"{shade}.png"} for shade in (10, 20, 30)]
+    file = parquet(tmp_path, image=cells, size=[1, 2, 3])
+    samples = of_file(file)
+    assert samples.images[:, 0, 0, 0].tolist() == [10, 20, 30] and samples.classes == ("a", "b")
+    assert samples.reading.left_out == (("size", "only images and data.target are read"),)
+    assert datasets.kind_of(str(file), Columns("y")) == "image"
+
+
+def test_an_image_of_parquet_without_bytes_opens_no_file(tmp_path: Path) -> None:
+    (tmp_path / "own.png").write_bytes(png(1))
+    cells = [{"bytes": None, "path": str(tmp_path / "own.png")}] * 3
+    pa = pytest.importorskip("pyarrow")
+    image = pa.array(cells, pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
+    with pytest.raises(DataError, match="sample 1 has no image"):
+        of_file(parquet(tmp_path, image=image))
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("content", "settings", "message"),
+    [
+        (
+            "x,y\n30,a\n?,b\n",
+            (),
+            "column 'x' has '?' in row 2, which is no number, and other rows have numbers",
+        ),
+        ("x,y\n30,a\n?,b\n", (), '`data.missing=["?"]` if it means a missing value or `data.numbers=[]` if'),
+        ('x,y\n30,a\n"0,5",b\n', (), "column 'x' has '0,5' in row 2"),
+        (
+            'x,y\n"1,5",a\n"0,5",b\n',
+            (),
+            "'1,5' in row 1, which may be a number. Correct it, or set `data.decimal=,`",
+        ),
+        ('x,y\n"1,100",a\n7,b\n', (), "`data.thousands=,` if ',' groups digits"),
+        (
+            "x,y\n30,a\nold,b\n",
+            ("numbers=[x]",),
+            "'old' in row 2, which is no number. Correct it, or set `data.mis",
+        ),
+        ('x,y\n"1,1,1",a\n7,b\n', ("thousands=,",), "column 'x' has '1,1,1' in row 1"),
+        ("x;y\n1.5;a\n7;b\n", ("decimal=,",), "column 'x' has '1.5' in row 1"),
+        ("x,y\n1,a\nNaN,b\n", (), "column 'x' has 'NaN' in row 2"),
+        (
+            "x,y\n1,a\n2,b\n,a\n",
+            (),
+            "no value in row 3. Fill it in, set `data.fill=mean`, or leave the column out",
+        ),
+        ("x,y\n1,a\n2,\n", ("fill=mean",), "column 'y' has no value in row 2"),
+        ("x,u,y\n1,p,a\n2,,b\n", ("client=u", "fill=mean"), "column 'u' has no value in row 2"),
+        ("x,y\n1,a\ninf,b\n", (), "column 'x' has inf in row 2, which is not finite"),
+        ("x,y\n1,a\n1e300,b\n", (), "column 'x' has 1e+300 in row 2, which is not finite"),
+        ("x,y\n2020-01-31,a\n2020-02-01,b\n", (), "dates or times, such as 2020-01-31. Turn it into numbers"),
+        ("x,y\n31.1.2020,a\n1.2.2020,b\n", (), "dates or times"),
+        ("x,y\n12:30,a\n9:05:01,b\n", (), "dates or times"),
+        (",x,y\n0,5,a\n1,7,b\n", (), "the column without a name ('Unnamed: 0') numbers the rows (0, 1, …)"),
+        (",x,z,y\n9,5,1,a\n4,7,1,b\n", ("ignore=[z]",), '`data.ignore=["z", "Unnamed: 0"]`'),
+        ("x,x,y\n1,2,a\n3,4,b\n", (), "several columns named"),
+        ("x;z\ty\n1;2\ta\n", (), "has semicolons and tabs, so the separator is not clear"),
+        (f"x,y\n{'z' * 1001},a\nw,b\n", (), "column 'x' has a cell with 1,001 characters in row 1"),
+        (f"x,y\n1,{'z' * 1001}\n2,b\n", (), "column 'y' has a cell with 1,001 characters in row 1"),
+        (f"{'z' * 1001},y\n1,a\n2,b\n", (), "a column name with 1,001 characters"),
+        ("x,y\n1,0.5\n2,1\n", (), "numbers with fractions"),
+    ],
+)
+def test_what_is_not_clear_is_refused_with_the_way_out(
+    tmp_path: Path, content: str, settings: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(DataError, match=re.escape(message)):
+        read(tmp_path, content, *settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (("numbers=[z]",), "data.numbers is 'z', and .* has no such column"),
+        (("numbers=[y]",), "data.numbers names 'y', which is no column of features"),
+        (("decimal=,", "thousands=,"), "decimal and thousands are both ','"),
+    ],
+)
+def test_wrong_declarations_are_refused(tmp_path: Path, settings: tuple[str, ...], message: str) -> None:
+    with pytest.raises((ConfigError, ValueError), match=message):
+        read(tmp_path, "x,y\n1,a\n2,b\n", *settings)
+
+
+def test_declarations_on_other_data_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"'digits' is no CSV .* Leave out data\.decimal and data\.fill\."):
+        datasets.load("digits", tmp_path, columns=Columns(decimal=",", fill="mean"))
+
+
+def lists(pa: Any) -> dict[str, Any]:
+    return {
+        "lists": [[1], [2], [3]],
+        "structs": [{"a": 1}] * 3,
+        "bytes": [b"1", b"2", b"3"],
+        "dates or times": [date(2020, 1, 1)] * 3,
+        "dates or times ": [time(12, 30)] * 3,
+        " dates or times": [datetime(2020, 1, 1)] * 3,
+        "maps": pa.array([[("a", 1)]] * 3, pa.map_(pa.string(), pa.int64())),
+    }
+
+
+@pytest.mark.parametrize("kind", list(lists(pytest.importorskip("pyarrow"))))
+def test_other_cells_of_parquet_are_refused_by_name(tmp_path: Path, kind: str) -> None:
+    column = lists(pytest.importorskip("pyarrow"))[kind]
+    file = parquet(tmp_path, x=[1, 2, 3], odd=column)
+    with pytest.raises(DataError, match=rf"column 'odd' has {kind.strip()}.*`data\.ignore=\[\"odd\"\]`"):
+        of_file(file)
+    assert of_file(file, "ignore=[odd]").names == NUMBERS
+
+
+@pytest.mark.parametrize(
+    ("content", "told", "settings"),
+    [
+        ("x,y\n1,a\n?,b\n3,a\n", ["missing=[?]", "fill=mean"], NUMBERS),
+        ("x,y\n1,a\nB7,b\n3,a\n", ["numbers=[]"], ("x = 1", "x = 3", "x = B7")),
+        ('x,y\n"0,5",a\n"1,5",b\n', ["decimal=,"], NUMBERS),
+        ('x,y\n"1,100",a\n"1,500",b\n', ["thousands=,"], NUMBERS),
+        (",x,y\n0,5,a\n1,7,b\n", ["ignore=[Unnamed: 0]"], NUMBERS),
+    ],
+)
+def test_each_way_out_works(tmp_path: Path, content: str, told: list[str], settings: tuple[str, ...]) -> None:
+    with pytest.raises(DataError):
+        read(tmp_path, content)
+    assert read(tmp_path, content, *told).names == settings
+
+
+# Missing values
+
+
+def test_missing_values_are_filled_from_the_rows_that_clients_train_on(tmp_path: Path) -> None:
+    content = "x,city,y\n1,Oslo,a\n3,Oslo,b\n,,a\n100,Rome,b\n100,Rome,a\n"
+    samples = read(tmp_path, content, "fill=mean", held=np.array([0, 1]))
+    assert samples.values[2].tolist() == [2, 1] and samples.names == ("x", "city = Oslo")
+
+
+def test_a_column_without_a_value_to_train_on_cannot_be_filled(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="column 'x' has no value in any row that clients train on"):
+        read(tmp_path, "x,z,y\n,1,a\n,2,b\n5,3,a\n", "fill=mean", held=np.array([0, 1]))
+
+
+# The report
+
+
+def test_the_report_says_what_was_read_and_what_was_left_out(tmp_path: Path) -> None:
+    samples = read(
+        tmp_path, "x,city,id,u,y\n1,Oslo,7,p,a\n2,Rome,9,q,b\n3,Oslo,8,p,a\n", "client=u", "ignore=[id]"
+    )
+    raw = datasets.load(str(tmp_path / "t.csv"), tmp_path, columns=Columns("y", "u", ("id",)))
+    report = report_of(raw)
+    assert report["classes"] == {"a": 2, "b": 1} and report["clients"] == {"p": 2, "q": 1}
+    assert report["features"] == {"x": 0, "city": 2} and report["samples"] == len(samples) == 3
+    assert report["left_out"] == {"id": "data.ignore names it"}
+
+
+def test_a_named_column_that_numbers_the_rows_is_a_warning(tmp_path: Path) -> None:
+    samples = read(tmp_path, "id,x,y\n1,5,a\n2,7,b\n3,6,a\n")
+    assert samples.reading.warnings == (
+        "Column 'id' numbers the rows (1, 2, …) and is a feature. Leave it out with `data.ignore=[\"id\"]` if it only "
+        "names them.",
+    )
+
+
+def test_too_many_columns_of_zeros_and_ones_are_refused_with_the_columns_to_leave_out(tmp_path: Path) -> None:
+    """Six rows: three texts are as many as half of them, and four are more."""
+    rows = "".join(f"{n},{'ab'[n % 2]},{'pqrs'[n % 4]},{'yn'[n % 2]}\n" for n in range(6))
+    (tmp_path / "t.csv").write_text("x,s,l,y\n" + rows)
+    with pytest.raises(
+        DataError, match=r"6 columns of zeros and ones, more than half of its 6 rows.*\[\"l\"\]"
+    ):
+        hs.catalog.report(tmp_path / "t.csv", ["data.target=y"])
+    assert hs.catalog.report(tmp_path / "t.csv", ["data.target=y", "data.ignore=[l]"])["features"] == {
+        "x": 0,
+        "s": 2,
+    }
+
+
+def test_a_single_class_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "t.npz", features=np.ones((4, 2)), labels=np.zeros(4, int))
+    with pytest.raises(DataError, match="has a single class, '0', so every answer is right"):
+        check(report_of(datasets.load(str(tmp_path / "t.npz"), tmp_path)), "t.npz")
+
+
+def config(file: Path, **data: Any) -> Config:
+    return Config.read(
+        {
+            "seed": 3,
+            "rounds": 1,
+            "method": {"name": "standalone"},
+            "data": {"dataset": str(file), "target": "y", "partition": "iid", **data},
+            "federation": {"clients": 2, "group": "tiny_table"},
+            "runtime": {"workers": 1, "device": "cpu"},
+        }
+    )
+
+
+def made(file: Path) -> Path:
+    """A table of 40 rows with an index, two features, and the classes 2 and 10."""
+    draw = np.random.default_rng(0)
+    rows = pd.DataFrame({"x": draw.normal(size=40), "s": ["a", "b"] * 20, "y": [2, 10] * 20})
+    rows.to_csv(file)
+    return file
+
+
+def test_a_session_records_the_report(tmp_path: Path) -> None:
+    chosen = config(made(tmp_path / "t.csv"), ignore=["Unnamed: 0"])
+    with Session.create(chosen, tmp_path / "s", tmp_path):
+        pass
+    read = json.loads((tmp_path / "s" / "session.json").read_text())["read"]
+    assert read["features"] == {"x": 0, "s": 2} and read["classes"] == {"2": 20, "10": 20}
+    assert read["left_out"] == {"Unnamed: 0": "data.ignore names it"}
+
+
+# Older sessions
+
+
+def test_older_sessions_keep_their_rule_for_tables() -> None:
+    method = {"method": {"name": "fedavg"}}
+    assert completed({**method, "data": {"dataset": "/x/T.CSV"}})["data"]["numbers"] == "inferred"
+    assert "numbers" not in completed({**method, "data": {"dataset": "digits"}})["data"]
+    recorded = config(Path("t.csv")).to_json()
+    assert completed(recorded)["data"]["numbers"] is None
+
+
+def test_keys_of_cells_are_recorded_if_they_are_set() -> None:
+    keys = {"numbers", "decimal", "thousands", "missing", "fill"}
+    of_digits = Config.read({"method": {"name": "fedavg"}}).to_json()["data"]
+    assert not keys & set(of_digits)
+    assert keys & set(config(Path("t.csv")).to_json()["data"]) == {"numbers"}
+    set_ = config(Path("t.csv"), decimal=",", missing=["?"], fill="mean").to_json()["data"]
+    assert keys & set(set_) == {"numbers", "decimal", "missing", "fill"}
+
+
+def test_older_sessions_read_a_table_as_before(tmp_path: Path) -> None:
+    """An index stays a feature, 01 is the class 1, 007 is the user 7, and a column with one "?" has texts."""
+    rows = [f"{n},{'?' if n == 39 else n % 3},{n % 4:03},0{1 + n % 2}" for n in range(40)]
+    (tmp_path / "t.csv").write_text(",x,u,y\n" + "\n".join(rows) + "\n")
+    raw = config(tmp_path / "t.csv", client="u").to_json()
+    del raw["data"]["numbers"]
+    data = load(Config.read(completed(raw)).source(tmp_path), federations.CPU)
+    assert data.classes == ("1", "2") and data.names[0] == "Unnamed: 0" and "x = ?" in data.names
+    assert data.report is not None and list(data.report["clients"]) == ["0", "1", "2", "3"]
+
+
+GOLDEN = "ddd2f50f7ac6266af1a409067a96152f47e738537a2797146ef63f3e99398b61"
+"""The fingerprint of the data below, by htfl-sim before it read cells by this rule."""
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_normal_table_has_the_data_that_it_had(tmp_path: Path, older: bool) -> None:
+    rows = [
+        f"{20 + n * 7 % 50},{60 + n * 13 % 41 / 7:.3f},{['Oslo', 'Rome', 'Bern'][n % 3]},{n % 4 == 0},{n % 5},"
+        f"{[2, 10][n * n % 3]}"
+        for n in range(60)
+    ]
+    (tmp_path / "t.csv").write_text("age,weight,city,smokes,u,y\n" + "\n".join(rows) + "\n")
+    raw = merged(config(tmp_path / "t.csv", client="u").to_json(), {"federation": {"clients": 3}})
+    if older:
+        del raw["data"]["numbers"]
+    data = load(Config.read(completed(raw)).source(tmp_path), federations.CPU)
+    assert data.fingerprint == GOLDEN and data.classes == ("2", "10")
+
+
+# Memory
+
+
+MEASURE = """
+import resource, sys
+from pathlib import Path
+from simulator.base.errors import HtflError
+from simulator.data import datasets
+from simulator.data.tables import Columns
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    datasets.load(sys.argv[1], Path(), columns=Columns("y"))
+except HtflError as error:
+    print(error)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+@pytest.mark.parametrize("long", ["x", "y"])
+def test_a_file_with_one_long_cell_takes_little_memory(tmp_path: Path, long: str) -> None:
+    """2 MB in one cell of 5,000 rows. An array of texts of equal widths would have 40 GB."""
+    rows = [("short", "no" if number % 2 else "yes") for number in range(5_000)]
+    rows[7] = ("z" * 2_000_000, "no") if long == "x" else ("short", "z" * 2_000_000)
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rows))
+    command = [sys.executable, "-c", MEASURE, str(tmp_path / "t.csv")]
+    said, mib = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert f"column '{long}' has a cell with 2,000,000 characters in row 8" in said and len(said) < 400
+    assert int(mib) < 500
+
+
+def test_a_compressed_table_that_expands_without_bounds_is_refused(tmp_path: Path) -> None:
+    content = b"x,y\n" + b"1,a\n" * 5_000_000
+    with pytest.raises(DataError, match="bytes once it is decompressed"):
+        read(tmp_path, gzip.compress(content), name="t.csv.gz")
