@@ -13,7 +13,7 @@ the partners of a session and its gains over them. A study, setting by seed: Boa
 What they look like: palette, one color per method.
 """
 
-from simulator.base.documents import Event
+from simulator.base.documents import Event, Report
 from simulator.base.names import cell
 from simulator.base.record import Record
 from simulator.base.sections import MANY, PARTS, SAMPLED
@@ -176,6 +176,7 @@ __all__ = [
     "PointCell",
     "Position",
     "Record",
+    "Report",
     "RoundGain",
     "Samples",
     "Seeds",

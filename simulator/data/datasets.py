@@ -110,8 +110,8 @@ def load(
         )
     if given := columns.given:
         raise ConfigError(
-            f"'{name_or_path}' is no CSV or Parquet file and no data set of Hugging Face, so it has no columns. Leave out "
-            f"{' and '.join(f'data.{key}' for key in given)}."
+            f"'{name_or_path}' is no CSV or Parquet file and no data set of Hugging Face, so it has no columns. Leave "
+            f"out {' and '.join(f'data.{key}' for key in given)}."
         )
     if name_or_path in _DATASETS:
         dataset = _DATASETS[name_or_path]

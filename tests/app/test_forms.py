@@ -351,6 +351,24 @@ def test_from_120_columns_on_long_names_of_some_presets_cut_the_titles_of_no_oth
     drive(app, script, (120, 40))
 
 
+def test_a_new_run_on_own_data_says_what_it_would_read(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("n,x,y\n1,5,a\n2,7,b\n3,9,a\n")
+    app = HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), Choices(), panels=blanks())
+
+    def remark() -> str:
+        return str(app.screen.query_one("#remark", Static).content)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: bool(app.screen.query("#field-dataset")))
+        app.screen.query_one("#field-dataset", Input).value = str(tmp_path / "t.csv")
+        await until(pilot, lambda: "nothing says which column holds the classes" in remark())
+        app.screen.query_one("#field-set", Input).value = "data.target=y"
+        await until(pilot, lambda: "Read: 3 samples, 2 classes, 2 features" in remark())
+        assert "Warning: Column 'n' numbers the rows (1, 2, …)" in remark()
+
+    drive(app, script)
+
+
 def fault(app: HtflApp) -> str:
     line = app.screen.query_one("#fault", Static)
     return str(line.content) if line.display else ""

@@ -56,6 +56,20 @@ def test_the_partitions_cursor_stands_in_the_column_of_the_client_selected(view:
     assert "class 1 × client 4 cnn5: 35\n" in text  # 4 + 28 + 3
 
 
+def test_the_first_line_says_what_was_read(view: View) -> None:
+    report = {
+        "samples": 1_234, "test": 0, "classes": {"a": 1_000, "b": 234}, "domains": {}, "clients": {}, "notes": [],
+        "features": {"x": 0, "s": 3}, "left_out": {"id": "data.ignore names it"}, "warnings": ["Column 'n' is odd."],
+    }  # fmt: skip
+    document = {**view.run.document, "read": report}
+    _, text = on_stage("data", replace(view, run=replace(view.run, document=document)))
+    assert "read: 1,234 samples, 2 classes, 2 features, left out: id; Column 'n' is odd." in text
+
+
+def test_an_older_session_has_no_line_on_what_was_read(view: View) -> None:
+    assert "read: " not in on_stage("data", view)[1]
+
+
 def test_a_session_that_does_not_say_who_holds_what_says_who_counts(at_home: Path) -> None:
     _, text = on_stage("data", View(read(at_home / "base"), sessions_dir=at_home))
     assert "htfl-sim partition base counts them" in text

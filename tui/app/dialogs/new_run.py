@@ -13,8 +13,14 @@ from htfl_sim import catalog
 from htfl_sim.configuring import QUICKSTART, Choices, new_name
 from htfl_sim.folders import checked_name, free_name, plain_name
 from tui.app.dialogs.form import Field, Form, Known, assignments, number, setting_names
+from tui.common import reading
 from tui.common.errors import explain
 from tui.common.formatting import size
+
+SETTLED_SECONDS = 0.4
+"""Seconds without a change after which the form reads the user's own data."""
+WARNINGS = 2
+"""The maximum number of warnings below the form."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,9 @@ class NewRunDialog(Form[NewRun]):
         """`choices` fill in the form, and include settings without a line in the form. `plugins` add methods."""
         self._sessions, self._data, self._choices = sessions, data, choices
         self._fetching = ""
+        self._reports: dict[tuple[str, str], str] = {}
+        """What was read of the user's own data, by path and settings."""
+        self._wanted = ("", "")
         super().__init__(
             "New run",
             [
@@ -99,7 +108,36 @@ class NewRunDialog(Form[NewRun]):
         clients = values["clients"] or raw.get("federation", {}).get("clients", 10)
         about = f"{preset.title}\n{method} on {dataset}, {clients} clients, {rounds} rounds"
         missing = _missing(dataset, self._data)
-        return f"{about}\nMissing: {missing}" if missing else about
+        return "\n".join(filter(None, (about, missing and f"Missing: {missing}", self._report(values))))
+
+    def _report(self, values: dict[str, str]) -> str:
+        """What a run would read of the user's own data. Empty for other data, and while it is read."""
+        name = values["dataset"]
+        if not name or name in catalog.dataset_names() or not Path(name).expanduser().exists():
+            return ""
+        wanted = (name, values["set"])
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self.set_timer(SETTLED_SECONDS, partial(self._begin_reading, wanted))
+        return self._reports.get(wanted, "")
+
+    def _begin_reading(self, wanted: tuple[str, str]) -> None:
+        if wanted == self._wanted and wanted not in self._reports:
+            self.run_worker(partial(self._read, wanted), thread=True)
+
+    def _read(self, wanted: tuple[str, str]) -> None:
+        """Read the data on a thread."""
+        name, words = wanted
+        try:
+            settings = [each for each in assignments(words) if each.startswith("data.")]
+            report = catalog.report(name, settings, self._data)
+            lines = [f"Read: {reading.summary(report)}"]
+            lines += [f"Warning: {each}" for each in report["warnings"][:WARNINGS]]
+            self._reports[wanted] = "\n".join(lines)
+        except Exception as error:  # any error is shown in the dialog
+            self._reports[wanted] = explain(error)[0]
+        if self.is_running:
+            self.app.call_from_thread(self._remark)
 
     def accept(self, values: dict[str, str]) -> NewRun:
         from htfl_sim.errors import ConfigError, DataError

@@ -24,6 +24,8 @@ from tui.app.panels.class_map import ClassMap
 from tui.app.view import Choices, View, session_of
 from tui.app.widgets import Heatmap, SampleList, Scatter
 from tui.app.widgets.surface import glyphs_of, room
+from tui.common import reading
+from tui.common.cells import cell_count, head
 from tui.common.formatting import spelled
 
 BEGINNING = (
@@ -59,6 +61,7 @@ class DataFeaturesPanel(SizedPanel):
     DataFeaturesPanel { layout: horizontal; }
     DataFeaturesPanel > .partition { width: 2fr; }
     DataFeaturesPanel > .plane { width: 3fr; margin-left: 1; }
+    DataFeaturesPanel > .read { dock: top; height: 1; padding: 0 1; }
     DataFeaturesPanel > .words { dock: bottom; height: 2; padding: 0 1; }
     DataFeaturesPanel.-unplotted > .partition { width: 3fr; }
     DataFeaturesPanel.-unplotted > .plane { width: 2fr; }
@@ -73,6 +76,8 @@ class DataFeaturesPanel(SizedPanel):
         self._content_mode = class_map.SAMPLES
         self._recognized: ClassMap | None = None
         self._map = Heatmap(axes=("class", "client"), decimals=0)
+        self._read = Static(classes="read", markup=False)
+        self._read.display = False
         self._words = Static(classes="words", markup=False)
         self._words.display = False
         self._scatter = Scatter()
@@ -84,6 +89,7 @@ class DataFeaturesPanel(SizedPanel):
         self._samples.display = False
 
     def compose(self) -> ComposeResult:
+        yield self._read
         yield self._words
         yield self._room
         yield self._plane
@@ -96,6 +102,8 @@ class DataFeaturesPanel(SizedPanel):
         if (crowd, unplotted) != (self.has_class("-crowd"), self.has_class("-unplotted")):
             self.set_class(crowd, "-crowd").set_class(unplotted, "-unplotted")
             self.call_after_refresh(self.redraw)  # once the parts have their new sizes
+        if self.differs("read", view.run.document.get("read"), room(self).width):
+            self._draw_read(view)
         self._draw_map(view)
         self._follow(view)
         if self._samples.display:
@@ -105,6 +113,19 @@ class DataFeaturesPanel(SizedPanel):
         about = (view.embeddings, view.run.document, view.run.checkpoints, view.run.error, view.shown)
         if self.differs("plane", *about, view.replaying, self._points, one):
             self._draw_plane(view)
+
+    def _draw_read(self, view: View) -> None:
+        """The line on what was read of the data set. Older sessions have none."""
+        report = view.run.document.get("read")
+        if (report is not None) != self._read.display:
+            self._read.display = report is not None
+            self.call_after_refresh(self.redraw)  # once the parts have their new sizes
+        if report is not None:
+            glyphs, width = glyphs_of(self), room(self).width - 2
+            line = "; ".join([f"read: {reading.summary(report)}", *report["warnings"]])
+            if cell_count(line := spelled(line, glyphs)) > width:
+                line = head(line, width - 1) + GLYPHS[glyphs].ellipsis
+            self._read.update(line, layout=False)
 
     def point(self, view: View) -> None:
         super().point(view)
