@@ -18,7 +18,7 @@ from simulator.config.user_files import Files, Names, loaded
 from simulator.data import datasets, partition
 from simulator.data.datasets import absolute, kind_of
 from simulator.data.specs import Kind
-from simulator.data.tables import Columns
+from simulator.data.tables import NO_COLUMNS, Columns
 from simulator.sessions.history import asked_for
 
 __all__ = ["Choices", "Config", "Files", "config", "load_files", "new_name", "plugin", "preset"]
@@ -174,8 +174,9 @@ def _quickstart(dataset: str | None, data: Mapping[str, Any]) -> Raw:
     With a column of users, each client is one user, and there are at most as many clients as users. Without users, the
     clients have Dirichlet shares.
     """
-    given = {key: data[key] for key in Columns._fields if data.get(key) is not None}
-    columns = Columns(**{key: tuple(each) if isinstance(each, list) else each for key, each in given.items()})
+    given: dict[str, Any] = {key: data[key] for key in Columns._fields if data.get(key) is not None}
+    given = {key: tuple(each) if isinstance(each, list) else each for key, each in given.items()}
+    columns = NO_COLUMNS._replace(**given)
     name = QUICKSTARTS[kind_of(dataset, columns) if dataset else "image"]
     raw: Raw = presets.load(name).config | {"preset": name}
     if dataset and columns.client and (counts := datasets.users(dataset, columns)):

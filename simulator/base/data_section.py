@@ -9,7 +9,7 @@ from simulator.base.sections import Section
 
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 """The ends of the names of files that are tables."""
-OF_COLUMNS = {"decimal": ".", "thousands": None, "missing": [], "fill": None}
+OF_COLUMNS: dict[str, object] = {"decimal": ".", "thousands": None, "missing": [], "fill": None}
 """Keys of a table's cells with their defaults. A session records them if they are set."""
 
 

@@ -7,6 +7,7 @@ import io
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,6 +41,8 @@ class _Opened(NamedTuple):
     test: Any
     """None without a test split."""
     features: Mapping[str, Any]
+    others: tuple[tuple[str, str], ...]
+    """Splits that are not read, with the reasons."""
 
 
 def is_name(dataset: str) -> bool:
@@ -62,11 +65,15 @@ def load(name: str, columns: Columns) -> LabeledSet:
         columns = columns._replace(ignore=(), text=column)
         return _of_table(found, columns, [*named, column])
     table, own = _table(found, named, target)
-    left_out = [each for each in found.features if each not in {*named, column}]
+    left_out = [
+        (each, "only images and data.target are read")
+        for each in found.features
+        if each not in {*named, column}
+    ]
     parts = [part for part in (found.train, found.test) if part is not None]
     raw = [part.select_columns([column]).cast_column(column, found.hub.Image(decode=False)) for part in parts]
     cells = (row[column] for part in raw for row in part)
-    return _of_images(f"'{name}'", cells, table, columns, own, left_out)
+    return _of_images(f"'{name}'", cells, table, columns, own, [*left_out, *found.others])
 
 
 def load_parquet(file: Path, column: str, columns: Columns) -> LabeledSet:
@@ -82,7 +89,9 @@ def load_parquet(file: Path, column: str, columns: Columns) -> LabeledSet:
             for batch in opened.iter_batches(256, columns=[column])
             for cell in batch.column(0).to_pylist()
         )
-        left_out = [each for each in names if each not in {*named, column}]
+        left_out = [
+            (each, "only images and data.target are read") for each in names if each not in {*named, column}
+        ]
         return _of_images(str(file), cells, table, columns, OwnParts(), left_out)
 
 
@@ -92,14 +101,18 @@ def _of_images(
     table: Any,
     columns: Columns,
     own: OwnParts,
-    left_out: Sequence[str],
+    left_out: Sequence[tuple[str, str]],
 ) -> LabeledSet:
     """Encoded images with the classes and users of a data frame."""
     labels, classes = tables.labels_of(where, table, columns, own)
     images, gray = _images(where, cells, len(labels))
-    reasons = tuple((each, "only images and data.target are read") for each in left_out)
     samples = UnfittedSet(
-        (images, gray), _learned, labels, classes, own.test_from or len(labels), reading=Reading(reasons)
+        (images, gray),
+        _learned,
+        labels,
+        classes,
+        own.test_from or len(labels),
+        reading=Reading(tuple(left_out)),
     )
     if columns.client is None:
         return samples
@@ -155,10 +168,12 @@ def _open(name: str) -> _Opened:
         raise DataError(
             f"'{name}' has no split 'train'. It has {', '.join(splits)}. Choose another data set."
         )
-    train = parts["train" if "train" in splits else splits[0]]
-    return _Opened(
-        name, hub, train, parts["test"] if {"train", "test"} <= {*splits} else None, train.features
+    first = "train" if "train" in splits else splits[0]
+    test = parts["test"] if {"train", "test"} <= {*splits} else None
+    others = tuple(
+        (f"split {each}", "only train and test are read") for each in splits if each not in (first, "test")
     )
+    return _Opened(name, hub, parts[first], test, parts[first].features, others)
 
 
 def _form(found: _Opened, columns: Columns) -> tuple[Kind, str]:
@@ -199,7 +214,10 @@ def _of_table(found: _Opened, columns: Columns, names: Sequence[str]) -> Labeled
     assert columns.target is not None  # `tables.target_of` has checked it
     table, own = _table(found, names, columns.target)
     ignored = tuple(each for each in columns.ignore if each in names)
-    return tables.samples(found.name, table, columns._replace(ignore=ignored), own)
+    samples = tables.samples(found.name, table, columns._replace(ignore=ignored), own)
+    reason = "data.ignore names it" if columns.text is None else "the texts are in another column"
+    left_out = [(each, reason) for each in found.features if each not in names or each in ignored]
+    return replace(samples, reading=replace(samples.reading, left_out=(*left_out, *found.others)))
 
 
 def _table(found: _Opened, names: Sequence[str], target: str) -> tuple[Any, OwnParts]:

@@ -51,8 +51,10 @@ _DATE = re.compile(
     r"\d{4}([-/.])\d{1,2}\1\d{1,2}([T ]\d{1,2}:\d{2}.*)?|\d{1,2}([-/.])\d{1,2}\3\d{4}( \d{1,2}:\d{2}.*)?"
     r"|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"
 )
-_OTHER_NOTATION = re.compile(r"[+-]?\d{1,3}([,.' ])\d{3}(\1\d{3})*([.,]\d+)?|[+-]?\d+[.,]\d+")
-"""Numbers with marks, in any country's notation."""
+_MARKED = re.compile(
+    r"[$€£¥]?\s?[+\-−]?(\d{1,3}([,.' ])\d{3}(\2\d{3})*([.,]\d+)?|\d+([.,]\d+)?)\s?([%‰]|[$€£¥])?"
+)
+"""Numbers with marks, in any country's notation, percentages, and amounts of money."""
 
 
 class Columns(NamedTuple):
@@ -101,7 +103,7 @@ class Columns(NamedTuple):
         """The number that a text is; None if it is none."""
         mark, group = re.escape(self.decimal), self.thousands
         whole = r"\d+" if group is None else rf"(?:\d{{1,3}}(?:{re.escape(group)}\d{{3}})+|\d+)"
-        text = text.strip()
+        text = _spaced(text)
         if not re.fullmatch(rf"[+-]?(?:{whole}(?:{mark}\d*)?|{mark}\d+)(?:[eE][+-]?\d+)?", text, re.ASCII):
             return None
         return float(text.replace(group or "", "").replace(self.decimal, "."))
@@ -251,7 +253,7 @@ def _learned(
 
 def _missing(values: Values) -> Any:
     """Whether each value [n] is missing: NaN among numbers, None among texts."""
-    return np.equal(values, None) if values.dtype == object else np.isnan(values)
+    return values == np.array(None) if values.dtype == object else np.isnan(values)
 
 
 def _filling(where: Where, name: str, values: Values, columns: Columns) -> Any:
@@ -322,7 +324,10 @@ def users(file: Path, columns: Columns) -> list[int]:
     """The number of rows of each user, in the order of first rows; empty without a column of users."""
     if columns.client is None:
         return []
-    table, _ = _read(file, columns)
+    if file.suffix.lower() == ".parquet":
+        table = read_parquet(file, columns, [str(columns.target), columns.client])
+    else:
+        table, _ = _read(file, columns)
     target_of(file, list(table), columns)
     counts: list[int] = table[columns.client].value_counts(sort=False, dropna=False).tolist()
     return counts
@@ -359,7 +364,7 @@ def _read_csv(file: Path, columns: Columns) -> tuple[Any, tuple[str, ...]]:
     import pandas as pd
 
     with _opened(file) as stream:
-        header = stream.readline(1 << 20).decode("utf-8-sig")
+        header = re.split(r"[\r\n]", stream.readline(1 << 20).decode("utf-8-sig", "replace"), maxsplit=1)[0]
     separator = "," if columns.inferred else _separator(file, header)
     if header.count(separator) >= MOST_COLUMNS:
         raise DataError(f"{file} has more than {MOST_COLUMNS:,} columns. Keep those that matter.")
@@ -665,7 +670,7 @@ def _declared_numbers(
         first = int(np.flatnonzero(np.isin(number, others))[0])
         raise _no_number(where, name, first, texts[number[first]], columns, bool(plain) and not is_declared)
     if columns.numbers is None:
-        marked = [each for each in others if _OTHER_NOTATION.fullmatch(texts[each].strip())]
+        marked = [each for each in others if _MARKED.fullmatch(_spaced(texts[each]))]
         if marked:
             first = int(np.flatnonzero(np.isin(number, marked))[0])
             raise _no_number(where, name, first, texts[number[first]], columns, False)
@@ -679,17 +684,21 @@ def _no_number(
 ) -> DataError:
     """The error for a cell that is no number, with what the user can declare."""
     ways = []
-    cell = text.strip()
-    if _OTHER_NOTATION.fullmatch(cell):
+    cell = _spaced(text)
+    if _MARKED.fullmatch(cell):
         marks = [each for each in ",.' " if each in cell]
         if (
             marks[-1:]
             and cell.count(last := max(marks, key=cell.rfind)) == 1
             and last in ",." != columns.decimal
         ):
-            ways.append(f"{_key('decimal', last)} if '{last}' is the decimal mark")
-        if (group := min(marks, key=cell.find)) and re.search(rf"{re.escape(group)}\d{{3}}(?!\d)", cell):
-            ways.append(f"{_key('thousands', group)} if '{group}' groups digits")
+            ways.append(f"{_key('decimal', toml_value(last))} if '{last}' is the decimal mark")
+        if (
+            marks
+            and (group := min(marks, key=cell.find))
+            and re.search(rf"{re.escape(group)}\d{{3}}(?!\d)", cell)
+        ):
+            ways.append(f"{_key('thousands', toml_value(group))} if '{group}' groups digits")
     else:
         ways.append(f"{_key('missing', [*columns.missing, cell])} if it means a missing value")
     if columns.numbers is None:
@@ -701,6 +710,11 @@ def _no_number(
         f"{where}: column '{name}' has '{_short(text)}' in row {row + 1:,}{besides}. Correct it, or set "
         f"{' or '.join(ways)}."
     )
+
+
+def _spaced(text: str) -> str:
+    """A cell without spaces at its ends, and with plain spaces inside."""
+    return text.strip().replace("\u00a0", " ").replace("\u202f", " ")
 
 
 def _times(where: Where, name: str, column: Any, columns: Columns) -> DataError:
@@ -741,9 +755,9 @@ def _row_numbers(where: Where, features: dict[str, Values], rows: int, columns: 
     for name, values in features.items():
         if values.dtype == object or rows < 2:
             continue
-        whole = values[:rows]
+        whole = values[:rows].astype(np.float64)
         if re.fullmatch(r"(Unnamed: \d+)?|__index_level_\d+__", name):
-            if (whole == np.floor(whole)).all() and len(np.unique(whole)) == rows:
+            if (whole == np.floor(whole)).all() and (whole >= 0).all():
                 raise DataError(
                     f"{where}: the column without a name ('{name}') numbers the rows ({whole[0]:g}, {whole[1]:g}, …). "
                     f"Leave it out: {columns.without(name)}, or give it a name if it is a feature."

@@ -1,6 +1,8 @@
 """`presets`, `methods`, `models`, `datasets`, `doctor`: what there is."""
 
 import io
+import re
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -174,3 +176,60 @@ def test_doctor_finds_a_sessions_folder_that_cannot_be(cli: Cli, tmp_path: Path)
         each["what"]: each for each in cli("doctor", "--json", "--sessions-dir", tmp_path / "file").json()
     }
     assert found["sessions folder"]["status"] == "fault"
+
+
+PATIENTS = "age,city,id,patient,sick\n" + "".join(
+    f"{30 + n * 7 % 40},{'Oslo' if n % 2 else 'Rome'},{n * 5 % 13},p{n % 3},{'yes' if n % 2 else 'no'}\n"
+    for n in range(12)
+)
+
+
+def test_a_path_shows_what_a_run_would_read(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(PATIENTS)
+    given = ("--set=data.target=sick", "--set=data.client=patient", "--set=data.ignore=[id]")
+    page = cli("datasets", str(tmp_path / "t.csv"), *given).out
+    lines = [line.split(maxsplit=1) for line in page.splitlines()]
+    assert lines == [
+        ["samples", "12"],
+        ["classes", "2: no (6), yes (6)"],
+        ["users", "3: p0 (4), p1 (4), p2 (4)"],
+        ["features", "2: age (numbers), city (2 texts)"],
+        ["read", "separated by commas"],
+        ["left", "out  id: data.ignore names it"],
+    ]
+    report = cli("datasets", str(tmp_path / "t.csv"), *given, "--json").json()
+    assert report["classes"] == {"no": 6, "yes": 6} and report["left_out"] == {"id": "data.ignore names it"}
+
+
+def test_settings_of_a_named_data_set_are_refused(cli: Cli) -> None:
+    result = cli("datasets", "digits", "--set=data.target=y")
+    assert result.code == 2 and "--set describes your own data" in result.err
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (",x,y\n" + "".join(f"{n},{n * 5 % 7},{n % 2}\n" for n in range(12)), "numbers the rows"),
+        ("x,y\n?,1\n" + "".join(f"{n * 5 % 7},{n % 2}\n" for n in range(12)), "'?' in row 1"),
+        ('x,y\n"0,5",1\n' + "".join(f"{n * 5 % 7},{n % 2}\n" for n in range(12)), "'0,5' in row 1"),
+        ('x,y\n"1,100",1\n' + "".join(f"{n * 5 % 7},{n % 2}\n" for n in range(12)), "'1,100' in row 1"),
+        ("x,y\n,1\n" + "".join(f"{n * 5 % 7},{n % 2}\n" for n in range(12)), "no value in row 1"),
+        ("x,d,y\n" + "".join(f"{n * 5 % 7},2020-01-{n + 10},{n % 2}\n" for n in range(12)), "dates or times"),
+        ("x,s,y\n" + "".join(f"{n * 5 % 7},s{n},{n % 2}\n" for n in range(12)), "columns of zeros and ones"),
+    ],
+)
+def test_the_way_out_of_an_error_works_as_it_is_typed(
+    cli: Cli, tmp_path: Path, content: str, problem: str
+) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text(content)
+    command = ["datasets", str(file), "--set=data.target=y"]
+    for _ in range(2):  # a missing value is declared first, and then filled
+        result = cli(*command)
+        if result.code == 0:
+            break
+        assert result.code == 3 and (problem in result.err or "has no value" in result.err)
+        flag = re.search(r"--set ('[^']*'|\S+)", result.err)
+        assert flag is not None
+        command += shlex.split(flag[0].rstrip(",."))
+    assert cli(*command).code == 0

@@ -37,6 +37,17 @@ def test_in_a_pipe_every_round_is_one_line_on_stderr(cli: Cli) -> None:
     )
 
 
+def test_the_start_says_in_one_line_what_was_read_and_warns(cli: Cli, tmp_path: Path) -> None:
+    rows = "".join(f"{n},{n * 7 % 5},{n % 2}\n" for n in range(40))
+    (tmp_path / "t.csv").write_text("n,x,y\n" + rows)
+    given = ("--dataset", str(tmp_path / "t.csv"), "--set=data.target=y", "--set=data.partition=iid")
+    small = ("--clients=2", "--rounds=1", "--set=federation.group=tiny_table")
+    for more in ((), ("--dry-run",)):
+        result = cli("run", *given, *small, *more)
+        assert re.search(r"^read +40 samples, 2 classes, 2 features$", result.out + result.err, re.MULTILINE)
+        assert "warning: Column 'n' numbers the rows (0, 1, …)" in result.err
+
+
 def test_the_end_tells_the_results_and_what_to_type_next(cli: Cli, sessions: Path) -> None:
     result = cli("run", *TINY, "--rounds=2", "--session=x")
     best = max(record["accuracy"]["mean"] for record in SessionReader(sessions / "x").records())

@@ -67,6 +67,7 @@ def parquet(folder: Path, name: str = "t.parquet", **columns: Any) -> Path:
         ('"x",y\n1,"a, b"\n2,b\n', (), [1, 2]),
         ("x;y\n0,5;a\n1;b\n", ("decimal=,",), [0.5, 1]),
         ('x,y\n"1,100",a\n"2,000,000.5",b\n3,a\n', ("thousands=,",), [1100, 2000000.5, 3]),
+        ("x,y\n1\u00a0100,a\n7,b\n", ('thousands=" "',), [1100, 7]),
         ("x;y\n1.100,5;a\n2;b\n", ("decimal=,", "thousands=."), [1100.5, 2]),
         ("x,y\n1,a\n?,b\n3,a\n", ('missing=["?"]', "fill=mean"), [1, 2, 3]),
         ("x,y\n1,a\n,b\n1,b\n7,a\n", ("fill=median",), [1, 1, 1, 7]),
@@ -190,9 +191,9 @@ def test_an_image_of_parquet_without_bytes_opens_no_file(tmp_path: Path) -> None
         (
             'x,y\n"1,5",a\n"0,5",b\n',
             (),
-            "'1,5' in row 1, which may be a number. Correct it, or set `data.decimal=,`",
+            "'1,5' in row 1, which may be a number. Correct it, or set `data.decimal=\",\"`",
         ),
-        ('x,y\n"1,100",a\n7,b\n', (), "`data.thousands=,` if ',' groups digits"),
+        ('x,y\n"1,100",a\n7,b\n', (), "`data.thousands=\",\"` if ',' groups digits"),
         (
             "x,y\n30,a\nold,b\n",
             ("numbers=[x]",),
@@ -200,6 +201,14 @@ def test_an_image_of_parquet_without_bytes_opens_no_file(tmp_path: Path) -> None
         ),
         ('x,y\n"1,1,1",a\n7,b\n', ("thousands=,",), "column 'x' has '1,1,1' in row 1"),
         ("x;y\n1.5;a\n7;b\n", ("decimal=,",), "column 'x' has '1.5' in row 1"),
+        (
+            "x,y\n12%,a\n7 %,b\n",
+            (),
+            "column 'x' has '12%' in row 1, which may be a number. Correct it, or set `data.num",
+        ),
+        ("x,y\n$1.50,a\n$7,b\n", (), "column 'x' has '$1.50' in row 1, which may be a number"),
+        ("x,y\n1\u00a0100,a\n7,b\n", (), '`data.thousands=" "`'),
+        (",x,y\n0,5,a\n1,7,b\n0,6,b\n", (), "the column without a name"),
         ("x,y\n1,a\nNaN,b\n", (), "column 'x' has 'NaN' in row 2"),
         (
             "x,y\n1,a\n2,b\n,a\n",
