@@ -6,6 +6,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 import presets
 from htfl_sim.folders import free_name, plain_name
 from simulator.base.data_section import DataConfig
@@ -174,9 +176,11 @@ def _quickstart(dataset: str | None, data: Mapping[str, Any]) -> Raw:
     With a column of users, each client is one user, and there are at most as many clients as users. Without users, the
     clients have Dirichlet shares.
     """
-    given: dict[str, Any] = {key: data[key] for key in Columns._fields if data.get(key) is not None}
-    given = {key: tuple(each) if isinstance(each, list) else each for key, each in given.items()}
-    columns = NO_COLUMNS._replace(**given)
+    try:
+        said = {key: data[key] for key in Columns._fields if key in data}
+        columns = Columns.of(DataConfig.model_validate(said))
+    except ValidationError:
+        columns = NO_COLUMNS  # the whole configuration is refused, with the key
     name = QUICKSTARTS[kind_of(dataset, columns) if dataset else "image"]
     raw: Raw = presets.load(name).config | {"preset": name}
     if dataset and columns.client and (counts := datasets.users(dataset, columns)):

@@ -3,7 +3,7 @@
 import math
 from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from simulator.base.sections import Section
 
@@ -125,6 +125,15 @@ class DataConfig(Section):
         if self.quantity == "pfllib" and self.partition != "pathological":
             raise ValueError("quantity 'pfllib' deals out classes; it belongs to partition 'pathological'")
         return self
+
+    @field_validator("ignore", "numbers", "missing", mode="before")
+    @classmethod
+    def _one_name_is_a_list(cls, given: object, about: ValidationInfo) -> object:
+        """A name or text alone is a list of one. A shell takes quotes away, so -9 is a text that means missing."""
+        names = given if isinstance(given, list | tuple) else [given]
+        if about.field_name == "missing":
+            return tuple(str(each) if type(each) is int else each for each in names)
+        return (given,) if isinstance(given, str) and given != "inferred" else given
 
     @model_validator(mode="after")
     def _marks_differ(self) -> "DataConfig":

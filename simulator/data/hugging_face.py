@@ -73,7 +73,7 @@ def load(name: str, columns: Columns) -> LabeledSet:
     parts = [part for part in (found.train, found.test) if part is not None]
     raw = [part.select_columns([column]).cast_column(column, found.hub.Image(decode=False)) for part in parts]
     cells = (row[column] for part in raw for row in part)
-    return _of_images(f"'{name}'", cells, table, columns, own, [*left_out, *found.others])
+    return _of_images(f"'{name}'", cells, table, columns, own, [*left_out, *found.others], column)
 
 
 def load_parquet(file: Path, column: str, columns: Columns) -> LabeledSet:
@@ -92,7 +92,7 @@ def load_parquet(file: Path, column: str, columns: Columns) -> LabeledSet:
         left_out = [
             (each, "only images and data.target are read") for each in names if each not in {*named, column}
         ]
-        return _of_images(str(file), cells, table, columns, OwnParts(), left_out)
+        return _of_images(str(file), cells, table, columns, OwnParts(), left_out, column)
 
 
 def _of_images(
@@ -102,6 +102,7 @@ def _of_images(
     columns: Columns,
     own: OwnParts,
     left_out: Sequence[tuple[str, str]],
+    column: str,
 ) -> LabeledSet:
     """Encoded images with the classes and users of a data frame."""
     labels, classes = tables.labels_of(where, table, columns, own)
@@ -112,7 +113,7 @@ def _of_images(
         labels,
         classes,
         own.test_from or len(labels),
-        reading=Reading(tuple(left_out)),
+        reading=Reading(tuple(left_out), notes=(f"images in column '{column}'",)),
     )
     if columns.client is None:
         return samples

@@ -127,6 +127,8 @@ def load(file: Path, columns: Columns) -> UnfittedSet:
     """The rows of a table as samples. Raises ConfigError for wrong columns, DataError for unreadable contents."""
     table, notes = _read(file, columns)
     found = samples(file, table, columns, OwnParts(types=file.suffix.lower() == ".parquet"))
+    if columns.text is not None:
+        notes = (*notes, f"texts in column '{columns.text}'")
     return replace(found, reading=replace(found.reading, notes=notes))
 
 
@@ -707,8 +709,8 @@ def _no_number(
     if not has_numbers and columns.numbers is None:
         besides = ", which may be a number"
     return DataError(
-        f"{where}: column '{name}' has '{_short(text)}' in row {row + 1:,}{besides}. Correct it, or set "
-        f"{' or '.join(ways)}."
+        f"{where}: column '{name}' has '{_short(text)}' in row {row + 1:,}{besides}. Correct it, or use "
+        f"{', or '.join(ways)}."
     )
 
 
@@ -786,7 +788,7 @@ def _refuse_empty(file: Where, name: str, column: Any, features: Columns | None 
     if len(empty):
         more = f" and {len(empty) - 1:,} more" if len(empty) > 1 else ""
         remedy = (
-            f"Fill it in, set {_key('fill', 'mean')}, or leave the column out: {features.without(name)}."
+            f"Fill it in, use {_key('fill', 'mean')}, or leave the column out: {features.without(name)}."
             if features is not None
             else "Fill it in, or remove the row."
         )

@@ -73,6 +73,8 @@ def parquet(folder: Path, name: str = "t.parquet", **columns: Any) -> Path:
         ("x,y\n1,a\n,b\n1,b\n7,a\n", ("fill=median",), [1, 1, 1, 7]),
         ("x,y\n4,a\n,b\n1,b\n4,a\n", ("fill=frequent",), [4, 4, 1, 4]),
         ("x,y\n1,a\n2,b\n", ("numbers=[x]",), [1, 2]),
+        ("x,y\n1,a\n2,b\n", ("numbers=x",), [1, 2]),
+        ("x,y\n1,a\n-9,b\n", ("missing=-9", "fill=mean"), [1, 1]),
     ],
 )
 def test_numbers_are_read(
@@ -186,25 +188,25 @@ def test_an_image_of_parquet_without_bytes_opens_no_file(tmp_path: Path) -> None
             (),
             "column 'x' has '?' in row 2, which is no number, and other rows have numbers",
         ),
-        ("x,y\n30,a\n?,b\n", (), '`data.missing=["?"]` if it means a missing value or `data.numbers=[]` if'),
+        ("x,y\n30,a\n?,b\n", (), '`data.missing=["?"]` if it means a missing value, or `data.numbers=[]` if'),
         ('x,y\n30,a\n"0,5",b\n', (), "column 'x' has '0,5' in row 2"),
         (
             'x,y\n"1,5",a\n"0,5",b\n',
             (),
-            "'1,5' in row 1, which may be a number. Correct it, or set `data.decimal=\",\"`",
+            "'1,5' in row 1, which may be a number. Correct it, or use `data.decimal=\",\"`",
         ),
         ('x,y\n"1,100",a\n7,b\n', (), "`data.thousands=\",\"` if ',' groups digits"),
         (
             "x,y\n30,a\nold,b\n",
             ("numbers=[x]",),
-            "'old' in row 2, which is no number. Correct it, or set `data.mis",
+            "'old' in row 2, which is no number. Correct it, or use `data.mis",
         ),
         ('x,y\n"1,1,1",a\n7,b\n', ("thousands=,",), "column 'x' has '1,1,1' in row 1"),
         ("x;y\n1.5;a\n7;b\n", ("decimal=,",), "column 'x' has '1.5' in row 1"),
         (
             "x,y\n12%,a\n7 %,b\n",
             (),
-            "column 'x' has '12%' in row 1, which may be a number. Correct it, or set `data.num",
+            "column 'x' has '12%' in row 1, which may be a number. Correct it, or use `data.num",
         ),
         ("x,y\n$1.50,a\n$7,b\n", (), "column 'x' has '$1.50' in row 1, which may be a number"),
         ("x,y\n1\u00a0100,a\n7,b\n", (), '`data.thousands=" "`'),
@@ -213,7 +215,7 @@ def test_an_image_of_parquet_without_bytes_opens_no_file(tmp_path: Path) -> None
         (
             "x,y\n1,a\n2,b\n,a\n",
             (),
-            "no value in row 3. Fill it in, set `data.fill=mean`, or leave the column out",
+            "no value in row 3. Fill it in, use `data.fill=mean`, or leave the column out",
         ),
         ("x,y\n1,a\n2,\n", ("fill=mean",), "column 'y' has no value in row 2"),
         ("x,u,y\n1,p,a\n2,,b\n", ("client=u", "fill=mean"), "column 'u' has no value in row 2"),
