@@ -46,10 +46,13 @@ EXPANDED = 200
 """A compressed table has at most this many times the bytes of its file."""
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 INFERRED = "inferred"
+TIMES = (datetime.date, datetime.time, datetime.timedelta)
+SINGLE = (str, bool, int, float, Decimal, *TIMES)
+"""The types of a cell with one value."""
 
 _DATE = re.compile(
     r"\d{4}([-/.])\d{1,2}\1\d{1,2}([T ]\d{1,2}:\d{2}.*)?|\d{1,2}([-/.])\d{1,2}\3\d{4}( \d{1,2}:\d{2}.*)?"
-    r"|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"
+    r"|\d{1,2}/\d{1,2}/\d{2}|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"
 )
 _MARKED = re.compile(
     r"[$€£¥]?\s?[+\-−]?(\d{1,3}([,.' ])\d{3}(\2\d{3})*([.,]\d+)?|\d+([.,]\d+)?)\s?([%‰]|[$€£¥])?"
@@ -471,7 +474,10 @@ def read_parquet(file: Path, columns: Columns, only: Sequence[str] | None = None
 
 def _refuse_repeated(file: Path, names: Sequence[str]) -> None:
     if repeated := [name for name, count in Counter(names).items() if count > 1]:
-        raise DataError(f"{file} has several columns named '{_short(repeated[0])}'. Rename all but one.")
+        raise DataError(
+            f"{file} has several columns named '{_short(repeated[0])}'. Rename all but one: the first line must have "
+            "the names of the columns."
+        )
 
 
 def image_column(file: Path, columns: Columns) -> str | None:
@@ -573,7 +579,7 @@ def target_of(file: Where, names: Sequence[str], columns: Columns) -> str:
 def _classes(where: Where, column: Any, columns: Columns) -> tuple[Labels, tuple[str, ...]]:
     """The class of each row, and the names of the classes in their order: of numbers if all are, else of texts."""
     name = str(columns.target)
-    number, held = _as_texts(where, name, column, LONGEST_TEXT if columns.inferred else MOST_CHARACTERS)
+    number, held = _as_texts(where, name, column, columns.inferred)
     if columns.inferred:
         numbers = [float(each) if column.dtype.kind in "iuf" else None for each in held]
     else:
@@ -599,9 +605,10 @@ def _classes(where: Where, column: Any, columns: Columns) -> tuple[Labels, tuple
     return place[number], tuple(str(int(values[each])) if is_float else held[each] for each in order)
 
 
-def _as_texts(where: Where, name: str, column: Any, most: int = MOST_CHARACTERS) -> tuple[Indices, list[str]]:
+def _as_texts(where: Where, name: str, column: Any, inferred: bool = False) -> tuple[Indices, list[str]]:
     """The number of each cell's text [n], −1 for a missing one, and the different texts."""
-    number, held = _different(where, name, column)
+    number, held = _different(where, name, column, inferred)
+    most = LONGEST_TEXT if inferred else MOST_CHARACTERS
     known: dict[str, int] = {}
     place = np.array([known.setdefault(str(each), len(known)) for each in held] + [-1], dtype=np.int64)
     for text, first in known.items():
@@ -610,27 +617,27 @@ def _as_texts(where: Where, name: str, column: Any, most: int = MOST_CHARACTERS)
     return place[number], list(known)
 
 
-def _different(where: Where, name: str, column: Any) -> tuple[Indices, list[Any]]:
+def _different(where: Where, name: str, column: Any, inferred: bool = False) -> tuple[Indices, list[Any]]:
     """The number of each cell's value [n], −1 for a missing one, and the different values. Refuses nested values."""
     import pandas as pd
 
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object)
+    kind = None
     try:
         number, held = pd.factorize(column)
     except TypeError:
-        raise DataError(
-            f"{where}: column '{name}' has lists, and a cell must be a number or a text. Leave it out: "
-            f"{_key('ignore', [name])}."
-        ) from None
-    values = held.tolist()
-    if other := next((each for each in values if isinstance(each, bytes | dict | tuple | frozenset)), None):
-        kind = "bytes" if isinstance(other, bytes) else "lists"
-        raise DataError(
-            f"{where}: column '{name}' has {kind}, and a cell must be a number or a text. Leave it out: "
-            f"{_key('ignore', [name])}."
-        )
-    return number, values
+        kind = "lists"
+    else:
+        values = held.tolist()
+        other = next((each for each in values if not isinstance(each, SINGLE)), None)
+        if other is None or inferred:
+            return number, values
+        kind = "bytes" if isinstance(other, bytes) else f"values such as {_short(other)}"
+    raise DataError(
+        f"{where}: column '{name}' has {kind}, and a cell must be a number or a text. Leave it out: "
+        f"{_key('ignore', [name])}."
+    )
 
 
 def _feature(where: Where, name: str, column: Any, columns: Columns, types: bool) -> Values:
@@ -644,11 +651,11 @@ def _feature(where: Where, name: str, column: Any, columns: Columns, types: bool
             values: Values = column.to_numpy(np.float32)
         return _finite(where, name, column, values)
     if columns.inferred:
-        return _of_different(*_as_texts(where, name, column, LONGEST_TEXT))
+        return _of_different(*_as_texts(where, name, column, inferred=True))
     number, held = _different(where, name, column)
-    if any(isinstance(each, datetime.date | datetime.time | datetime.timedelta) for each in held):
+    if any(isinstance(each, TIMES) for each in held):
         raise _times(where, name, column, columns)
-    if held and all(isinstance(each, Decimal) for each in held):
+    if held and all(isinstance(each, int | float | Decimal) and not isinstance(each, bool) for each in held):
         return _finite(where, name, column, _of_numbers(number, [float(each) for each in held]))
     number, texts = _as_texts(where, name, column)
     if (numbers := _declared_numbers(where, name, number, texts, columns, types)) is not None:

@@ -147,6 +147,12 @@ def test_truth_values_and_dictionaries_of_parquet_are_texts(tmp_path: Path) -> N
     assert samples.names == ("city = Oslo", "city = Rome", "smokes = False", "smokes = True")
 
 
+def test_a_dictionary_of_numbers_has_numbers(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    samples = of_file(parquet(tmp_path, x=pa.array([1, 2, 1]).dictionary_encode()))
+    assert samples.names == NUMBERS and samples.values[:, 0].tolist() == [1, 2, 1]
+
+
 def test_texts_of_parquet_stay_texts_unless_numbers_names_them(tmp_path: Path) -> None:
     file = parquet(tmp_path, x=["1", "2", "3"])
     assert of_file(file).names == ("x = 1", "x = 2", "x = 3")
@@ -223,6 +229,7 @@ def test_an_image_of_parquet_without_bytes_opens_no_file(tmp_path: Path) -> None
         ("x,y\n1,a\n1e300,b\n", (), "column 'x' has 1e+300 in row 2, which is not finite"),
         ("x,y\n2020-01-31,a\n2020-02-01,b\n", (), "dates or times, such as 2020-01-31. Turn it into numbers"),
         ("x,y\n31.1.2020,a\n1.2.2020,b\n", (), "dates or times"),
+        ("x,y\n1/31/20,a\n2/1/20,b\n", (), "dates or times"),
         ("x,y\n12:30,a\n9:05:01,b\n", (), "dates or times"),
         (",x,y\n0,5,a\n1,7,b\n", (), "the column without a name ('Unnamed: 0') numbers the rows (0, 1, …)"),
         (",x,z,y\n9,5,1,a\n4,7,1,b\n", ("ignore=[z]",), '`data.ignore=["z", "Unnamed: 0"]`'),
