@@ -229,19 +229,22 @@ def report(dataset: Place, settings: Sequence[str] = (), data_dir: Place | None 
     settings: 'data.key=value', as on the command line. Raises ConfigError, and DataError for samples on which a run
     would say nothing.
     """
+    import numpy as np
+
     from simulator.base.errors import ConfigError
     from simulator.base.nested import with_overrides
     from simulator.config import Config
-    from simulator.data import datasets as room
+    from simulator.data.loading import read
     from simulator.data.report import check, report_of
-    from simulator.data.tables import Columns
 
     given = with_overrides({}, settings)
     if others := sorted({*given} - {"data"}):
         raise ConfigError(f"{others[0]} is no key of the data. Use keys such as `data.target=label`.")
     section = {**given.get("data", {}), "dataset": str(dataset)}
     config = Config.read({"method": {"name": "standalone"}, "data": section}).data
-    found = report_of(room.load(config.dataset, data_folder(data_dir), columns=Columns.of(config)))
+    samples = read(config, config.dataset, data_folder(data_dir))
+    formed = samples.learned(np.arange(samples.test_from))(samples)
+    found = report_of(samples, formed.reading)
     check(found, config.dataset)
     return found
 

@@ -19,7 +19,16 @@ from simulator.data.dividing import Parts, divided
 from simulator.data.images import ImageSet
 from simulator.data.inputs import Inputs, inputs_of
 from simulator.data.public import AnySet, PublicData, drawn, set_apart
-from simulator.data.samples import Form, Indices, LabeledSet, Labels, SampleSet, UnfittedSet
+from simulator.data.samples import (
+    NOTHING_SAID,
+    Form,
+    Indices,
+    LabeledSet,
+    Labels,
+    Reading,
+    SampleSet,
+    UnfittedSet,
+)
 from simulator.data.specs import InputSpec, TokenSpec
 
 
@@ -106,6 +115,8 @@ class FederatedData:
     """Whether each client has its own normalization. Index n·blocks·k + i is then index i of client k."""
     unknown: tuple[tuple[str, int], ...] = ()
     """Values that no measured sample has, and the number of samples with them (`SampleSet.unknown`)."""
+    reading: Reading = NOTHING_SAID
+    """What the reader left out and found odd."""
     report: Report | None = None
     """What was read, if the data were loaded."""
 
@@ -166,6 +177,7 @@ class FederatedData:
             public=None if public is None else public.to(device),
             apart=apart,
             unknown=formed.unknown,
+            reading=formed.reading,
         )
 
     def at(self, round: int) -> "FederatedData":

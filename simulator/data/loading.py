@@ -1,9 +1,11 @@
 """Load a federation's data from its source: read, divide, and move to the device."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 
+from simulator.base.data_section import DataConfig
 from simulator.data import datasets
 from simulator.data.federated import FederatedData, Source
 from simulator.data.public import of_data_set
@@ -19,16 +21,20 @@ def load(source: Source, device: torch.device) -> FederatedData:
     """
     config = source.config
 
-    def read(dataset: str) -> LabeledSet:
-        return datasets.load(dataset, source.folder, columns=Columns.of(config))
-
-    def ready(found: LabeledSet) -> LabeledSet:
+    def formed(found: LabeledSet) -> LabeledSet:
         # Older sessions took the form of samples from the files, before a pool or a limit.
         return found.learned(None)(found) if config.statistics == "all" else found
 
-    samples, public = read(config.dataset), config.public
-    shown = of_data_set(ready(read(public)), config, source.seed) if isinstance(public, str) else None
+    samples, public = read(config, config.dataset, source.folder), config.public
+    shown = None
+    if isinstance(public, str):
+        shown = of_data_set(formed(read(config, public, source.folder)), config, source.seed)
     data = FederatedData.build(
-        config, source.clients, source.seed, ready(samples), device, source.changes, shown, source.measured
+        config, source.clients, source.seed, formed(samples), device, source.changes, shown, source.measured
     )
-    return replace(data, source=source, report=report_of(samples))
+    return replace(data, source=source, report=report_of(samples, data.reading))
+
+
+def read(config: DataConfig, dataset: str, folder: Path) -> LabeledSet:
+    """The samples of the clients' data set or of the public one. The data set's own files are in `folder`."""
+    return datasets.load(dataset, folder, columns=Columns.of(config))

@@ -8,7 +8,7 @@ import numpy as np
 from simulator.base.documents import Report
 from simulator.base.errors import DataError
 from simulator.base.nested import toml_value
-from simulator.data.samples import LabeledSet, Labels
+from simulator.data.samples import LabeledSet, Labels, Reading
 
 MOST_LISTED = 100
 """The maximum number of names in a list that a session records."""
@@ -16,9 +16,8 @@ LONGEST = 300
 """The maximum number of characters of a name or sentence that a session records."""
 
 
-def report_of(samples: LabeledSet) -> Report:
-    """The report of a sample set."""
-    read = samples.reading
+def report_of(samples: LabeledSet, read: Reading) -> Report:
+    """The report of a sample set, and of what was said when it was read and formed."""
     return {
         "samples": len(samples),
         "test": len(samples) - samples.test_from,

@@ -23,7 +23,7 @@ from simulator.base.nested import merged, with_overrides
 from simulator.config import Config
 from simulator.data import datasets
 from simulator.data.loading import load
-from simulator.data.report import check, report_of
+from simulator.data.report import report_of
 from simulator.data.tables import Columns
 from simulator.sessions.legacy import completed
 from simulator.sessions.session import Session
@@ -325,7 +325,7 @@ def test_the_report_says_what_was_read_and_what_was_left_out(tmp_path: Path) -> 
         tmp_path, "x,city,id,u,y\n1,Oslo,7,p,a\n2,Rome,9,q,b\n3,Oslo,8,p,a\n", "client=u", "ignore=[id]"
     )
     raw = datasets.load(str(tmp_path / "t.csv"), tmp_path, columns=Columns("y", "u", ("id",)))
-    report = report_of(raw)
+    report = report_of(raw, samples.reading)
     assert report["classes"] == {"a": 2, "b": 1} and report["clients"] == {"p": 2, "q": 1}
     assert report["features"] == {"x": 0, "city": 2} and report["samples"] == len(samples) == 3
     assert report["left_out"] == {"id": "data.ignore names it"}
@@ -356,7 +356,7 @@ def test_too_many_columns_of_zeros_and_ones_are_refused_with_the_columns_to_leav
 def test_a_single_class_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "t.npz", features=np.ones((4, 2)), labels=np.zeros(4, int))
     with pytest.raises(DataError, match="has a single class, '0', so every answer is right"):
-        check(report_of(datasets.load(str(tmp_path / "t.npz"), tmp_path)), "t.npz")
+        hs.catalog.report(tmp_path / "t.npz")
 
 
 def config(file: Path, **data: Any) -> Config:
