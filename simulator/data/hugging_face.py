@@ -66,7 +66,7 @@ def load(name: str, columns: Columns) -> LabeledSet:
         return _of_table(found, columns, [*named, column])
     table, own = _table(found, named, target)
     left_out = [
-        (each, "only images and data.target are read")
+        (each, f"the samples are the images of '{column}'")
         for each in found.features
         if each not in {*named, column}
     ]
@@ -90,7 +90,9 @@ def load_parquet(file: Path, column: str, columns: Columns) -> LabeledSet:
             for cell in batch.column(0).to_pylist()
         )
         left_out = [
-            (each, "only images and data.target are read") for each in names if each not in {*named, column}
+            (each, f"the samples are the images of '{column}'")
+            for each in names
+            if each not in {*named, column}
         ]
         return _of_images(str(file), cells, table, columns, OwnParts(), left_out, column)
 
