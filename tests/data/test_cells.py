@@ -355,7 +355,7 @@ def test_too_many_columns_of_zeros_and_ones_are_refused_with_the_columns_to_leav
 
 def test_a_single_class_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "t.npz", features=np.ones((4, 2)), labels=np.zeros(4, int))
-    with pytest.raises(DataError, match="has a single class, '?0"):
+    with pytest.raises(DataError, match="has a single class"):
         hs.catalog.report(tmp_path / "t.npz")
 
 
