@@ -108,10 +108,10 @@ def load(
         return (
             tables.load(path, columns) if image is None else hugging_face.load_parquet(path, image, columns)
         )
-    if given := columns.given:
+    if keys := columns.given:
         raise ConfigError(
             f"'{name_or_path}' is no CSV or Parquet file and no data set of Hugging Face, so it has no columns. Leave "
-            f"out {' and '.join(f'data.{key}' for key in given)}."
+            f"out {' and '.join(f'data.{key}' for key in keys)}."
         )
     if name_or_path in _DATASETS:
         dataset = _DATASETS[name_or_path]

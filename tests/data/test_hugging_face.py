@@ -119,6 +119,15 @@ def test_texts_become_tokens_with_the_vocabulary_of_the_training_part(hub: Insta
     assert samples.test_from == 2 and asked == [("some/set", "small")]
 
 
+def test_splits_and_columns_that_are_not_read_are_said(hub: Install) -> None:
+    part = Part(
+        {"x": WHOLE, "id": WHOLE, "label": LABEL}, {"x": [1, 5], "id": [7, 7], "label": [0, 1]}
+    )  # fmt: skip
+    hub(train=part, validation=part)
+    found = datasets.load(NAME, Path(), columns=Columns("label", ignore=("id",))).reading.left_out
+    assert [name.strip("'").split()[-1].strip("'") for name, _ in found] == ["id", "validation"]
+
+
 def test_a_test_part_without_labels_is_left_out(hub: Install) -> None:
     hub(train=texts(("a", 1), ("b", 0)), test=texts(("c", -1)))
     assert load(Columns("label")).test_from == 2 == len(load(Columns("label")))
