@@ -11,7 +11,7 @@ from simulator.base.errors import DataError
 from simulator.data.datasets import Dataset, Progress, register, silent
 from simulator.data.download import Published, bring, verify
 from simulator.data.samples import UnfittedSet
-from simulator.data.words import SPEC, of_texts
+from simulator.data.words import SPEC, of_texts, spaced
 
 LONGEST = 1 << 20
 """The maximum number of characters of one text."""
@@ -22,9 +22,9 @@ def as_samples(
     test: tuple[Sequence[str], Sequence[int]],
     classes: tuple[str, ...],
 ) -> UnfittedSet:
-    """Texts with their labels."""
+    """English texts with their labels. They keep the words of older sessions."""
     labels = np.array([*train[1], *test[1]], dtype=np.int64)
-    return of_texts([*train[0], *test[0]], labels, classes, len(train[1]))
+    return of_texts([*train[0], *test[0]], labels, classes, len(train[1]), spaced)
 
 
 @register
