@@ -1,7 +1,8 @@
 """The section `data`: which samples there are, and how they are divided over the clients."""
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -18,12 +19,17 @@ def has_columns(dataset: str) -> bool:
     return dataset.lower().endswith(TABLES) or dataset.startswith("hf:")
 
 
+def is_own(data: Mapping[str, Any]) -> bool:
+    """Whether a section names samples of the user or of Hugging Face. Paths are absolute in it."""
+    return any("/" in str(data.get(key)) for key in ("dataset", "public"))
+
+
 class DataConfig(Section):
     """Which images there are and how they are divided over the clients."""
 
     dataset: str = Field(
         "digits",
-        description="Data set: a name from `htfl-sim datasets`, a folder of class folders or domain folders, "
+        description="Data set: a name from `htfl-sim datasets`, a folder of images, "
         "an .npz, .csv, .tsv, .csv.gz, or .parquet file, or hf:OWNER/NAME.",
     )
     target: str | None = Field(
@@ -35,6 +41,16 @@ class DataConfig(Section):
     )
     text: str | None = Field(None, description="Column of texts to train on, for a table or an hf: data set.")
     ignore: tuple[str, ...] = Field((), description="Columns of a table or an hf: data set to leave out.")
+    labels: str | None = Field(
+        None,
+        description="CSV file in a folder of images, with a column of their files and a column of classes "
+        "(data.target).",
+    )
+    domains: bool | Literal["found"] | None = Field(
+        None,
+        description="Whether the first folders of a folder of images are domains with class folders in each. Default: "
+        "they are classes, and a folder that can be read in both ways is refused. Older sessions have 'found'.",
+    )
     numbers: tuple[str, ...] | Literal["inferred"] | None = Field(
         None,
         description="Columns of a table that have only numbers. Other columns with numbers and texts are texts. "

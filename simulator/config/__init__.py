@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
 
 from checkpoints import limits
-from simulator.base.data_section import OF_COLUMNS, DataConfig, has_columns
+from simulator.base.data_section import OF_COLUMNS, DataConfig, has_columns, is_own
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.federation_section import FederationConfig
 from simulator.base.nested import ALL, SEED, Raw, merged, renamed, with_method
@@ -274,10 +274,13 @@ class Config(Section):
         if self.training.steps is None:
             del raw["training"]["steps"]
         data = raw["data"]
-        # Sessions on other data keep their settings. Without `numbers`, a session on a table is an older one.
+        # Sessions on other data keep their settings. A session on own data without `domains` is an older one, and so is
+        # one on a table without `numbers`.
+        if data["domains"] is None and not is_own(data):
+            del data["domains"]
         if data["numbers"] is None and not has_columns(self.data.dataset):
             del data["numbers"]
-        for key in [key for key, default in OF_COLUMNS.items() if data[key] == default]:
+        for key in [key for key, default in {**OF_COLUMNS, "labels": None}.items() if data[key] == default]:
             del data[key]
         if self.selection == SelectionConfig():
             del raw["selection"]

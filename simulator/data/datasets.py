@@ -11,6 +11,7 @@ from platformdirs import user_cache_dir
 from simulator.base.data_section import TABLES
 from simulator.base.errors import ConfigError, DataError, nearest
 from simulator.data import hugging_face, tables, user_data, words
+from simulator.data.image_folders import ANY, Layout
 from simulator.data.samples import LabeledSet
 from simulator.data.specs import InputSpec, Kind
 from simulator.data.tables import NO_COLUMNS, Columns
@@ -92,22 +93,32 @@ def get(name: str) -> Dataset:
 
 
 def load(
-    name_or_path: str, data_dir: Path, progress: Progress = silent, columns: Columns = NO_COLUMNS
+    name_or_path: str,
+    data_dir: Path,
+    progress: Progress = silent,
+    columns: Columns = NO_COLUMNS,
+    layout: Layout = ANY,
 ) -> LabeledSet:
-    """A registered data set (downloaded if missing), or a user's own: a folder of class folders, an `.npz` of arrays,
-    a table, or a data set of Hugging Face.
+    """A registered data set (downloaded if missing), or a user's own: a folder of images, an `.npz` of arrays, a table,
+    or a data set of Hugging Face.
 
-    `columns` are those of the last two. Raises ConfigError for a name that is none of these, and for columns of other
-    data; DataError if the data are unavailable or unreadable.
+    `columns` are those of the last two, and `layout` is that of a folder. Raises ConfigError for a name that is none of
+    these, and for columns or a layout of other data; DataError if the data are unavailable or unreadable.
     """
     path = Path(name_or_path).expanduser()
+    if not is_folder(name_or_path) and (key := layout.key()):
+        raise ConfigError(f"{key} says how to read a folder, and '{name_or_path}' is none. Leave it out.")
     if hugging_face.is_name(name_or_path):
-        return hugging_face.load(name_or_path, columns)
+        return hugging_face.load(name_or_path, columns, layout.old)
     if name_or_path not in _DATASETS and is_table(name_or_path):
         image = tables.image_column(path, columns)
         return (
-            tables.load(path, columns) if image is None else hugging_face.load_parquet(path, image, columns)
+            tables.load(path, columns)
+            if image is None
+            else hugging_face.load_parquet(path, image, columns, layout.old)
         )
+    if layout.labels is not None:
+        columns = columns._replace(target=None)  # a column of that file
     if keys := columns.given:
         raise ConfigError(
             f"'{name_or_path}' is no CSV or Parquet file and no data set of Hugging Face, so it has no columns. Leave "
@@ -118,13 +129,18 @@ def load(
         if not dataset.is_present(data_dir):
             dataset.fetch(data_dir, progress)
         return dataset.load(data_dir)
-    if path.is_dir() or (path.suffix == ".npz" and path.is_file()):
-        return user_data.load(path)
+    if is_folder(name_or_path) or (path.suffix == ".npz" and path.is_file()):
+        return user_data.load(path, layout)
     raise ConfigError(
         f"'{name_or_path}' is neither a data set, nor a folder of class folders, nor an .npz, .csv, .tsv, or .parquet "
         "file, nor hf:OWNER/NAME."
         f"{nearest(name_or_path, _DATASETS)} See `htfl-sim datasets`. A plugin's data set needs `plugin=FILE`."
     )
+
+
+def is_folder(path: str) -> bool:
+    """Whether this is a user's own folder."""
+    return path not in _DATASETS and Path(path).expanduser().is_dir()
 
 
 def is_table(path: str) -> bool:

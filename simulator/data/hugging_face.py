@@ -19,11 +19,18 @@ from simulator.base.errors import ConfigError, DataError
 from simulator.base.extras import install_command, library
 from simulator.data import tables
 from simulator.data.images import Images, ImageSet
-from simulator.data.pictures import check_memory, opened
+from simulator.data.pictures import (
+    DEEP_MODES,
+    GREY_MODES,
+    UNREADABLE,
+    Oddities,
+    check_memory,
+    opened,
+    upright,
+)
 from simulator.data.samples import Indices, LabeledSet, Reading, SampleSet, UnfittedSet
 from simulator.data.specs import Kind
 from simulator.data.tables import Columns, OwnParts
-from simulator.data.user_data import DEEP_MODES, GREY_MODES, UNREADABLE
 
 PREFIX = "hf:"
 OLDEST = 4
@@ -50,8 +57,10 @@ def is_name(dataset: str) -> bool:
     return dataset.startswith(PREFIX)
 
 
-def load(name: str, columns: Columns) -> LabeledSet:
+def load(name: str, columns: Columns, old: bool = False) -> LabeledSet:
     """All samples, those of the split `test` as the own test set. Other splits than `train` and `test` are left out.
+
+    `old`: older sessions ignored the EXIF orientation of images.
 
     Raises ConfigError for a wrong name or wrong columns, DataError for data that cannot be had or are no samples.
     """
@@ -70,13 +79,15 @@ def load(name: str, columns: Columns) -> LabeledSet:
         for each in found.features
         if each not in {*named, column}
     ]
+    if found.test is not None and own.test_from == len(table):
+        left_out.append(("split test", "its labels are hidden"))
     parts = [part for part in (found.train, found.test) if part is not None]
     raw = [part.select_columns([column]).cast_column(column, found.hub.Image(decode=False)) for part in parts]
     cells = (row[column] for part in raw for row in part)
-    return _of_images(f"'{name}'", cells, table, columns, own, [*left_out, *found.others], column)
+    return _of_images(f"'{name}'", cells, table, columns, own, [*left_out, *found.others], column, old)
 
 
-def load_parquet(file: Path, column: str, columns: Columns) -> LabeledSet:
+def load_parquet(file: Path, column: str, columns: Columns, old: bool = False) -> LabeledSet:
     """The images in a column of a Parquet file. Raises as `tables.load` does."""
     parquet = library("pyarrow.parquet", "parquet")
     with parquet.ParquetFile(file) as opened:
@@ -94,7 +105,7 @@ def load_parquet(file: Path, column: str, columns: Columns) -> LabeledSet:
             for each in names
             if each not in {*named, column}
         ]
-        return _of_images(str(file), cells, table, columns, OwnParts(), left_out, column)
+        return _of_images(str(file), cells, table, columns, OwnParts(), left_out, column, old)
 
 
 def _of_images(
@@ -105,17 +116,19 @@ def _of_images(
     own: OwnParts,
     left_out: Sequence[tuple[str, str]],
     column: str,
+    old: bool,
 ) -> LabeledSet:
     """Encoded images with the classes and users of a data frame."""
     labels, classes = tables.labels_of(where, table, columns, own)
-    images, gray = _images(where, cells, len(labels))
+    oddities = Oddities()
+    images, gray = _images(where, cells, len(labels), old, oddities)
     samples = UnfittedSet(
         (images, gray),
         _learned,
         labels,
         classes,
         own.test_from or len(labels),
-        reading=Reading(tuple(left_out), notes=(f"images in column '{column}'",)),
+        reading=oddities.told(Reading(tuple(left_out), notes=(f"images in column '{column}'",))),
     )
     if columns.client is None:
         return samples
@@ -250,12 +263,14 @@ def _table(found: _Opened, names: Sequence[str], target: str) -> tuple[Any, OwnP
     return table, OwnParts(len(parts[0]), fixed)
 
 
-def _images(where: str, cells: Iterable[Any], count: int) -> tuple[Images, NDArray[np.bool_]]:
+def _images(
+    where: str, cells: Iterable[Any], count: int, old: bool, oddities: Oddities
+) -> tuple[Images, NDArray[np.bool_]]:
     """The first `count` images as RGB [n, h, w, 3], and whether each is gray."""
     stored: Images | None = None
     gray = np.zeros(count, dtype=bool)
     for number, cell in enumerate(itertools.islice(cells, count)):
-        mode, pixels = _decoded(where, number, cell)
+        mode, pixels = _decoded(where, number, cell, old, oddities)
         if stored is None:
             check_memory(where, count * pixels.size)
             stored = np.empty((count, *pixels.shape), dtype=np.uint8)
@@ -289,7 +304,7 @@ def _learned(samples: UnfittedSet, held: Indices | None) -> Callable[[UnfittedSe
     return formed
 
 
-def _decoded(where: str, number: int, cell: Any) -> tuple[str, Images]:
+def _decoded(where: str, number: int, cell: Any, old: bool, oddities: Oddities) -> tuple[str, Images]:
     """An image's mode and its pixels as RGB [h, w, 3]. `cell` has its bytes, or the path of a file."""
     if cell is None:
         raise DataError(f"{where}: sample {number + 1:,} has no image. Choose another data set.")
@@ -299,7 +314,8 @@ def _decoded(where: str, number: int, cell: Any) -> tuple[str, Images]:
                 raise DataError(
                     f"{where}: image {number + 1:,} has more than 8 bits per channel. Choose another data set."
                 )
-            return image.mode, np.asarray(image.convert("RGB"))
+            oddities.note(f"image {number + 1:,}", image)
+            return image.mode, np.asarray((image if old else upright(image)).convert("RGB"))
     except UNREADABLE as unreadable:
         raise DataError(
             f"{where}: image {number + 1:,} cannot be read ({unreadable}). Choose another data set."

@@ -6,8 +6,9 @@ from pathlib import Path
 import torch
 
 from simulator.base.data_section import DataConfig
-from simulator.data import datasets
+from simulator.data import datasets, words
 from simulator.data.federated import FederatedData, Source
+from simulator.data.image_folders import ANY, Layout
 from simulator.data.public import of_data_set
 from simulator.data.report import report_of
 from simulator.data.samples import LabeledSet
@@ -37,4 +38,8 @@ def load(source: Source, device: torch.device) -> FederatedData:
 
 def read(config: DataConfig, dataset: str, folder: Path) -> LabeledSet:
     """The samples of the clients' data set or of the public one. The data set's own files are in `folder`."""
-    return datasets.load(dataset, folder, columns=Columns.of(config))
+    layout = Layout.of(config)
+    if not layout.old and dataset != config.dataset and not datasets.is_folder(dataset):
+        layout = ANY
+    found = datasets.load(dataset, folder, columns=Columns.of(config), layout=layout)
+    return words.as_before(found) if layout.old else found

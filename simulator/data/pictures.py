@@ -2,17 +2,35 @@
 
 import io
 import stat
+import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
-from PIL import Image
+from PIL import ExifTags, Image
 
 from simulator.base.errors import DataError
+from simulator.data.samples import Reading
 
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 """Decoded formats, whatever the file's name says. Some of Pillow's other formats start programs."""
 PIXELS = 1 << 24
 """The maximum number of pixels, 4096×4096. A small file can claim any number."""
+GREY_MODES = ("1", "L", "LA")
+DEEP_MODES = ("I", "F")
+UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError)
+_EXIF = {"exif", "Raw profile type exif", "xmp", "XML:com.adobe.xmp"}
+"""Pillow's names of the blocks with an orientation."""
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""What turns an image upright, by its EXIF orientation."""
 
 
 def opened(source: Path | io.BytesIO) -> Image.Image:
@@ -26,6 +44,68 @@ def opened(source: Path | io.BytesIO) -> Image.Image:
         where = f"{source} has" if isinstance(source, Path) else "an image has"
         raise DataError(f"{where} {width}×{height} pixels; at most {PIXELS:,} are read. Make it smaller.")
     return image
+
+
+def turn_of(image: Image.Image) -> Image.Transpose | None:
+    """What turns an opened image upright. None if it is upright, or says nothing."""
+    if image.format == "TIFF" or not image.info.keys() & _EXIF:  # Pillow turns a TIFF as it decodes it
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            # The base method, because that of PNG decodes the image.
+            return _TURNS.get(Image.Image.getexif(image).get(ExifTags.Base.Orientation, 1))
+        except Exception:  # a damaged block says nothing, and its errors have no common class
+            return None
+
+
+def upright(image: Image.Image) -> Image.Image:
+    """The image as its EXIF orientation says."""
+    turn = turn_of(image)
+    return image if turn is None else image.transpose(turn)
+
+
+def size_of(image: Image.Image, old: bool) -> tuple[int, int]:
+    """Width and height of an opened image once it is upright. `old`: of the stored one."""
+    width, height = image.size
+    sideways = not old and turn_of(image) in [_TURNS[each] for each in (5, 6, 7, 8)]
+    return (height, width) if sideways else (width, height)
+
+
+_TURNED = "Turned upright by EXIF orientation"
+
+
+class Oddities:
+    """What images have that a sample keeps no trace of: the names of the images, by what is said of them."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, list[str]] = {}
+
+    def note(self, name: str, image: Image.Image) -> None:
+        """Look at an opened image."""
+        odd = {
+            "An alpha channel is left out": image.has_transparency_data,
+            "Only the first of several frames is read": _has_frames(image),
+            _TURNED: turn_of(image) is not None,
+        }
+        for what in filter(odd.get, odd):
+            self._found.setdefault(what, []).append(name)
+
+    def told(self, reading: Reading) -> Reading:
+        """The reading with a sentence for each kind, the number of images, and the first of them."""
+        said = {
+            what: f"{what}: {len(names):,} image{'s' * (len(names) > 1)}, such as {names[0]}."
+            for what, names in self._found.items()
+        }
+        notes = [said.pop(_TURNED)] if _TURNED in said else []
+        return replace(reading, warnings=(*reading.warnings, *said.values()), notes=(*reading.notes, *notes))
+
+
+def _has_frames(image: Image.Image) -> bool:
+    try:
+        return bool(getattr(image, "is_animated", False))
+    except Exception:  # a second frame that is damaged is not read
+        return True
 
 
 def check_memory(path: Path | str, needed: int) -> None:

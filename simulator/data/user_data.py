@@ -1,243 +1,119 @@
-"""A user's own data: images in class folders, such folders by domain, or an `.npz` of samples of any kind."""
+"""A user's own data: a folder of images, or an `.npz` of samples of any kind."""
 
 import math
 import zipfile
 import zlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from simulator.base.errors import DataError
-from simulator.data.images import Images, ImageSet, joined
-from simulator.data.pictures import PIXELS, check_memory, opened
-from simulator.data.samples import ArraySet, Indices, LabeledSet, Labels, SampleSet, UnfittedSet, Values
+from simulator.data import image_folders
+from simulator.data.image_folders import ANY, Layout, damaged
+from simulator.data.images import CHUNK, Images, joined
+from simulator.data.pictures import PIXELS, check_memory
+from simulator.data.samples import ArraySet, Indices, LabeledSet, Reading, SampleSet, UnfittedSet, Values
 from simulator.data.specs import ImageSpec, InputSpec, SignalSpec, TableSpec, TokenSpec
 
-GREY_MODES = ("1", "L", "LA")
-DEEP_MODES = ("I", "F")
-UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError)
 UNREADABLE_NPZ = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 """The errors of numpy and zipfile. An encrypted file raises RuntimeError."""
 
 
 class _Kept(NamedTuple):
-    """The required form of an array of samples, and the dtype in which it is stored."""
+    """The required form of an array of samples, its kinds of dtype in numpy's letters, and its orders of axes."""
 
     form: str
-    dimensions: tuple[int, ...]
-    dtype: type
+    dtypes: str
+    orders: Mapping[int, Sequence[str]]
+    """By the number of dimensions, the order in which samples are kept first."""
 
 
 _SAMPLES = {
-    "images": _Kept("uint8 [n, h, w] or [n, h, w, c]", (3, 4), np.uint8),
-    "tokens": _Kept("whole numbers [n, length]", (2,), np.int32),
-    "signals": _Kept("numbers [n, channels, time]", (3,), np.float32),
-    "features": _Kept("numbers [n, features]", (2,), np.float32),
+    "images": _Kept(
+        "numbers from 0 to 255 or from 0 to 1, [n, h, w] or [n, h, w, c]",
+        "buif",
+        {3: ("nhw",), 4: ("nhwc", "nchw")},
+    ),
+    "tokens": _Kept("whole numbers [n, length]", "ui", {2: ("nl",)}),
+    "signals": _Kept("numbers [n, channels, time]", "uif", {3: ("nct", "ntc")}),
+    "features": _Kept("numbers [n, features]", "uif", {2: ("nf",)}),
 }
 """The keys of sample arrays in an `.npz`, which has one of them."""
+_PARTS = ("train", "test", "val", "valid")
+_FACTS = ("vocabulary", "padding", "axes")
 
 
-def load(path: Path) -> LabeledSet:
-    """The samples at `path`: a folder with one folder of images per class, or an `.npz`.
+class _Keys(NamedTuple):
+    """The arrays of an `.npz`."""
 
-    There may be one folder per domain around the class folders, each with the same classes. A folder may contain
-    `train/` and `test/`, each with either layout. An `.npz` contains one array of samples and `labels` [n], and may
-    contain a test set: docs/datasets.md has the keys. Raises DataError for missing, damaged, or unexpected contents.
+    kind: str
+    stored: Mapping[str, str]
+    """The key in the file of each array: the samples, `labels`, the same with `test_` before it, and facts."""
+    reading: Reading
+
+
+def load(path: Path, layout: Layout = ANY) -> LabeledSet:
+    """The samples at `path`: a folder of images, or an `.npz`: docs/datasets.md has the layouts and the keys.
+
+    Raises ConfigError for a wrong layout, DataError for missing, damaged, or unexpected contents.
     """
     try:
-        return _load_folder(path) if path.is_dir() else _load_npz(path)
+        return image_folders.load(path, layout) if path.is_dir() else _load_npz(path, layout.old)
     except OSError as unreadable:
-        raise _damaged(Path(unreadable.filename or path), unreadable) from unreadable
+        raise damaged(Path(unreadable.filename or path), unreadable) from unreadable
 
 
-def _load_folder(folder: Path) -> UnfittedSet:
-    has_pair = (folder / "train").is_dir() and (folder / "test").is_dir()
-    train_folder, test_folder = (folder / "train", folder / "test") if has_pair else (folder, None)
-    domains = _domain_names(train_folder)
-    classes = _class_names(train_folder / domains[0] if domains else train_folder)
-    train = [_image_files(place, classes) for place in _places(train_folder, domains)]
-    for place, files in zip(_places(train_folder, domains), train, strict=True):
-        if without := set(range(len(classes))) - {label for _, label in files}:
-            where = " in every domain" if domains else ""
-            raise DataError(
-                f"{place / classes[min(without)]} has no images; add some or remove the folder{where}."
-            )
-    if test_folder and domains and (other := set(_folders(test_folder)) ^ set(domains)):
-        raise DataError(
-            f"{train_folder} and {test_folder} have different domains, such as {min(other)}; give both the same."
-        )
-    test = [_image_files(place, classes) for place in _places(test_folder, domains)] if test_folder else []
-    everything = [entry for part in train + test for entry in part]
-    labels = np.array([label for _, label in everything], dtype=np.int64)
-    paths = np.empty(len(everything), dtype=object)
-    paths[:] = [file for file, _ in everything]
-    numbers = np.tile(np.arange(len(domains)), 2)[: len(train + test)]
-    domain = np.repeat(numbers, [len(part) for part in train + test]) if domains else None
-    count = sum(len(part) for part in train)
-    gray = _gray(paths.tolist())
-    return UnfittedSet(
-        (paths, gray), _learned_channels, labels, classes, count, domains=domains, domain=domain
-    )
-
-
-def _learned_channels(samples: UnfittedSet, held: Indices | None) -> Callable[[UnfittedSet], SampleSet]:
-    """The channels of images: one if most images at `held` are gray, in every domain.
-
-    None: the rule of older sessions, by which all training images count.
-    """
-    chosen = np.arange(samples.test_from) if held is None else held
-    _, gray = samples.columns
-    domain = np.zeros(len(gray), dtype=np.int64) if samples.domain is None else samples.domain
-    of_domains = [gray[chosen][domain[chosen] == each] for each in np.unique(domain[chosen])]
-    becomes_gray = all(2 * each.sum() > len(each) for each in of_domains)
-
-    def formed(each: UnfittedSet) -> SampleSet:
-        found: SampleSet = ImageSet.of_unfitted(each, _decoded(each.columns[0].tolist(), becomes_gray))
-        return found if held is not None else found.learned(None)(found)
-
-    return formed
-
-
-def _places(folder: Path, domains: tuple[str, ...]) -> list[Path]:
-    """The folders that contain class folders."""
-    return [folder / domain for domain in domains] or [folder]
-
-
-def _domain_names(folder: Path) -> tuple[str, ...]:
-    """The domain folders: those with folders instead of images. Empty if they are class folders."""
-    names = _folders(folder)
-    nested = [name for name in names if _folders(folder / name) and not _images(folder / name)]
-    if not nested:
-        return ()
-    if flat := sorted(set(names) - set(nested)):
-        raise DataError(
-            f"{folder / flat[0]} has no class folders, as {folder / nested[0]} has; give every domain the same class "
-            "folders, or put the images of each class into a folder of its own."
-        )
-    if len(nested) == 1:
-        raise DataError(
-            f"{folder} has a single domain, {nested[0]}; name {folder / nested[0]} itself, or add another domain."
-        )
-    classes = set(_folders(folder / nested[0]))
-    for name in nested[1:]:
-        if different := sorted(classes ^ set(_folders(folder / name))):
-            lacks, has = (name, nested[0]) if different[0] in classes else (nested[0], name)
-            raise DataError(
-                f"{folder / lacks} has no class folder '{different[0]}', as {folder / has} has; give every domain the "
-                "same classes."
-            )
-    return tuple(nested)
-
-
-def _class_names(folder: Path) -> tuple[str, ...]:
-    names = _folders(folder)
-    if not names:
-        raise DataError(
-            f"{folder} has no class folders; put the images of each class into a folder of its own."
-        )
-    return tuple(names)
-
-
-def _image_files(folder: Path, classes: tuple[str, ...]) -> list[tuple[Path, int]]:
-    """The image files with their labels, in the order of class and name."""
-    if unknown := set(_class_names(folder)) - set(classes):
-        raise DataError(
-            f"{folder / min(unknown)} is a class that has no training images; add some or remove it."
-        )
-    return [
-        (image, label)
-        for label, name in enumerate(classes)
-        if (folder / name).is_dir()
-        for image in _images(folder / name)
-    ]
-
-
-def _folders(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and entry.name[0] != ".")
-
-
-def _images(folder: Path) -> list[Path]:
-    suffixes = Image.registered_extensions()
-    entries = sorted(folder.iterdir())
-    return [entry for entry in entries if entry.suffix.lower() in suffixes and entry.name[0] != "."]
-
-
-def _gray(files: Sequence[Path]) -> NDArray[np.bool_]:
-    """Whether each image is grayscale. All must have one size."""
-    headers = [_header(file) for file in files]
-    size, _ = Counter(size for _, size in headers).most_common(1)[0]
-    for file, (_, own_size) in zip(files, headers, strict=True):
-        if own_size != size:
-            raise DataError(
-                f"{file} is {own_size[0]}×{own_size[1]} pixels where most images are {size[0]}×{size[1]}; "
-                f"bring all images to one size."
-            )
-    return np.array([gray for gray, _ in headers])
-
-
-def _decoded(files: Sequence[Path], grey: bool) -> Images:
-    """Images [n, h, w, c] of one size, all grayscale or all RGB."""
-    width, height = _header(files[0])[1]
-    channels = 1 if grey else 3
-    check_memory(files[0].parent.parent, len(files) * width * height * channels)
-    images = np.empty((len(files), height, width, channels), dtype=np.uint8)
-    for row, file in zip(images, files, strict=True):
-        try:
-            with opened(file) as image:
-                row[:] = np.asarray(image.convert("L" if grey else "RGB")).reshape(row.shape)
-        except UNREADABLE as unreadable:
-            raise _damaged(file, unreadable) from unreadable
-    return images
-
-
-def _header(file: Path) -> tuple[bool, tuple[int, int]]:
-    """Whether the image is grayscale, and its width and height, without decoding it."""
-    try:
-        with opened(file) as image:
-            mode, size = image.mode, image.size
-    except UNREADABLE as unreadable:
-        raise _damaged(file, unreadable) from unreadable
-    if mode.startswith(DEEP_MODES):
-        raise DataError(f"{file} has more than 8 bits per channel; save it with 8.")
-    return mode in GREY_MODES, size
-
-
-def _load_npz(file: Path) -> LabeledSet:
-    arrays = _read_npz(file)
-    name = _kind_of(file, arrays)
+def _load_npz(file: Path, old: bool) -> LabeledSet:
+    keys, arrays = _read_npz(file)
+    name, stored = keys.kind, keys.stored
     if "labels" not in arrays:
-        raise DataError(f"{file} has no array 'labels'; it needs '{name}' and 'labels'.")
+        raise DataError(
+            f"{file} has no array '{stored['labels']}'; it needs '{stored[name]}' and '{stored['labels']}'."
+        )
     if (f"test_{name}" in arrays) != ("test_labels" in arrays):
-        raise DataError(f"{file} has only one of 'test_{name}' and 'test_labels'; it needs both or neither.")
-    samples, labels = _checked_pair(file, arrays, name, "")
+        pair = f"'{stored[f'test_{name}']}' and '{stored['test_labels']}'"
+        raise DataError(f"{file} has only one of {pair}; it needs both or neither.")
+    parts = [part for part in ("", "test_") if f"{part}{name}" in arrays]
+    samples, notes = _samples(file, keys, arrays, parts, old)
+    labels = [
+        _labels(file, stored[f"{part}labels"], arrays[f"{part}labels"], len(each))
+        for part, each in zip(parts, samples, strict=True)
+    ]
     noun = "images" if name == "images" else "samples"
-    values = np.unique(labels)
-    parts = [(samples, np.searchsorted(values, labels))]
-    if "test_labels" in arrays:
-        test, test_labels = _checked_pair(file, arrays, name, "test_")
-        if test.shape[1:] != samples.shape[1:]:
-            differ = "size or channels" if name == "images" else "shape"
-            raise DataError(f"{file}: 'test_{name}' differ from '{name}' in {differ}.")
-        if unknown := np.setdiff1d(test_labels, values).tolist():
-            raise DataError(f"{file}: class {unknown[0]} of 'test_labels' has no training {noun}.")
-        parts.append((test, np.searchsorted(values, test_labels)))
+    values = np.unique(labels[0])
+    for other in labels[1:]:
+        if (other.dtype.kind == "U") != (values.dtype.kind == "U"):
+            raise DataError(
+                f"{file}: only one of '{stored['labels']}' and '{stored['test_labels']}' has texts. Save both alike."
+            )
+        if unknown := np.setdiff1d(other, values).tolist():
+            raise DataError(
+                f"{file}: class {unknown[0]} of '{stored['test_labels']}' has no training {noun}."
+            )
+    pairs = [
+        (each, np.searchsorted(values, own).astype(np.int64))
+        for each, own in zip(samples, labels, strict=True)
+    ]
+    train, test = pairs[0], pairs[1] if len(pairs) > 1 else None
     classes = tuple(str(value) for value in values.tolist())
+    reading = replace(keys.reading, notes=(*keys.reading.notes, *notes))
     if name == "images":
-        return joined(parts[0], parts[1] if len(parts) > 1 else None, classes)
+        return replace(joined(train, test, classes), reading=reading)
     if name == "tokens" and "vocabulary" not in arrays:
-        tokens = np.concatenate([part for part, _ in parts])
-        own = np.concatenate([labels for _, labels in parts])
+        tokens = np.concatenate(samples)
+        own = np.concatenate([numbers for _, numbers in pairs])
         learn = partial(_learned_vocabulary, file, _number(file, arrays, "padding", 0))
-        return UnfittedSet((tokens,), learn, own, classes, len(parts[0][1]), titles=("tokens",))
-    spec = _spec(file, name, samples.shape, arrays)
+        return UnfittedSet(
+            (tokens,), learn, own, classes, len(samples[0]), titles=("tokens",), reading=reading
+        )
+    spec = _spec(file, name, samples[0].shape, arrays)
     try:
-        return ArraySet.of(spec, parts[0], parts[1] if len(parts) > 1 else None, classes)
+        return replace(ArraySet.of(spec, train, test, classes), reading=reading)
     except DataError as odd:
         raise DataError(f"{file}: {odd}") from odd
 
@@ -269,14 +145,61 @@ def _learned_vocabulary(
     return formed
 
 
-def _kind_of(file: Path, arrays: Iterable[str]) -> str:
-    """The name of the one array of samples."""
-    found = [name for name in _SAMPLES if name in arrays]
+def _keys(file: Path, names: Collection[str]) -> _Keys:
+    """Which array is what. The keys are those of htfl-sim, of MedMNIST (`train_images`), or of Keras (`x_train`)."""
+    lower = {name.lower(): name for name in names}
+    found = {name: kind for kind in _SAMPLES for name in (kind, f"train_{kind}") if name in names}
+    if "x_train" in lower:
+        found[lower["x_train"]] = _kind_of(file, lower["x_train"])
     if len(found) != 1:
         known = ", ".join(f"'{name}'" for name in _SAMPLES)
-        has = f"has both '{found[0]}' and '{found[1]}'" if found else "has no array of samples"
+        has = " and ".join(f"'{name}'" for name in [*found][:2])
+        has = f"has both {has}" if found else "has no array of samples"
         raise DataError(f"{file} {has}; it needs 'labels' and one of {known}.")
-    return found[0]
+    ((first, kind),) = found.items()
+    pairs = {part: (f"{part}_{kind}", f"{part}_labels") for part in _PARTS}
+    if first == kind:
+        pairs = {"train": (kind, "labels"), "test": pairs["test"]}
+    elif first != f"train_{kind}":
+        pairs = {
+            part: (lower.get(f"x_{part}", f"x_{part}"), lower.get(f"y_{part}", f"y_{part}"))
+            for part in _PARTS
+        }
+    held = [part for part, pair in pairs.items() if {*pair} & {*names} and part != "train"]
+    test = held[0] if held else "test"
+    notes = []
+    if test != "test":
+        notes.append(f"'{pairs[test][0]}' is the own test set, because there is no '{pairs['test'][0]}'.")
+    stored = dict(
+        zip((kind, "labels", f"test_{kind}", "test_labels"), pairs["train"] + pairs[test], strict=True)
+    )
+    left_out = [
+        (f"array '{name}'", f"'{pairs[test][0]}' is the own test set, and no other split is used")
+        for part in held[1:]
+        for name in pairs[part]
+        if name in names
+    ]
+    meant = {*stored.values(), *_FACTS, *(name for part in held for name in pairs[part])}
+    left_out += [(f"array '{name}'", "its key has no meaning") for name in sorted({*names} - meant)]
+    return _Keys(kind, stored | {fact: fact for fact in _FACTS}, Reading(tuple(left_out), notes=tuple(notes)))
+
+
+def _kind_of(file: Path, name: str) -> str:
+    """The kind of the samples of Keras, whose key says nothing of it."""
+    shape, dtype = _header_of(file, name)
+    if len(shape) == 4 or (len(shape) == 3 and dtype == np.uint8):
+        return "images"
+    if len(shape) == 2 and dtype.kind == "f":
+        return "features"
+    kinds = [
+        kind for kind, kept in _SAMPLES.items() if len(shape) in kept.orders and dtype.kind in kept.dtypes
+    ]
+    if not kinds:
+        raise DataError(f"{file}: '{name}' is {dtype} {list(shape)}, and no kind of samples has this form.")
+    raise DataError(
+        f"{file}: '{name}' {dtype} {list(shape)} can be read in two ways: as {' or as '.join(kinds)}. Save it as "
+        f"'{kinds[0]}' or '{kinds[1]}', and its labels as 'labels'."
+    )
 
 
 def _spec(file: Path, name: str, shape: tuple[int, ...], arrays: Mapping[str, Values]) -> InputSpec:
@@ -312,30 +235,29 @@ def declared(file: Path) -> InputSpec | None:
     try:
         with zipfile.ZipFile(file) as archive:
             names = {name.removesuffix(".npy") for name in archive.namelist()}
-        name = _kind_of(file, names)
-        shape, _ = _header_of(file, name)
-        if name == "images":
-            return ImageSpec(shape[3] if len(shape) == 4 else 1, shape[1], shape[2])
-        if name == "signals":
-            return SignalSpec(shape[1], shape[2])
-        if name == "features":
-            return TableSpec(shape[1])
-        check_memory(file, 0 if "vocabulary" in names else _declared_bytes(file, name))
+        keys = _keys(file, names)
+        stored = keys.stored[keys.kind]
+        shape, dtype = _header_of(file, stored)
         with np.load(file, allow_pickle=False) as archive:
-            numbers: dict[str, Values] = {
-                each: archive[each] for each in ("vocabulary", "padding") if each in names
-            }
-            largest = -1 if "vocabulary" in names else int(archive[name].max())
-        vocabulary = _number(file, numbers, "vocabulary", largest + 1)
-        return TokenSpec(shape[1], vocabulary, _number(file, numbers, "padding", 0))
+            facts: dict[str, Values] = {each: archive[each] for each in _FACTS if each in names}
+            order = _order(file, stored, keys.kind, shape, facts, old=False)
+            shape = tuple(shape[order.index(axis)] for axis in _SAMPLES[keys.kind].orders[len(shape)][0])
+            if keys.kind == "images":
+                return ImageSpec(shape[3] if len(shape) == 4 else 1, shape[1], shape[2])
+            if keys.kind == "signals":
+                return SignalSpec(shape[1], shape[2])
+            if keys.kind == "features":
+                return TableSpec(shape[1])
+            check_memory(file, 0 if "vocabulary" in names else math.prod(shape) * dtype.itemsize)
+            largest = -1 if "vocabulary" in names else int(archive[stored].max())
+        vocabulary = _number(file, facts, "vocabulary", largest + 1)
+        return TokenSpec(shape[1], vocabulary, _number(file, facts, "padding", 0))
     except (*UNREADABLE_NPZ, DataError, IndexError, TypeError):
         return None
 
 
-def _read_npz(file: Path) -> dict[str, Values]:
-    """The arrays with these names. Their sizes are checked before any is read."""
-    wanted = {f"{prefix}{name}" for name in (*_SAMPLES, "labels") for prefix in ("", "test_")}
-    wanted |= {"vocabulary", "padding"}
+def _read_npz(file: Path) -> tuple[_Keys, dict[str, Values]]:
+    """The arrays by the names of htfl-sim. Their sizes are checked before any is read."""
     try:
         archive = np.load(file, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
@@ -343,17 +265,18 @@ def _read_npz(file: Path) -> dict[str, Values]:
                 f"{file} is a single array; save the samples (such as 'images') and 'labels' with numpy.savez."
             )
         with archive:
-            names = [name for name in archive.files if name in wanted]
-            check_memory(file, sum(_declared_bytes(file, name) for name in names))
-            return {name: archive[name] for name in names}
+            keys = _keys(file, archive.files)
+            wanted = {name: stored for name, stored in keys.stored.items() if stored in archive.files}
+            headers = {stored: _header_of(file, stored) for stored in wanted.values()}
+            if objects := [stored for stored, (_, dtype) in headers.items() if dtype.hasobject]:
+                raise DataError(
+                    f"{file} cannot be read: '{objects[0]}' holds Python objects, and nothing is unpickled. Save it as "
+                    "numbers, or texts as `labels.astype(str)`."
+                )
+            check_memory(file, sum(math.prod(shape) * dtype.itemsize for shape, dtype in headers.values()))
+            return keys, {name: archive[stored] for name, stored in wanted.items()}
     except UNREADABLE_NPZ as unreadable:
-        raise _damaged(file, unreadable) from unreadable
-
-
-def _declared_bytes(file: Path, name: str) -> int:
-    """The size in bytes that the header of an array in an `.npz` gives."""
-    shape, dtype = _header_of(file, name)
-    return math.prod(shape) * dtype.itemsize
+        raise damaged(file, unreadable) from unreadable
 
 
 def _header_of(file: Path, name: str) -> tuple[tuple[int, ...], "np.dtype[Any]"]:
@@ -367,36 +290,162 @@ def _header_of(file: Path, name: str) -> tuple[tuple[int, ...], "np.dtype[Any]"]
     return shape, dtype
 
 
-def _checked_pair(file: Path, arrays: Mapping[str, Values], name: str, prefix: str) -> tuple[Any, Labels]:
-    """Samples as they are stored, and their labels [n]. Checks that they meet the rules for an `.npz`."""
-    samples, labels = arrays[f"{prefix}{name}"], arrays[f"{prefix}labels"]
-    whose = f"{file}: '{prefix}{name}'"
-    kept = _SAMPLES[name]
-    if samples.ndim not in kept.dimensions or samples.size == 0 or not _is(samples, kept.dtype):
-        raise DataError(f"{whose} must be {kept.form}, not {samples.dtype} {list(samples.shape)}.")
-    if name == "images" and math.prod(samples.shape[1:3]) > PIXELS:
-        raise DataError(f"{whose} has more than {PIXELS:,} pixels an image; make them smaller.")
-    if name == "tokens" and samples.max() > np.iinfo(np.int32).max:
-        raise DataError(f"{whose} has a token above {np.iinfo(np.int32).max:,}; number tokens from 0.")
-    if not np.issubdtype(labels.dtype, np.integer) or labels.shape != samples.shape[:1]:
-        raise DataError(
-            f"{file}: '{prefix}labels' must be {len(samples)} whole numbers, "
-            f"not {labels.dtype} {list(labels.shape)}."
-        )
+def _samples(
+    file: Path, keys: _Keys, arrays: Mapping[str, Values], parts: Sequence[str], old: bool
+) -> tuple[list[Any], list[str]]:
+    """The samples of each part as they are stored, and what was changed. Checks the rules for an `.npz`."""
+    name, kept = keys.kind, _SAMPLES[keys.kind]
+    found: dict[str, Values] = {}
+    notes: list[str] = []
+    for part in parts:
+        samples, stored = arrays[f"{part}{name}"], keys.stored[f"{part}{name}"]
+        if samples.ndim not in kept.orders or samples.size == 0 or samples.dtype.kind not in kept.dtypes:
+            raise DataError(
+                f"{file}: '{stored}' must be {kept.form}, not {samples.dtype} {list(samples.shape)}."
+            )
+        order, usual = _order(file, stored, name, samples.shape, arrays, old), kept.orders[samples.ndim][0]
+        if order != usual:
+            samples = np.ascontiguousarray(samples.transpose([order.index(axis) for axis in usual]))
+            notes.append(f"'{stored}' has the axes [{_spelled(order)}], as 'axes' says.")
+        if name == "images" and math.prod(samples.shape[1:3]) > PIXELS:
+            raise DataError(
+                f"{file}: '{stored}' has more than {PIXELS:,} pixels an image; make them smaller."
+            )
+        if name == "tokens" and samples.max() > np.iinfo(np.int32).max:
+            raise DataError(
+                f"{file}: '{stored}' has a token above {np.iinfo(np.int32).max:,}; number tokens from 0."
+            )
+        found[stored] = samples[..., None] if name == "images" and samples.ndim == 3 else samples
+    first, *others = found
+    for other in others:
+        if found[other].shape[1:] != found[first].shape[1:]:
+            differ = "size or channels" if name == "images" else "shape"
+            raise DataError(f"{file}: '{other}' differ from '{first}' in {differ}.")
     if name == "images":
-        samples = samples.astype(np.uint8, copy=False)
-        samples = samples[..., None] if samples.ndim == 3 else samples
-    return samples, labels.astype(np.int64)
+        notes += _make_bytes(file, found)
+    return list(found.values()), notes
 
 
-def _is(samples: Values, dtype: type) -> bool:
-    """Whether values of this dtype can be stored as that one: any whole numbers as tokens, any numbers as float32."""
-    if dtype is np.uint8:
-        return samples.dtype == np.uint8
-    kinds = (np.integer,) if dtype is np.int32 else (np.integer, np.floating)
-    return any(np.issubdtype(samples.dtype, kind) for kind in kinds)
+def _order(
+    file: Path, stored: str, kind: str, shape: tuple[int, ...], facts: Mapping[str, Values], old: bool
+) -> str:
+    """The order of the axes of samples, a letter for each. Raises DataError if there may be two, and none is declared.
+
+    `old`: older sessions took the first order for every array.
+    """
+    orders = _SAMPLES[kind].orders[len(shape)]
+    if "axes" in facts:
+        given = str(facts["axes"]).lower()
+        if given not in orders:
+            raise DataError(
+                f"{file}: 'axes' is '{given}', and '{stored}' {list(shape)} takes {' or '.join(orders)}."
+            )
+        return given
+    if old or not _is_ambiguous(kind, shape[1:]):
+        return orders[0]
+    sizes = ", ".join(map(str, shape[1:]))
+    if len(orders) == 1:
+        high, wide = shape[1:]
+        raise DataError(
+            f"{file}: '{stored}' [n, {sizes}] can be read in two ways: as gray images of {high}×{wide} pixels "
+            f'([n, h, w]), or with channels and without another axis. Add `axes="nhw"` to the file for the first, or '
+            "save it as [n, h, w, c]."
+        )
+    readings = " or ".join(_reading(each, shape) for each in orders)
+    raise DataError(
+        f"{file}: '{stored}' [n, {sizes}] can be read in two ways: {readings}. Say which with an array 'axes' in the "
+        f'file: `numpy.savez(file, **numpy.load(file), axes="{orders[0]}")`, or "{orders[1]}".'
+    )
 
 
-def _damaged(file: Path, why: Exception) -> DataError:
-    reason = " ".join(str(why).split()) or type(why).__name__
-    return DataError(f"{file} cannot be read ({reason}); replace or remove it.")
+def _is_ambiguous(kind: str, sizes: tuple[int, ...]) -> bool:
+    """Whether axes of these sizes can be meant in another order than the usual one.
+
+    Images usually have 1 or 3 channels, and sometimes 2 or 4. Signals are usually longer than they have channels.
+    """
+    if kind == "signals":
+        return sizes[0] >= sizes[1]
+    if kind != "images":
+        return False
+    if len(sizes) == 2:
+        return bool({1, 3} & {*sizes})
+    first, last = sizes[0], sizes[2]
+    return first in (1, 3) or not (last in (1, 3) or (last in (2, 4) and first > 4))
+
+
+_AXES = {"n": "n", "h": "h", "w": "w", "c": "channels", "t": "time"}
+
+
+def _spelled(order: str) -> str:
+    return ", ".join(_AXES[axis] for axis in order)
+
+
+def _reading(order: str, shape: tuple[int, ...]) -> str:
+    size = dict(zip(order, shape, strict=True))
+    what = f"{size['h']}×{size['w']} pixels" if "h" in size else f"{size['t']} values"
+    return f"[{_spelled(order)}] with {what} and {size['c']} channels"
+
+
+def _make_bytes(file: Path, found: dict[str, Values]) -> list[str]:
+    """Make images uint8, and say how if a value changes. Raises DataError if it is unclear what is white.
+
+    The range is that of all parts together.
+    """
+    if all(images.dtype == np.uint8 for images in found.values()):
+        return []
+    names = " and ".join(f"'{name}'" for name in found)
+    if len({images.dtype.kind for images in found.values()}) > 1:
+        raise DataError(f"{file}: {names} have different types. Save both as uint8.")
+    floats = any(images.dtype.kind == "f" for images in found.values())
+    highs = [float(images.max()) for images in found.values()]
+    low, high = min(float(images.min()) for images in found.values()), max(highs)
+    whole = not floats or all(
+        np.array_equal(chunk, np.floor(chunk)) for images in found.values() for chunk in _chunks(images)
+    )
+    unit = floats and high <= 1
+    if not (
+        low >= 0 and (unit or (high <= 255 and (whole or high >= 128) and not (floats and min(highs) <= 1)))
+    ):
+        raise DataError(
+            f"{file}: {names} have {'whole numbers' if whole else 'fractions'} from {low:g} to {high:g}, and images "
+            "are read from 0 to 1 or from 0 to 255. Save them as uint8."
+        )
+    factor = 255 if unit else 1
+    for name, images in found.items():
+        made: Images = np.empty(images.shape, dtype=np.uint8)
+        for target, chunk in zip(_chunks(made), _chunks(images), strict=True):
+            target[...] = np.rint(chunk.astype(np.float64) * factor) if floats else chunk
+        found[name] = made
+    if unit:
+        return [f"{names} have numbers from {low:g} to {high:g}. They are multiplied by 255 and rounded."]
+    if floats:
+        how = "as they are" if whole else "rounded to whole numbers"
+        return [f"{names} have numbers from {low:g} to {high:g}. They are read from 0 to 255, {how}."]
+    return []
+
+
+def _chunks(images: Values) -> list[Values]:
+    return [images[start : start + CHUNK] for start in range(0, len(images), CHUNK)]
+
+
+def _labels(file: Path, stored: str, labels: Values, count: int) -> NDArray[Any]:
+    """Labels int64 or texts [n]. They may be stored as [n, 1]."""
+    if labels.shape == (count, 1):
+        labels = labels[:, 0]
+    if labels.ndim == 2 and len(labels) == count:
+        raise DataError(
+            f"{file}: '{stored}' has {labels.shape[1]} values for each sample, and a sample has one class. Of rows "
+            "with a single one, save `labels.argmax(1)`."
+        )
+    if labels.dtype.kind not in "uiUS" or labels.shape != (count,):
+        raise DataError(
+            f"{file}: '{stored}' must be {count} whole numbers or texts, not {labels.dtype} {list(labels.shape)}."
+        )
+    if labels.dtype.kind == "S":
+        try:
+            labels = np.array([each.decode("utf-8") for each in labels.tolist()])
+        except UnicodeDecodeError as wrong:
+            raise DataError(
+                f"{file}: '{stored}' has bytes that are not UTF-8 text. Save them as texts."
+            ) from wrong
+    return labels if labels.dtype.kind == "U" else labels.astype(np.int64)

@@ -6,7 +6,7 @@ A session records its configuration whole. A key that is missing there is younge
 from collections.abc import Mapping
 from typing import Any
 
-from simulator.base.data_section import has_columns
+from simulator.base.data_section import has_columns, is_own
 from simulator.base.nested import Raw, flattened, merged, renamed
 from simulator.base.sections import SAMPLED
 
@@ -56,10 +56,15 @@ def _before(raw: Mapping[str, Any]) -> Raw:
     if isinstance(clients, int) and SAMPLED < clients <= COMPARED:
         everybody = {"cka": {"clients": clients}}
     data = raw.get("data")
-    is_table = isinstance(data, Mapping) and has_columns(str(data.get("dataset")))
-    columns: Raw = {"data": {"numbers": "inferred"}} if is_table else {}
+    columns: Raw = {}
+    if isinstance(data, Mapping) and is_own(data):
+        columns["domains"] = "found"
+    if isinstance(data, Mapping) and has_columns(str(data.get("dataset"))):
+        columns["numbers"] = "inferred"
     timed: Raw = {}
     if isinstance(system, Mapping):
         stale = system.get("schedule") == "buffered" or system.get("late") == "next"
         timed = {"system": {"costs": "planned", **({"stale_as": "model"} if stale else {})}}
-    return merged(merged({**SECTIONS, **({"method": own} if own else {}), **timed}, everybody), columns)
+    return merged(
+        merged({**SECTIONS, **({"method": own} if own else {}), **timed}, everybody), {"data": columns}
+    )

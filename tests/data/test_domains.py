@@ -19,6 +19,7 @@ from simulator.base.rng import numpy_stream
 from simulator.data import datasets, domains, partition
 from simulator.data.dividing import divided
 from simulator.data.federated import FederatedData, limited
+from simulator.data.image_folders import ANY, Layout
 from simulator.data.images import ImageSet, joined
 from tests import federations
 from tests.data.strategies import seeds
@@ -223,6 +224,9 @@ def test_classes_are_not_dealt_out_to_clients_of_several_domains() -> None:
         DataConfig(partition="pathological", domains_per_client=2)
 
 
+DECLARED, OLD = Layout(domains=True), Layout(old=True)
+
+
 def draw(file: Path, value: int, mode: str = "RGB") -> None:
     """A picture of 6×4 pixels of one value."""
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -241,8 +245,8 @@ def office(tmp_path: Path) -> Path:
     return folder
 
 
-def load(path: Path) -> ImageSet:
-    found: ImageSet = federations.formed(datasets.load(str(path), NO_DATA_DIR))
+def load(path: Path, layout: Layout = DECLARED) -> ImageSet:
+    found: ImageSet = federations.formed(datasets.load(str(path), NO_DATA_DIR, layout=layout))
     return found
 
 
@@ -286,13 +290,16 @@ class TestFolder:
         assert images.domain is not None and images.domain[10:].tolist() == [0, 1]
 
     def test_class_folders_have_no_domains(self, office: Path) -> None:
-        images = load(office / "photo")
-        assert (images.domains, images.domain) == ((), None)
+        for layout in (ANY, OLD):
+            images = load(office / "photo", layout)
+            assert (images.domains, images.domain) == ((), None)
 
-    def test_folders_inside_a_class_folder_are_left_alone_where_it_has_images(self, office: Path) -> None:
+    def test_folders_inside_a_class_folder_belong_to_it_except_in_older_sessions(self, office: Path) -> None:
         draw(office / "photo" / "mug" / "more" / "x.png", 1)
-        assert len(load(office / "photo")) == 4
+        assert (len(load(office)), len(load(office / "photo", ANY))) == (11, 5)
+        assert (len(load(office, OLD)), len(load(office / "photo", OLD))) == (10, 4)
 
+    @pytest.mark.parametrize("layout", [DECLARED, OLD])
     @pytest.mark.parametrize(
         ("change", "why"),
         [
@@ -309,11 +316,11 @@ class TestFolder:
         ],
     )
     def test_what_is_odd_is_refused_with_its_folder(
-        self, office: Path, change: Callable[[Path], None], why: str
+        self, office: Path, change: Callable[[Path], None], why: str, layout: Layout
     ) -> None:
         change(office)
         with pytest.raises(DataError, match=why):
-            load(office)
+            load(office, layout)
 
     def test_other_domains_in_the_test_part_are_refused(self, office: Path, tmp_path: Path) -> None:
         both = tmp_path / "both"

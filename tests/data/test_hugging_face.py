@@ -16,6 +16,7 @@ import htfl_sim as hs
 from htfl_sim.configuring import Choices
 from simulator.base.errors import ConfigError, DataError, HtflError
 from simulator.data import datasets, words
+from simulator.data.image_folders import Layout
 from simulator.data.images import ImageSet
 from simulator.data.samples import ArraySet
 from simulator.data.tables import Columns
@@ -150,6 +151,27 @@ def test_one_color_image_that_is_trained_on_makes_all_images_rgb(hub: Install) -
     assert samples.images[:, 0, 0].tolist() == [[200, 0, 0], [7, 7, 7]] and samples.test_from == 1
     hub(train=parts[0], test=parts[1])
     assert load(Columns("label")).images[:, 0, 0].tolist() == [[7], [60]]  # 0.299 · 200
+
+
+def test_images_are_turned_upright_except_in_older_sessions_and_what_is_left_out_is_said(
+    hub: Install,
+) -> None:
+    """Orientation 6 is a quarter turn. The pictures are 3 wide and 2 high."""
+    exif = Pillow.Exif()
+    exif[274] = 6
+    turned, clear = io.BytesIO(), io.BytesIO()
+    Pillow.new("RGB", (3, 2)).save(turned, "PNG", exif=exif)
+    Pillow.new("RGBA", (2, 3)).save(clear, "PNG")
+    cells = [{"bytes": each.getvalue(), "path": None} for each in (turned, clear)]
+    hub(train=pictures(*cells, labels=[0, 1]), validation=pictures(*cells, labels=[0, 1]))
+    samples = load(Columns("label"))
+    assert samples.images.shape == (2, 3, 2, 3)
+    assert [name for name, _ in samples.reading.left_out] == ["split validation"]
+    assert samples.reading.warnings == ("An alpha channel is left out: 1 image, such as image 2.",)
+    assert samples.reading.notes[-1] == "Turned upright by EXIF orientation: 1 image, such as image 1."
+    hub(train=pictures(cells[0], cells[0], labels=[0, 1]))
+    old = datasets.load(NAME, Path(), columns=Columns("label"), layout=Layout(old=True))
+    assert federations.formed(old).values.shape == (2, 2, 3, 3)
 
 
 def test_other_columns_are_a_table_and_names_of_classes_become_features(hub: Install) -> None:

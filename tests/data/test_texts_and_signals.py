@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.base.data_section import DataConfig
 from simulator.base.errors import DataError
-from simulator.data import datasets, shakespeare, signals, words
+from simulator.data import datasets, loading, shakespeare, signals, words
 from simulator.data.packaged import PackagedDataset
-from simulator.data.samples import ArraySet
+from simulator.data.samples import ArraySet, UnfittedSet
 from tests import federations
 
 
@@ -38,6 +39,72 @@ def test_words_are_lower_case_without_tags() -> None:
 def test_short_texts_are_padded_long_ones_cut_and_unknown_words_one_token() -> None:
     tokens = words.tokenized(["a b", "b c a b"], {"a": 2, "b": 3}, length=3)
     assert tokens.tolist() == [[2, 3, 0], [3, 1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("这部电影很好。", "这 部 电 影 很 好 。"),
+        ("iPhone手机, 2台!", "iphone 手 机 , 2 台 !"),
+        ("とてもおもしろい映画", "と て も お も し ろ い 映 画"),
+        ("ラーメン屋、ｶﾀｶﾅ", "ラ ー メ ン 屋 、 ｶ ﾀ ｶ ﾅ"),
+        ("หนังดี", "ห น ั ง ด ี"),
+        ("ຫນັງ ខ្មែរ မြန်", "ຫ ນ ັ ງ ខ ្ ម ែ រ မ ြ န ်"),
+        ("这部 电影", "这 部 电 影"),
+        ("좋은 영화", "좋은 영화"),
+        ("Évidemment, naïve_1 ok", "évidemment , naïve_1 ok"),
+    ],
+)
+def test_each_character_is_a_word_in_scripts_without_spaces(text: str, found: str) -> None:
+    assert words.words(text) == found.split()
+
+
+@given(st.text(st.characters(max_codepoint=0x0DFF)))
+def test_texts_in_scripts_with_spaces_have_the_words_of_older_sessions(text: str) -> None:
+    assert words.words(text) == words.spaced(text)
+
+
+def reviews(*texts: str) -> UnfittedSet:
+    return words.of_texts(texts, np.arange(len(texts)) % 2, ("bad", "good"), len(texts))
+
+
+@pytest.mark.parametrize(
+    ("others", "notes", "warnings"),
+    [
+        # The vocabulary has 好, 坏, and 。: one of six words is unknown, then two of six.
+        (
+            ("好坏。", "好好新"),
+            ["16.7 % of the words in texts that clients do not train on are unknown."],
+            [],
+        ),
+        (
+            ("好坏。", "好新新"),
+            [],
+            [
+                "33.3 % of the words in texts that clients do not train on are unknown, more than 20 %. Use more texts."
+            ],
+        ),
+        ((), [], []),
+    ],
+)
+def test_the_share_of_unknown_words_is_said_and_a_large_one_warned_of(
+    others: tuple[str, ...], notes: list[str], warnings: list[str]
+) -> None:
+    samples = reviews("好。", "坏。", *others)
+    reading = samples.learned(np.arange(2))(samples).reading
+    assert (list(reading.notes), list(reading.warnings)) == ([*notes, words.CHARACTERS], warnings)
+
+
+def test_an_older_session_keeps_a_sentence_without_spaces_as_one_word(tmp_path: Path) -> None:
+    """By its rule, 好片 is one word, and 。 is none."""
+    (tmp_path / "own.csv").write_text("text,label\n好片。,1\n坏片。,0\n", encoding="utf-8")
+    for domains, tokens in (("found", [[3, 0], [2, 0]]), (None, [[5, 3], [4, 3]])):
+        config = DataConfig(
+            dataset=str(tmp_path / "own.csv"), target="label", text="text", domains=domains, partition="iid",
+            split="1:1",
+        )  # fmt: skip
+        samples = loading.read(config, config.dataset, tmp_path)
+        assert samples.learned(np.arange(2))(samples).values[:, :2].tolist() == tokens
 
 
 # AG News
