@@ -132,7 +132,7 @@ def load(folder: Path, layout: Layout) -> UnfittedSet:
     gray = _gray(paths.tolist(), layout.old, notes, oddities)
     return UnfittedSet(
         (paths, gray),
-        lambda samples, held: _learned(samples, held, layout.old),
+        partial(_learned, old=layout.old),
         np.array([classes[each.label] for each in everything], dtype=np.int64),
         tuple(classes),
         len(train),
