@@ -1,6 +1,7 @@
 """The federation's data on the device: the samples once, and the indices of each client's parts."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from torch import Tensor
 from simulator.base import rng
 from simulator.base.data_section import DataConfig
 from simulator.base.documents import Report
+from simulator.base.errors import ConfigError
 from simulator.base.timeline import Happening
 from simulator.data.changing import Changed, Changes
 from simulator.data.dividing import Parts, divided
@@ -176,7 +178,7 @@ class FederatedData:
             names=formed.names,
             public=None if public is None else public.to(device),
             apart=apart,
-            unknown=formed.unknown,
+            unknown=formed.unknown if public is None else _added(formed.unknown, public.unknown),
             reading=formed.reading,
         )
 
@@ -284,9 +286,25 @@ def _add(digest: "hashlib._Hash", clients: Sequence[Parts]) -> None:
 def _formed(shown: LabeledSet, samples: LabeledSet, form: Form, config: DataConfig) -> SampleSet:
     """Public samples in the form of the clients' if both have the same columns. Everybody knows public samples."""
     titles = [each.titles if isinstance(each, UnfittedSet) else () for each in (shown, samples)]
-    if isinstance(config.public, float) or (titles[0] and titles[0] == titles[1]):
+    if isinstance(config.public, float):
         return form(shown)
+    if titles[0] and titles[0] == titles[1]:
+        found = form(shown)
+        if titles[0] == ("tokens",) and found.unknown:
+            raise ConfigError(
+                f"data.public = '{config.public}' has {found.unknown[0][0]}, which no client trains on. Use another "
+                "data set, or a share such as 0.1."
+            )
+        return found
     return shown.learned(None if config.statistics == "all" else np.arange(len(shown)))(shown)
+
+
+def _added(*unknown: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    """The numbers of samples with each value, of several sets together."""
+    found: Counter[str] = Counter()
+    for each in unknown:
+        found.update(dict(each))
+    return tuple(sorted(found.items()))
 
 
 def _is_measured(samples: SampleSet, config: DataConfig) -> bool:

@@ -29,6 +29,8 @@ class PublicData:
     """The seed of the partition, from which rounds draw their samples. A fork keeps it."""
     fingerprint: str
     """SHA-256 (hex) of the samples and labels."""
+    unknown: tuple[tuple[str, int], ...] = ()
+    """Values that the form of the clients' samples has no place for, with the number of public samples."""
 
     @classmethod
     def of(
@@ -60,7 +62,7 @@ class PublicData:
                 "the same numbers mean something else. Use a share of the samples, such as 0.1."
             )
         labels = torch.from_numpy(shown.labels)
-        return cls(held, labels, len(shown.classes), seed, shown.fingerprint)
+        return cls(held, labels, len(shown.classes), seed, shown.fingerprint, shown.unknown)
 
     def __len__(self) -> int:
         return len(self.labels)

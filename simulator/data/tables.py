@@ -658,6 +658,10 @@ def _feature(where: Where, name: str, column: Any, columns: Columns, types: bool
     if held and all(isinstance(each, int | float | Decimal) and not isinstance(each, bool) for each in held):
         return _finite(where, name, column, _of_numbers(number, [float(each) for each in held]))
     number, texts = _as_texts(where, name, column)
+    if (
+        not types
+    ):  # pandas reads true, TRUE, and True alike if a whole column has truth values, and else as texts
+        texts = [each.capitalize() if each.lower() in ("true", "false") else each for each in texts]
     if (numbers := _declared_numbers(where, name, number, texts, columns, types)) is not None:
         return _finite(where, name, column, _of_numbers(number, numbers))
     return _of_different(number, texts)

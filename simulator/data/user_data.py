@@ -3,6 +3,7 @@
 import math
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -121,22 +122,22 @@ def _load_npz(file: Path, old: bool) -> LabeledSet:
 def _learned_vocabulary(
     file: Path, padding: int, samples: UnfittedSet, held: Indices | None
 ) -> Callable[[UnfittedSet], SampleSet]:
-    """The vocabulary of tokens: up to the largest token of the samples at `held`. A larger one becomes padding.
+    """The vocabulary of tokens: up to the largest token of the samples at `held`, and padding. A larger one becomes
+    padding.
 
     None: the rule of older sessions, by which all samples count.
     """
     (tokens,) = samples.columns
-    largest = int((tokens if held is None else tokens[held]).max())
+    largest = int(tokens.max()) if held is None else max(int(tokens[held].max()), padding)
     spec = _token_spec(file, tokens.shape[1], max(largest, 0) + 1, padding)
 
     def formed(each: UnfittedSet) -> SampleSet:
         (tokens,) = each.columns
         above = tokens >= spec.vocabulary
-        others, counts = np.unique(tokens[above], return_counts=True)
-        unknown = [
-            (f"token {token}", int(count))
-            for token, count in zip(others.tolist(), counts.tolist(), strict=True)
-        ]
+        others = Counter(
+            token for row, odd in zip(tokens, above, strict=True) for token in {*row[odd].tolist()}
+        )
+        unknown = [(f"token {token}", count) for token, count in sorted(others.items())]
         try:
             return each.formed(np.where(above, padding, tokens), spec, unknown=unknown)
         except DataError as odd:

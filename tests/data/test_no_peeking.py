@@ -332,6 +332,27 @@ def test_public_rows_of_another_file_get_the_clients_columns(tmp_path: Path) -> 
     assert public.inputs.numbers.tolist() == [[3, 1, 0], [7, 0, 0]]  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("last", ["false", "unsure"])
+def test_spellings_of_truth_values_are_alike_whatever_a_row_has_that_nobody_trains_on(
+    last: str, tmp_path: Path
+) -> None:
+    (tmp_path / "t.csv").write_text(f"x,ill\nTRUE,no\ntrue,yes\nFALSE,no\n{last},yes\n")
+    rows = datasets.load(str(tmp_path / "t.csv"), tmp_path, columns=Columns("ill"))
+    found = federations.formed(rows, np.array([0, 1, 2]))
+    assert found.names == ("x = False", "x = True")
+    assert found.values[:3].tolist() == [[0, 1], [0, 1], [1, 0]]
+
+
+def test_public_tokens_that_nobody_trains_on_are_refused(tmp_path: Path) -> None:
+    labels = np.arange(40) % 2
+    np.savez(tmp_path / "own.npz", tokens=np.arange(80).reshape(40, 2) % 9, labels=labels)
+    np.savez(tmp_path / "shown.npz", tokens=np.full((40, 2), 12), labels=labels)
+    data = {"dataset": str(tmp_path / "own.npz"), "public": str(tmp_path / "shown.npz")}
+    chosen = Config.read({"method": {"name": "standalone"}, "data": data, "federation": {"clients": 2}})
+    with pytest.raises(ConfigError, match="has token 12, which no client trains on"):
+        load(chosen.source(tmp_path), CPU)
+
+
 class TestUnknownValues:
     """Values that no sample has that is trained on."""
 
@@ -360,6 +381,14 @@ class TestUnknownValues:
         assert found.spec.vocabulary == 4
         assert found.values.tolist() == [[1, 2], [3, 0], [0, 1], [0, 0]]
         assert found.unknown == (("token 7", 2), ("token 9", 1))
+
+    def test_a_sample_with_a_token_twice_counts_once_and_padding_is_in_the_vocabulary(
+        self, tmp_path: Path
+    ) -> None:
+        tokens = np.array([[1, 2], [3, 0], [9, 9], [5, 5]])
+        np.savez(tmp_path / "t.npz", tokens=tokens, labels=np.array([0, 1, 0, 1]), padding=5)
+        found = federations.formed(datasets.load(str(tmp_path / "t.npz"), tmp_path), np.array([0, 1]))
+        assert (found.spec.vocabulary, found.unknown) == (6, (("token 9", 1),))
 
     def test_a_session_records_them(self, tmp_path: Path) -> None:
         rows = columns()
