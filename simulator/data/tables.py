@@ -143,7 +143,7 @@ def samples(where: Where, table: Any, columns: Columns, own: OwnParts) -> Unfitt
     target = target_of(where, list(table), columns)
     labels, classes = labels_of(where, table, columns, own)
     first_test = len(labels) if own.test_from is None else own.test_from
-    odd = _spelled_alike(where, target, classes)
+    odd = _spelled_alike(target, classes)
     if columns.text is None:
         kept = [name for name in table if name not in {target, columns.client, *columns.ignore}]
         if not kept:
@@ -158,7 +158,7 @@ def samples(where: Where, table: Any, columns: Columns, own: OwnParts) -> Unfitt
         found = words.of_texts(texts, labels, classes, first_test)
     if columns.client is not None:
         found = found.of_users(names_of_users(where, table, columns.client))
-        odd += _spelled_alike(where, columns.client, found.users)
+        odd += _spelled_alike(columns.client, found.users)
     return replace(found, reading=Reading(_left_out(table, columns), tuple(odd)))
 
 
@@ -459,12 +459,7 @@ def read_parquet(file: Path, columns: Columns, only: Sequence[str] | None = None
             sizes = sum(held.row_group(each).total_byte_size for each in range(held.num_row_groups))
             check_memory(file, max(0 if only else 2 * sizes, 8 * held.num_rows * len(kept)))
             table = opened.read(columns=kept).to_pandas(ignore_metadata=True)
-    except (
-        OSError,
-        ValueError,
-        TypeError,
-        NotImplementedError,
-    ) as unreadable:  # pyarrow's errors are among these
+    except (OSError, ValueError, TypeError, NotImplementedError) as unreadable:  # also pyarrow's
         raise DataError(f"{file} is no Parquet file ({unreadable}). Write it again.") from unreadable
     for name in kept if columns.missing else ():
         if table[name].dtype.kind not in "biufmM":
@@ -696,32 +691,23 @@ def _no_number(
     where: Where, name: str, row: int, text: str, columns: Columns, has_numbers: bool
 ) -> DataError:
     """The error for a cell that is no number, with what the user can declare."""
-    ways = []
-    cell = _spaced(text)
-    if _MARKED.fullmatch(cell):
-        marks = [each for each in ",.' " if each in cell]
-        if (
-            marks[-1:]
-            and cell.count(last := max(marks, key=cell.rfind)) == 1
-            and last in ",." != columns.decimal
-        ):
-            ways.append(f"{_key('decimal', toml_value(last))} if '{last}' is the decimal mark")
-        if (
-            marks
-            and (group := min(marks, key=cell.find))
-            and re.search(rf"{re.escape(group)}\d{{3}}(?!\d)", cell)
-        ):
-            ways.append(f"{_key('thousands', toml_value(group))} if '{group}' groups digits")
-    else:
+    ways, cell = [], _spaced(text)
+    marks = [each for each in cell if each in ",.' "]
+    if not _MARKED.fullmatch(cell):
         ways.append(f"{_key('missing', [*columns.missing, cell])} if it means a missing value")
+    elif marks:
+        if marks.count(marks[-1]) == 1 and marks[-1] in ",." and marks[-1] != columns.decimal:
+            ways.append(f"{_key('decimal', toml_value(marks[-1]))} if '{marks[-1]}' is the decimal mark")
+        if re.search(rf"{re.escape(marks[0])}\d{{3}}(?!\d)", cell):
+            ways.append(f"{_key('thousands', toml_value(marks[0]))} if '{marks[0]}' groups digits")
     if columns.numbers is None:
         ways.append(f"{_key('numbers', [])} if the column has texts")
-    besides = ", which is no number, and other rows have numbers" if has_numbers else ", which is no number"
+    problem = "which is no number, and other rows have numbers" if has_numbers else "which is no number"
     if not has_numbers and columns.numbers is None:
-        besides = ", which may be a number"
+        problem = "which may be a number"
     return DataError(
-        f"{where}: column '{name}' has '{_short(text)}' in row {row + 1:,}{besides}. Correct it, or use "
-        f"{', or '.join(ways)}."
+        f"{where}: column '{name}' has '{_short(text)}' in row {row + 1:,}, {problem}. "
+        f"{', or use '.join(['Correct it', *ways])}."
     )
 
 
@@ -783,7 +769,7 @@ def _row_numbers(where: Where, features: dict[str, Values], rows: int, columns: 
     return said
 
 
-def _spelled_alike(where: Where, name: str, texts: Collection[str]) -> list[str]:
+def _spelled_alike(name: str, texts: Collection[str]) -> list[str]:
     """What to say of values that look the same and are different texts."""
     first: dict[object, str] = {}
     for text in texts:

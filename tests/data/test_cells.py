@@ -194,7 +194,11 @@ def test_an_image_of_parquet_without_bytes_opens_no_file(tmp_path: Path) -> None
             (),
             "column 'x' has '?' in row 2, which is no number, and other rows have numbers",
         ),
-        ("x,y\n30,a\n?,b\n", (), '`data.missing=["?"]` if it means a missing value, or `data.numbers=[]` if'),
+        (
+            "x,y\n30,a\n?,b\n",
+            (),
+            '`data.missing=["?"]` if it means a missing value, or use `data.numbers=[]` if',
+        ),
         ('x,y\n30,a\n"0,5",b\n', (), "column 'x' has '0,5' in row 2"),
         (
             'x,y\n"1,5",a\n"0,5",b\n',
@@ -214,6 +218,7 @@ def test_an_image_of_parquet_without_bytes_opens_no_file(tmp_path: Path) -> None
             (),
             "column 'x' has '12%' in row 1, which may be a number. Correct it, or use `data.num",
         ),
+        ("x,y\n12%,a\n7,b\n", ("numbers=[x]",), "'12%' in row 1, which is no number. Correct it."),
         ("x,y\n$1.50,a\n$7,b\n", (), "column 'x' has '$1.50' in row 1, which may be a number"),
         ("x,y\n1\u00a0100,a\n7,b\n", (), '`data.thousands=" "`'),
         (",x,y\n0,5,a\n1,7,b\n0,6,b\n", (), "the column without a name"),
