@@ -60,6 +60,9 @@ class DiskError(Exception):
             case errno.EROFS | errno.EACCES | errno.EPERM:
                 what = "writing is not allowed"
                 remedy = "Check the permissions or choose another sessions folder."
+            case errno.ENOTDIR | errno.EEXIST:
+                what = "a file is where a folder is needed"
+                remedy = "Choose another sessions folder."
             case errno.EMFILE | errno.ENFILE:
                 what = "no more files can be opened at once"
                 remedy = "Raise the limit (`ulimit -n`), then resume from the last checkpoint."

@@ -6,7 +6,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from simulator.base.errors import ConfigError
+from htfl_sim.configuring import checked_config
+from simulator.base.errors import ConfigError, cannot_write, check_output
 from simulator.base.nested import Raw, as_toml
 from simulator.clock.devices import GIGA, LIBRARY, Device, fields, named
 from simulator.config import Config
@@ -116,9 +117,7 @@ class Calibrated(TextTable["Measured"]):
             try:
                 each.write_text(text, encoding="utf-8")
             except OSError as failed:
-                raise ConfigError(
-                    f"cannot write {each}: {failed.strerror}. Choose another `out`."
-                ) from failed
+                raise cannot_write(each, failed) from failed
         return replace(self, file=file)
 
     def to_json(self) -> dict[str, Any]:
@@ -157,10 +156,11 @@ def calibrate(
     from simulator.engine.builder import build
     from simulator.engine.calibration import calibrated
 
+    checked_config(config)
     if passes < 1:
         raise ConfigError(f"`passes={passes}` measures nothing. Use `passes=1` or more.")
-    if out is not None and not (folder := Path(out).expanduser().absolute().parent).is_dir():
-        raise ConfigError(f"There is no folder {folder} to write into. Create it, or choose another `out`.")
+    if out is not None:
+        check_output(Path(out).expanduser())
     if config.system is not None and like is not None:
         raise ConfigError(
             "`like` describes this machine, and the run has its own devices. Leave out one of them."

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from checkpoints import DiskError, SessionUnreadable
 from htfl_sim import folders
-from simulator.base.errors import ConfigError
+from simulator.base.errors import ConfigError, cannot_write, check_output
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -209,6 +209,8 @@ def plot(
     checked(kind, options)
     if out is not None and Path(out).suffix.lower() not in style.FORMATS:
         raise ConfigError(f"A figure is written as {', '.join(style.FORMATS)}; '{out}' ends otherwise.")
+    if out is not None:
+        check_output(Path(out))
     runs, _ = chosen(names, read_overview, sessions_dir, say)
     figure, notes = drawn(kind, runs, options, data_dir)
     _tell(notes, say)
@@ -253,6 +255,11 @@ def report(
     from simulator.studies.folder import study_text
 
     names, home = _listed(names), folders.sessions_dir(sessions_dir)
+    stem = folders.plain_name([names[0].replace("/", "-").rstrip("-*")]) or "report"
+    file = Path(out or f"{stem}.html")
+    if file.suffix.lower() not in (".html", ".htm"):
+        raise ConfigError(f"A report is written as .html; '{file}' ends otherwise.")
+    check_output(file)
     runs, left_out = chosen(names, read, home, say)
     result = table(runs, by, target, baseline, select)
     figures = pictures(names, runs, result.by, result.select, home, _data(data_dir))
@@ -263,12 +270,10 @@ def report(
         except (SessionUnreadable, DiskError) as error:
             left_out.append(str(error))
     contents = gather(", ".join(names), runs, result, figures, asked, left_out)
-    stem = folders.plain_name([names[0].replace("/", "-").rstrip("-*")]) or "report"
-    file = Path(out or f"{stem}.html")
     try:
         file.write_text(page(contents), encoding="utf-8", errors="backslashreplace")
     except OSError as error:
-        raise ConfigError(f"{file} cannot be written: {error.strerror}.") from error
+        raise cannot_write(file, error) from error
     return Report(file, len(runs), len(figures))
 
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 import presets
 from htfl_sim.folders import free_name, plain_name
 from simulator.base.data_section import DataConfig
-from simulator.base.errors import ConfigError
+from simulator.base.errors import ConfigError, a_type
 from simulator.base.nested import Raw, merged, read_toml, with_method, with_overrides
 from simulator.base.watch_section import section_of
 from simulator.config import Config
@@ -95,6 +95,17 @@ def load_files(
 ) -> None:
     """Load your own files with methods, models, metrics, and selections. Raises ConfigError for one that fails."""
     Files(*(tuple(map(str, files)) for files in (plugins, models, metrics, selections))).load()
+
+
+def checked_config(given: object) -> Config:
+    """The configuration. Raises ConfigError for anything else, with the call that makes one of it."""
+    if isinstance(given, Config):
+        return given
+    made = f"hs.config({given!r})" if isinstance(given, Mapping | Path) else None
+    if isinstance(given, str):
+        made = f"hs.config({given!r})" if given.endswith(".toml") else f"hs.preset({given!r})"
+    hint = f"Give {made}." if made else "Make one with hs.preset or hs.config."
+    raise ConfigError(f"A run needs a configuration, and this is {a_type(given)}. {hint}")
 
 
 @dataclass(frozen=True)

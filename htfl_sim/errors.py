@@ -11,8 +11,13 @@ from simulator.base.errors import (
     NotEnoughMemory,
     PointsFailed,
     SessionError,
+    about_path,
+    cannot_write,
+    check_output,
     is_of_memory,
 )
+from simulator.base.extras import complaint_of
+from simulator.base.own_files import line_in, said
 
 __all__ = [
     "ConfigError",
@@ -29,5 +34,21 @@ __all__ = [
     "SessionError",
     "SessionUnreadable",
     "TooLarge",
+    "cannot_write",
+    "check_output",
+    "fault_of_others",
     "is_of_memory",
 ]
+
+
+def fault_of_others(error: BaseException) -> str | None:
+    """The sentence for an unforeseen error that is not htfl-sim's own. None for one that is.
+
+    It is the author's if the traceback has a line of a user's file, the other program's if that defines the error, and
+    the user's if it is about a path.
+    """
+    if line := line_in(error):
+        return f"{line[0]}, line {line[1]}: {said(error)}. Correct this file. --debug shows the traceback."
+    if isinstance(error, OSError) and (sentence := about_path(error)):
+        return sentence
+    return complaint_of(error)

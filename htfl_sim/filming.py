@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from checkpoints import SessionUnreadable
 from htfl_sim import folders
 from htfl_sim.inspecting import representations
-from simulator.base.errors import ConfigError
+from simulator.base.errors import ConfigError, cannot_write, check_output
 from simulator.results.analysis.cka import CkaMeasurement
 from simulator.results.analysis.feed import read
 from simulator.results.analysis.run import SessionData
@@ -71,6 +71,8 @@ def film(
         raise ConfigError(f"`seconds={seconds:g}` is not from 0.02 to 60 seconds per frame.")
     if out is not None and Path(out).suffix.lower() != ".gif":
         raise ConfigError(f"a film is written as .gif; '{Path(out).name}' ends otherwise.")
+    if out is not None:
+        check_output(Path(out))
     folder = folders.session_folder(session, folders.sessions_dir(sessions_dir))
     run = read(folder)
     if run.error:
@@ -155,4 +157,4 @@ def _write(made: Film, out: Path, layers: Sequence[str], seconds: float, width: 
     try:
         figures.save(out, draws, seconds)
     except OSError as error:
-        raise ConfigError(f"{out} cannot be written: {error.strerror or error}.") from error
+        raise cannot_write(out, error) from error

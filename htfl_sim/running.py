@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary, finalize
 import checkpoints
 from htfl_sim import shown, steering
 from htfl_sim.catalog import is_missing
+from htfl_sim.configuring import checked_config
 from htfl_sim.folders import checked_tag, place_of
 from htfl_sim.interrupts import heeded
 from htfl_sim.results import Place, Results
@@ -253,7 +254,7 @@ def run(
     reduce the accuracy. Raises ConfigError with the differences if the existing session has another configuration or
     more rounds, DataError, and SessionUnreadable (Locked) if another process runs it.
     """
-    folder = place_of(path)
+    config, folder = checked_config(config), place_of(path)
     if checkpoints.is_session(folder):
         rounds = _agreed(folder, config)
         found = resume(folder, data_dir=data_dir, allow_inexact=allow_inexact)
@@ -312,7 +313,9 @@ def begin(
     """
     marked = list(map(checked_tag, tags))
     folder = place_of(path)
-    session = Session.create(config, folder, _data(data_dir), workers=workers, allow_inexact=allow_inexact)
+    session = Session.create(
+        checked_config(config), folder, _data(data_dir), workers=workers, allow_inexact=allow_inexact
+    )
     if marked:
         checkpoints.post(folder, "tag", {"add": marked, "remove": []})
     return session
@@ -365,7 +368,7 @@ def rehearse(config: Config, data_dir: Place | None = None) -> Report | None:
     Returns what was read. None if the data set is missing, so nothing could be checked. Raises ConfigError and
     DataError.
     """
-    if is_missing(config.data.dataset, data_dir):
+    if is_missing(checked_config(config).data.dataset, data_dir):
         return None
     built = build(config, _data(data_dir))
     built.engine.close()
@@ -378,7 +381,7 @@ def timing(config: Config, data_dir: Place | None = None) -> Iterator[dict[str, 
 
     One client of each architecture is measured and stands for the others. Raises ConfigError and DataError.
     """
-    built = build(config, _data(data_dir))
+    built = build(checked_config(config), _data(data_dir))
     try:
         yield from drawn(config, built)
     finally:
@@ -387,7 +390,7 @@ def timing(config: Config, data_dir: Place | None = None) -> Iterator[dict[str, 
 
 def device_of(config: Config) -> str:
     """The device of a configuration on this machine: 'cpu', 'cuda:0'. Raises ConfigError."""
-    return str(select_device(config.runtime.device))
+    return str(select_device(checked_config(config).runtime.device))
 
 
 def fork(

@@ -55,7 +55,7 @@ def load(name: str, profile: str = PAPER) -> Preset:
     """The preset of this name in a profile. Callers may change its `config`. Raises PresetError if there is none."""
     catalogue = _catalogue()
     if name not in catalogue:
-        near = difflib.get_close_matches(name, catalogue, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(name.lower().replace("-", "_"), catalogue, n=1, cutoff=0.5)
         hint = f" Did you mean '{near[0]}'?" if near else ""
         raise PresetError(f"unknown preset '{name}'.{hint} See `htfl-sim presets`.")
     preset = catalogue[name]

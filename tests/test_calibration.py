@@ -144,7 +144,7 @@ def test_a_device_is_written_as_it_is_read(name: str, tmp_path: Path) -> None:
     [
         ({"passes": 0}, "`passes=0` measures nothing"),
         ({"like": "phoen"}, "unknown device 'phoen'"),
-        ({"out": "no/such/folder.toml"}, "There is no folder"),
+        ({"out": "no/such/folder.toml"}, "there is no folder"),
     ],
 )
 def test_what_cannot_be_done_is_refused(options: dict[str, Any], said: str) -> None:

@@ -2,7 +2,10 @@
 
 import difflib
 import errno
+import re
+import shlex
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 _OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "can't start new thread")
 """The words for it in a library's RuntimeError."""
@@ -77,10 +80,52 @@ def is_of_memory(error: BaseException) -> bool:
     return False
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint at the end of an error message: ' Did you mean …?', or nothing if no name is near."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f" Did you mean '{close[0]}'?" if close else ""
+def nearest(word: str, known: Iterable[str], titles: Mapping[str, str] | None = None) -> str:
+    """A hint at the end of an error message: ' Did you mean …?', or nothing if no name is near.
+
+    Capitals, hyphens, and underscores do not count. titles: what names are called elsewhere, such as in papers.
+    """
+    spelled = {_spelling(title): name for name, title in (titles or {}).items()}
+    spelled |= {_spelling(name): name for name in reversed(list(known))}
+    close = difflib.get_close_matches(_spelling(word), list(spelled)[::-1], n=1, cutoff=0.5)
+    return f" Did you mean '{spelled[close[0]]}'?" if close else ""
+
+
+def _spelling(word: str) -> str:
+    return re.sub(r"[-_ ]", "", word).casefold()
+
+
+def about_path(error: OSError, path: Path | str | None = None) -> str | None:
+    """What is wrong with a path that a user gave, and what to do. None for any other fault, as of a full disk."""
+    path = Path(path or error.filename or "")
+    match error.errno:
+        case errno.ENOENT if not path.parent.exists():
+            folder = path.parent
+            return f"there is no folder {folder}. Make it first: `mkdir -p {shlex.quote(str(folder))}`."
+        case errno.ENOENT:
+            return f"there is no file {path}. Check its name."
+        case errno.EISDIR:
+            return f"{path} is a folder. Name a file in it."
+        case errno.ENOTDIR | errno.EEXIST:
+            return f"{path} needs a folder where a file is. Choose another path."
+        case errno.ENAMETOOLONG:
+            return f"the name {path.name[:20]}… is too long. Choose a shorter one."
+    return None
+
+
+def cannot_write(path: Path, error: OSError) -> ConfigError:
+    """The error for a file of results that cannot be written."""
+    reason = about_path(error, path) or f"{error.strerror or error}."
+    return ConfigError(f"{path} cannot be written: {reason}")
+
+
+def check_output(path: Path) -> None:
+    """Raise ConfigError if there is no folder for a file of results, or a folder has its name."""
+    if path.is_dir():
+        raise cannot_write(path, IsADirectoryError(errno.EISDIR, ""))
+    if not path.parent.is_dir():
+        missing = errno.ENOTDIR if path.parent.exists() else errno.ENOENT
+        raise cannot_write(path, OSError(missing, ""))
 
 
 def a_type(value: object) -> str:

@@ -1,10 +1,14 @@
 """Optional packages: load one, or name the command that installs it."""
 
 import importlib
-from importlib.metadata import PackageNotFoundError, requires
+import re
+import sys
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from typing import Any
 
 from simulator.base.errors import ConfigError
+from simulator.base.own_files import OURS
 
 
 def library(module: str, extra: str) -> Any:
@@ -16,6 +20,49 @@ def library(module: str, extra: str) -> Any:
         raise ConfigError(
             f"{package} is not installed ({missing}). Install it: `{install_command(extra, package)}`."
         ) from missing
+
+
+_REMEDIES = {
+    "wandb": "Log in with `wandb login`, or set WANDB_MODE=offline to keep the run on this machine",
+}
+
+
+def complaint_of(error: BaseException) -> str | None:
+    """The sentence for an error that another program defines and raises, such as a missing login. None for others.
+
+    htfl-sim's own requirements are no other programs: if they raise an error, htfl-sim called them wrongly. The
+    exception are their errors of networks and files.
+    """
+    error = cause if isinstance(cause := getattr(error, "cause", None), BaseException) else error  # Ray's
+    module = type(error).__module__.partition(".")[0]
+    if module in OURS or module in sys.stdlib_module_names:
+        return None
+    if not isinstance(error, OSError) and module in ("pydantic_core", *_required()):
+        return None
+    text = str(error).strip().rstrip(".").splitlines()
+    remedy = _REMEDIES.get(module, f"See the documentation of {module}")
+    return f"{module} failed: {type(error).__name__}: {text[0] if text else 'no reason given'}. {remedy}."
+
+
+def _required() -> set[str]:
+    """The modules of the packages without which htfl-sim does not run, and of those that these require."""
+    found: set[str] = set()
+    waiting = ["htfl-sim"]
+    while waiting:
+        with suppress(PackageNotFoundError):
+            entries = [
+                entry for entry in requires(waiting.pop()) or [] if "extra" not in entry.partition(";")[2]
+            ]
+            names = [_plain(re.split(r"[^A-Za-z0-9._-]", entry.strip(), maxsplit=1)[0]) for entry in entries]
+            waiting += [name for name in names if name not in found]
+            found.update(names)
+    modules = packages_distributions().items()
+    return {module for module, owners in modules if found.intersection(map(_plain, owners))}
+
+
+def _plain(name: str) -> str:
+    """The name of a package as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def install_command(extra: str, package: str | None = None) -> str:

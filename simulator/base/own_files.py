@@ -34,7 +34,7 @@ class OwnFile:
     sha256: str
 
 
-_OURS = ("htfl_sim", "simulator", "tui", "presets", "checkpoints")
+OURS = ("htfl_sim", "simulator", "tui", "presets", "checkpoints")
 _INSTALLED = {*(Path(path) for path in sysconfig.get_paths().values()), Path(site.getusersitepackages())}
 """The folders of Python and installed packages."""
 _LOADED: dict[tuple[Kind, str], tuple[OwnFile, ModuleType]] = {}
@@ -155,7 +155,7 @@ def imported(source: bytes, package: str) -> Iterator[str]:
 def _local_file(name: str) -> Path | None:
     """The file of a module that is not part of Python, an installed package, or htfl-sim."""
     top, *below = name.split(".")
-    if top in _OURS or top in sys.stdlib_module_names:
+    if top in OURS or top in sys.stdlib_module_names:
         return None
     try:
         spec = importlib.util.find_spec(top)
@@ -216,15 +216,21 @@ def is_users(file: str) -> bool:
 
 def failed(what: str, error: BaseException) -> ConfigError:
     """The error for an exception in a user's code, with the innermost line of that code."""
+    line = line_in(error)
+    where = f", line {line[1]}" if line else ""
+    return ConfigError(f"{what} failed{where}: {said(error)}.")
+
+
+def said(error: BaseException) -> str:
+    """The type of an error in a user's code, and the first line of its message."""
     called = f"it called sys.exit({error.code!r})" if isinstance(error, SystemExit) else str(error)
-    reason = called.rstrip(".").splitlines()
-    return ConfigError(
-        f"{what} failed{_where(error)}: {type(error).__name__}: {reason[0] if reason else 'no reason given'}."
-    )
+    reason = called.strip().rstrip(".").splitlines()
+    return f"{type(error).__name__}: {reason[0] if reason else 'no reason given'}"
 
 
-def _where(error: BaseException) -> str:
+def line_in(error: BaseException) -> tuple[str, int | None] | None:
+    """The innermost line of a user's file in an error's traceback: the file's path as given, and the number."""
     if isinstance(error, SyntaxError) and error.filename is not None and is_users(error.filename):
-        return f", line {error.lineno}"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
-    return f", line {lines[-1]}" if lines else ""
+        return error.filename, error.lineno
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
+    return (frames[-1].filename, frames[-1].lineno) if frames else None

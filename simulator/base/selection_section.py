@@ -7,6 +7,8 @@ from simulator.base.sections import Section
 RANDOM, AVAILABLE, UTILITY = "random", "available", "utility"
 STRATEGIES = (RANDOM, AVAILABLE, UTILITY)
 """The strategies of htfl-sim. Other names are those of users' files."""
+PAPERS = {UTILITY: "Oort"}
+"""What strategies are called in papers."""
 OF_SPEED = ("speed_penalty", "preferred")
 """The options that need seconds, and so a clock."""
 _OF_UTILITY = ("exploration", "exploration_decay", "exploration_min", *OF_SPEED, "cutoff")

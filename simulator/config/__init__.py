@@ -5,6 +5,7 @@ nearest key it does know. The methods, and with them torch, are loaded only when
 and listings ask for the keys alone.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
@@ -388,10 +389,41 @@ def _first_fault(invalid: ValidationError, raw: Mapping[str, Any]) -> str:
         message = f"'{key}' is missing."
     elif fault["type"] == "value_error":
         message = f"{key or 'configuration'}: {fault['ctx']['error']}."
+    elif fault["type"] in ("model_type", "dict_type") and (hint := _key_of_section(location, fault["input"])):
+        message = f"'{key}' is a section, and {fault['input']!r} is a value. {hint}"
     else:
         message = f"'{key}' = {fault['input']!r}: {fault['msg'][0].lower()}{fault['msg'][1:]}."
+        message += _meant(key, fault)
     more = len({error["loc"][:2] for error in errors}) - 1  # one key may fail as each of its types
     return message + (f" ({more} more)" if more else "")
+
+
+def _key_of_section(location: list[str], value: Any) -> str:
+    """The first key of a section that takes a value which the whole section was set to."""
+    field = Config.model_fields.get(location[0])
+    section = section_of(field.annotation) if field and len(location) == 1 else None
+    if section is MethodConfig:
+        return f"Name the method with `method={value}`."
+    if section is None:
+        return ""
+    for name in section.model_fields if isinstance(value, str) else ():
+        try:
+            section.model_validate({name: value})
+        except (ValidationError, ConfigError):
+            continue
+        return f"Set a key of it, such as `{location[0]}.{name}={value}`."
+    return f"Set one of its keys: {', '.join(section.model_fields)}."
+
+
+def _meant(key: str, fault: Any) -> str:
+    """How to write a share that was given in percent, or a range that was given to a key of one number."""
+    context, given = fault.get("ctx", {}), fault["input"]
+    largest = context.get("le", context.get("lt"))
+    if largest == 1 and isinstance(given, int | float) and 1 < given <= 100:
+        return f" It is a share of 1: `{key}={given / 100:g}` is {given:g} %."
+    if isinstance(given, str) and (ends := re.fullmatch(r"(\d+)-(\d+)", given)):
+        return f" A sweep takes several: `over={{'{key}': ['{ends[1]}..{ends[2]}']}}`."
+    return ""
 
 
 def _of_another_method(location: list[str], raw: Mapping[str, Any]) -> str:
@@ -420,15 +452,27 @@ def _nearest_key(location: list[str], raw: Mapping[str, Any]) -> str:
     siblings = list(known) if not sections else known.get(sections[0], [])
     if sections[:2] == ["federation", "timeline"]:
         siblings = list(TimelineEvent.model_fields)
-    if hint := nearest(key, siblings):
-        return hint.replace(
-            f"'{hint.split(chr(39))[1]}'", f"'{'.'.join([*sections, hint.split(chr(39))[1]])}'"
-        )
     everywhere = {f"{section}.{field}": field for section, fields in known.items() for field in fields}
     for dotted, field in everywhere.items():
         if field == key:
             return f" Did you mean '{dotted}'?"
+    described = _described(sections, key)
+    if hint := f" Did you mean '{described}'?" if described else nearest(key, siblings):
+        return hint.replace(
+            f"'{hint.split(chr(39))[1]}'", f"'{'.'.join([*sections, hint.split(chr(39))[1]])}'"
+        )
     return f" Known here: {', '.join(sorted(siblings))}." if siblings else ""
+
+
+def _described(sections: list[str], key: str) -> str | None:
+    """The key of a section whose description begins with the words of a key that does not exist."""
+    field = Config.model_fields.get(sections[0]) if len(sections) == 1 else None
+    section = section_of(field.annotation) if field else None
+    words = key.replace("_", " ")
+    fields = section.model_fields if section else {}
+    return next(
+        (name for name, each in fields.items() if (each.description or "").lower().startswith(words)), None
+    )
 
 
 def section_of(annotation: Any) -> type[Section] | None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from simulator.base.errors import a_type
-from simulator.base.tensors import TRAVELS, Tensors
+from simulator.base.tensors import TRAVELS, Tensors, part
 from simulator.training.phase import Nets, Phase
 
 _DEEPEST = 20
@@ -124,6 +124,20 @@ def networks(value: object) -> dict[str, nn.Module]:
         if not isinstance(module, nn.Module):
             raise Unusable(f"returned {_kind(module)} as '{name}'; it must be a torch module")
     return dict(value)
+
+
+def weights(state: Mapping[str, Tensor], name: str, wanted: Mapping[str, Tensor]) -> None:
+    """All weights of the server's network `name`, in its shapes, and no others under its name."""
+    given = part(state, name)
+    for key in [*wanted, *given]:
+        if key not in given:
+            raise Unusable(f"leaves out '{name}/{key}'; return all weights of server_networks(), or none")
+        if key not in wanted:
+            raise Unusable(f"returned '{name}/{key}', which the network '{name}' does not have")
+        if (given[key].shape, given[key].dtype) != (wanted[key].shape, wanted[key].dtype):
+            raise Unusable(
+                f"made '{name}/{key}' {_layout(given[key])}; the network has {_layout(wanted[key])}"
+            )
 
 
 def scores(value: object, samples: int, classes: int) -> Tensor:

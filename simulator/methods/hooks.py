@@ -8,7 +8,6 @@ import ctypes
 import inspect
 import pickle
 import threading
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -19,9 +18,9 @@ from torch import Tensor, nn
 
 from simulator.base import rng
 from simulator.base.errors import RAISED, HtflError, MethodError, is_of_memory
-from simulator.base.own_files import is_users
+from simulator.base.own_files import is_users, line_in
 from simulator.base.rng import drawing_from
-from simulator.base.tensors import Tensors, named
+from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods import checks
 from simulator.methods.base import Aggregated, Method, Uplink
 from simulator.models.federation import ClientInfo, Federation
@@ -54,10 +53,16 @@ class Hooks:
         return self._at[federation.stage]
 
     def init_server(self) -> Tensors:
-        """The server's state before round 1."""
-        self.server_networks()  # first, so that errors of the networks name their own hook
+        """The server's state before round 1. Networks that the method leaves out have the weights that they draw."""
+        networks = self.server_networks()  # first, so that errors of the networks name their own hook
         with self._calling("init_server"):
             state = checks.tensors(self.method.init_server())
+            if left_out := [name for name in networks if not any(True for _ in part(state, name))]:
+                drawn = self.method.server_networks()
+                for name in left_out:
+                    state |= named(name, of_module(drawn[name]))
+            for name, network in networks.items():
+                checks.weights(state, name, of_module(network))
             checks.finite(state)
             return state
 
@@ -204,7 +209,9 @@ class Hooks:
             if is_of_memory(error):
                 raise
             cause = error.__cause__ if isinstance(error, StepFailed) and error.__cause__ else error
-            place = _users_line(cause) or self._place(hook) or (self._place("phases") if phase else "")
+            line = line_in(cause)
+            place = f"{line[0]}, line {line[1]}: " if line else ""
+            place = place or self._place(hook) or (self._place("phases") if phase else "")
             if not place:
                 raise  # an error of htfl-sim, with its details
             if isinstance(error, StepFailed):
@@ -302,9 +309,3 @@ def _name(function: object) -> str:
 
 def _parenthesis(during: str) -> str:
     return f" ({during.strip()})" if during else ""
-
-
-def _users_line(error: BaseException) -> str:
-    """'my_method.py, line 41: ': the innermost line of a user's file in an error's traceback."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
-    return f"{frames[-1].filename}, line {frames[-1].lineno}: " if frames else ""

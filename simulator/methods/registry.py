@@ -70,7 +70,8 @@ def get(name: str) -> type[Method]:
     if name not in _METHODS:
         _load_installed(name)
     if name not in _METHODS:
-        raise ConfigError(f"unknown method '{name}'.{nearest(name, names())} See `htfl-sim methods`.")
+        titles = {each: method.card.title for each, method in _METHODS.items() if hasattr(method, "card")}
+        raise ConfigError(f"unknown method '{name}'.{nearest(name, names(), titles)} See `htfl-sim methods`.")
     return _METHODS[name]
 
 

@@ -72,7 +72,7 @@ def members(group: str | tuple[str, ...]) -> tuple[str, ...]:
         return tuple(registry.get(name).name for name in group)
     if group in GROUPS:
         return GROUPS[group]
-    if group in registry.names() or ":" in group:
+    if group in registry.names() or any(each in group for each in ":/.,"):
         return (registry.get(group).name,)
     raise ConfigError(
         f"unknown model group '{group}'.{nearest(group, [*GROUPS, *registry.names()])} See `htfl-sim models`."

@@ -134,6 +134,9 @@ def names() -> list[str]:
 
 def get(name: str) -> RegisteredModel:
     """The model of that name. Raises ConfigError with the nearest name for an unknown one."""
+    if "," in name:
+        listed = ",".join(each.strip() for each in name.strip("[]").split(","))
+        raise ConfigError(f"'{name}' is several models. Give a list: `federation.group=[{listed}]`.")
     prefix, colon, name_there = name.partition(":")
     if colon and prefix in _LIBRARIES:
         return _LIBRARIES[prefix](name_there)
@@ -143,6 +146,9 @@ def get(name: str) -> RegisteredModel:
             f"unknown model '{name}': '{prefix}' is none of {known}, nor a model file that is loaded; "
             f"give that as `model={prefix}.py:{name_there}`."
         )
+    library, separator, name_there = name.replace(".models.", ".").replace(".", "/").partition("/")
+    if separator and library in _LIBRARIES:
+        raise ConfigError(f"unknown model '{name}'. A model of {library} is written {library}:{name_there}.")
     if name not in _MODELS:
         raise ConfigError(f"unknown model '{name}'.{nearest(name, _MODELS)} See `htfl-sim models`.")
     return _MODELS[name]

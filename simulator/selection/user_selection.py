@@ -10,7 +10,7 @@ from simulator.base import own_files
 from simulator.base.errors import RAISED, ConfigError, nearest
 from simulator.base.own_files import OwnFile
 from simulator.base.rng import drawing_from, torch_stream
-from simulator.base.selection_section import STRATEGIES
+from simulator.base.selection_section import PAPERS, STRATEGIES
 from simulator.selection.candidates import Candidate, Strategy
 
 _FUNCTIONS: dict[str, Any] = {}
@@ -42,7 +42,9 @@ def origins(name: str) -> list[OwnFile]:
 def strategy(name: str) -> Strategy:
     """The strategy of a user's file. Raises ConfigError if it is not loaded."""
     if name not in _FUNCTIONS:
-        hint = nearest(name, STRATEGIES) or f" Add `selection={name.removesuffix('.py')}.py`."
+        file = f"{name.removesuffix('.py')}.py"
+        own = f" Add `selection={file}`." if Path(file).is_file() else " For your own, see docs/your-own.md."
+        hint = nearest(name, STRATEGIES, PAPERS) or own
         raise ConfigError(
             f"selection.strategy names '{name}', which is neither a strategy ({', '.join(STRATEGIES)}) nor a loaded "
             f"file.{hint}"

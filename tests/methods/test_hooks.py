@@ -329,6 +329,49 @@ def test_modules_of_the_server_are_refused_by_the_name_of_their_hook(mine: Write
         engine.initial_state()
 
 
+def test_networks_of_the_server_that_its_first_state_leaves_out_draw_their_weights(mine: Write) -> None:
+    body = """
+        def init_server(self): return {"moments/a": torch.zeros(1)}
+        def server_networks(self): return {"g": torch.nn.Linear(1, 1)}
+        def aggregate(self, round, server, uplinks): return Aggregated(server, {})
+        def loss(self, nets, state, batch, draws): return nets.g(batch.x).sum()
+        def server_phases(self, server, uplinks):
+            batches = [Batch(torch.ones(1, 1), torch.zeros(1))]
+            return [Phase("p", self.loss, trains=("g",), lr=0.5, optimizer="sgd", batches=batches)]
+    """
+    engine = mine(body)
+    first, again = engine.initial_state().server, engine.initial_state().server
+    assert list(first) == ["moments/a", "g/weight", "g/bias"]
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    after = federations.run(engine, 1).server
+    assert torch.allclose(after["g/bias"], first["g/bias"] - 0.5)  # the loss is g(1), its gradient is 1
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ('{"g/weight": torch.zeros(1, 1)}', "leaves out 'g/bias'; return all weights"),
+        (
+            'named("g", of_module(torch.nn.Linear(1, 2)))',
+            r"made 'g/weight' float32 \[2, 1\]; the network has .*\[1, 1\]",
+        ),
+        (
+            'named("g", {**of_module(torch.nn.Linear(1, 1)), "x": torch.zeros(1)})',
+            "returned 'g/x', which the network",
+        ),
+    ],
+)
+def test_weights_that_do_not_fit_the_servers_network_are_refused(
+    mine: Write, state: str, message: str
+) -> None:
+    engine = mine(f"""
+        def init_server(self): return {state}
+        def server_networks(self): return {{"g": torch.nn.Linear(1, 1)}}
+    """)
+    with pytest.raises(MethodError, match=r"line \d+: init_server\(\) of method 'mine' " + message):
+        engine.initial_state()
+
+
 def test_a_client_is_prepared_for_its_evaluation(mine: Write) -> None:
     engine = mine("def before_answering(self, local): return 1 / 0")
     with pytest.raises(

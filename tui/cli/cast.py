@@ -33,7 +33,7 @@ def save(film: Film, out: Path, seconds: float | None = None, layers: Sequence[s
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise hs.ConfigError(f"{out} cannot be written: {error.strerror}.") from error
+        raise hs.errors.cannot_write(out, error) from error
 
 
 def lines(film: Film, seconds: float, layers: Sequence[str] = ()) -> Iterator[str]:

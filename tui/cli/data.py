@@ -1,5 +1,6 @@
 """`htfl-sim data fetch` and `data check`, and the download at the start of a run."""
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -55,9 +56,18 @@ def check(name: Name, data_dir: options.DataDir = None, as_json: options.AsJson 
     _say_files(hs.catalog.check_dataset(name, data_dir), as_json)
 
 
-def fetch_missing(name_or_path: str, data_dir: str | None) -> None:
-    """Download a missing data set, with a bar. A user's own data are left to the loader."""
+def fetch_missing(name_or_path: str, data_dir: str | None, dry_run: bool = False) -> None:
+    """Download a missing data set, with a bar. A user's own data are left to the loader.
+
+    Raises DataError if a dry run needs it.
+    """
     if hs.catalog.is_missing(name_or_path, data_dir):
+        if dry_run:
+            where = f" --data-dir {shlex.quote(data_dir)}" if data_dir else ""
+            raise hs.DataError(
+                f"{name_or_path} is not in {hs.catalog.data_folder(data_dir)}, and a dry run downloads nothing. To see "
+                f"the cost, fetch it first: `htfl-sim data fetch {name_or_path}{where}`."
+            )
         output.say(f"{name_or_path} is not in {hs.catalog.data_folder(data_dir)} yet; fetching it.")
         with _bar(name_or_path) as progress:
             hs.catalog.fetch_dataset(name_or_path, data_dir, progress)

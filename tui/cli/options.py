@@ -27,6 +27,7 @@ def option(
     panel: str | None = None,
     complete: Completer | None = None,
     least: float | None = None,
+    parser: Callable[[str], Any] | None = None,
 ) -> Any:
     """An option whose default the help does not print, or prints in its text."""
     return typer.Option(
@@ -36,6 +37,7 @@ def option(
         rich_help_panel=panel,
         autocompletion=complete,
         min=least,
+        parser=parser,
         show_default=False,
     )
 
@@ -115,7 +117,18 @@ METHOD = "A method; see `htfl-sim methods`."
 Method = Annotated[str | None, option(METHOD, metavar="M", complete=completion.methods, panel=WHAT)]
 Rounds = Annotated[int | None, option("Number of rounds.", metavar="N", panel=SCALE)]
 Clients = Annotated[int | None, option("Number of clients.", metavar="N", panel=SCALE)]
-Seed = Annotated[int | None, option("Random seed of the run.", metavar="S", panel=SCALE)]
+
+
+def _seed(text: str) -> int:
+    """One seed. Typer's own parser reads 0-2 as -2."""
+    if text.isascii() and text.isdigit():
+        return int(text)
+    raise typer.BadParameter(
+        f"'{text}' is not a whole number from 0. `htfl-sim sweep` takes several: --over seed=0..2"
+    )
+
+
+Seed = Annotated[int | None, option("Random seed of the run.", metavar="S", panel=SCALE, parser=_seed)]
 UNTIL = "End the run after the round in which mean test accuracy (0…1) reaches this. 0: run all rounds."
 Until = Annotated[float | None, option(UNTIL, metavar="A", least=0, panel=SCALE)]
 UNTIL_TIME = "End the run after the round that reaches this simulated time, such as 90s, 30m, or 2h. 0: run all rounds."

@@ -170,6 +170,7 @@ def film(
     def done(round: int, number: int, frames: int) -> None:
         output.say(f"round {round}: frame {number} of {frames}")
 
+    hs.errors.check_output(out)
     target = None if recorded else out
     made = hs.film(names[0], target, **wanted, sessions_dir=sessions_dir, data_dir=data_dir, done=done)
     if recorded:

@@ -183,7 +183,7 @@ def sweep(
     if not dry_run:
         for sentence in planned.caveats():
             output.say(sentence, "yellow")
-    _fetch(planned, places.data_dir)
+    _fetch(planned, places.data_dir, dry_run)
     hs.studies.check(planned, places.data_dir)
     if dry_run:
         from tui.cli import sweep_cost
@@ -195,11 +195,11 @@ def sweep(
         _carry_out(planned, launch, on, jobs, steal, progress, as_json, mention)
 
 
-def _fetch(planned: "Plan", data_dir: str | None) -> None:
+def _fetch(planned: "Plan", data_dir: str | None, dry_run: bool) -> None:
     from tui.cli.data import fetch_missing
 
     for name in hs.studies.datasets_of(planned):
-        fetch_missing(name, data_dir)
+        fetch_missing(name, data_dir, dry_run)
 
 
 def _carry_out(

@@ -168,7 +168,7 @@ def tune(
             rounds=setup.rounds,
             **search,
         )
-        fetch_missing(asked.base["data"]["dataset"], places.data_dir)
+        fetch_missing(asked.base["data"]["dataset"], places.data_dir, dry_run)
     elif setup != options.Setup():
         raise hs.ConfigError(
             "Settings belong to a new tuning study. Name its methods, as `over='method=fedgh'`."

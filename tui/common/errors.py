@@ -15,6 +15,7 @@ from htfl_sim.errors import (
     PresetError,
     SessionUnreadable,
     TooLarge,
+    fault_of_others,
     is_of_memory,
 )
 from tui.common.flags import as_flags
@@ -88,11 +89,13 @@ def _explain(error: BaseException) -> tuple[str, int]:
             return f"{error} --debug shows the traceback.", error.exit_code
         case HtflError() | SessionUnreadable() | DiskError() | PresetError() | TooLarge():
             return str(error), error.exit_code
+        case _ if isinstance(error, USAGE):
+            return _usage(error), USAGE_FAULT
+        case _ if sentence := fault_of_others(error):
+            return sentence, USAGE_FAULT
         case OSError():
             where = f"{error.filename}: " if error.filename else ""
             return f"{where}{error.strerror or error}. Check the disk and the permissions.", NO_STORAGE
-        case _ if isinstance(error, USAGE):
-            return _usage(error), USAGE_FAULT
     kind = type(error).__name__
     return (
         f"this is a bug in htfl-sim ({kind}: {error}). Run it again with --debug to see where, and report it.",

@@ -1,12 +1,14 @@
 """Tidy tables as CSV: a header, a line per row, nothing in place of what there is not."""
 
 import csv
+import errno
 import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
+from simulator.base.errors import cannot_write
 from simulator.base.names import cell
 from simulator.base.record import Record
 from simulator.results.analysis.run import SessionData
@@ -27,6 +29,9 @@ class CsvFile:
     """A table of a session, written whole whenever there is more: a switch of method may bring new columns."""
 
     def __init__(self, path: Path, what: str) -> None:
+        """Raises ConfigError if a folder has the file's name."""
+        if path.is_dir():
+            raise cannot_write(path, IsADirectoryError(errno.EISDIR, ""))
         self._path = path
         self._what = what
 
