@@ -4,6 +4,7 @@ They are as published: stem, initial weights, and K are the library's, also for 
 for models with a fixed size. The last linear layer is the head, and its input is the features.
 """
 
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -47,10 +48,10 @@ def _timm(model: str) -> RegisteredModel:
 
     def builder(shape: ImageShape, num_classes: int) -> Network:
         body: Any = timm.create_model(model, num_classes=num_classes, in_chans=shape.channels)
-        head = body.get_classifier()
+        head = body.get_classifier() if hasattr(body, "get_classifier") else None
         if not isinstance(head, nn.Linear):
             raise _headless(name)
-        body.reset_classifier(0)
+        _without_head(body, head)
         settings = body.pretrained_cfg
         size = tuple(settings["input_size"][1:]) if settings.get("fixed_input_size") else None
         return Published(body, head, size)
@@ -77,10 +78,29 @@ def _torchvision(model: str) -> RegisteredModel:
         if not isinstance(head, nn.Linear):
             raise _headless(name)
         body.set_submodule(path, nn.Identity())
+        if isinstance(
+            body, models.MNASNet
+        ):  # its own asks for a version, which the state of a client does not have
+            vars(body)["_load_from_state_dict"] = partial(nn.Module._load_from_state_dict, body)
         size = getattr(body, "image_size", None)  # of its transformers
         return Published(body, head, None if size is None else (size, size))
 
     return RegisteredModel(name, f"{model}, as published in torchvision", 1, builder, foreign=True)
+
+
+def _without_head(body: Any, head: nn.Linear) -> None:
+    """Remove a timm model's head. The layers that stand before it in a module of both remain, such as a BatchNorm."""
+    path = next(path for path, module in body.named_modules() if module is head)
+    both, _, _ = path.rpartition(".")
+    whole, held = (
+        body.get_submodule(both),
+        {*body.state_dict()} - {f"{path}.{key}" for key in head.state_dict()},
+    )
+    body.reset_classifier(0)
+    lost = held - {*body.state_dict()}
+    if both and any(key.startswith(f"{both}.") for key in lost):
+        body.set_submodule(both, whole)
+        body.set_submodule(path, nn.Identity())
 
 
 def _named(body: nn.Module, kind: type[nn.Module]) -> Any:

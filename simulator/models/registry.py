@@ -2,14 +2,15 @@
 
 import copy
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
 import torch
+from torch.nn import functional as F
 
-from simulator.base.errors import ConfigError, nearest
+from simulator.base.errors import RAISED, ConfigError, HtflError, is_of_memory, nearest
 from simulator.base.rng import drawing_from, drawing_nothing
 from simulator.base.sections import ModelsConfig
 from simulator.data.inputs import blank
@@ -187,12 +188,13 @@ def architecture(name: str, spec: InputSpec, num_classes: int, features: int | N
     """The same network as `build` gives, without memory or weights (on the meta device): shapes, names, FLOPs."""
     model = get(name)
     _check_fits(model, spec)
-    try:
-        with _on_meta():
-            network = model.builder(spec, num_classes)
-    except NotImplementedError:  # some of torchvision's models read values while they are built
-        with drawing_from(torch.Generator()):
-            network = model.builder(spec, num_classes).to("meta")
+    with _refusing(model, f"cannot be built for {spec}") if model.foreign else nullcontext():
+        try:
+            with _on_meta():
+                network = model.builder(spec, num_classes)
+        except NotImplementedError:  # some of torchvision's models read values while they are built
+            with drawing_from(torch.Generator()):
+                network = model.builder(spec, num_classes).to("meta")
     if model.foreign:
         _check_by_trying(model, network, spec)
     with _on_meta():
@@ -236,16 +238,38 @@ def fitting(spec: InputSpec) -> str:
 
 
 def _check_by_trying(model: RegisteredModel, network: Network, spec: InputSpec) -> None:
-    """Send shapes without values through the network. Raises ConfigError for a wrong input or output shape."""
-    try:
-        features = copy.deepcopy(network).eval().features(blank(spec, 2, "meta"))
-    except (RuntimeError, ValueError, AssertionError, TypeError) as refused:
-        remedy = "choose another model or data.size" if spec.kind == "image" else "choose another model"
-        raise ConfigError(
-            f"model '{model.name}' does not take {spec.noun} of {spec} ({str(refused).splitlines()[0]}); {remedy}."
-        ) from refused
+    """Load a state and train a step, as a client does, but with shapes that have no values.
+
+    Raises ConfigError for a wrong input or output shape, a state that does not load, and a step that fails.
+    """
+    sizes = " or data.size" if spec.kind == "image" else ""
+    x = blank(spec, 2, "meta")
+    with _refusing(model, f"does not take {spec.noun} of {spec}", f"choose another model{sizes}"):
+        features = copy.deepcopy(network).eval().features(x)
     if features.shape != (2, network.num_features):
         raise ConfigError(f"model '{model.name}' shows no features before its head; choose another.")
+    with _refusing(model, "cannot be trained here"), drawing_from(torch.Generator()):
+        trial, before = copy.deepcopy(network), {**network.state_dict()}
+        trial.load_state_dict(before, assign=True)
+        scores = trial.train()(x)
+        F.cross_entropy(scores, torch.zeros(2, dtype=torch.int64, device="meta")).backward()
+        for key, tensor in trial.state_dict().items():
+            if key not in before or tensor.shape != before[key].shape:
+                raise ValueError(f"it changes the shape of '{key}' while it computes")
+
+
+@contextmanager
+def _refusing(model: RegisteredModel, what: str, remedy: str = "choose another model") -> Iterator[None]:
+    """Turn an error of a library's model into a ConfigError."""
+    try:
+        yield
+    except HtflError:
+        raise
+    except RAISED as refused:
+        if is_of_memory(refused):
+            raise
+        reason = (str(refused).splitlines() or [type(refused).__name__])[0]
+        raise ConfigError(f"model '{model.name}' {what} ({reason}); {remedy}.") from refused
 
 
 @contextmanager

@@ -1,12 +1,17 @@
 """Any model of timm or torchvision by name: published sizes, keyed draws, and refusals that say why."""
 
+import copy
+from typing import Any
+
 import pytest
+import timm
 import torch
+import torchvision
 
 from simulator import models
 from simulator.base import rng
 from simulator.base.errors import ConfigError
-from simulator.models import ImageShape
+from simulator.models import ImageShape, libraries
 from tests.federations import built, config, generated, run
 
 IMAGENET, CIFAR, GRAY = ImageShape(3, 224, 224), ImageShape(3, 32, 32), ImageShape(1, 28, 28)
@@ -97,3 +102,106 @@ def test_a_federation_of_library_models_trains() -> None:
     )
     record = run(parts.engine, 1).record
     assert record is not None and record["diverged"] == [] and record["loss"]["mean"] > 0
+
+
+@pytest.mark.parametrize(("name", "width"), [("shvit_s1", 320), ("efficientvit_m0", 192)])
+def test_what_stands_before_a_librarys_head_stays_in_its_features(name: str, width: int) -> None:
+    """A BatchNorm with a weight and a bias for each feature: 640 and 384 parameters."""
+    own = models.architecture(f"timm:{name}", IMAGENET, 1000)
+    with torch.device("meta"):
+        whole = timm.create_model(name, num_classes=1000)
+    assert size(own.body.head.bn) == 2 * width
+    assert size(own) == size(whole)
+    assert own.features(torch.zeros(2, 3, 224, 224, device="meta")).shape == (2, width)
+
+
+def test_a_model_that_asks_for_the_version_of_its_state_loads_one_without() -> None:
+    """torchvision's MNASNet does. A client's state has names and tensors alone."""
+    network = models.architecture("torchvision:mnasnet0_5", CIFAR, 10)
+    copy.deepcopy(network).load_state_dict({**network.state_dict()}, assign=True)
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        ({"load_state_dict": lambda *_, **__: 1 / 0}, "cannot be trained here .division by zero."),
+        ({"forward": lambda self, x: (self.head(self.features(x)), x)}, "cannot be trained here"),
+        ({"forward": lambda self, x: self.head(self.features(x)).detach()}, "cannot be trained here"),
+        (
+            {"forward": lambda self, x: torch.rrelu(self.head(self.features(x)), training=True)},
+            "keyed stream",
+        ),
+        ({"represent": lambda self, x: {"features": x.nosuch}}, "does not take images"),
+    ],
+    ids=["state", "tuple", "no gradient", "draws", "features"],
+)
+def test_a_model_that_would_fail_in_round_1_is_refused_before(
+    broken: dict[str, Any], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, function in broken.items():
+        monkeypatch.setattr(libraries.Published, name, function)
+    with pytest.raises(ConfigError, match=why):
+        models.architecture("timm:test_resnet", CIFAR, 10)
+
+
+def test_a_model_whose_state_changes_its_shape_is_refused_before_round_1() -> None:
+    """ConViT makes its table of relative places anew for the first images."""
+    with pytest.raises(ConfigError, match=r"it changes the shape of 'body.blocks.0.attn.rel_indices'"):
+        models.architecture("timm:convit_tiny", CIFAR, 10)
+
+
+@pytest.mark.parametrize(
+    "name", ["timm:levit_128", "timm:repvit_m0_9", "timm:dla46_c", "timm:mobilenetv5_300m_enc"]
+)
+def test_a_head_of_another_kind_is_refused(name: str) -> None:
+    """Two heads, a module of several layers, a convolution, and none."""
+    with pytest.raises(ConfigError, match="does not end in a linear layer"):
+        models.architecture(name, CIFAR, 10)
+
+
+FAMILIES = (
+    "timm:test_vit", "timm:test_resnet", "timm:test_efficientnet", "timm:test_byobnet",
+    "timm:test_convnext", "timm:test_mambaout", "timm:test_nfnet", "timm:resnet10t", "timm:skresnet18",
+    "timm:resnest14d", "timm:legacy_seresnet18", "timm:lcnet_035", "timm:mobilenetv2_035",
+    "timm:mobilenetv3_small_050", "timm:mobilenetv4_conv_small_035", "timm:mnasnet_small",
+    "timm:semnasnet_050", "timm:tinynet_e", "timm:fbnetc_100", "timm:mixnet_s", "timm:ghostnet_050",
+    "timm:hardcorenas_a", "timm:regnetx_002", "timm:regnety_002", "timm:repghostnet_050",
+    "timm:rexnet_100", "timm:efficientnet_lite0", "timm:efficientvit_m0", "timm:efficientvit_b0",
+    "timm:shvit_s1", "timm:fasternet_t0", "timm:starnet_s050", "timm:convnextv2_atto",
+    "timm:edgenext_xx_small", "timm:mobilevit_xxs", "timm:mobilevitv2_050", "timm:mobileone_s1",
+    "timm:fastvit_t8", "timm:inception_next_atto", "timm:mambaout_femto", "timm:hgnetv2_b0",
+    "timm:ese_vovnet19b_slim", "timm:cs3darknet_focus_s", "timm:cspnext_tiny", "timm:selecsls42",
+    "timm:repvgg_a0", "timm:poolformerv2_s12", "timm:pvt_v2_b0", "timm:xcit_nano_12_p16_224",
+    "timm:pit_ti_224", "timm:coat_lite_tiny", "timm:resmlp_12_224",
+    "timm:tiny_vit_5m_224", "timm:gernet_s", "torchvision:shufflenet_v2_x0_5", "torchvision:mobilenet_v3_small",
+    "torchvision:mnasnet0_5", "torchvision:regnet_x_400mf", "torchvision:efficientnet_b0",
+    "torchvision:googlenet",
+)  # fmt: skip
+"""Sixty small models, each of another family."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_model_of_any_family_trains_a_round_with_all_its_parameters(name: str) -> None:
+    library, _, model = name.partition(":")
+    parts = built(
+        config(
+            "standalone",
+            federation={"clients": 2, "participation": 1.0, "group": [name]},
+            training={"epochs": None, "steps": 1, "batch_size": 8},
+            data={"split": "1:1", "partition": "iid"},
+        ),
+        generated(per_class=8, side=64, channels=3),
+    )
+    if library == "timm":
+        whole = timm.create_model(model, num_classes=4)
+    else:
+        without = {"aux_logits": False, "init_weights": True} if model == "googlenet" else {}
+        whole = torchvision.models.get_model(model, weights=None, num_classes=4, **without)
+    assert size(parts.federation.architectures[name]) == size(whole)
+    record = run(parts.engine, 1).record
+    assert record is not None and record["diverged"] == [] and record["loss"]["mean"] > 0
+
+
+def size(network: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in network.parameters())
