@@ -78,7 +78,7 @@ class PartMetrics(TypedDict):
     f1: Measured[Share]
     """macro-F1 on the part, the mean F1 of its classes"""
     metrics: NotRequired[Annotated[Named[Measured[float]], When("evaluation.metrics")]]
-    """your own metric ([Your own files](your-own.md))"""
+    """a metric that `evaluation.metrics` names ([A metric](your-own.md#a-metric))"""
     classes: NotRequired[Annotated[ByClass, When("evaluation.classes")]]
     """counts by class ([below](#counts-by-class))"""
 

@@ -96,7 +96,11 @@ class EvaluationConfig(Section):
         description="Record each client's samples and correct answers by class. Default: yes, for up to "
         f"{CLASS_CELLS:,} clients × classes.",
     )
-    metrics: tuple[str, ...] = Field((), description="Names of your own metric files (docs/your-own.md).")
+    metrics: tuple[str, ...] = Field(
+        (),
+        description="Metrics beside accuracy, loss, and F1: balanced_accuracy, auroc, auprc, or your own files "
+        "(docs/your-own.md).",
+    )
     batch_size: int = Field(1024, ge=1, description="Number of samples in an evaluation step.")
 
     @model_validator(mode="after")

@@ -80,6 +80,11 @@ class TrainingConfig(Section):
         gt=0,
         description="Largest gradient norm of a step, over all trained parameters. Default: no clipping.",
     )
+    class_weights: Literal["balanced"] | None = Field(
+        None,
+        description="balanced: in the cross-entropy of a client's own samples, each of its classes has the same weight "
+        "in all (docs/training.md). Default: each sample has.",
+    )
     precision: Literal["float32", "tf32", "bf16"] = Field(
         "float32",
         description="Precision of matrix products and convolutions in training. tf32 needs CUDA "

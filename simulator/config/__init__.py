@@ -283,6 +283,8 @@ class Config(Section):
             del data["numbers"]
         for key in [key for key, default in {**OF_COLUMNS, "labels": None}.items() if data[key] == default]:
             del data[key]
+        if self.training.class_weights is None:
+            del raw["training"]["class_weights"]
         if self.selection == SelectionConfig():
             del raw["selection"]
         if self.watch == WatchConfig():
@@ -326,7 +328,8 @@ OF_CLIENTS = {
         (
             "training.epochs", "training.steps", "training.batch_size", "training.optimizer", "training.lr",
             "training.schedule", "training.lr_min", "training.lr_step", "training.lr_decay", "training.momentum",
-            "training.weight_decay", "training.augment", "training.clip", "training.on_divergence",
+            "training.weight_decay", "training.augment", "training.clip", "training.class_weights",
+            "training.on_divergence",
             "evaluation.clients", "evaluation.parts", "evaluation.initial", "evaluation.metrics_for",
             "evaluation.classes", "evaluation.metrics", "evaluation.batch_size",
         ),

@@ -12,7 +12,6 @@ from typing import ClassVar
 import torch
 from pydantic import Field
 from torch import Tensor
-from torch.nn import functional as F
 
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Log, Space
@@ -23,7 +22,7 @@ from simulator.methods.fedprox import squared_distance
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy
 
 
 class DittoConfig(MethodConfig):
@@ -79,7 +78,7 @@ class Ditto(FedAvg):
 
     def shared_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """CE of the shared model."""
-        return F.cross_entropy(nets["shared"](batch.x), batch.y)
+        return own_cross_entropy(nets["shared"](batch.x), batch.y)
 
     def uplink(self, local: LocalClient) -> Tensors:
         return named("model", floating(of_module(local.nets["shared"])))

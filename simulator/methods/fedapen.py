@@ -33,7 +33,15 @@ from simulator.methods.base import (
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, recorded_cross_entropy
+from simulator.training.phase import (
+    Batch,
+    Draws,
+    LossParts,
+    Nets,
+    Phase,
+    own_cross_entropy,
+    recorded_cross_entropy,
+)
 
 
 class FedAPENConfig(MethodConfig):
@@ -113,10 +121,10 @@ class FedAPEN(Method):
         local: CE + KL(meme ‖ local) + CE of both together; meme: the same with the parts exchanged.
         """
         local, meme, lam = nets.model(batch.x), nets["meme"](batch.x), state["lam"]
-        with_local = F.cross_entropy(together(lam, local, meme.detach()), batch.y)
-        with_meme = F.cross_entropy(together(lam, local.detach(), meme), batch.y)
+        with_local = own_cross_entropy(together(lam, local, meme.detach()), batch.y)
+        with_meme = own_cross_entropy(together(lam, local.detach(), meme), batch.y)
         of_local = recorded_cross_entropy(local, batch.y) + divergence(meme, local) + with_local
-        of_meme = F.cross_entropy(meme, batch.y) + divergence(local, meme) + with_meme
+        of_meme = own_cross_entropy(meme, batch.y) + divergence(local, meme) + with_meme
         return LossParts(of_local + of_meme, terms={"own": of_local, "meme": of_meme})
 
     def uplink(self, local: LocalClient) -> Tensors:

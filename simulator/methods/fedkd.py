@@ -38,7 +38,7 @@ from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
+from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy, recorded_cross_entropy
 
 
 class FedKDConfig(MethodConfig):
@@ -120,7 +120,7 @@ class FedKD(Method):
         h, h_meme = nets.model.features(batch.x), meme.features(batch.x)
         logits, logits_meme = nets.model.head(h), meme.head(h_meme)
         projected = nets["projection"](h_meme)
-        ce, ce_meme = recorded_cross_entropy(logits, batch.y), F.cross_entropy(logits_meme, batch.y)
+        ce, ce_meme = recorded_cross_entropy(logits, batch.y), own_cross_entropy(logits_meme, batch.y)
         errors = (ce + ce_meme).detach()
         of_local = ce + (divergence(logits_meme, logits) + F.mse_loss(h, projected.detach())) / errors
         of_meme = ce_meme + (divergence(logits, logits_meme) + F.mse_loss(projected, h.detach())) / errors

@@ -33,7 +33,15 @@ from simulator.models import Network, generators
 from simulator.models.federation import ClientInfo
 from simulator.models.generators import Design, Generator
 from simulator.training.client import LocalClient, batch_sizes
-from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, recorded_cross_entropy
+from simulator.training.phase import (
+    Batch,
+    Draws,
+    LossParts,
+    Nets,
+    Phase,
+    own_cross_entropy,
+    recorded_cross_entropy,
+)
 from simulator.training.server import CentralServer
 
 BANDWIDTHS = (10.0, 15.0, 20.0, 50.0)
@@ -182,7 +190,7 @@ class FedKTL(Method):
         own = F.one_hot(batch.y, self.federation.num_classes).to(cosines.dtype)
         farther = math.cos(self.config.margin) * cosines - math.sin(self.config.margin) * sine(cosines)
         recorded_cross_entropy(self.config.scale * cosines.detach(), batch.y)  # without the margin
-        ce = F.cross_entropy(self.config.scale * torch.where(own > 0, farther, cosines), batch.y)
+        ce = own_cross_entropy(self.config.scale * torch.where(own > 0, farther, cosines), batch.y)
         return LossParts(ce, {"cross_entropy": ce})
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> LossParts:

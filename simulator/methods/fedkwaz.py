@@ -29,7 +29,15 @@ from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.training.client import REPRESENTATION_BATCH, LocalClient
-from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, recorded_cross_entropy
+from simulator.training.phase import (
+    Batch,
+    Draws,
+    LossParts,
+    Nets,
+    Phase,
+    own_cross_entropy,
+    recorded_cross_entropy,
+)
 
 KNOWLEDGE = ("features/model", "logits/model", "features/proxy", "logits/proxy")
 """The class means that are sent, in the order of `outputs`."""
@@ -216,7 +224,7 @@ class FedKWAZ(Method):
         """
         known = state["known"][batch.y, None]
         loss = torch.zeros((), device=batch.x.device)
-        own, others = recorded_cross_entropy, F.cross_entropy
+        own, others = recorded_cross_entropy, own_cross_entropy
         for network, teacher, labelled in ((nets.model, "proxy", own), (_proxy(nets), "model", others)):
             z = network.features(batch.x)
             logits = network.head(z)
@@ -240,7 +248,7 @@ class FedKWAZ(Method):
         loss = loss + self.gap(y_proxy, teacher(y)) + F.mse_loss(z_proxy, teacher(z))
         own = recorded_cross_entropy(y, batch.y)  # also where the labels are not part of the loss
         if self.config.labels == "both":
-            loss = loss + own + F.cross_entropy(y_proxy, batch.y)
+            loss = loss + own + own_cross_entropy(y_proxy, batch.y)
 
         networks, students = {"model": model, "proxy": proxy}, STUDENTS[self.config.students]
         x = self._of_zone("swaz", batch, draws)

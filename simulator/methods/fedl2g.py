@@ -25,7 +25,16 @@ from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.forward_mode import derivative_along
-from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, recorded_cross_entropy
+from simulator.training.phase import (
+    Batch,
+    Draws,
+    LossParts,
+    Nets,
+    Phase,
+    own_cross_entropy,
+    recorded_cross_entropy,
+    weighing,
+)
 
 LONGEST_WARM_UP = 50
 SHARE_OF_WARM_UP = 20
@@ -194,15 +203,15 @@ class FedL2G(Method):
 
         def objective(theta: Tensors) -> Tensor:
             guided, logits = at(theta, study, "draws/study")
-            return F.cross_entropy(logits, study.y) + F.mse_loss(guided, local.nets["guide"](study.y))
+            return own_cross_entropy(logits, study.y) + F.mse_loss(guided, local.nets["guide"](study.y))
 
         def objective_on_quiz(theta: Tensors) -> Tensor:
-            return F.cross_entropy(at(theta, quiz, "draws/quiz")[1], quiz.y)
+            return own_cross_entropy(at(theta, quiz, "draws/quiz")[1], quiz.y)
 
-        with local.step("pseudo-step", len(study.y)):
+        with weighing(local.class_weights), local.step("pseudo-step", len(study.y)):
             gradient = _gradient(objective, theta)
         theta_prime = {name: weight - eta_c * gradient[name] for name, weight in theta.items()}
-        with local.step("quiz", len(quiz.y)):
+        with weighing(local.class_weights), local.step("quiz", len(quiz.y)):
             u = _gradient(objective_on_quiz, theta_prime)
         with local.step("product", len(study.y)), torch.no_grad():
             products = derivative_along(lambda theta: at(theta, study, "draws/study")[0], theta, u)

@@ -23,7 +23,7 @@ from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
+from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy, recorded_cross_entropy
 
 
 class FedLoRAConfig(MethodConfig):
@@ -116,12 +116,12 @@ class FedLoRA(Method):
         y_1 = nets["adapter"](shown[self.reads(nets.model)])
         y_2 = nets.model.head(shown[nets.model.layers[-1]])
         mu = self.config.mu
-        return (1 - mu) * F.cross_entropy(y_1, batch.y) + mu * recorded_cross_entropy(y_2, batch.y)
+        return (1 - mu) * own_cross_entropy(y_1, batch.y) + mu * recorded_cross_entropy(y_2, batch.y)
 
     def adapter_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """ℓ_θ = ℓ(A(R̃), y), model frozen (eqs 7–8)."""
         r = nets.model.represent(batch.x)[self.reads(nets.model)]
-        return F.cross_entropy(nets["adapter"](r), batch.y)
+        return own_cross_entropy(nets["adapter"](r), batch.y)
 
     def uplink(self, local: LocalClient) -> Tensors:
         return named("adapter", of_module(local.nets["adapter"]))

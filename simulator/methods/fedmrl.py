@@ -13,7 +13,6 @@ from typing import ClassVar
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from simulator.base.space import Log, Space
 from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card
@@ -23,7 +22,7 @@ from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.models.pooling import to_width
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
+from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy, recorded_cross_entropy
 
 
 class FedMRLConfig(SmallModelConfig):
@@ -88,7 +87,7 @@ class FedMRL(SmallModelMethod):
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """m_small·CE(h_G(v[:d_1]), y) + m_large·CE(h_F(v), y), v = projection([G(x), F(x)])."""
         v, small = self._joined(nets, batch.x)
-        of_small = F.cross_entropy(small.head(v[:, : self.d_1]), batch.y)
+        of_small = own_cross_entropy(small.head(v[:, : self.d_1]), batch.y)
         of_large = recorded_cross_entropy(nets.model.head(v), batch.y)
         return self.config.m_small * of_small + self.config.m_large * of_large
 

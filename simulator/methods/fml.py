@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from pydantic import Field
 from torch import Tensor
-from torch.nn import functional as F
 
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Linear, Space
@@ -28,7 +27,7 @@ from simulator.methods.base import (
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
+from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy, recorded_cross_entropy
 
 
 class FMLConfig(MethodConfig):
@@ -91,7 +90,7 @@ class FML(Method):
         local, meme = nets.model(batch.x), nets["meme"](batch.x)
         alpha, beta = self.config.alpha, self.config.beta
         of_local = alpha * recorded_cross_entropy(local, batch.y) + (1 - alpha) * divergence(meme, local)
-        of_meme = beta * F.cross_entropy(meme, batch.y) + (1 - beta) * divergence(local, meme)
+        of_meme = beta * own_cross_entropy(meme, batch.y) + (1 - beta) * divergence(local, meme)
         return of_local + of_meme
 
     def uplink(self, local: LocalClient) -> Tensors:

@@ -14,7 +14,6 @@ from typing import ClassVar
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from simulator.base.space import Choice, Space
 from simulator.base.tensors import Tensors, named, part
@@ -25,7 +24,7 @@ from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.models.pooling import to_width
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
+from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy, recorded_cross_entropy
 
 
 class PFedAFMConfig(SmallModelConfig):
@@ -85,7 +84,7 @@ class PFedAFM(SmallModelMethod):
 
     def small_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """CE(h(G(x)), y)."""
-        return F.cross_entropy(nets.model.head(self._general(nets, batch.x)), batch.y)
+        return own_cross_entropy(nets.model.head(self._general(nets, batch.x)), batch.y)
 
     def uplink(self, local: LocalClient) -> Tensors:
         received = named("small", part(local.state, "small"))

@@ -25,7 +25,7 @@ from simulator.methods.base import MOVES_LESS, Aggregated, Card, Method, Uplink,
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
+from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy, recorded_cross_entropy
 
 
 class PFedESConfig(MethodConfig):
@@ -104,7 +104,7 @@ class PFedES(Method):
 
     def extractor_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """CE(F(G(x)), y)."""
-        return F.cross_entropy(nets.model(nets["extractor"](batch.x)), batch.y)
+        return own_cross_entropy(nets.model(nets["extractor"](batch.x)), batch.y)
 
     def uplink(self, local: LocalClient) -> Tensors:
         return named("extractor", of_module(local.nets["extractor"]))

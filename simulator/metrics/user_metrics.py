@@ -1,4 +1,4 @@
-"""A user's own figure of how a client answers: a file with a function `metric(scores, labels)` → a number."""
+"""The metrics that `evaluation.metrics` names: built-in ones, and files with a function `metric(scores, labels)`."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -6,17 +6,54 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from simulator.base import own_files
-from simulator.base.errors import RAISED, ConfigError
+from simulator.base.errors import RAISED, ConfigError, nearest
 from simulator.base.own_files import OwnFile, Sent
 from simulator.base.rng import drawing_from, torch_stream
 from simulator.runners.evaluation import Measure
 
-RESERVED = ("accuracy", "loss", "f1", "metrics")
-"""Names that each part of the split has in a record."""
+
+def balanced_accuracy(scores: Tensor, labels: Tensor) -> float | None:
+    """The mean recall over the classes that the part has samples of."""
+    hits = (scores.argmax(1) == labels).double()
+    return float(torch.stack([hits[labels == label].mean() for label in labels.unique()]).mean())
+
+
+def auroc(scores: Tensor, labels: Tensor) -> float | None:
+    """The area under the ROC curve of each class against the others: see `_against_others`."""
+    from sklearn.metrics import roc_auc_score
+
+    return _against_others(roc_auc_score, scores, labels)
+
+
+def auprc(scores: Tensor, labels: Tensor) -> float | None:
+    """The average precision of each class against the others: see `_against_others`."""
+    from sklearn.metrics import average_precision_score
+
+    return _against_others(average_precision_score, scores, labels)
+
+
+def _against_others(area: Callable[[Any, Any], float], scores: Tensor, labels: Tensor) -> float | None:
+    """The mean over the classes that the part has samples of. Samples are ranked by the softmax of their scores.
+
+    None for a part with a single class, which has no others, and for scores that are not finite.
+    """
+    answers, truth = scores.double().softmax(1).cpu().numpy(), labels.cpu().numpy()
+    held = np.unique(truth)
+    if len(held) < 2 or not np.isfinite(answers).all():
+        return None
+    return float(np.mean([area(truth == label, answers[:, label]) for label in held]))
+
+
+BUILT_IN: dict[str, Measure] = {each.__name__: each for each in (balanced_accuracy, auroc, auprc)}
+PAPERS = {"auroc": "AUC", "auprc": "average precision"}
+"""What metrics are called elsewhere."""
+RESERVED = ("accuracy", "loss", "f1", "metrics", *BUILT_IN)
+"""Names that each part of the split has in a record, or may have."""
 _FUNCTIONS: dict[str, Any] = {}
 
 
@@ -36,16 +73,20 @@ def load(path: Path) -> OwnFile:
 
 
 def measures(names: Sequence[str], num_classes: int) -> dict[str, Measure]:
-    """The functions of these names, each tried on answers that are all right.
+    """The functions of these names. Those of files are tried on answers that are all right.
 
     Raises ConfigError for one whose file is not loaded, that fails, or that returns no number.
     """
     found: dict[str, Measure] = {}
     for name in names:
+        if name in BUILT_IN:
+            found[name] = BUILT_IN[name]
+            continue
         if name not in _FUNCTIONS:
+            hint = nearest(name, BUILT_IN, PAPERS) or f" Add `metric={name.removesuffix('.py')}.py`."
             raise ConfigError(
-                f"evaluation.metrics names '{name}', whose file is not loaded. "
-                f"Add `metric={name.removesuffix('.py')}.py`."
+                f"evaluation.metrics names '{name}', which is neither built in ({', '.join(BUILT_IN)}) nor a loaded "
+                f"file.{hint}"
             )
         found[name] = _Guarded(name)
         found[name](torch.eye(num_classes), torch.arange(num_classes))

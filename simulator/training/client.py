@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from itertools import cycle, islice
 
 import torch
@@ -52,6 +53,17 @@ class LocalClient(Trainer):
         """Indices of the training samples D_k [n_k], on the device."""
         self._data = context.data
         self._most = most
+
+    @cached_property
+    def class_weights(self) -> Tensor | None:
+        """n / (number of classes here · n_c), from the training part. A class without samples there counts once."""
+        if self.federation.training.class_weights is None:
+            return None
+        held = self._data.clients[self.info.id]
+        weights = torch.ones(self.federation.num_classes)
+        counts = torch.tensor(held.class_counts)
+        weights[list(held.classes)] = counts.sum() / (len(counts) * counts)
+        return weights.to(self.federation.device)
 
     def tensors(self) -> Tensors:
         """The client's state: its model and the method's own tensors."""

@@ -100,7 +100,9 @@ class _PlainStep:
             with self._layers_draw if self._directs else nullcontext():
                 draws = phase.draws(self._stream, batch) if phase.draws else {}
                 with trainer.precise():
-                    loss, terms, sums = computed(phase.loss, trainer.nets, phase.state, batch, draws)
+                    loss, terms, sums = computed(
+                        phase.loss, trainer.nets, phase.state, batch, draws, trainer.class_weights
+                    )
             _refuse_unusable(loss)
             loss.backward()
         if self._clip is not None:

@@ -1,7 +1,8 @@
 """The types of training on clients and on the server: networks, a batch, a loss, and a phase."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Self
@@ -77,24 +78,55 @@ CROSS_ENTROPY = "answers/cross_entropy"
 _recording = threading.local()
 
 
+@contextmanager
+def weighing(weights: Tensor | None) -> Iterator[None]:
+    """A context in which `own_cross_entropy` weighs each sample by the weight of its class [C]. None: all alike."""
+    before, _recording.weights = getattr(_recording, "weights", None), weights
+    try:
+        yield
+    finally:
+        _recording.weights = before
+
+
+def own_cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
+    """The mean cross-entropy of scores [B, C] and the labels y of the client's own samples, as a part of a loss.
+
+    With `training.class_weights`, it is Σ w_y ℓ / Σ w_y over the batch, as torch's with weights.
+    """
+    weights: Tensor | None = getattr(_recording, "weights", None)
+    if weights is None:
+        return F.cross_entropy(scores, y)
+    of_each = weights[y]  # not torch's own weights, which clients of a stack cannot have each for themselves
+    return (F.cross_entropy(scores, y, reduction="none") * of_each).sum() / of_each.sum()
+
+
 def recorded_cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
-    """The mean cross-entropy of scores [B, C] of the client's own model and labels y, recorded as `loss.cross_entropy`.
+    """`own_cross_entropy` of the client's own model, recorded as `loss.cross_entropy`.
 
     A loss calls it in place of torch's function. So the ledger has the same number for all methods, whatever their
-    losses add to it. If a loss calls it twice, the last call counts.
+    losses add to it, and whatever the weights of classes. If a loss calls it twice, the last call counts.
     """
-    found = F.cross_entropy(scores, y)
+    found = own_cross_entropy(scores, y)
     if (terms := getattr(_recording, "terms", None)) is not None:
-        terms[CROSS_ENTROPY] = found
+        weighted = getattr(_recording, "weights", None) is not None
+        terms[CROSS_ENTROPY] = F.cross_entropy(scores.detach(), y) if weighted else found
     return found
 
 
-def computed(loss: "Loss", nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> LossParts:
-    """A loss's result for a batch, with the cross-entropy that it recorded among its terms."""
+def computed(
+    loss: "Loss",
+    nets: Nets,
+    state: Mapping[str, Tensor],
+    batch: Batch,
+    draws: Draws,
+    weights: Tensor | None = None,
+) -> LossParts:
+    """A loss's result for a batch, with the cross-entropy that it recorded among its terms. weights: of classes."""
     recorded: dict[str, Tensor] = {}
     _recording.terms = recorded
     try:
-        found = parts_of(loss(nets, state, batch, draws))
+        with weighing(weights):
+            found = parts_of(loss(nets, state, batch, draws))
     finally:
         _recording.terms = None
     return found._replace(terms={**found.terms, **recorded})

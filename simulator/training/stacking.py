@@ -123,8 +123,8 @@ class _Loss(nn.Module):
         self.nets = nets
         self._loss = phase.loss
 
-    def forward(self, state: Tensors, batch: Batch, draws: Draws) -> LossParts:
-        return computed(self._loss, self.nets, state, batch, draws)
+    def forward(self, state: Tensors, batch: Batch, draws: Draws, weights: Mapping[str, Tensor]) -> LossParts:
+        return computed(self._loss, self.nets, state, batch, draws, weights.get("classes"))
 
 
 class _Stack:
@@ -148,6 +148,9 @@ class _Stack:
         self.collected: Tensors = {}
         self.loss = _Loss(self.nets, self.phase)
         device = clients[0].federation.device
+        self.class_weights = [
+            {} if client.class_weights is None else {"classes": client.class_weights} for client in clients
+        ]
         self.streams = [client.stream(f"draws/{self.phase.name}", device) for client in clients]
 
     def steps(self) -> Iterator[StackedStep]:
@@ -250,7 +253,7 @@ class _Stack:
         stream = torch.Generator(self.streams[number].device)
         stream.set_state(self.streams[number].get_state())
         with drawing_from(stream), self.clients[0].precise():
-            loss = functional_call(self.loss, tensors, (state, batch, draws)).loss
+            loss = functional_call(self.loss, tensors, (state, batch, draws, self.class_weights[number])).loss
         gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
         return frozenset(name for name, each in zip(leaves, gradients, strict=True) if each is not None)
 
@@ -281,13 +284,22 @@ class _Stack:
         buffers = [name for name, _ in self.nets.named_buffers()]
 
         def of_one(
-            weights: Tensors, held: Tensors, who: Tensor, state: Tensors, x: Tensor, y: Tensor, draws: Draws
+            weights: Tensors,
+            held: Tensors,
+            who: Tensor,
+            state: Tensors,
+            x: Tensor,
+            y: Tensor,
+            draws: Draws,
+            of_classes: Tensors,
         ) -> tuple[Tensor, tuple[Any, ...]]:
             tensors = {f"nets.{name}": tensor for name, tensor in (weights | held).items()}
             for name in self.parameters:  # lets a loss that asks for parameters find them
                 tensors[f"nets.{name}"]._is_param = True
             with layers_of_each(streams, who):
-                loss, terms, sums = functional_call(self.loss, tensors, (state, Batch(x, y), draws))
+                loss, terms, sums = functional_call(
+                    self.loss, tensors, (state, Batch(x, y), draws, of_classes)
+                )
             after = {name: tensors[f"nets.{name}"] for name in buffers}
             return loss, (loss, dict(terms), dict(sums), after)
 
@@ -300,6 +312,7 @@ class _Stack:
                 torch.stack([batches[number].x for number in numbers]),
                 torch.stack([batches[number].y for number in numbers]),
                 _stacked([draws[number] for number in numbers]),
+                _stacked([self.class_weights[number] for number in numbers]),
             )
         return _Taken(gradients, *figures)
 

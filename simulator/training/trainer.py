@@ -52,6 +52,11 @@ class Trainer:
         self._client = client
 
     @property
+    def class_weights(self) -> Tensor | None:
+        """The weight of each class in the cross-entropy of the client's own labels [C]. None: all count the same."""
+        return None
+
+    @property
     def lr(self) -> float:
         """The learning rate of this round, η_t."""
         return rate(self.federation.training, self.round, self.federation.rounds)

@@ -110,7 +110,10 @@ def test_a_file_that_gives_no_figure_is_refused_before_round_1(tmp_path: Path, s
 @pytest.mark.parametrize(
     ("evaluation", "why"),
     [
-        ({"metrics": ["f7"]}, r"names 'f7', whose file is not loaded\. Add `metric=f7\.py`"),
+        (
+            {"metrics": ["f7"]},
+            r"names 'f7', which is neither built in .* nor a loaded file\. Add `metric=f7\.py`",
+        ),
         ({"metrics": ["f7"], "parts": []}, "metrics are of the parts that are recorded"),
         ({"metrics": ["f7", "f7"]}, "names one twice"),
     ],
@@ -141,3 +144,59 @@ def test_the_documented_figure_can_be_used(tmp_path: Path) -> None:
     (source,) = [block for block in page.split("```") if block.startswith("python\n# top2.py")]
     load(tmp_path, source.removeprefix("python\n"))
     assert record()["evaluation"]["eval"]["metrics"]["top2"]["mean"] is not None
+
+
+# Built-in metrics
+
+
+SCORES = torch.tensor([[3.0, 1, 0], [0, 1, 0], [2, 1, 0], [0, 3, 0], [1, 0, 0]])
+LABELS = torch.tensor([0, 0, 0, 1, 1])
+"""Class 2 has no samples. Softmax of class 0, by sample: 0.84, 0.21, 0.67, 0.05, 0.58. Of class 1: 0.11, 0.58, 0.24,
+0.91, 0.21."""
+
+
+def test_balanced_accuracy_is_the_mean_recall_of_the_classes_that_a_client_has() -> None:
+    """Of class 0, 2 of 3 samples are right; of class 1, 1 of 2. The class without samples does not count."""
+    assert user_metrics.balanced_accuracy(SCORES, LABELS) == pytest.approx((2 / 3 + 1 / 2) / 2)
+
+
+def test_auroc_is_the_mean_share_of_pairs_in_the_right_order() -> None:
+    """Class 0 has 3 × 2 pairs, of which (0.21, 0.58) is in the wrong order: 5/6. Class 1: 0.91 is above all three, and
+    0.21 above one of them: 4/6."""
+    assert user_metrics.auroc(SCORES, LABELS) == pytest.approx((5 / 6 + 4 / 6) / 2)
+
+
+def test_auprc_is_the_mean_average_precision() -> None:
+    """Class 0 is at ranks 1, 2, and 4: (1/1 + 2/2 + 3/4) / 3. Class 1 at ranks 1 and 4: (1/1 + 2/4) / 2."""
+    assert user_metrics.auprc(SCORES, LABELS) == pytest.approx(((1 + 1 + 3 / 4) / 3 + (1 + 1 / 2) / 2) / 2)
+
+
+@pytest.mark.parametrize("area", [user_metrics.auroc, user_metrics.auprc])
+def test_a_ranking_of_a_single_class_and_of_no_numbers_is_null(area: Any) -> None:
+    assert area(SCORES, torch.zeros(5, dtype=torch.int64)) is None
+    assert area(SCORES * torch.inf, LABELS) is None
+
+
+def test_equal_scores_give_half_of_the_area() -> None:
+    assert user_metrics.auroc(torch.zeros(4, 2), torch.tensor([0, 0, 0, 1])) == 0.5
+
+
+def test_built_in_metrics_need_no_file() -> None:
+    """On the last, every client's own value is a share of classes; a client without one has null."""
+    found = record(evaluation={"metrics": ["balanced_accuracy", "auroc", "auprc"]})["evaluation"]["test"][
+        "metrics"
+    ]
+    assert list(found) == ["balanced_accuracy", "auroc", "auprc"]
+    assert all(
+        0 <= value <= 1 for each in found.values() for value in each["per_client"] if value is not None
+    )
+
+
+def test_a_metric_by_another_name_is_answered_with_ours() -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'auroc'"):
+        user_metrics.measures(["AUC"], 3)
+
+
+def test_a_file_with_the_name_of_a_built_in_metric_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="has the name of a built-in metric"):
+        load(tmp_path, TOP2, "auroc.py")

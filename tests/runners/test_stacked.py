@@ -62,6 +62,20 @@ COMPARABLE = {"lora": {"aggregation": "mean"}}
 """Settings without which rounding decides: an SVD's last directions, where a product has not the full rank."""
 
 
+@pytest.mark.parametrize("name", ["fedproto", "fedl2g_l"])
+def test_each_client_of_a_stack_has_its_own_weights_of_classes(name: str) -> None:
+    sections = {"training": {"class_weights": "balanced"}, "data": {"partition": "dirichlet", "alpha": 1.0}}
+    with reference.double_precision():
+        stacked, alone = (after_a_round(name, runner, **sections) for runner in ("stacked", "parallel"))
+        plain = after_a_round(name, "parallel", data=sections["data"])
+    assert_close(stacked, alone)
+    assert any(
+        not torch.equal(one[key], other[key])
+        for one, other in zip(alone.clients, plain.clients, strict=True)
+        for key in one
+    )
+
+
 @pytest.mark.parametrize("name", EACH)
 def test_a_round_is_that_of_clients_side_by_side(name: str) -> None:
     """BatchNorm's statistics, dropout, two phases, several networks, corrections, sums, parameters asked for by name,

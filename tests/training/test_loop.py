@@ -1,7 +1,9 @@
 """The training loop: what a loss needs drawn is drawn for it, and what may be kept is kept."""
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,12 +13,22 @@ from torch import Tensor
 from simulator.base import rng
 from simulator.base.errors import MethodError
 from simulator.base.sections import MethodConfig
+from simulator.base.tensors import named, of_module
 from simulator.methods import registry
 from simulator.methods.base import Card, Method
 from simulator.training import optimizer
 from simulator.training.client import LocalClient
 from simulator.training.loop import steps
-from simulator.training.phase import Batch, Draws, Nets, Phase
+from simulator.training.phase import (
+    CROSS_ENTROPY,
+    Batch,
+    Draws,
+    Nets,
+    Phase,
+    computed,
+    own_cross_entropy,
+    recorded_cross_entropy,
+)
 from tests import federations
 
 
@@ -231,3 +243,44 @@ def test_a_rate_that_anneals_falls_along_a_cosine_over_the_phases_batches() -> N
 
     assert moved(True) == pytest.approx(2)
     assert moved(False) == pytest.approx(3)
+
+
+# Weights of classes
+
+
+def test_balanced_weights_give_each_class_of_a_client_the_same_weight_in_all() -> None:
+    """Three samples of class 0 and one of class 2: 4 / (2 · 3) and 4 / (2 · 1). Class 1 is not among them."""
+    parts = federations.built(federations.config("scripted", training={"class_weights": "balanced"}))
+    info = parts.federation.clients[0]
+    held = replace(parts.data.clients[0], classes=(0, 2), class_counts=(3, 1))
+    context = federations.context(parts)
+    context = replace(context, data=replace(parts.data, clients=(held, *parts.data.clients[1:])))
+    local = LocalClient(
+        context,
+        info,
+        1,
+        named("model", of_module(parts.federation.build(info.architecture, rng.torch_stream(0, "t")))),
+    )
+    assert local.class_weights is not None
+    assert local.class_weights.tolist() == pytest.approx([2 / 3, 1, 2, 1])
+
+
+def test_the_weighted_loss_is_a_mean_over_classes_and_the_recorded_one_over_samples() -> None:
+    """Losses of -ln p: log 2 on each of three samples of class 0, and log 4 on the one of class 1."""
+    scores = torch.tensor([[0.5, 0.5]] * 3 + [[0.75, 0.25]]).log()
+    y = torch.tensor([0, 0, 0, 1])
+    weights = torch.tensor([4 / 6, 4 / 2])
+    batch = Batch(scores, y)
+    loss, terms, _ = computed(
+        lambda nets, state, batch, draws: recorded_cross_entropy(*batch), Nets(), {}, batch, {}, weights
+    )
+    assert float(loss) == pytest.approx((math.log(2) + math.log(4)) / 2)
+    assert float(terms[CROSS_ENTROPY]) == pytest.approx((3 * math.log(2) + math.log(4)) / 4)
+    assert float(loss) == pytest.approx(float(torch.nn.functional.cross_entropy(scores, y, weights)))
+    assert float(own_cross_entropy(scores, y)) == pytest.approx(
+        float(terms[CROSS_ENTROPY])
+    )  # outside of a loss
+
+
+def test_a_configuration_without_weights_of_classes_is_as_before() -> None:
+    assert "class_weights" not in federations.config("fedavg").to_json()["training"]
