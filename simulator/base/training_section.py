@@ -82,8 +82,8 @@ class TrainingConfig(Section):
     )
     class_weights: Literal["balanced"] | None = Field(
         None,
-        description="balanced: in the cross-entropy of a client's own samples, each of its classes has the same weight "
-        "in all (docs/training.md). Default: each sample has.",
+        description="Weights of classes in the training loss: balanced gives each class of a client the same weight in "
+        "all (docs/training.md). Default: each sample counts the same.",
     )
     precision: Literal["float32", "tf32", "bf16"] = Field(
         "float32",
