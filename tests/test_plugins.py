@@ -91,6 +91,15 @@ def package(folder: Path, source: str, name: str = "own", module: str = "own_pac
     written(info / "entry_points.txt", f"[htfl_sim.methods]\n{name} = {module}\n")
 
 
+def test_a_method_without_a_card_is_listed_by_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "cardless.py"
+    file.write_text(
+        "from simulator.methods import Method, register\n@register('cardless')\nclass Cardless(Method): pass\n"
+    )
+    plugins.load(file)
+    assert registry.get("cardless").card.title == "cardless"
+
+
 def test_the_example_runs_shares_heads_and_counts_them() -> None:
     """Four classes of eight features: a head is 4·8 + 4 numbers, 144 B, for each of three participants."""
     state = federations.run(federations.built(example()).engine, 2)

@@ -18,7 +18,7 @@ from typing import TypeVar
 from simulator.base.errors import RAISED, ConfigError, nearest
 from simulator.base.own_files import failed, mark
 from simulator.data import datasets
-from simulator.methods.base import Method
+from simulator.methods.base import Card, Method
 from simulator.models import registry as models
 
 GROUP = "htfl_sim.methods"
@@ -53,6 +53,8 @@ def register(name: str) -> Callable[[M], M]:
                 raise ValueError(
                     f"the hook {before}() is called {now}() now; CHANGELOG.md has all that changed"
                 )
+        if not hasattr(method, "card"):
+            method.card = Card(name, *["–"] * 5)
         method.name = name
         _METHODS[name] = method
         return method
@@ -70,7 +72,7 @@ def get(name: str) -> type[Method]:
     if name not in _METHODS:
         _load_installed(name)
     if name not in _METHODS:
-        titles = {each: method.card.title for each, method in _METHODS.items() if hasattr(method, "card")}
+        titles = {each: method.card.title for each, method in _METHODS.items()}
         raise ConfigError(f"unknown method '{name}'.{nearest(name, names(), titles)} See `htfl-sim methods`.")
     return _METHODS[name]
 
