@@ -12,7 +12,6 @@ from simulator.base.errors import (
     PointsFailed,
     SessionError,
     about_path,
-    cannot_write,
     check_output,
     is_of_memory,
 )
@@ -34,7 +33,6 @@ __all__ = [
     "SessionError",
     "SessionUnreadable",
     "TooLarge",
-    "cannot_write",
     "check_output",
     "fault_of_others",
     "is_of_memory",

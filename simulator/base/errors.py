@@ -97,7 +97,10 @@ def _spelling(word: str) -> str:
 
 def about_path(error: OSError, path: Path | str | None = None) -> str | None:
     """What is wrong with a path that a user gave, and what to do. None for any other fault, as of a full disk."""
-    path = Path(path or error.filename or "")
+    path = path or error.filename
+    if not isinstance(path, str | Path):
+        return None
+    path = Path(path)
     match error.errno:
         case errno.ENOENT if not path.parent.exists():
             folder = path.parent

@@ -448,34 +448,33 @@ def _of_another_method(location: list[str], raw: Mapping[str, Any]) -> str:
 
 
 def _nearest_key(location: list[str], raw: Mapping[str, Any]) -> str:
-    """Look for the key among its section's fields, then among every section's."""
+    """A hint at the key that was meant: that name in any section, then that description, then a similar name here."""
     *sections, key = location
     known = {section_key(field): _fields(info.annotation) for field, info in Config.model_fields.items()}
     known["method"] = _method_fields(raw)
     siblings = list(known) if not sections else known.get(sections[0], [])
     if sections[:2] == ["federation", "timeline"]:
         siblings = list(TimelineEvent.model_fields)
-    everywhere = {f"{section}.{field}": field for section, fields in known.items() for field in fields}
-    for dotted, field in everywhere.items():
-        if field == key:
-            return f" Did you mean '{dotted}'?"
-    described = _described(sections, key)
-    if hint := f" Did you mean '{described}'?" if described else nearest(key, siblings):
-        return hint.replace(
-            f"'{hint.split(chr(39))[1]}'", f"'{'.'.join([*sections, hint.split(chr(39))[1]])}'"
-        )
+    places = {field: f"{section}.{field}" for section, fields in reversed(known.items()) for field in fields}
+    here = {field: ".".join([*sections, field]) for field in siblings}
+    if (meant := places.get(key) or _described(sections, key)) is not None:
+        return f" Did you mean '{meant}'?"
+    if near := nearest(key, here if sections else {**places, **here}):
+        name = near.split("'")[1]
+        return f" Did you mean '{here.get(name) or places[name]}'?"
     return f" Known here: {', '.join(sorted(siblings))}." if siblings else ""
 
 
 def _described(sections: list[str], key: str) -> str | None:
-    """The key of a section whose description begins with the words of a key that does not exist."""
-    field = Config.model_fields.get(sections[0]) if len(sections) == 1 else None
-    section = section_of(field.annotation) if field else None
-    words = key.replace("_", " ")
-    fields = section.model_fields if section else {}
-    return next(
-        (name for name, each in fields.items() if (each.description or "").lower().startswith(words)), None
-    )
+    """The key whose description begins with the words of a key that does not exist. Without a section: of any."""
+    words = key.replace("_", " ").lower()
+    for name, field in Config.model_fields.items():
+        section = section_of(field.annotation)
+        if section is not None and sections in ([], [section_key(name)]):
+            for inner, each in section.model_fields.items():
+                if (each.description or "").lower().startswith(words):
+                    return f"{section_key(name)}.{inner}"
+    return None
 
 
 def section_of(annotation: Any) -> type[Section] | None:

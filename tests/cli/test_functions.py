@@ -89,6 +89,8 @@ HELPERS = {
     "catalog.as_toml",
     "catalog.toml_value",
     "steering.progress",
+    "errors.check_output",
+    "errors.fault_of_others",
     "errors.is_of_memory",
     "studies.time_left",
 }

@@ -29,6 +29,16 @@ SWEEP = ("sweep", "t", *TINY, "--rounds=1", "--dry-run")
             (*DRY, "--set", "training.lr=0.1"),
         ),
         (
+            (*DRY, "--set", "learning_rate=0.1"),
+            "Did you mean 'training.lr'?",
+            (*DRY, "--set", "training.lr=0.1"),
+        ),
+        (
+            (*DRY, "--set", "batchsize=8"),
+            "Did you mean 'training.batch_size'?",
+            (*DRY, "--set", "training.batch_size=8"),
+        ),
+        (
             (*DRY, "--set", "participation=0.5"),
             "Did you mean 'federation.participation'?",
             (*DRY, "--set", "federation.participation=0.5"),

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-import htfl_sim as hs
 from htfl_sim.filming import SECONDS, Film
 from tui.app.charts.canvas import BOLD, DEFAULT, REVERSE, Canvas, row_text
 from tui.app.charts.chart import draw_chart
@@ -28,12 +27,9 @@ SCHEME, SET = ColourScheme(), GLYPHS["braille"]
 
 
 def save(film: Film, out: Path, seconds: float | None = None, layers: Sequence[str] | None = None) -> None:
-    """Write the film, each frame shown for so many seconds. Raises ConfigError."""
+    """Write the film, each frame shown for so many seconds. Raises OSError."""
     text = "\n".join(lines(film, SECONDS if seconds is None else seconds, layers or ())) + "\n"
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise hs.errors.cannot_write(out, error) from error
+    out.write_text(text, encoding="utf-8")
 
 
 def lines(film: Film, seconds: float, layers: Sequence[str] = ()) -> Iterator[str]:
