@@ -37,8 +37,8 @@ def complaint_of(error: BaseException) -> str | None:
     module = type(error).__module__.partition(".")[0]
     if module in OURS or module in sys.stdlib_module_names:
         return None
-    if not isinstance(error, OSError) and module in ("pydantic_core", *_required()):
-        return None
+    if not isinstance(error, OSError) and (not (required := _required()) or module in required):
+        return None  # ours; also without metadata, where nothing is known of requirements
     text = str(error).strip().rstrip(".").splitlines()
     remedy = _REMEDIES.get(module, f"See the documentation of {module}")
     return f"{module} failed: {type(error).__name__}: {text[0] if text else 'no reason given'}. {remedy}."

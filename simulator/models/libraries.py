@@ -78,9 +78,8 @@ def _torchvision(model: str) -> RegisteredModel:
         if not isinstance(head, nn.Linear):
             raise _headless(name)
         body.set_submodule(path, nn.Identity())
-        if isinstance(
-            body, models.MNASNet
-        ):  # its own asks for a version, which the state of a client does not have
+        if isinstance(body, models.MNASNet):
+            # Its own asks for the version of a state, which a client's state does not have.
             vars(body)["_load_from_state_dict"] = partial(nn.Module._load_from_state_dict, body)
         size = getattr(body, "image_size", None)  # of its transformers
         return Published(body, head, None if size is None else (size, size))
@@ -92,10 +91,8 @@ def _without_head(body: Any, head: nn.Linear) -> None:
     """Remove a timm model's head. The layers that stand before it in a module of both remain, such as a BatchNorm."""
     path = next(path for path, module in body.named_modules() if module is head)
     both, _, _ = path.rpartition(".")
-    whole, held = (
-        body.get_submodule(both),
-        {*body.state_dict()} - {f"{path}.{key}" for key in head.state_dict()},
-    )
+    whole = body.get_submodule(both)
+    held = {*body.state_dict()} - {f"{path}.{key}" for key in head.state_dict()}
     body.reset_classifier(0)
     lost = held - {*body.state_dict()}
     if both and any(key.startswith(f"{both}.") for key in lost):

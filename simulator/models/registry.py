@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from simulator.base.errors import RAISED, ConfigError, HtflError, is_of_memory, nearest
@@ -248,14 +249,28 @@ def _check_by_trying(model: RegisteredModel, network: Network, spec: InputSpec) 
         features = copy.deepcopy(network).eval().features(x)
     if features.shape != (2, network.num_features):
         raise ConfigError(f"model '{model.name}' shows no features before its head; choose another.")
-    with _refusing(model, "cannot be trained here"), drawing_from(torch.Generator()):
-        trial, before = copy.deepcopy(network), {**network.state_dict()}
-        trial.load_state_dict(before, assign=True)
-        scores = trial.train()(x)
-        F.cross_entropy(scores, torch.zeros(2, dtype=torch.int64, device="meta")).backward()
-        for key, tensor in trial.state_dict().items():
-            if key not in before or tensor.shape != before[key].shape:
-                raise ValueError(f"it changes the shape of '{key}' while it computes")
+    with _refusing(model, "cannot be trained here"):
+        try:
+            _take_a_step(copy.deepcopy(network), x)
+        except RuntimeError as error:
+            if "meta" not in str(error).lower():
+                raise
+            trial = copy.deepcopy(network).to_empty(device="cpu")  # it reads values, so it gets some
+            for tensor in trial.state_dict().values():
+                tensor.zero_()
+            _take_a_step(trial, blank(spec, 2, "cpu"))
+
+
+def _take_a_step(network: Network, x: Tensor) -> None:
+    """Load a state and train. Raises the model's own errors, and ValueError for a state that changes its form."""
+    before = {**network.state_dict()}
+    network.load_state_dict(before, assign=True)
+    labels = torch.zeros(len(x), dtype=torch.int64, device=x.device)
+    with drawing_from(torch.Generator()):
+        F.cross_entropy(network.train()(x), labels).backward()
+    for key, tensor in network.state_dict().items():
+        if key not in before or tensor.shape != before[key].shape:
+            raise ValueError(f"it changes the shape of '{key}' while it computes")
 
 
 @contextmanager

@@ -144,6 +144,14 @@ def test_a_model_that_would_fail_in_round_1_is_refused_before(
         models.architecture("timm:test_resnet", CIFAR, 10)
 
 
+def test_a_model_that_reads_values_in_training_is_tried_with_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forward(self: Any, x: torch.Tensor) -> Any:
+        return self.head(self.features(x)) * (2.0 if float(x.sum()) > 0 else 1.0)
+
+    monkeypatch.setattr(libraries.Published, "forward", forward)
+    assert models.architecture("timm:test_resnet", CIFAR, 10).num_features > 0
+
+
 def test_a_model_whose_state_changes_its_shape_is_refused_before_round_1() -> None:
     """ConViT makes its table of relative places anew for the first images."""
     with pytest.raises(ConfigError, match=r"it changes the shape of 'body.blocks.0.attn.rel_indices'"):
