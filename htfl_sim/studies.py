@@ -14,10 +14,10 @@ from checkpoints import SessionUnreadable
 from htfl_sim import folders
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.nested import Raw, merged, put, read_toml, with_overrides
-from simulator.config.user_files import GROUP, Files, Names
+from simulator.config.user_files import GROUP, SELECTION, Files, Names
 from simulator.studies import shipped
 from simulator.studies.backends import HERE, SLURM, checked
-from simulator.studies.folder import read_points, read_study
+from simulator.studies.folder import STUDY, read_points, read_study
 from simulator.studies.links import session_of
 from simulator.studies.status import FAILED, FINISHED, LIVE, WAITING, Status, time_left
 
@@ -91,16 +91,25 @@ def plan(
     from simulator.studies.plan import plan as planned
 
     files, group = named_files(plugins, models, metrics)
-    folder, asked = _asked(study, file, folders.sessions_dir(sessions_dir))
+    folder, asked, where = _asked(study, file, folders.sessions_dir(sessions_dir))
     if tuned is not None:
         if any([preset, settings_from, profile, config is not None, origin, asked is not None]):
             raise ConfigError(
                 "`tuned` describes a whole new study. Leave out presets, files, and `origin`, and choose a new name."
             )
-        asked = _with_choices(tuned, folder.parent)
+        asked, where = _with_choices(tuned, folder.parent)
     origin = _origin(origin, folder.parent) if origin else None
-    measured = () if _is_whole(config) else files.metrics
-    given = _settings({**(settings or {}), GROUP: group or None}, measured, assignments)
+    settings, measured = dict(settings or {}), () if _is_whole(config) else files.metrics
+    if asked is not None:
+        known = asked.files
+        asked = replace(
+            asked, files=known.confirmed(files | _named_in(settings, assignments, _axes(over)), where)
+        )
+        # To name a study's own file again is no new setting.
+        measured = measured if _names(measured) - _names(known.metrics) else ()
+        if _names([str(settings.get(SELECTION))]) <= _names(known.selections):
+            del settings[SELECTION]
+    given = _settings({**settings, GROUP: group or None}, measured, assignments)
     if any([preset, settings_from, profile, config is not None, origin, over, files != Files(), given]):
         asked = _merged(asked, preset, settings_from, profile, config, origin, _axes(over), given, files)
     if asked is None:
@@ -244,12 +253,12 @@ def checked_place(on: str) -> str:
     return checked(on)
 
 
-def _asked(study: Place, file: Place | None, sessions_dir: Path) -> tuple[Path, "StudySpec | None"]:
-    """The study's folder, which may not exist yet, and the settings in its file or folder."""
+def _asked(study: Place, file: Place | None, sessions_dir: Path) -> tuple[Path, "StudySpec | None", Path]:
+    """The study's folder, which may not exist yet, the settings in its file or folder, and the path of that file."""
     from simulator.studies.study import StudySpec
 
     if file is None and (found := folders.study_folder(study, sessions_dir)):
-        return found.absolute(), read_study(found)
+        return found.absolute(), read_study(found), found / STUDY
     source = str(file or study)
     path = Path(source).expanduser()
     if source in shipped.names() and not path.is_file():
@@ -260,19 +269,19 @@ def _asked(study: Place, file: Place | None, sessions_dir: Path) -> tuple[Path, 
                 f"there is no study file '{file}'.{nearest(source, shipped.names())} "
                 f"Shipped with htfl-sim: {', '.join(shipped.names())}."
             )
-        return _new(study, sessions_dir), None
-    return _new(path.stem if file is None else study, sessions_dir), StudySpec.read(path)
+        return _new(study, sessions_dir), None, path
+    return _new(path.stem if file is None else study, sessions_dir), StudySpec.read(path), path
 
 
-def _with_choices(tuned: Place, sessions_dir: Path) -> "StudySpec":
-    """The study of a tuning study's choices."""
+def _with_choices(tuned: Place, sessions_dir: Path) -> "tuple[StudySpec, Path]":
+    """The study of a tuning study's choices, and the path of that study's file."""
     from simulator.studies.tuning import with_choices
 
     folder = folders.study_folder(tuned, sessions_dir)
     if folder is None:
         known = [path.name for path in checkpoints.groups(sessions_dir)]
         raise SessionUnreadable(f"There is no study '{tuned}' in {sessions_dir}.{nearest(str(tuned), known)}")
-    return with_choices(folder)
+    return with_choices(folder), folder / STUDY
 
 
 def _new(study: Place, sessions_dir: Path) -> Path:
@@ -318,6 +327,20 @@ def _merged(
         files=study.files | files,
     )
     return _with_datasets_found(study).with_names(Names(Path()))
+
+
+def _named_in(settings: Raw, assignments: Sequence[str], axes: Mapping[str, tuple[Any, ...]]) -> Files:
+    """The Python files that the caller names in settings and on axes."""
+    names = Names(Path())
+    names.raw(_settings(settings, (), assignments))
+    for key, each in axes.items():
+        for value in each:
+            names.value(key, value)
+    return names.files
+
+
+def _names(files: Iterable[str]) -> set[str]:
+    return {Path(file).name for file in files}
 
 
 def _axes(over: Over) -> dict[str, tuple[Any, ...]]:

@@ -314,6 +314,7 @@ def run_task(
     device: str | None = None,
     data_dir: Place | None = None,
     sessions_dir: Place | None = None,
+    files: Files = NO_FILES,
 ) -> int:
     """Run one point of a step of a tuning study, as a task on Slurm does. Returns its exit code.
 
@@ -322,7 +323,7 @@ def run_task(
     from simulator.studies import tuning_slurm
 
     return tuning_slurm.run_task(
-        _folder(name, sessions_dir), step, point, _launch(data_dir, workers, device, NO_FILES)
+        _folder(name, sessions_dir), step, point, _launch(data_dir, workers, device, files)
     )
 
 
@@ -361,8 +362,8 @@ def tune(
     point failed, and KeyboardInterrupt after Ctrl-C, with every point at a checkpoint.
     """
     asked, (files, group) = None, named_files(plugins, models, metrics)
-    files.load()
     if methods:
+        files.load()
         choices = Choices(
             preset, dataset=dataset, clients=clients, assignments=assignments, models=group,
             metrics=[Path(file) for file in metrics],

@@ -32,6 +32,7 @@ def another_process(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def forget() -> None:
         monkeypatch.setattr(own_files, "_LOADED", {})
+        monkeypatch.setattr(own_files, "_PATHS", set())
         monkeypatch.setattr(models, "_FILES", {})
         monkeypatch.setattr(metrics, "_FUNCTIONS", {})
         monkeypatch.setattr(user_selection, "_FUNCTIONS", {})

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.base.errors import ConfigError
+from simulator.base.reading import read_bytes
 
 Raw = dict[str, Any]
 
@@ -46,9 +47,7 @@ def renamed(raw: Mapping[str, Any]) -> Raw:
 def read_toml(path: Path) -> Raw:
     """A configuration file as nested mappings. Raises ConfigError if it is missing or not TOML."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as unreadable:
-        raise ConfigError(f"cannot read {path}: {unreadable.strerror}.") from unreadable
+        return tomllib.loads(read_bytes(path).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as invalid:
         raise ConfigError(f"{path} is not valid TOML: {invalid}.") from invalid
 

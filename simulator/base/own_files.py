@@ -1,7 +1,7 @@
 """Users' Python files. Each is run once, from exactly the hashed bytes, and is known by its name and SHA-256.
 
 Only files that a user names on the command line, in a configuration, or in Python are run, never files that a session
-names.
+or a study names.
 """
 
 import ast
@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Literal
 
 from simulator.base.errors import RAISED, ConfigError
+from simulator.base.reading import read_bytes
 
 Kind = Literal["plugin", "model", "metric", "selection"]
 
@@ -60,19 +61,21 @@ _RECEIVED: dict[Path, bytes] = {}
 
 
 def read(kind: Kind, path: Path) -> tuple[OwnFile, bytes]:
-    """A user's file and its bytes. Raises ConfigError for one that cannot be read."""
-    if path not in _RECEIVED and path.exists() and not (path.is_file() or path.is_dir()):
-        raise ConfigError(
-            f"The {kind} {path} is not a file. Name a Python file."
-        )  # reading a pipe would wait
+    """A user's file and its bytes. Runs nothing. Raises ConfigError for one that cannot be read."""
+    source = _RECEIVED[path] if path in _RECEIVED else read_bytes(path, f"the {kind} {path}")
+    before = [*sys.path]
+    _import_from(path)
+    try:
+        return OwnFile(kind, path.name, _sha256(source)), source
+    finally:
+        sys.path[:] = before  # nothing is imported from beside a file that is not run
+
+
+def _import_from(path: Path) -> None:
+    """Let the neighbors of a file be imported, as next to a script."""
     folder = str(path.absolute().parent)
     if folder not in sys.path:
-        sys.path.append(folder)  # its neighbors can be imported, as next to a script
-    try:
-        source = _RECEIVED[path] if path in _RECEIVED else path.read_bytes()
-    except OSError as unreadable:
-        raise ConfigError(f"cannot read the {kind} {path}: {unreadable.strerror}.") from unreadable
-    return OwnFile(kind, path.name, _sha256(source)), source
+        sys.path.append(folder)
 
 
 def load(kind: Kind, path: Path) -> tuple[OwnFile, ModuleType]:
@@ -126,7 +129,7 @@ def local_modules(source: bytes) -> dict[str, bytes]:
         text, package = waiting.pop()
         for name in imported(text, package):
             if name not in found and (file := _local_file(name)) is not None:
-                found[name] = file.read_bytes()
+                found[name] = read_bytes(file)
                 waiting.append((found[name], name if file.name == "__init__.py" else name.rpartition(".")[0]))
     return found
 
@@ -185,12 +188,18 @@ def loaded(kind: Kind, name: str) -> OwnFile | None:
 def run(file: OwnFile, source: bytes, path: Path) -> ModuleType:
     """Run the bytes as a new module, under a name that no other module has."""
     _PATHS.add(str(path))
+    _import_from(path)
     module = ModuleType(f"htfl_sim_{file.kind}_{file.sha256[:12]}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # pydantic looks up a configuration's annotations there
     exec(compile(source, str(path), "exec"), module.__dict__)
     _RUN[file.sha256] = Sent(file.kind, path, source)
     return module
+
+
+def was_run(path: Path) -> bool:
+    """Whether the file at this path has been run in this process."""
+    return any(Path(each).absolute() == path for each in _PATHS)
 
 
 def to_send(sha256: str) -> Sent | None:

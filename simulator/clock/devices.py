@@ -5,8 +5,9 @@ of their fields say.
 """
 
 import csv
+import io
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import NormalDist
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.nested import read_toml
+from simulator.base.reading import TABLE, read_bytes
 from simulator.base.rng import numpy_stream
 from simulator.base.system_section import SystemConfig
 from simulator.base.units import size
@@ -125,17 +127,19 @@ def overridden(device: Device, system: SystemConfig) -> Device:
     )
 
 
-def read_trace(path: Path, known: Mapping[str, Device]) -> dict[int, Device]:
-    """The device of each client, from a CSV file with a row per client.
+def read_trace(path: Path, known: Mapping[str, Device], clients: Collection[int]) -> dict[int, Device]:
+    """The devices of these clients, from a CSV file with a row per client, which may have others too.
 
     The column `client` is its number. The column `device` names a known device, whose numbers hold for empty and
     missing columns. Raises ConfigError for a file or a number that cannot be used.
     """
     found: dict[int, Device] = {}
+    seen = set[int]()
     for line, row in rows(path, ("client",), ("device", *_FIELDS)):
         client = client_of(row["client"], f"{path}, line {line}")
-        if client in found:
+        if client in seen:
             raise ConfigError(f"{path}, line {line}: client {client} has a row already. Remove one of them.")
+        seen.add(client)
         base = (
             named(row["device"], known, f"{path}, line {line}, column device") if row.get("device") else None
         )
@@ -144,9 +148,9 @@ def read_trace(path: Path, known: Mapping[str, Device]) -> dict[int, Device]:
             raise ConfigError(
                 f"{path}, line {line} lacks {', '.join(missing)}. Add the numbers, or a column device."
             )
-        found[client] = _device(
-            base.name if base else f"client {client}", given, f"{path}, line {line}", base
-        )
+        device = _device(base.name if base else f"client {client}", given, f"{path}, line {line}", base)
+        if client in clients:
+            found[client] = device
     return found
 
 
@@ -157,7 +161,7 @@ def assigned(system: SystemConfig, clients: Sequence[ClientFacts], seed: int) ->
     """
     known = library(system)
     if system.trace is not None:
-        found = read_trace(Path(system.trace), known)
+        found = read_trace(Path(system.trace), known, {client.id for client in clients})
         if lacking := [client.id for client in clients if client.id not in found]:
             raise ConfigError(
                 f"{system.trace} has no row for client {lacking[0]}. Add a row for each client."
@@ -298,30 +302,31 @@ def _correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float 
     return float(one @ other) / length if length > 0 else None
 
 
-def rows(path: Path, needed: Sequence[str], also: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
-    """The rows of a CSV file with these columns, each with its line. Raises ConfigError for other columns."""
+def rows(path: Path, needed: Sequence[str], also: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """The rows of a CSV file with these columns, each with its line. Raises ConfigError for other columns.
+
+    Rows come one by one, because a list of all would need far more memory than the file has bytes.
+    """
+    lines = io.TextIOWrapper(io.BytesIO(read_bytes(path, most=TABLE)), encoding="utf-8", newline="")
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file, skipinitialspace=True)
-            columns = reader.fieldnames or []
-            found = [
-                (reader.line_num, {key: (each or "").strip() for key, each in row.items() if key is not None})
-                for row in reader
-            ]
-    except OSError as unreadable:
-        raise ConfigError(f"cannot read {path}: {unreadable.strerror}.") from unreadable
+        reader = csv.DictReader(lines, skipinitialspace=True)
+        columns = reader.fieldnames or []
+        for column in needed:
+            if column not in columns:
+                raise ConfigError(
+                    f"{path} has no column {column}. Add it to the first line, which names the columns."
+                )
+        for column in columns:
+            if column not in (*needed, *also):
+                hint = nearest(column, (*needed, *also))
+                raise ConfigError(f"{path} has the unknown column '{column}'.{hint}")
+        for row in reader:
+            yield (
+                reader.line_num,
+                {key: (each or "").strip() for key, each in row.items() if key is not None},
+            )
     except (csv.Error, UnicodeDecodeError) as invalid:
         raise ConfigError(f"{path} is not a CSV file: {invalid}.") from invalid
-    for column in needed:
-        if column not in columns:
-            raise ConfigError(
-                f"{path} has no column {column}. Add it to the first line, which names the columns."
-            )
-    for column in columns:
-        if column not in (*needed, *also):
-            hint = nearest(column, (*needed, *also))
-            raise ConfigError(f"{path} has the unknown column '{column}'.{hint}")
-    return found
 
 
 def client_of(text: str, where: str) -> int:

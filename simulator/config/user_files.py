@@ -1,14 +1,16 @@
 """The Python files of a user's own that a run needs: named where its settings are written, then loaded by their paths.
 
-A file is run because a user named it, on a command line, in a configuration, in a study's file or from Python; never
-because a session's files name it.
+A file is run because a user named it, on a command line, in a configuration, or from Python; never because a session or
+a study names it.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from simulator.base import own_files
+from simulator.base.errors import SessionError
 from simulator.base.nested import Raw, merged
 
 GROUP, METRICS, SELECTION = "federation.group", "evaluation.metrics", "selection.strategy"
@@ -41,10 +43,33 @@ class Files:
             )
         )
 
-    def __iter__(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+    def __iter__(self) -> Iterator[tuple[own_files.Kind, tuple[str, ...]]]:
         """Each kind, as its option is called, and its files."""
         for field in fields(self):
-            yield field.name.removesuffix("s"), getattr(self, field.name)
+            yield cast(own_files.Kind, field.name.removesuffix("s")), getattr(self, field.name)
+
+    def confirmed(self, given: "Files", where: Path) -> "Files":
+        """These files, which the study at `where` names, at the paths of the user, and the user's other ones.
+
+        A user names a file by `given`, or has run it in this process. Raises SessionError for the other files. Runs
+        nothing.
+        """
+        found, missing = list[tuple[str, ...]](), list[tuple[str, str]]()
+        for (kind, mine), (_, theirs) in zip(self, given, strict=True):
+            paths = list[str]()
+            for file in mine:
+                own = next((each for each in theirs if Path(each).name == Path(file).name), None)
+                if own is None and not own_files.was_run(Path(file)):
+                    missing.append((kind, file))
+                paths.append(own or file)
+            found.append(tuple(dict.fromkeys((*paths, *theirs))))
+        if missing:
+            raise SessionError(
+                f"{where} names Python files, which were not run: "
+                f"{', '.join(f'the {kind} {file}' for kind, file in missing)}. If you trust them, add "
+                f"{' '.join(f'`{kind}={file}`' for kind, file in missing)}."
+            )
+        return Files(*found)
 
     def options(self) -> Iterator[str]:
         """The same as options of a command."""

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from checkpoints import limits
 from simulator.base.errors import DataError
+from simulator.base.reading import INDICES, read_bytes
 from simulator.data.samples import Indices
 
 PARTS = ("train", "eval", "test")
@@ -45,10 +47,11 @@ def read(path: Path, clients: int, samples: int) -> list[tuple[Indices, Indices,
 
 
 def _parsed(path: Path) -> list[Any]:
+    content = read_bytes(path, f"the partition {path}", INDICES, DataError)
+    if limits.values(content) > limits.DOCUMENT_VALUES:
+        raise DataError(f"{path} has more than {limits.DOCUMENT_VALUES:,} values. Use fewer clients or samples.")
     try:
-        described = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as unreadable:
-        raise DataError(f"cannot read the partition {path}: {unreadable.strerror}.") from unreadable
+        described = json.loads(content)
     except (ValueError, RecursionError) as invalid:
         raise DataError(f"{path} is not JSON: {invalid}.") from invalid
     if not isinstance(described, list):

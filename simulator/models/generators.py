@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from simulator.base.errors import DataError
+from simulator.base.reading import refuse_irregular
 from simulator.base.rng import drawing_from
 from simulator.base.tensors import Tensors, of_module
 
@@ -108,6 +109,7 @@ def design_of(file: Path) -> Design:
     Raises DataError for a file that is missing, damaged, or not a generator's.
     """
     try:
+        refuse_irregular(file, f"the generator {file}", error=DataError)
         with safe_open(file, framework="pt") as opened:
             design = _design(file, (opened.metadata() or {}).get(METADATA))
             shapes = {name: tuple(opened.get_slice(name).get_shape()) for name in opened.keys()}  # noqa: SIM118

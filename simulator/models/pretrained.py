@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from simulator.base.errors import ConfigError, DataError
+from simulator.base.reading import refuse_irregular
 from simulator.models.network import Network
 
 TIMM = {
@@ -38,6 +39,7 @@ def weights(name: str, network: Network, source: str | bool) -> dict[str, Tensor
     """
     path = _hub(name) if source is True else _local(name, Path(str(source)).expanduser())
     try:
+        refuse_irregular(path, f"the pretrained weights {path}", error=DataError)
         published = load_file(path)
     except (OSError, SafetensorError) as broken:
         raise DataError(f"cannot read the pretrained weights {path}: {broken}; fetch them again.") from broken

@@ -4,7 +4,6 @@ Of model and metric files only the names are kept: whoever goes on names the fil
 a partition, of the clock's files, and of a generator are settings.
 """
 
-import hashlib
 import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from simulator.base import own_files
 from simulator.base.documents import OwnFile
 from simulator.base.environment import METHOD_FILES
 from simulator.base.errors import SessionError
+from simulator.base.reading import sha256_of
 from simulator.config import Config
 from simulator.methods import plugins, registry
 from simulator.metrics import user_metrics as metrics
@@ -107,6 +107,6 @@ def _paths(config: Mapping[str, Any]) -> dict[str, str]:
 
 def _at_paths(paths: Mapping[str, str]) -> Iterator[OwnFile]:
     for kind, path in paths.items():
-        with suppress(OSError):
-            sha256 = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        if Path(path).exists():
+            sha256 = sha256_of(Path(path), f"the {kind} file {path}", SessionError)
             yield {"kind": kind, "name": Path(path).name, "sha256": sha256}

@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from simulator.base import own_files
 from simulator.base.documents import OwnFile
 from simulator.base.errors import ConfigError, SessionError
 from simulator.base.nested import Raw
 from simulator.config import Config
+from simulator.config.user_files import Files
 from simulator.sessions import brought
 from simulator.studies.study import Point, StudySpec
 
@@ -42,15 +44,32 @@ def refuse_other(study: Path, points: Iterable[Point]) -> None:
             continue
         present = {(file["kind"], file["name"]): file["sha256"] for file in needed(point.config)}
         for file in point.files:
-            kind, name, sha256 = file["kind"], file["name"], file["sha256"]
+            kind, name = file["kind"], file["name"]
             found = present.get((kind, name))
             if found is None:
                 raise SessionError(
                     f"the points of study {study.name} need the {kind} file {name}, which is missing. "
                     "Put it back."
                 )
-            if found != sha256:
-                raise SessionError(
-                    f"the {kind} file {name} is not the one that study {study.name} was made with (sha256 "
-                    f"{sha256[:12]}…, not {found[:12]}…). Restore the original, or choose another name for the study."
-                )
+            _refuse_other(study, file, found)
+
+
+def refuse_other_code(study: Path, points: Iterable[Point], files: Files) -> None:
+    """Raise SessionError for a Python file with other bytes than a point's list says. Runs nothing."""
+    present = {
+        (kind, Path(path).name): own_files.read(kind, Path(path))[0].sha256
+        for kind, paths in files
+        for path in paths
+    }
+    for point in points:
+        for file in point.files:
+            if found := present.get((file["kind"], file["name"])):
+                _refuse_other(study, file, found)
+
+
+def _refuse_other(study: Path, listed: OwnFile, found: str) -> None:
+    if found != listed["sha256"]:
+        raise SessionError(
+            f"the {listed['kind']} file {listed['name']} is not the one that study {study.name} was made with (sha256 "
+            f"{listed['sha256'][:12]}…, not {found[:12]}…). Restore the original, or choose another name for the study."
+        )

@@ -1,6 +1,6 @@
 """Plan the points of a study. Points of an existing study stay as they are listed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -8,9 +8,10 @@ import checkpoints
 from checkpoints import TUNING, Group, SessionUnreadable
 from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw
+from simulator.config.user_files import Files
 from simulator.results.analysis.axes import SEEDS, group_label
 from simulator.results.analysis.caveats import rows_differ
-from simulator.studies.folder import as_asked, documents, read_points, read_study, refuse_changed
+from simulator.studies.folder import STUDY, as_asked, documents, read_points, read_study, refuse_changed
 from simulator.studies.links import session_of
 from simulator.studies.study import Point, StudySpec
 
@@ -49,11 +50,11 @@ class Plan:
 
 
 def plan(folder: Path, study: StudySpec | None = None, extend: bool = False) -> Plan:
-    """Plan `study` in `folder`. Without `study`, plan the study that is in the folder.
+    """Plan `study` in `folder`. Without `study`, plan the study that is in the folder, if it names no Python files.
 
     Raises ConfigError for invalid settings, and for a study that would change an existing one; `extend` permits more
-    points. Loads the users' files that the study names. Raises SessionError if one differs from what a point lists;
-    SessionUnreadable, PresetError, or DiskError.
+    points. Loads the files of `study`, which the user has named. Raises SessionError if one differs from what a point
+    lists; SessionUnreadable, PresetError, or DiskError.
     """
     sessions_dir = folder.parent
     there = checkpoints.is_group(folder)
@@ -61,7 +62,9 @@ def plan(folder: Path, study: StudySpec | None = None, extend: bool = False) -> 
         if not there:
             raise SessionUnreadable(f"there is no study {folder}.")
         study = read_study(folder)
-    study.files.load()
+        study.files.confirmed(Files(), folder / STUDY)
+    before = read_points(folder) if there else []
+    load(folder, study.files, before)
     if there and (folder / TUNING).exists():
         raise ConfigError(
             f"{folder.name} is a tuning study, and a sweep would run all of its trials to their last rounds. "
@@ -69,7 +72,6 @@ def plan(folder: Path, study: StudySpec | None = None, extend: bool = False) -> 
         )
     if not there:
         return Plan(folder, study, tuple(_points(study, sessions_dir)), listed=False)
-    before = read_points(folder)
     if any(point.files for point in before):
         from simulator.studies.files import refuse_other  # needs torch
 
@@ -81,6 +83,18 @@ def plan(folder: Path, study: StudySpec | None = None, extend: bool = False) -> 
     kept = {point.name: point for point in before}
     points = (kept[point.name].placed_as(point) if point.name in kept else point for point in after)
     return Plan(folder, study, tuple(points), listed=False)
+
+
+def load(folder: Path, files: Files, points: Iterable[Point]) -> None:
+    """Run the files that the user has named for a study, once they are those that its points list.
+
+    Raises SessionError for another file, and ConfigError for one that fails.
+    """
+    if files != Files():
+        from simulator.studies.files import refuse_other_code  # needs torch
+
+        refuse_other_code(folder, points, files)
+        files.load()
 
 
 def _points(study: StudySpec, sessions_dir: Path) -> list[Point]:

@@ -131,6 +131,7 @@ def _command(command: str, launch: Launch, threads: int) -> Iterator[str]:
         yield f"--device {shlex.quote(str(launch.device))}"
     if launch.allow_inexact:
         yield "--allow-inexact"
+    yield from map(shlex.quote, launch.files.options())
     yield "--no-progress"
 
 

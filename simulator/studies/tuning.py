@@ -34,8 +34,8 @@ from simulator.studies.children import Here
 from simulator.studies.cost import rate_of
 from simulator.studies.executor import Launch
 from simulator.studies.files import needed
-from simulator.studies.folder import read_study
-from simulator.studies.plan import Plan
+from simulator.studies.folder import STUDY, read_points, read_study
+from simulator.studies.plan import Plan, load
 from simulator.studies.search import BATCH, Request, Trial, proposed
 from simulator.studies.status import FINISHED, Status
 from simulator.studies.study import Point, StudySpec
@@ -173,8 +173,9 @@ def agreed(folder: Path, request: Request | None, launch: Launch) -> tuple[Reque
     """The request to carry out, and the launch with the study's files, loaded. Raises as `tune`."""
     begun = checkpoints.is_group(folder)
     request = _agreed(folder, request)
-    launch = replace(launch, files=read_study(folder).files | launch.files) if begun else launch
-    launch.files.load()
+    if begun:
+        launch = replace(launch, files=read_study(folder).files.confirmed(launch.files, folder / STUDY))
+    load(folder, launch.files, read_points(folder) if begun else ())
     if not begun:
         check(_checkable(request), folder.parent, launch.data_dir, on_eval=True)
     return request, launch

@@ -311,7 +311,7 @@ def test_a_metric_with_the_name_of_a_built_in_one_is_refused(
 def test_a_pipe_is_no_metric(cli: Cli, tmp_path: Path, another_process: Any) -> None:
     os.mkfifo(tmp_path / "pipe.py")
     result = cli(*RUN, f"--metric={tmp_path / 'pipe.py'}")
-    assert result.code == 2 and "pipe.py is not a file. Name a Python file." in result.err
+    assert result.code == 2 and "pipe.py: it is a pipe. Name a regular file." in result.err
 
 
 DTYPE = """

@@ -74,7 +74,7 @@ def fork(
     own.load()
     quick = {"seed": seed, "rounds": rounds}
     given = [f"{key}={value}" for key, value in quick.items() if value is not None]
-    mention = running.mention(places.sessions_dir, own)
+    mention = running.mention(places.sessions_dir, own.options())
     with ExitStack() as replaying:
         made = branch(
             parent,

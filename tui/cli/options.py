@@ -1,8 +1,8 @@
 """Arguments and options that several commands share."""
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
@@ -222,6 +222,19 @@ class Setup:
         )
 
 
+    def without_files(self) -> "Setup":
+        """The choices without the options that only name Python files."""
+        models = [each for each in self.model or () if not each.endswith(".py")]
+        selects = self.selection is not None and self.selection.endswith(".py")
+        return replace(
+            self,
+            model=models or None,
+            metric=None,
+            selection=None if selects else self.selection,
+            plugin=None,
+        )
+
+
 @dataclass(frozen=True)
 class Own:
     """The user's files that an existing session needs."""
@@ -230,6 +243,12 @@ class Own:
     metric: Metrics = None
     plugin: Plugins = None
     selection: Selections = None
+
+    def options(self) -> Iterator[str]:
+        """The options that were typed."""
+        for kind in ("plugin", "model", "metric", "selection"):
+            for file in getattr(self, kind) or ():
+                yield from (f"--{kind}", str(file))
 
     def load(self) -> None:
         """Load them. Raises ConfigError."""

@@ -99,7 +99,7 @@ def resume(
                 )
             output.say(f"{hs.sessions.name_of(folder)} is finished: {why}. {remedy}")
             return
-        running.carry_out(opened, running.mention(places.sessions_dir, own), progress, as_json)
+        running.carry_out(opened, running.mention(places.sessions_dir, own.options()), progress, as_json)
 
 
 def _go_on_with_study(folder: Path) -> None:

@@ -83,4 +83,4 @@ def run(
             setup.plugin,
             running.selection_files(setup.selection),
         )
-        running.carry_out(opened, running.mention(places.sessions_dir, own), progress, as_json)
+        running.carry_out(opened, running.mention(places.sessions_dir, own.options()), progress, as_json)

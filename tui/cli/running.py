@@ -1,7 +1,8 @@
 """Run an opened session, with the output before, during, and after its rounds."""
 
+import shlex
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,6 @@ import typer
 import htfl_sim as hs
 from htfl_sim.progress import Record
 from tui.cli import output
-from tui.cli.options import Own
 from tui.common import reading
 from tui.common.errors import DIVERGED, WATCHED, OutputClosed
 from tui.common.formatting import percent, size
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Mention = Callable[[str], str]
 """From a command to the line to type: `resume x` → `htfl-sim resume x --sessions-dir …`."""
+_RUNS = ("resume ", "sweep ", "tune ")
+"""Commands that need the user's files again."""
 
 
 def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json: bool) -> None:
@@ -60,14 +62,11 @@ def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json:
         raise typer.Exit(signals.exit_code or (WATCHED if outcome.by_watcher else DIVERGED))
 
 
-def mention(sessions_dir: Path | None, own: Own | None = None) -> Mention:
-    """A function from a command to the line to type, with the sessions folder and the files that were given."""
+def mention(sessions_dir: Path | None, files: Iterable[str] = ()) -> Mention:
+    """A function from a command to the line to type, with the sessions folder and the options of the user's files."""
     where = f" --sessions-dir {sessions_dir}" if sessions_dir else ""
-    files = {} if own is None else {"plugin": own.plugin, "model": own.model, "metric": own.metric}
-    if own is not None:
-        files["selection"] = own.selection
-    given = "".join(f" --{option} {file}" for option, named in files.items() for file in named or ())
-    return lambda command: f"htfl-sim {command}{given if command.startswith('resume ') else ''}{where}"
+    given = "".join(f" {each if each.startswith('--') else shlex.quote(each)}" for each in files)
+    return lambda command: f"htfl-sim {command}{given if command.startswith(_RUNS) else ''}{where}"
 
 
 def model_files(models: Sequence[str] | None) -> list[Path]:

@@ -147,7 +147,7 @@ def sweep(
             jobs,
             extend or None,
             dry_run or None,
-            *astuple(setup),
+            *astuple(setup.without_files()),
         ]
         sweep_slurm.refuse_with_point(any(each is not None for each in said) or on != HERE)
     planned = hs.studies.plan(
@@ -176,7 +176,7 @@ def sweep(
         data_dir=places.data_dir,
         reuse=reuse,
     )
-    mention = running.mention(places.sessions_dir)
+    mention = running.mention(places.sessions_dir, planned.study.files.options())
     if point is not None:
         sweep_slurm.run_point(planned, point, launch, mention, progress, as_json)
         return

@@ -118,8 +118,10 @@ def tune(
     from tui.cli.data import fetch_missing
 
     hs.studies.checked_place(on)
+    own = (setup.plugin, setup.model, setup.metric, running.selection_files(setup.selection))
+    files, _ = hs.studies.named_files(*(each or () for each in own))
     if step is not None or point is not None:
-        if step is None or point is None or over or setup != options.Setup() or on != HERE:
+        if step is None or point is None or over or setup.without_files() != options.Setup() or on != HERE:
             raise hs.ConfigError(
                 "`step` and `point` run one point of a study that exists, and go with each other alone."
             )
@@ -131,11 +133,9 @@ def tune(
             device=machine.device,
             data_dir=places.data_dir,
             sessions_dir=places.sessions_dir,
+            files=files,
         )
         raise typer.Exit(code)
-    own = (setup.plugin, setup.model, setup.metric, running.selection_files(setup.selection))
-    files, _ = hs.studies.named_files(*(each or () for each in own))
-    files.load()
     asked = None
     given: dict[str, Any] = {
         "budget": budget,
@@ -154,6 +154,7 @@ def tune(
     }
     search = {name: value for name, value in given.items() if value is not None}
     if over:
+        files.load()
         methods = []
         for each in over:
             axis, values = tuning.axis(each)
@@ -169,7 +170,7 @@ def tune(
             **search,
         )
         fetch_missing(asked.base["data"]["dataset"], places.data_dir, dry_run)
-    elif setup != options.Setup():
+    elif setup.without_files() != options.Setup():
         raise hs.ConfigError(
             "Settings belong to a new tuning study. Name its methods, as `over='method=fedgh'`."
         )
@@ -222,7 +223,7 @@ def tune(
     for linked, session in hs.studies.linked(name, places.sessions_dir).items():
         output.say(f"{name}/{linked} uses {session}, an identical run")
     if result.reason or result.failed:
-        output.say(f"Continue: {running.mention(places.sessions_dir)(f'tune {name}')}")
+        output.say(f"Continue: {running.mention(places.sessions_dir, files.options())(f'tune {name}')}")
     else:
         table = tuning.tuning(name, places.sessions_dir)
         if as_json:

@@ -1,0 +1,208 @@
+"""Studies and sessions from somebody else: nothing that they name is run or opened without bounds."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import htfl_sim as hs
+from simulator.base import own_files
+from simulator.base.errors import SessionError
+from simulator.config.user_files import Files
+from simulator.studies import tuning
+from simulator.studies.executor import Launch
+from simulator.studies.plan import plan
+from simulator.studies.search import Request
+from simulator.studies.study import StudySpec
+from tests.cli.conftest import Cli, cli, sessions
+from tests.own import METRIC, MODEL, another_process, written
+
+__all__ = ["another_process", "cli", "sessions"]
+SELECTION = "def select(round, candidates, number, known, random):\n    return candidates[:number]\n"
+SETTINGS = {
+    "rounds": 1,
+    "training": {"epochs": 1},
+    "data": {"limit": 200, "partition": "iid"},
+    "federation": {"clients": 4, "group": ["tiny_mlp", "mynets:Net@last"]},
+    "evaluation": {"metrics": ["right"]},
+    "selection": {"strategy": "mypick"},
+    "runtime": {"workers": 1, "device": "cpu"},
+}
+
+
+@pytest.fixture
+def ran(tmp_path: Path) -> Path:
+    """The file that every Python file of the stranger adds its name to when it is run."""
+    return tmp_path / "ran"
+
+
+@pytest.fixture
+def files(tmp_path: Path, ran: Path) -> Files:
+    """The stranger's files."""
+    (tmp_path / "theirs").mkdir()
+    trap = f"with open({str(ran)!r}, 'a') as file: file.write(__file__ + '\\n')\n"
+
+    def made(name: str, code: str) -> tuple[str, ...]:
+        return (str(written(tmp_path / "theirs", name, trap + code)),)
+
+    return Files((), made("mynets.py", MODEL), made("right.py", METRIC), made("mypick.py", SELECTION))
+
+
+@pytest.fixture
+def study(sessions: Path, files: Files, ran: Path, another_process: Any) -> Path:
+    """A study whose points have no sessions yet, as it arrives from the stranger."""
+    asked = StudySpec(
+        preset="quickstart", config=SETTINGS, over={"method": ("standalone", "fd")}, files=files
+    )
+    plan(sessions / "t", asked).open().close("stopped")
+    ran.unlink()
+    another_process()
+    return sessions / "t"
+
+
+@pytest.fixture
+def tuned(sessions: Path, files: Files, ran: Path, another_process: Any) -> Path:
+    """A tuning study of the stranger's."""
+    files.load()
+    base = {
+        key: each
+        for key, each in hs.preset("quickstart", method="standalone").with_().to_json().items()
+        if key not in ("method", "preset", "profile", "seed")
+    }
+    request = Request({**base, **SETTINGS}, ("standalone",), 1, 1, "latin").checked()
+    launch = Launch(sessions, files=files)
+    step = next(tuning.steps(sessions / "u", request, sessions))
+    with tuning.plan_of(sessions / "u", request, step, launch).open() as group:
+        group.write({"tuning.json": tuning.request_file(request)})
+        group.close("stopped")
+    ran.unlink()
+    another_process()
+    return sessions / "u"
+
+
+def named(files: Files) -> list[str]:
+    return list(files.options())
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",), ("--on=slurm",), ("--point=0",), ("--extend", "--over=seed=0,1")])
+def test_a_study_folder_runs_no_file_that_only_its_study_toml_names(
+    cli: Cli, study: Path, files: Files, ran: Path, more: tuple[str, ...]
+) -> None:
+    refused = cli("sweep", "t", *more)
+    assert refused.code == 4 and not ran.exists(), refused.err
+    assert f"the model {files.models[0]}, the metric {files.metrics[0]}" in refused.err
+    assert " ".join(named(files)) in refused.err
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",), ("--on=slurm",), ("--step=0", "--point=0")])
+def test_so_does_a_tuning_study(
+    cli: Cli, tuned: Path, files: Files, ran: Path, more: tuple[str, ...]
+) -> None:
+    refused = cli("tune", "u", *more)
+    assert refused.code == 4 and not ran.exists(), refused.err
+    assert " ".join(named(files)) in refused.err
+
+
+def test_the_words_of_the_refusal_run_it(cli: Cli, study: Path, files: Files, ran: Path) -> None:
+    words = cli("sweep", "t", "--dry-run").err.rpartition("add ")[2].rstrip(".\n").split()
+    told = cli("sweep", "t", "--dry-run", *words)
+    assert told.code == 0, told.err
+    assert ran.read_text().split() == [*files.models, *files.metrics, *files.selections]
+
+
+def test_the_words_of_the_refusal_run_a_tuning_study(
+    cli: Cli, tuned: Path, files: Files, ran: Path
+) -> None:
+    words = cli("tune", "u", "--dry-run").err.rpartition("add ")[2].rstrip(".\n").split()
+    told = cli("tune", "u", "--dry-run", *words)
+    assert told.code == 0, told.err
+    assert ran.exists()
+
+
+def test_a_study_file_runs_no_file_that_it_names(cli: Cli, study: Path, ran: Path) -> None:
+    other = written(study.parent, "other.toml", (study / "study.toml").read_text())
+    refused = cli("sweep", other, "--dry-run")
+    assert refused.code == 4 and str(other) in refused.err and not ran.exists()
+
+
+def test_a_file_with_other_bytes_than_the_points_list_is_not_run(
+    cli: Cli, study: Path, files: Files, ran: Path
+) -> None:
+    metric = Path(files.metrics[0])
+    metric.write_text(metric.read_text() + "\n")
+    refused = cli("sweep", "t", "--dry-run", *named(files))
+    assert refused.code == 4 and not ran.exists()
+    assert "the metric file right.py is not the one that study t was made with" in refused.err
+
+
+def test_a_file_of_the_same_name_and_bytes_elsewhere_takes_its_place(
+    cli: Cli, study: Path, files: Files, tmp_path: Path, ran: Path
+) -> None:
+    copies = [Path(file).rename(tmp_path / Path(file).name) for _, each in files for file in each]
+    words = [f"--{kind}={file}" for kind, file in zip(("model", "metric", "selection"), copies, strict=True)]
+    told = cli("sweep", "t", "--dry-run", *words)
+    assert told.code == 0, told.err
+    assert ran.read_text().split() == list(map(str, copies))
+
+
+def test_from_python_the_files_are_named_too(study: Path, files: Files, ran: Path) -> None:
+    with pytest.raises(SessionError, match=r"names Python files, which were not run"):
+        hs.sweep(study)
+    assert not ran.exists()
+    hs.load_files(models=files.models, metrics=files.metrics, selections=files.selections)
+    assert hs.studies.plan(study).listed
+
+
+def test_a_file_that_is_only_hashed_does_not_make_its_neighbors_importable(tmp_path: Path) -> None:
+    import sys
+
+    before = [*sys.path]
+    own_files.read("metric", written(tmp_path, "right.py", METRIC))
+    assert sys.path == before
+
+
+COMMANDS = (
+    "sessions",
+    "show t",
+    "show t/standalone",
+    "verify t",
+    "compare t",
+    "plot curves t",
+    "report t",
+    "export t",
+    "config",
+    "why t",
+    "partition t/standalone",
+    "resume t",
+    "resume t/standalone",
+    "fork t/standalone --at-round 1 --session=f --rounds=2 --run",
+    "switch t/standalone fd",
+    "sweep b --from t/standalone@1 --rounds=2 --over training.lr=0.1,0.2 --dry-run",
+    "sweep t --dry-run",
+    "inspect t",
+    "inspect t/standalone",
+    "sweep v --tuned u --dry-run",
+    "tune u --dry-run",
+    "inspect u",
+    "show u",
+    "compare u",
+    "report u",
+)
+
+
+def test_no_command_runs_a_strangers_file(
+    cli: Cli, study: Path, tuned: Path, files: Files, ran: Path, another_process: Any
+) -> None:
+    files.load()
+    from simulator.studies.folder import read_points
+    from simulator.studies.point import opened
+
+    with opened(study, read_points(study)[0], Launch(study.parent)) as session:
+        session.run()
+    ran.unlink()
+    another_process()
+    for command in COMMANDS:
+        result = cli(*command.split())
+        assert not ran.exists(), command
+        assert result.code != 1 and "bug" not in result.err, (command, result.err)
