@@ -104,7 +104,8 @@ def test_another_file_is_refused_by_the_study_and_by_the_process_of_a_point(
 ) -> None:
     another_process()
     written(metric.parent, "right.py", METRIC + "\n")
-    refused = cli("sweep", "t")
+    named = ("--model", model, "--metric", metric)
+    refused = cli("sweep", "t", *named)
     assert refused.code == 4
     assert "the metric file right.py is not the one that study t was made with" in refused.err
     another_process()
@@ -114,7 +115,7 @@ def test_another_file_is_refused_by_the_study_and_by_the_process_of_a_point(
     assert not (asked / "fd").exists()
     another_process()
     metric.unlink()
-    assert "cannot read the metric" in cli("sweep", "t").err
+    assert "cannot read the metric" in cli("sweep", "t", *named).err
 
 
 def test_a_partition_file_is_one_of_them_by_its_content(cli: Cli, sessions: Path, tmp_path: Path) -> None:
@@ -214,4 +215,5 @@ def test_from_the_command_line_and_from_python_it_is_the_same_study(
     for name in study.points:
         assert federations.committed(study.path / name) == federations.committed(sessions / "t" / name)
     another_process()
-    assert repr(hs.sweep(tmp_path / "face")) == repr(study), "the files are the study's"
+    again = hs.sweep(tmp_path / "face", models=[model], metrics=[metric])
+    assert repr(again) == repr(study)
