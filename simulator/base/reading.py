@@ -19,8 +19,6 @@ MOST = 4 << 20
 """Bytes of a file of settings or code."""
 TABLE = 32 << 20
 """Bytes of a table of clients. 10,000 clients with 100 intervals each take 16 MB."""
-INDICES = 64 << 20
-"""Bytes of a partition: about 8 million indices."""
 _KINDS = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",

@@ -1,6 +1,8 @@
 """Studies and sessions from somebody else: nothing that they name is run or opened without bounds."""
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from simulator.studies.executor import Launch
 from simulator.studies.plan import plan
 from simulator.studies.search import Request
 from simulator.studies.study import StudySpec
-from tests.cli.conftest import Cli, cli, sessions
+from tests.cli.conftest import TINY, Cli, cli, sessions
 from tests.own import METRIC, MODEL, another_process, written
 
 __all__ = ["another_process", "cli", "sessions"]
@@ -206,3 +208,80 @@ def test_no_command_runs_a_strangers_file(
         result = cli(*command.split())
         assert not ran.exists(), command
         assert result.code != 1 and "bug" not in result.err, (command, result.err)
+
+
+def as_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def as_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def as_huge(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+PARTS = [{"train": [*range(k, 80, 4)], "test": [*range(100 + k, 140, 4)]} for k in range(4)]
+PATHS = {
+    "data.indices": json.dumps(PARTS),
+    "system.trace": "client,device\n" + "".join(f"{k},phone\n" for k in range(4)),
+    "system.availability_file": "client,from,to\n" + "".join(f"{k},0,9e9\n" for k in range(4)),
+    "system.device_file": "",
+}
+BESIDE = {
+    "data.indices": ["--set=data.partition=indices"],
+    "system.trace": [],
+    "system.availability_file": ["--set=system.availability=intervals", "--set=system.devices=phone"],
+    "system.device_file": ["--set=system.devices=phone"],
+}
+RUN = ("run", *(each for each in TINY if not each.startswith("--set=data")), "--rounds=1", "--session=s")
+
+
+@pytest.mark.parametrize("key", PATHS)
+@pytest.mark.parametrize("become", [as_pipe, as_device, as_huge])
+def test_no_command_waits_for_a_path_of_a_strangers_session_or_reads_it_without_end(
+    cli: Cli, sessions: Path, tmp_path: Path, key: str, become: Callable[[Path], None]
+) -> None:
+    file = written(tmp_path, "named", PATHS[key])
+    made = cli(*RUN, f"--set={key}={file}", *BESIDE[key])
+    assert made.code == 0, made.err
+    file.unlink()
+    become(file)
+    for command in ("show s", "verify s", "sessions", "partition s", "export s", "report s", "inspect s"):
+        told = cli(*command.split())
+        assert told.code != 1 and "bug" not in told.err, (command, told.err)
+    for command in ("resume s --rounds=2", "fork s --at-round=1 --session=f --rounds=2 --run"):
+        refused = cli(*command.split())
+        assert refused.code == 4 and str(file) in refused.err, refused.err
+        assert "Name a regular file." in refused.err or "Name a smaller file." in refused.err
+    again = cli(*RUN[:-1], "--session=other", f"--set={key}={file}", *BESIDE[key])
+    assert again.code in (2, 3) and str(file) in again.err, again.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "run --config={}",
+        "sweep mine {}",
+        "run --set=federation.pretrained={}",
+        "run --model={}.py:Net",
+        "run --metric={}.py",
+        "run --plugin={}.py",
+        "run --selection={}.py",
+        "run --method=fedktl --set=method.generator_file={}",
+        "run --dataset={}.csv",
+        "run --dataset={}.npz",
+        "run --dataset={}",
+    ],
+)
+@pytest.mark.parametrize("become", [as_pipe, as_device])
+def test_no_command_waits_for_a_path_that_is_typed(
+    cli: Cli, tmp_path: Path, words: str, become: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "named"
+    for end in ("", ".py", ".csv", ".npz", ".toml"):
+        become(path.with_suffix(end))
+    refused = cli(*words.format(path).split())
+    assert refused.code in (2, 3) and "named" in refused.err, refused.err

@@ -10,6 +10,7 @@ import torch
 
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError
+from simulator.data import indices
 from simulator.data.federated import FederatedData
 from simulator.data.images import joined
 from tests import federations
@@ -112,3 +113,13 @@ def test_a_missing_file_is_refused() -> None:
 def test_settings_that_do_not_go_together_are_refused(data: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         federations.config(data=data)
+
+
+def test_more_values_than_memory_should_hold_are_refused_before_they_are_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "many.json"
+    file.write_text('[{"train": [0, 1], "test": [2]}]')  # 2 lists, 1 object, and 2 + 1 + 2 values
+    monkeypatch.setattr(indices, "MOST_VALUES", 5)
+    with pytest.raises(DataError, match=r"many\.json has more than 5 values\. Use fewer clients or samples\."):
+        indices.read(file, 1, 3)
