@@ -17,10 +17,10 @@ from simulator.studies.executor import Launch
 from simulator.studies.plan import plan
 from simulator.studies.search import Request
 from simulator.studies.study import StudySpec
-from tests.cli.conftest import TINY, Cli, cli, sessions
+from tests.cli.conftest import TINY, Cli, _made, cli, done, sessions
 from tests.own import METRIC, MODEL, another_process, written
 
-__all__ = ["another_process", "cli", "sessions"]
+__all__ = ["_made", "another_process", "cli", "done", "sessions"]
 SELECTION = "def select(round, candidates, number, known, random):\n    return candidates[:number]\n"
 SETTINGS = {
     "rounds": 1,
@@ -285,3 +285,19 @@ def test_no_command_waits_for_a_path_that_is_typed(
         become(path.with_suffix(end))
     refused = cli(*words.format(path).split())
     assert refused.code in (2, 3) and "named" in refused.err, refused.err
+
+
+COMMANDS_ON_ONE = ("sessions", "show {}", "verify {}", "export {} --out o", "prune {}", "tag {}", "note {}", "rm {} -y",
+                   "compare {} {}", "compare {} --format=md", "why {}", "plot accuracy {} --out a.svg",
+                   "report {} --out r.html", "resume {}", "rename {} other", "fork {} --at-round=1 --session=f --rounds=4",
+                   "switch {} fd", "pause {}", "inspect {}")  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS_ON_ONE)
+def test_a_newline_in_a_folders_name_prints_no_line_of_its_own(cli: Cli, done: Path, command: str) -> None:
+    """The name ends one line and begins another, which would pass for htfl-sim's own."""
+    folder = done.rename(done.parent / "x\nwarning: all is well\x1b[2J")
+    told = cli(*(each.format(folder) for each in command.split()))
+    lines = (told.out + told.err).splitlines()
+    assert told.code != 1 and not [line for line in lines if line.startswith("warning: all")]
+    assert "\x1b" not in told.out + told.err

@@ -111,7 +111,7 @@ def test_branches_are_drawn_to_the_last_of_each_level() -> None:
 
 
 def test_control_characters_are_replaced_and_in_ascii_everything_else_is_spelled() -> None:
-    assert printable("a\x1b[2Jb\rc\nd") == "a�[2Jb�c\nd"
+    assert printable("a\x1b[2Jb\rc\nd") == r"a\x1b[2Jb\rc\nd"
     assert spelled("η → 5 × μ…", "ascii") == "eta -> 5 x mu..."
     assert spelled("η → 5", "braille") == "η → 5"
     assert spelled("日本", "ascii") == "??"

@@ -204,7 +204,7 @@ def _preset(preset: "Preset", profile: str | None, as_json: bool) -> None:
         output.show(f"# {each.place}: {each.shown}{note}")
     for other in preset.profiles:
         output.show(f"# --profile {other.name}: {'; '.join(other.sources)}")
-    output.show("", hs.catalog.as_toml(config).rstrip("\n"))
+    output.show("", *hs.catalog.as_toml(config).splitlines())
 
 
 def _preset_row(preset: "Preset", paper: str, table: str) -> list[object]:

@@ -150,7 +150,7 @@ def compare(
             Format.LATEX: result.to_latex,
             Format.CSV: result.to_csv,
         }
-        sys.stdout.write(printable(texts[written]()))
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in texts[written]().splitlines()))
 
 
 def warn(sentence: str) -> None:

@@ -250,7 +250,8 @@ def _carry_out(
             if signals.exit_code:
                 raise typer.Exit(signals.exit_code) from None
             raise
-    output.say(_closing(name, outcome, mention, on))
+    for line in _closing(name, outcome, mention, on):
+        output.say(line)
     for linked, session in hs.studies.linked(planned.folder).items():
         output.say(f"{name}/{linked} uses {session}, an identical run")
     if signals.exit_code:
@@ -259,7 +260,7 @@ def _carry_out(
         raise typer.Exit(POINTS_FAILED)
 
 
-def _closing(name: str, outcome: "SweepResult", mention: running.Mention, on: str) -> str:
+def _closing(name: str, outcome: "SweepResult", mention: running.Mention, on: str) -> list[str]:
     """The result of a sweep in a few lines."""
     done = sum(status.state == "finished" for status in outcome.statuses)
     lines = [f"{done} of {len(outcome.statuses)} points finished"]
@@ -270,4 +271,4 @@ def _closing(name: str, outcome: "SweepResult", mention: running.Mention, on: st
     if done < len(outcome.statuses):
         where = "" if on == HERE else f" --on {on}"
         lines.append(f"continue: {mention(f'sweep {name}{where}')}")
-    return "\n".join(lines)
+    return lines

@@ -62,8 +62,8 @@ def page(found: "Why") -> list[Any]:
 
 def matrix_page(found: "Confusion") -> list[Any]:
     """The confusion matrix for people."""
-    text = "\n".join(map(grids.plain, grids.grid(found, output.stdout().width)))
-    return [output.heading("Confusion matrix"), grids.summary(found), "", text, "", *grids.notes(found)]
+    lines = map(grids.plain, grids.grid(found, output.stdout().width))
+    return [output.heading("Confusion matrix"), grids.summary(found), "", *lines, "", *grids.notes(found)]
 
 
 def _row(row: "ClassRow") -> list[object]:

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
+from htfl_sim.folders import escaped
 from htfl_sim.units import NONE, amount, duration, number, percent, points, size, size_unit, span
 from tui.common.cells import in_lines, settled
 
@@ -107,8 +108,9 @@ def wrapped(text: str, width: int) -> tuple[str, ...]:
 
 
 def printable(text: object) -> str:
-    """Text without control characters: a file's contents must not steer the terminal."""
-    return "".join(char if char.isprintable() or char == "\n" else "�" for char in str(text))
+    """Text on one line, with control characters as escapes: a name or a file must neither steer the terminal nor begin
+    a line."""
+    return escaped(str(text))
 
 
 def spelled(text: object, glyphs: str) -> str:

@@ -106,7 +106,7 @@ class TextTable(ABC, Generic[R]):
         shown = self.columns()
         lines = [_piped(column.name for column in shown)]
         lines.append(_piped("--:" if column.numeric else "---" for column in shown))
-        lines += [_piped(column.cell(row).replace("|", "\\|") for column in shown) for row in self.rows]
+        lines += [_piped(escaped(column.cell(row)).replace("|", "\\|") for column in shown) for row in self.rows]
         return "\n".join([*lines, *(f"\n> {escaped(note)}" for note in self.remarks())]) + "\n"
 
     def to_latex(self) -> str:
@@ -124,7 +124,7 @@ class TextTable(ABC, Generic[R]):
             texts = [names.get(text, text) for text in (column.cell(row) for column in shown)]
             lines.append(
                 _ampersands(
-                    mark.get(place, "{}").replace("{}", _in_latex(text))
+                    mark.get(place, "{}").replace("{}", _in_latex(escaped(text)))
                     for mark, text in zip(marks, texts, strict=True)
                 )
             )
