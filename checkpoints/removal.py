@@ -1,4 +1,4 @@
-"""Removing and renaming a session as a whole."""
+"""Removing and renaming a session or a group as a whole."""
 
 import shutil
 from collections.abc import Iterator
@@ -8,11 +8,12 @@ from pathlib import Path
 from checkpoints import files, lock
 from checkpoints.errors import SessionUnreadable
 from checkpoints.listing import session_folders
+from checkpoints.naming import groups, is_group
 from checkpoints.private import beside, held
 
 
 def remove(folder: Path, *, steal: bool = False) -> None:
-    """Remove a session that nobody runs, whole or damaged; from the first step on nobody sees it any more.
+    """Remove a session or a group that nobody runs, whole or damaged; from the first step on nobody sees it any more.
 
     Forks of it keep what they share with it. `steal`: the machine that held it is dead. Raises SessionUnreadable for a
     folder that is none, Locked for a session that is run, DiskError.
@@ -24,7 +25,7 @@ def remove(folder: Path, *, steal: bool = False) -> None:
 
 
 def rename(folder: Path, name: str) -> Path:
-    """Give a session that nobody runs another name in its folder, in one step. Returns its folder from then on.
+    """Give a session or a group that nobody runs another name, in one step. Returns its folder from then on.
 
     Raises SessionUnreadable for a folder that is no session, and for a name that is taken; Locked for a session that is
     run, DiskError.
@@ -43,12 +44,18 @@ def rename(folder: Path, name: str) -> Path:
 
 @contextmanager
 def _own(folder: Path, done: str, steal: bool = False) -> Iterator[Path]:
-    """The place of a session whose lock and folder are held meanwhile."""
+    """The place of a session or a group whose lock and folder are held meanwhile. Nobody runs a session of a group."""
     place = folder.resolve()
-    if folder.is_symlink() or place not in session_folders(place.parent):
-        raise SessionUnreadable(f"{folder} is not a session's own folder; nothing was {done}.")
+    if folder.is_symlink() or place not in (*session_folders(place.parent), *groups(place.parent)):
+        raise SessionUnreadable(
+            f"{folder} is not a session's own folder, and no study's; nothing was {done}."
+        )
     owner = lock.Ownership.acquire(place, steal=steal)
     try:
+        for each in session_folders(place) if is_group(place) else ():
+            lock.Ownership.acquire(
+                each, steal=steal
+            ).let_go()  # one by one: there may be more than open files
         with files.storage(folder), held(place):
             yield place
     finally:

@@ -60,6 +60,16 @@ def own_session(name: str | Path, folder: Path) -> Path:
     return session_folder(name, folder)
 
 
+def own_folder(name: str | Path, folder: Path) -> Path:
+    """The folder of a study, or as `own_session`: what can be removed, renamed, or marked as a whole."""
+    for path in _places(name, folder):
+        if checkpoints.is_group(path) and path != folder and str(name) not in ("", ".", ".."):
+            return path
+        if path.is_dir():
+            break
+    return own_session(name, folder)
+
+
 def link_note(name: str | Path, folder: Path) -> str | None:
     """A sentence about a point that uses the session of an identical run; None for any other session.
 

@@ -1,20 +1,29 @@
 """Looks into a session: its clients' samples, their models' representations of them, and why a client does as it does.
 
-Only `why` does not load torch.
+Only `why` and `inspect`, which lists what a session or a study from elsewhere names, do not load torch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import checkpoints
 from checkpoints import SessionUnreadable
 from htfl_sim import folders
+from simulator.base import own_files
+from simulator.base.errors import ConfigError
+from simulator.base.reading import sha256_of
+from simulator.config.user_files import PATHS
 from simulator.results.analysis.cka import last_measured
 from simulator.results.analysis.feed import read
 from simulator.results.analysis.partners import Partners
 from simulator.results.analysis.well_formed import well_formed
 from simulator.results.analysis.why import Why
 from simulator.results.analysis.why import why as explained
+from simulator.sessions.history import settings_in_force
+from simulator.sessions.reader import CheckedReader
+from simulator.studies.folder import read_points, read_study
 
 if TYPE_CHECKING:
     from simulator.results.analysis.confusion import Confusion
@@ -108,6 +117,141 @@ def confusion(
     from simulator.results.inspection import models
 
     return models.confusion(_folder(session, sessions_dir), _data(data_dir), client, round)
+
+
+@dataclass(frozen=True)
+class Named:
+    """Something that a session or a study names.
+
+    kind: as 'plugin', 'trace', or 'session'. name: a path, or a name. sha256: as recorded; None if it is not. here:
+    what is at this path on this machine: 'same bytes', 'other bytes', 'there', 'not here', or why it cannot be read;
+    empty for a name that is no path.
+    """
+
+    kind: str
+    name: str
+    sha256: str | None = None
+    here: str = ""
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What a session or a study from elsewhere names, each thing once. versions: every value of each fact."""
+
+    path: Path
+    is_study: bool
+    versions: Mapping[str, Sequence[str]]
+    names: tuple[Named, ...]
+
+
+def inspect(place: Place, *, sessions_dir: Place | None = None) -> Inspection:
+    """The paths, files, plugins, versions, and hashes that a session or study names. Runs nothing, writes nothing.
+
+    Files are hashed if they are regular ones. Raises SessionUnreadable, ConfigError, and DiskError.
+    """
+    home = folders.sessions_dir(sessions_dir)
+    study = folders.study_folder(place, home)
+    found = list[Named]()
+    sessions = checkpoints.sessions(study) if study else [folders.session_folder(place, home)]
+    if study:
+        found += _of_study(study)
+    versions: dict[str, list[str]] = {}
+    for folder in sessions:
+        session = CheckedReader(folder)
+        found += _of_session(session)
+        for fact, value in session.document["environment"].items():
+            if str(value) not in versions.setdefault(fact, []):
+                versions[fact].append(str(value))
+    return Inspection(study or sessions[0], study is not None, versions, tuple(dict.fromkeys(found)))
+
+
+def _of_session(session: CheckedReader) -> Iterator[Named]:
+    document = session.document
+    history = session.manifest().history if session.rounds() else []
+    if parent := document["parent"]:
+        yield Named("parent session", f"{parent['name']}@{parent['round']}", parent["id"])
+    data = {
+        "kind": "data set",
+        "name": document["config"]["data"]["dataset"],
+        "sha256": document["data_fingerprint"],
+    }
+    said: Sequence[Mapping[str, Any]] = document.get("files", [])
+    for entry in (document, *history):
+        plugins = [entry.get("plugin"), *entry.get("model_plugins", {}).values()]
+        said = entry.get("files", said)  # an entry lists them if they changed
+        files = [{"kind": "plugin", **each} for each in plugins if each] + [*said, data]
+        yield from _files(files, settings_in_force(document, [] if entry is document else [entry]))
+        for name, sha256 in entry.get("method_files", {}).items():
+            yield Named("method of htfl-sim", name, sha256)
+
+
+def _of_study(study: Path) -> Iterator[Named]:
+    spec, points = read_study(study), read_points(study)
+    named = [
+        (kind, path, {each["sha256"] for point in points for each in point.files if _is(each, kind, path)})
+        for kind, paths in spec.files
+        for path in paths
+    ]
+    for kind, path, recorded in named:
+        for sha256 in sorted(recorded) or [None]:
+            yield Named(kind, path, sha256, _code_here(kind, Path(path), sha256))
+    for key in ("preset", "settings_from"):
+        if name := getattr(spec, key):
+            yield Named("preset", name)
+    if spec.origin:
+        yield Named("session", spec.origin)
+    for point in points:
+        if point.branch:
+            yield Named("session", f"{point.branch.get('parent')}@{point.branch.get('round')}")
+        if point.link:
+            yield Named("session", point.link["session"], point.link["fingerprint"])
+        others = [each for each in point.files if not any(_is(each, kind, path) for kind, path, _ in named)]
+        yield from _files(others, point.config)
+
+
+def _files(files: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> Iterator[Named]:
+    """Files with their recorded hashes, and the paths in settings."""
+    recorded = {str(each["kind"]): str(each["sha256"]) for each in files}
+    for each in files:
+        if each["kind"] not in (*PATHS, "data set"):
+            yield Named(str(each["kind"]), str(each["name"]), str(each["sha256"]))
+    for kind, (section, key) in PATHS.items():
+        if path := (config.get(section) or {}).get(key):
+            yield Named(
+                kind, str(path), recorded.get(kind), _here(lambda: sha256_of(Path(path)), recorded.get(kind))
+            )
+    data, federation = config.get("data") or {}, config.get("federation") or {}
+    for kind, path in (
+        ("data set", data.get("dataset")),
+        ("public data", data.get("public")),
+        ("weights", federation.get("pretrained")),
+    ):
+        if isinstance(path, str):
+            yield Named(
+                kind,
+                path,
+                recorded.get(kind),
+                ("there" if Path(path).exists() else "not here") * ("/" in path),
+            )
+
+
+def _is(file: Mapping[str, Any], kind: str, path: str) -> bool:
+    return (file["kind"], file["name"]) == (kind, Path(path).name)
+
+
+def _code_here(kind: own_files.Kind, path: Path, recorded: str | None) -> str:
+    return _here(lambda: own_files.read(kind, path)[0].sha256, recorded)
+
+
+def _here(sha256: Callable[[], str], recorded: str | None) -> str:
+    """What is at the path of a file, whose hash is `recorded`."""
+    try:
+        found = sha256()
+    except ConfigError as unreadable:
+        return "not here" if isinstance(unreadable.__cause__, FileNotFoundError) else str(unreadable)
+    if recorded is None:
+        return "there"
+    return "same bytes" if own_files.is_same(recorded, found) else "other bytes"
 
 
 def _folder(session: Place, sessions_dir: Place | None) -> Path:

@@ -7,7 +7,7 @@ and `export_weights` load torch.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
@@ -26,7 +26,15 @@ from checkpoints import (
 from checkpoints import groups as studies_in
 from checkpoints import session_folders as folders_in
 from htfl_sim import folders
-from htfl_sim.inspecting import confusion, representations, samples, samples_of_clients, why
+from htfl_sim.inspecting import (
+    Inspection,
+    confusion,
+    inspect,
+    representations,
+    samples,
+    samples_of_clients,
+    why,
+)
 from htfl_sim.steering import mark, note, tag
 from htfl_sim.upkeep import (
     Dependents,
@@ -56,6 +64,7 @@ __all__ = [
     "Branch",
     "Dependents",
     "Finding",
+    "Inspection",
     "Leftover",
     "Marks",
     "Pruned",
@@ -74,6 +83,7 @@ __all__ = [
     "export_weights",
     "folders_in",
     "inside",
+    "inspect",
     "leftovers",
     "mark",
     "marks",
@@ -107,6 +117,12 @@ def folder_of(session: Place, sessions_dir: Place | None = None) -> Path:
 def own_folder(session: Place, sessions_dir: Place | None = None) -> Path:
     """As `folder_of`, for a change. Raises ConfigError for a point that uses the session of an identical run."""
     return folders.own_session(session, folders.sessions_dir(sessions_dir))
+
+
+def own_folders(place: Place, sessions_dir: Place | None = None) -> tuple[Path, list[Path]]:
+    """The folder of a session or a study, for a change, and its sessions: itself, or all that are in the study."""
+    folder = folders.own_folder(place, folders.sessions_dir(sessions_dir))
+    return folder, checkpoints.sessions(folder) if checkpoints.is_group(folder) else [folder]
 
 
 def search(
@@ -183,8 +199,27 @@ def unfinished_round(session: Place, *, sessions_dir: Place | None = None) -> Un
 
 
 def verify(session: Place, *, sessions_dir: Place | None = None) -> list[Finding]:
-    """Check every byte of a session. Returns the differences. The session is sound if no finding is 'damage'."""
-    return checkpoints.verify(folder_of(session, sessions_dir))
+    """Check every byte of a session, or of a study's sessions and its own two files. Returns the differences.
+
+    It is sound if no finding is 'damage'.
+    """
+    study = folders.study_folder(session, folders.sessions_dir(sessions_dir))
+    if study is None:
+        return checkpoints.verify(folder_of(session, sessions_dir))
+    from simulator.studies.folder import STUDY, read_points, read_study
+
+    found = list[Finding]()
+    for name, read in ((checkpoints.POINTS, read_points), (STUDY, read_study)):
+        try:
+            read(study)
+        except (SessionUnreadable, ConfigError) as damage:
+            found.append(Finding(name, "damage", str(damage)))
+    for folder in checkpoints.session_folders(study):
+        found += [
+            replace(each, path=f"{folder.name}/{each.path}" if each.path else folder.name)
+            for each in checkpoints.verify(folder)
+        ]
+    return found
 
 
 def prune(

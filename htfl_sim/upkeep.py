@@ -1,10 +1,11 @@
-"""Sessions as a whole: remove and rename them, and what depends on them. `htfl_sim.sessions` has all of it."""
+"""Sessions and studies as a whole: remove and rename them, and what depends on them. `htfl_sim.sessions` has it all."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import checkpoints
-from checkpoints import Leftover, Locked
+from checkpoints import Leftover, Locked, SessionUnreadable
 from htfl_sim import folders
 from htfl_sim.mailbox import holder, owner
 from simulator.base.errors import ConfigError
@@ -28,20 +29,32 @@ class Dependents:
 
 
 def dependents(session: Place, sessions_dir: Place | None = None) -> Dependents:
-    """What depends on a session. A damaged one has no known forks. Raises SessionUnreadable if there is none."""
+    """What depends on a session, or outside of a study on one of its sessions. A damaged one has no known forks.
+
+    Raises SessionUnreadable if there is none.
+    """
     from simulator.studies.links import branches_of, users_of
 
-    folder = _own(session, sessions_dir)
-    forks: tuple[str, ...] = ()
-    if Summary.read(folder).error is None:
-        forks = tuple(str(each["name"]) for each in forks_of(folder))
-    return Dependents(forks, tuple(users_of(folder)), tuple(branches_of(folder)))
+    place = _own(session, sessions_dir)
+    forks, users, branches = list[str](), list[str](), list[str]()
+    for folder in _sessions(place):
+        if Summary.read(folder).error is None:
+            forks += [str(each["name"]) for each in forks_of(folder)]
+        users += users_of(folder)
+        branches += branches_of(folder)
+    inside = f"{place.name}/" if checkpoints.is_group(place) else None
+    return Dependents(
+        *(
+            tuple(each for each in dict.fromkeys(found) if inside is None or not each.startswith(inside))
+            for found in (forks, users, branches)
+        )
+    )
 
 
 def remove(session: Place, *, steal: bool = False, sessions_dir: Place | None = None) -> Path:
-    """Remove a session with all its rounds and checkpoints. Its forks stay complete. Returns the removed folder.
+    """Remove a session with all its rounds and checkpoints, or a study with all its sessions. Forks stay complete.
 
-    Raises Locked while a process runs it. steal: the machine that ran it is dead.
+    Returns the removed folder. Raises Locked while a process runs it. steal: the machine that ran it is dead.
     """
     folder = _own(session, sessions_dir)
     check_idle(folder, steal=steal)
@@ -50,14 +63,18 @@ def remove(session: Place, *, steal: bool = False, sessions_dir: Place | None = 
 
 
 def rename(session: Place, name: str, *, sessions_dir: Place | None = None) -> Path:
-    """Give a session another name in its folder. Its forks find it by its id. Returns its new folder.
+    """Give a session or a study another name. Forks find a session by its id. Returns its new folder.
 
     Raises Locked while a process runs it, and ConfigError for a name that is invalid or taken, for a point of a study,
     and for a session whose name a study has.
     """
+    from simulator.studies.links import rename_links
+
     folder = _own(session, sessions_dir)
     check_renamable(folder, name)
-    return checkpoints.rename(folder, name)
+    after = checkpoints.rename(folder, name)
+    rename_links(after, folder.name)
+    return after
 
 
 def check_renamable(session: Place, name: str, *, sessions_dir: Place | None = None) -> None:
@@ -82,17 +99,19 @@ def check_renamable(session: Place, name: str, *, sessions_dir: Place | None = N
 
 
 def check_idle(session: Place, *, steal: bool = False, sessions_dir: Place | None = None) -> None:
-    """Raise Locked if a process runs the session. Changes check again, under the lock."""
-    folder = _own(session, sessions_dir)
-    if (
-        Summary.read(folder).error is None
-        and not steal
-        and (reader := checkpoints.SessionReader(folder)).alive()
-    ):
-        raise Locked(
-            f"{folder} is run by {holder(owner(reader))}. Stop it first: "
-            f"`htfl-sim stop {checkpoints.typed(folder)}`."
-        )
+    """Raise Locked if a process runs the session, or a study or one of its sessions. Changes check again, under the
+    lock."""
+    place = _own(session, sessions_dir)
+    for folder in dict.fromkeys((place, *_sessions(place))):
+        reader: checkpoints.GroupReader | checkpoints.SessionReader | None = None
+        with suppress(SessionUnreadable):  # a damaged one is run by nobody
+            is_study = checkpoints.is_group(folder)
+            reader = checkpoints.GroupReader(folder) if is_study else checkpoints.SessionReader(folder)
+        if reader is not None and not steal and reader.alive():
+            raise Locked(
+                f"{folder} is run by {holder(owner(reader))}. Stop it first: "
+                f"`htfl-sim stop {checkpoints.typed(folder)}`."
+            )
 
 
 def leftovers(sessions_dir: Place | None = None, *, steal: bool = False) -> list[Leftover]:
@@ -106,4 +125,8 @@ def remove_leftover(leftover: Leftover, *, steal: bool = False) -> None:
 
 
 def _own(session: Place, sessions_dir: Place | None) -> Path:
-    return folders.own_session(session, folders.sessions_dir(sessions_dir))
+    return folders.own_folder(session, folders.sessions_dir(sessions_dir))
+
+
+def _sessions(place: Path) -> list[Path]:
+    return checkpoints.session_folders(place) if checkpoints.is_group(place) else [place]

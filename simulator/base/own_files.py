@@ -36,6 +36,8 @@ class OwnFile:
 
 
 OURS = ("htfl_sim", "simulator", "tui", "presets", "checkpoints")
+LARGEST = 1 << 20
+"""Bytes of a file. Parsing it takes some 300 times its size."""
 _INSTALLED = {*(Path(path) for path in sysconfig.get_paths().values()), Path(site.getusersitepackages())}
 """The folders of Python and installed packages."""
 _LOADED: dict[tuple[Kind, str], tuple[OwnFile, ModuleType]] = {}
@@ -62,7 +64,7 @@ _RECEIVED: dict[Path, bytes] = {}
 
 def read(kind: Kind, path: Path) -> tuple[OwnFile, bytes]:
     """A user's file and its bytes. Runs nothing. Raises ConfigError for one that cannot be read."""
-    source = _RECEIVED[path] if path in _RECEIVED else read_bytes(path, f"the {kind} {path}")
+    source = _RECEIVED[path] if path in _RECEIVED else read_bytes(path, f"the {kind} {path}", LARGEST)
     before = [*sys.path]
     _import_from(path)
     try:
@@ -129,7 +131,7 @@ def local_modules(source: bytes) -> dict[str, bytes]:
         text, package = waiting.pop()
         for name in imported(text, package):
             if name not in found and (file := _local_file(name)) is not None:
-                found[name] = read_bytes(file)
+                found[name] = read_bytes(file, most=LARGEST)
                 waiting.append((found[name], name if file.name == "__init__.py" else name.rpartition(".")[0]))
     return found
 

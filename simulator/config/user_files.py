@@ -15,14 +15,14 @@ from simulator.base.nested import Raw, merged
 
 GROUP, METRICS, SELECTION = "federation.group", "evaluation.metrics", "selection.strategy"
 """The settings that may name files of Python."""
-_PATHS = (
-    ("data", "indices"),
-    ("system", "device_file"),
-    ("system", "trace"),
-    ("system", "availability_file"),
-    ("method", "generator_file"),
-)
-"""The settings that are paths of other files."""
+PATHS = {
+    "partition": ("data", "indices"),
+    "devices": ("system", "device_file"),
+    "trace": ("system", "trace"),
+    "availability": ("system", "availability_file"),
+    "generator": ("method", "generator_file"),
+}
+"""The settings that are paths of other files, by kind."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Names:
         absolute."""
         result = merged(raw, {})
         own = (GROUP, METRICS, SELECTION)
-        for section, name in (*((key.split(".")[0], key.split(".")[1]) for key in own), *_PATHS):
+        for section, name in (*((key.split(".")[0], key.split(".")[1]) for key in own), *PATHS.values()):
             if isinstance(settings := result.get(section), dict) and name in settings:
                 settings[name] = self.value(f"{section}.{name}", settings[name])
         return result
@@ -127,7 +127,7 @@ class Names:
             return [self.value(key, each) for each in given]
         if not isinstance(given, str):
             return given
-        if tuple(key.split(".")) in _PATHS:
+        if tuple(key.split(".")) in PATHS.values():
             return self.path(given)
         match key:
             case "federation.group":

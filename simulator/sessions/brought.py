@@ -17,20 +17,12 @@ from simulator.base.environment import METHOD_FILES
 from simulator.base.errors import SessionError
 from simulator.base.reading import sha256_of
 from simulator.config import Config
+from simulator.config.user_files import PATHS
 from simulator.methods import plugins, registry
 from simulator.metrics import user_metrics as metrics
 from simulator.models import members
 from simulator.models import user_models as models
 from simulator.selection import user_selection
-
-PATHS = {
-    "partition": ("data", "indices"),
-    "devices": ("system", "device_file"),
-    "trace": ("system", "trace"),
-    "availability": ("system", "availability_file"),
-    "generator": ("method", "generator_file"),
-}
-"""The settings that are paths of files, by kind."""
 
 
 def recorded(config: Config) -> list[OwnFile]:

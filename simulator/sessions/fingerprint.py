@@ -17,14 +17,11 @@ from simulator.base.documents import Document, Event
 from simulator.base.environment import COMPARED, changed_code
 from simulator.base.nested import Raw
 from simulator.config import Config
+from simulator.config.user_files import PATHS
 from simulator.sessions.reader import CheckedReader
 
 _NO_BITS = ("preset", "profile", "checkpoint", "runtime", "seed", "watch")
-_PATHS = {
-    "data": ("dataset", "indices", "public"),
-    "system": ("device_file", "trace", "availability_file"),
-    "method": ("generator_file",),
-}
+_NAMES = (("data", "dataset"), ("data", "public"), *PATHS.values())
 """Settings that name data and files. Their contents count, and their paths do not."""
 
 
@@ -53,9 +50,9 @@ def fingerprint(config: Config, document: Document, weights: str | None) -> str:
 def settings_of(config: Raw) -> Raw:
     """The settings of a complete configuration that change bits, without seeds and paths."""
     settings: Raw = {key: each for key, each in config.items() if key not in _NO_BITS}
-    for section, paths in _PATHS.items():
+    for section, name in _NAMES:
         if section in settings:
-            settings[section] = {key: each for key, each in settings[section].items() if key not in paths}
+            settings[section] = {key: each for key, each in settings[section].items() if key != name}
     return settings
 
 

@@ -50,8 +50,13 @@ def documents(study: StudySpec, points: Sequence[Point]) -> dict[str, bytes]:
     listed = [entry | {"asked": asked} for entry in entries]
     return {
         STUDY: study.to_toml().encode(),
-        POINTS: (json.dumps(listed, indent=1, ensure_ascii=False) + "\n").encode(),
+        POINTS: text_of(listed),
     }
+
+
+def text_of(entries: Sequence[Any]) -> bytes:
+    """points.json."""
+    return (json.dumps(entries, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def as_asked(folder: Path, study: StudySpec) -> bool:

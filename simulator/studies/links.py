@@ -4,17 +4,18 @@ points.json has the link: the session's name in the sessions folder, and its fin
 changed has another fingerprint or none. Then the link is dead, and the next sweep computes the point.
 """
 
+import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
 import checkpoints
-from checkpoints import Damaged, DiskError, SessionUnreadable
+from checkpoints import POINTS, Damaged, DiskError, SessionUnreadable
 from simulator.base.documents import Document
 from simulator.base.nested import Raw
 from simulator.results.analysis.axes import seeds_of
 from simulator.sessions.fingerprint import fingerprint_of, finished_twin, settings_of
-from simulator.studies.folder import read_points
+from simulator.studies.folder import read_points, text_of
 from simulator.studies.study import Point
 
 STUDY, SESSIONS = "study", "sessions"
@@ -126,9 +127,30 @@ def branches_of(session: Path) -> list[str]:
     return _points(session, lambda _, point: point.branch is not None and point.branch["parent"] == name)
 
 
+def rename_links(study: Path, before: str) -> None:
+    """Let points use the sessions of their own study under its new name. Does nothing in a folder that is no study."""
+    own = f"{before}/"
+    if not any(point.link and point.link["session"].startswith(own) for point in _readable_points(study)):
+        return
+    entries = json.loads(checkpoints.GroupReader(study).document(POINTS))
+    for link in (each["link"] for each in entries if each.get("link")):
+        if link["session"].startswith(own):
+            link["session"] = f"{study.name}/{link['session'].removeprefix(own)}"
+    with checkpoints.Group.open(study) as group:
+        group.write({POINTS: text_of(entries)})
+
+
 def _points(session: Path, fits: Callable[[Path, Point], bool]) -> list[str]:
-    found = []
-    for study in checkpoints.groups(checkpoints.sessions_folder(session)):
-        with suppress(SessionUnreadable, DiskError):
-            found += [f"{study.name}/{point.name}" for point in read_points(study) if fits(study, point)]
-    return found
+    return [
+        f"{study.name}/{point.name}"
+        for study in checkpoints.groups(checkpoints.sessions_folder(session))
+        for point in _readable_points(study)
+        if fits(study, point)
+    ]
+
+
+def _readable_points(study: Path) -> list[Point]:
+    """The points of a study; none of a folder that is no study, or whose list is damaged."""
+    with suppress(SessionUnreadable, DiskError):
+        return read_points(study)
+    return []

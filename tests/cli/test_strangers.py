@@ -1,14 +1,19 @@
 """Studies and sessions from somebody else: nothing that they name is run or opened without bounds."""
 
+import hashlib
 import json
 import os
+import platform
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import checkpoints
 import htfl_sim as hs
+from checkpoints import Locked, Retention, Store
 from simulator.base import own_files
 from simulator.base.errors import SessionError
 from simulator.config.user_files import Files
@@ -87,7 +92,9 @@ def named(files: Files) -> list[str]:
     return list(files.options())
 
 
-@pytest.mark.parametrize("more", [(), ("--dry-run",), ("--on=slurm",), ("--point=0",), ("--extend", "--over=seed=0,1")])
+@pytest.mark.parametrize(
+    "more", [(), ("--dry-run",), ("--on=slurm",), ("--point=0",), ("--extend", "--over=seed=0,1")]
+)
 def test_a_study_folder_runs_no_file_that_only_its_study_toml_names(
     cli: Cli, study: Path, files: Files, ran: Path, more: tuple[str, ...]
 ) -> None:
@@ -113,9 +120,7 @@ def test_the_words_of_the_refusal_run_it(cli: Cli, study: Path, files: Files, ra
     assert ran.read_text().split() == [*files.models, *files.metrics, *files.selections]
 
 
-def test_the_words_of_the_refusal_run_a_tuning_study(
-    cli: Cli, tuned: Path, files: Files, ran: Path
-) -> None:
+def test_the_words_of_the_refusal_run_a_tuning_study(cli: Cli, tuned: Path, files: Files, ran: Path) -> None:
     words = cli("tune", "u", "--dry-run").err.rpartition("add ")[2].rstrip(".\n").split()
     told = cli("tune", "u", "--dry-run", *words)
     assert told.code == 0, told.err
@@ -287,10 +292,27 @@ def test_no_command_waits_for_a_path_that_is_typed(
     assert refused.code in (2, 3) and "named" in refused.err, refused.err
 
 
-COMMANDS_ON_ONE = ("sessions", "show {}", "verify {}", "export {} --out o", "prune {}", "tag {}", "note {}", "rm {} -y",
-                   "compare {} {}", "compare {} --format=md", "why {}", "plot accuracy {} --out a.svg",
-                   "report {} --out r.html", "resume {}", "rename {} other", "fork {} --at-round=1 --session=f --rounds=4",
-                   "switch {} fd", "pause {}", "inspect {}")  # fmt: skip
+COMMANDS_ON_ONE = (
+    "sessions",
+    "show {}",
+    "verify {}",
+    "export {} --out o",
+    "prune {}",
+    "tag {}",
+    "note {}",
+    "rm {} -y",
+    "compare {} {}",
+    "compare {} --format=md",
+    "why {}",
+    "plot accuracy {} --out a.svg",
+    "report {} --out r.html",
+    "resume {}",
+    "rename {} other",
+    "fork {} --at-round=1 --session=f --rounds=4",
+    "switch {} fd",
+    "pause {}",
+    "inspect {}",
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS_ON_ONE)
@@ -301,3 +323,110 @@ def test_a_newline_in_a_folders_name_prints_no_line_of_its_own(cli: Cli, done: P
     lines = (told.out + told.err).splitlines()
     assert told.code != 1 and not [line for line in lines if line.startswith("warning: all")]
     assert "\x1b" not in told.out + told.err
+
+
+def test_inspect_lists_what_a_study_names_and_what_is_here(
+    cli: Cli, study: Path, files: Files, ran: Path
+) -> None:
+    Path(files.metrics[0]).write_text(METRIC)
+    Path(files.selections[0]).unlink()
+    found = cli("inspect", "t", "--json").json()
+    listed = {(each["kind"], each["name"]): each for each in found["names"]}
+    assert [listed[kind, paths[0]]["here"] for kind, paths in files if paths] == [
+        "same bytes",
+        "other bytes",
+        "not here",
+    ]
+    assert all(len(listed[kind, paths[0]]["sha256"]) == 64 for kind, paths in files if paths)
+    assert ("preset", "quickstart") in listed and ("data set", "digits") in listed
+    assert found["is_study"] and found["versions"] == {} and not ran.exists()
+    assert "other bytes" in cli("inspect", "t").out
+
+
+def test_inspect_lists_the_paths_and_versions_of_a_session(cli: Cli, sessions: Path, tmp_path: Path) -> None:
+    file = written(tmp_path, "named.csv", PATHS["system.trace"])
+    assert cli(*RUN, f"--set=system.trace={file}").code == 0
+    found = cli("inspect", "s", "--json").json()
+    trace = {"kind": "trace", "name": str(file), "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
+    assert trace | {"here": "same bytes"} in found["names"]
+    assert found["versions"]["python"] == [platform.python_version()] and not found["is_study"]
+    file.unlink()
+    as_pipe(file)
+    (listed,) = (each for each in cli("inspect", "s", "--json").json()["names"] if each["kind"] == "trace")
+    assert "it is a pipe" in listed["here"]
+
+
+@pytest.fixture
+def two(cli: Cli, sessions: Path) -> Path:
+    """A study of two finished points."""
+    (sessions / "two").mkdir(parents=True)
+    names = ("fd", "standalone")
+    for name in names:
+        assert cli("run", *TINY, "--rounds=3", f"--method={name}", f"--session={name}").code == 0
+    asked = StudySpec(preset="quickstart", config=small(), over={"method": names})
+    (sessions / "two").rmdir()
+    plan(sessions / "two", asked).open().close("finished")
+    for name in names:
+        (sessions / name).rename(sessions / "two" / name)
+    return sessions / "two"
+
+
+def small() -> dict[str, Any]:
+    return {
+        "rounds": 3,
+        "training": {"epochs": 1},
+        "data": {"limit": 200, "partition": "iid"},
+        "federation": {"clients": 4, "group": "tiny"},
+        "runtime": {"workers": 1},
+    }
+
+
+def test_verify_takes_a_study_and_names_the_point(cli: Cli, two: Path) -> None:
+    assert cli("verify", "two").code == 0
+    (two / "fd" / "ledger.jsonl").write_text("{}\n")
+    damaged = cli("verify", "two", "--json")
+    assert damaged.code == 4 and "fd/ledger.jsonl" in {each["path"] for each in damaged.json()["findings"]}
+    (two / "points.json").write_text("[1]")
+    assert "points.json" in {each["path"] for each in cli("verify", "two", "--json").json()["findings"]}
+
+
+def test_a_study_is_marked_and_pruned_session_by_session(cli: Cli, two: Path) -> None:
+    assert cli("tag", "two", "paper").out == "two/fd: paper\ntwo/standalone: paper\n"
+    assert cli("note", "two", "for the paper").code == 0
+    assert [hs.sessions.marks(two / name).note for name in ("fd", "standalone")] == ["for the paper"] * 2
+    would = cli("prune", "two", "--keep-last=1", "--no-keep-best", "--dry-run")
+    assert would.out.count("would go: 1, 2;") == 2
+    assert cli("prune", "two", "--keep-last=1", "--no-keep-best").out.count("removed: 1, 2;") == 2
+
+
+def test_a_study_is_renamed_with_the_links_between_its_points(cli: Cli, two: Path) -> None:
+    entries = json.loads((two / "points.json").read_text())
+    fingerprint = json.loads((two / "fd" / "session.json").read_text())["fingerprint"]
+    entries[1]["link"] = {"session": "two/fd", "fingerprint": fingerprint}
+    (two / "points.json").write_text(json.dumps(entries))
+    shutil.rmtree(two / "standalone")
+    assert cli("rename", "two", "again").out == "renamed two to again\n"
+    assert hs.studies.linked(two.parent / "again") == {"standalone": "again/fd"}
+
+
+def test_a_study_whose_session_another_one_uses_keeps_its_name(cli: Cli, two: Path) -> None:
+    other = Path(shutil.copytree(two, two.parent / "other"))
+    entries = json.loads((other / "points.json").read_text())
+    fingerprint = json.loads((two / "fd" / "session.json").read_text())["fingerprint"]
+    entries[0]["link"] = {"session": "two/fd", "fingerprint": fingerprint}
+    (other / "points.json").write_text(json.dumps(entries))
+    shutil.rmtree(other / "fd")
+    refused = cli("rename", "two", "again")
+    assert refused.code == 2 and "The point other/fd uses two by its name" in refused.err
+    assert two.is_dir()
+
+
+def test_a_study_is_removed_whole_but_not_while_one_of_its_sessions_is_run(cli: Cli, two: Path) -> None:
+    with Store.open(two / "fd", retention=Retention(last=3)):
+        refused = cli("rm", "two", "--yes")
+        assert refused.code == 4 and "Stop it first" in refused.err and two.is_dir()
+        with pytest.raises(Locked):
+            checkpoints.remove(two)
+    assert cli("rm", "two").code == 2
+    assert cli("rm", "two", "--yes").code == 0
+    assert not list(two.parent.iterdir())

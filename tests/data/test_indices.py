@@ -121,5 +121,7 @@ def test_more_values_than_memory_should_hold_are_refused_before_they_are_parsed(
     file = tmp_path / "many.json"
     file.write_text('[{"train": [0, 1], "test": [2]}]')  # 2 lists, 1 object, and 2 + 1 + 2 values
     monkeypatch.setattr(indices, "MOST_VALUES", 5)
-    with pytest.raises(DataError, match=r"many\.json has more than 5 values\. Use fewer clients or samples\."):
+    with pytest.raises(
+        DataError, match=r"many\.json has more than 5 values\. Use fewer clients or samples\."
+    ):
         indices.read(file, 1, 3)

@@ -78,7 +78,8 @@ class LaunchOptions:
             text for option, each in given.items() if each is not None for text in (f"--{option}", str(each))
         ]
         home = str(Path(study.path).parent.absolute())
-        return ("tune" if study.is_tuning else "sweep", study.name, "--sessions-dir", home, *options, *self.files.options())
+        options += self.files.options()
+        return ("tune" if study.is_tuning else "sweep", study.name, "--sessions-dir", home, *options)
 
     def _again(self, rounds: int | None, allow_inexact: bool) -> Iterator[str]:
         given = {"rounds": rounds, "workers": self.workers, "device": self.device, "data-dir": self.data}

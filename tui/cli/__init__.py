@@ -96,6 +96,7 @@ _PANELS: dict[str, list[Callable[..., None]]] = {
         settings.partition,
         export.export,
         upkeep.verify,
+        upkeep.inspect,
         upkeep.prune,
         upkeep.rename,
         removal.rm,

@@ -221,7 +221,6 @@ class Setup:
             selection=self.selection,
         )
 
-
     def without_files(self) -> "Setup":
         """The choices without the options that only name Python files."""
         models = [each for each in self.model or () if not each.endswith(".py")]

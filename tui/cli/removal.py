@@ -1,4 +1,4 @@
-"""`htfl-sim rm`: remove sessions."""
+"""`htfl-sim rm`: remove sessions and studies."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 def rm(
     sessions: Annotated[
-        list[str] | None, options.argument("SESSION...", completion.sessions, "Sessions to remove.")
+        list[str] | None,
+        options.argument("SESSION...", completion.steerable, "Sessions and studies to remove."),
     ] = None,
     leftovers: Annotated[
         bool, options.flag("Remove the hidden folders that killed commands left.", "--leftovers")
@@ -31,7 +32,7 @@ def rm(
     ] = False,
     sessions_dir: options.SessionsDir = None,
 ) -> None:
-    """Remove sessions, with all their rounds and checkpoints, after a question. A running session stays.
+    """Remove sessions and studies, with all their rounds and checkpoints, after a question. A running one stays.
 
     Forks stay whole: what they share with their parent is theirs too.
     A killed run, fork or rm may leave a hidden folder; --leftovers removes
@@ -48,8 +49,9 @@ def rm(
     if leftovers:
         _remove_leftovers(hs.folders.sessions_dir(sessions_dir), yes, steal)
         return
-    chosen = list(dict.fromkeys(hs.sessions.own_folder(name, sessions_dir) for name in sessions or ()))
-    found = [hs.sessions.summary(path) for path in chosen]
+    given = [hs.sessions.own_folders(name, sessions_dir) for name in sessions or ()]
+    chosen = list(dict.fromkeys(path for path, _ in given))
+    found = [hs.sessions.summary(path) for path in dict.fromkeys(each for _, own in given for each in own)]
     for path in chosen:
         hs.sessions.check_idle(path, steal=steal)
     for path in chosen:
@@ -61,7 +63,7 @@ def rm(
         for point in found_of.branches:
             output.say(f"{point} continues from {path}. Without it, the point cannot start.", "yellow")
     if not yes:
-        _ask(found)
+        _ask(found, [path for path in chosen if hs.folders.is_group(path)])
     for path in chosen:
         output.say(f"removed {hs.sessions.remove(path, steal=steal)}")
 
@@ -84,7 +86,7 @@ def _remove_leftovers(folder: "Path", yes: bool, steal: bool) -> None:
         output.say(f"removed {each.path}")
 
 
-def _ask(found: "list[Summary]") -> None:
+def _ask(found: "list[Summary]", studies: "list[Path]") -> None:
     rows = [
         [
             each.name,
@@ -97,7 +99,9 @@ def _ask(found: "list[Summary]") -> None:
         for each in found
     ]
     output.tell(output.table(["name", "method", ">rounds", ">best", ">size", "state"], rows))
-    _confirm(f"{len(found)} sessions" if len(found) > 1 else found[0].name)
+    what = [f"the study {path.name}" for path in studies]
+    what += [f"{len(found)} sessions"] if len(found) > 1 else [each.name for each in found]
+    _confirm(" and ".join(what))
 
 
 def _confirm(what: str) -> None:

@@ -10,7 +10,7 @@ from tui.cli.ticker import Ticker
 
 
 def tag(
-    session: options.SessionArgument,
+    session: options.SteerableArgument,
     add: Annotated[
         list[str] | None,
         typer.Argument(metavar="[TAG]...", help="Tags to add.", show_default=False),
@@ -21,7 +21,7 @@ def tag(
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Mark a session with words to find it by, or show them. Tags never change its rounds.
+    """Mark a session, or all of a study, with words to find it by, or show them. Tags never change its rounds.
 
     Also while it runs: then its process writes them, between two clients.
     `sessions --tag` lists what is marked, and tag:NAME stands for it in
@@ -34,17 +34,19 @@ def tag(
       htfl-sim tag mu07
       htfl-sim compare tag:paper
     """
+    place, chosen = hs.sessions.own_folders(session, sessions_dir)
     with Ticker() as watch:
-        tags = hs.sessions.tag(session, add or (), remove or (), sessions_dir=sessions_dir, watch=watch)
-    name = hs.sessions.name_of(session, sessions_dir)
+        tags = {each: hs.sessions.tag(each, add or (), remove or (), watch=watch) for each in chosen}
     if as_json:
-        output.emit({"session": name, "tags": tags})
-    else:
-        output.show(f"{name}: {', '.join(tags) or 'no tags'}")
+        told = [{"session": hs.folders.name_of(each), "tags": words} for each, words in tags.items()]
+        output.emit(told[0] if place in tags else told)
+        return
+    for each, words in tags.items():
+        output.show(f"{hs.folders.name_of(each)}: {', '.join(words) or 'no tags'}")
 
 
 def note(
-    session: options.SessionArgument,
+    session: options.SteerableArgument,
     text: Annotated[
         str | None,
         typer.Argument(metavar="[TEXT]", help='The note, in quotes; "" removes it.', show_default=False),
@@ -52,7 +54,7 @@ def note(
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write a line about a session, or show it. A note never changes its rounds.
+    """Write a line about a session, or about all of a study, or show it. A note never changes its rounds.
 
     It is one line of up to 1,000 letters. `show` prints it, and the app
     lists it and finds sessions by its words. A new note replaces the old one.
@@ -63,10 +65,12 @@ def note(
       htfl-sim note mu07
       htfl-sim note mu07 ""
     """
+    place, chosen = hs.sessions.own_folders(session, sessions_dir)
     with Ticker() as watch:
-        written = hs.sessions.note(session, text, sessions_dir=sessions_dir, watch=watch)
-    name = hs.sessions.name_of(session, sessions_dir)
+        notes = {each: hs.sessions.note(each, text, watch=watch) for each in chosen}
     if as_json:
-        output.emit({"session": name, "note": written})
-    else:
-        output.show(f"{name}: {written or 'no note'}")
+        told = [{"session": hs.folders.name_of(each), "note": written} for each, written in notes.items()]
+        output.emit(told[0] if place in notes else told)
+        return
+    for each, written in notes.items():
+        output.show(f"{hs.folders.name_of(each)}: {written or 'no note'}")

@@ -1,4 +1,5 @@
-"""`htfl-sim verify`, `prune`, and `rename`: check a session, remove checkpoints, and change its name."""
+"""`htfl-sim verify`, `inspect`, `prune`, and `rename`: check a session or a study, remove checkpoints, and change its
+name."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -13,11 +14,11 @@ DAMAGED = 4
 
 
 def verify(
-    session: options.SessionArgument,
+    session: options.SteerableArgument,
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Read every byte of a session and list what is damaged; exit 4 if anything is.
+    """Read every byte of a session, or of all of a study, and list what is damaged; exit 4 if anything is.
 
     \b
     Examples
@@ -25,8 +26,9 @@ def verify(
       htfl-sim verify mu07 --json
       for s in sessions/*/; do htfl-sim verify "$s" || echo "$s"; done
     """
-    folder = hs.sessions.folder_of(session, sessions_dir)
-    if note := hs.folders.link_note(session, hs.folders.sessions_dir(sessions_dir)):
+    home = hs.folders.sessions_dir(sessions_dir)
+    folder = hs.folders.study_folder(session, home) or hs.sessions.folder_of(session, sessions_dir)
+    if not hs.folders.is_group(folder) and (note := hs.folders.link_note(session, home)):
         output.say(note)
     findings = hs.sessions.verify(folder)
     damaged = [finding for finding in findings if finding.severity == "damage"]
@@ -43,8 +45,38 @@ def verify(
         raise typer.Exit(DAMAGED)
 
 
+def inspect(
+    session: options.SteerableArgument,
+    sessions_dir: options.SessionsDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List what a session or a study from somebody else names: paths, files, plugins, versions, hashes.
+
+    Runs nothing that it names, and writes nothing. Files on this machine are
+    compared with the recorded SHA-256.
+
+    \b
+    Examples
+      htfl-sim inspect downloads/t3
+      htfl-sim inspect mu07 --json
+    """
+    found = hs.sessions.inspect(session, sessions_dir=sessions_dir)
+    if as_json:
+        output.emit({**asdict(found), "path": str(found.path)})
+        return
+    rows = [
+        [each.kind, each.name, each.sha256 and each.sha256[:12], each.here or None] for each in found.names
+    ]
+    versions = [(fact, ", ".join(values)) for fact, values in found.versions.items()]
+    output.show(
+        output.facts([("study" if found.is_study else "session", str(found.path)), *versions]),
+        "",
+        output.table(["kind", "name", "sha256", "on this machine"], rows),
+    )
+
+
 def prune(
-    session: options.SessionArgument,
+    session: options.SteerableArgument,
     keep_last: Annotated[
         int | None,
         options.option("Number of newest checkpoints to keep. Default: as configured.", least=1, metavar="K"),
@@ -67,47 +99,54 @@ def prune(
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Remove checkpoints of a stopped session, and what only they need; the ledger stays whole.
+    """Remove checkpoints of a stopped session, or of all of a study, and what only they need; the ledger stays whole.
 
     \b
     Examples
       htfl-sim prune mu07 --keep-last 1 --dry-run
       htfl-sim prune mu07 --keep-last 1 --keep-every 50
     """
-    folder = hs.sessions.own_folder(session, sessions_dir)
-    pruned = hs.sessions.prune(
-        folder,
-        keep_last=keep_last,
-        keep_every=keep_every,
-        keep_best=keep_best,
-        dry_run=dry_run,
-        steal=steal,
-    )
+    place, chosen = hs.sessions.own_folders(session, sessions_dir)
+    if not dry_run:
+        hs.sessions.check_idle(place, steal=steal)
+    told = []
+    for folder in chosen:
+        pruned = hs.sessions.prune(
+            folder,
+            keep_last=keep_last,
+            keep_every=keep_every,
+            keep_best=keep_best,
+            dry_run=dry_run,
+            steal=steal,
+        )
+        told.append({"path": str(folder), "dry_run": dry_run, **asdict(pruned)})
+        rounds = ", ".join(map(str, pruned.rounds)) or "none"
+        verb = "would go" if dry_run else "removed"
+        if not as_json:
+            output.show(f"{hs.sessions.name_of(folder)}: checkpoints {verb}: {rounds}; {size(pruned.bytes)}.")
     if as_json:
-        output.emit({"path": str(folder), "dry_run": dry_run, **asdict(pruned)})
-        return
-    rounds = ", ".join(map(str, pruned.rounds)) or "none"
-    verb = "would go" if dry_run else "removed"
-    output.show(f"{hs.sessions.name_of(folder)}: checkpoints {verb}: {rounds}; {size(pruned.bytes)}.")
+        output.emit(told if place not in chosen else told[0])
 
 
 def rename(
-    session: options.SessionArgument,
+    session: options.SteerableArgument,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The new name.", show_default=False)],
     sessions_dir: options.SessionsDir = None,
 ) -> None:
-    """Give a session another name. A running session keeps its name.
+    """Give a session or a study another name. A running one keeps its name.
 
     Forks find their parent by its id. Points of a study keep their names,
-    and so do sessions that a study uses.
+    and so do sessions that another study uses.
 
     \b
     Examples
       htfl-sim rename mu07 fedlora-mu07
     """
-    before = hs.sessions.name_of(session, sessions_dir)
-    after = hs.sessions.rename(session, name, sessions_dir=sessions_dir)
-    output.show(f"renamed {before} to {hs.sessions.name_of(after)}")
+    place, _ = hs.sessions.own_folders(session, sessions_dir)
+    after = hs.sessions.rename(place, name)
+    output.show(f"renamed {hs.folders.name_of(place)} to {hs.folders.name_of(after)}")
+    if (after / "slurm.sh").exists():
+        output.say(f"{after / 'slurm.sh'} names the former folder. Remove it, and write it again.", "yellow")
 
 
 def _verdict(damaged: int) -> str:

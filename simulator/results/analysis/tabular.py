@@ -106,7 +106,9 @@ class TextTable(ABC, Generic[R]):
         shown = self.columns()
         lines = [_piped(column.name for column in shown)]
         lines.append(_piped("--:" if column.numeric else "---" for column in shown))
-        lines += [_piped(escaped(column.cell(row)).replace("|", "\\|") for column in shown) for row in self.rows]
+        lines += [
+            _piped(escaped(column.cell(row)).replace("|", "\\|") for column in shown) for row in self.rows
+        ]
         return "\n".join([*lines, *(f"\n> {escaped(note)}" for note in self.remarks())]) + "\n"
 
     def to_latex(self) -> str:
