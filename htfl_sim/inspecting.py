@@ -3,6 +3,7 @@
 Only `why` and `inspect`, which lists what a session or a study from elsewhere names, do not load torch.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -227,12 +228,8 @@ def _files(files: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> Ite
         ("weights", federation.get("pretrained")),
     ):
         if isinstance(path, str):
-            yield Named(
-                kind,
-                path,
-                recorded.get(kind),
-                ("there" if Path(path).exists() else "not here") * ("/" in path),
-            )
+            here = "there" if os.path.exists(path) else "not here"  # noqa: PTH110 - Path raises for a long name
+            yield Named(kind, path, recorded.get(kind), here if "/" in path else "")
 
 
 def _is(file: Mapping[str, Any], kind: str, path: str) -> bool:

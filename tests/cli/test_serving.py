@@ -80,15 +80,55 @@ def test_the_page_names_the_port_that_the_browser_knows(web: Any) -> None:
     async def asked() -> tuple[str, int]:
         from aiohttp.test_utils import TestClient, TestServer
 
-        app = await serving.server("true", 8000)._make_app()
+        app = await serving.server("true", 8000, "secret")._make_app()
         async with TestClient(TestServer(app)) as client:
-            page = await client.get("/", headers={"Host": "localhost:9000"})
+            page = await client.get("/?token=secret", headers={"Host": "localhost:9000"})
             foreign = {"Origin": "http://elsewhere.example", "Upgrade": "websocket", "Connection": "Upgrade"}
             return await page.text(), (await client.get("/ws", headers=foreign)).status
 
     page, refused = asyncio.run(asked())
     assert "ws://localhost:9000/ws" in page
     assert refused == 403
+
+
+@pytest.mark.parametrize(
+    ("given", "known"),
+    [
+        ((None, None), False),
+        (("", ""), False),
+        (("secre", "é"), False),
+        (("secret", None), True),
+        ((None, "secret"), True),
+    ],
+)
+def test_a_request_needs_the_token_in_its_address_or_its_cookie(
+    given: tuple[str | None, ...], known: bool
+) -> None:
+    assert serving.knows("secret", *given) is known
+
+
+def test_no_request_without_the_token_is_answered(web: Any) -> None:
+    """Also by a program of another user of this machine, which can say any Host and Origin."""
+    upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
+    upgrade["Sec-WebSocket-Key"] = "dGhlIHNhbXBsZSBub25jZQ=="
+    paths = ("/", "/?token=wrong", "/ws", "/ws?token=wrong", "/download/1", "/static/js/textual.js", "/none")
+
+    async def asked() -> tuple[list[int], list[int]]:
+        from aiohttp.test_utils import TestClient, TestServer
+
+        app = await serving.server("true", 8000, "secret")._make_app()
+        async with TestClient(TestServer(app)) as client:
+            refused = [(await client.get(path, headers=upgrade)).status for path in paths]
+            assert "no-referrer" in (await client.get("/?token=secret")).headers["Referrer-Policy"]
+            taken = [(await client.get(path)).status for path in ("/", "/static/js/textual.js")]
+            local = {"Host": "localhost:8000"}
+            socket = await client.ws_connect("/ws", headers=local)
+            await socket.close()
+            return refused, taken
+
+    refused, taken = asyncio.run(asked())
+    assert set(refused) == {403}
+    assert taken == [200, 200]  # by the cookie of the first page, as the web socket
 
 
 def free_port() -> int:
@@ -123,10 +163,11 @@ def test_a_browser_sees_the_session_and_its_keys_arrive(web: Any, tmp_path: Path
     sessions.make(tmp_path / "main", rounds=12, clients=4)
     port = free_port()
 
-    async def browse() -> tuple[int, str]:
+    async def browse(address: str) -> tuple[int, str]:
         origin = {"Origin": f"http://localhost:{port}"}
         async with (
             web.ClientSession() as client,
+            client.get(address),
             client.ws_connect(f"ws://localhost:{port}/ws?width=120&height=40", headers=origin) as socket,
         ):
             seen = ""
@@ -148,6 +189,7 @@ def test_a_browser_sees_the_session_and_its_keys_arrive(web: Any, tmp_path: Path
 
     with served(port, tmp_path) as process:
         assert process.stderr is not None
-        assert f"http://localhost:{port}" in process.stderr.readline()
-        _, seen = asyncio.run(browse())
+        found = re.search(rf"http://localhost:{port}/\?token=[0-9a-f]{{48}}", process.stderr.readline())
+        assert found
+        _, seen = asyncio.run(browse(found[0]))
     assert "4 clients" in seen
