@@ -5,7 +5,7 @@ Only `why` and `inspect`, which lists what a session or a study from elsewhere n
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,10 @@ import checkpoints
 from checkpoints import SessionUnreadable
 from htfl_sim import folders
 from simulator.base import own_files
+from simulator.base.documents import Change, OwnFile
 from simulator.base.errors import ConfigError
 from simulator.base.reading import sha256_of
-from simulator.config.user_files import PATHS
+from simulator.config.user_files import PATHS, Files
 from simulator.results.analysis.cka import last_measured
 from simulator.results.analysis.feed import read
 from simulator.results.analysis.partners import Partners
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from simulator.results.inspection.representations import Representations
 
 Place = str | Path
+CODE = {str(kind): kind for kind, _ in Files()}
+"""The kinds of Python files."""
 
 
 def representations(
@@ -163,7 +166,8 @@ def inspect(place: Place, *, sessions_dir: Place | None = None) -> Inspection:
         for fact, value in session.document["environment"].items():
             if str(value) not in versions.setdefault(fact, []):
                 versions[fact].append(str(value))
-    return Inspection(study or sessions[0], study is not None, versions, tuple(dict.fromkeys(found)))
+    names = tuple(map(_looked_up, dict.fromkeys(found)))
+    return Inspection(study or sessions[0], study is not None, versions, names)
 
 
 def _of_session(session: CheckedReader) -> Iterator[Named]:
@@ -171,77 +175,75 @@ def _of_session(session: CheckedReader) -> Iterator[Named]:
     history = session.manifest().history if session.rounds() else []
     if parent := document["parent"]:
         yield Named("parent session", f"{parent['name']}@{parent['round']}", parent["id"])
-    data = {
-        "kind": "data set",
-        "name": document["config"]["data"]["dataset"],
-        "sha256": document["data_fingerprint"],
-    }
-    said: Sequence[Mapping[str, Any]] = document.get("files", [])
-    for entry in (document, *history):
-        plugins = [entry.get("plugin"), *entry.get("model_plugins", {}).values()]
-        said = entry.get("files", said)  # an entry lists them if they changed
-        files = [{"kind": "plugin", **each} for each in plugins if each] + [*said, data]
-        yield from _files(files, settings_in_force(document, [] if entry is document else [entry]))
-        for name, sha256 in entry.get("method_files", {}).items():
+    for each in document.get("model_plugins", {}).values():
+        yield Named("plugin", each["name"], each["sha256"])
+    files = document.get("files", [])
+    for entries in ([], *([entry] for entry in history)):
+        said: Change = entries[0] if entries else document  # type: ignore[assignment]  # its own keys are the same
+        files = said.get("files", files)  # an entry lists them if they changed
+        if plugin := said.get("plugin"):
+            yield Named("plugin", plugin["name"], plugin["sha256"])
+        yield from _of_settings(settings_in_force(document, entries), files, document["data_fingerprint"])
+        for name, sha256 in said.get("method_files", {}).items():
             yield Named("method of htfl-sim", name, sha256)
 
 
 def _of_study(study: Path) -> Iterator[Named]:
     spec, points = read_study(study), read_points(study)
-    named = [
-        (kind, path, {each["sha256"] for point in points for each in point.files if _is(each, kind, path)})
-        for kind, paths in spec.files
-        for path in paths
-    ]
-    for kind, path, recorded in named:
-        for sha256 in sorted(recorded) or [None]:
-            yield Named(kind, path, sha256, _code_here(kind, Path(path), sha256))
-    for key in ("preset", "settings_from"):
-        if name := getattr(spec, key):
-            yield Named("preset", name)
-    if spec.origin:
-        yield Named("session", spec.origin)
+    paths = {(kind, Path(path).name): path for kind, named in spec.files for path in named}
+    recorded = set[tuple[str, str]]()
     for point in points:
+        for file in point.files:
+            if (key := (file["kind"], file["name"])) in paths:
+                recorded.add(key)
+                yield Named(file["kind"], paths[key], file["sha256"])
+        yield from _of_settings(
+            point.config, [each for each in point.files if (each["kind"], each["name"]) not in paths]
+        )
         if point.branch:
             yield Named("session", f"{point.branch.get('parent')}@{point.branch.get('round')}")
         if point.link:
             yield Named("session", point.link["session"], point.link["fingerprint"])
-        others = [each for each in point.files if not any(_is(each, kind, path) for kind, path, _ in named)]
-        yield from _files(others, point.config)
+    for (kind, name), path in paths.items():
+        if (kind, name) not in recorded:
+            yield Named(kind, path)
+    for preset in (spec.preset, spec.settings_from):
+        if preset:
+            yield Named("preset", preset)
+    if spec.origin:
+        yield Named("session", spec.origin)
 
 
-def _files(files: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> Iterator[Named]:
-    """Files with their recorded hashes, and the paths in settings."""
-    recorded = {str(each["kind"]): str(each["sha256"]) for each in files}
+def _of_settings(
+    config: Mapping[str, Any], files: Sequence[OwnFile], data_fingerprint: str | None = None
+) -> Iterator[Named]:
+    """The files with these recorded hashes, and the paths in the settings."""
+    recorded = {each["kind"]: each["sha256"] for each in files}
     for each in files:
-        if each["kind"] not in (*PATHS, "data set"):
-            yield Named(str(each["kind"]), str(each["name"]), str(each["sha256"]))
-    for kind, (section, key) in PATHS.items():
-        if path := (config.get(section) or {}).get(key):
-            yield Named(
-                kind, str(path), recorded.get(kind), _here(lambda: sha256_of(Path(path)), recorded.get(kind))
-            )
-    data, federation = config.get("data") or {}, config.get("federation") or {}
-    for kind, path in (
-        ("data set", data.get("dataset")),
-        ("public data", data.get("public")),
-        ("weights", federation.get("pretrained")),
-    ):
+        if each["kind"] not in PATHS:
+            yield Named(each["kind"], each["name"], each["sha256"])
+    keys = {**PATHS, "data set": ("data", "dataset"), "public data": ("data", "public")}
+    for kind, (section, key) in {**keys, "weights": ("federation", "pretrained")}.items():
+        path = (config.get(section) or {}).get(key)
         if isinstance(path, str):
-            here = "there" if os.path.exists(path) else "not here"  # noqa: PTH110 - Path raises for a long name
-            yield Named(kind, path, recorded.get(kind), here if "/" in path else "")
+            yield Named(kind, path, data_fingerprint if kind == "data set" else recorded.get(kind))
 
 
-def _is(file: Mapping[str, Any], kind: str, path: str) -> bool:
-    return (file["kind"], file["name"]) == (kind, Path(path).name)
+def _looked_up(named: Named) -> Named:
+    """The same with what is at its path on this machine."""
+    path = Path(named.name)
+    if named.kind in PATHS:
+        here = _compared(named.sha256, lambda: sha256_of(path))
+    elif path.name == named.name or named.kind in ("session", "parent session"):
+        here = ""
+    elif named.kind in CODE:
+        here = _compared(named.sha256, lambda: own_files.read(CODE[named.kind], path)[0].sha256)
+    else:
+        here = "there" if os.path.exists(path) else "not here"  # noqa: PTH110 - Path raises for a long name
+    return replace(named, here=here)
 
 
-def _code_here(kind: own_files.Kind, path: Path, recorded: str | None) -> str:
-    return _here(lambda: own_files.read(kind, path)[0].sha256, recorded)
-
-
-def _here(sha256: Callable[[], str], recorded: str | None) -> str:
-    """What is at the path of a file, whose hash is `recorded`."""
+def _compared(recorded: str | None, sha256: Callable[[], str]) -> str:
     try:
         found = sha256()
     except ConfigError as unreadable:

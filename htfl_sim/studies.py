@@ -101,14 +101,14 @@ def plan(
     origin = _origin(origin, folder.parent) if origin else None
     settings, measured = dict(settings or {}), () if _is_whole(config) else files.metrics
     if asked is not None:
-        known = asked.files
+        theirs = asked.files
         asked = replace(
-            asked, files=known.confirmed(files | _named_in(settings, assignments, _axes(over)), where)
+            asked, files=theirs.confirmed(files | _named_in(settings, assignments, _axes(over)), where)
         )
         # To name a study's own file again is no new setting.
-        measured = measured if _names(measured) - _names(known.metrics) else ()
-        if _names([str(settings.get(SELECTION))]) <= _names(known.selections):
-            del settings[SELECTION]
+        measured = measured if _names(measured) - _names(theirs.metrics) else ()
+        if _names([str(settings.get(SELECTION))]) <= _names(theirs.selections):
+            settings.pop(SELECTION, None)
     given = _settings({**settings, GROUP: group or None}, measured, assignments)
     if any([preset, settings_from, profile, config is not None, origin, over, files != Files(), given]):
         asked = _merged(asked, preset, settings_from, profile, config, origin, _axes(over), given, files)

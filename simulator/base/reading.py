@@ -8,8 +8,8 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from checkpoints import limits
 from simulator.base.errors import ConfigError, HtflError
@@ -53,7 +53,7 @@ def refuse_irregular(path: Path, name: str = "", error: type[HtflError] = Config
 
 
 @contextmanager
-def _opened(path: Path, name: str, most: int, error: type[HtflError]) -> Iterator[BinaryIO]:
+def _opened(path: Path, name: str, most: int, error: type[HtflError]) -> Iterator[BufferedReader]:
     try:
         _refuse(path.stat(), name, most, error)  # opening a device may already have an effect
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -23,7 +23,7 @@ def refuse_unnamed(study: StudySpec, points: Iterable[Point]) -> None:
 
     Each point runs in its own process, which loads the files that the study names.
     """
-    named = {kind: {Path(file).name for file in files} for kind, files in study.files}
+    named: dict[str, set[str]] = {kind: {Path(file).name for file in files} for kind, files in study.files}
     for point in points:
         for file in point.files:
             kind, name = file["kind"], file["name"]
@@ -56,7 +56,7 @@ def refuse_other(study: Path, points: Iterable[Point]) -> None:
 
 def refuse_other_code(study: Path, points: Iterable[Point], files: Files) -> None:
     """Raise SessionError for a Python file with other bytes than a point's list says. Runs nothing."""
-    present = {
+    present: dict[tuple[str, str], str] = {
         (kind, Path(path).name): own_files.read(kind, Path(path))[0].sha256
         for kind, paths in files
         for path in paths

@@ -63,7 +63,6 @@ def server(command: str, port: int, token: str) -> Any:
 
     cookie = f"htfl-sim-{port}"  # a browser sends the cookies of all servers on this machine
 
-    @middleware
     async def admit(request: Any, handler: Any) -> Any:
         typed = request.query.get("token")
         if not knows(token, typed, request.cookies.get(cookie)):
@@ -80,7 +79,7 @@ def server(command: str, port: int, token: str) -> Any:
 
         async def _make_app(self) -> Any:
             app = await super()._make_app()
-            app.middlewares.append(admit)
+            app.middlewares.append(middleware(admit))
             return app
 
         def initialize_logging(self) -> None:
