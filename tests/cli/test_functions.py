@@ -22,6 +22,7 @@ FUNCTIONS = {
     "doctor": ["machine.doctor"],
     "export": ["sessions.export", "sessions.export_partition", "sessions.export_weights"],
     "fork": ["fork"],
+    "inspect": ["sessions.inspect"],
     "methods": [
         "catalog.methods",
         "catalog.method",

@@ -107,7 +107,7 @@ def prune(
       htfl-sim prune mu07 --keep-last 1 --keep-every 50
     """
     place, chosen = hs.sessions.own_folders(session, sessions_dir)
-    if not dry_run:
+    if not dry_run and place not in chosen:  # all of a study's sessions, or none
         hs.sessions.check_idle(place, steal=steal)
     told = []
     for folder in chosen:
