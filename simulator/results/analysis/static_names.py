@@ -7,6 +7,10 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
+from simulator.base.errors import ConfigError
+from simulator.base.own_files import LARGEST
+from simulator.base.reading import read_bytes
+
 
 def methods(plugins: Iterable[Path] = ()) -> tuple[str, ...]:
     """The names in `@register("…")` of simulator/methods and of the plugin files, and what installed packages offer."""
@@ -68,7 +72,7 @@ def _of_plugin(path: Path) -> list[str]:
     """What a plugin registers; nothing where it cannot be read: running it will say why."""
     try:
         return list(_registered(parsed(Path(path).expanduser())))
-    except (OSError, ValueError, SyntaxError):
+    except (ConfigError, ValueError, SyntaxError):
         return []
 
 
@@ -99,7 +103,7 @@ def _title(method: ast.ClassDef) -> Iterator[str]:
 
 def parsed(path: Path) -> ast.Module:
     """A file's syntax tree."""
-    return ast.parse(path.read_text(encoding="utf-8"))
+    return ast.parse(read_bytes(path, most=LARGEST))
 
 
 def _simulator() -> Path:

@@ -15,6 +15,7 @@ from ray import exceptions
 import checkpoints
 from checkpoints import Arrival, DiskError, SessionUnreadable
 from simulator.base.errors import HtflError
+from simulator.base.reading import read_bytes
 from simulator.runners.ray.cluster import DEATHS, Needs, short_message
 from simulator.studies.executor import Ended, Launch
 from simulator.studies.ray.node import Bundle, PointActor
@@ -151,7 +152,7 @@ class RemotePoint(threading.Thread):
     def _taken_there(self, actor: Any) -> Path:
         """Prepare the study's folder on the node with everything that the point needs."""
         own = [
-            (kind, Path(file).name, Path(file).read_bytes())
+            (kind, Path(file).name, read_bytes(Path(file)))
             for kind, files in self._launch.files
             for file in files
         ]
