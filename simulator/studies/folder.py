@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import checkpoints
-from checkpoints import POINTS, Damaged, GroupReader
+from checkpoints import POINTS, Damaged, GroupReader, limits
 from simulator.base.documents import check_point
 from simulator.base.errors import ConfigError
+from simulator.base.reading import MOST
+from simulator.base.units import size
 from simulator.sessions.legacy import completed
 from simulator.studies.study import Point, StudySpec
 
@@ -25,6 +27,8 @@ STUDY = "study.toml"
 def read_study(folder: Path) -> StudySpec:
     """Read the specification of a study in the sessions folder. Raises SessionUnreadable, ConfigError, or DiskError."""
     raw = _text(folder, STUDY)
+    if len(raw) > MOST:
+        raise Damaged(f"{folder / STUDY} is larger than {size(MOST)}, the most that is read.")
     try:
         return StudySpec.of_toml(tomllib.loads(raw.decode()), folder / STUDY)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as invalid:
@@ -96,8 +100,11 @@ def refuse_changed(folder: Path, before: Sequence[Point], after: Sequence[Point]
 
 
 def _entries(folder: Path) -> list[Any]:
+    raw = _text(folder, POINTS)
+    if limits.values(raw) > limits.DOCUMENT_VALUES:
+        raise Damaged(f"{folder / POINTS} has more than the {limits.DOCUMENT_VALUES:,} values it may have.")
     try:
-        found = json.loads(_text(folder, POINTS))
+        found = json.loads(raw)
     except (ValueError, RecursionError) as invalid:
         raise Damaged(
             f"{folder / POINTS} is not a list of points: {invalid}. Restore it from a backup."

@@ -430,3 +430,17 @@ def test_a_study_is_removed_whole_but_not_while_one_of_its_sessions_is_run(cli: 
     assert cli("rm", "two").code == 2
     assert cli("rm", "two", "--yes").code == 0
     assert not list(two.parent.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("study.toml", "a = [" + "{}," * 1_500_000 + "]"), ("points.json", "[" + "{}," * 4_000_000 + "{}]")],
+)
+def test_a_study_file_that_would_fill_the_memory_is_not_parsed(
+    cli: Cli, study: Path, name: str, content: str
+) -> None:
+    written(study, name, content)
+    for command in ("inspect t", "verify t"):
+        told = cli(*command.split())
+        assert told.code == 4 and name in told.out + told.err
+        assert "the most that is read" in told.out + told.err or "values it may have" in told.out + told.err
