@@ -91,7 +91,6 @@ def branches(last: Sequence[bool]) -> str:
     return above + "".join("└─ " if each else "├─ " for each in last[-1:])
 
 
-@lru_cache(maxsize=8192)  # cached: a log of thousands of lines is wrapped again for every new one
 def until_target(stands: "Standing") -> str | None:
     """A session's target accuracy and what it took: '85.0 % in round 7, after 6.9 MiB'; None without a target."""
     if not stands.target:
@@ -102,6 +101,7 @@ def until_target(stands: "Standing") -> str | None:
     )
 
 
+@lru_cache(maxsize=8192)  # cached: a log of thousands of lines is wrapped again for every new one
 def wrapped(text: str, width: int) -> tuple[str, ...]:
     """`text` in lines of at most `width` cells, at least one."""
     return tuple(in_lines(text, max(width, 1))) or ("",)
