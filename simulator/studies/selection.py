@@ -27,6 +27,10 @@ class Selection:
     sessions: dict[Path, int | None]
     waiting: tuple[str, ...]
 
+    def __iter__(self) -> Iterator[Path]:
+        """The folders, in order."""
+        return iter(self.sessions)
+
 
 def select(names: Sequence[str], sessions_dir: Path) -> Selection:
     """Find the sessions of these names.
