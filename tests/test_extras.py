@@ -62,7 +62,7 @@ def without(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         (["compare", "*", "--by", "method", "--gain", "--test", "t", "--holm"], "statsmodels"),
         *(
             (["tune", "t", "--over", "method=fedgh", "--sampler", sampler, "--rounds", "1"], "optuna")
-            for sampler in ("random", "grid", "tpe")
+            for sampler in ("random", "tpe")
         ),
     ],
 )
