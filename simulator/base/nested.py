@@ -53,7 +53,9 @@ def read_toml(path: Path) -> Raw:
 
 
 def with_overrides(raw: Mapping[str, Any], assignments: Iterable[str]) -> Raw:
-    """`raw` with dotted assignments such as 'training.epochs=10' applied; values are TOML, bare words are strings.
+    """`raw` with dotted assignments such as 'training.epochs=10' applied.
+
+    Values are TOML. Bare words are strings, and `null` leaves the key unset.
 
     Raises ConfigError for one that is not `key=value`.
     """
@@ -62,7 +64,8 @@ def with_overrides(raw: Mapping[str, Any], assignments: Iterable[str]) -> Raw:
         key, equals, text = assignment.partition("=")
         if not equals or not all(key.strip().split(".")):
             raise ConfigError(f"'{assignment}' is not key=value. An example: `training.epochs=10`.")
-        values.append((key.strip(), parsed(text.strip())))
+        value = None if text.strip() == toml_value(None) else parsed(text.strip())
+        values.append((key.strip(), value))
     return with_values(raw, values)
 
 

@@ -77,6 +77,7 @@ def test_a_run_of_a_configuration_file_does_not_take_the_quickstart_s_settings(t
     run(tmp_path, "run", "--config", file, "--session=mine", "--no-progress", "--device=cpu", "--workers=1")
     again(tmp_path / "mine", tmp_path / "again")
     assert results(tmp_path / "again" / "mine-again") == results(tmp_path / "mine")
+    assert "--set cka.every=null" in command_lines(tmp_path / "mine")[0]
 
 
 def test_the_settings_of_a_clock_are_in_the_line_where_they_are_not_the_defaults(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import checkpoints
 import presets
 from simulator.base.documents import Entry, Parent
-from simulator.base.nested import Raw, flattened, toml_value, with_method
+from simulator.base.nested import ALTERNATIVES, Raw, flattened, toml_value, with_method
 from simulator.config.user_files import GROUP, METRICS, SELECTION, Files
 from simulator.sessions.reader import CheckedReader, parent_folder
 
@@ -141,7 +141,9 @@ def _changes(before: Raw, after: Raw, said: Sequence[str] = ()) -> list[str]:
     if wanted["seed"] != usual["seed"]:
         words += ["--seed", str(wanted["seed"])]
     for key, each in wanted.items():
-        if key not in (*_NOT_SET, *said) and each is not None and each != usual.get(key):
+        if key in (*_NOT_SET, *said) or each is None and key in ALTERNATIVES:
+            continue  # the key in place of an unset one says so
+        if each != usual.get(key):
             words += ["--set", f"{key}={toml_value(each)}"]
     return words
 
