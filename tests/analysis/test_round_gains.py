@@ -85,7 +85,7 @@ def test_a_verdict_over_seeds_pairs_them_and_tests_over_them() -> None:
     runs = [evaluated([[0.52, 0.52]], seed=0), evaluated([[0.54, 0.54]], seed=1)]
     others = [evaluated([[0.5, 0.5]], seed=seed) for seed in (1, 0)]
     assert verdict(runs, others, 1) == (
-        "+3.0 pp at round 1, 0 of 4 clients lose, within noise (paired t over 2 seeds, 95 %: −9.7 to +15.7 pp)"
+        "+3.0 pp at round 1, 0 of 2 clients lose, within noise (paired t over 2 seeds, 95 %: −9.7 to +15.7 pp)"
     )
     assert str(verdict(runs, others[:1], 1)).startswith(
         "+4.0 pp at round 1 over 1 common seed, 0 of 2 clients lose, "
@@ -93,6 +93,13 @@ def test_a_verdict_over_seeds_pairs_them_and_tests_over_them() -> None:
     assert (
         verdict(runs, [evaluated([[0.5, 0.5]], seed=seed) for seed in (2, 3)], 1) is None
     )  # no seed in common
+
+
+def test_a_client_of_several_seeds_counts_once_by_its_mean() -> None:
+    """Client 0: −4 and 2 pp, which is −1. Client 1: −1 and 3 pp, which is 1."""
+    runs = [evaluated([[0.46, 0.49]], seed=0), evaluated([[0.52, 0.53]], seed=1)]
+    others = [evaluated([[0.5, 0.5]], seed=seed) for seed in (0, 1)]
+    assert ", 1 of 2 clients loses, " in str(verdict(runs, others, 1))
 
 
 def test_clients_that_differ_or_a_single_one_give_no_test() -> None:

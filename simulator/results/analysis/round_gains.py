@@ -109,6 +109,7 @@ def verdict(runs: Sequence[SessionData], others: Sequence[SessionData], round: i
     """What is known of the mean accuracy of runs less that of others, after a round that all have; None: nothing.
 
     Runs are paired by seed. The test is Student's paired t at 5 %: over the seeds, or over a single pair's clients.
+    A client loses if the mean of its differences over the pairs is below 0.
     """
     runs, others = ([each for each in side if each.round >= round] for side in (runs, others))
     by_seeds = {seeds_of(each.config): each for each in others}
@@ -125,8 +126,11 @@ def verdict(runs: Sequence[SessionData], others: Sequence[SessionData], round: i
     said = [f"{points(found.mean)} pp at round {round}{common * (len(pairs) < max(len(runs), len(others)))}"]
     if not all(same_clients(run) == same_clients(partner) for run, partner in pairs):
         return f"{said[0]}; no test, because their clients differ"
-    gains = np.concatenate([client_gains(*pair, round) for pair in pairs])
-    gains = gains[np.isfinite(gains)]
+    of_pairs = [client_gains(*pair, round) for pair in pairs]
+    by_client = np.full((len(pairs), max(map(len, of_pairs))), np.nan)
+    for row, each in zip(by_client, of_pairs, strict=True):
+        row[: len(each)] = each
+    gains = _settled(np.nanmean(by_client[:, np.isfinite(by_client).any(axis=0)], axis=0))
     lost = int((gains < 0).sum())
     said.append(f"{lost} of {len(gains)} clients lose{'s' * (lost == 1)}")
     over = f"{len(pairs)} seeds"
