@@ -11,7 +11,8 @@ from simulator.base.errors import ConfigError
 from simulator.base.nested import merged
 from simulator.base.selection_section import SelectionConfig
 from simulator.results.analysis.averages import Difference, MeanStd, paired
-from simulator.results.analysis.caveats import rows_differ
+from simulator.results.analysis.axes import group_label
+from simulator.results.analysis.caveats import rows_differ, unfinished
 from simulator.results.analysis.comparison import table
 from simulator.results.analysis.printed import defaults
 from simulator.results.analysis.run import SessionData
@@ -353,7 +354,8 @@ def test_other_images_under_the_same_settings_are_said() -> None:
 
 
 def test_an_unfinished_session_is_named() -> None:
-    assert table([run("a", [0.5], rounds=3)], "method").notes == ("Not finished: a (1 of 3 rounds).",)
+    stopped = replace(run("a", [0.5], rounds=3), state="stopped")
+    assert table([stopped], "method").notes == ("Not finished: a (1 of 3 rounds).",)
 
 
 def test_a_session_that_was_switched_is_named() -> None:
@@ -378,7 +380,7 @@ def test_seeds_that_go_on_from_one_checkpoint_say_what_they_share() -> None:
     ]
     assert (
         "Within fedlora and fedgh, sessions share the data, the first weights, and rounds 1 to 2 of base. "
-        "So ± and intervals leave out what these contribute."
+        "So the true spread is larger than ± says."
     ) in table(runs, "method").notes
     mixed = [*runs[:2], run("alone", [0.5], 7)]
     assert any(
@@ -415,8 +417,19 @@ def test_seeds_of_which_a_part_is_the_same_say_which(seeds: list[dict[str, int]]
         for made, each in zip(runs, seeds, strict=True)
     ]
     assert table(runs, "method").notes == (
-        f"Within fedlora, {said}. So ± and intervals leave out what these contribute.",
+        f"Within fedlora, {said}. So the true spread is larger than ± says.",
     )
+
+
+def test_a_session_that_its_goal_ended_has_finished() -> None:
+    ended = run("a", [0.5], rounds=3)
+    assert ended.state == "finished" and unfinished([ended]) == []
+
+
+def test_a_label_leaves_out_axes_without_a_value_unless_all_are() -> None:
+    assert group_label(("method", "trial"), ("fedproto", None)) == "fedproto"
+    assert group_label(("trial", "method.lam"), (3, None)) == "trial 3"
+    assert group_label(("method.lam",), (None,)) == "lam –"
 
 
 def test_independent_seeds_share_nothing() -> None:

@@ -106,9 +106,11 @@ def groups(runs: Iterable[SessionData], by: Sequence[str]) -> dict[Key, list[Ses
 
 
 def group_label(by: Sequence[str], key: Key) -> str:
-    """A group in words: 'fedlora', 'fedlora, mu 0.7'."""
+    """A group in words: 'fedlora', 'fedlora, mu 0.7'. Axes without a value are left out, unless all are."""
     words = []
     for axis, value in zip(by, key, strict=True):
+        if value is None and any(each is not None for each in key):
+            continue
         text = spelled(value)
         words.append(text if axis in (*_SHORT, *_NAMES) else f"{axis.rpartition('.')[2]} {text}")
     return ", ".join(words) or "all"

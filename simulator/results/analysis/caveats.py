@@ -94,7 +94,7 @@ def unfinished(runs: Sequence[SessionData]) -> list[str]:
     left = [
         f"{run.name} ({run.totals.rounds} of {run.rounds} rounds)"
         for run in runs
-        if run.totals.rounds < run.rounds
+        if run.totals.rounds < run.rounds and run.state != "finished"  # a goal may end it before
     ]
     found = [f"Not finished: {listed(left)}."] if left else []
     trials = any(run.trial is not None for run in runs)
@@ -122,7 +122,7 @@ def dependent(groups: Members) -> list[str]:
         if len(each) > 1 and (shared := _shared(each)):
             labels.setdefault(shared, []).append(label)
     return [
-        f"Within {listed(named)}, {shared}. So ± and intervals leave out what these contribute."
+        f"Within {listed(named)}, {shared}. So the true spread is larger than ± says."
         for shared, named in labels.items()
     ]
 
