@@ -180,7 +180,7 @@ def test_show_tells_a_target_and_the_traffic_until_it(cli: Cli, done: Path) -> N
     found = cli("show", "done", "--json").json()["target"]
     assert found["accuracy"] == pytest.approx(target) and found["reached"]["round"] == first["round"]
     assert found["reached"]["bytes"] == first["bytes"]["up_total"] + first["bytes"]["down_total"]
-    [line] = [line for line in cli("show", "done").out.splitlines() if line.startswith("target ")]
+    [line] = [line for line in cli("show", "done").out.splitlines() if line.startswith("reached ")]
     assert f"{100 * target:.1f} % in round {first['round']}, after " in line
     row = cli("compare", "done", "--target", f"{target:.2f}", "--json").json()["rows"][0]
     assert row["bytes"]["mean"] == found["reached"]["bytes"]

@@ -131,7 +131,7 @@ def _facts(details: Details) -> list[tuple[str, object]]:
         ("seed", seed_text(config)),
         ("environment", _settings(run.document["environment"])),
         ("checkpoints", kept),
-        ("target", until_target(details.standing)),
+        ("target" if config.get("until") else "reached", until_target(details.standing)),
         ("accuracy", None if Divergence.of(run.totals).untrained else _curve(means)),
         ("diverged", running.diverged(run.records)),
     ]
