@@ -68,7 +68,7 @@ class Tuning(TextTable["Tuned"]):
         way = WAYS[asked.sampler] + (f", halving by {asked.halving}" if asked.halving else "")
         way += f", search seed {asked.search_seed}"
         budget = (
-            f"{asked.budget} trials"
+            f"{'up to ' * (asked.sampler == 'grid')}{asked.budget} trials"
             if asked.budget_flops is None
             else f"{amount(asked.budget_flops)} training FLOPs for trials"
         )
@@ -88,7 +88,10 @@ class Tuning(TextTable["Tuned"]):
         repeated = [
             f"{asked.budget - row.trials} of {row.method}"
             for row in self.rows
-            if asked.budget_flops is None and row.trials < asked.budget and asked.space(row.method)
+            if asked.budget_flops is None
+            and asked.sampler != "grid"  # a grid may have fewer
+            and row.trials < asked.budget
+            and asked.space(row.method)
         ]
         if repeated:
             found.append(

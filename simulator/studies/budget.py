@@ -51,6 +51,20 @@ def spent(request: Request, costs: Sequence[float]) -> float:
     return total
 
 
+def left(request: Request, costs: Sequence[float], ran: Sequence[Sequence[int]]) -> float:
+    """The FLOPs of the rungs that are not done. ran: the rounds of each trial so far, with each tuning seed."""
+    (_, before), *higher = request.rungs(len(costs))
+    total, mean = 0.0, sum(costs) / len(costs)
+    total += sum(
+        cost * max(before - done, 0) for cost, seeds in zip(costs, ran, strict=True) for done in seeds
+    )
+    for count, upto in higher:
+        done = sum(min(max(each - before, 0), upto - before) for seeds in ran for each in seeds)
+        total += mean * max(count * (upto - before) * len(request.tuning_seeds) - done, 0)
+        before = upto
+    return total
+
+
 def counting(
     request: Request, point_of: Callable[[Trial], Point], sessions_dir: Path, data_dir: Path
 ) -> Callable[[Trial], float]:

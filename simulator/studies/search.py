@@ -95,9 +95,10 @@ class Request:
         """The number of trials, and the round to which they run, of each rung: 9 trials by 3 to 30 rounds are
         (9, 4), (3, 10), (1, 30).
 
-        trials: those of the method, with a budget of FLOPs.
+        trials: those of the method, with a budget of FLOPs or a grid, which may have fewer than the budget.
         """
-        budget = self.budget if self.budget_flops is None or trials is None else trials
+        counted = self.budget_flops is not None or self.sampler == "grid"
+        budget = trials if counted and trials else self.budget
         if self.halving is None:
             return [(budget, self.rounds)]
         steps = min(

@@ -233,7 +233,8 @@ def _budget(request: Request, rungs: Collection[tuple[int, int]]) -> str:
     if request.budget_flops is not None:
         number = f"{request.budget_flops:.2g} training FLOPs of trials"
     else:
-        number = f"{request.budget} trial{'s' * (request.budget != 1)}"
+        most = "up to " * (request.sampler == "grid")
+        number = f"{most}{request.budget} trial{'s' * (request.budget != 1)}"
     steps = ", ".join(f"{count} to round {upto}" for count, upto in rungs)
     halving = (
         f", halving by {request.halving}: {steps}" if request.halving else f" of {request.rounds} rounds"

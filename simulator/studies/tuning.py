@@ -23,12 +23,13 @@ from simulator.base.nested import Raw, flattened, merged, put, with_values
 from simulator.base.space import Choice, Log, Range
 from simulator.config import Config
 from simulator.results.analysis.averages import MeanStd
+from simulator.results.analysis.caveats import listed as named
 from simulator.results.analysis.comparison import outcome
 from simulator.results.analysis.divergence import NO_SESSION, Divergence
 from simulator.results.analysis.overview import read_overview
 from simulator.studies import links
 from simulator.studies.backends import HERE, backend
-from simulator.studies.budget import MOST, affordable, counting, spent
+from simulator.studies.budget import MOST, affordable, counting, left
 from simulator.studies.checking import check
 from simulator.studies.children import Here
 from simulator.studies.cost import rate_of
@@ -129,7 +130,7 @@ def tune(
 @dataclass(frozen=True)
 class Forecast:
     """What a study runs, before it runs. trials: those that are known, with the FLOPs of a round. rungs: the number of
-    trials and the round of each, by method. flops, seconds: of all trials and final runs, also those that are done.
+    trials and the round of each, by method. flops, seconds: of the rounds of trials and final runs that are left.
     unknown: the number of each method's trials that depend on scores.
     """
 
@@ -159,9 +160,14 @@ def forecast(folder: Path, request: Request | None, launch: Launch) -> Forecast:
         if request.sampler == "tpe":
             costs += [mean] * (request.budget - len(costs))
         rungs[method] = request.rungs(len(costs))
-        total += spent(request, costs) * len(request.tuning_seeds) + mean * request.rounds * len(
-            request.seeds
-        )
+        finals = [rounds_of(listed.session(f"{method}-s{seed}")) for seed in request.seeds]
+        if not listed.has_final:
+            ran = [[rounds_of(session) for session in listed.sessions(each)] for each in own]
+            total += left(
+                request, costs, [*ran, *[[0] * len(request.tuning_seeds)] * (len(costs) - len(own))]
+            )
+        if not listed.has_final or listed.chosen(method) is not None:
+            total += mean * sum(max(request.rounds - each, 0) for each in finals)
     statuses = [Status(each.name, each.rounds).read(links.session_of(folder, each)) for each in points]
     rate = rate_of(folder, points, statuses, launch.data_dir)
     known = {method: sum(each.method == method for each, _ in trials) for method in request.methods}
@@ -244,8 +250,8 @@ def steps(folder: Path, request: Request, data_dir: Path) -> Iterator[Step]:
     chosen = {method: trial for method, trial in choices.items() if trial is not None}
     if not chosen:
         raise ConfigError(
-            f"A client diverged in every trial of {', '.join(choices)}, so {folder.name} chooses nothing. Begin "
-            "another study with lower learning rates, as `ranges='training.lr=log:0.0001:0.01'`."
+            f"A client diverged in every trial of {named([*choices])}, so {folder.name} chooses nothing. Begin "
+            "a study of another name with lower learning rates, as `ranges='training.lr=log:0.0001:0.01'`."
         )
     final = (_point(request, chosen[name], seed, final=True) for name in chosen for seed in request.seeds)
     yield Step(tuple(map(listed.as_listed, final)), request.rounds, trials=False)
@@ -360,12 +366,12 @@ def with_choices(folder: Path) -> StudySpec:
     if missing and listed.has_final:
         others = [each for each in request.methods if each not in missing]
         raise ConfigError(
-            f"{folder.name} has no values for {', '.join(missing)}: a client diverged in every trial. Tune the other "
+            f"{folder.name} has no values for {named(missing)}: a client diverged in every trial. Tune the other "
             f"methods in another study: `over={ {'method': others} }`."
         )
     if missing:
         raise ConfigError(
-            f"{folder.name} has chosen no values for {', '.join(missing)} yet. Continue it: "
+            f"{folder.name} has chosen no values for {named(missing)} yet. Continue it: "
             f"`htfl-sim tune {folder.name}`."
         )
     points = {

@@ -33,7 +33,7 @@ from simulator.config.user_files import Files
 from simulator.results.analysis.averages import MeanStd
 from simulator.results.analysis.totals import Totals
 from simulator.studies import trials, tuning
-from simulator.studies.budget import affordable, counting, spent
+from simulator.studies.budget import affordable, counting, left, spent
 from simulator.studies.executor import Launch
 from simulator.studies.folder import read_points
 from simulator.studies.search import Request, Trial, proposed
@@ -64,6 +64,12 @@ def test_nine_trials_by_three_run_to_a_ninth_a_third_and_all_of_the_rounds() -> 
     assert replace(SMALL, rounds=4, budget=4, halving=2).rungs() == [(4, 1), (2, 2), (1, 4)]
     assert replace(SMALL, rounds=2, budget=100, halving=3).rungs() == [(100, 2)]
     assert replace(SMALL, halving=None).rungs() == [(4, 4)]
+
+
+def test_rungs_of_a_grid_are_of_the_trials_that_it_has() -> None:
+    grid = replace(SMALL, sampler="grid", budget=60, rounds=3, halving=2)
+    assert grid.rungs(4) == [(4, 2), (2, 3)]
+    assert replace(grid, sampler="latin").rungs(4) == replace(grid, sampler="latin").rungs()
 
 
 def test_a_rung_is_scored_over_fewer_last_rounds_in_proportion() -> None:
@@ -382,7 +388,9 @@ def test_a_trial_with_the_settings_of_an_earlier_one_is_not_computed(
     assert len(trials) == 2 and lams == {1.0, 2.0}
     table = hs.tuning.tuning("t", tmp_path)
     assert table.rows[0].trials == 2
-    assert any(each.endswith("took their scores: 10 of fedproto.") for each in table.remarks())
+    said = any(each.endswith("took their scores: 10 of fedproto.") for each in table.remarks())
+    assert said == (sampler != "grid")  # a grid ends with its points
+    assert table.remarks()[0].startswith(f"Each method had {'up to ' * (not said)}12 trials ")
 
 
 def test_trials_use_finished_sessions_of_another_study(
@@ -925,6 +933,22 @@ def test_a_dry_run_lists_trials_rungs_and_cost_and_writes_nothing(tmp_path: Path
     assert found["flops"] == 16 * a_round and found["seconds"] > 0
     assert found["rungs"] == {"standalone": [{"trials": n, "round": r} for n, r in ((4, 1), (2, 2), (1, 4))]}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_counts_the_rounds_that_are_left() -> None:
+    """Rungs (4, 1), (2, 2), (1, 4): trials of F a round take 4 + 2 + 2 = 8 F.
+
+    Rounds 1, 2, 1, and 0 of them leave 1 + 1 + 2 = 4 F.
+    """
+    costs = [10.0] * 4
+    assert left(SMALL, costs, [[0]] * 4) == spent(SMALL, costs) == 80
+    assert left(SMALL, costs, [[1], [2], [1], [0]]) == 40
+    assert left(SMALL, costs, [[1], [4], [2], [1]]) == 0
+
+
+@pytest.mark.usefixtures("small")
+def test_a_dry_run_of_a_study_at_its_end_has_nothing_left(tmp_path: Path) -> None:
+    assert tuning.forecast(tmp_path / "t", None, Launch(tmp_path)).flops == 0
 
 
 def test_a_dry_run_of_tpe_lists_the_trials_that_do_not_depend_on_scores(tmp_path: Path) -> None:

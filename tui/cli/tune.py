@@ -261,8 +261,8 @@ def _show_trials(name: str, found: "Forecast", as_json: bool) -> None:
         *([more] if found.unknown else []),
         *(f"Trials of {methods}: {each}." for each, methods in _by_rungs(found).items()),
         f"Tuning seeds: {len(asked.tuning_seeds)}. Final seeds: {len(asked.seeds)}, with {asked.rounds} rounds each.",
-        f"In all, {amount(found.flops)} floating-point operations of training: about {duration(found.seconds)} on this "
-        "machine, one after the other.",
+        f"Left to compute: {amount(found.flops)} floating-point operations of training: about "
+        f"{duration(found.seconds)} on this machine, one after the other.",
     )
 
 

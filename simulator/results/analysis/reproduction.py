@@ -141,7 +141,7 @@ def _changes(before: Raw, after: Raw, said: Sequence[str] = ()) -> list[str]:
     if wanted["seed"] != usual["seed"]:
         words += ["--seed", str(wanted["seed"])]
     for key, each in wanted.items():
-        if key in (*_NOT_SET, *said) or each is None and key in ALTERNATIVES:
+        if key in (*_NOT_SET, *said) or (each is None and key in ALTERNATIVES):
             continue  # the key in place of an unset one says so
         if each != usual.get(key):
             words += ["--set", f"{key}={toml_value(each)}"]
