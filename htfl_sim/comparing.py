@@ -299,7 +299,11 @@ def chosen(
             faults[0].error if faults else f"nothing has begun in {', '.join(names)} yet."
         )
     left_out = [f"{fault.folder.name} is damaged and left out: {fault.error}" for fault in faults]
-    begun = [replace(run, trial=found.sessions[run.folder]) for run in runs if run.totals.rounds]
+    begun = [
+        replace(run, trial=found.sessions[run.folder], studies=found.studies[run.folder])
+        for run in runs
+        if run.totals.rounds
+    ]
     waiting = [*(run.name for run in runs if not run.totals.rounds), *found.waiting]
     if waiting:
         has, are = ("has", "is") if len(waiting) == 1 else ("have", "are")

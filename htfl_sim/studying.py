@@ -145,8 +145,11 @@ class Study:
         }
 
     def _moments(self) -> list[Moment]:
-        found = select([str(self.path)], self.path.parent).sessions
-        runs = [replace(read(path), trial=trial) for path, trial in found.items()]
+        found = select([str(self.path)], self.path.parent)
+        runs = [
+            replace(read(path), trial=trial, studies=found.studies[path])
+            for path, trial in found.sessions.items()
+        ]
         begun = [each for each in runs if each.round]
         if not begun:
             raise ConfigError(f"no point of {self.path} has finished a round yet.")

@@ -15,17 +15,18 @@ from simulator.studies.summary import points_of
 
 TAGGED = "tag:"
 """The prefix of a tag in place of a session's name."""
-Selected = tuple[Path, int | None]
-"""A session's folder, and the number of the trial that it is."""
+Selected = tuple[Path, int | None, str]
+"""A session's folder, the number of the trial that it is, and the study to which it belongs; '' for none."""
 
 
 @dataclass(frozen=True)
 class Selection:
     """sessions: the folders in order, each once, with the number of a tuning study's trial. waiting: points, as
-    STUDY/POINT, that have no session yet."""
+    STUDY/POINT, that have no session yet. studies: of each folder, those by which it was named, or in which it lies."""
 
     sessions: dict[Path, int | None]
     waiting: tuple[str, ...]
+    studies: dict[Path, tuple[str, ...]]
 
     def __iter__(self) -> Iterator[Path]:
         """The folders, in order."""
@@ -41,11 +42,15 @@ def select(names: Sequence[str], sessions_dir: Path) -> Selection:
     Raises SessionUnreadable for an unknown name, or a glob or tag without sessions. Raises Damaged for a study whose
     list of points is unreadable. The caller checks whether the sessions are readable.
     """
-    found = dict(each for name in names for each in _named(name, sessions_dir))
+    found, studies = dict[Path, int | None](), dict[Path, dict[str, None]]()
+    for folder, trial, study in (each for name in names for each in _named(name, sessions_dir)):
+        found[folder] = trial
+        studies.setdefault(folder, {}).update({study: None} if study else {})
     waiting = [folder for folder in found if not folder.is_dir()]
     return Selection(
         {folder: trial for folder, trial in found.items() if folder not in waiting},
         tuple(map(checkpoints.name_of, waiting)),
+        {folder: tuple(each) for folder, each in studies.items()},
     )
 
 
@@ -54,7 +59,7 @@ def _named(name: str, sessions_dir: Path) -> list[Selected]:
         if name not in ("", ".", "..") and path.is_dir() and path != sessions_dir:
             return list(_sessions(path))
         if linked := linked_session(path):
-            return [(linked, _trial(path))]
+            return [(linked, _trial(path), path.parent.name)]
     if name.startswith(TAGGED):
         return _tagged(name.removeprefix(TAGGED), sessions_dir)
     if any(each in name for each in "*?["):
@@ -87,13 +92,13 @@ def _matching(pattern: str, sessions_dir: Path) -> list[Selected]:
 def _tagged(tag: str, sessions_dir: Path) -> list[Selected]:
     """The sessions with this tag. A damaged list of tags counts as empty."""
     known: set[str] = set()
-    found = []
+    found = list[Selected]()
     for folder in checkpoints.session_folders(sessions_dir):
         with suppress(Damaged, DiskError):
             tags = checkpoints.tags_of(folder)
             known.update(tags)
             if tag in tags:
-                found.append((folder, _trial(folder)))
+                found += _sessions(folder)
     if not found:
         raise SessionUnreadable(f"no session in {sessions_dir} is marked '{tag}'.{nearest(tag, known)}")
     return found
@@ -108,9 +113,9 @@ def _sessions(path: Path) -> Iterator[Selected]:
         points = read_points(path)
         for point in [point for point in points if point.axes.get("stage") == "final"] or points:
             refuse_dead(path, point)
-            yield session_of(path, point), point.axes.get(TRIAL)
+            yield session_of(path, point), point.axes.get(TRIAL), path.name
     else:
-        yield path, _trial(path)
+        yield path, _trial(path), checkpoints.name_of(path).rpartition("/")[0]
 
 
 def _trial(place: Path) -> int | None:

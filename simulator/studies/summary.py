@@ -1,7 +1,7 @@
 """Summarize a study from its sessions, and group its sessions by seed."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -39,7 +39,7 @@ class Setting:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all its points have finished sessions of their own."""
+        """Whether all its points have finished sessions, of their own or of identical runs."""
         return 0 < self.points == sum(each.state == "finished" for each in self.sessions)
 
     @property
@@ -79,13 +79,21 @@ class StudySummary:
             return cls(folder.name, str(folder), "damaged", len(sessions), tuple(sessions))
         place = {name: number for number, name in enumerate(point.name for point in points)}
         ordered = sorted(sessions, key=lambda each: place.get(Path(each.path).name, len(place)))
-        linked = sum(session_of(folder, point) != folder / point.name for point in points)
+        used = {
+            each.name: session
+            for each in points
+            if (session := session_of(folder, each)) != folder / each.name
+        }
         is_tuning = (folder / checkpoints.TUNING).exists()
         ended = _have_ended(folder, points, ordered, is_tuning)
         state = str(note.get("state", "finished" if ended else "stopped"))
         shown = [each for each in points if not is_tuning or each.axes.get("stage") == "final"]
-        settings = _settings(shown, ordered)
-        return cls(folder.name, str(folder), state, len(points), tuple(ordered), linked, settings, is_tuning)
+        of_points = {Path(each.path).name: each for each in ordered}
+        of_points |= {each.name: Summary.read(used[each.name]) for each in shown if each.name in used}
+        settings = _settings(shown, of_points)
+        return cls(
+            folder.name, str(folder), state, len(points), tuple(ordered), len(used), settings, is_tuning
+        )
 
     @property
     def finished(self) -> int:
@@ -143,18 +151,17 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return fmean(known) if known else None
 
 
-def _settings(points: Sequence[Point], sessions: Sequence[Summary]) -> tuple[Setting, ...]:
-    """The settings of the points, with their sessions so far."""
-    own = {Path(each.path).name: each for each in sessions}
+def _settings(points: Sequence[Point], sessions: Mapping[str, Summary]) -> tuple[Setting, ...]:
+    """The settings of the points, with their sessions so far, which are given by point."""
     found: dict[str, list[Summary]] = {}
     number = Counter[str]()
     for point in points:
-        values = {axis: value for axis, value in point.axes.items() if axis not in SEEDS}
+        values = {axis: value for axis, value in point.axes.items() if axis not in (*SEEDS, "stage")}
         name = ", ".join(
             str(value) if axis == "method" else f"{axis}={value}" for axis, value in values.items()
         )
         number[name] += 1
-        found.setdefault(name, []).extend([own[point.name]] if point.name in own else [])
+        found.setdefault(name, []).extend([sessions[point.name]] if point.name in sessions else [])
     return tuple(Setting(name, tuple(each), number[name]) for name, each in found.items())
 
 

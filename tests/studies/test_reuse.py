@@ -14,6 +14,7 @@ from htfl_sim.folders import linked_names
 from simulator.base.environment import PROGRAM
 from simulator.base.errors import SessionError
 from simulator.results.analysis.overview import read_overview
+from simulator.results.analysis.summary import Summary
 from simulator.sessions.fingerprint import fingerprint_of
 from simulator.studies.executor import Launch
 from simulator.studies.links import SESSIONS, STUDY, key, session_of, users_of
@@ -179,6 +180,22 @@ def test_a_dead_link_is_told_with_the_command_that_computes_the_point(linked: Pa
     for words in ("show", "compare", "rm"):
         refused = call(words, "two/s0", "--sessions-dir", tmp_path)
         assert refused.code == 4 and "`htfl-sim sweep two`" in refused.err
+
+
+def test_a_session_that_two_studies_use_is_in_the_column_of_each(linked: Path) -> None:
+    for names in (["one", "two"], ["two", "one"]):
+        found = hs.pivot(names, "method", "study", sessions_dir=linked)
+        assert [column.name for column in found.columns()][1:] == ["study one, %", "study two, %"]
+        assert [row.n for row in found.table.rows] == [1, 1]
+    [row] = hs.compare(["one", "two"], "method", sessions_dir=linked).rows
+    assert row.n == 1
+    [row] = hs.compare(["two"], "study", sessions_dir=linked).rows
+    assert row.label == "two"
+
+
+def test_a_study_that_uses_other_sessions_is_ranked(linked: Path) -> None:
+    best = StudySummary.of(linked / "two", []).best_setting
+    assert best is not None and best.accuracy == Summary.read(linked / "one" / "s0").accuracy
 
 
 def test_the_app_shows_a_study_with_the_sessions_that_it_uses(linked: Path) -> None:

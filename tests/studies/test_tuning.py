@@ -31,6 +31,7 @@ from simulator.base.training_section import TrainingConfig
 from simulator.config import Config
 from simulator.config.user_files import Files
 from simulator.results.analysis.averages import MeanStd
+from simulator.results.analysis.summary import Summary
 from simulator.results.analysis.totals import Totals
 from simulator.studies import trials, tuning
 from simulator.studies.budget import affordable, counting, left, spent
@@ -40,6 +41,7 @@ from simulator.studies.search import Request, Trial, proposed
 from simulator.studies.selection import select
 from simulator.studies.status import Status
 from simulator.studies.study import StudySpec
+from simulator.studies.summary import StudySummary
 from simulator.studies.tuning import Tuned, tune, tuned
 from tests.cli.conftest import call
 from tests.cli.test_bad_input import rewrite
@@ -606,6 +608,14 @@ def test_trials_and_final_runs_can_draw_from_separate_samples() -> None:
     trial = Trial("fedproto", 0, {})
     assert tuning._point(asked, trial, 1000).config["data"]["pool"] == "tuning"
     assert tuning._point(asked, trial, 0, final=True).config["data"]["pool"] == "final"
+
+
+@pytest.mark.usefixtures("small")
+def test_the_settings_of_a_tuning_study_are_named_without_their_stage(tmp_path: Path) -> None:
+    own = [Summary.read(each) for each in checkpoints.sessions(tmp_path / "t")]
+    names = [each.name for each in StudySummary.of(tmp_path / "t", own).settings]
+    assert [name.partition(",")[0] for name in names] == [*SMALL.methods]
+    assert not any("stage" in name for name in names)
 
 
 @pytest.mark.usefixtures("small")

@@ -1,6 +1,7 @@
 """The settings along which sessions differ, by which tables and figures group them."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from simulator.base.errors import ConfigError, nearest
@@ -12,7 +13,8 @@ from simulator.results.analysis.run import SessionData
 SEEDS = ("seed", "seed.data", "seed.init", "seed.training", "data.seed")
 """The keys of seeds. Older sessions have data.seed for seed.data."""
 _SHORT = {"method": "method.name", "dataset": "data.dataset"}
-_NAMES = ("session", "study")
+STUDY = "study"
+_NAMES = ("session", STUDY)
 IDLE = ("preset", "profile", "runtime.", "checkpoint.", "cka.", "watch.")
 """What changes no result, or is said by other settings."""
 CLOCK = "clock"
@@ -29,9 +31,10 @@ Key = tuple[Any, ...]
 def axes(run: SessionData) -> dict[str, Any]:
     """Every setting of a session under its dotted key, lists as tuples; a key alone for the method and the data set.
 
-    `session` and `study` are its own name and that of its study.
+    `session` and `study` are its own name and that of its first study.
     """
-    names = {"session": run.name, "study": run.name.rpartition("/")[0] or None}
+    study = next(iter(run.studies), run.name.rpartition("/")[0])
+    names = {"session": run.name, STUDY: study or None}
     return settings_of(run.config) | names | ({} if run.trial is None else {TRIAL: run.trial})
 
 
@@ -98,10 +101,15 @@ def varying(runs: Sequence[SessionData]) -> tuple[str, ...]:
 
 
 def groups(runs: Iterable[SessionData], by: Sequence[str]) -> dict[Key, list[SessionData]]:
-    """The sessions by their values on the axes, in the order in which the values first come."""
+    """The sessions by their values on the axes, in the order in which the values first come.
+
+    By study, the session that several studies use is in the group of each.
+    """
     found: dict[Key, list[SessionData]] = {}
     for run in runs:
-        found.setdefault(key_of(run, by), []).append(run)
+        several = run.studies if STUDY in by else ()
+        for each in [replace(run, studies=(study,)) for study in several] or [run]:
+            found.setdefault(key_of(each, by), []).append(each)
     return found
 
 

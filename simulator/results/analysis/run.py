@@ -51,6 +51,8 @@ class SessionData:
     """Commands that wait for their boundary, oldest first."""
     trial: int | None = None
     """Its number, if it was chosen as a trial of a tuning study."""
+    studies: tuple[str, ...] = ()
+    """Those by which it was chosen; the one in which it lies if none is told."""
     error: str | None = None
     """What keeps the session from being read, if anything; the rest is then as it was read last."""
 
