@@ -170,8 +170,8 @@ def test_a_figure_draws_each_trial_for_itself(tuning: Path) -> None:
     say: list[str] = []
     figure = hs.plot("accuracy", "t", by="method", sessions_dir=tuning, say=say.append)
     assert [line.get_label() for line in figure.axes[0].lines if line.get_label()[0] != "_"] == [
-        "fedlora, trial 0",
-        "fedlora, trial 1",
+        "FedLoRA, trial 0",
+        "FedLoRA, trial 1",
     ]
     assert "Trials of a tuning study are not seeds, so each trial stands alone." in say
     with pytest.raises(hs.ConfigError, match="trials are not seeds"):
