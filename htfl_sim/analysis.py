@@ -62,7 +62,7 @@ from simulator.results.analysis.costs import (
 )
 from simulator.results.analysis.curves import Array, Curves
 from simulator.results.analysis.described import Setting, described
-from simulator.results.analysis.divergence import Divergence
+from simulator.results.analysis.divergence import NO_SCORE, Divergence
 from simulator.results.analysis.effect import Effect, Window, effects, read_effects
 from simulator.results.analysis.events import description, is_alarming, shown_events
 from simulator.results.analysis.feed import Feed
@@ -138,6 +138,7 @@ __all__ = [
     "LIVE",
     "MANY",
     "MEASURES",
+    "NO_SCORE",
     "OKABE_ITO",
     "PARTS",
     "SAMPLED",

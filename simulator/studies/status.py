@@ -11,6 +11,7 @@ from checkpoints import DiskError, SessionUnreadable
 from simulator.base.record import Record
 from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.remaining import rounds_left
+from simulator.results.analysis.summary import untrained
 from simulator.results.analysis.totals import of_lines
 from simulator.sessions.reader import CheckedReader
 
@@ -43,6 +44,8 @@ class Status:
     """Simulated seconds after which it ends; 0: it ends with its last round."""
     simulated: float | None = None
     """Simulated seconds after its round; None without a clock."""
+    untrained: bool = False
+    """Whether every client diverged in every round, so that there is no score."""
     diverged: bool = False
     """Whether it failed since a client diverged and training.on_divergence is 'stop'."""
 
@@ -76,6 +79,7 @@ class Status:
         seconds = (*self.seconds, float(record["timing"]["seconds"]))[-_REMEMBERED:]
         accuracy, time = record["accuracy"], record.get("time")
         timed: dict[str, Any] = {}
+        failed = untrained(session, record)
         if time is not None:
             timed = {"simulated": time["ends"], "until_time": self._until_time(session)}
         if self.last:
@@ -86,8 +90,9 @@ class Status:
             }
         return timed | {
             "round": record["round"],
-            "accuracy": accuracy["mean"],
-            "best": accuracy["best_mean"],
+            "accuracy": None if failed else accuracy["mean"],
+            "best": None if failed else accuracy["best_mean"],
+            "untrained": failed,
             "seconds": seconds,
         }
 

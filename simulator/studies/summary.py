@@ -38,19 +38,24 @@ class Setting:
         return [each for each in self.sessions if (each.round or 0) == most]
 
     @property
+    def is_untrained(self) -> bool:
+        """Whether every client of a session diverged in every round, so that a mean would hide the failure."""
+        return any(each.untrained for each in self.sessions)
+
+    @property
     def is_finished(self) -> bool:
         """Whether all its points have finished sessions, of their own or of identical runs."""
         return 0 < self.points == sum(each.state == "finished" for each in self.sessions)
 
     @property
     def accuracy(self) -> float | None:
-        """The mean over the sessions with the most rounds."""
-        return _mean(each.accuracy for each in self.level)
+        """The mean over the sessions with the most rounds; None if one of the sessions has no score."""
+        return None if self.is_untrained else _mean(each.accuracy for each in self.level)
 
     @property
     def best(self) -> float | None:
         """The mean over these sessions, in their best rounds."""
-        return _mean(each.best for each in self.level)
+        return None if self.is_untrained else _mean(each.best for each in self.level)
 
 
 @dataclass(frozen=True)

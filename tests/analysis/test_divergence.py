@@ -1,6 +1,9 @@
 """A failure is no score: diverged clients are counted once, and every table names them."""
 
 import json
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -12,7 +15,11 @@ from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.gain import gains
 from simulator.results.analysis.gain_table import GainTable
 from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.summary import Summary
 from simulator.results.analysis.table import Pivot
+from simulator.results.analysis.why import why
+from simulator.studies.summary import Setting
+from tests import sessions as made
 from tests.analysis.runs import of, record
 
 approx = pytest.approx
@@ -86,7 +93,30 @@ def test_a_method_that_learned_nothing_has_no_score() -> None:
     assert next(c.cell(row) for c in found.columns() if c.name == "last, %") == "no score (diverged)"
     note = "fedgh has no score: every client diverged in every round of 1 of 1 session, and kept its first model."
     assert note in found.notes
-    assert common_target([*ALONE, LOST]) == 0.0
+    assert common_target([*ALONE, LOST]) == 0.4  # of those that have a score
+
+
+def test_a_listing_has_no_score_of_a_session_that_learned_nothing(tmp_path: Path) -> None:
+    whole = made.record
+
+    def listed(name: str, *diverged: list[int]) -> Summary:
+        def record(round: int, *given: Any, **named: Any) -> dict[str, Any]:
+            return whole(round, *given, **named) | {"diverged": diverged[round - 1]}
+
+        with patch.object(made, "record", record):
+            return Summary.read(made.make(tmp_path / name, clients=3, rounds=2))
+
+    failed, sound = listed("failed", [0, 1, 2], [0, 1, 2]), listed("sound", [], [0, 1, 2])
+    assert (failed.untrained, failed.accuracy, failed.best, failed.best_round) == (True, None, None, None)
+    assert sound.accuracy is not None and sound.best is not None and not sound.untrained
+    setting = Setting("lr=1", (failed, sound), 2)  # a mean over the other would hide the failure
+    assert (setting.accuracy, setting.best) == (None, None)
+
+
+def test_why_begins_with_the_divergence_of_every_client() -> None:
+    text = why(LOST, 0).findings[0].text
+    assert text.startswith("b0 has no score: every client diverged in every round, and kept its first model.")
+    assert "no score" not in why(PARTLY, 0).findings[0].text
 
 
 def test_no_mean_hides_a_session_that_learned_nothing() -> None:

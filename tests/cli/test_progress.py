@@ -30,6 +30,7 @@ class Terminal(io.StringIO):
 def record(round: int, mean: float) -> dict[str, Any]:
     return {
         "round": round,
+        "participants": [0],
         "accuracy": {"mean": mean, "best_mean": 0.9},
         "loss": {"mean": None},
         "bytes": {"up_total": 2048, "down_total": 1_572_864},
@@ -38,8 +39,19 @@ def record(round: int, mean: float) -> dict[str, Any]:
 
 
 def test_a_line_has_the_round_the_accuracies_the_traffic_and_the_time() -> None:
-    said = progress.line(record(3, 0.8767), rounds=20, best=2)
+    said = progress.line(record(3, 0.8767), rounds=20, best=progress.Best(record(2, 0.9), 2))
     assert said == "round 3/20  accuracy 87.7 % (best 90.0 %, r2)  ↑ 2.0 KiB ↓ 1.5 MiB  1.2 s"
+
+
+def test_a_run_in_which_every_client_diverged_so_far_has_no_score() -> None:
+    failed = {**record(1, 0.1), "diverged": [0]}
+    best = progress.Best(None, None)
+    assert "no score: every client diverged in every round" in progress.line(failed, 20, best)
+    assert "accuracy 60.0 %" in progress.line(record(2, 0.6), 20, best)
+    assert "accuracy 10.0 %" in progress.line({**failed, "round": 3}, 20, best)  # one round was sound
+    assert "no score" in progress.line(
+        {**failed, "round": 2}, 20, progress.Best(failed, None, untrained=True)
+    )
 
 
 def test_the_best_accuracy_has_its_round_as_far_as_it_is_known() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import htfl_sim as hs
+from htfl_sim.analysis import NO_SCORE
 from tui.cli import completion, options, output
 from tui.common import formatting
 
@@ -125,7 +126,7 @@ def _row(branch: "Branch", columns: Sequence[str]) -> list[object]:
         formatting.course(each.methods),
         each.dataset,
         None if each.round is None else f"{each.round}/{each.rounds}",
-        formatting.percent(each.accuracy),
+        NO_SCORE if each.untrained else formatting.percent(each.accuracy),
         formatting.at_round(each.best, each.best_round),
         each.state,
         each.created[:16].replace("T", " ") if each.created else None,

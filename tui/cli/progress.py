@@ -31,12 +31,22 @@ TRAINING = 0.9
 class Best:
     """The round with the best mean accuracy so far, as records arrive."""
 
-    def __init__(self, record: Record | None, round: int | None) -> None:
+    def __init__(self, record: Record | None, round: int | None, untrained: bool = False) -> None:
+        """untrained: every client diverged in every round up to `record`."""
         self._mean = record["accuracy"]["best_mean"] if record else None
         self._round = round
+        self._trained, self._diverged = record is not None and not untrained, untrained
+
+    @property
+    def untrained(self) -> bool:
+        """Whether every client diverged in every round so far, so that there is no score."""
+        return self._diverged and not self._trained
 
     def after(self, record: Record) -> int | None:
         """The round of `best_mean` in this record; None if it is unknown."""
+        diverged = len(record.get("diverged", ()))
+        self._diverged |= diverged > 0
+        self._trained |= len(record["participants"]) > diverged
         if (mean := record["accuracy"]["best_mean"]) != self._mean:
             self._mean, self._round = mean, record["round"]
         return self._round
@@ -60,7 +70,7 @@ class Lines:
             case RoundStarted(_, rounds, _):
                 self._rounds = rounds
             case RoundFinished(record):
-                self.say(line(record, self._rounds, self._best.after(record)))
+                self.say(line(record, self._rounds, self._best))
             case ClientDiverged():
                 self.say(diverged(event))
             case Noticed():
@@ -135,7 +145,7 @@ class Bars:
         self._live.console.print(printable(message), style="yellow")
 
     def _view(self, record: Record | None) -> Group:
-        found = results_of(record, self._best.after(record)) if record else ["no round finished yet"]
+        found = results_of(record, self._best) if record else ["no round finished yet"]
         results = " · ".join(found)
         return Group(self._bars, Text(results, style="cyan"))
 
@@ -168,13 +178,19 @@ class Stopping:
 
 
 def display(
-    rounds: int, done: int, record: Record | None, drawn: bool | None, best: int | None = None
+    rounds: int,
+    done: int,
+    record: Record | None,
+    drawn: bool | None,
+    best: int | None = None,
+    untrained: bool = False,
 ) -> Lines | Bars:
     """Bars if `drawn`, otherwise lines. None: bars if stderr is a terminal.
 
     record: the one after `done` rounds; best: the round with the best mean so far.
+    untrained: every client diverged in every one of them.
     """
-    console, known = output.stderr(drawn=drawn is True), Best(record, best)
+    console, known = output.stderr(drawn=drawn is True), Best(record, best, untrained)
     if drawn is False or not console.is_terminal:
         return Lines(rounds, known)
     return Bars(rounds, done, record, known, console)
@@ -191,18 +207,20 @@ def together(observers: Iterable[Callable[[Event], None]]) -> Callable[[Event], 
     return tell
 
 
-def results_of(record: Record, best: int | None) -> list[str]:
-    """A round's results, in short. best: the round with the best mean so far."""
-    accuracy, traffic = record["accuracy"], record["bytes"]
-    highest = percent(accuracy["best_mean"]) + (f", r{best}" if best else "")
+def results_of(record: Record, best: Best) -> list[str]:
+    """A round's results, in short."""
+    accuracy, traffic, when = record["accuracy"], record["bytes"], best.after(record)
+    highest = percent(accuracy["best_mean"]) + (f", r{when}" if when else "")
     found = [f"accuracy {percent(accuracy['mean'])} (best {highest})"]
+    if best.untrained:
+        found = ["no score: every client diverged in every round"]
     if (loss := record["loss"]["mean"]) is not None:
         found.append(f"loss {loss:.4f}")
     up, down = size(traffic["up_total"]), size(traffic["down_total"])
     return [*found, f"↑ {up} ↓ {down}", f"{record['timing']['seconds']:.1f} s"]
 
 
-def line(record: Record, rounds: int, best: int | None) -> str:
+def line(record: Record, rounds: int, best: Best) -> str:
     """A round in one line."""
     return "  ".join([f"round {record['round']}/{rounds}", *results_of(record, best)])
 

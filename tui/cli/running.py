@@ -40,8 +40,9 @@ def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json:
     output.tell(_opening(session))
     if not before:
         warn(session.config, session.report)
-    best = hs.sessions.summary(session.folder).best_round if before else None
-    shown = progress.display(session.config.rounds, before, session.record, drawn, best)
+    so_far = hs.sessions.summary(session.folder) if before else None
+    best, untrained = (so_far.best_round, so_far.untrained) if so_far else (None, False)
+    shown = progress.display(session.config.rounds, before, session.record, drawn, best, untrained)
     with Signals() as signals:
         observers: list[Observer] = [progress.Stopping(lambda: signals.stop, shown.say), shown]
         if as_json:

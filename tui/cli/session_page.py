@@ -50,11 +50,12 @@ def parts(details: Details) -> list[Any]:
             details.record["round"],
             [">client", "model", ">accuracy", ">loss", ">up", ">down", ""],
         )
+        lost = Divergence.of(run.totals, round).untrained
         parts += [
             output.heading(f"Clients after round {round}"),
             output.table(columns, [_client_row(each, unseen) for each in details.clients]),
-            *_held_out(details.record),
-            *_unseen(details),
+            *([] if lost else _held_out(details.record)),
+            *_unseen(details, lost),
             output.heading(f"Traffic of round {round}"),
             output.facts(_traffic(details.record)),
         ]
@@ -219,8 +220,11 @@ def _held_out(record: Record) -> list[Any]:
     return [output.heading(title), output.table(columns, rows)] if rows else []
 
 
-def _unseen(details: Details) -> list[Any]:
-    """Unseen clients as the round, or the last one before it that measured them, has them."""
+def _unseen(details: Details, lost: bool) -> list[Any]:
+    """Unseen clients as the round, or the last one before it that measured them, has them.
+
+    lost: the participating clients have learned nothing, so that their mean is no result.
+    """
     round = details.record["round"] if details.record else 0
     measured = [each for each in details.run.records[:round] if "unseen" in each]
     if not measured:
@@ -236,7 +240,7 @@ def _unseen(details: Details) -> list[Any]:
     columns = [">client", "model", ">before", ">adapted", ">alone"]
     mean = f"Participating clients: {percent(unseen['participating'])} on average."
     title = f"Unseen clients after round {record['round']}"
-    return [output.heading(title), output.table(columns, rows), mean]
+    return [output.heading(title), output.table(columns, rows), *([] if lost else [mean])]
 
 
 def _traffic(record: Record) -> list[tuple[str, object]]:

@@ -160,6 +160,8 @@ def _words(status: Status) -> list[str]:
     words = [status.state, f"round {status.round}/{status.rounds}"]
     if status.last and status.round:
         words.append(_diverged(status) or f"score on eval {percent(status.score)}")
+    elif status.untrained:
+        words.append("no score: every client diverged")
     elif status.accuracy is not None:
         words.append(f"accuracy {percent(status.accuracy)} (best {percent(status.best)})")
     if status.left and status.state in LIVE:

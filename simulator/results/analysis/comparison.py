@@ -59,6 +59,8 @@ class Standing:
     last: float | None
     reached: Reached | None
     target: float
+    untrained: bool = False
+    """Whether every client diverged in every round, so that it has no score."""
 
 
 def standing(run: SessionData, target: float | None = None, upto: int | None = None) -> Standing:
@@ -70,8 +72,9 @@ def standing(run: SessionData, target: float | None = None, upto: int | None = N
         target = float(run.config.get("until") or 0.0) or common_target([run])
     totals, mean = run.totals, run.totals.mean[:upto]
     measured = mean[np.isfinite(mean)]
-    if Divergence.of(totals).untrained or not measured.size:
-        return Standing(run, None, None, None, target)
+    untrained = Divergence.of(totals).untrained
+    if untrained or not measured.size:
+        return Standing(run, None, None, None, target, untrained)
     return Standing(run, float(measured.max()), float(measured[-1]), reached(totals, target), target)
 
 
@@ -83,8 +86,8 @@ def common_round(runs: Sequence[SessionData]) -> int | None:
 
 
 def common_target(runs: Sequence[SessionData]) -> float:
-    """The highest multiple of 0.05 that every run's best accuracy reaches; 0 where one has none."""
-    best = min((standing(run, 0.0).best or 0.0 for run in runs), default=0.0)
+    """The highest multiple of 0.05 that the best accuracy of every run reaches, except of runs that have none yet."""
+    best = min((each for run in runs if (each := standing(run, 0.0).best) is not None), default=0.0)
     return math.floor(best * 20 + 1e-9) / 20
 
 

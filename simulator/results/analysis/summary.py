@@ -1,6 +1,7 @@
 """A session in a few facts; damage becomes an error that names the session.
 
 A listing of hundreds of sessions reads session.json, the newest checkpoint and the ledger's last line of each, no more.
+The whole ledger is read only if no client trained in the last round.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,9 @@ from typing import Any, TypedDict
 import checkpoints
 from checkpoints import Damaged, DiskError, SessionUnreadable, shown
 from simulator.base.documents import Entry
-from simulator.base.record import legible
+from simulator.base.record import Record, legible
+from simulator.results.analysis.divergence import Divergence
+from simulator.results.analysis.totals import clients_of
 from simulator.results.analysis.well_formed import well_formed
 from simulator.sessions.reader import CheckedReader
 
@@ -29,7 +32,8 @@ class Summary:
     """One line of `htfl-sim sessions`. Accuracies are means over clients; `bytes` is the size on disk, if asked for.
 
     `parent` is {'id', 'name', 'round'} of the session it was forked from; `history` has the method and from which
-    round on, once for every switch to another; `rounds` and `method` are those in force.
+    round on, once for every switch to another; `rounds` and `method` are those in force. `untrained`: every client
+    diverged in every round, so that there is no accuracy.
     """
 
     name: str
@@ -50,6 +54,7 @@ class Summary:
     note: str = ""
     bytes: int | None = None
     error: str | None = None
+    untrained: bool = False
 
     @classmethod
     def read(cls, folder: Path, sized: bool = False) -> "Summary":
@@ -74,6 +79,8 @@ def _summary(here: Summary, folder: Path) -> Summary:
     session = CheckedReader(folder)
     manifest = session.newest()
     last = session.last_record(manifest)
+    failed = untrained(session, last)
+    scored = None if failed else last
     with well_formed(folder):
         document = session.document
         config = document["config"]
@@ -89,13 +96,22 @@ def _summary(here: Summary, folder: Path) -> Summary:
             "dataset": Path(config["data"]["dataset"]).name,
             "round": last["round"] if last else 0,
             "rounds": settings["rounds"],
-            "accuracy": last["accuracy"]["mean"] if last else None,
-            "best": last["accuracy"]["best_mean"] if last else None,
-            "best_round": session.best_round(last),
+            "accuracy": scored["accuracy"]["mean"] if scored else None,
+            "best": scored["accuracy"]["best_mean"] if scored else None,
+            "best_round": session.best_round(scored),
             "created": document["created"],
+            "untrained": failed,
             **_marks(folder)._asdict(),
         }
     return Summary(**asdict(here) | legible(facts))
+
+
+def untrained(session: CheckedReader, last: Record | None) -> bool:
+    """Whether every client diverged in every round up to `last`, the last record."""
+    if last is None:
+        return False
+    participants, diverged = clients_of(last)
+    return participants == len(diverged) and Divergence.of_records(session.records()).untrained
 
 
 def _marks(folder: Path) -> checkpoints.Marks:

@@ -16,6 +16,7 @@ from simulator.base.errors import ConfigError
 from simulator.results.analysis import why_parts
 from simulator.results.analysis.cka import CkaMeasurement
 from simulator.results.analysis.classes import class_counts
+from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.gain import BASELINE
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.samples import Samples, tested
@@ -103,6 +104,9 @@ def why(
     first, *rest = (
         each if low or each.topic not in STANDING else replace(each, bad=False) for each in found()
     )
+    if Divergence.of(run.totals, at).untrained:
+        failed = f"{run.name} has no score: every client diverged in every round, and kept its first model."
+        first = replace(first, text=f"{failed} {first.text}")
     findings = (first, *sorted(rest, key=lambda finding: not finding.bad))
     missing = tuple(_missing(run, at, findings, bool(rows), samples))
     return Why(run.name, client, model, at, findings, rows, missing)

@@ -50,6 +50,18 @@ def test_a_target_that_some_seeds_missed_costs_at_least_the_rounds_they_ran(at_h
     assert row_of(0, Seeds("m", (fork, fork)), 0.69).cells[7:] == ("never", "–", "–", "–")
 
 
+def test_a_session_in_which_every_client_diverged_has_no_score_and_no_line(at_home: Path) -> None:
+    """Nor have its seeds together: a mean over the other would hide the failure."""
+    main, base = read(at_home / "main"), read(at_home / "base")
+    records = [{**record, "diverged": record["participants"]} for record in base.records]
+    failed = replace(base, ledger=Ledger.of(records))
+    assert standing_row(0, failed, 0.5).cells[5:7] == ("no score", "no score")
+    both = Seeds("m", (main, failed))
+    assert row_of(0, both, 0.5).cells[5:7] == ("no score", "no score")
+    found = figure([Seeds("main", (main,)), both], [0, 1], "accuracy", "rounds", [])
+    assert [line.key for line in found.series] == ["1"]
+
+
 def lines_of(*names: str) -> list[Seeds]:
     return [Seeds(name, (SessionData(Path("sessions") / name),)) for name in names]
 

@@ -318,6 +318,13 @@ def test_remarks_say_what_happened_now_and_before(view: View) -> None:
 def test_the_clients_that_diverged_are_counted_up_to_the_round_shown(view: View) -> None:
     assert client_rows.diverged(replace(view, round=4)) == ""
     assert client_rows.diverged(replace(view, round=9)) == ", 1 diverged in 1 round"
+    assert ", 1 diverged in 1 round" in on_stage("live", replace(view, round=9), size=(240, 60))[1]
+
+
+def test_live_has_no_score_where_every_client_diverged_in_every_round(view: View) -> None:
+    failed = [{**record, "diverged": record["participants"]} for record in view.run.records]
+    text = on_stage("live", replace(view, run=replace(view.run, ledger=Ledger.of(failed))))[1]
+    assert "accuracy: no score, 10 diverged in 20 rounds" in text
 
 
 def test_u_walks_through_the_charts_of_communication(view: View) -> None:

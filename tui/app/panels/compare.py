@@ -16,6 +16,7 @@ from textual.widgets import Static
 from htfl_sim.analysis import (
     COSTS,
     MEASURES,
+    NO_SCORE,
     SIMULATED,
     Seeds,
     SessionData,
@@ -39,9 +40,11 @@ from tui.app.panels.chart_parts import at_best
 from tui.app.panels.compare_chart import (
     OF_CLIENTS,
     UNKNOWN,
+    UNTRAINED,
     clients_of,
     different_clients,
     figure,
+    is_untrained,
     key_of,
     shown_of,
 )
@@ -157,7 +160,8 @@ class ComparePanel(SizedPanel):
         front = front if isinstance(front, Path) else None
         found = figure(lines, places, self._shown, self._unit, clients, front)
         there = any(len(line.y) for line in found.series)
-        self._curves.say(None if there else UNKNOWN.get(self._shown))
+        lost = bool(lines) and all(map(is_untrained, lines))
+        self._curves.say(None if there else UNTRAINED if lost else UNKNOWN.get(self._shown))
         self._chart.show(found)
         shown = self._shown if not clients else f"accuracy of client {', '.join(map(str, clients))}"
         band = ", band: std over seeds" if found.band else ""
@@ -294,6 +298,8 @@ def standing_row(place: int, run: SessionData, target: float, upto: int | None =
     about = (key_of(place), run.name, course(run.methods), state, f"{run.round}/{run.rounds}")
     last = at_round(stands.last, None if upto or stands.last is None else run.round)
     best = NONE if stands.best is None else at_best(run.totals.mean[:upto])
+    if stands.untrained:
+        best = last = NO_SCORE
     cells = (*about, best, last, *cost)
     return Row(run.folder, cells, search=" ".join(about))
 
@@ -323,6 +329,8 @@ def row_of(place: int, line: Seeds, target: float, upto: int | None = None) -> R
     about = (key_of(place), line.label, course(line.runs[0].methods), states, rounds)
     best = percent(_mean([each.best for each in stands]))
     last = percent(_mean([each.last for each in stands]))
+    if any(each.untrained for each in stands):
+        best = last = NO_SCORE  # a mean over the others would hide the failure
     return Row(line.runs[0].folder, (*about, best, last, *cost), search=" ".join(about))
 
 

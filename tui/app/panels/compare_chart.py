@@ -8,6 +8,7 @@ from htfl_sim.analysis import (
     MEASURES,
     OKABE_ITO,
     Cost,
+    Divergence,
     Line,
     Seeds,
     SessionData,
@@ -37,6 +38,12 @@ UNKNOWN = {
     "makes one.",
 }
 """The sentence if no session has such a value."""
+UNTRAINED = "These sessions have no score: every client diverged in every round."
+
+
+def is_untrained(line: Seeds) -> bool:
+    """Whether every client of one of its sessions diverged in every round."""
+    return any(Divergence.of(run.totals).untrained for run in line.runs)
 
 
 def shown_of(runs: Iterable[SessionData]) -> tuple[str, ...]:
@@ -88,6 +95,8 @@ def figure(
     prefix = f"{studies.pop()}/" if len(studies) == 1 and len(lines) > 1 else "/"
     drawn = list[tuple[Seeds, str, int, int, Line]]()
     for session, place, (colour, again) in zip(lines, places, colours(lines, places), strict=True):
+        if is_untrained(session):
+            continue  # the accuracies of its first models are no result
         curves = _curves(session.label.removeprefix(prefix), key_of(place), shown, clients)
         for stroke, (key, name, values) in enumerate(curves, again * len(curves)):
             found = averaged(name, session.runs, after_fork(values, known), cost)

@@ -10,8 +10,10 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from htfl_sim.analysis import (
+    NO_SCORE,
     PARTS,
     CkaMeasurement,
+    Divergence,
     at_work,
     best_round,
     part_means,
@@ -324,9 +326,11 @@ def measured(view: View) -> tuple[str, ...]:
     if mode == GAIN:
         return (gains.measured(view),)
     if mode in ACCURACIES:
-        mean = view.curves.mean[rounds]
+        mean, lost = view.curves.mean[rounds], client_rows.diverged(view)
+        if Divergence.of(view.run.totals, view.shown).untrained:
+            return f"accuracy: {NO_SCORE}{lost}", f"accuracy: {NO_SCORE}"
         texts = [f"accuracy {each}, best {at_best(mean)}" for each in recent(mean)]
-        return f"{texts[0]}; {mode}", *texts  # the mode is also visible
+        return f"{texts[0]}{lost}; {mode}", f"{texts[0]}{lost}", *texts  # the mode is also visible
     records = view.run.records[rounds]
     values = {part: part_means(records, part, mode) for part in PARTS}
     if mode == "loss":

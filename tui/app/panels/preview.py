@@ -8,7 +8,7 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from htfl_sim.analysis import SessionData, StudySummary, Summary, differences
+from htfl_sim.analysis import NO_SCORE, SessionData, StudySummary, Summary, differences
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.panels.base import Part
@@ -59,11 +59,14 @@ class Preview(Horizontal):
             return
         other = view.run if view.run.document and view.run.folder != Path(session.path) else None
         what = f"accuracy of {session.name}"
-        self._curve.caption(f"{what}, best {at_best(sketch.mean)}", what, "accuracy")
-        series = [_series(session.name, sketch.mean, key="s")]
+        best = NO_SCORE if session.untrained else f"best {at_best(sketch.mean)}"
+        self._curve.caption(f"{what}, {best}", what, "accuracy")
+        series = [] if session.untrained else [_series(session.name, sketch.mean, key="s")]
         if other is not None:
             series.append(_series(other.name, other.curves.mean, key="o"))
         self._draw(series)
+        if session.untrained:
+            self._curve.say("Every client diverged in every round, so there is no score.")
         self._differences.caption("different settings" if other is None else f"differs from {other.name}")
         if other is None:
             self._differences.say(OPEN if view.run.folder == Path(session.path) else NONE_OPEN)
@@ -84,7 +87,8 @@ class Preview(Horizontal):
         self._about.caption(f"study {study.name}")
         self._facts.tell(study_facts(study))
         self._curve.caption(f"accuracy of the sessions of {study.name}")
-        found = [(each, sketches.get(Path(each.path))) for each in study.sessions]
+        scored = [each for each in study.sessions if not each.untrained]
+        found = [(each, sketches.get(Path(each.path))) for each in scored]
         self._draw([_series(Path(each.path).name, sketch.mean) for each, sketch in found if sketch])
 
     def _draw(self, series: list[Series]) -> None:

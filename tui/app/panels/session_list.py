@@ -12,7 +12,7 @@ from textual.actions import SkipAction
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from htfl_sim.analysis import LIVE, Board, Branch, StudySummary, Summary, tree
+from htfl_sim.analysis import LIVE, NO_SCORE, Board, Branch, StudySummary, Summary, tree
 from tui.app.charts.table import Cell, Column, Row, Tone, Trend
 from tui.app.panels.library import Library, Sketch
 from tui.app.view import View
@@ -311,7 +311,7 @@ def _moment(text: str) -> datetime:
 
 def _cells(line: Branch, view: View, old: str, sketch: Sketch | None, state: Cell, roomy: bool) -> Cells:
     session = line.summary
-    seen = sketch.mean[np.isfinite(sketch.mean)][-TREND:] if sketch else ()
+    seen = sketch.mean[np.isfinite(sketch.mean)][-TREND:] if sketch and not session.untrained else ()
     return (
         _flags(session, view),
         branches(line.last) + (session.name if not line.last else session.name.rpartition("/")[2]),
@@ -319,7 +319,7 @@ def _cells(line: Branch, view: View, old: str, sketch: Sketch | None, state: Cel
         course(session.methods) or NONE,
         session.dataset or NONE,
         _rounds(session),
-        percent(session.accuracy),
+        NO_SCORE if session.untrained else percent(session.accuracy),
         percent(session.best),
         f"r{session.best_round}" if session.best_round and roomy else "",
         Trend(tuple(map(float, seen)), width=TREND if len(seen) else 0),
