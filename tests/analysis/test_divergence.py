@@ -155,6 +155,26 @@ def test_gains_name_the_count_and_have_no_row_without_a_score() -> None:
     assert found.to_json()["rows"][0]["diverged"]["rounds"] == 2
 
 
+def test_a_session_of_other_settings_without_a_score_takes_no_row_of_a_sound_one() -> None:
+    sound, failed = session("b", [[], []], method="fedgh"), session("bad", [[0, 1, 2]] * 2, method="fedgh")
+    sound.config["training"], failed.config["training"] = {"lr": 0.1}, {"lr": 1e30}
+    found = gains([ALONE[0], sound, failed])
+    assert [row.sessions for row in found.rows] == [("b",)]
+    assert [note for note in found.notes if "diverged" in note] == [
+        "lr 1e+30 has no score: every client diverged in every round of 1 of 1 session, and kept its first model."
+    ]
+
+
+def test_a_session_without_a_partner_takes_no_row_of_those_that_have_one() -> None:
+    """Such as a trial of another seed, in which every client diverged."""
+    trial = session("trial", [[0, 1, 2]] * 2, 7, "fedlora")
+    found = gains([*ALONE, SOUND, trial], "method")
+    assert [row.sessions for row in found.rows] == [("a1",)]
+    assert found.rows[0].diverged.n == 1 and "no score" not in " ".join(found.notes)
+
+
 def test_without_a_score_there_is_no_gain_at_all() -> None:
-    with pytest.raises(ConfigError, match="every client of b0 diverged in every round, so it has no score"):
+    with pytest.raises(
+        ConfigError, match="b0 is left out: every client diverged in every round, so there is no score"
+    ):
         gains([*ALONE, LOST], "method")

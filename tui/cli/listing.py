@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import htfl_sim as hs
-from htfl_sim.analysis import NO_SCORE
 from tui.cli import completion, options, output
 from tui.common import formatting
 
@@ -120,6 +119,8 @@ def _tell_leftovers(hidden: "Sequence[Leftover]") -> None:
 
 
 def _row(branch: "Branch", columns: Sequence[str]) -> list[object]:
+    from htfl_sim.analysis import NO_SCORE
+
     each = branch.summary
     return [
         formatting.branches(branch.last) + each.name,

@@ -188,10 +188,12 @@ def gains(
     if test is not None and test not in TESTS:
         raise ConfigError(f"There is no test '{test}'.{nearest(test, TESTS)} Use {' or '.join(TESTS)}.")
     wanted = checked((by,) if isinstance(by, str) else tuple(by), runs)
-    pairs, notes = paired_sessions(runs, baseline, last)
-    wanted = wanted or varying([each.run for each in pairs]) or ("method",)
+    pairs, failed, notes = _pairs(runs, baseline, last)
+    chosen = {id(each) for each in [*failed, *(each.run for each in pairs)]}
+    counted = [run for run in runs if id(run) in chosen]
+    wanted = wanted or varying(counted) or ("method",)
     diverged = {
-        key: [Divergence.of(run.totals) for run in group] for key, group in groups(runs, wanted).items()
+        key: [Divergence.of(run.totals) for run in group] for key, group in groups(counted, wanted).items()
     }
     notes += sentences((group_label(wanted, key), each) for key, each in diverged.items())
     found = groups([each.run for each in pairs], wanted)
@@ -219,6 +221,22 @@ def paired_sessions(
 
     Raises ConfigError where no session has a partner.
     """
+    found, failed, notes = _pairs(runs, baseline, last)
+    return found, _without_score(failed) + notes
+
+
+def _without_score(failed: Sequence[SessionData]) -> list[str]:
+    """A sentence on sessions that have a partner, but no score."""
+    names = [run.name for run in failed]
+    return [f"{_are(names)} left out: every client diverged in every round, so there is no score."] * bool(
+        names
+    )
+
+
+def _pairs(
+    runs: Sequence[SessionData], baseline: str, last: int
+) -> tuple[list[SessionGain], list[SessionData], list[str]]:
+    """The pairs; the sessions that have a partner, but no score; and in sentences, which others are left out."""
     others = [run for run in runs if run.method != baseline]
     partners = [run for run in runs if run.method == baseline]
     if not partners:
@@ -228,7 +246,12 @@ def paired_sessions(
             f"sessions of a baseline method. Methods here: {', '.join(known)}."
         )
     conditions = {id(partner): condition(partner) for partner in partners}
-    found, left_out, shorter = [], dict[str, list[str]](), dict[int, list[str]]()
+    found, failed, left_out, shorter = (
+        list[SessionGain](),
+        list[SessionData](),
+        dict[str, list[str]](),
+        dict[int, list[str]](),
+    )
     for run in others:
         own = condition(run)
         # A fork of the session itself has its clients as they were there.
@@ -247,8 +270,11 @@ def paired_sessions(
                 why = f"no session of {baseline} has its clients. The closest differs in {apart}"
             left_out.setdefault(why, []).append(run.name)
             continue
-        if failed := [each.name for each in (run, candidates[0]) if Divergence.of(each.totals).untrained]:
-            why = f"every client of {failed[0]} diverged in every round, so it has no score"
+        if Divergence.of(run.totals).untrained:
+            failed.append(run)
+            continue
+        if Divergence.of(candidates[0].totals).untrained:
+            why = f"every client of {candidates[0].name} diverged in every round, so it has no score"
             left_out.setdefault(why, []).append(run.name)
             continue
         one = _gain(run, candidates[0], last)
@@ -261,12 +287,18 @@ def paired_sessions(
     notes = [f"{_are(names)} left out: {why}." for why, names in left_out.items()]
     if not found:
         remedy = " Run both with the same values." if any("differs in" in why for why in left_out) else ""
+        notes = _without_score(failed) + notes
         reason = notes[0] + remedy if notes else f"All sessions are of {baseline}."
         raise ConfigError(f"No session has a partner of {baseline}. {reason}")
-    return found, notes + [
-        f"{_are(names)} compared after round {round}, the last that both have."
-        for round, names in shorter.items()
-    ]
+    return (
+        found,
+        failed,
+        notes
+        + [
+            f"{_are(names)} compared after round {round}, the last that both have."
+            for round, names in shorter.items()
+        ],
+    )
 
 
 def _is_fork(fork: SessionData, of: SessionData) -> bool:
