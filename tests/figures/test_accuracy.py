@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from simulator.base.errors import ConfigError
 from simulator.results.analysis.run import SessionData
-from simulator.results.figures import accuracy
+from simulator.results.figures import accuracy, gains, sensitivity
 from simulator.results.figures.grouped import scaled
 from simulator.results.figures.kinds import notes
 from tests.analysis.runs import of, record, run
@@ -41,6 +41,21 @@ def test_a_line_is_the_mean_over_seeds_and_a_band_one_sample_standard_deviation(
     assert max(y for x, y in corners if x == 3) == approx(98.2843, abs=1e-4)
     assert min(y for x, y in corners if x == 3) == approx(41.7157, abs=1e-4)
     assert texts(figure) == ["FedLoRA", "FedGH"]
+
+
+def test_no_figure_draws_a_session_in_which_every_client_diverged() -> None:
+    """Nor the other seeds of its group: they would hide the failure."""
+    failed = of("c0", [record(1, 0.9, participants=[0], diverged=[0])], 0, "fedproto")
+    sound = run("c1", [0.7], 1, "fedproto")
+    runs = [*TWO_SEEDS, failed, sound]
+    assert texts(accuracy.over(runs, by="method")) == ["FedLoRA", "FedGH"]
+    assert len(plot(accuracy.boxes(runs, by="method")).get_xticklabels()) == 2
+    assert len(plot(accuracy.tradeoff(runs, by="method")).collections) == 2
+    assert len(gains.pareto(runs, by="method").axes[0].containers) == 2
+    assert len(plot(sensitivity.curve(runs, axis="method")).get_xticklabels()) == 2
+    for draw in (accuracy.over, accuracy.boxes, accuracy.tradeoff):
+        with pytest.raises(ConfigError, match="FedProto: every client of a session diverged in every round"):
+            draw([failed, sound], by="method")
 
 
 @pytest.mark.parametrize(

@@ -246,12 +246,8 @@ def _pairs(
             f"sessions of a baseline method. Methods here: {', '.join(known)}."
         )
     conditions = {id(partner): condition(partner) for partner in partners}
-    found, failed, left_out, shorter = (
-        list[SessionGain](),
-        list[SessionData](),
-        dict[str, list[str]](),
-        dict[int, list[str]](),
-    )
+    found, failed = list[SessionGain](), list[SessionData]()
+    left_out, shorter = dict[str, list[str]](), dict[int, list[str]]()
     for run in others:
         own = condition(run)
         # A fork of the session itself has its clients as they were there.

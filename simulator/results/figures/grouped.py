@@ -8,8 +8,9 @@ import numpy as np
 from simulator.base.errors import ConfigError
 from simulator.base.units import SIZES
 from simulator.results.analysis.axes import checked, group_label, groups, key_of, varying
-from simulator.results.analysis.caveats import caveats
+from simulator.results.analysis.caveats import caveats, listed
 from simulator.results.analysis.costs import SIMULATED, Cost, energy_differs
+from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.measures import Line, Values, averaged
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.static_names import titles
@@ -36,6 +37,26 @@ def notes(runs: Sequence[SessionData], by: By, along: Sequence[str] = ()) -> lis
 
 
 def grouped(runs: Sequence[SessionData], by: By) -> dict[str, list[SessionData]]:
+    """The sessions by the label of their group, without groups that have no score.
+
+    Raises ConfigError if no group has one.
+    """
+    found = every_group(runs, by)
+    kept = {label: group for label, group in found.items() if not is_untrained(group)}
+    if not kept:
+        raise ConfigError(
+            f"{listed(list(found))}: every client of a session diverged in every round, so there is no score to draw. "
+            "Name other sessions."
+        )
+    return kept
+
+
+def is_untrained(runs: Sequence[SessionData]) -> bool:
+    """Whether every client of one of the sessions diverged in every round. A mean over the others would hide that."""
+    return any(Divergence.of(run.totals).untrained for run in runs)
+
+
+def every_group(runs: Sequence[SessionData], by: By) -> dict[str, list[SessionData]]:
     """The sessions by the label of their group, in the order in which the groups first come.
 
     Methods have the names of their papers.
@@ -52,7 +73,7 @@ def grouped(runs: Sequence[SessionData], by: By) -> dict[str, list[SessionData]]
 
 def looks(runs: Sequence[SessionData], by: By) -> dict[str, Look]:
     """How each group is drawn, by its label: as its method, where groups are of several; else by its place."""
-    found = grouped(runs, by)
+    found = every_group(runs, by)
     of = [{key_of(run, ("method",))[0] for run in group} for group in found.values()]
     methods = looks_of([each.pop() if len(each) == 1 else None for each in of])
     return dict(zip(found, methods or map(in_order, range(len(found))), strict=True))

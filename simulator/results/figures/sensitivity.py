@@ -13,7 +13,7 @@ from simulator.results.analysis.comparison import outcome
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.table import Select
 from simulator.results.figures import style
-from simulator.results.figures.grouped import By, grouped, looks
+from simulator.results.figures.grouped import By, every_group, is_untrained, looks
 from simulator.results.figures.palette import in_order
 from simulator.results.figures.style import Width
 
@@ -31,7 +31,7 @@ def curve(
     The accuracy is the last round's, or with select 'eval' that of the round best on the clients' eval parts.
     """
     checked((axis,), runs)
-    named = grouped(runs, by) if by else {"": list(runs)}
+    named = every_group(runs, by) if by else {"": list(runs)}
     lines = {label: _spreads(group, (axis,), select) for label, group in named.items()}
     values = _ordered({key[0] for line in lines.values() for key in line})
     if len(values) < 2:
@@ -115,6 +115,8 @@ def _spreads(
                 f"{group_label(axes, key)} has several trials of a tuning study, and trials are not seeds. "
                 "Draw them with kind 'tuning'."
             )
+        if is_untrained(group):
+            continue
         each = [outcome(run, None, select) for run in group]
         if select and (missing := [one.run.name for one in each if one.selected is None]):
             raise ConfigError(f"not measured on eval: {', '.join(missing)}.")
