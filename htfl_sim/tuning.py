@@ -13,7 +13,8 @@ from simulator.base.errors import ConfigError, PointsFailed
 from simulator.base.nested import ALL, with_overrides
 from simulator.base.units import NONE, amount
 from simulator.results.analysis.averages import MeanStd
-from simulator.results.analysis.divergence import NO_SCORE, sentences
+from simulator.results.analysis.caveats import divergences
+from simulator.results.analysis.divergence import NO_SCORE
 from simulator.results.analysis.gain import BASELINE
 from simulator.results.analysis.tabular import Column, TextTable, percent
 from simulator.studies.status import Status
@@ -110,7 +111,7 @@ class Tuning(TextTable["Tuned"]):
             yield f"No choice and no final runs, because all trials lost: {', '.join(failed)}."
         if self.asked.diverged == "counts":
             yield "A trial in which a client diverged counts by its score."
-        yield from sentences((f"{row.method}, final runs", [row.diverged]) for row in self.rows)
+        yield from divergences((f"{row.method}, final runs", [row.diverged]) for row in self.rows)
 
     def _ranges(self) -> Iterator[str]:
         """What all methods searched, and what single ones searched besides."""

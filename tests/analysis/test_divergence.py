@@ -9,7 +9,7 @@ import pytest
 
 from simulator.base.errors import ConfigError
 from simulator.results.analysis import totals
-from simulator.results.analysis.caveats import caveats
+from simulator.results.analysis.caveats import caveats, divergences
 from simulator.results.analysis.comparison import common_target, table
 from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.gain import gains
@@ -91,7 +91,7 @@ def test_a_method_that_learned_nothing_has_no_score() -> None:
     row = found.rows[1]
     assert (row.best, row.last, row.worst, row.difference, row.reached) == (None, None, None, None, 0)
     assert next(c.cell(row) for c in found.columns() if c.name == "last, %") == "no score (diverged)"
-    note = "fedgh has no score: every client diverged in every round of 1 of 1 session, and kept its first model."
+    note = "fedgh has no score: every client diverged in every round, and kept its first model."
     assert note in found.notes
     assert common_target([*ALONE, LOST]) == 0.4  # of those that have a score
 
@@ -135,6 +135,18 @@ def test_the_selection_on_eval_takes_no_session_that_learned_nothing() -> None:
     assert found.rows[0].selected is not None and found.rows[0].selected.mean == approx(0.5)
 
 
+def test_groups_of_which_the_same_is_true_share_a_note() -> None:
+    known = [Divergence.of(each.totals) for each in (LOST, PARTLY, SOUND)]
+    lost, partly, sound = known
+    assert divergences([("a", [lost]), ("b", [partly]), ("c", [lost]), ("d", [sound]), ("e", [lost])]) == [
+        "a, c, and e have no score: every client diverged in every round, and kept its first model.",
+        "b: clients diverged (2 clients in 2 rounds), and kept their models of before.",
+    ]
+    assert divergences([("a", [lost, sound])])[0].startswith(
+        "a has no score: every client diverged in every round of 1 of 2 sessions"
+    )
+
+
 def test_the_notes_of_a_figure_name_the_count() -> None:
     assert "fedgh has no score" in caveats([SOUND, LOST], ["method"])[0]
 
@@ -161,7 +173,7 @@ def test_a_session_of_other_settings_without_a_score_takes_no_row_of_a_sound_one
     found = gains([ALONE[0], sound, failed])
     assert [row.sessions for row in found.rows] == [("b",)]
     assert [note for note in found.notes if "diverged" in note] == [
-        "lr 1e+30 has no score: every client diverged in every round of 1 of 1 session, and kept its first model."
+        "lr 1e+30 has no score: every client diverged in every round, and kept its first model."
     ]
 
 

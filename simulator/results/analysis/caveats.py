@@ -16,7 +16,7 @@ from simulator.results.analysis.axes import (
     spelled,
     varying,
 )
-from simulator.results.analysis.divergence import Divergence, sentences
+from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.lineage import Origins, origins
 from simulator.results.analysis.printed import defaults
 from simulator.results.analysis.run import SessionData
@@ -89,6 +89,25 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join(words) if len(words) < 3 else f"{', '.join(words[:-1])}, and {words[-1]}"
 
 
+def divergences(groups: Iterable[tuple[str, Sequence[Divergence]]]) -> list[str]:
+    """What to know of groups of sessions, by their labels: a sentence for all groups of which the same is true."""
+    found: dict[tuple[bool, str], list[str]] = {}
+    for label, each in groups:
+        all_of = Divergence.over(each)
+        count = all_of.untrained or all_of.sessions
+        some = f" {count} of {all_of.n} sessions" if all_of.n > 1 else ""
+        if all_of.untrained:
+            text = f"every client diverged in every round{some and f' of{some}'}, and kept its first model."
+            found.setdefault((True, text), []).append(label)
+        elif all_of:
+            text = f"clients diverged{some and f' in{some}'} ({all_of}), and kept their models of before."
+            found.setdefault((False, text), []).append(label)
+    return [
+        f"{listed(labels)}{(' have' if len(labels) > 1 else ' has') + ' no score' if failed else ''}: {text}"
+        for (failed, text), labels in found.items()
+    ]
+
+
 def unfinished(runs: Sequence[SessionData]) -> list[str]:
     """Which sessions have not finished, and that trials stand alone."""
     left = [
@@ -157,7 +176,7 @@ def caveats(runs: Sequence[SessionData], by: Sequence[str], groups_are: str = "G
     between = rows_differ(
         {label: [run.config for run in each] for label, each in found.items()}, by, groups_are
     )
-    diverged = sentences(
+    diverged = divergences(
         (label, [Divergence.of(run.totals) for run in each]) for label, each in found.items()
     )
     return [*diverged, *between, *averaged(found), *dependent(members(found)), *unfinished(runs)]

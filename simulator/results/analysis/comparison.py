@@ -29,6 +29,7 @@ from simulator.results.analysis.caveats import (
     Note,
     averaged,
     dependent,
+    divergences,
     joined,
     members,
     rows_differ,
@@ -36,7 +37,7 @@ from simulator.results.analysis.caveats import (
 )
 from simulator.results.analysis.costs import Cost, Reached, costs, energy_differs, reached, spent
 from simulator.results.analysis.curves import Array
-from simulator.results.analysis.divergence import Divergence, sentences
+from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.gain import final_accuracies
 from simulator.results.analysis.moments import at_moment, moment
 from simulator.results.analysis.printed import printed
@@ -182,7 +183,7 @@ def table(
         rows.append(_row(wanted, key, chosen, outcomes, against, select))
     kept = {label: [each.run for each in outcomes] for label, outcomes in shown.items()}
     notes += [*joined(of_groups), *averaged(kept, _SEPARATE), *dependent(members(kept))]
-    diverged = sentences(
+    diverged = divergences(
         (group_label(wanted, key), [each.diverged for each in outcomes])
         for key, (_, outcomes) in found.items()
     )

@@ -78,23 +78,5 @@ NO_SESSION = Divergence(0)
 """That of no session."""
 
 
-def sentences(groups: Iterable[tuple[str, Sequence[Divergence]]]) -> list[str]:
-    """What to know of groups of sessions, by their labels."""
-    found = []
-    for label, each in groups:
-        all_of = Divergence.over(each)
-        if all_of.untrained:
-            found.append(
-                f"{label} has no score: every client diverged in every round of {all_of.untrained} of "
-                f"{_number(all_of.n, 'session')}, and kept its first model."
-            )
-        elif all_of:
-            found.append(
-                f"{label}: clients diverged in {all_of.sessions} of {_number(all_of.n, 'session')} ({all_of}), and "
-                "kept their models of before."
-            )
-    return found
-
-
 def _number(count: int, what: str) -> str:
     return f"{count} {what}{'s' * (count != 1)}"

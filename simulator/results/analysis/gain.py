@@ -34,6 +34,7 @@ from simulator.results.analysis.axes import (
 from simulator.results.analysis.caveats import (
     averaged,
     dependent,
+    divergences,
     listed,
     members,
     rows_differ,
@@ -41,7 +42,7 @@ from simulator.results.analysis.caveats import (
     worded,
 )
 from simulator.results.analysis.curves import Array
-from simulator.results.analysis.divergence import Divergence, sentences
+from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.printed import defaults
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.samples import Samples
@@ -195,7 +196,7 @@ def gains(
     diverged = {
         key: [Divergence.of(run.totals) for run in group] for key, group in groups(counted, wanted).items()
     }
-    notes += sentences((group_label(wanted, key), each) for key, each in diverged.items())
+    notes += divergences((group_label(wanted, key), each) for key, each in diverged.items())
     found = groups([each.run for each in pairs], wanted)
     by_run = {id(each.run): each for each in pairs}
     by_label = {group_label(wanted, key): group for key, group in found.items()}
