@@ -200,8 +200,8 @@ def gains(
     found = groups([each.run for each in pairs], wanted)
     by_run = {id(each.run): each for each in pairs}
     by_label = {group_label(wanted, key): group for key, group in found.items()}
-    labels = {label: [run.config for run in group] for label, group in by_label.items()}
-    partners = {id(each.baseline): each.baseline.config for each in pairs}
+    labels = {label: list(map(_resolved, group)) for label, group in by_label.items()}
+    partners = {id(each.baseline): _resolved(each.baseline) for each in pairs}
     notes += rows_differ({**labels, baseline: [*labels.get(baseline, []), *partners.values()]}, wanted)
     notes += [*averaged(by_label), *dependent(members(by_label))]
     notes += unfinished(runs)
@@ -344,12 +344,20 @@ def _gain(run: SessionData, baseline: SessionData, last: int) -> SessionGain | N
 def condition(run: SessionData) -> dict[str, Any]:
     """What two sessions must share so that a gain compares each client with itself, by key: all that decides its data,
     its first weights, and the model with which it is evaluated."""
-    config = merged(defaults(), completed(run.config))
+    config = merged(defaults(), completed(_resolved(run)))
     known = {key: value for key, value in flattened(config).items() if key in _DECIDING and key not in SEEDS}
-    evaluates = known["evaluation.model"] or evaluated(run.method)
     parent = run.document.get("parent")
-    facts = {"evaluation.model": evaluates, _DATA: run.document.get("data_fingerprint", "")}
+    facts = {_DATA: run.document.get("data_fingerprint", "")}
     return {"seed": seeds_of(config), "parent": parent and (parent["id"], parent["round"])} | known | facts
+
+
+def _resolved(run: SessionData) -> dict[str, Any]:
+    """Its settings, with the model that its method evaluates where they name none."""
+    evaluation = run.config.get("evaluation", {})
+    return {
+        **run.config,
+        "evaluation": {**evaluation, "model": evaluation.get("model") or evaluated(run.method)},
+    }
 
 
 def same_clients(run: SessionData) -> Key:
