@@ -148,7 +148,7 @@ def test_groups_of_which_the_same_is_true_share_a_note() -> None:
 
 
 def test_the_notes_of_a_figure_name_the_count() -> None:
-    assert "fedgh has no score" in caveats([SOUND, LOST], ["method"])[0]
+    assert "FedGH has no score" in caveats([SOUND, LOST], ["method"])[0]
 
 
 def test_a_cell_of_a_pivot_is_marked() -> None:

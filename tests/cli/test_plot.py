@@ -45,7 +45,7 @@ def test_a_kind_becomes_a_file_and_a_line_says_how_large(cli: Cli, three: Path, 
 def test_a_figure_that_averages_over_settings_says_so(cli: Cli, three: Path) -> None:
     line = ("plot", "accuracy", "*", "--by", "method")
     result = cli(*line, "--out", three.parent / "figure.svg")
-    assert "fedlora is a mean over 2 settings of method.mu. Group by these to separate them." in result.err
+    assert "FedLoRA is a mean over 2 settings of method.mu. Group by these to separate them." in result.err
     again = cli(*line, "--by", "method.mu", "--out", three.parent / "figure.svg")
     assert "is a mean over" not in again.err
 
@@ -64,7 +64,7 @@ def test_a_figure_says_which_training_settings_its_groups_differ_in(cli: Cli, th
     made.make(three / "d", clients=4, rounds=6, method="fedgh", document=document)
     result = cli("plot", "box", "c", "d", "--by", "method", "--out", three.parent / "figure.svg")
     assert (
-        "Groups differ in training.epochs: 1 (fedgh), 5 (standalone); training.lr: 0.01 (standalone)"
+        "Groups differ in training.epochs: 1 (FedGH), 5 (Standalone); training.lr: 0.01 (Standalone)"
         in result.err
     )
 

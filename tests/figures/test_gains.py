@@ -33,6 +33,7 @@ def test_the_map_has_a_row_for_a_client_of_a_seed_and_a_column_for_a_round() -> 
     assert np.asarray(image.get_array()).tolist() == [approx([-10, 40]), approx([0, 0]), approx([10, -10])]
     assert image.get_clim() == (approx(-40), approx(40))
     assert figure.axes[0].get_title() == "FedGH"
+    assert figure.axes[1].get_ylabel() == "gain over Standalone, pp"
 
 
 def test_a_session_without_a_partner_is_named_beside_the_figure() -> None:

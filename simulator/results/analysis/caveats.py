@@ -8,6 +8,7 @@ from simulator.results.analysis.axes import (
     CLOCK,
     IDLE,
     SEEDS,
+    Key,
     group_label,
     groups,
     needs_clock,
@@ -20,6 +21,7 @@ from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.lineage import Origins, origins
 from simulator.results.analysis.printed import defaults
 from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.static_names import titles
 
 _NO_RESULT = (
     *SEEDS, "session", "method", "method.name", "data.dataset", "evaluation.batch_size", "evaluation.parts",
@@ -170,11 +172,18 @@ def _shared(each: Sequence[tuple[tuple[int, int, int], Origins]]) -> str:
     return f"{who} {listed(what)}" if what else ""
 
 
-def caveats(runs: Sequence[SessionData], by: Sequence[str], groups_are: str = "Groups") -> list[str]:
+def titled(by: Sequence[str], key: Key) -> str:
+    """A group in words, with the names of papers: 'FedLoRA, mu 0.7'."""
+    names = titles()
+    shown = (names.get(each, each) if axis == "method" else each for axis, each in zip(by, key, strict=True))
+    return group_label(by, tuple(shown))
+
+
+def caveats(runs: Sequence[SessionData], by: Sequence[str]) -> list[str]:
     """What to know of sessions that are drawn in groups: what diverged, which settings differ, and what is averaged."""
-    found = {group_label(by, key): group for key, group in groups(runs, by).items()}
+    found = {titled(by, key): group for key, group in groups(runs, by).items()}
     between = rows_differ(
-        {label: [run.config for run in each] for label, each in found.items()}, by, groups_are
+        {label: [run.config for run in each] for label, each in found.items()}, by, "Groups"
     )
     diverged = divergences(
         (label, [Divergence.of(run.totals) for run in each]) for label, each in found.items()

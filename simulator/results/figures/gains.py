@@ -15,6 +15,7 @@ from simulator.results.analysis.curves import Array
 from simulator.results.analysis.gain import ALPHA, BASELINE, SessionGain, paired_sessions
 from simulator.results.analysis.pareto import pareto_front, spent_by_cost
 from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.static_names import titles
 from simulator.results.figures import style
 from simulator.results.figures.accuracy import NOT_EVALUATED
 from simulator.results.figures.grouped import By, axes_of, grouped, looks, scaled
@@ -54,7 +55,7 @@ def gain_map(
             plot.set(title=label, xlabel="round", ylabel="client, sorted")
             style.whole_numbers(plot)
         assert image is not None
-        figure.colorbar(image, ax=list(plots.flat), label=f"gain over {baseline}, pp", pad=0.02)
+        figure.colorbar(image, ax=list(plots.flat), label=_axis(baseline), pad=0.02)
     return figure
 
 
@@ -82,7 +83,7 @@ def gain_clients(
                 **style.stroke(look[label]),
             )
         plot.axhline(0, color="black", linewidth=0.8)
-        plot.set(xlabel="clients, sorted by gain, %", ylabel=f"gain over {baseline}, pp", xlim=(0, 100))
+        plot.set(xlabel="clients, sorted by gain, %", ylabel=_axis(baseline), xlim=(0, 100))
         plot.grid(True)
         style.legend(plot, len(found))
     return figure
@@ -210,6 +211,10 @@ def _paired(
         label: [by_run[id(run)] for run in group]
         for label, group in grouped([pair.run for pair in pairs], by or "method").items()
     }
+
+
+def _axis(baseline: str) -> str:
+    return f"gain over {titles().get(baseline, baseline)}, pp"
 
 
 def _of(found: Mapping[str, Sequence[SessionGain]]) -> list[SessionData]:

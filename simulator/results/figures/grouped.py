@@ -7,13 +7,12 @@ import numpy as np
 
 from simulator.base.errors import ConfigError
 from simulator.base.units import SIZES
-from simulator.results.analysis.axes import checked, group_label, groups, key_of, varying
-from simulator.results.analysis.caveats import caveats, listed
+from simulator.results.analysis.axes import checked, groups, key_of, varying
+from simulator.results.analysis.caveats import caveats, listed, titled
 from simulator.results.analysis.costs import SIMULATED, Cost, energy_differs
 from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.measures import Line, Values, averaged
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.static_names import titles
 from simulator.results.figures import style
 from simulator.results.figures.palette import Look, in_order, looks_of
 
@@ -61,14 +60,8 @@ def every_group(runs: Sequence[SessionData], by: By) -> dict[str, list[SessionDa
 
     Methods have the names of their papers.
     """
-    axes, names = axes_of(runs, by), titles()
-    found = {}
-    for key, group in groups(runs, axes).items():
-        shown = [
-            names.get(each, each) if axis == "method" else each for axis, each in zip(axes, key, strict=True)
-        ]
-        found[style.label(group_label(axes, tuple(shown)))] = group
-    return found
+    axes = axes_of(runs, by)
+    return {style.label(titled(axes, key)): group for key, group in groups(runs, axes).items()}
 
 
 def looks(runs: Sequence[SessionData], by: By) -> dict[str, Look]:
