@@ -50,7 +50,7 @@ def parts(details: Details) -> list[Any]:
             details.record["round"],
             [">client", "model", ">accuracy", ">loss", ">up", ">down", ""],
         )
-        lost = Divergence.of(run.totals, round).untrained
+        lost = Divergence.of(run.totals, round).untrained > 0
         parts += [
             output.heading(f"Clients after round {round}"),
             output.table(columns, [_client_row(each, unseen) for each in details.clients]),

@@ -73,7 +73,7 @@ def standing(run: SessionData, target: float | None = None, upto: int | None = N
         target = float(run.config.get("until") or 0.0) or common_target([run])
     totals, mean = run.totals, run.totals.mean[:upto]
     measured = mean[np.isfinite(mean)]
-    untrained = Divergence.of(totals).untrained
+    untrained = Divergence.of(totals).untrained > 0
     if untrained or not measured.size:
         return Standing(run, None, None, None, target, untrained)
     return Standing(run, float(measured.max()), float(measured[-1]), reached(totals, target), target)

@@ -111,7 +111,7 @@ def untrained(session: CheckedReader, last: Record | None) -> bool:
     if last is None:
         return False
     participants, diverged = clients_of(last)
-    return participants == len(diverged) and Divergence.of_records(session.records()).untrained
+    return participants == len(diverged) and Divergence.of_records(session.records()).untrained > 0
 
 
 def _marks(folder: Path) -> checkpoints.Marks:
