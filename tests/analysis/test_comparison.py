@@ -18,7 +18,7 @@ def run_of(*means: float | None, **config: object) -> SessionData:
 def test_the_target_begins_at_the_multiple_of_five_per_cent_that_all_have_been_at() -> None:
     assert common_target([run_of(0.2, 0.62, 0.3), run_of(0.9)]) == 0.6
     assert common_target([run_of(0.65)]) == 0.65  # not 0.6, which 0.65 · 20 = 13.000…02 or 12.999…98 decides
-    assert common_target([run_of(0.9), run_of(None)]) == 0.0
+    assert common_target([run_of(0.9), run_of(None)]) == 0.9  # of those that have an accuracy
     assert common_target([]) == 0.0
 
 
