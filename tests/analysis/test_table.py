@@ -49,7 +49,7 @@ def test_sessions_with_a_timeline_are_grouped_by_its_events_in_words() -> None:
     leave = {"timeline": [{"round": 2, "event": "leave", "clients": [1, 2]}]}
     runs = [run("a", [0.5], federation=leave), run("b", [0.6], federation={"timeline": []})]
     found = table(runs, "federation.timeline")
-    assert [row.label for row in found.rows] == ["timeline round=2 event=leave clients=1+2", "timeline "]
+    assert [row.label for row in found.rows] == ["timeline round=2 event=leave clients=1+2", "timeline none"]
     assert len(table(runs, "method").rows) == 1
 
 

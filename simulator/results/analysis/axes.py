@@ -132,7 +132,7 @@ def spelled(value: Any) -> str:
         case float():
             return f"{value:g}"
         case tuple():
-            return "+".join(map(spelled, value))
+            return "+".join(map(spelled, value)) or "none"
     return escaped(str(value))
 
 
