@@ -326,7 +326,7 @@ def test_signals_and_tables_train_and_are_normalized_on_training_samples(
         ),
         ({"vocabulary": 5}, "token 9 is outside the vocabulary of 5: tokens are 0"),
         ({"vocabulary": 2.5}, "'vocabulary' must be one whole number ≥ 0, not float64"),
-        ({"padding": 12}, "'padding' 12 is outside the vocabulary of 10"),
+        ({"padding": 12, "vocabulary": 10}, "'padding' 12 is outside the vocabulary of 10"),
         (
             {"images": np.zeros((6, 2, 2), np.uint8)},
             "has both 'images' and 'tokens'; it needs 'labels' and one of",

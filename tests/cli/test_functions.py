@@ -18,7 +18,7 @@ FUNCTIONS = {
     "config": ["catalog.settings", "config"],
     "data check": ["catalog.check_dataset"],
     "data fetch": ["catalog.fetch_dataset", "catalog.fetch_missing"],
-    "datasets": ["catalog.datasets", "catalog.dataset"],
+    "datasets": ["catalog.datasets", "catalog.dataset", "catalog.report"],
     "doctor": ["machine.doctor"],
     "export": ["sessions.export", "sessions.export_partition", "sessions.export_weights"],
     "fork": ["fork"],

@@ -137,4 +137,4 @@ def test_the_title_of_accuracy_names_its_mode_where_it_fits_whole(crowd: View) -
     _, narrow = on_stage("live", replace(crowd, chart=2), size=(120, 40))
     assert re.match(r"─accuracy .+, best \d\d\.\d % \(r6\)──", narrow)
     _, wide = on_stage("live", replace(crowd, chart=2), size=(200, 60))
-    assert "(r6); clients × rounds──" in wide.splitlines()[0]
+    assert "(r6), 1 diverged in 1 round; clients × rounds──" in wide.splitlines()[0]
