@@ -12,6 +12,7 @@ from simulator.base.nested import as_toml, toml_value
 if TYPE_CHECKING:
     from simulator.base.documents import Report
     from simulator.base.space import Range
+    from simulator.config import Config
     from simulator.config.reference import Setting as Setting
     from simulator.data.datasets import Dataset as _Dataset
     from simulator.methods.base import Method as _Method
@@ -27,8 +28,10 @@ __all__ = [
     "check_method",
     "dataset",
     "datasets",
+    "export_federation",
     "fetch_dataset",
     "fetch_missing",
+    "import_federation",
     "method",
     "methods",
     "model_groups",
@@ -247,6 +250,51 @@ def report(dataset: Place, settings: Sequence[str] = (), data_dir: Place | None 
     found = report_of(samples, formed.reading)
     check(found, config.dataset)
     return found
+
+
+def import_federation(
+    folder: Place,
+    target: Place,
+    *,
+    kind: str | None = None,
+    unpickle: bool = False,
+    split: str | None = None,
+) -> "Report":
+    """Turn a federation of PFLlib, HtFLlib, or LEAF into samples.npz and clients.json in a new folder.
+
+    Returns what was read; its clients are in order. kind: 'images', 'signals', 'tokens', or 'features', where samples
+    can be read in several ways. unpickle: read PFLlib's pickled files, in a process of its own that runs nothing of
+    them. split: shares such as '8:2' for a federation without test parts. Raises ConfigError, and DataError for
+    files that cannot be read.
+    """
+    from simulator.base.errors import DataError
+    from simulator.data import imports
+
+    found = imports.convert(Path(folder), Path(target), kind, unpickle, split)
+    try:
+        said = report(found.samples)
+    except DataError:
+        found.samples.unlink()
+        found.partition.unlink()
+        raise
+    said["clients"] = dict(found.clients)
+    said["notes"] = [*found.notes, *said["notes"]]
+    said["left_out"] = {**found.left_out, **said["left_out"]}
+    return said
+
+
+def export_federation(config: "Config", folder: Place, data_dir: Place | None = None) -> list[str]:
+    """Write the clients of round 1 as PFLlib and HtFLlib read them, into a new folder.
+
+    Returns sentences on what these cannot hold. Raises ConfigError or DataError.
+    """
+    import torch
+
+    from simulator.data import pfllib
+    from simulator.data.loading import load
+
+    data = load(config.source(data_folder(data_dir)), torch.device("cpu"))
+    return pfllib.write(data, Path(folder), config.training.batch_size)
 
 
 def fetch_dataset(name: str, data_dir: Place | None = None, progress: Told = _silent) -> DatasetCard:

@@ -8,11 +8,10 @@ reads both. The key `data` of a file is a pickled dictionary: x [n, …] and y [
 import json
 import math
 import re
-import shlex
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,11 +26,10 @@ from simulator.data import unpickling
 from simulator.data.federated import FederatedData
 from simulator.data.inputs import ImageInputs, NumberInputs, TokenInputs
 from simulator.data.pictures import check_memory
-from simulator.data.samples import Values
 from simulator.data.specs import SignalSpec, TokenSpec
 
 Kind = Literal["images", "signals", "tokens", "features"]
-Part = tuple[Values, NDArray[Any]]
+Part = tuple[NDArray[Any], NDArray[Any]]
 """The samples of a client's part, and their labels."""
 LARGEST = 1 << 30
 """Bytes of a file."""
@@ -56,10 +54,10 @@ class Federation:
     left_out: dict[str, str] = field(default_factory=dict)
 
 
-def read(folder: Path, kind: Kind | None, unpickle: bool, command: Sequence[str]) -> Federation:
-    """The clients of a folder of PFLlib. `kind`: what the samples are, where it can be read in two ways.
+def read(folder: Path, kind: Kind | None) -> Federation:
+    """The clients of a folder of PFLlib, unpickled in a process of its own.
 
-    `command` is what imports the folder. Raises DataError.
+    `kind`: what the samples are, where they can be read in several ways. Raises DataError.
     """
     files = {part: _numbered(folder, part) for part in ("train", "test")}
     config = _config(folder)
@@ -73,12 +71,6 @@ def read(folder: Path, kind: Kind | None, unpickle: bool, command: Sequence[str]
         raise DataError(
             f"{folder} has {count} files in train and {len(files['test'])} in test. Complete the folder, or remove "
             "'test' to divide the samples of 'train'."
-        )
-    if not unpickle:
-        raise DataError(
-            f"{folder}: the files of PFLlib are pickled, and a pickle can run any program when it is read. htfl-sim "
-            "reads the numbers in arrays, lists, and dictionaries, refuses everything else, and does it in a process "
-            f"of its own without files to write. To allow that: `{shlex.join([*command, '--unpickle'])}`."
         )
     found = Federation(kind or "images", [], [], [], left_out=_others(folder))
     first: _Reading | None = None
@@ -103,15 +95,19 @@ def _numbered(folder: Path, part: str) -> list[Path]:
     if missing := [name for name in wanted if name not in names]:
         odd = sorted(names.difference(wanted))
         raise DataError(
-            f"{folder / part} has {len(names)} files, and no {missing[0]}, but {odd[0]}. Complete the folder, or number "
-            "its files from 0."
+            f"{folder / part} has {len(names)} files, and no {missing[0]}, but {odd[0]}. Complete the folder, or "
+            "number its files from 0."
         )
     return [folder / part / name for name in wanted]
 
 
 def _others(folder: Path) -> dict[str, str]:
     known = ("train", "test", "config.json")
-    return {path.name: "no part of PFLlib's clients" for path in sorted(folder.iterdir()) if path.name not in known}
+    return {
+        path.name: "no part of PFLlib's clients"
+        for path in sorted(folder.iterdir())
+        if path.name not in known
+    }
 
 
 def _config(folder: Path) -> Mapping[str, Any]:
@@ -131,7 +127,7 @@ class _Unpickler:
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self._process = process
 
-    def __call__(self, file: Path) -> tuple[dict[str, Values], list[str]]:
+    def __call__(self, file: Path) -> tuple[dict[str, NDArray[Any]], list[str]]:
         """The arrays x, y, and perhaps `lengths` of a file, and the names of what else it has. Raises DataError."""
         content = reading.read_bytes(file, most=LARGEST, error=DataError)
         source, target = self._process.stdin, self._process.stdout
@@ -147,11 +143,17 @@ class _Unpickler:
                 "Use smaller files."
             ) from ended
         if "error" in said:
-            raise DataError(f"{file} {said['error']}. Only numbers in arrays, lists, and dictionaries are read.")
-        return {name: _received(file, target, *each) for name, each in said["arrays"].items()}, said["left_out"]
+            raise DataError(
+                f"{file} {said['error']}. Only numbers in arrays, lists, and dictionaries are read."
+            )
+        return {name: _received(file, target, *each) for name, each in said["arrays"].items()}, said[
+            "left_out"
+        ]
 
 
-def _received(file: Path, source: Any, dtype: str, shape: list[int], order: Literal["C", "F"]) -> Values:
+def _received(
+    file: Path, source: Any, dtype: str, shape: list[int], order: Literal["C", "F"]
+) -> NDArray[Any]:
     assert _DTYPE.fullmatch(dtype)
     size = math.prod(shape) * np.dtype(dtype).itemsize
     check_memory(file, size)
@@ -183,7 +185,7 @@ class _Reading:
     rounded: bool = False
 
     @classmethod
-    def of(cls, file: Path, arrays: Mapping[str, Values], kind: Kind | None) -> "_Reading":
+    def of(cls, file: Path, arrays: Mapping[str, NDArray[Any]], kind: Kind | None) -> "_Reading":
         """Raises DataError if the samples can be read in two ways, or in none, and `kind` does not say which."""
         x, has_lengths = arrays["x"], "lengths" in arrays
         kinds = ["tokens"] if has_lengths else _kinds(x)
@@ -191,14 +193,16 @@ class _Reading:
             (kind,) = kinds  # type: ignore[assignment]  # a name of a kind
         if kind is None or kind not in (*kinds, "features"):
             ways = " or ".join(f"`kind='{each}'`" for each in dict.fromkeys([*kinds, "features"]))
+            what = f"is not read as {kind or 'images or signals'}"
+            if kind is None and kinds:
+                what = "can be read in several ways"
             raise DataError(
-                f"{file}: 'x' {x.dtype} {list(x.shape)} "
-                f"{'can be read in several ways' if len(kinds) > 1 else f'cannot be {kind or "images or signals"}'}. "
-                f"Use {ways}. Features are a row of numbers for each sample."
+                f"{file}: 'x' {x.dtype} {list(x.shape)} {what}. Use {ways}. Features are a row of numbers for each "
+                "sample."
             )
         return cls(file, x.shape[1:], x.dtype, kind, has_lengths)
 
-    def samples(self, file: Path, arrays: Mapping[str, Values]) -> Values:
+    def samples(self, file: Path, arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
         """The samples of a file, as the `.npz` has them. Raises DataError."""
         x = arrays["x"]
         if (x.shape[1:], x.dtype, "lengths" in arrays) != (self.form, self.dtype, self.has_lengths):
@@ -230,7 +234,9 @@ class _Reading:
             found.facts["axes"] = "nhwc"
             if self.dtype == np.uint8:
                 return ["'x' has the bytes of images."]
-            return ["'x' has the values (k/255 − 0.5)/0.5 of images, and becomes the bytes k again, without loss."]
+            return [
+                "'x' has the values (k/255 − 0.5)/0.5 of images, and becomes the bytes k again, without loss."
+            ]
         if self.kind == "tokens" and self.has_lengths:
             return ["'x' has tokens with lengths. Token 0 is padding, as in PFLlib."]
         if self.kind == "tokens":
@@ -240,10 +246,10 @@ class _Reading:
         if self.kind == "signals":
             found.facts["axes"] = "nct"
         said = [f"'x' [n, {', '.join(map(str, self.form))}] is read as {self.kind}."]
-        return said + ["'x' is rounded to 32 bits."] if self.rounded else said
+        return [*said, "'x' is rounded to 32 bits."] if self.rounded else said
 
 
-def _kinds(x: Values) -> list[str]:
+def _kinds(x: NDArray[Any]) -> list[str]:
     """What an array of samples can be, by its axes."""
     sides = x.shape[1:]
     if len(sides) == 3:
@@ -256,12 +262,14 @@ def _kinds(x: Values) -> list[str]:
     return []
 
 
-def _bytes(file: Path, x: Values) -> Values:
+def _bytes(file: Path, x: NDArray[Any]) -> NDArray[np.uint8]:
     """Images of bytes whose values in PFLlib are exactly those of `x`. Raises DataError if there are none."""
     if x.dtype == np.uint8:
-        return x
+        return x.astype(np.uint8, copy=False)
     with np.errstate(invalid="ignore", over="ignore"):
-        found = np.nan_to_num(np.rint((x * 0.5 + 0.5) * 255), posinf=0, neginf=0).clip(0, 255).astype(np.uint8)
+        found = (
+            np.nan_to_num(np.rint((x * 0.5 + 0.5) * 255), posinf=0, neginf=0).clip(0, 255).astype(np.uint8)
+        )
     same = PIXELS[found].view(np.int32) == np.ascontiguousarray(x).view(np.int32)
     if not same.all():
         odd = x[~same]
@@ -273,7 +281,7 @@ def _bytes(file: Path, x: Values) -> Values:
     return found
 
 
-def _tokens(file: Path, x: Values, lengths: Values | None) -> Values:
+def _tokens(file: Path, x: NDArray[Any], lengths: NDArray[Any] | None) -> NDArray[Any]:
     if x.size and x.min() < 0:
         raise DataError(
             f"{file}: 'x' has the token {x.min()}, and tokens are numbered from 0. PFLlib writes -1 for a character "
@@ -286,7 +294,7 @@ def _tokens(file: Path, x: Values, lengths: Values | None) -> Values:
     return x
 
 
-def _labels(file: Path, y: Values, count: int) -> NDArray[Any]:
+def _labels(file: Path, y: NDArray[Any], count: int) -> NDArray[Any]:
     if y.dtype.kind not in "iu" or y.shape != (count,):
         raise DataError(f"{file}: 'y' must be {count} whole numbers, not {y.dtype} {list(y.shape)}.")
     return y.astype(np.int64)
@@ -315,7 +323,9 @@ def write(data: FederatedData, folder: Path, batch_size: int) -> list[str]:
     config = source.config
     if config.size is not None or config.rgb:
         key = "data.rgb=false" if config.size is None else "data.size"
-        raise ConfigError(f"{key} changes images batch by batch, and PFLlib has no such setting. Leave it out.")
+        raise ConfigError(
+            f"{key} changes images batch by batch, and PFLlib has no such setting. Leave it out."
+        )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} is there already. Name a new folder.")
     labels = data.labels.numpy()
@@ -344,7 +354,7 @@ def write(data: FederatedData, folder: Path, batch_size: int) -> list[str]:
     return list(_not_held(data, in_pairs))
 
 
-def _as_pfllib(data: FederatedData, places: Values, in_pairs: bool) -> NDArray[Any]:
+def _as_pfllib(data: FederatedData, places: NDArray[Any], in_pairs: bool) -> NDArray[Any]:
     inputs = data.inputs
     if isinstance(inputs, ImageInputs):
         return np.ascontiguousarray(PIXELS[inputs.images.numpy()[places].transpose(0, 3, 1, 2)])

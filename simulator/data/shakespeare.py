@@ -22,7 +22,7 @@ DIALOGUE = 0.5
 """A file with a smaller share of dialogue is no play, or is printed in another form, and is left out."""
 LARGEST = 1 << 20
 """The maximum number of bytes of a play."""
-_NAMES = {"\n": "newline", " ": "space"}
+CHARACTER_NAMES = {"\n": "newline", " ": "space"}
 _SPEAKER = re.compile(r"[A-Z][A-Za-z', -]{0,29}\.")
 _NO_SPEAKER = re.compile(r"(act|scene|prologue\.$|epilogue\.$|persons|[ivx]+\.$)", re.IGNORECASE)
 
@@ -55,7 +55,7 @@ def samples_of(plays: Mapping[str, str]) -> ArraySet:
     every = np.concatenate(windows)
     spec = TokenSpec(WINDOW, len(CHARACTERS) + 1)
     labels = every[:, -1].astype(np.int64) - 1
-    classes = tuple(_NAMES.get(character, character) for character in CHARACTERS)
+    classes = tuple(CHARACTER_NAMES.get(character, character) for character in CHARACTERS)
     samples = ArraySet.of(spec, (every[:, :-1], labels), classes=classes)
     return samples.of_users(users).named(("", *CHARACTERS))
 

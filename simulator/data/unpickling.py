@@ -70,7 +70,9 @@ class _Array:
     """In place of numpy.ndarray. `values` are the bytes of numbers, or a list of objects."""
 
     def __init__(self, *_: object) -> None:
-        self.type, self.shape, self.order, self.values = _Type("O"), (0,), "C", []
+        self.type, self.order = _Type("O"), "C"
+        self.shape: tuple[int, ...] = (0,)
+        self.values: list[Any] | bytes = []
 
     def __setstate__(self, state: Any) -> None:
         _, shape, kind, is_fortran, values = state

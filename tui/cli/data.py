@@ -1,8 +1,10 @@
-"""`htfl-sim data fetch` and `data check`, and the download at the start of a run."""
+"""`htfl-sim data`: data sets to download, federations of other tools, and the download at the start of a run."""
 
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,22 +14,34 @@ from rich.text import Text
 
 import htfl_sim as hs
 from tui.cli import completion, options, output
+from tui.common import reading
+from tui.common.flags import as_flags
 from tui.common.formatting import size
 
 if TYPE_CHECKING:
     from htfl_sim.catalog import DatasetCard, Told
 
 app = typer.Typer(
-    help="""Download data sets and check that they are intact.
+    help="""Download data sets, check that they are intact, and exchange federations with other tools.
 
     \b
     Examples
       htfl-sim data fetch cifar10
       htfl-sim data check fashion_mnist
+      htfl-sim data import PFLlib/dataset/MNIST mnist --unpickle
     """,
     rich_markup_mode="rich",
 )
 Name = Annotated[str, options.argument("NAME", completion.datasets, "Name of the data set.")]
+
+
+class Kind(StrEnum):
+    """What the samples of another tool can be."""
+
+    IMAGES = "images"
+    SIGNALS = "signals"
+    TOKENS = "tokens"
+    FEATURES = "features"
 
 
 @app.command()
@@ -54,6 +68,69 @@ def check(name: Name, data_dir: options.DataDir = None, as_json: options.AsJson 
       htfl-sim data check fashion_mnist --data-dir /mnt/big/data
     """
     _say_files(hs.catalog.check_dataset(name, data_dir), as_json)
+
+
+@app.command("import")
+def import_federation(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the federation.")],
+    target: Annotated[
+        Path, typer.Argument(metavar="TARGET", help="New folder for samples.npz and clients.json.")
+    ],
+    kind: Annotated[
+        Kind | None,
+        options.option("What the samples are, where they can be read in several ways.", metavar="KIND"),
+    ] = None,
+    split: Annotated[
+        str | None,
+        options.option("Shares of train:test, for a federation without test parts.", metavar="SHARES"),
+    ] = None,
+    unpickle: Annotated[
+        bool,
+        options.flag("Read PFLlib's pickled files, in a process of its own that runs nothing of them."),
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Turn a federation of PFLlib, HtFLlib, or LEAF into files of htfl-sim, with the same clients and samples.
+
+    \b
+    Examples
+      htfl-sim data import PFLlib/dataset/MNIST mnist --unpickle
+      htfl-sim data import leaf/data/femnist/data femnist
+      htfl-sim data import leaf/data/synthetic/data synthetic --split 9:1
+    """
+    report = hs.catalog.import_federation(folder, target, kind=kind, unpickle=unpickle, split=split)
+    command = ["htfl-sim", "run", "--dataset", f"{target / 'samples.npz'}"]
+    command += ["--partition", f"{target / 'clients.json'}", "--clients", str(len(report["clients"]))]
+    if as_json:
+        output.emit({**report, "command": shlex.join(command)})
+        return
+    report["notes"] = [as_flags(each) for each in report["notes"]]
+    output.show(output.facts([*reading.facts(report), ("run it", shlex.join(command))]))
+    output.warn(report["warnings"])
+
+
+@app.command("export")
+@options.expanded
+def export_federation(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="New folder for train, test, and config.json.")
+    ],
+    setup: options.Setup,
+    data_dir: options.DataDir = None,
+) -> None:
+    """Write a run's clients as PFLlib and HtFLlib read them. The options are those of `run`.
+
+    \b
+    Examples
+      htfl-sim data export PFLlib/dataset/Digits --dataset digits --set data.split=8:2
+      htfl-sim data export PFLlib/dataset/own --config mine.toml --seed 1
+    """
+    options.load_plugins(setup.plugin)
+    settings = setup.choices(options.Machine()).read()
+    fetch_missing(settings.data.dataset, data_dir)
+    notes = hs.catalog.export_federation(settings, folder, data_dir)
+    output.show(f"{folder}: {settings.federation.clients} clients in train and test, and config.json.")
+    output.warn(as_flags(each) for each in notes)
 
 
 def fetch_missing(name_or_path: str, data_dir: str | None, dry_run: bool = False) -> None:
