@@ -103,8 +103,8 @@ def _read(folder: Path, target: Path, kind: Kind | None, unpickle: bool) -> Fede
         command = ["htfl-sim", "data", "import", str(folder), str(target), "--unpickle"]
         raise DataError(
             f"{folder}: the files of PFLlib are pickled, and a pickle can run any program when it is read. htfl-sim "
-            "reads numbers in arrays, lists, and dictionaries alone, refuses everything else, and does it in a process "
-            f"of its own, which writes no file. To allow that: `{shlex.join(command)}`"
+            "reads only numbers in arrays, lists, and dictionaries, in a process of its own that can open no file. To "
+            f"allow that: `{shlex.join(command)}`"
         )
     return pfllib.read(folder, kind)
 

@@ -7,6 +7,7 @@ arrays' bytes. Arrays are built from their bytes here, because a pickle can make
 
 import array
 import ast
+import encodings.cp437  # noqa: F401  # zipfile imports it with the first file, and none can be opened then
 import io
 import json
 import math
@@ -139,7 +140,7 @@ def _objects(member: Any) -> object:
 
 def _samples(x: object) -> dict[str, Plain]:
     if not isinstance(x, _Array):
-        raise Refused(f"'x' as a {_named(x)}")
+        raise Refused(f"'x' of the type {_named(x)}")
     if not isinstance(x.values, list):
         return {"x": _plain(x)}
     if len(x.shape) != 2 or x.shape[1] != 2 or x.order != "C":
@@ -160,13 +161,13 @@ def _labels(y: object) -> Plain:
         return _plain(y)
     values = y.values if isinstance(y, _Array) else y
     if not isinstance(values, list):
-        raise Refused(f"'y' as a {_named(y)}")
+        raise Refused(f"'y' of the type {_named(y)}")
     return _of(_whole(values, "y"), (len(values),))
 
 
 def _whole(values: list[Any], key: str) -> "array.array[int]":
     if odd := [value for value in values if type(value) is not int]:
-        raise Refused(f"'{key}' with a {_named(odd[0])} among whole numbers")
+        raise Refused(f"'{key}' with the type {_named(odd[0])} among whole numbers")
     return array.array("q", values)
 
 
@@ -188,7 +189,8 @@ def main(source: BinaryIO, target: BinaryIO) -> None:
     """Answer until stdin ends."""
     with suppress(ValueError, OSError):  # macOS knows no such limit
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    for limit in (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE):
+        resource.setrlimit(limit, (0, 0))
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     while size := source.read(8):
         used = resource.getrusage(resource.RUSAGE_SELF)

@@ -17,6 +17,8 @@ FUNCTIONS = {
     "compare": ["compare", "gains", "pivot", "variance"],
     "config": ["catalog.settings", "config"],
     "data check": ["catalog.check_dataset"],
+    "data export": ["catalog.export_federation"],
+    "data import": ["catalog.import_federation"],
     "data fetch": ["catalog.fetch_dataset", "catalog.fetch_missing"],
     "datasets": ["catalog.datasets", "catalog.dataset", "catalog.report"],
     "doctor": ["machine.doctor"],

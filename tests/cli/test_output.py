@@ -110,7 +110,9 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "data", "data fetch", "data check", "doctor", ""])
+@pytest.mark.parametrize(
+    "command", [*COMMANDS, "data", "data fetch", "data check", "data import", "data export", "doctor", ""]
+)
 def test_every_help_teaches_by_example(cli: Cli, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     page = cli(*command.split(), "--help")
