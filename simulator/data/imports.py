@@ -102,9 +102,9 @@ def _read(folder: Path, target: Path, kind: Kind | None, unpickle: bool) -> Fede
     if not unpickle:
         command = ["htfl-sim", "data", "import", str(folder), str(target), "--unpickle"]
         raise DataError(
-            f"{folder}: the files of PFLlib are pickled, and a pickle can run any program when it is read. htfl-sim "
-            "reads only numbers in arrays, lists, and dictionaries, in a process of its own that can open no file. To "
-            f"allow that: `{shlex.join(command)}`"
+            f"{folder}: the files of PFLlib are pickled, and a pickle can run any program when it is read. Only "
+            "numbers in arrays, lists, and dictionaries would be read, in a process of its own that can open no file. "
+            f"To allow that: `{shlex.join(command)}`"
         )
     return pfllib.read(folder, kind)
 

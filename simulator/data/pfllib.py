@@ -36,8 +36,11 @@ LARGEST = 1 << 30
 _LINE = 1 << 20
 _DTYPE = re.compile(r"[<>|](?:[iu][1248]|f[248])")
 _HALF = np.float32(0.5)
-PIXELS = (np.arange(256, dtype=np.float32) / np.float32(255) - _HALF) / _HALF
-"""PFLlib's value of each byte of an image. Its generators use the transforms ToTensor and Normalize(0.5, 0.5)."""
+_FRACTIONS = np.arange(256, dtype=np.float32) / np.float32(255)
+PIXELS = (_FRACTIONS - _HALF) / _HALF
+"""PFLlib's value of each byte of an image. Most of its generators use the transforms ToTensor and Normalize(0.5, 0.5),
+as TsingZ0/PFLlib@15f9987 (dataset/generate_Cifar10.py). Some use ToTensor alone, as generate_DomainNet.py there."""
+_FORMS = {"(k/255 − 0.5)/0.5": PIXELS, "k/255": _FRACTIONS}
 
 
 @dataclass
@@ -182,6 +185,8 @@ class _Reading:
     dtype: "np.dtype[Any]"
     kind: Kind
     has_lengths: bool
+    values: str = ""
+    """The values of images, a key of `_FORMS`."""
     rounded: bool = False
 
     @classmethod
@@ -200,7 +205,15 @@ class _Reading:
                 f"{file}: 'x' {x.dtype} {list(x.shape)} {what}. Use {ways}. Features are a row of numbers for each "
                 "sample."
             )
-        return cls(file, x.shape[1:], x.dtype, kind, has_lengths)
+        found = cls(file, x.shape[1:], x.dtype, kind, has_lengths)
+        if kind == "images" and x.dtype != np.uint8:
+            fitting = [form for form in _FORMS if _bytes(x, form) is not None]
+            if len(fitting) > 1:
+                raise DataError(
+                    f"{file}: the values of 'x' can be {' or '.join(fitting)} of bytes k. Save 'x' as uint8."
+                )
+            found.values = next(iter(fitting), next(iter(_FORMS)))
+        return found
 
     def samples(self, file: Path, arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
         """The samples of a file, as the `.npz` has them. Raises DataError."""
@@ -216,7 +229,14 @@ class _Reading:
                 "number the others from 0."
             )
         if self.kind == "images":
-            return np.ascontiguousarray(_bytes(file, x).transpose(0, 2, 3, 1))
+            found = x if x.dtype == np.uint8 else _bytes(x, self.values)
+            if found is None:
+                raise DataError(
+                    f"{file}: 'x' {list(x.shape)} has values from {x.min():g} to {x.max():g}, and some are not "
+                    f"{self.values} of a whole number k from 0 to 255, as in PFLlib's images. Write it again with "
+                    "ToTensor() and Normalize(0.5, 0.5), or read rows of numbers with `kind='features'`."
+                )
+            return np.ascontiguousarray(found.transpose(0, 2, 3, 1))
         if self.kind == "tokens":
             return _tokens(file, x, arrays.get("lengths"))
         if not np.isfinite(x).all():
@@ -226,7 +246,7 @@ class _Reading:
         self.rounded |= not np.array_equal(numbers, x)
         if self.kind == "features":
             return numbers.reshape(len(x), -1)
-        return numbers[:, :, 0] if x.ndim == 4 else numbers
+        return numbers.reshape(len(x), -1, x.shape[-1])
 
     def said(self, found: Federation) -> list[str]:
         """How the samples were read. Adds facts that the `.npz` needs."""
@@ -235,7 +255,7 @@ class _Reading:
             if self.dtype == np.uint8:
                 return ["'x' has the bytes of images."]
             return [
-                "'x' has the values (k/255 − 0.5)/0.5 of images, and becomes the bytes k again, without loss."
+                f"'x' has the values {self.values} of images, and becomes the bytes k again, without loss."
             ]
         if self.kind == "tokens" and self.has_lengths:
             return ["'x' has tokens with lengths. Token 0 is padding, as in PFLlib."]
@@ -253,8 +273,8 @@ def _kinds(x: NDArray[Any]) -> list[str]:
     """What an array of samples can be, by its axes."""
     sides = x.shape[1:]
     if len(sides) == 3:
-        image = sides[0] in (1, 3) and (x.dtype in (np.uint8, np.float32))
-        return ["images"] * image + ["signals"] * (sides[1] == 1)
+        is_image = sides[0] in (1, 3) and x.dtype in (np.uint8, np.float32)
+        return ["images"] * is_image + ["signals"] * (sides[1] == 1 or sides[0] not in (1, 3))
     if len(sides) == 2:
         return ["signals"] if sides[0] < sides[1] else ["signals", "features"]
     if len(sides) == 1:
@@ -262,23 +282,13 @@ def _kinds(x: NDArray[Any]) -> list[str]:
     return []
 
 
-def _bytes(file: Path, x: NDArray[Any]) -> NDArray[np.uint8]:
-    """Images of bytes whose values in PFLlib are exactly those of `x`. Raises DataError if there are none."""
-    if x.dtype == np.uint8:
-        return x.astype(np.uint8, copy=False)
+def _bytes(x: NDArray[Any], form: str) -> NDArray[np.uint8] | None:
+    """The bytes whose values in this form are exactly those of `x`. None if there are none."""
     with np.errstate(invalid="ignore", over="ignore"):
-        found = (
-            np.nan_to_num(np.rint((x * 0.5 + 0.5) * 255), posinf=0, neginf=0).clip(0, 255).astype(np.uint8)
-        )
-    same = PIXELS[found].view(np.int32) == np.ascontiguousarray(x).view(np.int32)
-    if not same.all():
-        odd = x[~same]
-        raise DataError(
-            f"{file}: 'x' {list(x.shape)} has values from {x.min():g} to {x.max():g}, and {odd[0]:g} is no value of "
-            "(k/255 − 0.5)/0.5 for a whole number k from 0 to 255, by which PFLlib writes images. Write it again with "
-            "the transforms ToTensor() and Normalize(0.5, 0.5), or read rows of numbers with `kind='features'`."
-        )
-    return found
+        fractions = x if form == "k/255" else x * _HALF + _HALF
+        found = np.nan_to_num(np.rint(fractions * 255), posinf=0, neginf=0).clip(0, 255).astype(np.uint8)
+    same = _FORMS[form][found].view(np.int32) == np.ascontiguousarray(x).view(np.int32)
+    return found if same.all() else None
 
 
 def _tokens(file: Path, x: NDArray[Any], lengths: NDArray[Any] | None) -> NDArray[Any]:

@@ -139,6 +139,12 @@ def _objects(member: Any) -> object:
 
 
 def _samples(x: object) -> dict[str, Plain]:
+    if isinstance(x, list) and x and all(isinstance(each, _Array) for each in x):
+        forms = {(each.type.name, each.shape, each.order) for each in x}
+        if len(forms) == 1 and not isinstance(x[0].values, list):
+            ((name, shape, order),) = forms
+            if order == "C":
+                return {"x": Plain(name, (len(x), *shape), order, b"".join(each.values for each in x))}
     if not isinstance(x, _Array):
         raise Refused(f"'x' of the type {_named(x)}")
     if not isinstance(x.values, list):

@@ -241,6 +241,27 @@ def test_signals_of_pfllib_lose_their_axis_of_one(tmp_path: Path) -> None:
     assert "'x' [n, 9, 1, 128] is read as signals." in report["notes"]
 
 
+def test_fractions_of_bytes_are_images_too(tmp_path: Path) -> None:
+    pixels = np.arange(768, dtype=np.uint8).reshape(4, 3, 8, 8)
+    x = pixels.astype(np.float32) / np.float32(255)
+    arrays, _, report = imported(pfllib(tmp_path / "domains", small(x)))
+    assert np.array_equal(arrays["images"][:4].transpose(0, 3, 1, 2), pixels)
+    assert any("'x' has the values k/255 of images" in note for note in report["notes"])
+
+
+def test_a_list_of_samples_is_an_array(tmp_path: Path) -> None:
+    folder = pfllib(tmp_path / "camelyon", small())
+    pickled(folder / "train" / "0.npz", {"x": [*numbers(4, 3)], "y": [0, 1, 0, 1]})
+    arrays, _, _ = imported(folder)
+    assert np.array_equal(arrays["features"][:4], numbers(4, 3))
+
+
+def test_channels_of_several_sensors_are_put_in_one_axis(tmp_path: Path) -> None:
+    x = numbers(4, 9, 3, 32)
+    arrays, _, _ = imported(pfllib(tmp_path / "pamap2", small(x)))
+    assert np.array_equal(arrays["signals"][:4], x.reshape(4, 27, 32))
+
+
 def texts() -> NDArray[Any]:
     """Texts of four tokens with lengths, as PFLlib's `tokenizer` leaves them: padded, with the padded length."""
     pairs = np.empty((4, 2), dtype=object)
@@ -294,10 +315,11 @@ OTHER = (images(np.full((4, 3, 8, 8), 9, dtype=np.uint8)) * 2).astype(np.float32
 @pytest.mark.parametrize(
     ("x", "y", "why"),
     [
-        (OTHER, None, r"values from -1\.\d+ to -1\.\d+.*PFLlib writes images.*`kind='features'`"),
+        (OTHER, None, r"values from -1\.\d+ to -1\.\d+.*as in PFLlib's images.*`kind='features'`"),
         (numbers(4, 3, 1, 8), None, r"can be read in several ways. Use `kind='images'` or `kind='signals'`"),
         (numbers(4, 28, 28), None, r"can be read in several ways. Use `kind='signals'` or `kind='features'`"),
-        (numbers(4, 5, 6, 7), None, r"is not read as images or signals. Use `kind='features'`"),
+        (numbers(4, 5, 6, 7, 2), None, r"is not read as images or signals. Use `kind='features'`"),
+        (np.ones((4, 3, 8, 8), dtype=np.float32), None, r"can be \(k/255 − 0.5\)/0.5 or k/255 of bytes k"),
         (np.array([[-1, 2]] * 4), None, "has the token -1"),
         (numbers(4, 5) * np.inf, None, "has a value that is not finite"),
         (numbers(4, 5), np.array([0.0, 1, 0, 1]), "'y' must be 4 whole numbers, not float64"),
