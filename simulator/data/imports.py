@@ -63,7 +63,7 @@ def convert(
         raise ConfigError(f"'{kind}' is no kind of samples. Use {', '.join(get_args(Kind))}.")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ConfigError(f"{target} is there already. Name a new folder.")
-    found = _read(folder, target, cast(Kind | None, kind), unpickle)
+    found = _read(folder, cast(Kind | None, kind), unpickle, [str(folder), str(target), *_typed(kind, split)])
     divided = [*_divided(folder, found, split)]
     x, y = (np.concatenate(each) for each in zip(*found.train, *found.test, strict=True))
     clients = json.dumps(divided, separators=(",", ":")).encode()
@@ -86,7 +86,13 @@ def convert(
     return Imported(samples, partition, dict(zip(found.clients, sizes, strict=True)), notes, found.left_out)
 
 
-def _read(folder: Path, target: Path, kind: Kind | None, unpickle: bool) -> Federation:
+def _typed(kind: str | None, split: str | None) -> Iterator[str]:
+    for option, value in (("--kind", kind), ("--split", split)):
+        if value is not None:
+            yield from (option, value)
+
+
+def _read(folder: Path, kind: Kind | None, unpickle: bool, typed: Sequence[str]) -> Federation:
     if not folder.is_dir():
         raise DataError(f"{folder} is no folder. Name the folder of a federation.")
     pickled = any(folder.glob("train/*.npz"))
@@ -100,7 +106,7 @@ def _read(folder: Path, target: Path, kind: Kind | None, unpickle: bool) -> Fede
     if not pickled:
         return _of_leaf(folder, jsons, kind)
     if not unpickle:
-        command = ["htfl-sim", "data", "import", str(folder), str(target), "--unpickle"]
+        command = ["htfl-sim", "data", "import", *typed, "--unpickle"]
         raise DataError(
             f"{folder}: the files of PFLlib are pickled, and a pickle can run any program when it is read. Only "
             "numbers in arrays, lists, and dictionaries would be read, in a process of its own that can open no file. "

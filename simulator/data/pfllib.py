@@ -65,7 +65,7 @@ def read(folder: Path, kind: Kind | None) -> Federation:
     files = {part: _numbered(folder, part) for part in ("train", "test")}
     config = _config(folder)
     count = len(files["train"])
-    declared = config.get("num_clients", count)
+    declared = _number(config, "num_clients", count)
     if declared != count:
         raise DataError(
             f"{folder} has {count} files in train, and its config.json has {declared} clients. Complete the folder."
@@ -124,6 +124,11 @@ def _config(folder: Path) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def _number(config: Mapping[str, Any], key: str, default: int) -> int:
+    found = config.get(key)
+    return found if isinstance(found, int) else default
+
+
 class _Unpickler:
     """A process that unpickles files (`unpickling`)."""
 
@@ -149,9 +154,8 @@ class _Unpickler:
             raise DataError(
                 f"{file} {said['error']}. Only numbers in arrays, lists, and dictionaries are read."
             )
-        return {name: _received(file, target, *each) for name, each in said["arrays"].items()}, said[
-            "left_out"
-        ]
+        arrays = {name: _received(file, target, *each) for name, each in said["arrays"].items()}
+        return arrays, said["left_out"]
 
 
 def _received(
@@ -206,7 +210,7 @@ class _Reading:
                 "sample."
             )
         found = cls(file, x.shape[1:], x.dtype, kind, has_lengths)
-        if kind == "images" and x.dtype != np.uint8:
+        if kind == "images" and x.dtype != np.uint8 and len(x):
             fitting = [form for form in _FORMS if _bytes(x, form) is not None]
             if len(fitting) > 1:
                 raise DataError(
@@ -312,7 +316,7 @@ def _labels(file: Path, y: NDArray[Any], count: int) -> NDArray[Any]:
 
 def _say_classes(found: Federation, config: Mapping[str, Any]) -> None:
     labels = np.unique(np.concatenate([y for _, y in found.train + found.test]))
-    declared = config.get("num_classes", len(labels))
+    declared = _number(config, "num_classes", len(labels))
     if declared != len(labels):
         found.notes.append(
             f"config.json has {declared} classes, and {len(labels)} of them have samples. Models get {len(labels)}."
@@ -332,9 +336,9 @@ def write(data: FederatedData, folder: Path, batch_size: int) -> list[str]:
     assert source is not None  # the data were loaded
     config = source.config
     if config.size is not None or config.rgb:
-        key = "data.rgb=false" if config.size is None else "data.size"
         raise ConfigError(
-            f"{key} changes images batch by batch, and PFLlib has no such setting. Leave it out."
+            "data.size and data.rgb change images batch by batch, and PFLlib has no such settings. Leave out "
+            "data.size, and use `data.rgb=false`."
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} is there already. Name a new folder.")

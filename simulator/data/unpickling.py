@@ -29,6 +29,7 @@ MEMBER = "data.npy"
 _NUMBERS = re.compile(r"[iu][1248]|f[248]")
 _ORDERS = {"<": "<", "=": "<", "|": "|", ">": ">"}
 _HEADER = 10_000
+_SIDES, _LONGEST = 8, 1 << 40
 
 
 class Refused(Exception):
@@ -79,7 +80,8 @@ class _Array:
         _, shape, kind, is_fortran, values = state
         if not isinstance(kind, _Type) or not isinstance(shape, tuple):
             raise Refused("an array without type or shape")
-        count = math.prod(shape) if all(type(side) is int and side >= 0 for side in shape) else -1
+        fits = len(shape) <= _SIDES and all(type(side) is int and 0 <= side < _LONGEST for side in shape)
+        count = math.prod(shape) if fits else -1
         held = isinstance(values, list) if kind.code[0] == "O" else isinstance(values, bytes)
         if not held or len(values) != count * (1 if isinstance(values, list) else kind.size):
             raise Refused("an array whose shape is not that of its values")
@@ -143,7 +145,7 @@ def _samples(x: object) -> dict[str, Plain]:
         forms = {(each.type.name, each.shape, each.order) for each in x}
         if len(forms) == 1 and not isinstance(x[0].values, list):
             ((name, shape, order),) = forms
-            if order == "C":
+            if order == "C" and 0 not in shape:
                 return {"x": Plain(name, (len(x), *shape), order, b"".join(each.values for each in x))}
     if not isinstance(x, _Array):
         raise Refused(f"'x' of the type {_named(x)}")
@@ -153,7 +155,7 @@ def _samples(x: object) -> dict[str, Plain]:
         raise Refused("'x' as an array of Python objects other than texts with their lengths")
     texts, lengths = x.values[::2], x.values[1::2]
     sizes = {len(text) if isinstance(text, list) else -1 for text in texts}
-    if len(sizes) > 1 or -1 in sizes:
+    if len(sizes) > 1 or sizes & {0, -1}:
         raise Refused("texts in 'x' that are no lists of one length")
     tokens = array.array("q")
     for text in texts:
@@ -184,6 +186,8 @@ def _of(values: "array.array[int]", shape: tuple[int, ...]) -> Plain:
 
 def _plain(found: _Array) -> Plain:
     assert isinstance(found.values, bytes)  # the type is one of numbers
+    if not found.shape or 0 in found.shape[1:]:
+        raise Refused("an array without samples")
     return Plain(found.type.name, found.shape, found.order, found.values)
 
 

@@ -144,11 +144,11 @@ class _Writes:
 def test_a_pickle_that_writes_a_file_writes_nothing(tmp_path: Path, cli: Callable[..., Result]) -> None:
     folder = pfllib(tmp_path / "theirs", small())
     pickled(folder / "train" / "1.npz", {"x": _Writes(tmp_path / "written"), "y": np.array([0])})
-    unasked = cli("data", "import", "theirs", "own")
+    unasked = cli("data", "import", "theirs", "own", "--kind", "features")
     asked = cli("data", "import", "theirs", "own", "--unpickle")
     assert (unasked.code, asked.code) == (3, 3)
     assert "a pickle can run any program" in unasked.err
-    assert "`htfl-sim data import theirs own --unpickle`" in unasked.err
+    assert "`htfl-sim data import theirs own --kind features --unpickle`" in unasked.err
     assert "1.npz has posix.system" in asked.err
     assert not (tmp_path / "written").exists() and not (tmp_path / "own").exists()
 
@@ -177,6 +177,8 @@ ARRAY = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85C\x01b
         (call_of("builtins", "eval", "1"), "has builtins.eval"),
         (call_of("numpy", "load", "x.npy"), "has numpy.load"),
         (call_of("numpy", "dtype", "V8"), "has an array of the type 'V8'"),
+        (pickle.dumps({"x": np.array(1.0), "y": np.array([0])}, 3)[:-1], "has an array without samples"),
+        (pickle.dumps({"x": np.zeros((2, 0)), "y": np.array([0])}, 3)[:-1], "has an array without samples"),
         (DTYPE + pickle.dumps((3, "<", None, ("a",), {"a": 1}, -1, -1, 0), 2)[2:-1] + b"b", "an array of records"),
         (ARRAY + b"(K\x01(Mpqt" + DTYPE + b"\x89C\x01atb", "has an array whose shape is not that of its values"),
         (b"Pother\n", "has an object of another file"),
@@ -553,7 +555,7 @@ def test_what_pfllib_cannot_hold_is_said(tmp_path: Path) -> None:
     assert "samples of eval parts are left out. `data.split=8:2` makes none." in notes[0]
     with pytest.raises(ConfigError, match="is there already"):
         hs.catalog.export_federation(config, tmp_path / "back")
-    with pytest.raises(ConfigError, match=r"data\.rgb=false changes|data\.size changes"):
+    with pytest.raises(ConfigError, match=r"data\.size and data\.rgb change images"):
         hs.catalog.export_federation(config.with_(data__size=16), tmp_path / "other")
 
 
