@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkpoints import limits
-from simulator.base import reading, rng
+from simulator.base import reading
 from simulator.base.data_section import split_shares
 from simulator.base.errors import ConfigError, DataError, cannot_write
 from simulator.data import indices, pfllib, words
@@ -30,7 +30,9 @@ from simulator.data.split import stratified
 LARGEST = 512 << 20
 """Bytes of a file of LEAF. With 100 writers of FEMNIST, it has some 350 MB."""
 MOST_VALUES = 24_000_000
-"""Values in a file of LEAF. A parsed one takes some 40 bytes of memory."""
+"""Values in a file of LEAF. That one has 18,000,000."""
+_BYTES = 72
+"""The most bytes of memory of a parsed value, which is an empty dictionary. A number takes 32."""
 _FOLDERS = ("train", "rem_user_data", "sampled_data", "all_data", ".")
 """Where LEAF's scripts put JSON, the last step first."""
 _SMALLEST = 8
@@ -132,6 +134,8 @@ def _divided(folder: Path, found: Federation, split: str | None) -> Iterator[dic
         for train, test in zip(ranges[: len(found.train)], ranges[len(found.train) :], strict=True):
             yield {"train": train.tolist(), "test": test.tolist()}
         return
+    from simulator.base import rng  # it imports torch
+
     try:
         shares = split_shares(split)
     except ValueError as wrong:
@@ -196,7 +200,7 @@ def _users(files: Sequence[Path], federation: Federation) -> dict[str, _User]:
         count = limits.values(content)
         if count > MOST_VALUES:
             raise DataError(f"{file} has more than {MOST_VALUES:,} values. Write fewer users into each file.")
-        check_memory(file, 40 * count + len(content))
+        check_memory(file, _BYTES * count + 2 * len(content))
         try:
             given = json.loads(content)
         except (ValueError, RecursionError) as invalid:

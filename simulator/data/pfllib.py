@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 from simulator.base import reading
 from simulator.base.errors import ConfigError, DataError, cannot_write
 from simulator.data import unpickling
-from simulator.data.federated import FederatedData
-from simulator.data.inputs import ImageInputs, NumberInputs, TokenInputs
 from simulator.data.pictures import check_memory
-from simulator.data.specs import SignalSpec, TokenSpec
+from simulator.data.specs import TokenSpec
+
+if TYPE_CHECKING:
+    from simulator.data.federated import FederatedData  # it imports torch
 
 Kind = Literal["images", "signals", "tokens", "features"]
 Part = tuple[NDArray[Any], NDArray[Any]]
@@ -325,7 +326,7 @@ def _say_classes(found: Federation, config: Mapping[str, Any]) -> None:
         found.notes.append(f"Labels are not 0 to {len(labels) - 1}. Class {labels[0]} is the first.")
 
 
-def write(data: FederatedData, folder: Path, batch_size: int) -> list[str]:
+def write(data: "FederatedData", folder: Path, batch_size: int) -> list[str]:
     """Write the clients of round 1 as PFLlib does, into a new folder. Returns sentences on what it cannot hold.
 
     Images are float32 [n, c, h, w], signals float32 [n, channels, 1, time], rows float32 [n, features]. Texts with
@@ -368,14 +369,13 @@ def write(data: FederatedData, folder: Path, batch_size: int) -> list[str]:
     return list(_not_held(data, in_pairs))
 
 
-def _as_pfllib(data: FederatedData, places: NDArray[Any], in_pairs: bool) -> NDArray[Any]:
-    inputs = data.inputs
-    if isinstance(inputs, ImageInputs):
+def _as_pfllib(data: "FederatedData", places: NDArray[Any], in_pairs: bool) -> NDArray[Any]:
+    inputs: Any = data.inputs  # a class for each kind of samples
+    if data.spec.kind == "image":
         return np.ascontiguousarray(PIXELS[inputs.images.numpy()[places].transpose(0, 3, 1, 2)])
-    if isinstance(inputs, NumberInputs):
+    if data.spec.kind != "tokens":
         numbers: NDArray[Any] = inputs.numbers.numpy()[places]
-        return numbers[:, :, None] if isinstance(data.spec, SignalSpec) else numbers
-    assert isinstance(inputs, TokenInputs)
+        return numbers[:, :, None] if data.spec.kind == "signal" else numbers
     tokens: NDArray[Any] = inputs.tokens.numpy()[places].astype(np.int64)
     if not in_pairs:
         return tokens
@@ -385,12 +385,12 @@ def _as_pfllib(data: FederatedData, places: NDArray[Any], in_pairs: bool) -> NDA
     return pairs
 
 
-def _has_padding(data: FederatedData) -> bool:
+def _has_padding(data: "FederatedData") -> bool:
     spec = data.spec
     return isinstance(spec, TokenSpec) and bool((data.inputs.tokens == spec.padding).any())  # type: ignore[attr-defined]
 
 
-def _not_held(data: FederatedData, in_pairs: bool) -> Iterator[str]:
+def _not_held(data: "FederatedData", in_pairs: bool) -> Iterator[str]:
     if count := sum(each.num_eval for each in data.clients):
         yield f"{count:,} samples of eval parts are left out. `data.split=8:2` makes none."
     if data.public is not None:
