@@ -12,6 +12,29 @@ TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 """The ends of the names of files that are tables."""
 OF_COLUMNS: dict[str, object] = {"decimal": ".", "thousands": None, "missing": [], "fill": None}
 """Keys of a table's cells with their defaults. A session records them if they are set."""
+Dividing = Literal["pathological", "dirichlet", "iid", "extended_dirichlet", "inner_dirichlet", "shards"]
+"""The partitions of samples that need no users and no file."""
+READ_BY: dict[str, dict[str, tuple[str, ...]]] = {
+    "classes_per_client": {"partition": ("pathological", "extended_dirichlet")},
+    "shards_per_client": {"partition": ("shards",)},
+    "alpha": {"partition": ("dirichlet", "extended_dirichlet", "inner_dirichlet")},
+    "cap": {"partition": ("dirichlet", "extended_dirichlet")},
+    "quantity": {"partition": ("pathological", "iid", "inner_dirichlet")},
+    "sigma": {"quantity": ("lognormal",)},
+    "min_samples": {
+        "partition": ("dirichlet", "extended_dirichlet", "natural"),
+        "quantity": ("pfllib", "lognormal"),
+    },
+}
+"""The keys that only some partitions or quantities read, with these. One of them is enough.
+
+An event of `federation.timeline` with nothing but such a key means the first of its partitions.
+"""
+
+
+def _readers(key: str) -> str:
+    """Text, such as: partition 'a' or 'b', or quantity 'c'."""
+    return ", or ".join(f"{other} {' or '.join(map(repr, values))}" for other, values in READ_BY[key].items())
 
 
 def has_columns(dataset: str) -> bool:
@@ -68,10 +91,11 @@ class DataConfig(Section):
         description="Value of missing numbers: the column's mean, median, or most frequent value in the clients' "
         "training parts. Missing texts become the most frequent text. Default: a missing value is an error.",
     )
-    partition: Literal["pathological", "dirichlet", "iid", "natural", "indices"] = Field(
+    partition: Literal[Dividing, "natural", "indices"] = Field(
         "pathological",
-        description="How samples are divided over clients: pathological (few classes each), Dirichlet, IID, one user "
-        "per client (natural), or read from a file (indices).",
+        description="How samples are divided over clients: pathological (few classes each), Dirichlet, IID, extended "
+        "Dirichlet (few classes each, with Dirichlet shares), inner Dirichlet (a class mix for each client), shards of "
+        "the sorted samples, one user per client (natural), or read from a file (indices).",
     )
     indices: str | None = Field(
         None,
@@ -79,7 +103,10 @@ class DataConfig(Section):
         "(docs/your-own.md).",
     )
     classes_per_client: int = Field(
-        2, ge=1, description="Number of classes per client, for partition 'pathological'."
+        2, ge=1, description=f"Number of classes per client, for {_readers('classes_per_client')}."
+    )
+    shards_per_client: int = Field(
+        2, ge=1, description=f"Number of shards per client, for {_readers('shards_per_client')}."
     )
     domains_per_client: int | None = Field(
         None,
@@ -87,22 +114,23 @@ class DataConfig(Section):
         description="Number of domains per client; each domain is divided separately. Default: any number.",
     )
     alpha: float = Field(
-        0.5, gt=0, description="Concentration α of the class shares, for partition 'dirichlet'."
+        0.5, gt=0, description=f"Concentration α of the class shares, for {_readers('alpha')}."
     )
     cap: bool = Field(
         True,
-        description="Stop adding samples once a client holds n/N of the data (FedDF), for partition 'dirichlet'.",
+        description=f"Stop adding samples once a client holds n/N of the data (FedDF), for {_readers('cap')}.",
     )
-    quantity: Literal["varied", "equal", "pfllib"] = Field(
+    quantity: Literal["varied", "equal", "lognormal", "pfllib"] = Field(
         "varied",
-        description="Sizes of the shares, for partitions 'pathological' and 'iid'. 'pfllib' also deals classes as "
-        "PFLlib does.",
+        description=f"Sizes of the shares, for {_readers('quantity')}. 'pfllib' also deals classes as PFLlib does.",
+    )
+    sigma: float = Field(
+        0.3, ge=0, le=10, description=f"Deviation σ of the logarithms of the shares, for {_readers('sigma')}."
     )
     min_samples: int = Field(
         10,
         ge=1,
-        description="Least number of samples per client, for partitions 'dirichlet' and 'natural', and quantity "
-        "'pfllib'.",
+        description=f"Least number of samples per client, for {_readers('min_samples')}.",
     )
     split: str = Field(
         "8:1:1",
@@ -135,6 +163,10 @@ class DataConfig(Section):
         description="Side in pixels of the square to which images are scaled. Default: no scaling.",
     )
     rgb: bool = Field(False, description="Give gray images three equal channels.")
+
+    def reads(self, key: str) -> bool:
+        """Whether a key of `READ_BY` has an effect here."""
+        return any(getattr(self, other) in values for other, values in READ_BY[key].items())
 
     @model_validator(mode="after")
     def _pfllibs_rule_deals_classes(self) -> "DataConfig":
@@ -193,11 +225,13 @@ class DataConfig(Section):
 
     @model_validator(mode="after")
     def _classes_are_dealt_once(self) -> "DataConfig":
-        if self.partition == "pathological" and (self.domains_per_client or 1) > 1:
-            raise ValueError(
-                "partition 'pathological' deals out classes domain by domain, so that clients of several domains would "
-                "hold more of them than classes_per_client; use domains_per_client 1, or partition 'iid' or 'dirichlet'"
-            )
+        for key in ("classes_per_client", "shards_per_client"):
+            if self.reads(key) and (self.domains_per_client or 1) > 1:
+                raise ValueError(
+                    f"partition '{self.partition}' deals out {key.partition('_')[0]} domain by domain, so that clients "
+                    f"of several domains would hold more of them than {key}; use domains_per_client 1, or partition "
+                    "'iid' or 'dirichlet'"
+                )
         return self
 
     @field_validator("split")

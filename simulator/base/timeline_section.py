@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from simulator.base.data_section import READ_BY, DataConfig, Dividing
 from simulator.base.sections import Section
 
 _ABOUT_DATA = ("partition", "alpha", "classes_per_client", "labels", "domain")
@@ -21,9 +22,7 @@ class TimelineEvent(Section):
         description="Client numbers, a fraction of the clients that may take part, or 'left' for those that have "
         "left. Default for event 'data': all clients.",
     )
-    partition: Literal["pathological", "dirichlet", "iid"] | None = Field(
-        None, description="Divide the clients' samples anew, in this way."
-    )
+    partition: Dividing | None = Field(None, description="Divide the clients' samples anew, in this way.")
     alpha: float | None = Field(
         None, gt=0, description="Divide the clients' samples anew by Dirichlet shares with this α."
     )
@@ -39,6 +38,19 @@ class TimelineEvent(Section):
     def divides(self) -> bool:
         """Whether the event divides samples anew."""
         return self.event == "data" and self.labels is None and self.domain is None
+
+    def divided(self, data: DataConfig) -> DataConfig:
+        """The settings of the new partition: those of the section `data` with the event's own."""
+        partition: str | None = self.partition
+        values: dict[str, object] = {}
+        for key in ("alpha", "classes_per_client"):
+            if (value := getattr(self, key)) is not None:
+                values[key] = value
+                partition = partition or (data.partition if data.reads(key) else READ_BY[key]["partition"][0])
+        values["partition"] = partition
+        if partition != "pathological" and data.quantity == "pfllib":
+            values["quantity"] = "varied"
+        return data.model_copy(update=values)
 
     @field_validator("clients")
     @classmethod
@@ -70,13 +82,16 @@ class TimelineEvent(Section):
                 f"event 'data' makes one change, and this one has {' and '.join(changes) or 'none'}; set "
                 "alpha, partition, classes_per_client, labels, or domain, and use one event for each change"
             )
-        for key, partition in (("alpha", "dirichlet"), ("classes_per_client", "pathological")):
-            if getattr(self, key) is not None and (self.partition or partition) != partition:
+        for key in ("alpha", "classes_per_client"):
+            partitions = READ_BY[key]["partition"]
+            if getattr(self, key) is not None and self.partition not in (None, *partitions):
                 raise ValueError(
-                    f"{key} belongs to partition '{partition}', and this one is '{self.partition}'"
+                    f"{key} belongs to partition {' or '.join(map(repr, partitions))}, and this one is "
+                    f"'{self.partition}'"
                 )
-        if self.alpha is not None and self.classes_per_client is not None:
+        if self.alpha is not None and self.classes_per_client is not None and self.partition is None:
             raise ValueError(
-                "alpha and classes_per_client belong to different partitions; remove one of them"
+                "alpha and classes_per_client together belong to partition 'extended_dirichlet'; set it, or remove one "
+                "of them"
             )
         return self

@@ -283,6 +283,9 @@ class Config(Section):
             del data["numbers"]
         for key in [key for key, default in {**OF_COLUMNS, "labels": None}.items() if data[key] == default]:
             del data[key]
+        for key in ("shards_per_client", "sigma"):
+            if not self.data.reads(key) and data[key] == DataConfig.model_fields[key].default:
+                del data[key]
         if self.training.class_weights is None:
             del raw["training"]["class_weights"]
         if self.selection == SelectionConfig():

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import presets
-from simulator.base.data_section import DataConfig
+from simulator.base.data_section import READ_BY, DataConfig
 from simulator.base.errors import ConfigError
-from simulator.base.nested import flattened, toml_value
+from simulator.base.nested import Raw, flattened, toml_value
 from simulator.base.sections import RuntimeConfig
 from simulator.base.selection_section import RANDOM
 from simulator.config import Config
@@ -20,14 +20,10 @@ class _Reader(NamedTuple):
 
 
 _READ_UNDER: dict[str, tuple[_Reader, ...]] = {
-    "data.alpha": (_Reader("data.partition", ("dirichlet",)),),
-    "data.cap": (_Reader("data.partition", ("dirichlet",)),),
-    "data.classes_per_client": (_Reader("data.partition", ("pathological",)),),
-    "data.quantity": (_Reader("data.partition", ("pathological", "iid")),),
-    "data.min_samples": (
-        _Reader("data.partition", ("dirichlet", "natural")),
-        _Reader("data.quantity", ("pfllib",)),
-    ),
+    **{
+        f"data.{key}": tuple(_Reader(f"data.{other}", values) for other, values in readers.items())
+        for key, readers in READ_BY.items()
+    },
     "runtime.address": (_Reader("runtime.runner", ("ray",)),),
     "runtime.inner": (_Reader("runtime.runner", ("ray",)),),
     "runtime.workers_per_actor": (_Reader("runtime.inner", ("parallel",)),),
@@ -42,7 +38,7 @@ _DEFAULTS = flattened(
 
 def idle(config: Config) -> list[str]:
     """The settings that somebody gave another value than their preset, or the default, and that change nothing."""
-    flat, usual = flattened(config.to_json()), dict(_DEFAULTS)
+    flat, usual = _flat(config), dict(_DEFAULTS)
     if config.preset in presets.names():
         usual |= flattened(presets.load(str(config.preset), config.profile or presets.PAPER).config)
     return [
@@ -110,11 +106,20 @@ def refuse_idle(config: Config, keys: Iterable[str]) -> None:
             raise ConfigError(f"{sentence} Leave it out, or change that.")
 
 
+def _flat(config: Config) -> Raw:
+    """The settings, also those that a session leaves out."""
+    return _DEFAULTS | flattened(config.to_json())
+
+
 def _sentence(key: str, config: Config) -> str | None:
     """That a key is never read; None if it is."""
-    flat = flattened(config.to_json())
+    flat = _flat(config)
     readers = _READ_UNDER[key]
     if any(flat[reader.key] in reader.values for reader in readers):
+        return None
+    name = key.removeprefix("data.")
+    divided = [each.divided(config.data) for each in config.federation.timeline if each.divides]
+    if name in READ_BY and any(each.reads(name) for each in divided):
         return None
     first = readers[0]
     return (

@@ -103,7 +103,7 @@ class Changes:
 
     def _divide(self, each: Happening) -> None:
         """A new partition of the clients' samples among them. With one domain per client, within each domain."""
-        config, clients = _as_of(self._config, each), list(each.clients)
+        config, clients = each.event.divided(self._config), list(each.clients)
         stream = rng.numpy_stream(self._seed, "timeline/partition", each.number)
         groups = [clients]
         if config.domains_per_client is not None:
@@ -178,22 +178,6 @@ class Changes:
             members = pool[labels[pool] == label]
             drawn.append(stream.choice(members, min(int(count), len(members)), replace=False))
         return np.sort(np.concatenate(drawn))
-
-
-def _as_of(config: DataConfig, each: Happening) -> DataConfig:
-    """The settings of the partition with the event's values."""
-    event = each.event
-    partition = event.partition
-    if partition is None:
-        partition = "dirichlet" if event.alpha is not None else "pathological"
-    values: dict[str, object] = {"partition": partition}
-    if event.alpha is not None:
-        values["alpha"] = event.alpha
-    if event.classes_per_client is not None:
-        values["classes_per_client"] = event.classes_per_client
-    if partition != "pathological" and config.quantity == "pfllib":
-        values["quantity"] = "varied"
-    return config.model_copy(update=values)
 
 
 def _dealt(held: Sequence[Labels], labels: Labels, part: Indices, stream: np.random.Generator) -> Indices:

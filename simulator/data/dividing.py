@@ -57,7 +57,7 @@ def _ways_to_give_more(config: DataConfig, samples: LabeledSet) -> Iterator[tupl
     """Settings with which clients may get enough samples for all parts of a split."""
     if samples.has_test_set:
         yield "split", "global"
-    if config.partition in ("dirichlet", "natural"):
+    if config.reads("min_samples"):
         yield "min_samples", len(samples.classes) + len(split_shares(config.split)) - 1
     if config.partition == "iid":
         yield "partition", "pathological"
@@ -102,16 +102,22 @@ def by_rule(
     stream: np.random.Generator,
 ) -> list[Indices]:
     """Images of these labels, divided over the clients by `data.partition`."""
+    alpha, each = config.alpha, config.classes_per_client
     if config.partition == "dirichlet":
-        return partition.dirichlet(
-            labels, num_classes, clients, config.alpha, min_samples, stream, config.cap
+        return partition.dirichlet(labels, num_classes, clients, alpha, min_samples, stream, config.cap)
+    if config.partition == "extended_dirichlet":
+        return partition.extended_dirichlet(
+            labels, num_classes, clients, each, alpha, min_samples, stream, config.cap
         )
+    if config.partition == "shards":
+        return partition.shards(labels, clients, config.shards_per_client, stream)
     if config.quantity == "pfllib":
-        return partition.pathological_as_pfllib(
-            labels, num_classes, clients, config.classes_per_client, min_samples, stream
-        )
+        return partition.pathological_as_pfllib(labels, num_classes, clients, each, min_samples, stream)
+    quantity = (
+        partition.LogNormal(config.sigma, min_samples) if config.quantity == "lognormal" else config.quantity
+    )
     if config.partition == "pathological":
-        return partition.pathological(
-            labels, num_classes, clients, config.classes_per_client, config.quantity, stream
-        )
-    return partition.iid(labels, clients, config.quantity, stream)
+        return partition.pathological(labels, num_classes, clients, each, quantity, stream)
+    if config.partition == "inner_dirichlet":
+        return partition.inner_dirichlet(labels, num_classes, clients, alpha, quantity, stream)
+    return partition.iid(labels, clients, quantity, stream)

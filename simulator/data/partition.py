@@ -1,11 +1,11 @@
-"""The partitions of samples over clients: pathological, Dirichlet, IID, by user, and any of the first three by domain.
+"""The partitions of samples over clients: by class, by Dirichlet shares, IID, by user, and any but the last by domain.
 
 Each function is pure: the same labels and generator state give the same partition. Each assigns one owner per sample.
 None loops without a bound, and none leaves a client empty.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,35 +17,104 @@ from simulator.data.shares import apportion
 NOBODY = -1
 
 
+class LogNormal(NamedTuple):
+    """Shares in proportion to exp(σ z) for z from N(0, 1).
+
+    As in FedDyn (Acar et al. 2021; alpemreacar/FedDyn@be0348b, utils_dataset.py). There, a client can be empty. Here,
+    each has at least `min_samples`.
+    """
+
+    sigma: float
+    min_samples: int
+
+
+Quantity = Literal["varied", "equal"] | LogNormal
+"""Sizes of shares: in proportion to U(0.4, 0.6), equal, or log-normal."""
+
+
 def pathological(
     labels: Labels,
     num_classes: int,
     clients: int,
     classes_per_client: int,
-    quantity: Literal["varied", "equal"],
+    quantity: Quantity,
     stream: np.random.Generator,
 ) -> list[Indices]:
     """Each client holds exactly `classes_per_client` classes (Shamsian et al. 2021, pFedHN).
 
-    A class's samples are divided over its owners in proportion to draws from U(0.4, 0.6), or equally. Classes have as
-    equal numbers of owners as possible. Raises ConfigError if there are fewer classes than `classes_per_client`;
-    DataError if a class has fewer samples than owners.
+    A class's samples are divided over its owners by `quantity`. Classes have as equal numbers of owners as possible.
+    Raises ConfigError if there are fewer classes than `classes_per_client`; DataError if a class has too few samples
+    for its owners.
+    """
+    least = _least(quantity)
+
+    def weights(owners: Indices, sizes: Indices) -> NDArray[np.float64]:
+        return _weights(len(owners), quantity, stream)
+
+    return _class_by_class(labels, num_classes, clients, classes_per_client, least, weights, stream)
+
+
+def extended_dirichlet(
+    labels: Labels,
+    num_classes: int,
+    clients: int,
+    classes_per_client: int,
+    alpha: float,
+    min_samples: int,
+    stream: np.random.Generator,
+    cap: bool = True,
+) -> list[Indices]:
+    """Each client holds exactly `classes_per_client` classes. Dir(α) divides each class over its owners.
+
+    From Li and Lyu 2023, "Convergence Analysis of Sequential Federated Learning on Heterogeneous Data"
+    (liyipeng00/convergence@5972d5c, sim/data/partition.py), and PFLlib's "exdir" (TsingZ0/PFLlib@b9565b0,
+    dataset/utils/dataset_utils.py). An owner that has its fair share n/N gets no more than it must, unless `cap` is off
+    or all owners have it. Their code draws again until each class has enough owners and each client enough samples, and
+    an owner can get none of a class. Here, classes have as equal numbers of owners as possible, and each owner has at
+    least ⌈`min_samples` / `classes_per_client`⌉ samples of each of its classes. Raises as `pathological`.
+    """
+    fair_share = len(labels) / clients if cap else np.inf
+
+    def weights(owners: Indices, sizes: Indices) -> NDArray[np.float64]:
+        below = sizes < fair_share
+        return _dirichlet_shares(below if below.any() else ~below, alpha, stream)
+
+    return _class_by_class(labels, num_classes, clients, classes_per_client, min_samples, weights, stream)
+
+
+def _class_by_class(
+    labels: Labels,
+    num_classes: int,
+    clients: int,
+    classes_per_client: int,
+    min_samples: int,
+    weights: Callable[[Indices, Indices], NDArray[np.float64]],
+    stream: np.random.Generator,
+) -> list[Indices]:
+    """Deal out classes, then divide each over its owners by `weights(owners, sizes)`.
+
+    `sizes` are the numbers of samples that the owners have so far.
     """
     _check_classes(classes_per_client, num_classes)
     holds = _dealt(num_classes, clients, classes_per_client, stream)
-    owner = _nobodys(labels)
+    least = -(-min_samples // classes_per_client)
+    owner, sizes = _nobodys(labels), np.zeros(clients, dtype=np.int64)
     for label in range(num_classes):
         members = stream.permutation(np.flatnonzero(labels == label))
         owners = np.flatnonzero(holds[:, label])
         if len(owners) == 0:
             continue
-        if len(members) < len(owners):
+        if len(members) < len(owners) * least:
+            each, ways = ("", "a smaller data.classes_per_client")
+            if least > 1:
+                each, ways = f" with at least {least} each", "a smaller data.min_samples"
             raise DataError(
-                f"class {label} has {len(members)} samples for the {len(owners)} clients that should hold it. "
-                "Use fewer clients, a smaller data.classes_per_client, or a larger data.limit if one is set."
+                f"class {label} has {len(members)} samples for the {len(owners)} clients that should hold it{each}. "
+                f"Use fewer clients, {ways}, or a larger data.limit if one is set."
             )
-        counts = apportion(len(members), _weights(len(owners), quantity, stream), minimum=1)
+        counts = apportion(len(members), weights(owners, sizes[owners]), least)
         owner[members] = np.repeat(owners, counts)
+        sizes[owners] += counts
     return _holdings(owner, clients)
 
 
@@ -101,12 +170,7 @@ def dirichlet(
     off. Their code draws again until each client has `min_samples`. Here, the largest clients give samples to the
     others. Raises DataError if there are too few samples.
     """
-    if clients * min_samples > len(labels):
-        raise DataError(
-            f"{clients} clients with at least {min_samples} samples each need {clients * min_samples} "
-            f"samples, and there are {len(labels)}. Use at most {len(labels) // min_samples} clients, "
-            "or lower data.min_samples."
-        )
+    _check_samples(len(labels), clients, min_samples)
     owner = _nobodys(labels)
     sizes = np.zeros(clients, dtype=np.int64)
     for label in range(num_classes):
@@ -114,28 +178,83 @@ def dirichlet(
         if len(members) == 0:
             continue
         below_fair_share = sizes < len(labels) / clients if cap else np.ones(clients, dtype=bool)
-        shares = stream.dirichlet(np.full(clients, alpha)) * below_fair_share
-        if not shares.sum() > 0:  # a tiny α underflows to zeros; then one client gets all samples
-            shares = np.eye(clients)[stream.choice(np.flatnonzero(below_fair_share))]
-        counts = apportion(len(members), shares)
+        counts = apportion(len(members), _dirichlet_shares(below_fair_share, alpha, stream))
         owner[members] = np.repeat(np.arange(clients), counts)
         sizes += counts
     _lift_to_minimum(owner, sizes, min_samples, stream)
     return _holdings(owner, clients)
 
 
-def iid(
-    labels: Labels, clients: int, quantity: Literal["varied", "equal"], stream: np.random.Generator
+def inner_dirichlet(
+    labels: Labels,
+    num_classes: int,
+    clients: int,
+    alpha: float,
+    quantity: Quantity,
+    stream: np.random.Generator,
 ) -> list[Indices]:
-    """Each client holds a uniform draw of all samples, with shares in proportion to U(0.4, 0.6), or equal.
+    """Each client has a size by `quantity` and a class mix drawn from Dir(α) (Acar et al. 2021, FedDyn).
 
-    Raises DataError if there are fewer samples than clients.
+    Their code (alpemreacar/FedDyn@be0348b, utils_dataset.py; the same in SMILELab-FL/FedLab@08aada5,
+    fedlab/utils/dataset/functional.py) fills clients sample by sample and draws a class until one has samples left.
+    Here, all clients draw their samples' classes at once. If a class has too few, chance decides who gets them, and the
+    others draw from the classes that are left. Each such pass empties a class, so there are at most as many as classes.
+    A client without any share of the classes that are left takes from them in proportion. Raises DataError if there are
+    too few samples.
     """
-    if len(labels) < clients:
+    missing = _sizes(len(labels), clients, quantity, stream)
+    left = np.bincount(labels, minlength=num_classes)
+    everything = np.ones(num_classes, dtype=bool)
+    mixes = np.stack([_dirichlet_shares(everything, alpha, stream) for _ in range(clients)])
+    held = np.zeros((clients, num_classes), dtype=np.int64)
+    while missing.any():
+        there = np.flatnonzero(left)
+        shares = mixes[:, there]
+        shares = np.where(shares.sum(axis=1, keepdims=True) > 0, shares, left[there])
+        drawn = stream.multinomial(missing, shares / shares.sum(axis=1, keepdims=True))
+        for place, kind in enumerate(there):
+            if drawn[:, place].sum() > left[kind]:
+                wanting = stream.permutation(np.repeat(np.arange(clients), drawn[:, place]))
+                drawn[:, place] = np.bincount(wanting[: left[kind]], minlength=clients)
+        held[:, there] += drawn
+        left[there] -= drawn.sum(axis=0)
+        missing -= drawn.sum(axis=1)
+    owner = _nobodys(labels)
+    for label in range(num_classes):
+        members = stream.permutation(np.flatnonzero(labels == label))
+        owner[members] = np.repeat(np.arange(clients), held[:, label])
+    return _holdings(owner, clients)
+
+
+def shards(
+    labels: Labels, clients: int, shards_per_client: int, stream: np.random.Generator
+) -> list[Indices]:
+    """Each client holds `shards_per_client` random shards of the samples in the order of their classes.
+
+    From McMahan et al. 2017, FedAvg (§3); also in SMILELab-FL/FedLab@08aada5, fedlab/utils/dataset/functional.py, which
+    drops the samples that are left over. Here, the sizes of shards differ by at most one. Raises DataError if there are
+    fewer samples than shards.
+    """
+    count = clients * shards_per_client
+    if len(labels) < count:
         raise DataError(
-            f"{len(labels)} samples are too few for {clients} clients. Use at most {len(labels)} clients."
+            f"{clients} clients with {shards_per_client} shards each need {count} samples, and there are "
+            f"{len(labels)}. Use fewer clients, a smaller data.shards_per_client, or a larger data.limit if one is set."
         )
-    counts = apportion(len(labels), _weights(clients, quantity, stream), minimum=1)
+    mixed = stream.permutation(len(labels))
+    by_class = mixed[np.argsort(labels[mixed], kind="stable")]
+    owner = _nobodys(labels)
+    owners = stream.permutation(np.repeat(np.arange(clients), shards_per_client))
+    owner[by_class] = np.repeat(owners, apportion(len(labels), np.ones(count)))
+    return _holdings(owner, clients)
+
+
+def iid(labels: Labels, clients: int, quantity: Quantity, stream: np.random.Generator) -> list[Indices]:
+    """Each client holds a uniform draw of all samples, with shares by `quantity`.
+
+    Raises DataError if there are too few samples.
+    """
+    counts = _sizes(len(labels), clients, quantity, stream)
     return _holdings(stream.permutation(np.repeat(np.arange(clients), counts)), clients)
 
 
@@ -243,10 +362,45 @@ def _lift_to_minimum(
             sizes[poor] += moved
 
 
-def _weights(
-    count: int, quantity: Literal["varied", "equal"], stream: np.random.Generator
-) -> NDArray[np.float64]:
+def _check_samples(samples: int, clients: int, min_samples: int) -> None:
+    if samples >= clients * min_samples:
+        return
+    if min_samples == 1:
+        raise DataError(
+            f"{samples} samples are too few for {clients} clients. Use at most {samples} clients."
+        )
+    raise DataError(
+        f"{clients} clients with at least {min_samples} samples each need {clients * min_samples} "
+        f"samples, and there are {samples}. Use at most {samples // min_samples} clients, "
+        "or lower data.min_samples."
+    )
+
+
+def _sizes(samples: int, clients: int, quantity: Quantity, stream: np.random.Generator) -> NDArray[np.int64]:
+    """Every client's number of samples. Raises DataError if there are too few."""
+    _check_samples(samples, clients, _least(quantity))
+    return apportion(samples, _weights(clients, quantity, stream), _least(quantity))
+
+
+def _least(quantity: Quantity) -> int:
+    return quantity.min_samples if isinstance(quantity, LogNormal) else 1
+
+
+def _weights(count: int, quantity: Quantity, stream: np.random.Generator) -> NDArray[np.float64]:
+    if isinstance(quantity, LogNormal):
+        return np.exp(quantity.sigma * stream.standard_normal(count))
     return stream.uniform(0.4, 0.6, count) if quantity == "varied" else np.ones(count)
+
+
+def _dirichlet_shares(
+    may_take: NDArray[np.bool_], alpha: float, stream: np.random.Generator
+) -> NDArray[np.float64]:
+    """Weights from Dir(α), without those that may take nothing."""
+    shares: NDArray[np.float64] = stream.dirichlet(np.full(len(may_take), alpha)) * may_take
+    if not shares.sum() > 0:  # a tiny α underflows to zeros; then one takes everything
+        shares = np.zeros(len(may_take))
+        shares[stream.choice(np.flatnonzero(may_take))] = 1
+    return shares
 
 
 def _nobodys(labels: Labels) -> Indices:
