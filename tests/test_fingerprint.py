@@ -85,6 +85,24 @@ def test_the_content_of_a_file_of_the_clock_counts_and_its_path_does_not(tmp_pat
     assert found[0] != printed()
 
 
+def test_sessions_of_other_partitions_keep_their_settings_and_so_their_fingerprints() -> None:
+    plain, shards, sizes, idle = (
+        federations.config(data=data)
+        for data in (
+            {},
+            {"partition": "shards"},
+            {"partition": "iid", "quantity": "lognormal"},
+            {"partition": "iid", "sigma": 0.5},
+        )
+    )
+    found = [
+        {key: value for key, value in each.to_json()["data"].items() if key in ("shards_per_client", "sigma")}
+        for each in (plain, shards, sizes, idle)
+    ]
+    assert found == [{}, {"shards_per_client": 2}, {"sigma": 0.3}, {"sigma": 0.5}]
+    assert all(Config.read(each.to_json()) == each for each in (plain, shards, sizes, idle))
+
+
 def test_other_pixels_change_the_fingerprint() -> None:
     before = printed()
     with federations.on_images(federations.generated(per_class=41)):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from simulator import methods
 from simulator.base import rng
+from simulator.base.data_section import DataConfig, Dividing
 from simulator.base.errors import ConfigError
 from simulator.base.nested import merged
 from simulator.base.record import check_record
@@ -213,7 +214,15 @@ def test_a_new_partition_changes_class_histograms_and_keeps_every_sample_in_its_
 @given(
     seed=st.integers(0, 2**40),
     clients=st.integers(2, 6),
-    rule=st.sampled_from([{"alpha": 0.05}, {"alpha": 5.0}, {"classes_per_client": 2}, {"partition": "iid"}]),
+    rule=st.sampled_from(
+        [
+            {"alpha": 0.05},
+            {"alpha": 5.0},
+            {"classes_per_client": 2},
+            {"partition": "extended_dirichlet", "alpha": 0.1, "classes_per_client": 3},
+            *({"partition": partition} for partition in get_args(Dividing)),
+        ]
+    ),
 )
 def test_any_new_partition_keeps_parts_disjoint_and_nonempty(seed: int, clients: int, rule: Any) -> None:
     given = config(
@@ -228,6 +237,24 @@ def test_any_new_partition_keeps_parts_disjoint_and_nonempty(seed: int, clients:
     for number in range(clients):
         assert (after.clients[number] is before.clients[number]) == (number > 1)
         assert after.clients[number].num_train and after.clients[number].num_test
+
+
+@pytest.mark.parametrize(
+    ("before", "event", "after"),
+    [
+        ("iid", {"alpha": 0.1}, ("dirichlet", 0.1, 2)),
+        ("iid", {"classes_per_client": 3}, ("pathological", 0.5, 3)),
+        ("inner_dirichlet", {"alpha": 0.1}, ("inner_dirichlet", 0.1, 2)),
+        ("extended_dirichlet", {"alpha": 0.1}, ("extended_dirichlet", 0.1, 2)),
+        ("extended_dirichlet", {"classes_per_client": 3}, ("extended_dirichlet", 0.5, 3)),
+        ("extended_dirichlet", {"partition": "iid"}, ("iid", 0.5, 2)),
+    ],
+)
+def test_an_event_with_a_key_of_the_runs_partition_keeps_that_partition(
+    before: Any, event: dict[str, Any], after: tuple[str, float, int]
+) -> None:
+    found = TimelineEvent(round=2, event="data", **event).divided(DataConfig(partition=before))
+    assert (found.partition, found.alpha, found.classes_per_client) == after
 
 
 def test_permuted_labels_are_a_permutation_without_a_fixed_point() -> None:
@@ -517,6 +544,8 @@ def test_timing_only_draws_the_rounds_of_the_run_with_its_clients() -> None:
         ([{"round": 2, "event": "data"}], "this one has none"),
         ([{**PERMUTED, "alpha": 0.1}], "a new partition and labels"),
         ([{**DIVIDED, "partition": "iid"}], "alpha belongs to partition 'dirichlet'"),
+        ([{**DIVIDED, "classes_per_client": 2}], "together belong to partition 'extended_dirichlet'; set it"),
+        ([{**DIVIDED, "partition": "shards"}], "alpha belongs to partition 'dirichlet' or"),
         ([{**DIVIDED, "clients": [1]}], "at least two clients"),
         ([{**LEAVES, "round": 0}], "greater than or equal to 1"),
         ([{**LEAVES, "clinets": [1]}], "unknown key 'federation.timeline.0.clinets'"),

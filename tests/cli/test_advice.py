@@ -246,6 +246,21 @@ CROWDED = {
     "iid": ["--clients=300", "--set=data.partition=iid"],
     "iid of few": ["--clients=40", "--set=data.partition=iid", "--set=data.limit=200"],
     "dirichlet": ["--clients=120", "--set=data.partition=dirichlet", "--set=data.min_samples=1"],
+    "extended_dirichlet": [
+        "--clients=110",
+        "--set=data.partition=extended_dirichlet",
+        "--set=data.classes_per_client=5",
+        "--set=data.min_samples=1",
+    ],
+    "inner_dirichlet": ["--clients=300", "--set=data.partition=inner_dirichlet"],
+    "lognormal": [
+        "--clients=100",
+        "--set=data.partition=iid",
+        "--set=data.quantity=lognormal",
+        "--set=data.sigma=1",
+        "--set=data.min_samples=3",
+    ],
+    "shards": ["--clients=600", "--set=data.partition=shards"],
     "pfllib": [
         "--clients=300",
         "--set=data.partition=pathological",
@@ -340,6 +355,31 @@ OTHER = {
         ["--clients=300", "--set=data.partition=dirichlet", "--set=data.split=global"],
         "lower data.min_samples",
         "--set=data.min_samples=3",
+    ),
+    "a minimum of log-normal sizes": (
+        [
+            "--clients=200",
+            "--set=data.partition=iid",
+            "--set=data.quantity=lognormal",
+            "--set=data.split=global",
+        ],
+        "lower data.min_samples",
+        "--set=data.min_samples=4",
+    ),
+    "a minimum of each class": (
+        ["--clients=180", "--set=data.partition=extended_dirichlet"],
+        "a smaller data.min_samples",
+        "--set=data.min_samples=6",
+    ),
+    "too many shards": (
+        ["--clients=20", "--set=data.partition=shards", "--set=data.shards_per_client=100"],
+        "a smaller data.shards_per_client",
+        "--set=data.shards_per_client=2",
+    ),
+    "domains of several shards": (
+        ["--dataset=digits_domains", "--set=data.partition=shards", "--set=data.domains_per_client=2"],
+        "use domains_per_client 1",
+        "--set=data.domains_per_client=1",
     ),
     "no step": (["--set=training.schedule=step"], "needs lr_step", "--set=training.lr_step=2"),
     "a rate of another schedule": (

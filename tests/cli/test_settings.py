@@ -108,6 +108,22 @@ def test_a_setting_that_cannot_act_is_said_aloud_when_a_program_or_file_has_it()
     assert idle(hs.preset("fedlora_htm5")) == []
 
 
+@pytest.mark.parametrize(("set_", "read"), [("data.quantity", "lognormal"), ("data.partition", "shards")])
+def test_keys_of_a_partition_or_quantity_are_refused_without_it_even_with_their_default(
+    cli: Cli, set_: str, read: str
+) -> None:
+    given = {"lognormal": "--set=data.sigma=0.3", "shards": "--set=data.shards_per_client=2"}[read]
+    assert_refused(cli("run", *TINY, given, "--dry-run"), 2, f"changes nothing: it is for {set_} = '{read}'")
+    assert cli("run", *TINY, given, f"--set={set_}={read}", "--dry-run").code == 0
+
+
+def test_a_key_that_only_an_event_reads_can_act() -> None:
+    config = hs.preset(data__partition="iid", data__shards_per_client=1)
+    assert [each.split(" =")[0] for each in idle(config)] == ["data.shards_per_client"]
+    divided = [{"round": 2, "event": "data", "partition": "shards"}]
+    assert idle(config.with_(federation__timeline=divided)) == []
+
+
 @pytest.mark.parametrize("method", ["heterofl", "fedrolex"])
 def test_masked_answers_on_test_images_of_all_classes_are_warned_of_with_what_to_type(method: str) -> None:
     config = hs.preset("widths_heterofl_two_labels").with_(method={"name": method, "mask_answers": True})

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
-from simulator.base.data_section import DataConfig
+from simulator.base.data_section import DataConfig, Dividing
 from simulator.base.errors import ConfigError, DataError
 from simulator.base.rng import numpy_stream
 from simulator.data import datasets, domains, partition
@@ -123,12 +123,19 @@ def held(images: ImageSet, clients: int, **config: Any) -> list[set[int]]:
 
 
 class TestClients:
-    @pytest.mark.parametrize("rule", [{"partition": "iid"}, {"partition": "dirichlet", "alpha": 0.3}, {}])
+    @pytest.mark.parametrize(
+        "rule",
+        [
+            {},
+            {"partition": "iid", "quantity": "lognormal"},
+            *({"partition": rule} for rule in get_args(Dividing)),
+        ],
+    )
     def test_a_client_of_one_domain_has_images_of_that_one(self, rule: dict[str, Any]) -> None:
         domains_of = held(in_two(240), 6, domains_per_client=1, **rule)
         assert sorted(map(sorted, domains_of)) == [[0]] * 3 + [[1]] * 3
 
-    @pytest.mark.parametrize("partition", ["iid", "dirichlet"])
+    @pytest.mark.parametrize("partition", ["iid", "dirichlet", "inner_dirichlet"])
     def test_clients_of_two_domains_have_both(self, partition: str) -> None:
         assert held(in_two(240), 4, domains_per_client=2, partition=partition) == [{0, 1}] * 4
 
@@ -219,9 +226,13 @@ def test_a_data_set_without_domains_has_none_to_deal() -> None:
         divided(DataConfig(domains_per_client=1), 2, 0, coded())
 
 
-def test_classes_are_not_dealt_out_to_clients_of_several_domains() -> None:
-    with pytest.raises(ValueError, match="partition 'pathological' deals out classes domain by domain"):
-        DataConfig(partition="pathological", domains_per_client=2)
+@pytest.mark.parametrize(
+    ("rule", "dealt"),
+    [("pathological", "classes"), ("extended_dirichlet", "classes"), ("shards", "shards")],
+)
+def test_classes_and_shards_are_not_dealt_out_to_clients_of_several_domains(rule: Any, dealt: str) -> None:
+    with pytest.raises(ValueError, match=f"partition '{rule}' deals out {dealt} domain by domain"):
+        DataConfig(partition=rule, domains_per_client=2)
 
 
 DECLARED, OLD = Layout(domains=True), Layout(old=True)
