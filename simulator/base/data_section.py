@@ -93,9 +93,9 @@ class DataConfig(Section):
     )
     partition: Literal[Dividing, "natural", "indices"] = Field(
         "pathological",
-        description="How samples are divided over clients: pathological (few classes each), Dirichlet, IID, extended "
-        "Dirichlet (few classes each, with Dirichlet shares), inner Dirichlet (a class mix for each client), shards of "
-        "the sorted samples, one user per client (natural), or read from a file (indices).",
+        description="How samples are divided. Clients hold few classes (pathological, extended_dirichlet), Dirichlet "
+        "shares (dirichlet, inner_dirichlet), shards of sorted samples, any samples (iid), or one user's (natural). "
+        "'indices' reads them from a file.",
     )
     indices: str | None = Field(
         None,

@@ -105,12 +105,12 @@ def _class_by_class(
         if len(owners) == 0:
             continue
         if len(members) < len(owners) * least:
-            each, ways = ("", "a smaller data.classes_per_client")
-            if least > 1:
-                each, ways = f" with at least {least} each", "a smaller data.min_samples"
+            each, key = (
+                (f" with at least {least} each", "min_samples") if least > 1 else ("", "classes_per_client")
+            )
             raise DataError(
                 f"class {label} has {len(members)} samples for the {len(owners)} clients that should hold it{each}. "
-                f"Use fewer clients, {ways}, or a larger data.limit if one is set."
+                f"Use fewer clients, a smaller data.{key}, or a larger data.limit if one is set."
             )
         counts = apportion(len(members), weights(owners, sizes[owners]), least)
         owner[members] = np.repeat(owners, counts)
