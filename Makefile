@@ -15,7 +15,7 @@ SIDE_BY_SIDE := --numprocesses $(WORKERS) --maxprocesses 4 --dist worksteal
 test test-slow test-oldest: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-kills test-oldest lint format bench bench-gpu bench-methods bench-ways bench-storage bench-app bench-sweep bench-compare bench-scale bench-ray bench-calibration bench-htfllib results docs clean
+.PHONY: help demo test test-slow test-kills test-oldest lint format bench bench-gpu bench-methods bench-ways bench-storage bench-app bench-sweep bench-compare bench-scale bench-ray bench-htfllib results docs clean
 
 help:  ## List these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 15
@@ -81,9 +81,6 @@ bench-scale: $(READY)  ## Measure the cost of runs with 10,000 clients and ten p
 
 bench-ray: $(READY)  ## Measure what clients on Ray cost on one machine, beside threads in process, and how evenly two nodes are used
 	$(BIN)/python -m benchmarks.ray
-
-bench-calibration: $(READY)  ## Measure how well a calibrated clock predicts the seconds of a round
-	$(BIN)/python -m benchmarks.calibration
 
 bench-htfllib: $(READY)  ## Compare accuracy and seconds of a round with HtFLlib's, in a checkout HTFLLIB=FOLDER
 	$(BIN)/python -m benchmarks.htfllib $(HTFLLIB)

@@ -25,7 +25,6 @@ from htfl_sim import rooms
 
 if TYPE_CHECKING:
     from htfl_sim import analysis, catalog, errors, folders, machine, sessions, steering, studies
-    from htfl_sim.calibrating import calibrate
     from htfl_sim.comparing import compare, gains, pivot, plot, report, variance
     from htfl_sim.configuring import config, load_files, plugin, preset
     from htfl_sim.filming import film
@@ -48,7 +47,6 @@ _HOMES = {
     "Run": "htfl_sim.running",
     "SessionError": "simulator.base.errors",
     "Study": "htfl_sim.studying",
-    "calibrate": "htfl_sim.calibrating",
     "compare": "htfl_sim.comparing",
     "config": "htfl_sim.configuring",
     "film": "htfl_sim.filming",
@@ -83,7 +81,6 @@ __all__ = [
     "SessionError",
     "Study",
     "analysis",
-    "calibrate",
     "catalog",
     "compare",
     "config",

@@ -97,12 +97,6 @@ def read_devices(path: Path) -> dict[str, Device]:
     return devices
 
 
-def fields(device: Device) -> dict[str, float]:
-    """The device as a file has it: a table that `read_devices` reads back."""
-    values = {key: (getattr(device, field), factor) for key, (field, factor) in _FIELDS.items()}
-    return {key: value / factor for key, (value, factor) in values.items() if value is not None}
-
-
 def library(system: SystemConfig) -> Mapping[str, Device]:
     """All known devices by name: those of the user's file, then those of the library."""
     own = read_devices(Path(system.device_file)) if system.device_file else {}

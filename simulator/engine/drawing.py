@@ -13,16 +13,24 @@ from typing import Any
 
 from simulator.base.errors import ConfigError
 from simulator.base.selection_section import AVAILABLE, RANDOM
-from simulator.base.tensors import total_bytes
+from simulator.base.tensors import Tensors, total_bytes
 from simulator.clock.durations import Work
 from simulator.clock.schedule import Flight, carry_out, cut
 from simulator.config import Config
 from simulator.engine.builder import Built
-from simulator.engine.sample import Sample
 from simulator.engine.timing import Clock
+from simulator.engine.wire import Wire
+from simulator.methods import Uplink
+from simulator.methods.hooks import Hooks
+from simulator.runners import Job, LocalUpdate, central, synchronous
+from simulator.runners import Work as Dispatch
+from simulator.runners.sequential import SequentialRunner
 from simulator.selection import Past
 from simulator.selection.history import timed
 from simulator.training.client import shown_in, sizes_in
+from simulator.training.context import TrainingContext
+from simulator.training.flops import FlopCache
+from simulator.training.precision import tf32_in_force
 
 
 def drawn(config: Config, built: Built) -> Iterator[dict[str, Any]]:
@@ -159,16 +167,15 @@ def _measured(config: Config, built: Built) -> tuple[Callable[[int], Sequence[Wo
     firsts: dict[str, int] = {}
     for client in built.federation.seen:
         firsts.setdefault(client.architecture, client.id)
-    sample = Sample(config, built, list(firsts.values()))
-    sample.round()  # before the first round, some servers have nothing to send
-    second = sample.round()
+    with tf32_in_force(config.training.precision, built.federation.device):
+        updates, wire, server_flops = _second_round(config, built, sorted(firsts.values()))
     of = {
         update.client.architecture: (
             update.flops / shown_in(update.client.samples, config.training),
-            second.wire.sent_down(update.client.id),
+            wire.sent_down(update.client.id),
             total_bytes(update.uplink),
         )
-        for update in second.updates
+        for update in updates
     }
 
     works: dict[int, list[Work]] = {}
@@ -183,4 +190,26 @@ def _measured(config: Config, built: Built) -> tuple[Callable[[int], Sequence[Wo
             ]
         return works[now.stage]
 
-    return of_round, second.server_flops / len(second.updates)
+    return of_round, server_flops / len(updates)
+
+
+def _second_round(config: Config, built: Built, chosen: Sequence[int]) -> tuple[list[LocalUpdate], Wire, int]:
+    """The updates of these clients, their wire, and the server's operations. In round 1, some servers send nothing."""
+    hooks = Hooks(built.method, built.federation)
+    context = TrainingContext(built.federation, built.data, FlopCache())
+    runner = SequentialRunner(context, config.runtime)
+    state, clients = built.engine.initial_state(), built.federation.clients
+    server: Tensors = dict(state.server)
+    local = {k: state.clients[k] for k in chosen}
+    for t in (1, 2):
+        wire = Wire(len(clients))
+        jobs = {k: Job(local[k], wire.down(k, hooks.downlink(t, server, clients[k]))) for k in chosen}
+        updates = synchronous.carry_out(runner, Dispatch(hooks, t, jobs))
+        if lost := [update.client for update in updates if update.diverged]:
+            raise ConfigError(
+                f"{lost[0]} diverges in round {t}, so its work cannot be measured. Use a smaller `training.lr`."
+            )
+        uplinks = [Uplink(update.client, update.uplink) for update in updates]
+        (server, _), flops = central.update(hooks, context, t, server, uplinks)
+        local = {update.client.id: update.tensors for update in updates}
+    return updates, wire, flops

@@ -12,7 +12,6 @@ import htfl_sim as hs
 from tui.cli import app
 
 FUNCTIONS = {
-    "calibrate": ["calibrate"],
     "checkpoint": ["steering.checkpoint", "sessions.similarity"],
     "compare": ["compare", "gains", "pivot", "variance"],
     "config": ["catalog.settings", "config"],

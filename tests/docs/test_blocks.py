@@ -184,7 +184,7 @@ class Page:
         match words[0]:
             case "run" if "--json" not in words and "--session" not in words:
                 return call(*words, "--dry-run")
-            case "run" | "calibrate":
+            case "run":
                 return call(*words, *world.small(words))
             case "sweep" if makes(["", *words]) and "tiny" not in line:
                 return call(*words, *world.small(words))

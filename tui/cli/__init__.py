@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 
 from tui.cli import (
-    calibrate,
     catalog,
     compare,
     data,
@@ -108,7 +107,6 @@ for _panel, _commands in _PANELS.items():
     for _command in _commands:
         app.command(rich_help_panel=_panel)(_command)
 app.add_typer(data.app, name="data", rich_help_panel="Machine")
-app.command(rich_help_panel="Machine")(calibrate.calibrate)
 app.command(rich_help_panel="Machine")(doctor.doctor)
 
 
