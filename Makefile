@@ -8,6 +8,8 @@ OLDEST := .venv-oldest
 READY := $(VENV)/.installed
 # Set in many a container; every process that a test begins would then compile all files again.
 unexport PYTHONDONTWRITEBYTECODE
+# A module of benchmarks/, and its options: `make bench WHAT=methods ARGS='--only fml'`.
+WHAT ?= bench
 # One more than there are cores: tests also wait, for disks and for processes of their own.
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 SIDE_BY_SIDE := --numprocesses $(WORKERS) --maxprocesses 4 --dist worksteal
@@ -15,7 +17,7 @@ SIDE_BY_SIDE := --numprocesses $(WORKERS) --maxprocesses 4 --dist worksteal
 test test-slow test-oldest: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-kills test-oldest lint format bench bench-gpu bench-methods bench-ways bench-storage bench-app bench-sweep bench-compare bench-scale bench-ray bench-htfllib results docs clean
+.PHONY: help demo test test-slow test-kills test-oldest lint format bench results docs clean
 
 help:  ## List these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 15
@@ -47,43 +49,8 @@ format: $(READY)  ## Put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY)  ## Measure speed and memory on this machine
-	$(BIN)/python -m benchmarks
-	$(BIN)/python -m benchmarks.operations
-
-bench-gpu: $(READY)  ## Measure speed and memory on one CUDA device, and write the figures into docs/performance.md
-	$(BIN)/python -m benchmarks.gpu
-
-bench-methods: $(READY)  ## Measure time and memory of every method against standalone, and steps of two networks against both alone
-	$(BIN)/python -m benchmarks.methods
-	$(BIN)/python -m benchmarks.networks
-
-bench-ways: $(READY)  ## Measure bf16 and stacked clients against float32 and clients side by side
-	$(BIN)/python -m benchmarks.ways
-
-bench-storage: $(READY)  ## Measure what checkpoints cost, how fast sessions are listed, how soon one pauses
-	$(BIN)/python -m benchmarks.storage
-
-bench-app: $(READY)  ## Measure what the terminal app and CKA cost, and what watching costs a run
-	$(BIN)/python -m benchmarks.app
-	$(BIN)/python -m benchmarks.cka
-	$(BIN)/python -m benchmarks.overhead
-
-bench-sweep: $(READY)  ## Measure what a sweep adds to its points, and what two jobs gain: minutes
-	$(BIN)/python -m benchmarks.sweep
-
-bench-compare: $(READY)  ## Measure how long comparing a hundred sessions takes
-	$(BIN)/python -m benchmarks.compare
-
-bench-scale: $(READY)  ## Measure the cost of runs with 10,000 clients and ten participants a round, and of reading a long session of 100,000
-	$(BIN)/python -m benchmarks.scale
-	$(BIN)/python -m benchmarks.long
-
-bench-ray: $(READY)  ## Measure what clients on Ray cost on one machine, beside threads in process, and how evenly two nodes are used
-	$(BIN)/python -m benchmarks.ray
-
-bench-htfllib: $(READY)  ## Compare accuracy and seconds of a round with HtFLlib's, in a checkout HTFLLIB=FOLDER
-	$(BIN)/python -m benchmarks.htfllib $(HTFLLIB)
+bench: $(READY)  ## Measure this machine: WHAT=bench, methods, storage, app, scale, gpu, or htfllib (ARGS=FOLDER)
+	$(BIN)/python -m benchmarks.$(WHAT) $(ARGS)
 
 results: $(READY)  ## Run the studies of docs/results.md and write its tables: hours on two cores; can be killed and goes on
 	$(BIN)/python -m benchmarks.results

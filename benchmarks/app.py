@@ -1,4 +1,4 @@
-"""`python -m benchmarks.app`: what the terminal app costs.
+"""`make bench WHAT=app`: what the terminal app costs.
 
 A refresh: a round has come, the panel is shown anew and its screen composed; median of many. Opening: a session of
 1,000 rounds and 100 clients, from disk to a drawn screen. Times are the processor's, as other programs may run. The

@@ -1,14 +1,18 @@
-"""What `make bench` and `make bench-gpu` have in common: tables of a CPU or of a CUDA device.
+"""`make bench`: how fast clients train on this CPU, beside what it can reach and beside a loop without a simulator.
 
 The rates of matrix products. Sessions of HtM5 on all of Fashion-MNIST (N=10, two classes each, batch 64, one local
 epoch) as a share of that in float32. The training of a round beside a plain PyTorch loop over the same clients, by
-group of models, batch size and way. The training of a round by workers and threads, of a CPU only. A training step,
-piece by piece, by group, batch size and method. Every ratio is taken in one run.
+group of models, batch size and way. The training of a round by workers and threads. Every ratio is taken in one run.
+Sessions have two workers of one thread. `gpu.py` makes the same tables of a CUDA device.
 """
 
 import argparse
+import resource
 import statistics
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
@@ -16,15 +20,18 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import figures, matrix, pieces, plain
-from benchmarks.settings import config
+from benchmarks import figures, matrix, plain
+from benchmarks.settings import GROUPS, config
 from benchmarks.sheet import Sheet
-from simulator.base.errors import ConfigError
+from simulator import methods
+from simulator.base.errors import ConfigError, HtflError
 from simulator.base.nested import Raw
 from simulator.training.precision import Precision
 
 CPU_PRECISIONS: tuple[Precision, ...] = ("float32", "bf16")
 METHODS = ("standalone", "fedlora", "fedgh", "fedssa")
+PARTS = ("ceilings", "matrix", "plain", "workers")
+BATCHES = (10, 64, 256)
 
 
 @dataclass(frozen=True)
@@ -152,28 +159,6 @@ class Bench:
         self.show(sheet)
         return sheet
 
-    def step(self, groups: Iterable[str], batches: Iterable[int], names: Iterable[str]) -> Sheet:
-        """A step of these methods, piece by piece."""
-        sheet = Sheet(
-            f"A client's training step on {self.place.name}, processor time of its thread in µs",
-            ("group", "batch", "method", *pieces.PIECES, "step", "per image"),
-        )
-        names = list(names)
-        for group, batch in [(group, batch) for group in groups for batch in batches]:
-            for method in names:
-                try:
-                    setting = pieces.setting(group, batch, method, self.place.device, self._images)
-                    of_a_step = pieces.of_a_step(setting, self._rounds)
-                except ConfigError as unmet:
-                    self.refused(f"{method} with {group}", unmet)
-                    continue
-                found = of_a_step | {"step": sum(of_a_step.values())}
-                self.keep(f"step/{group}/{batch}/{method}", found, *found)
-                shown = (*found.values(), found["step"] / batch)
-                sheet.add(group, str(batch), method, *(f"{each:,.0f}" for each in shown))
-        self.show(sheet)
-        return sheet
-
     def each(self, groups: Iterable[str], batches: Iterable[int]) -> list[tuple[str, int, str]]:
         """Every group with every batch size, in every way."""
         batches = list(batches)
@@ -219,3 +204,97 @@ def at_least(least: int) -> Callable[[str], int]:
         return found
 
     return number
+
+
+def least(*command: str | Path) -> float:
+    """The fewest seconds of three in which a process has begun and ended."""
+    seconds = []
+    for _ in range(3):
+        began = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        seconds.append(time.perf_counter() - began)
+    return min(seconds)
+
+
+def starts() -> str:
+    """How long `--help` takes, and a run with next to nothing to do; beside the latter, what importing torch takes."""
+    command = Path(sys.executable).with_name("htfl-sim")
+    with tempfile.TemporaryDirectory() as folder:
+        tiny = [
+            f"--sessions-dir={folder}",
+            "--rounds=1",
+            "--clients=1",
+            "--set=data.limit=100",
+            "--set=training.epochs=1",
+        ]
+        answer, run = least(command, "--help"), least(command, "run", *tiny)
+    torch_alone = least(sys.executable, "-c", "import torch")
+    return (
+        f"`htfl-sim --help`: {answer:.2f} s · a run of one client, one round, 80 images: {run:.2f} s, "
+        f"of which importing torch {torch_alone:.2f} s"
+    )
+
+
+def arguments() -> argparse.Namespace:
+    """What is asked for on the command line."""
+    assert __doc__ is not None
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.bench", description=__doc__.splitlines()[0])
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="tables (default: all four)")
+    parser.add_argument(
+        "--groups",
+        nargs="+",
+        choices=GROUPS,
+        default=["htm5"],
+        help="of models (default: htm5; others take long)",
+    )
+    parser.add_argument("--batches", nargs="+", type=at_least(2), default=BATCHES, metavar="SIZE")
+    parser.add_argument(
+        "--methods",
+        nargs="+",
+        choices=methods.names(),
+        default=METHODS,
+        metavar="METHOD",
+        help="(default: four)",
+    )
+    parser.add_argument(
+        "--images", type=at_least(2), metavar="N", help="on which each client trains (default: by group)"
+    )
+    parser.add_argument("--rounds", type=at_least(1), default=3, help="timed, of each (default: 3)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
+    parser.add_argument("--against", type=Path, metavar="FILE", help="compare with what --json wrote earlier")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure and print."""
+    asked, console = arguments(), Console(width=None if sys.stdout.isatty() else 120)
+    before = (
+        None if asked.against is None else figures.read(asked.against)
+    )  # refused now rather than in minutes
+    if asked.json is not None:
+        figures.refuse_unwritable(asked.json)
+    bench = Bench(console, asked.rounds, images=asked.images)
+    if "ceilings" in asked.parts:
+        bench.ceilings()
+    if "matrix" in asked.parts:
+        bench.matrix(asked.methods)
+    if "plain" in asked.parts:
+        bench.plain(asked.groups, asked.batches)
+    if "workers" in asked.parts:
+        bench.workers(asked.groups, asked.batches)
+    bench.end()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    console.print(f"peak memory: {peak:.0f} MiB")
+    if asked.json is not None:
+        figures.write(asked.json, bench.figures)
+    if before is not None:
+        compared(console, asked.against, before, bench.figures)
+    elif set(asked.parts) == set(PARTS):
+        console.print(starts())
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except HtflError as error:
+        raise SystemExit(f"error: {error}") from None

@@ -1,7 +1,7 @@
 """Figures of a benchmark as a file, and what has become of them since an earlier one.
 
 A file is JSON: which machine measured, the features of its CPU, and the figures, each a number under a name such as
-`step/htm5/10/standalone/backward`. The last word says what is measured; that decides whether more is faster or slower.
+`matrix/htm5/64/standalone/share`. The last word says what is measured.
 """
 
 import json
@@ -19,12 +19,9 @@ from simulator.base.errors import ConfigError
 Figures = Mapping[str, float]
 
 FORMAT = "htfl-sim benchmark 1"
-FASTER_IF_MORE = ("share", "times_plain", "kernel_share")
-"""Ratios of one run: the share of the matrix rate, how many times as fast as the plain loop, the share of a round in
-which kernels run."""
-JUDGED = (*FASTER_IF_MORE, "step")
-"""Seconds of the wall clock and pieces of a step are shown, and not judged: they move with what else runs, and as one
-another."""
+JUDGED = ("share", "times_plain")
+"""Ratios of one run: the share of the matrix rate, and how many times as fast as the plain loop. Seconds of the wall
+clock are shown, and not judged: they move with what else runs."""
 TOLERANCE = 1.1
 """What changes by less than this factor is taken for scatter."""
 
@@ -41,11 +38,6 @@ class Change:
     def ratio(self) -> float:
         """Now over before."""
         return self.now / self.before
-
-    @property
-    def slowdown(self) -> float:
-        """How many times as slow it is now: above 1 is slower, whichever way the figure counts."""
-        return 1 / self.ratio if _kind(self.name) in FASTER_IF_MORE else self.ratio
 
 
 CPU = torch.device("cpu")
@@ -142,7 +134,7 @@ def verdict(found: list[Change]) -> list[str]:
     judged = [change for change in found if _kind(change.name) in JUDGED]
     if not judged:
         return ["The two runs have no figure in common by which speed is judged."]
-    slower = sorted((each for each in judged if each.slowdown > TOLERANCE), key=lambda each: -each.slowdown)
+    slower = sorted((each for each in judged if each.ratio < 1 / TOLERANCE), key=lambda each: each.ratio)
     return [_sentence(change) for change in slower] or [
         f"Nothing got slower by more than {TOLERANCE - 1:.0%}, of {len(judged)} figures that compare."
     ]
@@ -152,14 +144,9 @@ def _sentence(change: Change) -> str:
     *where, kind = change.name.split("/")
     of = ", ".join(where[1:])
     then, now = change.before, change.now
-    match kind:
-        case "share":
-            return f"Slower: {of} trains at {now:.2f} of the matrix rate, before at {then:.2f}."
-        case "times_plain":
-            return f"Slower: {of} is {now:.2f} times as fast as the plain loop, before {then:.2f} times."
-        case "kernel_share":
-            return f"Slower: in a round of {of} kernels run for {now:.2f} of the time, before for {then:.2f}."
-    return f"Slower: a step of {of} takes {now:,.0f} µs, {change.ratio:.2f} times the {then:,.0f} µs before."
+    if kind == "share":
+        return f"Slower: {of} trains at {now:.2f} of the matrix rate, before at {then:.2f}."
+    return f"Slower: {of} is {now:.2f} times as fast as the plain loop, before {then:.2f} times."
 
 
 def _kind(name: str) -> str:

@@ -1,14 +1,14 @@
-"""`make bench-gpu`: what `make bench` measures, on one CUDA device, beside what that can reach; it writes the page.
+"""`make bench WHAT=gpu`: what `make bench` measures, on one CUDA device. It writes the page.
 
-Six tables, each into its place in docs/performance.md: ceilings (matrix products by precision, copies, launches);
-sessions, the training of a round beside a plain PyTorch loop, and a step, as `bench.py` has them, in every precision,
-side by side and stacked; for how much of a round of 100 clients kernels run; the most memory on the device, by clients
-that train at once and by clients that there are.
+Four tables, each into its place in docs/performance.md: matrix products by precision; sessions, and the training of a
+round beside a plain PyTorch loop, as `bench.py` has them, in every precision, side by side and stacked; the most memory
+on the device, by clients that train at once and by clients that there are.
 """
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ import torch
 from rich.console import Console
 
 import simulator
-from benchmarks import ceilings, figures, trace
+from benchmarks import figures
 from benchmarks.bench import METHODS, Bench, Machine, at_least, compared
 from benchmarks.page import placed
 from benchmarks.settings import GROUPS, config
@@ -27,28 +27,27 @@ from simulator.base.nested import Raw
 from simulator.config import Config
 from simulator.engine.builder import build
 from simulator.engine.progress import unobserved
-from simulator.training.precision import Precision
+from simulator.training.precision import Precision, tf32_in_force
 
 Seen = TypeVar("Seen")
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
-PARTS = ("ceilings", "matrix", "plain", "step", "trace", "memory")
+PARTS = ("ceilings", "matrix", "plain", "memory")
 GROUPS_MEASURED = ("htm5", "htfe8")
 BATCHES = (10, 64)
-CLIENTS = 100
-"""Of a round whose kernels are looked at."""
 TAKE_PART = 10
 """Clients of a round whose memory is looked at, of however many there are."""
+PRECISIONS: tuple[Precision, ...] = ("float32", "tf32", "bf16")
 RUNNERS = {"side by side": "parallel", "stacked": "stacked"}
 WAYS: Mapping[str, Raw] = {
     f"{precision}, {words}": {"training": {"precision": precision}, "runtime": {"runner": runner}}
-    for precision in ceilings.PRECISIONS
+    for precision in PRECISIONS
     for words, runner in RUNNERS.items()
 }
 
 
 class OnDevice(Bench):
-    """The tables of a CPU's benchmark and three more, of a device."""
+    """The tables of a CPU's benchmark and that of memory, of a device."""
 
     def __init__(self, console: Console, rounds: int, device: torch.device, name: str) -> None:
         self.device = device
@@ -58,60 +57,15 @@ class OnDevice(Bench):
     def reached(self, precision: Precision) -> float:
         """Operations a second of matrix products, measured once."""
         if precision not in self._reached:
-            self._reached[precision] = ceilings.products(self.device, precision)
+            self._reached[precision] = products(self.device, precision)
         return self._reached[precision]
 
     def ceilings(self) -> Sheet:
         """What the device can reach."""
         sheet = Sheet(f"What {self.place.name} reaches", ("what", "rate"))
-        rates: list[tuple[str, str, float, float, str]] = [
-            *(
-                (f"matrix products, {each}", f"ceiling/{each}/rate", self.reached(each), 1e12, "TFLOP/s")
-                for each in ceilings.PRECISIONS
-            ),
-            ("copies, read and written", "ceiling/copy/rate", ceilings.copies(self.device), 1e9, "GB/s"),
-            *(
-                (
-                    f"to the host, {words} memory",
-                    f"ceiling/{words}/rate",
-                    ceilings.departures(self.device, pinned=words == "pinned"),
-                    1e9,
-                    "GB/s",
-                )
-                for words in ("pinned", "ordinary")
-            ),
-            (
-                "launches by one thread",
-                "ceiling/launch/rate",
-                ceilings.launches(self.device),
-                1e3,
-                "thousand/s",
-            ),
-        ]
-        for words, name, rate, unit, of in rates:
-            self.figures[name] = rate
-            sheet.add(words, f"{rate / unit:,.1f} {of}")
-        self.show(sheet)
-        return sheet
-
-    def trace(self, groups: Iterable[str], batches: Iterable[int]) -> Sheet:
-        """For how much of a round of many clients kernels run."""
-        sheet = Sheet(
-            f"A round of {CLIENTS} clients on {self.place.name}, standalone, under the profiler",
-            ("group", "batch", "way", "s", "kernels", "of which any ran, s", "share of the round"),
-        )
-        for group, batch, way in self.each(groups, batches):
-            run = config(group, batch, clients=CLIENTS, device=self.device.type, **WAYS[way])
-            try:
-                found = of_a_round(run, lambda work: trace.traced(work, self.device))
-            except ConfigError as unmet:
-                self.refused(f"{group}, {way}, {CLIENTS} clients", unmet)
-                continue
-            self.figures[f"trace/{group}/{batch}/{way}/kernel_share"] = found.share
-            sheet.add(
-                *(group, str(batch), way, f"{found.wall:.2f}", f"{found.launched:,}", f"{found.kernels:.2f}"),
-                f"{found.share:.2f}",
-            )
+        for precision in PRECISIONS:
+            self.figures[f"ceiling/{precision}/rate"] = rate = self.reached(precision)
+            sheet.add(f"matrix products, {precision}", f"{rate / 1e12:,.1f} TFLOP/s")
         self.show(sheet)
         return sheet
 
@@ -138,6 +92,33 @@ class OnDevice(Bench):
         return sheet
 
 
+def seconds(device: torch.device, work: Callable[[], object], repeats: int) -> float:
+    """Seconds for which so many calls of `work` keep the device busy, after one that is not timed."""
+    work()
+    wait_for(device)
+    began = time.perf_counter()
+    for _ in range(repeats):
+        work()
+    wait_for(device)
+    return time.perf_counter() - began
+
+
+def wait_for(device: torch.device) -> None:
+    """Until the device has done all that it was given; a CPU has done so when a call returns."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def products(device: torch.device, precision: Precision, side: int = 8192, repeats: int = 20) -> float:
+    """Floating-point operations a second of products [side, side] · [side, side]."""
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    stream = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(side, side, generator=stream).to(device, dtype) for _ in range(2))
+    out = torch.empty(side, side, device=device, dtype=dtype)
+    with tf32_in_force(precision, device):
+        return repeats * 2 * side**3 / seconds(device, lambda: torch.mm(a, b, out=out), repeats)
+
+
 def of_a_round(run: Config, look: Callable[[Callable[[], object]], Seen]) -> Seen:
     """What is seen of the second round of a run; the first pays for what torch loads when first used."""
     engine = build(run, simulator.data_folder(None)).engine
@@ -159,7 +140,7 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
     """What is asked for on the command line."""
     assert __doc__ is not None
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__.splitlines()[0])
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="tables (default: all six)")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="tables (default: all four)")
     parser.add_argument("--groups", nargs="+", choices=GROUPS, default=GROUPS_MEASURED, help="of models")
     parser.add_argument("--batches", nargs="+", type=at_least(2), default=BATCHES, metavar="SIZE")
     parser.add_argument("--rounds", type=at_least(1), default=3, help="timed, of each (default: 3)")
@@ -193,8 +174,6 @@ def main(given: list[str] | None = None) -> None:
         "ceilings": bench.ceilings,
         "matrix": lambda: bench.matrix(METHODS),
         "plain": lambda: bench.plain(asked.groups, asked.batches),
-        "step": lambda: bench.step(asked.groups, asked.batches, METHODS),
-        "trace": lambda: bench.trace(asked.groups, asked.batches),
         "memory": bench.memory,
     }
     for part in PARTS:

@@ -1,4 +1,4 @@
-"""`make bench-htfllib HTFLLIB=FOLDER`: accuracy and seconds of a round beside HtFLlib's, on the same split.
+"""`make bench WHAT=htfllib ARGS=FOLDER`: accuracy and seconds of a round beside HtFLlib's, on the same split.
 
 FOLDER is a checkout of TsingZ0/HtFLlib. Nothing in it is changed: benchmarks/htfllib_inside.py says what its script
 gets from outside. There are three sets: texts of 40 words (class: one of four plays) with HtFE-txt-2, generated signals

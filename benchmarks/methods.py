@@ -1,4 +1,4 @@
-"""`make bench-methods`: what a round of each method costs in time and memory, relative to a round of standalone.
+"""`make bench WHAT=methods`: what a round of each method costs in time and memory, relative to a round of standalone.
 
 Setting: HtM5 on 14,000 images of Fashion-MNIST, N=10, two classes each, batch 64, one local epoch, two workers of one
 thread. Each method runs in a process of its own. Its peak memory is read first; then its rounds take turns with

@@ -1,4 +1,4 @@
-"""`make bench-scale`: what a run of 10,000 clients costs of whom ten take part in a round, beside one of 100 clients.
+"""`make bench WHAT=scale`: cost of a run of 10,000 clients, ten of them in each round, beside one of 100 clients.
 
 Each run is a process of its own on Fashion-MNIST, with as many participants, of as many images each: 100 clients take a
 hundredth of the images. Clients that have never taken part are skipped by evaluation, and figures are of news, however

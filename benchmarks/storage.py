@@ -1,4 +1,4 @@
-"""`make bench-storage`: what keeping a session costs, and how soon one answers.
+"""`make bench WHAT=storage`: what keeping a session costs, and how soon one answers.
 
 Four tables: a checkpoint by how much of the state changed; its share of a round; opening and listing many long
 sessions; from `pause` to paused. Setting: the sizes of HtM5 on Fashion-MNIST, 10 clients, two workers of one thread.

@@ -1,4 +1,4 @@
-"""What the benchmark of a GPU computes without one: rates, kernels in a trace, its tables and their places."""
+"""What the benchmark of a GPU computes without one: rates, its tables and their places."""
 
 import json
 from pathlib import Path
@@ -6,94 +6,39 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from rich.console import Console
 
-from benchmarks import ceilings, figures, gpu, trace
+from benchmarks import figures, gpu
 from benchmarks.sheet import Sheet
 from simulator.base.errors import ConfigError
 from tests import federations
 
 CPU = torch.device("cpu")
-INTERVALS = st.lists(
-    st.tuples(st.integers(0, 60), st.integers(0, 60)).map(lambda ends: (min(ends), max(ends)))
-)
 
 
 @pytest.fixture
 def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that is half a second later each time that somebody looks."""
     ticks = iter(range(1000))
-    monkeypatch.setattr(ceilings.time, "perf_counter", lambda: next(ticks) / 2)
+    monkeypatch.setattr(gpu.time, "perf_counter", lambda: next(ticks) / 2)
 
 
 # Ceilings
 
 
-@pytest.mark.parametrize("precision", ceilings.PRECISIONS)
+@pytest.mark.parametrize("precision", gpu.PRECISIONS)
 def test_a_product_of_squares_of_side_n_is_two_n_cubed_operations(precision: Any, ticking: None) -> None:
     """Three products of side 10 in half a second: 3 · 2 · 1,000 / 0.5."""
-    assert ceilings.products(CPU, precision, side=10, repeats=3) == 12_000
-
-
-def test_a_copy_reads_and_writes_and_one_to_the_host_only_leaves(ticking: None) -> None:
-    assert ceilings.copies(CPU, size=100, repeats=4) == 4 * 2 * 100 / 0.5
-    assert ceilings.departures(CPU, size=100, repeats=4, pinned=False) == 4 * 100 / 0.5
-
-
-def test_launches_are_counted_by_the_second(ticking: None) -> None:
-    assert ceilings.launches(CPU, repeats=50) == 100
+    assert gpu.products(CPU, precision, side=10, repeats=3) == 12_000
 
 
 def test_the_first_call_is_not_timed() -> None:
     calls: list[int] = []
-    ceilings.seconds(CPU, lambda: calls.append(1), repeats=3)
+    gpu.seconds(CPU, lambda: calls.append(1), repeats=3)
     assert len(calls) == 1 + 3
 
 
-# Kernels in a trace
-
-
-def test_where_kernels_overlap_their_time_counts_once() -> None:
-    """0–2 and 1–4 overlap, 2–3 lies within, 6–7 stands apart: 4 and 1."""
-    assert trace.covered([(1, 4), (6, 7), (0, 2), (2, 3)]) == 5
-    assert trace.covered([]) == 0
-
-
-@settings(deadline=None)
-@given(INTERVALS)
-def test_covered_time_is_that_of_every_moment_in_some_interval(intervals: list[tuple[int, int]]) -> None:
-    """Ends are whole numbers, so the moments are the steps from one to the next."""
-    moments = {moment for begin, end in intervals for moment in range(begin, end)}
-    assert trace.covered(intervals) == len(moments)
-
-
-def test_of_a_trace_only_kernels_count() -> None:
-    events = [
-        {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 10.5, "dur": 2.0},
-        {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD", "ts": 20, "dur": 5},
-        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 9, "dur": 1},
-        {"ph": "M", "name": "process_name"},
-        {"ph": "X", "cat": "kernel", "name": "relu", "ts": "14", "dur": 1},
-    ]
-    assert trace.kernels({"traceEvents": events}) == [(10.5, 12.5), (14.0, 15.0)]
-
-
-def test_a_share_is_of_the_wall_time() -> None:
-    assert trace.Traced(wall=2.0, kernels=0.5, launched=7).share == 0.25
-
-
-def test_a_cpu_s_trace_is_read_and_has_no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[int] = []
-    kernels = trace.kernels
-    monkeypatch.setattr(
-        trace, "kernels", lambda found: read.append(len(found["traceEvents"])) or kernels(found)
-    )
-    found = trace.traced(lambda: torch.ones(8).sum(), CPU)
-    assert read[0] > 0
-    assert (found.kernels, found.launched) == (0.0, 0)
-    assert found.wall > 0
+# The command
 
 
 def test_the_second_round_is_looked_at() -> None:
@@ -106,9 +51,6 @@ def test_the_second_round_is_looked_at() -> None:
     with federations.on_images(federations.generated()):
         assert gpu.of_a_round(federations.config(), look) == "seen"
     assert seen == [2]
-
-
-# The command
 
 
 def test_without_a_device_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +89,7 @@ def test_the_page_has_a_place_for_every_table(part: str, tmp_path: Path) -> None
 
 def test_tables_of_a_device_are_those_of_a_cpu_with_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """A matrix rate of 10 GFLOP/s; ours is at 5, and twice as fast as the plain loop by the wall clock."""
-    monkeypatch.setattr(ceilings, "products", lambda device, precision: 1e10)
+    monkeypatch.setattr(gpu, "products", lambda device, precision: 1e10)
     found = {
         "plain_seconds": 2.0,
         "seconds": 1.0,
@@ -177,7 +119,7 @@ def test_tables_of_a_device_are_those_of_a_cpu_with_its_name(monkeypatch: pytest
 def test_what_a_device_cannot_is_left_out_and_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(ceilings, "products", lambda device, precision: 1e10)
+    monkeypatch.setattr(gpu, "products", lambda device, precision: 1e10)
 
     def beside(run: Any, rounds: int) -> dict[str, float]:
         raise ConfigError(f"no {run.training.precision} here.")
@@ -192,17 +134,9 @@ def test_what_a_device_cannot_is_left_out_and_said(
 def test_figures_of_a_gpu_belong_to_that_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path, cuda = tmp_path / "figures.json", torch.device("cuda")
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "A")
-    figures.write(path, {"trace/htm5/10/float32, stacked/kernel_share": 0.7}, cuda)
+    figures.write(path, {"matrix/htm5/64/fedgh/share": 0.7}, cuda)
     assert json.loads(path.read_text())["machine"]["device"] == "cuda (A)"
-    assert figures.read(path, cuda) == {"trace/htm5/10/float32, stacked/kernel_share": 0.7}
+    assert figures.read(path, cuda) == {"matrix/htm5/64/fedgh/share": 0.7}
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "B")
     with pytest.raises(ConfigError, match=r"device cuda \(A\), here cuda \(B\)"):
         figures.read(path, cuda)
-
-
-def test_a_smaller_share_of_kernels_is_slower() -> None:
-    name = "trace/htm5/10/float32, stacked/kernel_share"
-    found = figures.changes({name: 0.8}, {name: 0.4})
-    assert figures.verdict(found) == [
-        "Slower: in a round of htm5, 10, float32, stacked kernels run for 0.40 of the time, before for 0.80."
-    ]
