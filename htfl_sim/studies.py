@@ -189,7 +189,7 @@ def carry_out(
 
 @dataclass(frozen=True)
 class Script:
-    """A study's script for Slurm. kept: it existed, and only its line --array was updated."""
+    """A study's script for Slurm. kept: it existed, and only its line --array was updated, if it has one."""
 
     file: Path
     kept: bool

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from simulator.studies.tuning import Forecast as Forecast
     from simulator.studies.tuning import Tuned
 
-__all__ = ["Tuning", "carry_out", "forecast", "request", "run_task", "tune", "tuning", "write_slurm"]
+__all__ = ["Tuning", "carry_out", "forecast", "request", "tune", "tuning", "write_slurm"]
 
 Place = str | Path
 INTERVAL = "[low, high] is the 95 % interval of the mean over n final seeds (Student's t)."
@@ -296,39 +296,16 @@ def write_slurm(
     sessions_dir: Place | None = None,
     files: Files = NO_FILES,
 ) -> Script:
-    """Prepare a tuning study for Slurm: its folder, the script of a task, and the script that submits all steps.
+    """Prepare a tuning study for Slurm: its folder, and the script of the one job that runs it.
 
-    Submit the returned file with bash. Raises like `tune`, and ConfigError for points that Slurm cannot run.
+    Raises like `tune`, and ConfigError for points that Slurm cannot run.
     """
     from simulator.base.devices import select_device
-    from simulator.studies import tuning_slurm
+    from simulator.studies import tuning as studies
 
     launch = _launch(data_dir, workers, device, files)
     gpus = select_device("auto").type == "cuda"
-    task, submit = tuning_slurm.prepare(_folder(name, sessions_dir), asked, launch, jobs, gpus)
-    return Script(submit, task.kept)
-
-
-def run_task(
-    name: Place,
-    step: int,
-    point: int,
-    *,
-    workers: int | None = None,
-    device: str | None = None,
-    data_dir: Place | None = None,
-    sessions_dir: Place | None = None,
-    files: Files = NO_FILES,
-) -> int:
-    """Run one point of a step of a tuning study, as a task on Slurm does. Returns its exit code.
-
-    Raises ConfigError while the step before is not over, and SessionUnreadable if there is no such study.
-    """
-    from simulator.studies import tuning_slurm
-
-    return tuning_slurm.run_task(
-        _folder(name, sessions_dir), step, point, _launch(data_dir, workers, device, files)
-    )
+    return Script(*studies.write_slurm(_folder(name, sessions_dir), asked, launch, jobs, gpus))
 
 
 def tuning(name: Place, sessions_dir: Place | None = None) -> Tuning:

@@ -109,7 +109,7 @@ COMMAND_LINES = (
     "simulator.sessions.records", "simulator.studies.backends",  # one command with its options as the remedy
     "simulator.studies.children", "simulator.studies.executor", "simulator.studies.point",
     "simulator.studies.ray.node",  # the arguments of a point's process
-    "simulator.studies.slurm", "simulator.studies.tuning_slurm",  # scripts for the shell
+    "simulator.studies.slurm",  # a script for the shell
     "simulator.runners.ray.cluster",  # Ray's own command
     "simulator.results.analysis.why",  # the commands that measure what is missing
     "simulator.data.packaged",  # pip's

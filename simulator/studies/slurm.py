@@ -1,4 +1,4 @@
-"""A study for Slurm: one array script in its folder. Each task runs one point by its number.
+"""A study for Slurm: one script in its folder, an array with a task for each point. A tuning study is one job.
 
 Users may edit the script. Writing it again changes only the line with the task numbers.
 """
@@ -50,25 +50,23 @@ def write(
     launch: Launch,
     jobs: int | None,
     gpus: bool,
-    command: str | None = None,
-    note: str | None = None,
+    *,
+    tunes: bool = False,
 ) -> Written:
-    """Write the script of a study, with at most `jobs` points at once. `gpus`: those of this machine.
+    """Write the script of a study, with at most `jobs` points at once.
 
-    If there are any, points ask for one. command, note: what a task runs, and how to submit it, if not by `sweep`.
-    Raises DiskError.
+    gpus: this machine has some, so points ask for one. tunes: a tuning study, which is one job. Raises DiskError.
     """
     path = group.folder / SCRIPT
     array = f"#SBATCH --array=0-{len(points) - 1}" + (f"%{jobs}" if jobs else "")
     # Keep the user's text, encoding, and permissions.
     before = path.read_text(encoding="utf-8", errors="surrogateescape") if path.is_file() else ""
     mode = stat.S_IMODE(path.stat().st_mode) if path.is_file() else None
-    kept = _ARRAY.search(before) is not None
-    text = (
-        _ARRAY.sub(lambda _: array, before, count=1)
-        if kept
-        else script(group.folder, points, launch, array, gpus, command, note)
-    )
+    kept = path.is_file() if tunes else _ARRAY.search(before) is not None
+    if not kept:
+        text = script(group.folder, points, launch, None if tunes else array, gpus, jobs or 1)
+    else:
+        text = before if tunes else _ARRAY.sub(lambda _: array, before, count=1)
     group.write({SCRIPT: text.encode(errors="surrogateescape")})
     if mode is not None:
         path.chmod(mode)
@@ -80,26 +78,32 @@ def script(
     folder: Path,
     points: Sequence[Point],
     launch: Launch,
-    array: str,
+    array: str | None,
     gpus: bool,
-    command: str | None = None,
-    note: str | None = None,
+    jobs: int = 1,
 ) -> str:
-    """The text of the script."""
-    command = command or f'sweep {shlex.quote(str(folder))} --point "$SLURM_ARRAY_TASK_ID"'
+    """The text of the script. array: its line for an array; None for a tuning study, with so many points at once."""
+    study = shlex.quote(str(folder))
     threads = max(int(point.config["runtime"]["threads_per_client"]) for point in points)
     workers = max(launch.workers_of(point) or WORKERS for point in points)
+    if array is None:
+        command, log = f"tune {study} --jobs {jobs}", "%j"
+        about, again = "a tuning study, one job", "keeps it."
+        parts, threads = [], jobs * threads
+    else:
+        command, log = f'sweep {study} --point "$SLURM_ARRAY_TASK_ID"', "%a"
+        about, again = f"{len(points)} points, each a task of this array", "changes only the line\n# --array."
+        parts = [array]
     return "\n".join(
         [
             "#!/bin/bash",
-            f"# Study {folder.name}: {len(points)} points, each a task of this array. Submit it again to continue:",
+            f"# Study {folder.name}: {about}. Submit it again to continue:",
             "# finished points are skipped, interrupted points are resumed.",
             "#",
-            note or f"#   sbatch {shlex.quote(str(folder / SCRIPT))}",
+            f"#   sbatch {shlex.quote(str(folder / SCRIPT))}",
             "#",
-            f"# You may edit this file. Another `htfl-sim {command.split()[0]} … --on slurm` changes only the line",
-            "# --array.",
-            array,
+            f"# You may edit this file. Another `htfl-sim {command.split()[0]} … --on slurm` {again}",
+            *parts,
             f'#SBATCH --job-name="{folder.name}"',
             f"#SBATCH --cpus-per-task={workers * threads}",
             *(["#SBATCH --gres=gpu:1"] if _on_gpu(points, launch, gpus) else []),
@@ -107,10 +111,10 @@ def script(
             "##SBATCH --partition=",
             "##SBATCH --account=",
             "##SBATCH --mem=",
-            f'#SBATCH --output="{_escaped(folder / LOGS)}/%a.log"',
+            f'#SBATCH --output="{_escaped(folder / LOGS)}/{log}.log"',
             "#SBATCH --open-mode=append",
-            "# Slurm sends SIGTERM two minutes before a task's limit. Its point then stops after its next client, with",
-            "# a checkpoint. Allow more if clients take longer. Slurm queues the task again if its node fails.",
+            "# Slurm sends SIGTERM two minutes before the time limit. A point then stops after its next client, with",
+            "# a checkpoint. Allow more if clients take longer. Slurm queues it again if its node fails.",
             "#SBATCH --signal=B:TERM@120",
             "#SBATCH --requeue",
             "",

@@ -27,7 +27,7 @@ from simulator.results.analysis.caveats import listed as named
 from simulator.results.analysis.comparison import outcome
 from simulator.results.analysis.divergence import NO_SESSION, Divergence
 from simulator.results.analysis.overview import read_overview
-from simulator.studies import links
+from simulator.studies import links, slurm
 from simulator.studies.backends import HERE, backend
 from simulator.studies.budget import MOST, affordable, counting, left
 from simulator.studies.checking import check
@@ -125,6 +125,23 @@ def tune(
         listed = Trials(folder, request)  # with the links that the sweep wrote
         links.refuse_damaged(folder, map(listed.as_listed, step.points))
     return result
+
+
+def write_slurm(
+    folder: Path, request: Request | None, launch: Launch, jobs: int | None, gpus: bool
+) -> slurm.Written:
+    """Write a tuning study with its first points, and the script of the job that runs it. None as in `tune`.
+
+    Raises as `tune`, and ConfigError for points that Slurm cannot run.
+    """
+    request, launch = agreed(folder, request, launch)
+    first = next(steps(folder, request, launch.data_dir))
+    slurm.check(folder, first.points)
+    with plan_of(folder, request, first, launch).open() as group:
+        group.write({TUNING: request_file(request)})
+        written = slurm.write(group, first.points, launch, jobs, gpus, tunes=True)
+        group.close("stopped")
+    return written
 
 
 @dataclass(frozen=True)

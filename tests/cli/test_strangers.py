@@ -104,7 +104,7 @@ def test_a_study_folder_runs_no_file_that_only_its_study_toml_names(
     assert " ".join(named(files)) in refused.err
 
 
-@pytest.mark.parametrize("more", [(), ("--dry-run",), ("--on=slurm",), ("--step=0", "--point=0")])
+@pytest.mark.parametrize("more", [(), ("--dry-run",), ("--on=slurm",)])
 def test_so_does_a_tuning_study(
     cli: Cli, tuned: Path, files: Files, ran: Path, more: tuple[str, ...]
 ) -> None:

@@ -221,3 +221,40 @@ def test_the_point_of_a_node_that_died_is_taken_over(tmp_path: Path, by: str) ->
 
 def messages(folder: Path, number: int) -> str:
     return (folder / "t" / "slurm-logs" / f"{number}.log").read_text()
+
+
+TUNED = ("tune", "u", *TINY, "--set=data.split=2:1:1", "--over=method=standalone", "--no-baseline", "--rounds=2",
+         "--budget=2", "--halving=2", "--key=training.lr", "--seeds=0")  # fmt: skip
+
+
+def test_a_tuning_study_is_one_job_with_the_cores_of_all_points_at_once(cli: Cli, sessions: Path) -> None:
+    result = cli(*TUNED, "--on=slurm", "--jobs=3", "--workers=2", "--json")
+    assert result.code == 0, result.err
+    script = sessions / "u" / "slurm.sh"
+    assert result.json() == {"study": "u", "script": str(script), "kept": False, "submit": f"sbatch {script}"}
+    found = directives(script)
+    assert (found["cpus-per-task"], "array" in found) == ("6", False)
+    assert found["output"] == f'"{sessions / "u"}/slurm-logs/%j.log"'
+    said = script.read_text()
+    assert f'tune {sessions / "u"} --jobs 3 --workers "$((SLURM_CPUS_PER_TASK / 3))" ' in said
+    assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
+    script.write_text(said.replace("##SBATCH --partition=", "#SBATCH --partition=long"))
+    edited = script.read_text()
+    again = cli("tune", "u", "--on=slurm")
+    assert again.code == 0 and "kept as it was; remove it to have it anew" in again.err
+    assert script.read_text() == edited
+
+
+@pytest.mark.slow
+def test_the_job_of_a_tuning_study_ends_with_its_table(tmp_path: Path) -> None:
+    finish(tmp_path, *TUNED, "--on=slurm")
+    for _ in range(2):  # again: nothing is left to do
+        job = subprocess.run(
+            ["bash", tmp_path / "u" / "slurm.sh"],
+            env=os.environ | {"SLURM_CPUS_PER_TASK": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert job.returncode == 0 and "standalone" in job.stdout, job.stderr
+    assert sorted(rounds(each) for each in checkpoints.sessions(tmp_path / "u")) == [1, 2, 2]

@@ -1,4 +1,4 @@
-"""`htfl-sim sweep --on slurm`, which writes a script, and `--point`, which every task of the script runs."""
+"""`--on slurm` of sweep and tune, which writes a script, and `--point`, which every task of a sweep's script runs."""
 
 import shlex
 from typing import TYPE_CHECKING
@@ -13,35 +13,24 @@ if TYPE_CHECKING:
 def write(planned: "Plan", launch: "Launch", jobs: int | None, as_json: bool) -> None:
     """Prepare the study, write its array script, and print how to submit it."""
     script = hs.studies.write_slurm(planned, launch, jobs)
+    names = [point.name for point in planned.points]
+    if not as_json:
+        output.say(f"study {planned.folder.name}: {len(names)} points in {planned.folder}")
+    tell(script, planned.folder.name, as_json, points=names)
+
+
+def tell(script: "Script", study: str, as_json: bool, **more: object) -> None:
+    """Say where the script of a study is, and how to submit it. more: what --json also has."""
     submit = f"sbatch {shlex.quote(str(script.file))}"
     if as_json:
         output.emit(
-            {
-                "study": planned.folder.name,
-                "points": [point.name for point in planned.points],
-                "script": str(script.file),
-                "kept": script.kept,
-                "submit": submit,
-            }
+            {"study": study, **more, "script": str(script.file), "kept": script.kept, "submit": submit}
         )
         return
-    stays = (
-        "kept as it was, but for its line --array; remove it to have it anew" if script.kept else "written"
-    )
-    output.say(f"study {planned.folder.name}: {len(planned.points)} points in {planned.folder}")
+    but = ", but for its line --array" if "points" in more else ""
+    stays = f"kept as it was{but}; remove it to have it anew" if script.kept else "written"
     output.say(f"{script.file}: {stays}")
     output.say(f"submit it, and again whenever points are left: {submit}")
-
-
-def tell(script: "Script", submit: str, study: str, as_json: bool) -> None:
-    """Say where the scripts of a tuning study are, and how to submit them."""
-    if as_json:
-        output.emit({"study": study, "script": str(script.file), "kept": script.kept, "submit": submit})
-        return
-    task = script.file.parent / "slurm.sh"
-    stays = "kept as it was; remove it to have it anew" if script.kept else "written"
-    output.say(f"{task}: {stays}")
-    output.say(f"submit all steps, and again whenever points are left: {submit}")
 
 
 def refuse_with_point(more: bool) -> None:

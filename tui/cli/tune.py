@@ -1,6 +1,5 @@
 """`htfl-sim tune`: search each method's hyper-parameters with the same budget, then run the chosen values."""
 
-import shlex
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,9 +49,7 @@ TUNING_SEEDS = "Seeds of the trials, as 1000 or 1000..1002. They differ from the
 SEEDS = "Seeds of the runs with the chosen values. Default: 0..2."
 LAST = "Score a trial by its mean over this many last rounds. Default: 1."
 ALONE = "Do not tune Standalone as well."
-ON = "Where points run: here, ray, or slurm, for which it writes scripts to submit."
-STEP = "Run only a point of the step with this number. A task of a Slurm array uses it."
-POINT = "With --step: the number of the point, counted from 0."
+ON = "Where points run: here, ray, or slurm, for which it writes a script to submit."
 DIVERGED = "Rule for a trial in which a client diverged: it loses (the default), or counts by its score."
 SEARCH_SEED = (
     "Seed of the search's own draws. Default: 20. Studies with other seeds show how much luck there is."
@@ -91,8 +88,6 @@ def tune(
     jobs: Annotated[
         int | None, options.option("Number of points to run at once.", least=1, metavar="J", panel=HOW)
     ] = None,
-    step: Annotated[int | None, options.option(STEP, least=0, metavar="N", panel=HOW)] = None,
-    point: Annotated[int | None, options.option(POINT, least=0, metavar="N", panel=HOW)] = None,
     places: options.Folders,
     machine: options.Machine,
     reuse: options.Reuse = None,
@@ -120,22 +115,6 @@ def tune(
     hs.studies.checked_place(on)
     own = (setup.plugin, setup.model, setup.metric, running.selection_files(setup.selection))
     files, _ = hs.studies.named_files(*(each or () for each in own))
-    if step is not None or point is not None:
-        if step is None or point is None or over or setup.without_files() != options.Setup() or on != HERE:
-            raise hs.ConfigError(
-                "`step` and `point` run one point of a study that exists, and go with each other alone."
-            )
-        code = tuning.run_task(
-            name,
-            step,
-            point,
-            workers=machine.workers,
-            device=machine.device,
-            data_dir=places.data_dir,
-            sessions_dir=places.sessions_dir,
-            files=files,
-        )
-        raise typer.Exit(code)
     asked = None
     given: dict[str, Any] = {
         "budget": budget,
@@ -196,7 +175,7 @@ def tune(
             sessions_dir=places.sessions_dir,
             files=files,
         )
-        sweep_slurm.tell(script, f"bash {shlex.quote(str(script.file))}", name, as_json)
+        sweep_slurm.tell(script, name, as_json)
         return
     with (
         Signals("left at once: the points at work stop by themselves.") as signals,
