@@ -4,7 +4,7 @@ import copy
 import random
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,13 @@ from torch import Tensor
 from simulator import methods
 from simulator.base import rng
 from simulator.base.errors import RAISED, HtflError
-from simulator.base.off_device import WayOff
 from simulator.base.rng import drawing_from
 from simulator.base.tensors import Tensors, total_bytes
 from simulator.contract.bits import bits, state_bits, untimed
-from simulator.contract.imitation import CUDA, OnDevice, imitated_device
 from simulator.contract.subject import CLIENTS, ROUNDS, Subject
 from simulator.data.datasets import data_folder
-from simulator.engine.builder import build
 from simulator.engine.client_states import State
 from simulator.engine.progress import unobserved
-from simulator.engine.round import Engine
 from simulator.sessions import states
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session
@@ -33,10 +29,6 @@ from simulator.training.phase import Batch, Draws, Phase, parts_of
 from simulator.training.precision import networks_in
 
 CPU = torch.device("cpu")
-PINNED = 2**16
-"""Bytes through which a checkpoint's tensors pass: some need several portions."""
-STEPS = 2
-"""Training steps of each client on the imitated device: the first makes what the second finds."""
 
 
 class Broken(Exception):
@@ -223,45 +215,6 @@ def _phases_train_what_they_name(subject: Subject) -> None:
             _expect(reached, f"no gradient of phase '{phase.name}' reaches '{name}'")
 
 
-@promise("a whole round stays on its device, and no training step waits for the device")
-def _a_round_stays_on_its_device(subject: Subject) -> None:
-    before = subject.first
-    config = subject.config(
-        federation={"participation": 1.0},
-        training={"precision": "float32", "epochs": None, "steps": STEPS},
-        runtime={"runner": "sequential"},
-    )
-    parts = build(config, data_folder(None))
-    with imitated_device() as device:
-        federation = replace(parts.federation, device=CUDA)
-        data = replace(
-            parts.data,
-            inputs=parts.data.inputs.to(CUDA),
-            labels=parts.data.labels.to(CUDA),
-            public=parts.data.public and parts.data.public.to(CUDA),
-            clients=tuple(
-                replace(each, train=each.train.to(CUDA), eval=each.eval.to(CUDA), test=each.test.to(CUDA))
-                for each in parts.data.clients
-            ),
-        )
-        method, sent = type(parts.method)(parts.method.config, federation), list[Tensors]()
-        method.downlink = _noting(method.downlink, sent)  # type: ignore[method-assign]
-        method.uplink = _noting(method.uplink, sent)  # type: ignore[method-assign]
-        engine = Engine(config, federation, data, method)
-        start = engine.initial_state()
-        clients = {client: _moved(tensors) for client, tensors in enumerate(before.clients)}
-        start = replace(before, server=_moved(before.server), clients=start.clients.after(clients))
-        end = engine.round(start, unobserved)
-        off = WayOff(torch.cuda.Stream(CUDA), torch.empty(PINNED, dtype=torch.uint8, pin_memory=True))
-        saved = [off(tensors) for tensors in _parts(end)]  # as a checkpoint does
-        _expect(not device.faults, "; ".join(map(str, device.faults)))
-        for tensors in [*_parts(end), *sent]:
-            elsewhere = [name for name, tensor in tensors.items() if tensor.device != CUDA]
-            _expect(not elsewhere, f"'{next(iter(elsewhere), '')}' is on the host after round 2")
-    for name, tensors, copied in zip(_names(end), _parts(end), saved, strict=True):
-        _expect(bits(_values(tensors)) == bits(copied), f"a checkpoint has other tensors of {name}")
-
-
 @promise("its card says what it is")
 def _the_card_is_filled_in(subject: Subject) -> None:
     card = getattr(subject.method, "card", None)
@@ -302,25 +255,6 @@ def _attributes(method: methods.Method) -> dict[str, Any]:
 
 def _drawn(phase: Phase, batch: Batch) -> Draws:
     return phase.draws(rng.torch_stream(0, "contract/draws"), batch) if phase.draws else {}
-
-
-def _values(tensors: Tensors) -> Tensors:
-    """The values of tensors on the imitated device, where no operation reads them."""
-    return {name: tensor.held for name, tensor in tensors.items() if isinstance(tensor, OnDevice)}
-
-
-def _moved(tensors: Mapping[str, Tensor]) -> Tensors:
-    return {name: tensor.to(CUDA) for name, tensor in tensors.items()}
-
-
-def _noting(hook: Callable[..., Tensors], sent: list[Tensors]) -> Callable[..., Tensors]:
-    """The hook, which also adds its payloads to `sent`."""
-
-    def noted(*given: Any) -> Tensors:
-        sent.append(hook(*given))
-        return sent[-1]
-
-    return noted
 
 
 def _global_generators() -> dict[str, Any]:

@@ -17,13 +17,12 @@ from torch.nn import functional as F
 
 from simulator import methods
 from simulator.base import off_device
-from simulator.contract import PROMISES, Subject
-from simulator.contract.imitation import ALLOWED, CUDA, imitated_device
+from simulator.contract import Subject
 from simulator.methods import registry
 from simulator.training import loop
 from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, parts_of
-
-STAYS = next(each for each in PROMISES if each.sentence.startswith("a whole round stays"))
+from tests.contract.device import STAYS
+from tests.contract.imitation import ALLOWED, CUDA, imitated_device
 
 
 def noticed(work: Callable[[Tensor], object], *, in_step: bool = False) -> list[str]:

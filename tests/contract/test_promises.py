@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from simulator.contract import PROMISES, Subject
+from simulator.contract import Subject
 from simulator.methods import plugins, registry
+from tests.contract.device import PROMISES
 
 HEAD = """
 import itertools, random, time

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from simulator import contract, methods, runners
+from simulator import methods, runners
 from simulator.base.errors import ConfigError
 from simulator.contract import Promise, Subject
 from simulator.data.specs import Kind
 from simulator.training.precision import Precision
 from tests import federations
+from tests.contract.device import PROMISES
 
 DOCS = Path(__file__).parents[2] / "docs" / "methods"
 
@@ -57,7 +58,7 @@ def trials() -> Iterator[Any]:
     turn = itertools.cycle(WAYS)
     usual = {name: next(turn) for name in methods.names()}
     ways = [*WAYS, *ON_RAY]
-    for name, (runner, precision), promise in itertools.product(methods.names(), ways, contract.PROMISES):
+    for name, (runner, precision), promise in itertools.product(methods.names(), ways, PROMISES):
         if promise.sentence.startswith(ALIKE) and runner != usual[name][0]:
             continue
         if promise.sentence.startswith(LOOKS_ON) and runner == "ray":
@@ -97,7 +98,7 @@ def trials_of_kinds() -> Iterator[Any]:
     turn = itertools.cycle(KINDS)
     names = [name for name in methods.names() if name not in federations.OF_IMAGES]
     usual = {name: next(turn) for name in names if name not in KIN}
-    for kind, name, promise in itertools.product(KINDS, names, contract.PROMISES):
+    for kind, name, promise in itertools.product(KINDS, names, PROMISES):
         fast = usual.get(name) == kind and promise.sentence.startswith(OF_MODELS)
         fast = fast or (name == "standalone" and promise.sentence.startswith(STAYS))
         words = promise.sentence.replace(" ", "_")

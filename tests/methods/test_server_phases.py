@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from simulator.base.tensors import part
-from simulator.contract import PROMISES, Promise, Subject
+from simulator.contract import Promise, Subject
 from simulator.methods import plugins, registry
 from simulator.training.flops import counting_flops
 from tests import federations
+from tests.contract.device import PROMISES
 
 FILES = {path.stem: path for path in (Path(__file__).parent / "plugins").glob("*.py")}
 
