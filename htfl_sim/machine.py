@@ -33,7 +33,6 @@ class Check:
 
 EXTRAS = {
     "optuna": ("tune", "tune with --sampler random, grid, or tpe"),
-    "statsmodels": ("stats", "compare --margin and --holm"),
     "textual_serve": ("serve", "tui --serve"),
     "ray": ("ray", "sweep --on ray and the runner ray"),
     "datasets": ("hf", "--dataset hf:OWNER/NAME"),

@@ -16,7 +16,7 @@ from simulator.base.errors import ConfigError
 from simulator.base.nested import flattened, merged, with_values
 from simulator.config import OF_CLIENTS, decides_clients, keys
 from simulator.results.analysis.averages import Difference, MeanStd
-from simulator.results.analysis.gain import gains, p_of_equivalence, p_of_gain
+from simulator.results.analysis.gain import gains, holm, p_of_equivalence, p_of_gain
 from simulator.results.analysis.gain_table import GainTable
 from simulator.results.analysis.printed import defaults
 from simulator.results.analysis.run import SessionData
@@ -124,6 +124,12 @@ def test_the_smallest_p_of_wilcoxons_test_counts_only_pairs_that_differ() -> Non
         each for each in GainTable(gains(STUDY, "method", test="wilcoxon")).remarks() if "Wilcoxon" in each
     ]
     assert note == "Wilcoxon's test ignores pairs of equal means. With 1 other, its smallest p value is 1."
+
+
+def test_holm_by_hand() -> None:
+    """Of four, the smallest is multiplied by 4, the next by 3, and so on; none falls below the one before it."""
+    assert holm([0.04, 0.01, 0.03, 0.5]) == approx([0.09, 0.04, 0.09, 0.5])  # 3 · 0.03 exceeds 2 · 0.04
+    assert holm([0.6, 0.7]) == [1.0, 1.0]
 
 
 def test_holm_multiplies_the_smallest_p_by_the_number_of_rows() -> None:

@@ -16,7 +16,6 @@ from typing import Any, Literal
 import numpy as np
 
 from simulator.base.errors import ConfigError, nearest
-from simulator.base.extras import library
 from simulator.base.nested import flattened, merged
 from simulator.config import decides_clients, keys
 from simulator.results.analysis.averages import Difference, MeanStd, paired
@@ -439,11 +438,23 @@ def _wilcoxon(differences: Sequence[float]) -> float:
 
 def p_of_equivalence(differences: Sequence[float], margin: float) -> float | None:
     """The p value of two one-sided t tests (Schuirmann, 1987) under 'the mean difference is `margin` or more away
-    from 0'. None for a single pair, and for differences that are all equal. Raises ConfigError without statsmodels."""
+    from 0'. None for a single pair, and for differences that are all equal."""
     if len(differences) < 2 or max(differences) - min(differences) < EQUAL:
         return None
-    weights = library("statsmodels.stats.weightstats", "stats")
-    return float(weights.DescrStatsW(np.array(differences)).ttost_mean(-margin, margin)[0])
+    from scipy import stats  # a second's import
+
+    sides = ((-margin, "greater"), (margin, "less"))
+    return max(float(stats.ttest_1samp(differences, bound, alternative=side).pvalue) for bound, side in sides)
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """The p values corrected for their number (Holm, 1979): n·p of the smallest one, (n − 1)·p of the next, …; each at
+    least that of the one before, and at most 1."""
+    corrected, least = [0.0] * len(values), 0.0
+    for rank, place in enumerate(sorted(range(len(values)), key=values.__getitem__)):
+        least = max(least, min(1.0, (len(values) - rank) * values[place]))
+        corrected[place] = least
+    return corrected
 
 
 def _corrected(rows: Sequence[GainRow]) -> list[GainRow]:
@@ -451,11 +462,8 @@ def _corrected(rows: Sequence[GainRow]) -> list[GainRow]:
     found = list(rows)
     for name in ("p", "p_equivalent"):
         places = [place for place, row in enumerate(found) if getattr(row, name) is not None]
-        if places:
-            many = library("statsmodels.stats.multitest", "stats")
-            values = [getattr(found[place], name) for place in places]
-            corrected = many.multipletests(values, method="holm")[1]
-            for place, value in zip(places, corrected, strict=True):
-                changed: dict[str, Any] = {name: float(value)}
-                found[place] = replace(found[place], **changed)
+        corrected = holm([getattr(found[place], name) for place in places])
+        for place, value in zip(places, corrected, strict=True):
+            changed: dict[str, Any] = {name: value}
+            found[place] = replace(found[place], **changed)
     return found
