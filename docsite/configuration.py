@@ -26,10 +26,22 @@ def reference() -> str:
         parts += [f"## {name}\n", f"{_about(section)}\n", table(rows(section, name)), ranges(section, name)]
     parts += ["## method\n", f"`method.name`: {MethodConfig.model_fields['name'].description}.\n"]
     for name in methods.names():
-        section = methods.get(name).Config
-        parts += [f"### [{name}](methods/{name}.md)\n", table(rows(section, "method", without="name"))]
-        parts.append(ranges(section, "method"))
+        parts += [f"### [{name}](methods/{name}.md)\n", options(name)]
     return "\n".join(parts)
+
+
+def method(name: str) -> str:
+    """What a method needs and sends, and its options."""
+    card = methods.get(name).card
+    said = {"needs": card.needs, "downlink": card.down, "uplink": card.up}
+    facts = [f"| {what} | {_cell(text)} |" for what, text in said.items()]
+    return "\n".join(["| | |", "|---|---|", *facts, "", options(name, "../")])
+
+
+def options(name: str, base: str = "") -> str:
+    """A method's own keys, and what tuning searches. base: leads from the page to docs/."""
+    section = methods.get(name).Config
+    return "\n".join([table(rows(section, "method", without="name")), ranges(section, "method", base)])
 
 
 def sections() -> Iterator[tuple[str, type[Section]]]:
@@ -65,11 +77,11 @@ def table(keys: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def ranges(section: type[Section], prefix: str) -> str:
+def ranges(section: type[Section], prefix: str, base: str = "") -> str:
     """What tuning searches of a section, as a sentence; empty if that is nothing."""
     space: Space = getattr(section, "space", {})
     each = "; ".join(f"`{prefix}.{key}` {described(range)}" for key, range in space.items())
-    return f"[`htfl-sim tune`](tuning.md) searches {each}.\n" if each else ""
+    return f"[`htfl-sim tune`]({base}tuning.md) searches {each}.\n" if each else ""
 
 
 def _row(schema: dict[str, Any]) -> tuple[str, str, str]:

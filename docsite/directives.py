@@ -15,6 +15,7 @@ from docsite import api, configuration
 
 MAKERS: dict[str, Callable[..., str]] = {
     "docsite.configuration": configuration.reference,
+    "docsite.method": configuration.method,
     "docsite.api": api.reference,
 }
 _COMMENT = re.compile(r"<!-- made by ([\w.]+)((?: [\w.]+)*) -->")

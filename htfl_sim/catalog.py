@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import presets as _presets
 from presets import Preset
@@ -437,6 +437,7 @@ def _of_method(found: "type[_Method]") -> MethodCard:
         {
             "key": key,
             "default": None if field.default is PydanticUndefined else field.default,
+            "values": list(get_args(field.annotation)) if get_origin(field.annotation) is Literal else None,
             "description": field.description or "",
         }
         for key, field in found.Config.model_fields.items()

@@ -55,7 +55,10 @@ class FedAPENConfig(MethodConfig):
 
     meme: str | None = Field(None, description="the meme's architecture; default: the clients' smallest")
     lam_share: float = Field(
-        0.05, gt=0, lt=1, description="share of a client's training samples that only λ learns on"
+        0.05,
+        gt=0,
+        lt=1,
+        description="share of a client's training samples that only λ learns on: at least one, and two remain",
     )
     lam_epochs: int = Field(10, ge=0, description="passes over these samples; 0 keeps λ at 1/2")
     lam_lr: float = Field(0.001, gt=0, description="learning rate of λ")

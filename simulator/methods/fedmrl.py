@@ -31,7 +31,9 @@ class FedMRLConfig(SmallModelConfig):
     space: ClassVar[Space] = {"m_small": Log(0.1, 10), "m_large": Log(0.1, 10)}
 
     d_1: int | None = Field(
-        None, ge=1, description="width to which the small model's features are pooled; default: as they are"
+        None,
+        ge=1,
+        description="width to which the small model's features are pooled, means of even windows; default: as they are",
     )
     m_small: float = Field(1.0, ge=0, description="weight of the loss of the small model's head")
     m_large: float = Field(1.0, ge=0, description="weight of the loss of the client's own head")

@@ -35,7 +35,7 @@ class FedSSAConfig(MethodConfig):
     t_from: Literal[0, 1] = Field(0, description="t of the method's first round: 0 in Algorithm 1")
     fusion: Literal["sum", "convex", "replace_seen", "replace_all"] = Field(
         "sum",
-        description="eq. 4, a convex mix, or the ablations B (replace_seen) and A (replace_all) of Table 3",
+        description="eq. 4, (1−μ^t) θ^s + μ^t θ_k^s, or the ablations B (replace_seen) and A (replace_all) of Table 3",
     )
     holders: Literal["participants", "all"] = Field(
         "participants",

@@ -30,8 +30,14 @@ class InCoConfig(HeteroAvgConfig):
     variant: Literal["paper", "released_code"] = Field(
         "paper", description="Algorithm 1, or what the authors' code computes"
     )
-    normalize: bool = Field(True, description="divide updates by their norms (§3.3); off: InCo w/o N")
-    optimize: bool = Field(True, description="take θ from Theorem 3.1; off: InCo w/o O, a plain sum")
+    normalize: bool = Field(
+        True,
+        description="divide updates by their norms (§3.3); off: InCo w/o N, g_k − θ g_0 of the raw updates",
+    )
+    optimize: bool = Field(
+        True,
+        description="take θ from Theorem 3.1; off: InCo w/o O, (g_0' + g_k')·(‖g_0‖ + ‖g_k‖)/2",
+    )
     only_conflicting: bool = Field(
         False, description="leave a layer alone where β ≥ 0, as Theorem 3.1 (eq. 2) has it"
     )

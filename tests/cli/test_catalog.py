@@ -92,6 +92,7 @@ def test_a_method_is_shown_with_its_hyper_parameters(cli: Cli) -> None:
     page = cli("methods", "fedlora").out
     mu = next(line for line in page.splitlines() if line.startswith("mu "))
     assert mu.split()[1] == "0.9" and "eq. 5" in mu
+    assert "(decomposed, direct)" in next(line for line in page.splitlines() if line.startswith("structure "))
 
 
 def test_a_method_is_shown_with_the_ranges_that_tuning_searches(cli: Cli) -> None:

@@ -68,3 +68,14 @@ def test_the_ranges_that_tuning_searches_are_below_the_keys(reference: str) -> N
     assert reference.count("[`htfl-sim tune`]") == 1 + sum(
         bool(methods.get(name).Config.space) for name in methods.names()
     )
+
+
+def test_the_page_of_a_method_gets_its_needs_messages_and_options() -> None:
+    made = configuration.method("fedrep").splitlines()
+    assert made[2:5] == [
+        "| needs | nothing; groups of one architecture average apart |",
+        "| downlink | model without its head |",
+        "| uplink | model without its head |",
+    ]
+    assert any(line.startswith("| `method.head_epochs` | whole number ≥ 1 | `10` |") for line in made)
+    assert "[`htfl-sim tune`](../tuning.md) searches `method.head_epochs`" in made[-1]

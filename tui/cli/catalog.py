@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import htfl_sim as hs
 from tui.cli import completion, options, output
@@ -92,7 +92,7 @@ def methods(
             output.show(
                 output.facts(found.items()), output.heading("Hyper-parameters (--set method.KEY=VALUE)")
             )
-            rows = [[each["key"], _default(each["default"]), each["description"]] for each in parameters]
+            rows = [[each["key"], _default(each["default"]), _meaning(each)] for each in parameters]
             output.show(output.table(["key", "default", "meaning"], rows) if rows else "none")
             output.show(
                 output.heading("Ranges that `htfl-sim tune` searches"), output.facts(card.ranges.items())
@@ -233,6 +233,12 @@ def _cell(value: object) -> object:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else value
+
+
+def _meaning(parameter: Mapping[str, Any]) -> str:
+    """A parameter's description, and the values that it can have if these are few."""
+    values = ", ".join(map(str, parameter["values"] or ()))
+    return f"{parameter['description']} ({values})" if values else parameter["description"]
 
 
 def _default(value: object) -> object:
