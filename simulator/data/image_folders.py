@@ -5,6 +5,7 @@ that can be read in two ways is refused, and the message has both.
 """
 
 import csv
+import io
 import itertools
 import os
 import re
@@ -20,6 +21,7 @@ from PIL import Image
 
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError, nearest
+from simulator.base.reading import read_bytes
 from simulator.data.images import Images, ImageSet
 from simulator.data.pictures import (
     DEEP_MODES,
@@ -432,16 +434,16 @@ def _of_labels(folder: Path, labels: str, layout: Layout, notes: _Notes) -> tupl
 def _rows(file: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """The column names of a CSV file, and its rows as texts with the numbers of their lines."""
     try:
-        if not file.is_file() or file.stat().st_size > LARGEST:
+        if not file.exists():
             others = [each.name for each in sorted(file.parent.glob("*.csv"))] if file.parent.is_dir() else []
             raise ConfigError(
-                f"data.labels is {file}, and there is no such plain file of at most {LARGEST >> 20} MiB."
-                f"{nearest(file.name, others)} Name a CSV file by its path in the folder of the images."
+                f"data.labels is {file}, and there is no such file.{nearest(file.name, others)} Name a CSV file by its "
+                "path in the folder of the images."
             )
-        with file.open(encoding="utf-8-sig", newline="") as lines:
-            reader = csv.reader(lines)
-            names = [each.strip() for each in next(reader, [])]
-            rows = [(reader.line_num, row) for row in reader if row]
+        text = read_bytes(file, f"data.labels {file}", LARGEST, DataError).decode("utf-8-sig")
+        reader = csv.reader(io.StringIO(text, newline=""))
+        names = [each.strip() for each in next(reader, [])]
+        rows = [(reader.line_num, row) for row in reader if row]
     except (OSError, UnicodeDecodeError, csv.Error) as unreadable:
         raise DataError(
             f"{file} cannot be read as CSV in UTF-8 ({unreadable}). Save it again."

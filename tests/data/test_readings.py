@@ -1,5 +1,6 @@
 """What is read of a user's own images and arrays, and what is said of it, by the layout that other tools write."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -352,8 +353,17 @@ class TestLabels:
     def test_a_missing_file_is_refused_with_the_nearest(self, tmp_path: Path) -> None:
         own = pictures(tmp_path / "own", "2")
         table(own, "labels.csv", "file,label")
-        with pytest.raises(ConfigError, match=r"no such plain file .* Did you mean 'labels\.csv'\?"):
+        with pytest.raises(ConfigError, match=r"no such file\. Did you mean 'labels\.csv'\?"):
             load(own, labels="label.csv")
+
+    def test_a_pipe_and_a_file_above_the_limit_are_refused(self, tmp_path: Path) -> None:
+        own = pictures(tmp_path / "own", "2")
+        os.mkfifo(own / "pipe.csv")
+        (own / "large.csv").touch()
+        os.truncate(own / "large.csv", (64 << 20) + 1)
+        for name, why in (("pipe", "it is a pipe. Name a regular file"), ("large", "is larger than 64")):
+            with pytest.raises(DataError, match=rf"data\.labels.*{name}\.csv.*{why}"):
+                load(own, labels=f"{name}.csv")
 
 
 class TestImages:
