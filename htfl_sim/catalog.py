@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import presets as _presets
 from presets import Preset
+from simulator.base.downloads import NotDownloaded
+from simulator.base.downloads import forbidden as without_downloads
 from simulator.base.nested import as_toml, toml_value
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ __all__ = [
     "DatasetCard",
     "MethodCard",
     "ModelCard",
+    "NotDownloaded",
     "Preset",
     "Promise",
     "as_toml",
@@ -42,6 +45,7 @@ __all__ = [
     "report",
     "settings",
     "toml_value",
+    "without_downloads",
 ]
 
 Place = str | Path

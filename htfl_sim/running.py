@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary, finalize
 
 import checkpoints
 from htfl_sim import shown, steering
-from htfl_sim.catalog import is_missing
+from htfl_sim.catalog import without_downloads
 from htfl_sim.configuring import checked_config
 from htfl_sim.folders import checked_tag, place_of
 from htfl_sim.interrupts import heeded
@@ -365,12 +365,11 @@ def extend(
 def rehearse(config: Config, data_dir: Place | None = None) -> Report | None:
     """Check that data, models, and method fit, as a run does before its first round. Writes and downloads nothing.
 
-    Returns what was read. None if the data set is missing, so nothing could be checked. Raises ConfigError and
+    Returns what was read. Raises NotDownloaded for data or weights that a run would download, ConfigError, and
     DataError.
     """
-    if is_missing(checked_config(config).data.dataset, data_dir):
-        return None
-    built = build(config, _data(data_dir))
+    with without_downloads():
+        built = build(checked_config(config), _data(data_dir))
     built.engine.close()
     check_read(config, built.data)
     return built.data.report

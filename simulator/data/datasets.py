@@ -1,6 +1,7 @@
 """The data sets by name. Loads samples into memory from a name or a path."""
 
 import os
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import ClassVar
 
 from platformdirs import user_cache_dir
 
+from simulator.base import downloads
 from simulator.base.data_section import TABLES
 from simulator.base.errors import ConfigError, DataError, nearest
 from simulator.data import hugging_face, tables, user_data, words
@@ -127,6 +129,11 @@ def load(
     if name_or_path in _DATASETS:
         dataset = _DATASETS[name_or_path]
         if not dataset.is_present(data_dir):
+            if not downloads.allowed():
+                where = "" if data_dir == data_folder(None) else f" --data-dir {shlex.quote(str(data_dir))}"
+                raise downloads.not_downloaded(
+                    f"{name_or_path} is not in {data_dir}", f"htfl-sim data fetch {name_or_path}{where}"
+                )
             dataset.fetch(data_dir, progress)
         return dataset.load(data_dir)
     if is_folder(name_or_path) or (path.suffix == ".npz" and path.is_file()):

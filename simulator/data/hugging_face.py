@@ -6,6 +6,7 @@ The samples are the images of a data set with one column of images, the texts of
 import io
 import itertools
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from simulator.base import downloads
 from simulator.base.errors import ConfigError, DataError
 from simulator.base.extras import install_command, library
 from simulator.data import tables
@@ -64,7 +66,7 @@ def load(name: str, columns: Columns, old: bool = False) -> LabeledSet:
 
     Raises ConfigError for a wrong name or wrong columns, DataError for data that cannot be had or are no samples.
     """
-    found = _open(name)
+    found = _open(name, columns)
     target = tables.target_of(name, list(found.features), columns)
     kind, column = _form(found, columns)
     if kind == "table":
@@ -137,14 +139,14 @@ def _of_images(
 
 def kind_of(name: str, columns: Columns) -> Kind:
     """The kind of the samples. Raises as `load` does."""
-    found = _open(name)
+    found = _open(name, columns)
     tables.target_of(name, list(found.features), columns)
     return _form(found, columns)[0]
 
 
 def users(name: str, columns: Columns) -> list[int]:
     """The number of samples of each user, in the order of first samples. Raises as `load` does."""
-    found = _open(name)
+    found = _open(name, columns)
     target = tables.target_of(name, list(found.features), columns)
     if columns.client is None:
         return []
@@ -153,7 +155,7 @@ def users(name: str, columns: Columns) -> list[int]:
     return counts
 
 
-def _open(name: str) -> _Opened:
+def _open(name: str, columns: Columns) -> _Opened:
     """The data set, downloaded unless the package's own cache has it."""
     read = _NAME.fullmatch(name.removeprefix(PREFIX))
     if read is None:
@@ -172,13 +174,22 @@ def _open(name: str) -> _Opened:
             f"datasets {hub.__version__} can run code of a data set. Install a newer one: "
             f"`{install_command('hf', f'datasets>={OLDEST}')}`."
         )
+    offline = hub.config.HF_HUB_OFFLINE
     try:
+        hub.config.HF_HUB_OFFLINE = offline or not downloads.allowed()  # then it reads its cache alone
         parts = hub.load_dataset(path, config)
     except Exception as failed:  # its errors have no common class
+        if not downloads.allowed():
+            target = f" --set {shlex.quote(f'data.target={columns.target}')}" if columns.target else ""
+            raise downloads.not_downloaded(
+                f"{name} is not on this machine", f"htfl-sim datasets {shlex.quote(name)}{target}"
+            ) from failed
         reason = (str(failed).strip() or type(failed).__name__).splitlines()[0].rstrip(".")
         raise DataError(
             f"'{name}' cannot be loaded ({reason}). Check its name at Hugging Face, and the network."
         ) from failed
+    finally:
+        hub.config.HF_HUB_OFFLINE = offline
     splits = list(parts)
     if "train" not in splits and len(splits) != 1:
         raise DataError(

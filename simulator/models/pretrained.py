@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from simulator.base import downloads
 from simulator.base.errors import ConfigError, DataError
 from simulator.base.reading import refuse_irregular
 from simulator.models.network import Network
@@ -105,8 +106,15 @@ def _hub(name: str) -> Path:
     from huggingface_hub import hf_hub_download
 
     try:
-        return Path(hf_hub_download(repository, "model.safetensors"))
+        return Path(
+            hf_hub_download(repository, "model.safetensors", local_files_only=not downloads.allowed())
+        )
     except Exception as failed:  # many kinds: no network, no such repository, no space
+        if not downloads.allowed():
+            raise downloads.not_downloaded(
+                f"the pretrained weights of model '{name}' are not on this machine",
+                f"hf download {repository} model.safetensors",
+            ) from failed
         raise DataError(
             f"the pretrained weights of model '{name}' ({repository} on the Hugging Face hub) are not on this machine "
             f"and cannot be fetched ({type(failed).__name__}). Put the file here and name it: "

@@ -146,14 +146,6 @@ def test_a_report_is_refused_under_the_name_of_another_format(cli: Cli, done: Pa
 
 
 @pytest.mark.parametrize(
-    "command", [("sweep", "t", "--over", "seed=0..1"), ("tune", "t", "--over", "method=fedgh")]
-)
-def test_a_dry_run_of_a_study_downloads_nothing(cli: Cli, command: tuple[str, ...]) -> None:
-    refused = cli(*command, "--dataset=cifar10", "--rounds=30", "--dry-run")
-    assert refused.code == 3 and "`htfl-sim data fetch cifar10`" in refused.err, refused.err
-
-
-@pytest.mark.parametrize(
     ("given", "made"),
     [
         ("quickstart", "hs.preset('quickstart')"),

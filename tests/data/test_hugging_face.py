@@ -4,7 +4,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -82,7 +82,12 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Install:
 
         module = ModuleType("datasets")
         vars(module).update(
-            Value=Value, ClassLabel=ClassLabel, Image=Image, load_dataset=load_dataset, __version__=version
+            Value=Value,
+            ClassLabel=ClassLabel,
+            Image=Image,
+            load_dataset=load_dataset,
+            __version__=version,
+            config=SimpleNamespace(HF_HUB_OFFLINE=False),
         )
         monkeypatch.setitem(sys.modules, "datasets", module)
         return asked

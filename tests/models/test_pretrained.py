@@ -127,7 +127,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
 def test_without_a_network_the_hubs_weights_are_refused_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def offline(repository: str, file: str) -> str:
+    def offline(repository: str, file: str, local_files_only: bool) -> str:
         raise ConnectionError
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", offline)

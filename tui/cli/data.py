@@ -133,18 +133,9 @@ def export_federation(
     output.warn(as_flags(each) for each in notes)
 
 
-def fetch_missing(name_or_path: str, data_dir: str | None, dry_run: bool = False) -> None:
-    """Download a missing data set, with a bar. A user's own data are left to the loader.
-
-    Raises DataError if a dry run needs it.
-    """
+def fetch_missing(name_or_path: str, data_dir: str | None) -> None:
+    """Download a missing data set, with a bar. A user's own data are left to the loader."""
     if hs.catalog.is_missing(name_or_path, data_dir):
-        if dry_run:
-            where = f" --data-dir {shlex.quote(data_dir)}" if data_dir else ""
-            raise hs.DataError(
-                f"{name_or_path} is not in {hs.catalog.data_folder(data_dir)}, and a dry run downloads nothing. To see "
-                f"the cost, fetch it first: `htfl-sim data fetch {name_or_path}{where}`."
-            )
         output.say(f"{name_or_path} is not in {hs.catalog.data_folder(data_dir)} yet; fetching it.")
         with _bar(name_or_path) as progress:
             hs.catalog.fetch_dataset(name_or_path, data_dir, progress)

@@ -47,6 +47,17 @@ def flag(help: str, *names: str, panel: str | None = None) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=panel)
 
 
+def dry_run(help: str, panel: str | None = None) -> Any:
+    """The flag with which a command downloads nothing."""
+    return typer.Option("--dry-run", help=help, rich_help_panel=panel, callback=_download_nothing)
+
+
+def _download_nothing(context: typer.Context, value: bool) -> bool:
+    if value:
+        context.with_resource(hs.catalog.without_downloads())
+    return value
+
+
 def argument(metavar: str, complete: Completer, help: str | None = None) -> Any:
     """A name with completion."""
     return typer.Argument(metavar=metavar, help=help, show_default=False, autocompletion=complete)

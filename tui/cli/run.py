@@ -20,7 +20,7 @@ def run(
     *,
     places: options.Folders,
     dry_run: Annotated[
-        bool, options.flag("Only check the settings and print what would run.", "--dry-run", panel=HOW)
+        bool, options.dry_run("Only check the settings and print what would run.", HOW)
     ] = False,
     timing_only: Annotated[
         bool,

@@ -84,19 +84,20 @@ def selection_files(selection: str | None) -> list[Path]:
 def rehearse(config: "Config", folder: Path, data_dir: str | None, as_json: bool) -> None:
     """Check the data and models of a run, and print what it would be. Writes and downloads nothing.
 
-    Raises what the run would raise before its first round.
+    Raises what the run would raise before its first round, except for what it would download.
     """
     from htfl_sim.running import rehearse as tried
 
-    report = tried(config, data_dir)
+    report, checked = None, ("checked", "data, models and method fit")
+    try:
+        report = tried(config, data_dir)
+    except hs.catalog.NotDownloaded as missing:
+        checked = ("not checked", str(missing))
     if as_json:
         output.emit({"session": folder.name, "path": str(folder), "config": config.to_json()})
         return
-    where = hs.catalog.data_folder(data_dir)
-    missing = f"{config.data.dataset} is not in {where} yet: it would be fetched"
-    checked = "data, models and method fit" if report else missing
     facts = [("would make", f"{folder.name}  ({folder})"), *_facts(config, report)]
-    output.show(output.facts([*facts, ("rounds", str(config.rounds)), ("checked", checked)]))
+    output.show(output.facts([*facts, ("rounds", str(config.rounds)), checked]))
     warn(config, report)
 
 

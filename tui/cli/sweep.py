@@ -69,9 +69,7 @@ def sweep(
         bool,
         options.flag("Add points to an existing study. Its present points stay.", "--extend", panel=WHAT),
     ] = False,
-    dry_run: Annotated[
-        bool, options.flag("Only print the points and what they will cost.", "--dry-run")
-    ] = False,
+    dry_run: Annotated[bool, options.dry_run("Only print the points and what they will cost.")] = False,
     on: Annotated[
         str,
         options.option(
@@ -183,7 +181,7 @@ def sweep(
     if not dry_run:
         for sentence in planned.caveats():
             output.say(sentence, "yellow")
-    _fetch(planned, places.data_dir, dry_run)
+        _fetch(planned, places.data_dir)
     hs.studies.check(planned, places.data_dir)
     if dry_run:
         from tui.cli import sweep_cost
@@ -195,11 +193,11 @@ def sweep(
         _carry_out(planned, launch, on, jobs, steal, progress, as_json, mention)
 
 
-def _fetch(planned: "Plan", data_dir: str | None, dry_run: bool) -> None:
+def _fetch(planned: "Plan", data_dir: str | None) -> None:
     from tui.cli.data import fetch_missing
 
     for name in hs.studies.datasets_of(planned):
-        fetch_missing(name, data_dir, dry_run)
+        fetch_missing(name, data_dir)
 
 
 def _carry_out(

@@ -83,7 +83,7 @@ def tune(
     ] = None,
     no_baseline: Annotated[bool, options.flag(ALONE, "--no-baseline", panel=SEARCH)] = False,
     separate: Annotated[bool, options.flag(SEPARATE, "--separate", panel=SEARCH)] = False,
-    dry_run: Annotated[bool, options.flag(DRY_RUN, "--dry-run")] = False,
+    dry_run: Annotated[bool, options.dry_run(DRY_RUN)] = False,
     on: Annotated[str, options.option(ON, metavar="PLACE", complete=completion.places, panel=HOW)] = HERE,
     jobs: Annotated[
         int | None, options.option("Number of points to run at once.", least=1, metavar="J", panel=HOW)
@@ -148,7 +148,8 @@ def tune(
             rounds=setup.rounds,
             **search,
         )
-        fetch_missing(asked.base["data"]["dataset"], places.data_dir, dry_run)
+        if not dry_run:
+            fetch_missing(asked.base["data"]["dataset"], places.data_dir)
     elif setup.without_files() != options.Setup():
         raise hs.ConfigError(
             "Settings belong to a new tuning study. Name its methods, as `over='method=fedgh'`."
