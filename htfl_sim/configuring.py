@@ -161,7 +161,7 @@ class Choices:
             raw |= {"profile": self.profile} if self.profile else {}
         else:
             data = with_overrides({}, self.assignments).get("data")
-            data = data if isinstance(data, dict) else {}
+            data = (data if isinstance(data, dict) else {}) | indices(self.partition)
             raw = _quickstart(self.dataset or data.get("dataset"), data)
         return with_method(raw, self.method) if self.method else raw
 
@@ -184,8 +184,8 @@ class Choices:
 def _quickstart(dataset: str | None, data: Mapping[str, Any]) -> Raw:
     """The quickstart for a data set. `data` are the settings of the section that are given.
 
-    With a column of users, each client is one user, and there are at most as many clients as users. Without users, the
-    clients have Dirichlet shares.
+    With a column of users, each client is one user, and there are at most as many clients as users. In a folder of
+    clients, these are the clients. Without users, the clients have Dirichlet shares.
     """
     try:
         said = {key: data[key] for key in Columns._fields if key in data}
@@ -194,10 +194,14 @@ def _quickstart(dataset: str | None, data: Mapping[str, Any]) -> Raw:
         columns = NO_COLUMNS  # the whole configuration is refused, with the key
     name = QUICKSTARTS[kind_of(dataset, columns) if dataset else "image"]
     raw: Raw = presets.load(name).config | {"preset": name}
-    if dataset and columns.client and (counts := datasets.users(dataset, columns)):
-        groups = partition.groups_of_users(counts, data.get("min_samples", DataConfig().min_samples))
-        clients = min(raw["federation"]["clients"], max(len(groups), 1))
-        raw = merged(raw, {"data": {"partition": "natural"}, "federation": {"clients": clients}})
+    if dataset and (users := datasets.users(dataset, columns)).counts:
+        chosen: Raw = {"partition": "natural"}
+        if users.are_clients and data.get("partition", "natural") == "natural":
+            chosen |= {"min_samples": 1, **({"split": "own"} if users.are_tested else {})}
+        least = data.get("min_samples", chosen.get("min_samples", DataConfig().min_samples))
+        groups = partition.groups_of_users(users.counts, least)
+        most = len(groups) if users.are_clients else raw["federation"]["clients"]
+        raw = merged(raw, {"data": chosen, "federation": {"clients": min(most, max(len(groups), 1))}})
     elif dataset and raw["data"]["partition"] == "natural" and not datasets.has_users(dataset):
         raw = merged(raw, {"data": {"partition": "dirichlet", "alpha": 0.5, "min_samples": 20}})
     return raw

@@ -231,7 +231,7 @@ def _of_settings(
 
 def _looked_up(named: Named) -> Named:
     """The same with what is at its path on this machine."""
-    path = Path(named.name)
+    path = Path(named.name.removeprefix("hf:"))
     if named.kind in PATHS:
         here = _compared(named.sha256, lambda: sha256_of(path))
     elif path.name == named.name or named.kind in ("session", "parent session"):

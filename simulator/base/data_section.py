@@ -53,7 +53,7 @@ class DataConfig(Section):
     dataset: str = Field(
         "digits",
         description="Data set: a name from `htfl-sim datasets`, a folder of images, "
-        "an .npz, .csv, .tsv, .csv.gz, or .parquet file, or hf:OWNER/NAME.",
+        "an .npz, .csv, .tsv, .csv.gz, or .parquet file, hf:OWNER/NAME, or hf:./FOLDER.",
     )
     target: str | None = Field(
         None, description="Column with the class of each row, for a CSV or Parquet file or an hf: data set."
@@ -134,7 +134,8 @@ class DataConfig(Section):
     )
     split: str = Field(
         "8:1:1",
-        description="Shares of train:test or train:eval:test. 'global' uses the data set's own test set.",
+        description="Shares of train:test or train:eval:test. 'global' uses the data set's own test set, and 'own' "
+        "each user's part of it, for partition 'natural'.",
     )
     limit: int | None = Field(None, ge=1, description="Use only this many samples, drawn at random.")
     pool: Literal["tuning", "final"] | None = Field(
@@ -224,6 +225,14 @@ class DataConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _users_have_own_test_samples(self) -> "DataConfig":
+        if self.split == "own" and self.partition != "natural":
+            raise ValueError(
+                "split 'own' keeps the test samples of each user; it belongs to partition 'natural'"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _classes_are_dealt_once(self) -> "DataConfig":
         for key in ("classes_per_client", "shards_per_client"):
             if self.reads(key) and (self.domains_per_client or 1) > 1:
@@ -237,7 +246,7 @@ class DataConfig(Section):
     @field_validator("split")
     @classmethod
     def _split_has_no_empty_part(cls, split: str) -> str:
-        if split != "global":
+        if split not in ("global", "own"):
             split_shares(split)
         return split
 
@@ -250,7 +259,7 @@ def split_shares(split: str) -> tuple[float, ...]:
         parts = []
     if len(parts) not in (2, 3):
         raise ValueError(
-            f"'{split}' is not a split. Use 'train:test', 'train:eval:test' (as 8:1:1) or 'global'"
+            f"'{split}' is not a split. Use 'train:test', 'train:eval:test' (as 8:1:1), 'global', or 'own'"
         )
     if not all(part > 0 and math.isfinite(part) for part in parts):
         raise ValueError(f"'{split}' leaves a part empty; every part must be above zero")

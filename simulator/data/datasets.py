@@ -12,7 +12,8 @@ from platformdirs import user_cache_dir
 from simulator.base import downloads
 from simulator.base.data_section import TABLES
 from simulator.base.errors import ConfigError, DataError, nearest
-from simulator.data import hugging_face, tables, user_data, words
+from simulator.data import hugging_face, saved, tables, user_data, words
+from simulator.data.hugging_face import Users
 from simulator.data.image_folders import ANY, Layout
 from simulator.data.samples import LabeledSet
 from simulator.data.specs import InputSpec, Kind
@@ -108,6 +109,10 @@ def load(
     these, and for columns or a layout of other data; DataError if the data are unavailable or unreadable.
     """
     path = Path(name_or_path).expanduser()
+    if is_folder(name_or_path) and saved.is_saved(path):
+        raise ConfigError(
+            f"{path} was written by save_to_disk of Hugging Face. Use {shlex.quote(f'hf:{path.absolute()}')}."
+        )
     if not is_folder(name_or_path) and (key := layout.key()):
         raise ConfigError(f"{key} says how to read a folder, and '{name_or_path}' is none. Leave it out.")
     if hugging_face.is_name(name_or_path):
@@ -140,7 +145,7 @@ def load(
         return user_data.load(path, layout)
     raise ConfigError(
         f"'{name_or_path}' is neither a data set, nor a folder of class folders, nor an .npz, .csv, .tsv, or .parquet "
-        "file, nor hf:OWNER/NAME."
+        "file, nor hf:OWNER/NAME or hf:./FOLDER."
         f"{nearest(name_or_path, _DATASETS)} See `htfl-sim datasets`. A plugin's data set needs `plugin=FILE`."
     )
 
@@ -181,11 +186,11 @@ def declared(path: str, columns: Columns = NO_COLUMNS) -> InputSpec | None:
     return user_data.declared(file) if file.suffix == ".npz" and file.is_file() else None
 
 
-def users(name_or_path: str, columns: Columns) -> list[int]:
-    """The number of samples of each user of a table or a data set of Hugging Face; empty for other data."""
+def users(name_or_path: str, columns: Columns) -> Users:
+    """The users of a table or a data set of Hugging Face; none of other data."""
     if hugging_face.is_name(name_or_path):
         return hugging_face.users(name_or_path, columns)
-    return tables.users(Path(name_or_path).expanduser(), columns) if is_table(name_or_path) else []
+    return Users(tables.users(Path(name_or_path).expanduser(), columns) if is_table(name_or_path) else ())
 
 
 def has_users(name_or_path: str) -> bool:
@@ -195,6 +200,8 @@ def has_users(name_or_path: str) -> bool:
 
 def absolute(name_or_path: str) -> str:
     """The absolute path of a user's own data, so that a resume from another folder finds them; otherwise the name."""
+    if (folder := hugging_face.folder_of(name_or_path)) is not None:
+        return f"{hugging_face.PREFIX}{folder.absolute()}"
     if name_or_path in _DATASETS or hugging_face.is_name(name_or_path):
         return name_or_path
     path = Path(name_or_path).expanduser()

@@ -34,12 +34,22 @@ def _divided(config: DataConfig, clients: int, seed: int, samples: LabeledSet) -
     if config.indices is not None:
         return indices.read(Path(config.indices), clients, len(samples))
     none = np.empty(0, dtype=np.int64)
+    if config.split in ("global", "own") and not samples.has_test_set:
+        raise DataError(
+            f"data set '{config.dataset}' has no test set of its own, which split '{config.split}' needs. "
+            "Use another split: `data.split=8:1:1`."
+        )
+    if config.split == "own":
+        holdings = _partitioned(config, clients, seed, samples, len(samples))
+        own = [np.split(held, [np.searchsorted(held, samples.test_from)]) for held in holdings]
+        for client, (train, test) in enumerate(own):
+            if not len(train) or not len(test):
+                raise DataError(
+                    f"client {client} has {len(train)} samples for training and {len(test)} for test, and split 'own' "
+                    "needs both. Use another split, such as `data.split=8:1:1`, or a larger data.min_samples."
+                )
+        return [(train, none, test) for train, test in own]
     if config.split == "global":
-        if not samples.has_test_set:
-            raise DataError(
-                f"data set '{config.dataset}' has no test set of its own, which split 'global' needs. "
-                "Use another split: `data.split=8:1:1`."
-            )
         test = np.arange(samples.test_from, len(samples))
         holdings = _partitioned(config, clients, seed, samples, samples.test_from)
         return [(held, none, test) for held in holdings]

@@ -1,4 +1,5 @@
-"""Data sets of the Hugging Face Hub: `hf:OWNER/NAME`, or `hf:OWNER/NAME@CONFIG`. They are read as data and run no code.
+"""Data sets of the Hugging Face Hub (`hf:OWNER/NAME`, or `hf:OWNER/NAME@CONFIG`), or of a folder (`hf:./FOLDER`). They
+are read as data and run no code.
 
 The samples are the images of a data set with one column of images, the texts of a column, or the rows of a table.
 """
@@ -7,10 +8,10 @@ import io
 import itertools
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from PIL import Image
 from simulator.base import downloads
 from simulator.base.errors import ConfigError, DataError
 from simulator.base.extras import install_command, library
-from simulator.data import tables
+from simulator.data import saved, tables
 from simulator.data.images import Images, ImageSet
 from simulator.data.pictures import (
     DEEP_MODES,
@@ -31,32 +32,51 @@ from simulator.data.pictures import (
     upright,
 )
 from simulator.data.samples import Indices, LabeledSet, Reading, SampleSet, UnfittedSet
+from simulator.data.saved import Split
 from simulator.data.specs import Kind
 from simulator.data.tables import Columns, OwnParts
 
 PREFIX = "hf:"
 OLDEST = 4
 """The first major version of the package `datasets` that runs no code of a data set."""
+Read = TypeVar("Read", bound=LabeledSet)
 _NAME = re.compile(r"(?P<path>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(@(?P<config>[\w.+-]+))?", re.ASCII)
+
+
+class Users(NamedTuple):
+    """The users of a data set."""
+
+    counts: Sequence[int] = ()
+    """Samples of each, in the order of first samples."""
+    are_clients: bool = False
+    """Whether the data set is divided among clients already."""
+    are_tested: bool = False
+    """Whether it says on which samples each client is tested."""
 
 
 class _Opened(NamedTuple):
     """A data set whose values are on disk."""
 
     name: str
-    hub: Any
-    """The package `datasets`."""
-    train: Any
-    test: Any
-    """None without a test split."""
-    features: Mapping[str, Any]
-    others: tuple[tuple[str, str], ...]
-    """Splits that are not read, with the reasons."""
+    train: Split
+    test: Split | None
+    columns: Columns
+    """What the configuration says, and the column of clients in a folder of clients."""
+    left_out: tuple[tuple[str, str], ...]
+    """Splits and files that are not read, with the reasons."""
+    clients: int = 0
+    """The folders of clients."""
 
 
 def is_name(dataset: str) -> bool:
-    """Whether this names a data set of Hugging Face."""
+    """Whether this names a data set of Hugging Face, or a folder that its package wrote."""
     return dataset.startswith(PREFIX)
+
+
+def folder_of(dataset: str) -> Path | None:
+    """The folder that this names; None for a data set of the Hub."""
+    path = dataset.removeprefix(PREFIX)
+    return Path(path).expanduser() if is_name(dataset) and path.startswith((".", "/", "~")) else None
 
 
 def load(name: str, columns: Columns, old: bool = False) -> LabeledSet:
@@ -67,10 +87,11 @@ def load(name: str, columns: Columns, old: bool = False) -> LabeledSet:
     Raises ConfigError for a wrong name or wrong columns, DataError for data that cannot be had or are no samples.
     """
     found = _open(name, columns)
-    target = tables.target_of(name, list(found.features), columns)
-    kind, column = _form(found, columns)
+    columns, features = found.columns, found.train.features
+    target = tables.target_of(name, list(features), columns)
+    kind, column = _form(found)
     if kind == "table":
-        return _of_table(found, columns, _plain(found, columns))
+        return _of_table(found, columns, _plain(found))
     named = [each for each in (target, columns.client) if each is not None]
     if kind == "tokens":
         columns = columns._replace(ignore=(), text=column)
@@ -78,15 +99,15 @@ def load(name: str, columns: Columns, old: bool = False) -> LabeledSet:
     table, own = _table(found, named, target)
     left_out = [
         (each, f"the samples are the images of '{column}'")
-        for each in found.features
+        for each in features
         if each not in {*named, column}
     ]
     if found.test is not None and own.test_from == len(table):
         left_out.append(("split test", "its labels are hidden"))
     parts = [part for part in (found.train, found.test) if part is not None]
-    raw = [part.select_columns([column]).cast_column(column, found.hub.Image(decode=False)) for part in parts]
-    cells = (row[column] for part in raw for row in part)
-    return _of_images(f"'{name}'", cells, table, columns, own, [*left_out, *found.others], column, old)
+    cells = itertools.chain.from_iterable(part.cells(column) for part in parts)
+    samples = _of_images(f"'{name}'", cells, table, columns, own, [*left_out, *found.left_out], column, old)
+    return _noted(found, samples)
 
 
 def load_parquet(file: Path, column: str, columns: Columns, old: bool = False) -> LabeledSet:
@@ -140,33 +161,64 @@ def _of_images(
 def kind_of(name: str, columns: Columns) -> Kind:
     """The kind of the samples. Raises as `load` does."""
     found = _open(name, columns)
-    tables.target_of(name, list(found.features), columns)
-    return _form(found, columns)[0]
+    tables.target_of(name, list(found.train.features), found.columns)
+    return _form(found)[0]
 
 
-def users(name: str, columns: Columns) -> list[int]:
-    """The number of samples of each user, in the order of first samples. Raises as `load` does."""
+def users(name: str, columns: Columns) -> Users:
+    """The users that a column names, or the clients of a folder of clients. Raises as `load` does."""
+    if columns.client is None and folder_of(name) is None:
+        return Users()
     found = _open(name, columns)
-    target = tables.target_of(name, list(found.features), columns)
-    if columns.client is None:
-        return []
-    table, _ = _table(found, [target, columns.client], target)
-    counts: list[int] = table[columns.client].value_counts(sort=False, dropna=False).tolist()
-    return counts
+    target = tables.target_of(name, list(found.train.features), found.columns)
+    if (client := found.columns.client) is None:
+        return Users()
+    table, own = _table(found, [target, client], target)
+    counts = table[client].value_counts(sort=False, dropna=False).tolist()
+    return Users(counts, found.clients > 0, found.clients > 0 and own.test_from != len(table))
 
 
 def _open(name: str, columns: Columns) -> _Opened:
-    """The data set, downloaded unless the package's own cache has it."""
-    read = _NAME.fullmatch(name.removeprefix(PREFIX))
+    """The data set: of its folder, or downloaded unless the package's own cache has it."""
+    clients, left_out = dict[str, list[str]](), tuple[tuple[str, str], ...]()
+    if (folder := folder_of(name)) is not None:
+        try:
+            parts, clients, left_out = saved.read(folder)
+        except OSError as unreadable:
+            raise DataError(f"{folder} cannot be read ({unreadable}). Name another folder.") from unreadable
+    else:
+        parts = _of_hub(name, columns)
+    if "train" not in parts and len(parts) != 1:
+        raise DataError(f"'{name}' has no split 'train'. It has {', '.join(parts)}. Choose another data set.")
+    first = "train" if "train" in parts else next(iter(parts))
+    if columns.client is None and clients:
+        column = "client"
+        while column in parts[first].features:
+            column += "_"
+        columns = columns._replace(client=column)
+        parts = {key: part.with_texts(column, clients[key]) for key, part in parts.items()}
+    left_out += tuple(
+        (f"split {each}", "only train and test are read") for each in parts if each not in (first, "test")
+    )
+    test = parts["test"] if {"train", "test"} <= {*parts} else None
+    held = len({*clients.get(first, ())}) if columns.client is not None else 0
+    return _Opened(name, parts[first], test, columns, left_out, held)
+
+
+def _of_hub(name: str, columns: Columns) -> dict[str, Split]:
+    """The splits of a data set of the Hub."""
+    given = name.removeprefix(PREFIX)
+    read = _NAME.fullmatch(given)
+    path = given if read is None else read["path"]
+    if path and Path(path).exists():
+        raise ConfigError(
+            f"'{name}' may be a data set of Hugging Face, or the file or folder {path} here. Use "
+            f"{shlex.quote(f'hf:./{path}')} for the folder, or run in another folder."
+        )
     if read is None:
         raise ConfigError(
-            f"'{name}' is no name of a Hugging Face data set. Use hf:OWNER/NAME or hf:OWNER/NAME@CONFIG."
-        )
-    path, config = read["path"], read["config"]
-    if Path(path).exists():
-        raise ConfigError(
-            f"'{name}' is a file or folder here, and hf: loads only from Hugging Face. Leave hf: out to load your own "
-            "data, or run in another folder."
+            f"'{name}' is no name of a Hugging Face data set. Use hf:OWNER/NAME or hf:OWNER/NAME@CONFIG, or "
+            "hf:./FOLDER for a folder."
         )
     hub = library("datasets", "hf")
     if int(hub.__version__.partition(".")[0]) < OLDEST:
@@ -177,7 +229,7 @@ def _open(name: str, columns: Columns) -> _Opened:
     offline = hub.config.HF_HUB_OFFLINE
     try:
         hub.config.HF_HUB_OFFLINE = offline or not downloads.allowed()  # then it reads its cache alone
-        parts = hub.load_dataset(path, config)
+        parts = hub.load_dataset(path, read["config"])
     except Exception as failed:  # its errors have no common class
         if not downloads.allowed():
             target = f" --set {shlex.quote(f'data.target={columns.target}')}" if columns.target else ""
@@ -190,26 +242,20 @@ def _open(name: str, columns: Columns) -> _Opened:
         ) from failed
     finally:
         hub.config.HF_HUB_OFFLINE = offline
-    splits = list(parts)
-    if "train" not in splits and len(splits) != 1:
-        raise DataError(
-            f"'{name}' has no split 'train'. It has {', '.join(splits)}. Choose another data set."
-        )
-    first = "train" if "train" in splits else splits[0]
-    test = parts["test"] if {"train", "test"} <= {*splits} else None
-    others = tuple(
-        (f"split {each}", "only train and test are read") for each in splits if each not in (first, "test")
-    )
-    return _Opened(name, hub, parts[first], test, parts[first].features, others)
+    return {
+        key: Split(part.features.to_dict(), part.with_format("arrow")[:], paths=True)
+        for key, part in parts.items()
+    }
 
 
-def _form(found: _Opened, columns: Columns) -> tuple[Kind, str]:
+def _form(found: _Opened) -> tuple[Kind, str]:
     """The kind of the samples, and their column unless they are rows of a table."""
+    columns = found.columns
     if columns.text is not None:
         return "tokens", columns.text
     left_out = {columns.target, columns.client, *columns.ignore}
-    held = {key: each for key, each in found.features.items() if key not in left_out}
-    images = [key for key, each in held.items() if isinstance(each, found.hub.Image)]
+    held = {key: each.kind for key, each in found.train.features.items() if key not in left_out}
+    images = [key for key, kind in held.items() if kind == "image"]
     if len(images) == 1:
         return "image", images[0]
     if images:
@@ -217,20 +263,17 @@ def _form(found: _Opened, columns: Columns) -> tuple[Kind, str]:
             f"'{found.name}' has several columns of images: {', '.join(images)}. Leave all but one out "
             "with data.ignore."
         )
-    if len(held) == 1 and _is_text(found, *held.values()):
+    if [*held.values()] == ["text"]:
         return "tokens", next(iter(held))
     return "table", ""
 
 
-def _is_text(found: _Opened, feature: Any) -> bool:
-    return isinstance(feature, found.hub.Value) and feature.dtype in ("string", "large_string")
-
-
-def _plain(found: _Opened, columns: Columns) -> list[str]:
+def _plain(found: _Opened) -> list[str]:
     """The columns of a table. Raises DataError for one with several values in a cell."""
-    kept = [key for key in found.features if key not in columns.ignore]
+    features = found.train.features
+    kept = [key for key in features if key not in found.columns.ignore]
     for key in kept:
-        if not isinstance(found.features[key], found.hub.Value | found.hub.ClassLabel):
+        if features[key].kind not in ("text", "value"):
             raise DataError(
                 f"'{found.name}': column '{key}' is neither numbers nor texts. Leave it out: `data.ignore=[\"{key}\"]`."
             )
@@ -243,8 +286,18 @@ def _of_table(found: _Opened, columns: Columns, names: Sequence[str]) -> Labeled
     ignored = tuple(each for each in columns.ignore if each in names)
     samples = tables.samples(found.name, table, columns._replace(ignore=ignored), own)
     reason = "data.ignore names it" if columns.text is None else "the texts are in another column"
-    left_out = [(each, reason) for each in found.features if each not in names or each in ignored]
-    return replace(samples, reading=replace(samples.reading, left_out=(*left_out, *found.others)))
+    left_out = [(each, reason) for each in found.train.features if each not in names or each in ignored]
+    samples = replace(samples, reading=replace(samples.reading, left_out=(*left_out, *found.left_out)))
+    return _noted(found, samples)
+
+
+def _noted(found: _Opened, samples: Read) -> Read:
+    """The same samples, with a note on folders of clients."""
+    if not found.clients:
+        return samples
+    note = f"each of {found.clients} folders has the samples of a client"
+    reading = replace(samples.reading, notes=(*samples.reading.notes, note))
+    return replace(samples, reading=reading)  # type: ignore[type-var]  # every kind is a dataclass
 
 
 def _table(found: _Opened, names: Sequence[str], target: str) -> tuple[Any, OwnParts]:
@@ -254,23 +307,22 @@ def _table(found: _Opened, names: Sequence[str], target: str) -> tuple[Any, OwnP
     """
     import pandas as pd
 
-    parts = [found.train.select_columns(list(names)).to_pandas()]
-    classes = found.features[target]
-    fixed = tuple(classes.names) if isinstance(classes, found.hub.ClassLabel) else None
+    features, parts = found.train.features, [found.train.frame(names)]
+    fixed = features[target].classes
     if found.test is not None:
         if missing := [each for each in names if each not in found.test.features]:
             raise DataError(
                 f"'{found.name}': its split 'test' has no column '{missing[0]}', as 'train' has. Choose another "
                 "data set."
             )
-        test = found.test.select_columns(list(names)).to_pandas()
+        test = found.test.frame(names)
         if fixed is None or not (test[target] == -1).all():
             parts.append(test)
     table = pd.concat(parts, ignore_index=True)
     for key in names:
-        feature = found.features[key]
-        if key != target and isinstance(feature, found.hub.ClassLabel):
-            table[key] = table[key].map(dict(enumerate(feature.names)))
+        classes = features[key].classes
+        if key != target and classes is not None:
+            table[key] = table[key].map(dict(enumerate(classes)))
     return table, OwnParts(len(parts[0]), fixed)
 
 

@@ -186,10 +186,10 @@ def _splits(folder: Path, notes: _Notes) -> tuple[_Split, _Split | None]:
     Splits are folders around the class folders, or in each of them. Without splits, everything is for training.
     """
     names = _names(folder)
-    splits = [name for name in names if _role(name)]
+    splits = [name for name in names if split_role(name)]
     nested = [name for name in splits if _nested(folder / name)]
     others = [name for name in names if name not in splits and _has_images(folder / name)]
-    if others and nested and (len(nested) == 1 or "train" not in map(_role, nested)):
+    if others and nested and (len(nested) == 1 or "train" not in map(split_role, nested)):
         raise DataError(
             f"{folder} can be read in two ways: '{nested[0]}' is a split with the classes "
             f"{_listed(_nested(folder / nested[0]))}, or a class beside {_listed(others)}. Rename it, or put the other "
@@ -220,7 +220,7 @@ def _chosen(folder: Path, splits: Mapping[str, _Split], notes: _Notes) -> tuple[
     """The split to train on, and the one that is the own test set: a validation split only without a test split."""
     by_role: dict[str, str] = {}
     for name in splits:
-        if (same := by_role.setdefault(str(_role(name)), name)) != name:
+        if (same := by_role.setdefault(str(split_role(name)), name)) != name:
             raise DataError(
                 f"{folder} has two folders of one split, {same} and {name}. Join them, or remove one."
             )
@@ -251,14 +251,14 @@ def _has_classes(split: _Split, train: _Split) -> bool:
     return any(name in train.folders or name.lower() not in _COLLECTIONS for name in names)
 
 
-def _role(name: str) -> str | None:
+def split_role(name: str) -> str | None:
     """The role of a folder with the name of a split: train, test, or val."""
     return _ROLES.get(name[:2].lower(), "val") if _SPLIT.fullmatch(name) else None
 
 
 def _has_splits(folder: Path) -> bool:
     """Whether all images of a folder are in folders of splits, one of them for training."""
-    roles = [_role(name) for name in _nested(folder)]
+    roles = [split_role(name) for name in _nested(folder)]
     return None not in roles and "train" in roles and not _direct(folder)
 
 
@@ -412,7 +412,7 @@ def _of_labels(folder: Path, labels: str, layout: Layout, notes: _Notes) -> tupl
     by_role: dict[str | None, list[_File]] = {}
     for path, label in sorted(given.items(), key=lambda each: (each[1], each[0])):
         first = path.relative_to(folder).parts[0]
-        by_role.setdefault(_role(first), []).append(_File(path, label))
+        by_role.setdefault(split_role(first), []).append(_File(path, label))
     if "train" not in by_role:
         by_role = {"train": list(itertools.chain(*by_role.values()))}
     tested = by_role.get("test", by_role.get("val", []))

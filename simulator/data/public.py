@@ -97,10 +97,10 @@ def set_apart(samples: AnySet, config: DataConfig, seed: int) -> tuple[AnySet, A
     """The samples without the share in `data.public`, and that share. Raises ConfigError if it has
     none or all of them.
 
-    Both keep the shares of classes and domains. With split 'global', the share is taken from the training samples.
+    Both keep the shares of classes and domains. With split 'global' or 'own', the share is one of the training samples.
     """
     assert isinstance(config.public, float)
-    upto = samples.test_from if config.split == "global" else len(samples)
+    upto = samples.test_from if config.split in ("global", "own") else len(samples)
     number = round(config.public * upto)
     if not 1 < number < upto:
         few = "less than two public" if number < 2 else "only public"

@@ -379,7 +379,7 @@ def _read_csv(file: Path, columns: Columns) -> tuple[Any, tuple[str, ...]]:
         with _opened(file) as stream:
             first = pd.read_csv(stream, nrows=1, header=None, dtype=str, **{**how, "na_filter": False})
         raw = [str(each) for each in first.to_numpy()[0]]
-        _refuse_repeated(file, [each.strip() for each in raw if each.strip()])
+        refuse_repeated(file, [each.strip() for each in raw if each.strip()])
         roles = {each.strip() for each in columns.roles if each is not None}
         texts = {each for each in raw if each.strip() in roles or columns.thousands or columns.decimal != "."}
         how |= {"dtype": dict.fromkeys(texts, str)}
@@ -448,13 +448,13 @@ def read_parquet(file: Path, columns: Columns, only: Sequence[str] | None = None
                 raise DataError(
                     f"{file} has {len(schema.names):,} columns. At most {MOST_COLUMNS:,} are read."
                 )
-            _refuse_repeated(file, schema.names)
+            refuse_repeated(file, schema.names)
             target_of(file, schema.names, columns)
             kept = [each for each in schema.names if each not in columns.ignore]
             if only is not None or columns.text is not None:
                 kept = [each for each in kept if each in (only or columns.roles)]
             for name in kept:
-                if (kind := _nested(schema.field(name).type)) is not None:
+                if (kind := nested(schema.field(name).type)) is not None:
                     raise _no_cell(file, name, kind, columns)
             sizes = sum(held.row_group(each).total_byte_size for each in range(held.num_row_groups))
             check_memory(file, max(0 if only else 2 * sizes, 8 * held.num_rows * len(kept)))
@@ -467,7 +467,7 @@ def read_parquet(file: Path, columns: Columns, only: Sequence[str] | None = None
     return _checked(file, table.reindex(columns=schema.names))
 
 
-def _refuse_repeated(file: Path, names: Sequence[str]) -> None:
+def refuse_repeated(file: Path, names: Sequence[str]) -> None:
     if repeated := [name for name, count in Counter(names).items() if count > 1]:
         raise DataError(
             f"{file} has several columns named '{_short(repeated[0])}'. Rename all but one: the first line must have "
@@ -485,7 +485,7 @@ def image_column(file: Path, columns: Columns) -> str | None:
     except (OSError, ValueError):
         return None  # reading it says why
     left_out = {columns.target, columns.client, *columns.ignore}
-    images = [each.name for each in schema if _is_image(each.type) and each.name not in left_out]
+    images = [each.name for each in schema if is_image(each.type) and each.name not in left_out]
     if len(images) > 1:
         raise ConfigError(
             f"{file} has several columns of images: {', '.join(images)}. Leave all but one out with data.ignore."
@@ -493,7 +493,7 @@ def image_column(file: Path, columns: Columns) -> str | None:
     return images[0] if images else None
 
 
-def _is_image(kind: Any) -> bool:
+def is_image(kind: Any) -> bool:
     types = library("pyarrow", "parquet").types
     if not types.is_struct(kind) or {each.name for each in kind} != {"bytes", "path"}:
         return False
@@ -501,12 +501,12 @@ def _is_image(kind: Any) -> bool:
     return bool(types.is_binary(content) or types.is_large_binary(content))
 
 
-def _nested(kind: Any) -> str | None:
+def nested(kind: Any) -> str | None:
     """What a Parquet column has instead of one number or text in a cell; None if it has."""
     types = library("pyarrow", "parquet").types
     if types.is_dictionary(kind):
-        return _nested(kind.value_type)
-    if _is_image(kind):
+        return nested(kind.value_type)
+    if is_image(kind):
         return "images"
     checks = {
         "structs": types.is_struct,
