@@ -1,7 +1,9 @@
 """Dry runs download nothing: what is not on this machine is refused with the command that downloads it."""
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 
 from simulator.base.errors import DataError
 
@@ -28,9 +30,14 @@ def allowed() -> bool:
     return not _forbidding
 
 
-def not_downloaded(what: str, command: str) -> NotDownloaded:
-    """The error of a dry run for something that is not here, such as 'cifar10 is not in FOLDER'."""
+def not_downloaded(what: str, *command: str, **options: str | None) -> NotDownloaded:
+    """The error of a dry run for something that is not here, such as 'cifar10 is not in FOLDER'.
+
+    `command` downloads it. `options` are its flags, with an underscore for the dash; None: without it.
+    """
+    given = [(f"--{key.replace('_', '-')}", value) for key, value in options.items() if value is not None]
+    line = shlex.join([*command, *chain(*given)])
     return NotDownloaded(
         f"{what} yet. A run would download it, and a dry run downloads nothing. To check everything, download it "
-        f"first: `{command}`."
+        f"first: `{line}`."
     )

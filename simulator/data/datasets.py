@@ -135,9 +135,10 @@ def load(
         dataset = _DATASETS[name_or_path]
         if not dataset.is_present(data_dir):
             if not downloads.allowed():
-                where = "" if data_dir == data_folder(None) else f" --data-dir {shlex.quote(str(data_dir))}"
+                place = None if data_dir == data_folder(None) else str(data_dir)
+                what = f"{name_or_path} is not in {data_dir}"
                 raise downloads.not_downloaded(
-                    f"{name_or_path} is not in {data_dir}", f"htfl-sim data fetch {name_or_path}{where}"
+                    what, "htfl-sim", "data", "fetch", name_or_path, data_dir=place
                 )
             dataset.fetch(data_dir, progress)
         return dataset.load(data_dir)

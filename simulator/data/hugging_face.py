@@ -232,10 +232,9 @@ def _of_hub(name: str, columns: Columns) -> dict[str, Split]:
         parts = hub.load_dataset(path, read["config"])
     except Exception as failed:  # its errors have no common class
         if not downloads.allowed():
-            target = f" --set {shlex.quote(f'data.target={columns.target}')}" if columns.target else ""
-            raise downloads.not_downloaded(
-                f"{name} is not on this machine", f"htfl-sim datasets {shlex.quote(name)}{target}"
-            ) from failed
+            target = None if columns.target is None else f"data.target={columns.target}"
+            what = f"{name} is not on this machine"
+            raise downloads.not_downloaded(what, "htfl-sim", "datasets", name, set=target) from failed
         reason = (str(failed).strip() or type(failed).__name__).splitlines()[0].rstrip(".")
         raise DataError(
             f"'{name}' cannot be loaded ({reason}). Check its name at Hugging Face, and the network."

@@ -6,6 +6,7 @@ and Arrow files are read. Paths in them are not opened.
 """
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -84,7 +85,7 @@ def _feature(declared: Any, kind: Any) -> Feature:
 
 def is_saved(folder: Path) -> bool:
     """Whether this folder was written by `save_to_disk`, or has such folders."""
-    return _is_one(folder) or any(_is_one(each) for each in _folders(folder))
+    return any((each / name).is_file() for each in [folder, *_folders(folder)] for name in (STATE, SPLITS))
 
 
 def read(folder: Path) -> Folder:
@@ -152,7 +153,8 @@ def _folders(folder: Path) -> list[Path]:
     def key(path: Path) -> list[Any]:
         return [(int(each), "") if each.isdecimal() else (-1, each) for each in re.split(r"(\d+)", path.name)]
 
-    return sorted((each for each in folder.iterdir() if each.is_dir()), key=key)
+    with os.scandir(folder) as entries:  # a folder of a million images needs no look at each
+        return sorted((Path(each) for each in entries if each.is_dir()), key=key)
 
 
 def _read_one(folder: Path, prefix: str) -> tuple[dict[str, Split], list[tuple[str, str]]]:
@@ -251,7 +253,7 @@ def _json(file: Path) -> dict[str, Any]:
 
 def _is_plain(name: Any) -> bool:
     """Whether this is the name of something in the same folder."""
-    return isinstance(name, str) and Path(name).name == name and "\x00" not in name
+    return isinstance(name, str) and Path(name).name == name != ".." and "\x00" not in name
 
 
 def _left_out(folder: Path, known: set[str], why: str, prefix: str = "") -> list[tuple[str, str]]:

@@ -113,7 +113,7 @@ def _hub(name: str) -> Path:
         if not downloads.allowed():
             raise downloads.not_downloaded(
                 f"the pretrained weights of model '{name}' are not on this machine",
-                f"hf download {repository} model.safetensors",
+                *("hf", "download", repository, "model.safetensors"),
             ) from failed
         raise DataError(
             f"the pretrained weights of model '{name}' ({repository} on the Hugging Face hub) are not on this machine "
