@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,6 @@ from simulator.data.tables import Columns, OwnParts
 PREFIX = "hf:"
 OLDEST = 4
 """The first major version of the package `datasets` that runs no code of a data set."""
-Read = TypeVar("Read", bound=LabeledSet)
 _NAME = re.compile(r"(?P<path>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(@(?P<config>[\w.+-]+))?", re.ASCII)
 
 
@@ -87,8 +86,20 @@ def load(name: str, columns: Columns, old: bool = False) -> LabeledSet:
     Raises ConfigError for a wrong name or wrong columns, DataError for data that cannot be had or are no samples.
     """
     found = _open(name, columns)
+    samples = _samples(found, old)
+    read = samples.reading
+    left_out, notes = (*read.left_out, *found.left_out), read.notes
+    if found.test is not None and not samples.has_test_set:
+        left_out += (("split test", "its labels are hidden"),)
+    if found.clients:
+        notes += (f"each of {found.clients} folders has the samples of a client",)
+    reading = replace(read, left_out=left_out, notes=notes)
+    return replace(samples, reading=reading)  # type: ignore[type-var]  # every kind is a dataclass
+
+
+def _samples(found: _Opened, old: bool) -> LabeledSet:
     columns, features = found.columns, found.train.features
-    target = tables.target_of(name, list(features), columns)
+    target = tables.target_of(found.name, list(features), columns)
     kind, column = _form(found)
     if kind == "table":
         return _of_table(found, columns, _plain(found))
@@ -102,12 +113,9 @@ def load(name: str, columns: Columns, old: bool = False) -> LabeledSet:
         for each in features
         if each not in {*named, column}
     ]
-    if found.test is not None and own.test_from == len(table):
-        left_out.append(("split test", "its labels are hidden"))
     parts = [part for part in (found.train, found.test) if part is not None]
     cells = itertools.chain.from_iterable(part.cells(column) for part in parts)
-    samples = _of_images(f"'{name}'", cells, table, columns, own, [*left_out, *found.left_out], column, old)
-    return _noted(found, samples)
+    return _of_images(f"'{found.name}'", cells, table, columns, own, left_out, column, old)
 
 
 def load_parquet(file: Path, column: str, columns: Columns, old: bool = False) -> LabeledSet:
@@ -286,17 +294,7 @@ def _of_table(found: _Opened, columns: Columns, names: Sequence[str]) -> Labeled
     samples = tables.samples(found.name, table, columns._replace(ignore=ignored), own)
     reason = "data.ignore names it" if columns.text is None else "the texts are in another column"
     left_out = [(each, reason) for each in found.train.features if each not in names or each in ignored]
-    samples = replace(samples, reading=replace(samples.reading, left_out=(*left_out, *found.left_out)))
-    return _noted(found, samples)
-
-
-def _noted(found: _Opened, samples: Read) -> Read:
-    """The same samples, with a note on folders of clients."""
-    if not found.clients:
-        return samples
-    note = f"each of {found.clients} folders has the samples of a client"
-    reading = replace(samples.reading, notes=(*samples.reading.notes, note))
-    return replace(samples, reading=reading)  # type: ignore[type-var]  # every kind is a dataclass
+    return replace(samples, reading=replace(samples.reading, left_out=tuple(left_out)))
 
 
 def _table(found: _Opened, names: Sequence[str], target: str) -> tuple[Any, OwnParts]:
@@ -313,6 +311,11 @@ def _table(found: _Opened, names: Sequence[str], target: str) -> tuple[Any, OwnP
             raise DataError(
                 f"'{found.name}': its split 'test' has no column '{missing[0]}', as 'train' has. Choose another "
                 "data set."
+            )
+        if found.test.features[target].classes != fixed:
+            raise DataError(
+                f"'{found.name}': column '{target}' has other classes in 'test' than in 'train'. Choose another data "
+                "set."
             )
         test = found.test.frame(names)
         if fixed is None or not (test[target] == -1).all():

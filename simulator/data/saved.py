@@ -21,7 +21,9 @@ from simulator.data.image_folders import split_role
 from simulator.data.pictures import check_memory
 
 STATE, SPLITS = "state.json", "dataset_dict.json"
-_COMMON = re.compile(r"(?<![a-z])(server|central|centralized|global|all)(?![a-z])", re.IGNORECASE)
+_COMMON = re.compile(
+    r"(?<![a-z])(server|central(ized)?|global|all|test(set)?|val(idation)?|eval)(?![a-z])", re.IGNORECASE
+)
 """Names of folders whose samples are probably those of no client."""
 
 
@@ -105,7 +107,8 @@ def read(folder: Path) -> Folder:
             f"use {shlex.quote(f'hf:{folder}_saved')}."
         )
     names = [each.name for each in saved]
-    if odd := [name for name in names if split_role(name) or _COMMON.search(name)]:
+    common = [name for name in names if _COMMON.search(name)]
+    if odd := [*filter(split_role, names), *(common if len(common) < len(names) else [])]:
         raise DataError(
             f"{folder} has a folder for each client, and '{odd[0]}' looks like samples of no client. Move it out of "
             "this folder, or rename it."
@@ -151,7 +154,8 @@ def _folders(folder: Path) -> list[Path]:
         return []
 
     def key(path: Path) -> list[Any]:
-        return [(int(each), "") if each.isdecimal() else (-1, each) for each in re.split(r"(\d+)", path.name)]
+        parts = re.split(r"(\d+)", path.name)
+        return [*((int(each), "") if each.isdecimal() else (-1, each) for each in parts), (-1, path.name)]
 
     with os.scandir(folder) as entries:  # a folder of a million images needs no look at each
         return sorted((Path(each) for each in entries if each.is_dir()), key=key)
@@ -183,10 +187,9 @@ def _read_one(folder: Path, prefix: str) -> tuple[dict[str, Split], list[tuple[s
 def _read_split(folder: Path) -> tuple[Split, set[str]]:
     """The samples of a folder with a state.json, and the names of the files that were read."""
     state, info = _json(folder / STATE), _json(folder / "dataset_info.json")
-    files: list[Any] = [
-        each.get("filename") for each in state.get("_data_files") or () if isinstance(each, dict)
-    ]
-    features = info.get("features")
+    listed, features = state.get("_data_files"), info.get("features")
+    listed = listed if isinstance(listed, list) else []
+    files: list[Any] = [each.get("filename") for each in listed if isinstance(each, dict)]
     if not files or not isinstance(features, dict) or not all(map(_is_plain, files)):
         raise DataError(f"{folder} names no Arrow files in it, or no features. Save the data set again.")
     if state.get("_indices_data_files"):

@@ -124,7 +124,15 @@ def test_folders_with_names_of_splits_are_splits_without_a_list_of_them(tmp_path
 
 def test_hidden_labels_of_a_test_split_are_left_out(tmp_path: Path) -> None:
     hidden = {"x": (WHOLE, [5]), "label": (LABEL, [-1])}
-    assert len(load(save_splits(tmp_path / "s", train=table(1, 4), test=hidden))) == 2
+    samples = load(save_splits(tmp_path / "s", train=table(1, 4), test=hidden))
+    assert len(samples) == 2
+    assert samples.reading.left_out == (("split test", "its labels are hidden"),)
+
+
+def test_other_classes_in_the_test_split_are_refused(tmp_path: Path) -> None:
+    other = dict(table(5)) | {"label": ({"names": ["yes", "no"], "_type": "ClassLabel"}, [1])}
+    with pytest.raises(DataError, match="column 'label' has other classes in 'test' than in 'train'"):
+        load(save_splits(tmp_path / "s", train=table(1, 4), test=other))
 
 
 def test_saved_images_are_read_from_their_bytes(tmp_path: Path) -> None:
@@ -221,7 +229,7 @@ def test_a_run_on_clients_of_others_ends(tmp_path: Path) -> None:
     assert config.data.split == "own" and len(CheckedReader(tmp_path / "s").records()) == 1
 
 
-@pytest.mark.parametrize("name", ["server_val_data", "test", "global"])
+@pytest.mark.parametrize("name", ["server_val_data", "test", "mnist_test"])
 def test_a_folder_that_is_probably_no_client_is_refused(tmp_path: Path, name: str) -> None:
     for folder in ("client_0", name):
         save(tmp_path / folder, table(1, 4))
@@ -258,6 +266,7 @@ def test_split_own_needs_users_and_test_samples_of_each(tmp_path: Path) -> None:
         ("state.json", "[]", "state.json has no JSON object"),
         ("state.json", '{"_data_files": [{"filename": "../s.arrow"}]}', "names no Arrow files in it"),
         ("state.json", '{"_data_files": [{"filename": ".."}]}', "names no Arrow files in it"),
+        ("state.json", '{"_data_files": 3}', "names no Arrow files in it"),
         ("state.json", '{"_data_files": [{"filename": 3}]}', "names no Arrow files in it"),
         ("state.json", '{"_data_files": [{"filename": "a.arrow"}]}', "a.arrow"),
         ("dataset_info.json", '{"features": {}}', "dataset_info.json has other columns"),
