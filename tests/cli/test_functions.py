@@ -48,7 +48,7 @@ FUNCTIONS = {
         "sessions.check_idle",
     ],
     "rename": ["sessions.rename", "sessions.check_renamable"],
-    "run": ["run"],
+    "run": ["run", "catalog.without_downloads"],
     "sessions": ["sessions.search", "sessions.duplicates"],
     "show": ["sessions.details", "open"],
     "stop": ["steering.stop"],
