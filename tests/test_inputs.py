@@ -333,7 +333,7 @@ def test_signals_and_tables_train_and_are_normalized_on_training_samples(
         ),
         (
             {"tokens": None},
-            "has no array of samples; it needs 'labels' and one of 'images', 'tokens', 'sign",
+            "has no array of samples among \\['labels'\\]; it needs 'labels' and one of 'images', 'tokens', 'sign",
         ),
         (
             {"tokens": None, "signals": np.full((6, 1, 2), np.nan)},

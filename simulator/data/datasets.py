@@ -124,6 +124,8 @@ def load(
             if image is None
             else hugging_face.load_parquet(path, image, columns, layout.old)
         )
+    if not _is_known(name_or_path):
+        raise ConfigError(_unknown(name_or_path))
     if layout.labels is not None:
         columns = columns._replace(target=None)  # a column of that file
     if keys := columns.given:
@@ -142,13 +144,39 @@ def load(
                 )
             dataset.fetch(data_dir, progress)
         return dataset.load(data_dir)
-    if is_folder(name_or_path) or (path.suffix == ".npz" and path.is_file()):
-        return user_data.load(path, layout)
-    raise ConfigError(
+    return user_data.load(path, layout)
+
+
+def _is_known(name_or_path: str) -> bool:
+    """Whether this is a registered data set, a folder, or an `.npz`."""
+    return name_or_path in _DATASETS or is_folder(name_or_path) or _is_npz(name_or_path)
+
+
+def _unknown(name_or_path: str) -> str:
+    """Why nothing is read, with the way out."""
+    path = Path(name_or_path).expanduser()
+    if "://" in name_or_path:
+        return f"'{name_or_path}' is an address, and htfl-sim reads files. Download it first."
+    if path.is_file():
+        return (
+            f"'{name_or_path}' has another ending than {', '.join(TABLES)}, and .npz, which say how to read a file. "
+            "Save it in one of these formats, or rename it if it has one."
+        )
+    if path.exists():
+        return f"'{name_or_path}' is neither a folder nor a plain file. Name one of these."
+    if len(path.parts) > 1 or path.name.lower().endswith((*TABLES, ".npz")):
+        beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+        return f"'{name_or_path}' does not exist.{nearest(path.name, beside)} Name a file or folder."
+    return (
         f"'{name_or_path}' is neither a data set, nor a folder of class folders, nor an .npz, .csv, .tsv, or .parquet "
         "file, nor hf:OWNER/NAME or hf:./FOLDER."
         f"{nearest(name_or_path, _DATASETS)} See `htfl-sim datasets`. A plugin's data set needs `plugin=FILE`."
     )
+
+
+def _is_npz(path: str) -> bool:
+    file = Path(path).expanduser()
+    return file.suffix.lower() == ".npz" and file.is_file()
 
 
 def is_folder(path: str) -> bool:
@@ -183,8 +211,7 @@ def declared(path: str, columns: Columns = NO_COLUMNS) -> InputSpec | None:
     """The form of the samples in a user's own data, without reading them; None if it is unknown."""
     if columns.text is not None and (hugging_face.is_name(path) or is_table(path)):
         return words.SPEC
-    file = Path(path).expanduser()
-    return user_data.declared(file) if file.suffix == ".npz" and file.is_file() else None
+    return user_data.declared(Path(path).expanduser()) if _is_npz(path) else None
 
 
 def users(name_or_path: str, columns: Columns) -> Users:

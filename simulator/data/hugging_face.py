@@ -28,6 +28,7 @@ from simulator.data.pictures import (
     UNREADABLE,
     Oddities,
     check_memory,
+    converted,
     opened,
     upright,
 )
@@ -39,6 +40,7 @@ from simulator.data.tables import Columns, OwnParts
 PREFIX = "hf:"
 OLDEST = 4
 """The first major version of the package `datasets` that runs no code of a data set."""
+_WITHOUT = "Remove this row, or choose another data set."
 _NAME = re.compile(r"(?P<path>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(@(?P<config>[\w.+-]+))?", re.ASCII)
 
 
@@ -372,16 +374,14 @@ def _learned(samples: UnfittedSet, held: Indices | None) -> Callable[[UnfittedSe
 def _decoded(where: str, number: int, cell: Any, old: bool, oddities: Oddities) -> tuple[str, Images]:
     """An image's mode and its pixels as RGB [h, w, 3]. `cell` has its bytes, or the path of a file."""
     if cell is None:
-        raise DataError(f"{where}: sample {number + 1:,} has no image. Choose another data set.")
+        raise DataError(f"{where}: sample {number + 1:,} has no image. {_WITHOUT}")
     try:
         with opened(Path(cell["path"]) if cell["bytes"] is None else io.BytesIO(cell["bytes"])) as image:
             if image.mode.startswith(DEEP_MODES):
-                raise DataError(
-                    f"{where}: image {number + 1:,} has more than 8 bits per channel. Choose another data set."
-                )
+                raise DataError(f"{where}: image {number + 1:,} has more than 8 bits per channel. {_WITHOUT}")
             oddities.note(f"image {number + 1:,}", image)
-            return image.mode, np.asarray((image if old else upright(image)).convert("RGB"))
+            return image.mode, converted(image if old else upright(image), "RGB")
     except UNREADABLE as unreadable:
         raise DataError(
-            f"{where}: image {number + 1:,} cannot be read ({unreadable}). Choose another data set."
+            f"{where}: image {number + 1:,} cannot be read ({unreadable}). {_WITHOUT}"
         ) from unreadable

@@ -29,11 +29,13 @@ from simulator.data.pictures import (
     UNREADABLE,
     Oddities,
     check_memory,
+    converted,
     opened,
     size_of,
     upright,
 )
 from simulator.data.samples import Indices, Reading, SampleSet, UnfittedSet
+from simulator.data.tables import spelled_alike
 
 LARGEST = 1 << 26
 """The maximum number of bytes of a CSV file of labels."""
@@ -130,6 +132,8 @@ def load(folder: Path, layout: Layout) -> UnfittedSet:
     )
     paths = np.empty(len(everything), dtype=object)
     paths[:] = [each.path for each in everything]
+    if not layout.old:
+        notes.warnings += spelled_alike("The data set", classes)
     oddities = Oddities()
     gray = _gray(paths.tolist(), layout.old, notes, oddities)
     return UnfittedSet(
@@ -493,7 +497,7 @@ def _columns(
             f"data.target is '{target}', and {file} has no such column.{nearest(target, names)} It has "
             f"{_listed(names)}."
         )
-    others = [number for number, name in enumerate(names) if name != target]
+    others = [number for number, name in enumerate(names) if name and name != target]
     for found in _finders(images):
         hits = [sum(found(row[number]) is not None for _, row in rows) for number in others]
         if any(hits):
@@ -504,7 +508,7 @@ def _columns(
             f"{file} has no column that names the images. Its first row is '{', '.join(rows[0][1])[:100]}'. Write "
             f"their paths in {file.parent} into a column."
         )
-    if target is None and (len(names) > 2 or len(best) > 1):
+    if target is None and (len(others) != 2 or len(best) > 1):
         rest = [names[each] for each in others if [each] != best]
         raise ConfigError(
             f"Nothing says which column of {file} has the classes. Set data.target to one of {_listed(rest)}."
@@ -513,7 +517,12 @@ def _columns(
         raise DataError(
             f"{file} has several columns that name images: {_listed([names[each] for each in best])}. Keep one."
         )
-    return best[0], names.index(target) if target is not None else 1 - best[0], found
+    if found(names[best[0]]) is not None:
+        raise DataError(
+            f"{file} has no line of column names: its first line has {names[best[0]]}. Add one, such as 'file,label'."
+        )
+    other = next(number for number in [*others, -1] if number != best[0])
+    return best[0], names.index(target) if target is not None else other, found
 
 
 def _learned(samples: UnfittedSet, held: Indices | None, old: bool) -> Callable[[UnfittedSet], SampleSet]:
@@ -557,7 +566,7 @@ def _decoded(files: Sequence[Path], grey: bool, old: bool) -> Images:
         try:
             with opened(file) as image:
                 turned = image if old else upright(image)
-                row[:] = np.asarray(turned.convert("L" if grey else "RGB")).reshape(row.shape)
+                row[:] = converted(turned, "L" if grey else "RGB").reshape(row.shape)
         except UNREADABLE as unreadable:
             raise damaged(file, unreadable) from unreadable
     return images

@@ -6,8 +6,10 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import psutil
-from PIL import ExifTags, Image
+from numpy.typing import NDArray
+from PIL import ExifTags, Image, UnidentifiedImageError
 
 from simulator.base.errors import DataError
 from simulator.data.samples import Reading
@@ -18,7 +20,7 @@ PIXELS = 1 << 24
 """The maximum number of pixels, 4096×4096. A small file can claim any number."""
 GREY_MODES = ("1", "L", "LA")
 DEEP_MODES = ("I", "F")
-UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError)
+UNREADABLE = (OSError, SyntaxError, ValueError, EOFError)
 _EXIF = {"exif", "Raw profile type exif", "xmp", "XML:com.adobe.xmp"}
 """Pillow's names of the blocks with an orientation."""
 _TURNS = {
@@ -37,13 +39,27 @@ def opened(source: Path | io.BytesIO) -> Image.Image:
     """An image that is not decoded yet. Raises OSError for another format, and DataError for a large image."""
     if isinstance(source, Path) and not stat.S_ISREG(source.stat().st_mode):
         raise DataError(f"{source} is not a plain file; replace or remove it.")
-    image = Image.open(source, formats=FORMATS)
+    where = f"{source} has" if isinstance(source, Path) else "an image has"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            image = Image.open(source, formats=FORMATS)
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError) as large:
+        raise DataError(f"{where} too many pixels; at most {PIXELS:,} are read. Make it smaller.") from large
+    except UnidentifiedImageError as other:
+        raise OSError(f"its content is none of {', '.join(FORMATS)}") from other
     width, height = image.size
     if width * height > PIXELS:
         image.close()
-        where = f"{source} has" if isinstance(source, Path) else "an image has"
         raise DataError(f"{where} {width}×{height} pixels; at most {PIXELS:,} are read. Make it smaller.")
     return image
+
+
+def converted(image: Image.Image, mode: str) -> NDArray[np.uint8]:
+    """The pixels in a mode. Pillow warns of palettes with transparency, which is left out."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Palette images with Transparency", UserWarning)
+        return np.asarray(image.convert(mode))
 
 
 def turn_of(image: Image.Image) -> Image.Transpose | None:

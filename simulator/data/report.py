@@ -53,9 +53,12 @@ def check(report: Report, dataset: str) -> None:
             if 2 * left > rows:
                 drop.append(name)
                 left -= count
+        way = f"Leave out columns of many different texts: `data.ignore={toml_value(drop)}`"
+        if {*report["features"]} <= {*drop}:
+            way = f"Train on the texts of one column instead: `data.text={texts[0][1]}`"
         raise DataError(
             f"{dataset}: texts would become {ones:,} columns of zeros and ones, more than half of its {rows:,} rows. "
-            f"Leave out columns of many different texts: `data.ignore={toml_value(drop)}`."
+            f"{way}."
         )
 
 

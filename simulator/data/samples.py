@@ -29,7 +29,8 @@ def _stored(values: Values, spec: InputSpec) -> Values:
         sides = ", ".join(map(str, spec.shape))
         raise DataError(f"samples have the shape {list(values.shape)}, and their spec says [n, {sides}].")
     if not isinstance(spec, TokenSpec):
-        numbers = np.ascontiguousarray(values, dtype=np.float32)
+        with np.errstate(over="ignore"):
+            numbers = np.ascontiguousarray(values, dtype=np.float32)
         if not np.isfinite(numbers).all():
             raise DataError("a sample has a value that is not finite; fill it in or remove the sample.")
         return numbers

@@ -11,6 +11,7 @@ import datetime
 import gzip
 import io
 import re
+import unicodedata
 import warnings
 import zlib
 from collections import Counter
@@ -50,9 +51,12 @@ TIMES = (datetime.date, datetime.time, datetime.timedelta)
 SINGLE = (str, bool, int, float, Decimal, *TIMES)
 """The types of a cell with one value."""
 
+_MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _DATE = re.compile(
-    r"\d{4}([-/.])\d{1,2}\1\d{1,2}([T ]\d{1,2}:\d{2}.*)?|\d{1,2}([-/.])\d{1,2}\3\d{4}( \d{1,2}:\d{2}.*)?"
-    r"|\d{1,2}/\d{1,2}/\d{2}|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"
+    r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3(\d{4}|\d{2})|(19|20)\d{2}-(0[1-9]|1[0-2])"
+    rf"|\d{{1,2}}[-. ]{{1,2}}{_MONTH}[- ](\d{{4}}|\d{{2}})|{_MONTH} \d{{1,2}}, \d{{4}})([T ]\d{{1,2}}:\d{{2}}.*)?"
+    r"|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[ap]m)?",
+    re.IGNORECASE | re.ASCII,
 )
 _MARKED = re.compile(
     r"[$€£¥]?\s?[+\-−]?(\d{1,3}([,.' ])\d{3}(\2\d{3})*([.,]\d+)?|\d+([.,]\d+)?)\s?([%‰]|[$€£¥])?"
@@ -143,7 +147,7 @@ def samples(where: Where, table: Any, columns: Columns, own: OwnParts) -> Unfitt
     target = target_of(where, list(table), columns)
     labels, classes = labels_of(where, table, columns, own)
     first_test = len(labels) if own.test_from is None else own.test_from
-    odd = _spelled_alike(target, classes)
+    odd = spelled_alike(f"Column '{target}'", classes)
     if columns.text is None:
         kept = [name for name in table if name not in {target, columns.client, *columns.ignore}]
         if not kept:
@@ -151,6 +155,7 @@ def samples(where: Where, table: Any, columns: Columns, own: OwnParts) -> Unfitt
         features = {str(name): _feature(where, name, table[name], columns, own.types) for name in kept}
         if not columns.inferred:
             odd += _row_numbers(where, features, first_test, columns)
+            odd += _names_in_doubt(list(table))
         learn = partial(_learned, where, own.types or not columns.inferred, columns)
         found = UnfittedSet(tuple(features.values()), learn, labels, classes, first_test, tuple(features))
     else:
@@ -158,7 +163,7 @@ def samples(where: Where, table: Any, columns: Columns, own: OwnParts) -> Unfitt
         found = words.of_texts(texts, labels, classes, first_test)
     if columns.client is not None:
         found = found.of_users(names_of_users(where, table, columns.client))
-        odd += _spelled_alike(columns.client, found.users)
+        odd += spelled_alike(f"Column '{columns.client}'", found.users)
     return replace(found, reading=Reading(_left_out(table, columns), tuple(odd)))
 
 
@@ -347,9 +352,7 @@ def _read(file: Path, columns: Columns) -> tuple[Any, tuple[str, ...]]:
     try:
         return _read_csv(file, columns)
     except UnicodeDecodeError as wrong:
-        raise DataError(
-            f"{file} is not UTF-8 text (byte {wrong.start}). Save it with this encoding."
-        ) from wrong
+        raise DataError(f"{file} is not UTF-8 text (byte {wrong.start}). Save it as CSV in UTF-8.") from wrong
     except EmptyDataError as empty:
         raise DataError(f"{file} is empty. It needs a line of column names, and rows.") from empty
     except ParserWarning as longer:
@@ -369,7 +372,7 @@ def _read_csv(file: Path, columns: Columns) -> tuple[Any, tuple[str, ...]]:
     import pandas as pd
 
     with _opened(file) as stream:
-        header = re.split(r"[\r\n]", stream.readline(1 << 20).decode("utf-8-sig", "replace"), maxsplit=1)[0]
+        header = _header(stream.read(1 << 20).decode("utf-8-sig", "replace"))
     separator = "," if columns.inferred else _separator(file, header)
     if header.count(separator) >= MOST_COLUMNS:
         raise DataError(f"{file} has more than {MOST_COLUMNS:,} columns. Keep those that matter.")
@@ -415,12 +418,27 @@ def _opened(file: Path) -> Iterator[Any]:
     yield content
 
 
+def _header(start: str) -> str:
+    """The line of column names, which may have line breaks in quotes. It is the first line that is not blank."""
+    found = re.match(r'(?:[ ]*[\r\n])*((?:[^"\r\n]+|"[^"]*"?)*)', start)
+    return found[1] if found else ""
+
+
 def _separator(file: Path, header: str) -> str:
     """The separator of a table, from its name and the line of column names."""
-    if file.name.lower().removesuffix(".gz").endswith(".tsv"):
-        return "\t"
+    if re.fullmatch(r'"?sep=.?"?', header):
+        raise DataError(
+            f"{file}: its first line is '{header}', and must have the names of the columns. Remove it."
+        )
     plain = re.sub(r'"[^"]*"', "", header)
     found = [each for each in SEPARATORS if each in plain]
+    if file.name.lower().removesuffix(".gz").endswith(".tsv"):
+        found = ["\t"] if "\t" in found or not header else []
+    if header and not found:
+        raise DataError(
+            f"{file}: its first line, '{_short(header)}', does not separate names of columns. Save it with commas, or "
+            "with tabs and the ending .tsv."
+        )
     if "," in found or not found:
         return ","
     if len(found) > 1:
@@ -488,7 +506,8 @@ def image_column(file: Path, columns: Columns) -> str | None:
     images = [each.name for each in schema if is_image(each.type) and each.name not in left_out]
     if len(images) > 1:
         raise ConfigError(
-            f"{file} has several columns of images: {', '.join(images)}. Leave all but one out with data.ignore."
+            f"{file} has several columns of images: {', '.join(images)}. Leave all but one out: "
+            f"{_key('ignore', [*columns.ignore, *images[1:]])}."
         )
     return images[0] if images else None
 
@@ -528,7 +547,7 @@ def _checked(file: Path, table: Any) -> Any:
     if not len(table):
         raise DataError(f"{file} has no rows. Add some below its column names.")
     if "\x00" in "".join(map(str, table.columns)):
-        raise DataError(f"{file} is no text table: its first line has zero bytes. Save it as CSV.")
+        raise DataError(f"{file} is no text table: its first line has zero bytes. Save it as CSV in UTF-8.")
     if long := next((str(each) for each in table.columns if len(str(each)) > MOST_CHARACTERS), None):
         raise DataError(
             f"{file} has a column name with {len(long):,} characters, '{_short(long)}'. Use up to "
@@ -591,8 +610,8 @@ def _classes(where: Where, column: Any, columns: Columns) -> tuple[Labels, tuple
         order = sorted(range(len(held)), key=held.__getitem__)
     if not 2 <= len(held) <= MOST_VALUES:
         raise DataError(
-            f"{where}: column '{name}' has {len(held):,} different values, and data.target needs 2 to {MOST_VALUES} "
-            "classes. Name another column."
+            f"{where}: column '{name}' has {f'{len(held):,} different values' if len(held) > 1 else 'a single value'}, "
+            f"and data.target needs 2 to {MOST_VALUES} classes. Name another column."
         )
     place = np.empty(len(held), dtype=np.int64)
     place[order] = np.arange(len(held))
@@ -653,12 +672,12 @@ def _feature(where: Where, name: str, column: Any, columns: Columns, types: bool
     if held and all(isinstance(each, int | float | Decimal) and not isinstance(each, bool) for each in held):
         return _finite(where, name, column, _of_numbers(number, [float(each) for each in held]))
     number, texts = _as_texts(where, name, column)
+    if (numbers := _declared_numbers(where, name, number, texts, columns, types)) is not None:
+        return _finite(where, name, column, _of_numbers(number, numbers))
     if (
         not types
     ):  # pandas reads true, TRUE, and True alike if a whole column has truth values, and else as texts
         texts = [each.capitalize() if each.lower() in ("true", "false") else each for each in texts]
-    if (numbers := _declared_numbers(where, name, number, texts, columns, types)) is not None:
-        return _finite(where, name, column, _of_numbers(number, numbers))
     return _of_different(number, texts)
 
 
@@ -668,6 +687,7 @@ def _declared_numbers(
     """The numbers that texts are. None if the column has texts. Raises DataError if that is not clear."""
     is_declared = columns.numbers is not None and name in columns.numbers
     if types and not is_declared:
+        _refuse_times(where, name, texts, columns)
         return None
     numbers = [columns.number(each) for each in texts]
     plain = [each for each in numbers if each is not None]
@@ -682,9 +702,14 @@ def _declared_numbers(
         if marked:
             first = int(np.flatnonzero(np.isin(number, marked))[0])
             raise _no_number(where, name, first, texts[number[first]], columns, False)
-    if texts and all(_DATE.fullmatch(each.strip()) for each in texts):
-        raise _times(where, name, [texts[number[0]]], columns)
+    _refuse_times(where, name, texts, columns)
     return None
+
+
+def _refuse_times(where: Where, name: str, texts: list[str], columns: Columns) -> None:
+    """Raise DataError if texts are dates or times. If `data.numbers` is set, they are texts."""
+    if columns.numbers is None and (times := [each for each in texts if _DATE.fullmatch(each.strip())]):
+        raise _times(where, name, times, columns, f", or use {_key('numbers', [])} if the column has texts")
 
 
 def _no_number(
@@ -712,15 +737,15 @@ def _no_number(
 
 
 def _spaced(text: str) -> str:
-    """A cell without spaces at its ends, and with plain spaces inside."""
-    return text.strip().replace("\u00a0", " ").replace("\u202f", " ")
+    """A cell without spaces at its ends, and with plain spaces inside and plain apostrophes between digits."""
+    return re.sub(r"(?<=\d)’(?=\d)", "'", text.strip().replace("\u00a0", " ").replace("\u202f", " "))
 
 
-def _times(where: Where, name: str, column: Any, columns: Columns) -> DataError:
+def _times(where: Where, name: str, column: Any, columns: Columns, texts: str = "") -> DataError:
     example = next((f", such as {_short(each)}" for each in column if each is not None and each == each), "")
     return DataError(
         f"{where}: column '{name}' has dates or times{example}. Turn it into numbers, or leave it out: "
-        f"{columns.without(name)}."
+        f"{columns.without(name)}{texts}."
     )
 
 
@@ -758,8 +783,8 @@ def _row_numbers(where: Where, features: dict[str, Values], rows: int, columns: 
         if re.fullmatch(r"(Unnamed: \d+)?|__index_level_\d+__", name):
             if (whole == np.floor(whole)).all() and (whole >= 0).all():
                 raise DataError(
-                    f"{where}: the column without a name ('{name}') numbers the rows ({whole[0]:g}, {whole[1]:g}, …). "
-                    f"Leave it out: {columns.without(name)}, or give it a name if it is a feature."
+                    f"{where}: the column without a name ('{name}') looks like an index ({whole[0]:g}, {whole[1]:g}, "
+                    f"…). Leave it out: {columns.without(name)}, or give it a name if it is a feature."
                 )
         elif any((whole == np.arange(start, rows + start)).all() for start in (0, 1)):
             said.append(
@@ -769,14 +794,27 @@ def _row_numbers(where: Where, features: dict[str, Values], rows: int, columns: 
     return said
 
 
-def _spelled_alike(name: str, texts: Collection[str]) -> list[str]:
+def _names_in_doubt(names: Sequence[str]) -> list[str]:
+    """What to say of column names that look like a row. Numbers from 0 or 1 may be names."""
+    numbers = [str(each) for each in names if NO_COLUMNS.number(str(each)) is not None]
+    counted = [[str(each) for each in range(start, start + len(numbers))] for start in (0, 1)]
+    if not numbers or numbers in counted:
+        return []
+    return [
+        f"The names of columns have numbers, such as {numbers[0]}. If the first line is a row, add a line of names "
+        "above it."
+    ]
+
+
+def spelled_alike(what: str, texts: Collection[str]) -> list[str]:
     """What to say of values that look the same and are different texts."""
     first: dict[object, str] = {}
     for text in texts:
         number = NO_COLUMNS.number(text)
-        other = first.setdefault(text.strip().casefold() if number is None else number, text)
+        look = unicodedata.normalize("NFKC", text).strip().casefold()
+        other = first.setdefault(look if number is None else number, text)
         if other != text:
-            return [f"Column '{name}' has '{_short(other)}' and '{_short(text)}', which are different texts."]
+            return [f"{what} has '{other[:40]}' and '{text[:40]}', which are different texts."]
     return []
 
 

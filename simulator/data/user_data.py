@@ -155,7 +155,7 @@ def _keys(file: Path, names: Collection[str]) -> _Keys:
     if len(found) != 1:
         known = ", ".join(f"'{name}'" for name in _SAMPLES)
         has = " and ".join(f"'{name}'" for name in [*found][:2])
-        has = f"has both {has}" if found else "has no array of samples"
+        has = f"has both {has}" if found else f"has no array of samples among {sorted(names)[:5]}"
         raise DataError(f"{file} {has}; it needs 'labels' and one of {known}.")
     ((first, kind),) = found.items()
     pairs = {part: (f"{part}_{kind}", f"{part}_labels") for part in _PARTS}
@@ -260,6 +260,9 @@ def declared(file: Path) -> InputSpec | None:
 def _read_npz(file: Path) -> tuple[_Keys, dict[str, Values]]:
     """The arrays by the names of htfl-sim. Their sizes are checked before any is read."""
     try:
+        with file.open("rb") as stream:
+            if stream.read(2) not in (b"PK", np.lib.format.MAGIC_PREFIX[:2]):
+                raise DataError(f"{file} is no .npz file. Write it with numpy.savez.")
         archive = np.load(file, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise DataError(
@@ -440,7 +443,8 @@ def _labels(file: Path, stored: str, labels: Values, count: int) -> NDArray[Any]
         )
     if labels.dtype.kind not in "uiUS" or labels.shape != (count,):
         raise DataError(
-            f"{file}: '{stored}' must be {count} whole numbers or texts, not {labels.dtype} {list(labels.shape)}."
+            f"{file}: '{stored}' must be {count} whole numbers or texts, not {labels.dtype} {list(labels.shape)}. "
+            "Of others, save `labels.astype(int)`."
         )
     if labels.dtype.kind == "S":
         try:

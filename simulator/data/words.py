@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -32,7 +33,16 @@ _UNSPACED = (
 )
 """The scripts that have no spaces between words."""
 _CHARACTER = re.compile(f"[{_UNSPACED}]")
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+|[.,!?;。，！？；、]")
+_MARKS = (
+    "\u0300-\u036f"  # accents, where they are characters of their own
+    "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"  # Hebrew
+    "\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed"  # Arabic
+    "\u0900-\u0963\u0966-\u0dff"  # the scripts of India, with their letters
+    "\u200c\u200d"  # joiners
+)
+"""What is part of a word and is no letter to the module `re`: most vowels of some scripts."""
+_LETTERS = rf"[^\W{_UNSPACED}]"
+_WORD = re.compile(rf"[{_UNSPACED}]|{_LETTERS}+(?:[{_MARKS}]+{_LETTERS}*)*|[.,!?;。，！？；、]")
 CHARACTERS = "Each character of a script without spaces is a word."
 _SPACED_WORD = re.compile(r"\w+|[.,!?;]")
 _MARKUP = re.compile(r"<[^<>]{1,20}>")
@@ -46,7 +56,7 @@ def words(text: str) -> list[str]:
 
     In scripts without spaces, such as Chinese, Japanese, and Thai, each character is a word, also between spaces.
     """
-    return _WORD.findall(_MARKUP.sub(" ", text.lower()))
+    return _WORD.findall(_MARKUP.sub(" ", unicodedata.normalize("NFC", text.lower())))
 
 
 def spaced(text: str) -> list[str]:
@@ -100,6 +110,9 @@ def _learned(texts: UnfittedSet, held: Indices | None, split: Split) -> Callable
         if each is texts and held is not None:
             new[held] = False
         reading = _told(each.reading, tokens[new]) if new.any() else each.reading
+        if split is words and (blank := (tokens == PADDING).all(1)).any():
+            said = f"{blank.sum():,} of {len(blank):,} texts have no words, such as that of row {blank.argmax() + 1:,}."
+            reading = replace(reading, warnings=(*reading.warnings, said))
         if any(map(_CHARACTER.fullmatch, known)) and split is words:
             reading = replace(reading, notes=(*reading.notes, CHARACTERS))
         return replace(each, reading=reading).formed(tokens, SPEC, (*SPECIAL, *known))

@@ -1,8 +1,6 @@
 """`presets`, `methods`, `models`, `datasets`, `doctor`: what there is."""
 
 import io
-import re
-import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -205,32 +203,3 @@ def test_a_path_shows_what_a_run_would_read(cli: Cli, tmp_path: Path) -> None:
 def test_settings_of_a_named_data_set_are_refused(cli: Cli) -> None:
     result = cli("datasets", "digits", "--set=data.target=y")
     assert result.code == 2 and "--set describes your own data" in result.err
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (",x,y\n" + "".join(f"{n},{n * 5 % 7},{n % 2}\n" for n in range(12)), "numbers the rows"),
-        ("x,y\n?,1\n" + "".join(f"{n * 5 % 7},{n % 2}\n" for n in range(12)), "'?' in row 1"),
-        ('x,y\n"0,5",1\n' + "".join(f"{n * 5 % 7},{n % 2}\n" for n in range(12)), "'0,5' in row 1"),
-        ('x,y\n"1,100",1\n' + "".join(f"{n * 5 % 7},{n % 2}\n" for n in range(12)), "'1,100' in row 1"),
-        ("x,y\n,1\n" + "".join(f"{n * 5 % 7},{n % 2}\n" for n in range(12)), "no value in row 1"),
-        ("x,d,y\n" + "".join(f"{n * 5 % 7},2020-01-{n + 10},{n % 2}\n" for n in range(12)), "dates or times"),
-        ("x,s,y\n" + "".join(f"{n * 5 % 7},s{n},{n % 2}\n" for n in range(12)), "columns of zeros and ones"),
-    ],
-)
-def test_the_way_out_of_an_error_works_as_it_is_typed(
-    cli: Cli, tmp_path: Path, content: str, problem: str
-) -> None:
-    file = tmp_path / "t.csv"
-    file.write_text(content)
-    command = ["datasets", str(file), "--set=data.target=y"]
-    for _ in range(2):  # a missing value is declared first, and then filled
-        result = cli(*command)
-        if result.code == 0:
-            break
-        assert result.code == 3 and (problem in result.err or "has no value" in result.err)
-        flag = re.search(r"--set ('[^']*'|\S+)", result.err)
-        assert flag is not None
-        command += shlex.split(flag[0].rstrip(",."))
-    assert cli(*command).code == 0

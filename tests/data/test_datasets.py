@@ -20,7 +20,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(tmp_path: Path) -> None
 
 
 def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="neither a data set, nor a folder"):
+    with pytest.raises(ConfigError, match=r"absent\.npz' does not exist"):
         datasets.load(str(tmp_path / "absent.npz"), tmp_path)
 
 

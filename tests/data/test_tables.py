@@ -82,19 +82,7 @@ def test_columns_without_a_table_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is empty"),
-        ("age,sick\n", "has no rows"),
-        (b"age,sick\n1,\xff\n", "not UTF-8"),
-        ("age,sick\n1,yes\n,no\n", "column 'age' has no value in row 2"),
-        ("age,sick\n1,yes\n2,\n", "column 'sick' has no value in row 2"),
-        ("age,sick\n1,yes\n2,no,4\n", "is no table"),
-        ("age,sick\n1,yes,3\n2,no,4\n", "more values than column names"),
-        ("age,sick\ninf,yes\n2,no\n", "not finite"),
-        ("age,sick\n1,0.5\n2,0.25\n", "numbers with fractions"),
-        ("age,sick\n1,yes\n2,yes\n", "1 different values"),
-        ("sick\nyes\nno\n", "no column of features"),
         ("a," * 1_000_000 + "sick\n", "more than 10,000 columns"),
-        ("age,sick\n" + "".join(f"name{n},{n % 2}\n" for n in range(101)), "101 different texts"),
         (b"PAR1\x00\x00,\x00sick\n1,2\n", "zero bytes"),
     ],
 )
@@ -187,21 +175,6 @@ def test_the_kind_follows_from_the_column_of_texts(tmp_path: Path) -> None:
 def test_a_wrong_column_of_texts_is_refused(tmp_path: Path, columns: Columns, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         read(tmp_path, REVIEWS, columns)
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        (
-            "review,verdict\ngood,1\n,0\n",
-            "column 'review' has no value in row 2. Fill it in, or remove the row.",
-        ),
-        ("review,verdict\n3,1\n4,0\n", "column 'review' has values such as 3, and data.text needs texts"),
-    ],
-)
-def test_cells_without_texts_end_in_a_sentence(tmp_path: Path, rows: str, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        read(tmp_path, rows, Columns("verdict", text="review"))
 
 
 def test_a_run_without_a_preset_takes_the_models_of_texts_and_one_client_per_user(tmp_path: Path) -> None:

@@ -2,12 +2,13 @@
 
 import io
 import tarfile
+import unicodedata
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from simulator.base.data_section import DataConfig
@@ -59,8 +60,15 @@ def test_each_character_is_a_word_in_scripts_without_spaces(text: str, found: st
     assert words.words(text) == found.split()
 
 
-@given(st.text(st.characters(max_codepoint=0x0DFF)))
+@pytest.mark.parametrize("text", ["अच्छी फिल्म", "நல்ல படம்", "שָׁלוֹם עולם", "كِتَاب جيد", "می\u200cخواهم"])
+def test_vowels_and_accents_are_part_of_a_word(text: str) -> None:
+    assert words.words(text) == text.split()
+    assert words.words("cafe\u0301") == words.words("caf\u00e9") == ["caf\u00e9"]
+
+
+@given(st.text(st.characters(max_codepoint=0x08FF, exclude_categories=["M"])))
 def test_texts_in_scripts_with_spaces_have_the_words_of_older_sessions(text: str) -> None:
+    assume(unicodedata.is_normalized("NFC", text) and "\u0307" not in text.lower())
     assert words.words(text) == words.spaced(text)
 
 

@@ -232,7 +232,7 @@ def test_a_node_that_lacks_the_data_is_refused_by_name(tmp_path: Path) -> None:
     write_images(path := tmp_path / "mine.npz", 0)
     engine = on_file(path).engine
     path.unlink()
-    with pytest.raises(ConfigError, match=rf"node \S+: '{path}' is neither a data set"):
+    with pytest.raises(ConfigError, match=rf"node \S+: '{path}' does not exist"):
         engine.open()
 
 

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -81,6 +82,12 @@ def root(
     """
 
 
+@cache
+def _called() -> Any:
+    """The commands as they are called. Typer takes 30 ms to make them."""
+    return typer.main.get_command(app)
+
+
 _BY_SIGNAL = {128 + number: number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
 """Exit codes of commands that a signal ended, as in shells."""
 _PANELS: dict[str, list[Callable[..., None]]] = {
@@ -127,7 +134,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # an ASCII terminal shows '?' for '→' and does not crash
     try:
-        status = typer.main.get_command(app).main(given, prog_name="htfl-sim", standalone_mode=False)
+        status = _called().main(given, prog_name="htfl-sim", standalone_mode=False)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
         return _failed(error, debug, given)
@@ -177,8 +184,7 @@ def _failed(error: BaseException, debug: bool, given: Sequence[str]) -> int:
 
 def _flags(given: Sequence[str]) -> set[str] | None:
     """The flags of the typed command; None if it is unknown."""
-    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    command = commands.get(next((word for word in given if not word.startswith("-")), ""))
+    command = _called().commands.get(next((word for word in given if not word.startswith("-")), ""))
     if command is None:
         return None
     return {flag for each in command.params for flag in (*each.opts, *each.secondary_opts)}

@@ -44,7 +44,7 @@ def facts(report: "Report") -> Iterator[tuple[str, str]]:
 
 
 def _kind(texts: int) -> str:
-    return f"{texts:,} texts" if texts else "numbers"
+    return f"{texts:,} text{'s' * (texts > 1)}" if texts else "numbers"
 
 
 def _count(report: "Report", key: str) -> int:
