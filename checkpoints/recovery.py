@@ -140,12 +140,12 @@ def _mend_ledger(folder: Path, found: Found, may: May) -> Iterator[str]:
     may()
     files.replace(folder, LEDGER, found.ledger)
     files.sync_folder(folder)
-    if found.raw[: len(found.ledger)] != found.ledger:
+    if is_rebuilt := found.raw[: len(found.ledger)] != found.ledger:
         yield f"{LEDGER} was torn or altered; it was rebuilt from the checkpoints."
     if lost := ledger.whole_records(found.tail):
         rounds = " to ".join(str(record.get("round")) for record in (lost[0], lost[-1])[: len(lost)])
         yield f"The ledger went beyond the last checkpoint; computed again: round {rounds}."
-    elif found.tail:
+    elif found.tail and not is_rebuilt:  # else these bytes may be those of an altered line
         yield f"{LEDGER} had a torn line after the last checkpoint; it was cut off."
 
 

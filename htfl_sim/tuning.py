@@ -257,18 +257,19 @@ def carry_out(
     observe: Callable[[Sequence[Status]], None] = lambda statuses: None,
     stop: Callable[[], str | None] = lambda: None,
     waiting: Callable[[], bool] = lambda: True,
+    say: Callable[[str], None] = lambda warning: None,
     steal: bool = False,
     reuse: bool | None = None,
 ) -> "SweepResult":
     """Run, or continue, a tuning study. None: as it was asked for. files: your own that a new study needs.
 
-    reuse: as in `hs.sweep`.
+    reuse: as in `hs.sweep`. `say` receives notes about trials of an older htfl-sim.
     Raises like `tune`.
     """
     from simulator.studies.tuning import tune as run
 
     launch = _launch(data_dir, workers, device, files, reuse)
-    return run(_folder(name, sessions_dir), asked, launch, jobs, observe, stop, waiting, on, steal=steal)
+    return run(_folder(name, sessions_dir), asked, launch, jobs, observe, stop, waiting, on, say, steal=steal)
 
 
 def forecast(

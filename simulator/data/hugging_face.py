@@ -165,7 +165,7 @@ def _of_images(
     )
     if columns.client is None:
         return samples
-    return samples.of_users(tables.names_of_users(where, table, columns.client))
+    return samples.of_users(tables.names_of_users(where, table, columns))
 
 
 def kind_of(name: str, columns: Columns) -> Kind:

@@ -162,7 +162,7 @@ def samples(where: Where, table: Any, columns: Columns, own: OwnParts) -> Unfitt
         texts = _texts(where, table[columns.text], columns)
         found = words.of_texts(texts, labels, classes, first_test)
     if columns.client is not None:
-        found = found.of_users(names_of_users(where, table, columns.client))
+        found = found.of_users(names_of_users(where, table, columns))
         odd += spelled_alike(f"Column '{columns.client}'", found.users)
     return replace(found, reading=Reading(_left_out(table, columns), tuple(odd)))
 
@@ -189,9 +189,12 @@ def labels_of(where: Where, table: Any, columns: Columns, own: OwnParts) -> tupl
     return labels, own.classes
 
 
-def names_of_users(where: Where, table: Any, column: str) -> list[str]:
-    """The user of each row. Raises DataError for an empty cell."""
+def names_of_users(where: Where, table: Any, columns: Columns) -> list[str]:
+    """The user of each row, in the column `data.client`. Raises DataError for an empty cell."""
+    column = str(columns.client)
     _refuse_empty(where, column, table[column])
+    if columns.inferred:
+        return [str(each) for each in table[column].tolist()]
     number, names = _as_texts(where, column, table[column])
     return [names[each] for each in number.tolist()]
 
@@ -623,6 +626,8 @@ def _as_texts(where: Where, name: str, column: Any, inferred: bool = False) -> t
     """The number of each cell's text [n], −1 for a missing one, and the different texts."""
     number, held = _different(where, name, column, inferred)
     most = LONGEST_TEXT if inferred else MOST_CHARACTERS
+    if inferred:
+        held = [each.decode("ascii") if isinstance(each, bytes) else each for each in held]  # as numpy's astype(str)
     known: dict[str, int] = {}
     place = np.array([known.setdefault(str(each), len(known)) for each in held] + [-1], dtype=np.int64)
     for text, first in known.items():

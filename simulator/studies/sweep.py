@@ -74,9 +74,8 @@ def sweep(
     kind = backend(on)
     left = [point for point in planned.points if _now(planned.folder, point).state != FINISHED]
     finished = [each for each in planned.points if each not in left]
-    older = (unrecorded(CheckedReader(session_of(planned.folder, each))) for each in finished if left)
-    if sentence := next(filter(None, older), None):
-        say(sentence)
+    if left:
+        say_unrecorded(planned.folder, finished, say)
     if left and not launch.allow_inexact:
         refuse_other_code(
             planned.folder, finished, "use `allow_inexact=True` to run the other points with this code"
@@ -310,6 +309,13 @@ class Sweep:
 
     def _folder(self, name: str) -> Path:
         return session_of(self._group.folder, self._points[name])
+
+
+def say_unrecorded(study: Path, finished: Sequence[Point], say: Callable[[str], None]) -> None:
+    """Say of the first finished point without hashes of the code that made it that it has none."""
+    older = (unrecorded(CheckedReader(session_of(study, each))) for each in finished)
+    if sentence := next(filter(None, older), None):
+        say(sentence)
 
 
 def refuse_other_code(study: Path, finished: Sequence[Point], otherwise: str) -> None:

@@ -40,7 +40,7 @@ from simulator.studies.plan import Plan, load
 from simulator.studies.search import BATCH, Request, Trial, proposed
 from simulator.studies.status import FINISHED, Status
 from simulator.studies.study import Point, StudySpec
-from simulator.studies.sweep import Observer, Sweep, SweepResult, refuse_other_code
+from simulator.studies.sweep import Observer, Sweep, SweepResult, refuse_other_code, say_unrecorded
 from simulator.studies.trial_board import at_boundary
 from simulator.studies.trials import Trials, read_request, rounds_of
 
@@ -93,12 +93,13 @@ def tune(
     stop: Callable[[], str | None] = lambda: None,
     waiting: Callable[[], bool] = lambda: True,
     on: str = HERE,
+    say: Callable[[str], None] = lambda warning: None,
     *,
     steal: bool = False,
 ) -> SweepResult:
     """Run, or continue, a tuning study until all is done or `stop` returns a reason. None: the request that is there.
 
-    Raises ConfigError for another request than the one that is there, for one that cannot be carried out, and for
+    `say` receives a note about trials of an older htfl-sim, for each step. Raises ConfigError for another request than the one that is there, for one that cannot be carried out, and for
     trials without an eval accuracy; SessionError if other code made the finished trials; SessionUnreadable if there is
     no such study, or a trial is damaged; Locked, and DiskError.
     """
@@ -108,6 +109,7 @@ def tune(
         planned = plan_of(folder, request, step, launch)
         there = [each for each in step.points if is_done(folder, each, step.upto)]
         if len(there) < len(step.points):
+            say_unrecorded(folder, there, say)
             refuse_other_code(folder, there, "choose another name for the study")
         kind = backend(on) if len(there) < len(step.points) else Here
         last = request.last_at(step.upto) if step.trials else 0

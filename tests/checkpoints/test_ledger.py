@@ -41,6 +41,18 @@ def test_a_torn_last_line_is_rebuilt_from_the_newest_checkpoint_alone(tmp_path: 
     assert_whole_again(folder, rounds=3)
 
 
+def test_a_line_that_was_made_longer_is_rebuilt_with_one_warning(tmp_path: Path) -> None:
+    """The rebuilt ledger is shorter, and the bytes beyond its length are no line of their own."""
+    folder = make(tmp_path / "s", rounds=3)
+    raw = (folder / "ledger.jsonl").read_bytes()
+    (folder / "ledger.jsonl").write_bytes(raw.replace(b"0.25", b"0.2500", 1))
+    with Store.open(folder) as store:
+        assert store.take_warnings() == [
+            "ledger.jsonl was torn or altered; it was rebuilt from the checkpoints."
+        ]
+    assert (folder / "ledger.jsonl").read_bytes() == raw
+
+
 def test_a_missing_ledger_is_rebuilt(tmp_path: Path) -> None:
     folder = make(tmp_path / "s", rounds=2)
     (folder / "ledger.jsonl").unlink()

@@ -281,6 +281,14 @@ def test_older_sessions_read_a_table_as_before(tmp_path: Path) -> None:
     assert data.report is not None and list(data.report["clients"]) == ["0", "1", "2", "3"]
 
 
+def test_older_sessions_read_bytes_of_parquet_as_before(tmp_path: Path) -> None:
+    """As numpy's `astype(str)` reads them: features and classes decoded, and users as Python prints them."""
+    file = parquet(tmp_path, s=[b"p", b"q", b"p"], u=[b"1", b"1", b"2"], y=[b"a", b"b", b"a"])
+    samples = of_file(file, "numbers=inferred", "client=u")
+    assert samples.names == ("s = p", "s = q") and samples.classes == ("a", "b")
+    assert samples.users == ("b'1'", "b'2'")
+
+
 GOLDEN = "ddd2f50f7ac6266af1a409067a96152f47e738537a2797146ef63f3e99398b61"
 """The fingerprint of the data below, by htfl-sim before it read cells by this rule."""
 

@@ -288,6 +288,20 @@ def test_trials_of_other_code_are_named_before_the_others_run(
         tune(tmp_path / "t", asked, Launch(tmp_path))
 
 
+def test_trials_without_hashes_of_their_code_are_named_before_the_others_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_process(monkeypatch, every=2)
+    asked = replace(ONE, rounds=1, budget=2)
+    assert tune(tmp_path / "t", asked, Launch(tmp_path)).reason == "stop"
+    first = tmp_path / "t" / "standalone-t00-s100"
+    environment = SessionReader(first).document["environment"]
+    rewrite(first, environment={key: each for key, each in environment.items() if key != "program"})
+    said: list[str] = []
+    tune(tmp_path / "t", asked, Launch(tmp_path), say=said.append)
+    assert [each.partition(",")[0] for each in said] == [f"t/{first.name} was made by an older htfl-sim"]
+
+
 def test_halving_continues_the_best_and_computes_no_round_twice(
     tmp_path: Path, small: dict[str, Any]
 ) -> None:

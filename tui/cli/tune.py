@@ -195,6 +195,7 @@ def tune(
             observe=shown,
             stop=lambda: signals.stop,
             waiting=lambda: signals.stop is None,
+            say=lambda sentence: output.say(f"warning: {sentence}", "yellow"),
             steal=steal,
             reuse=reuse,
         )
