@@ -164,7 +164,7 @@ def test_tables_have_a_row_for_each_client_of_whom_there_is_news(told: dict[str,
     ]
     assert all(row == every[row[:2]] for row in rows)
     assert [each.client for each in results(run.records[0], "tiny")] == run.records[0]["participants"]
-    numbers = scalars(run.records[0])
+    numbers = scalars(run.records[0], run)
     for client in run.records[0]["participants"]:
         assert numbers[f"accuracy/client_{client}"] == by_client.of(
             run.records[0]["accuracy"]["per_client"], client

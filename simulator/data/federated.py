@@ -289,6 +289,12 @@ def _formed(shown: LabeledSet, samples: LabeledSet, form: Form, config: DataConf
     if isinstance(config.public, float):
         return form(shown)
     if titles[0] and titles[0] == titles[1]:
+        lengths = [each.columns[0].shape[-1] for each in (shown, samples) if isinstance(each, UnfittedSet)]
+        if titles[0] == ("tokens",) and lengths[0] != lengths[1]:
+            raise ConfigError(
+                f"data.public = '{config.public}' has samples of {lengths[0]} tokens, and '{config.dataset}' of "
+                f"{lengths[1]}. Cut or pad them to one length, or use a share of the samples, such as 0.1."
+            )
         found = form(shown)
         if titles[0] == ("tokens",) and found.unknown:
             raise ConfigError(

@@ -99,9 +99,10 @@ def tune(
 ) -> SweepResult:
     """Run, or continue, a tuning study until all is done or `stop` returns a reason. None: the request that is there.
 
-    `say` receives a note about trials of an older htfl-sim, for each step. Raises ConfigError for another request than the one that is there, for one that cannot be carried out, and for
-    trials without an eval accuracy; SessionError if other code made the finished trials; SessionUnreadable if there is
-    no such study, or a trial is damaged; Locked, and DiskError.
+    `say` receives a note about trials of an older htfl-sim, for each step. Raises ConfigError for another request
+    than the one that is there, for one that cannot be carried out, and for trials without an eval accuracy;
+    SessionError if other code made the finished trials; SessionUnreadable if there is no such study, or a trial is
+    damaged; Locked, and DiskError.
     """
     request, launch = agreed(folder, request, launch)
     result = SweepResult(())

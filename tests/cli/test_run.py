@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from checkpoints import SessionReader
+from simulator.studies.status import Status
 from tests.cli.conftest import TINY, Cli
 from tests.processes import Process
 from tests.reliability.sessions import wait_until
@@ -91,7 +92,7 @@ def test_a_client_that_diverges_is_named_and_the_run_goes_on(cli: Cli, sessions:
     assert "diverged" in cli("show", "x", "--round=1").out
 
 
-def test_a_run_in_which_every_client_diverged_has_no_score(cli: Cli) -> None:
+def test_a_run_in_which_every_client_diverged_has_no_score(cli: Cli, sessions: Path) -> None:
     """Its clients keep their first models, whose accuracy is no result."""
     run = ("--rounds=2", "--session=x", "--method=standalone", "--set=training.lr=1e30")
     done = cli("run", *TINY, *run, "--set=training.batch_size=8")
@@ -100,6 +101,10 @@ def test_a_run_in_which_every_client_diverged_has_no_score(cli: Cli) -> None:
         assert "no model has learned anything, so there is no score" in " ".join(text.split())
         assert "mean over clients" not in text and "% in round" not in text
     assert cli("show", "x", "--json").json()["diverged"]["untrained"] == 1
+    point = Status("x", 2).read(sessions / "x")
+    assert (point.untrained, point.accuracy, point.best) == (True, None, None)
+    exported = cli("export", "x", "--out=x.csv")
+    assert "warning: x has no score, because every client diverged in every round. Accuracies" in exported.err
 
 
 def test_a_run_without_a_name_gets_one_that_says_what_runs_and_when(cli: Cli, sessions: Path) -> None:

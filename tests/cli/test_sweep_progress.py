@@ -2,6 +2,7 @@
 
 import io
 from contextlib import redirect_stderr
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -34,6 +35,17 @@ def test_where_not_all_have_room_those_at_work_and_those_that_failed_stay() -> N
     assert "fedgh-s0" in text and "fedgh-s1" in text and "2 not shown" in text
     assert "fedgh-s2" not in text and "fedssa-s0" not in text
     assert len(text.splitlines()) <= 8
+
+
+def test_a_point_whose_clients_have_all_diverged_has_no_score() -> None:
+    lost = Status("fedgh-s3", 10, "finished", 10, untrained=True)
+    (row,) = (line.split() for line in drawn([lost], height=40).splitlines() if "fedgh-s3" in line)
+    assert row == ["t3/fedgh-s3", "finished", "10/10", "–", "–", "–"]
+    lines = Lines("t3")
+    with redirect_stderr(io.StringIO()) as said:
+        lines([replace(lost, state="running", round=9)])
+        lines([lost])
+    assert said.getvalue().endswith("t3/fedgh-s3  finished  round 10/10  no score: every client diverged\n")
 
 
 def test_in_a_pipe_only_what_changes_is_said() -> None:

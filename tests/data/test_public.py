@@ -151,6 +151,17 @@ def test_tokens_with_another_meaning_are_refused() -> None:
         build(other, held, public="other")
 
 
+def test_public_tokens_of_another_length_are_the_public_files_fault(tmp_path: Path) -> None:
+    for name, length in (("own", 4), ("other", 6)):
+        np.savez(tmp_path / name, tokens=np.ones((40, length), int), labels=np.arange(40) % 2)
+    own, other = (str(tmp_path / f"{name}.npz") for name in ("own", "other"))
+    config = DataConfig(dataset=own, partition="iid", public=other)
+    with pytest.raises(
+        ConfigError, match=r"data\.public = '.*other\.npz' has samples of 6 tokens, and '.*own\.npz' of 4"
+    ):
+        load(Source(config, 2, 0, tmp_path), CPU)
+
+
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [

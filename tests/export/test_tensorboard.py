@@ -7,6 +7,7 @@ import pytest
 import htfl_sim as hs
 from checkpoints import SessionReader
 from simulator.base.record import check_record
+from simulator.results.analysis.feed import Feed
 from simulator.results.export.following import scalars
 
 accumulator = pytest.importorskip("tensorboard.backend.event_processing.plugin_event_accumulator")
@@ -28,8 +29,9 @@ def test_the_events_read_back_are_the_ledger(trained: Path) -> None:
     folder = trained.parent / "runs"
     assert hs.open(trained).export("tensorboard", folder) == 4
     shown = read(folder)
-    ledger = SessionReader(trained).records()
-    expected = {record["round"]: scalars(record) for record in ledger}
+    ledger, feed = SessionReader(trained).records(), Feed(trained)
+    feed.refresh()
+    expected = {record["round"]: scalars(record, feed.run) for record in ledger}
     assert {tag: set(steps) for tag, steps in shown.items()} == {
         tag: {round for round, found in expected.items() if tag in found} for tag in shown
     }

@@ -142,6 +142,12 @@ def _rounds(folder: Path, what: What, to: To, out: Path | None, project: str, fo
         )
     except BrokenPipeError:
         raise OutputClosed from None
+    if hs.sessions.summary(folder).untrained:
+        kept = "Accuracies are those of the first models" if to is To.CSV else "Accuracies are left out"
+        output.say(
+            f"warning: {folder.name} has no score, because every client diverged in every round. {kept}.",
+            "yellow",
+        )
     if not streamed:
         where = f" in {out}" if out else ""
         output.say(f"{folder.name}: {sent} round{'s' * (sent != 1)} exported to {to}{where}.")

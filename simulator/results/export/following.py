@@ -7,6 +7,7 @@ from typing import Protocol
 
 from simulator.base.record import Record
 from simulator.metrics import by_client
+from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.feed import Feed
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.tidy import round_row
@@ -55,13 +56,27 @@ def send(folder: Path, sink: Sink, follow: bool = False) -> int:
         sink.close()
 
 
-def scalars(record: Record) -> dict[str, float]:
-    """A round's numbers for a tracker: `rounds/COLUMN` as the table of rounds has them, and every client's."""
+_SCORES = ("rounds/accuracy", *(f"rounds/{part}_" for part in ("train", "eval", "test", "unseen")))
+"""How the names of a round's scores begin."""
+
+
+def scalars(record: Record, run: SessionData) -> dict[str, float]:
+    """A round's numbers for a tracker: `rounds/COLUMN` as the table of rounds has them, and every client's.
+
+    Trackers take the last number of a name for the result. So as long as every update has diverged, there are no
+    scores, and `rounds/untrained` is 1.
+    """
     numbers = {
         f"rounds/{name}": value
         for name, value in round_row(record).items()
         if name != "round" and isinstance(value, int | float) and not isinstance(value, bool)
     }
+    # The count over all rounds is asked for only if this round has brought nothing.
+    if len(record["participants"]) == len(record.get("diverged", ())) and (
+        Divergence.of(run.totals, record["round"]).untrained
+    ):
+        numbers = {name: each for name, each in numbers.items() if not name.startswith(_SCORES)}
+        return numbers | {"rounds/untrained": 1}
     for what in ("accuracy", "loss"):
         numbers |= {
             f"{what}/client_{client}": value

@@ -43,7 +43,7 @@ class Mlflow:
             time = int(when.timestamp() * 1000)
             metrics = [
                 self._metric(key, float(value), time, record["round"])
-                for key, value in scalars(record).items()
+                for key, value in scalars(record, run).items()
             ]
             for start in range(0, len(metrics), BATCH):
                 self._client.log_batch(self._id, metrics=metrics[start : start + BATCH])

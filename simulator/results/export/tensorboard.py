@@ -46,7 +46,7 @@ class TensorBoard:
 
     def add(self, records: Sequence[Record], run: SessionData) -> None:
         for record in records:
-            for tag, value in scalars(record).items():
+            for tag, value in scalars(record, run).items():
                 self._add(tag, "scalars", np.float64(value), record["round"], record["timing"].get("at"))
         self._writer.flush()
 

@@ -30,7 +30,7 @@ class Wandb:
 
     def add(self, records: Sequence[Record], run: SessionData) -> None:
         for record in records:
-            self._run.log(scalars(record), step=record["round"])
+            self._run.log(scalars(record, run), step=record["round"])
 
     def close(self) -> None:
         if self._run is not None:
