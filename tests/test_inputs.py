@@ -328,18 +328,6 @@ def test_signals_and_tables_train_and_are_normalized_on_training_samples(
         ({"vocabulary": 2.5}, "'vocabulary' must be one whole number ≥ 0, not float64"),
         ({"padding": 12, "vocabulary": 10}, "'padding' 12 is outside the vocabulary of 10"),
         (
-            {"images": np.zeros((6, 2, 2), np.uint8)},
-            "has both 'images' and 'tokens'; it needs 'labels' and one of",
-        ),
-        (
-            {"tokens": None},
-            "has no array of samples among \\['labels'\\]; it needs 'labels' and one of 'images', 'tokens', 'sign",
-        ),
-        (
-            {"tokens": None, "signals": np.full((6, 1, 2), np.nan)},
-            "mine.npz: a sample has a value that is not finite",
-        ),
-        (
             {"tokens": None, "features": np.zeros((6, 1, 2))},
             r"'features' must be numbers \[n, features\], not",
         ),

@@ -1,9 +1,12 @@
 """The data sets by name. Loads samples into memory from a name or a path."""
 
 import os
+import re
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
@@ -124,7 +127,7 @@ def load(
             if image is None
             else hugging_face.load_parquet(path, image, columns, layout.old)
         )
-    if not _is_known(name_or_path):
+    if name_or_path not in _DATASETS and not is_folder(name_or_path) and not _is_npz(name_or_path):
         raise ConfigError(_unknown(name_or_path))
     if layout.labels is not None:
         columns = columns._replace(target=None)  # a column of that file
@@ -147,11 +150,6 @@ def load(
     return user_data.load(path, layout)
 
 
-def _is_known(name_or_path: str) -> bool:
-    """Whether this is a registered data set, a folder, or an `.npz`."""
-    return name_or_path in _DATASETS or is_folder(name_or_path) or _is_npz(name_or_path)
-
-
 def _unknown(name_or_path: str) -> str:
     """Why nothing is read, with the way out."""
     path = Path(name_or_path).expanduser()
@@ -164,9 +162,12 @@ def _unknown(name_or_path: str) -> str:
         )
     if path.exists():
         return f"'{name_or_path}' is neither a folder nor a plain file. Name one of these."
+    beside: list[str] = []
     if len(path.parts) > 1 or path.name.lower().endswith((*TABLES, ".npz")):
-        beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
-        return f"'{name_or_path}' does not exist.{nearest(path.name, beside)} Name a file or folder."
+        on_hub = f", or use hf:{path}" if re.fullmatch(r"\w[\w-]*/\w[\w-]*", name_or_path) else ""
+        with suppress(OSError):
+            beside = [each.name for each in islice(path.parent.iterdir(), 1000)]
+        return f"'{name_or_path}' does not exist.{nearest(path.name, beside)} Name a file or folder{on_hub}."
     return (
         f"'{name_or_path}' is neither a data set, nor a folder of class folders, nor an .npz, .csv, .tsv, or .parquet "
         "file, nor hf:OWNER/NAME or hf:./FOLDER."

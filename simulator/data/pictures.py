@@ -20,7 +20,7 @@ PIXELS = 1 << 24
 """The maximum number of pixels, 4096×4096. A small file can claim any number."""
 GREY_MODES = ("1", "L", "LA")
 DEEP_MODES = ("I", "F")
-UNREADABLE = (OSError, SyntaxError, ValueError, EOFError)
+UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError)
 _EXIF = {"exif", "Raw profile type exif", "xmp", "XML:com.adobe.xmp"}
 """Pillow's names of the blocks with an orientation."""
 _TURNS = {

@@ -627,9 +627,8 @@ def _as_texts(where: Where, name: str, column: Any, inferred: bool = False) -> t
     number, held = _different(where, name, column, inferred)
     most = LONGEST_TEXT if inferred else MOST_CHARACTERS
     if inferred:
-        held = [
-            each.decode("ascii") if isinstance(each, bytes) else each for each in held
-        ]  # as numpy's astype(str)
+        # As numpy's `astype(str)`.
+        held = [each.decode("ascii") if isinstance(each, bytes) else each for each in held]
     known: dict[str, int] = {}
     place = np.array([known.setdefault(str(each), len(known)) for each in held] + [-1], dtype=np.int64)
     for text, first in known.items():

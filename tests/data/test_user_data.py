@@ -78,11 +78,6 @@ class TestFolder:
         draw(pets / "fox" / "x.png", 50, mode="L")
         assert load(pets).images[-1, 0, 0].tolist() == [50, 50, 50]
 
-    def test_an_image_of_another_size_is_named(self, pets: Path) -> None:
-        draw(pets / "cat" / "1.png", 5, size=(7, 4))
-        with pytest.raises(DataError, match=r"cat/1\.png is 7×4 pixels where most images are 6×4"):
-            load(pets)
-
     @pytest.mark.parametrize("kept", [0, 20, 50])
     def test_a_truncated_image_is_named(self, pets: Path, kept: int) -> None:
         file = pets / "dog" / "2.png"
@@ -107,11 +102,6 @@ class TestFolder:
             load(pets)
         assert not started.exists()
 
-    def test_a_pipe_that_is_named_as_a_picture_is_not_waited_for(self, pets: Path) -> None:
-        os.mkfifo(pets / "cat" / "3.png")
-        with pytest.raises(DataError, match=r"cat/3\.png is not a plain file"):
-            load(pets)
-
     def test_a_small_file_that_asks_for_many_pixels_is_not_decoded(self, pets: Path) -> None:
         Image.new("1", (30_000, 30_000)).save(pets / "cat" / "1.png")
         assert (pets / "cat" / "1.png").stat().st_size < 200_000
@@ -127,26 +117,6 @@ class TestFolder:
             load(pets)
         free(monkeypatch, 432)
         load(pets)
-
-    def test_a_picture_of_sixteen_bits_is_refused(self, pets: Path) -> None:
-        draw(pets / "dog" / "deep.png", 1000, mode="I;16")
-        with pytest.raises(DataError, match=r"deep\.png has more than 8 bits"):
-            load(pets)
-
-    def test_notes_and_hidden_files_beside_the_images_are_passed_over(self, pets: Path) -> None:
-        (pets / "cat" / "notes.txt").write_text("fluffy")
-        (pets / "cat" / "._0.png").write_bytes(b"")
-        (pets / ".thumbnails").mkdir()
-        assert len(load(pets)) == 6
-
-    def test_a_class_folder_without_images_is_named(self, pets: Path) -> None:
-        (pets / "fox").mkdir()
-        with pytest.raises(DataError, match="fox has no images"):
-            load(pets)
-
-    def test_a_folder_without_class_folders_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match="has no class folders"):
-            load(tmp_path)
 
 
 def arrays(**changes: Any) -> dict[str, Any]:
@@ -184,20 +154,13 @@ class TestNpz:
                 {"images": np.zeros((0, 4, 5), dtype=np.uint8), "labels": np.zeros(0, int)},
                 "'images' must be numbers",
             ),
-            ({"labels": np.zeros(6)}, "'labels' must be 6 whole numbers or texts, not float64"),
             (
                 {"labels": np.zeros(5, dtype=int)},
                 r"'labels' must be 6 whole numbers or texts, not int64 \[5\]",
             ),
-            ({"labels": np.array([None] * 6)}, "cannot be read"),
-            ({"test_labels": np.zeros(6, dtype=int)}, "only one of 'test_images' and 'test_labels'"),
             (
                 {"test_images": np.zeros((1, 9, 9), dtype=np.uint8), "test_labels": np.array([3])},
                 "'test_images' differ from 'images'",
-            ),
-            (
-                {"test_images": np.zeros((1, 4, 5), dtype=np.uint8), "test_labels": np.array([4])},
-                "class 4 of 'test_labels' has no training images",
             ),
         ],
     )
@@ -248,10 +211,3 @@ class TestNpz:
         images = {"images": np.zeros((1, 4097, 4096), np.uint8), "labels": np.zeros(1, int)}
         with pytest.raises(DataError, match="more than 16,777,216 pixels an image"):
             load(saved(tmp_path, images))
-
-    def test_a_single_array_under_that_name_is_refused(self, tmp_path: Path) -> None:
-        file = tmp_path / "mine.npz"
-        with file.open("wb") as stream:
-            np.save(stream, np.zeros(3))
-        with pytest.raises(DataError, match="is a single array"):
-            load(file)
