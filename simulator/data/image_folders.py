@@ -9,6 +9,7 @@ import io
 import itertools
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -121,6 +122,12 @@ class _Notes:
 def load(folder: Path, layout: Layout) -> UnfittedSet:
     """The images of a folder. Raises ConfigError for a wrong layout, DataError for other or damaged contents."""
     notes = _Notes(folder)
+    for tool, files in (("PFLlib", "train/*.npz"), ("LEAF", "train/*.json"), ("LEAF", "all_data/*.json")):
+        if any(folder.glob(files)) and not layout.old:
+            command = shlex.join(["htfl-sim", "data", "import", str(folder), f"{folder.name}-imported"])
+            raise DataError(
+                f"{folder} is a federation of {tool}. Turn it into files to run with `{command}`."
+            )
     if layout.labels is None:
         train, test = _of_folders(folder, layout, notes)
     else:

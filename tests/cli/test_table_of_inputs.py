@@ -77,6 +77,17 @@ def pets(*files: str, mode: str = "RGB", name: str = "cat/x.png", **saved: Any) 
     )
 
 
+def files(*names: str) -> Make:
+    """A folder with these files, each with an empty object."""
+
+    def make(root: Path) -> None:
+        for name in names:
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text("{}")
+
+    return make
+
+
 def columns(*, y: Any = ("a", "b", "a", "b"), **kept: Any) -> Make:
     """A Parquet file."""
     return lambda file: pq.write_table(pa.table({**kept, "y": list(y)}), file)
@@ -425,6 +436,12 @@ TEXTS = [
           "column 't' has no value in row 2. Fill it in, or remove the row.", "text=t"),
 ]  # fmt: skip
 OTHER_TOOLS = [
+    refused("MNIST (PFLlib)", files("train/0.npz", "test/0.npz", "config.json"),
+          "is a federation of PFLlib. Turn it into files to run with `htfl-sim data import "),
+    refused("femnist (LEAF)", files("train/a.json", "test/a.json"), "is a federation of LEAF"),
+    refused("shakespeare (LEAF, undivided)", files("all_data/a.json"), "is a federation of LEAF"),
+    refused("saved (save_to_disk)", files("state.json", "dataset_info.json", "data-00000-of-00001.arrow"),
+          "was written by save_to_disk of Hugging Face. Use hf:", exit=2),
     Input("t.npz (MedMNIST)", arrays(**MEDMNIST), (), "6 samples, 2 test | 0 3, 1 3",
           "array 'val_images': 'test_images' is the own test set"),
     Input("t.npz (MedMNIST without test)", arrays(**{key: each for key, each in MEDMNIST.items() if "test" not in key}),
