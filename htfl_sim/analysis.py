@@ -17,7 +17,7 @@ from simulator.base.documents import Event, Report
 from simulator.base.names import cell
 from simulator.base.record import Record
 from simulator.base.sections import MANY, PARTS, SAMPLED
-from simulator.results.analysis import axes, feed, remaining, static_names
+from simulator.results.analysis import axes, feed, remaining
 from simulator.results.analysis.axes import seed_text
 from simulator.results.analysis.caveats import rows_differ
 from simulator.results.analysis.cka import CkaMeasurement, last_measured, least_similar
@@ -266,7 +266,6 @@ __all__ = [
     "shown_events",
     "spent",
     "standing",
-    "static_names",
     "study_axes",
     "tested",
     "timeline",

@@ -76,7 +76,7 @@ def test_a_run_is_steered_branched_compared_exported_and_left_training(tmux: Tmu
     sessions = tmp_path / "sessions"
     run = sessions / "quick"
     tmux.start(
-        "tui --preset quickstart --session quick --rounds 60 --no-tour --workers 1",
+        "tui --preset quickstart --session quick --rounds 60 --workers 1",
         f"--set data.limit=400 --set checkpoint.keep_last=60 --sessions-dir {sessions}",
     )
     tmux.shows("quick", "round 1/60")
@@ -136,7 +136,7 @@ def test_a_headless_run_is_attached_to_and_steered(tmux: Tmux, tmp_path: Path) -
     )
     try:
         tmux.until(lambda: (sessions / "far" / "session.json").exists(), "session")
-        tmux.start(f"tui --no-tour --session far --sessions-dir {sessions}")
+        tmux.start(f"tui --session far --sessions-dir {sessions}")
         tmux.shows("far", "running")
         tmux.press("Space")
         tmux.shows("paused")

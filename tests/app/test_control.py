@@ -23,7 +23,6 @@ from tui.app.app import HtflApp
 from tui.app.dialogs.fork import ForkDialog, ForkWish
 from tui.app.dialogs.new_run import NewRunDialog
 from tui.app.dialogs.switch import SwitchDialog, SwitchWish
-from tui.app.dialogs.tour import is_due
 from tui.app.launch import ThreadRun
 from tui.app.launch_options import Beginning, LaunchOptions
 from tui.app.panels.log_lines import upto
@@ -403,13 +402,6 @@ def test_only_the_visible_panel_is_asked_to_draw(home: Path) -> None:
         assert all(not panel.views for panel in others)
 
     drive(app, script)
-
-
-def test_the_tour_is_due_once(tmp_path: Path) -> None:
-    assert is_due(tmp_path / "state")
-    assert not is_due(tmp_path / "state")
-    (tmp_path / "file").touch()
-    assert not is_due(tmp_path / "file")  # where it cannot be noted it is not shown again and again
 
 
 def test_a_command_waits_in_the_mailbox_of_a_session_that_nobody_runs(home: Path) -> None:

@@ -33,7 +33,6 @@ from tui.app.dialogs.notices import SMALLEST, Text, TooSmall
 from tui.app.dialogs.resume import ResumeDialog
 from tui.app.dialogs.shadow import ShadowDialog
 from tui.app.dialogs.switch import SwitchDialog
-from tui.app.dialogs.tour import PAGES, Tour
 from tui.app.dialogs.why import WhyDialog
 from tui.app.launch_options import LaunchOptions
 from tui.app.view import View
@@ -108,7 +107,6 @@ DIALOGS: dict[str, Callable[[SessionData, Path], Dialog[Any]]] = {
     "shadow": lambda run, home: ShadowDialog(run, 7, home, KNOWN, None),
     "switch": lambda run, home: SwitchDialog(run.config, CHOICES, "Takes hold at the end of the round."),
     "text": lambda run, home: Text("Wrote main-again.txt", "htfl-sim run --session main-again"),
-    "tour": lambda run, home: Tour(),
     "why": lambda run, home: WhyDialog(View(counted(run), client=1)),
 }
 
@@ -292,22 +290,5 @@ def test_a_terminal_under_60_by_16_is_told_so_until_it_grows(home: Path) -> None
         assert "59 columns and 16 rows" in " ".join(text(app).split())
         await pilot.resize_terminal(60, 16)
         await until(pilot, lambda: isinstance(app.screen, Help))
-
-    drive(app, script)
-
-
-def test_the_tour_has_a_last_page_and_can_be_skipped(home: Path) -> None:
-    app = HtflApp(LaunchOptions(home, home / "data"), home / "main", panels=blanks(), tour=True)
-
-    async def script(pilot: Pilot[str]) -> None:
-        await until(pilot, lambda: isinstance(app.screen, Tour))
-        await pilot.press(*["enter"] * (len(PAGES) - 1))
-        assert isinstance(app.screen, Tour)
-        await pilot.press("enter")
-        await until(pilot, lambda: len(app.screen_stack) == 1)
-        app.push_screen(Tour())
-        await pilot.pause()
-        await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 1)
 
     drive(app, script)

@@ -22,7 +22,6 @@ from tui.app.dialogs.describe import Describe
 from tui.app.dialogs.effect import EffectDialog
 from tui.app.dialogs.fork import ForkDialog
 from tui.app.dialogs.help import Help
-from tui.app.dialogs.layouts import LayoutDialog
 from tui.app.dialogs.new_run import NewRunDialog
 from tui.app.dialogs.resume import ResumeDialog
 from tui.app.dialogs.shadow import ShadowDialog
@@ -242,11 +241,6 @@ async def computes_cka(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
     assert asked(app.sessions_dir) == []
 
 
-async def command_line(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
-    await pilot.press(*"goto", "space", "4", "enter")
-    assert app.view.shown == 4
-
-
 async def film(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
     assert app.waiting == ["film of all rounds, 1 per s"] and app.view.shown == 1
     await pilot.press("F")
@@ -258,19 +252,10 @@ async def film_speed(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
     assert f"{speed} rounds per second" in [*app._notifications][-1].message
 
 
-async def undo(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
-    assert "left to undo" in [*app._notifications][-1].message
-    app.pin({1})
-    await pilot.press("U")
-    assert app.view.pinned == set()
-
-
 EFFECTS: dict[str, Press] = {
     "film": film,
     "film_speed": film_speed,
-    "command_line": command_line,
     "describe": dialog(Describe),
-    "undo": undo,
     "show_panel": show_panel,
     "panel": panel,
     "travel": travel,
@@ -290,7 +275,6 @@ EFFECTS: dict[str, Press] = {
     "note": dialog(NoteDialog),
     "rename": dialog(RenameDialog),
     "delete": dialog(DeleteDialog),
-    "layouts": dialog(LayoutDialog),
     "fork": dialog(ForkDialog),
     "shadow": dialog(ShadowDialog),
     "effect": dialog(EffectDialog),
@@ -441,6 +425,20 @@ def test_the_palette_shows_brackets_as_they_are(home: Path) -> None:
         assert "as [ and ] do." in Content.from_markup(found.help).plain
         listed = [hit async for hit in Commands(app.screen).discover()]
         assert "round back ([)" in [Content.from_markup(hit.display).plain for hit in listed]
+
+    drive(app, script)
+
+
+def test_a_number_in_the_palette_shows_this_round(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        for words, then in (("4", 4), ("round 7", 7), ("goto 99", ROUNDS)):
+            await pilot.press("colon", *(" " if each == " " else each for each in words))
+            await until(pilot, lambda: isinstance(app.screen, CommandPalette) and app.screen._hit_count > 0)
+            await pilot.press("down", "enter")
+            await until(pilot, lambda wanted=then: app.view.shown == wanted)  # type: ignore[misc]
 
     drive(app, script)
 

@@ -106,7 +106,7 @@ def headless(folder: Path, *arguments: str) -> None:
 def test_a_run_whose_terminal_closes_is_stopped_and_resumes_bit_for_bit(
     ignores_hangup: bool, tmp_path: Path
 ) -> None:
-    run = ["tui", "--no-tour", "--session", "cut", "--rounds", "40", *SETTINGS, "--sessions-dir", tmp_path]
+    run = ["tui", "--session", "cut", "--rounds", "40", *SETTINGS, "--sessions-dir", tmp_path]
     with terminal(*run, ignores_hangup=ignores_hangup) as opened:
         wait_for_round(tmp_path / "cut", 2)
         opened.close()
@@ -129,7 +129,7 @@ def test_a_watcher_whose_terminal_closes_ends_and_leaves_the_session_alone(
 ) -> None:
     headless(tmp_path, "run", "--session", "done", "--rounds", "1", *SETTINGS)
     before = (tmp_path / "done" / "events.jsonl").read_bytes()
-    watch = ["tui", "--no-tour", "--session", "done", "--sessions-dir", tmp_path]
+    watch = ["tui", "--session", "done", "--sessions-dir", tmp_path]
     with terminal(*watch, ignores_hangup=ignores_hangup) as opened:
         time.sleep(3)
         assert opened.process.poll() is None
@@ -140,7 +140,7 @@ def test_a_watcher_whose_terminal_closes_ends_and_leaves_the_session_alone(
 
 @pytest.mark.slow
 def test_a_run_told_to_terminate_leaves_a_checkpoint_and_the_signals_exit_code(tmp_path: Path) -> None:
-    run = ["tui", "--no-tour", "--session", "ended", "--rounds", "40", *SETTINGS, "--sessions-dir", tmp_path]
+    run = ["tui", "--session", "ended", "--rounds", "40", *SETTINGS, "--sessions-dir", tmp_path]
     with terminal(*run) as opened:
         wait_for_round(tmp_path / "ended", 1)
         opened.process.send_signal(signal.SIGTERM)

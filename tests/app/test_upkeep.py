@@ -12,7 +12,6 @@ from checkpoints import Store
 from htfl_sim.errors import ConfigError
 from tests import sessions
 from tests.app.driving import blanks, drive, until
-from tests.app.test_typed import typed
 from tui.app.app import HtflApp
 from tui.app.dialogs import upkeep
 from tui.app.dialogs.upkeep import DeleteDialog, NoteDialog, RenameDialog
@@ -99,7 +98,7 @@ def test_tags_and_a_note_are_written_listed_and_found_by_the_filter(home: Path) 
         )
         await until(pilot, lambda: "paper, t3: lr of FedProto" in cells(shown, "other"))
         for words, found in (("t3", ["other"]), ("fproto", ["other"]), ("paper", ["main", "other"])):
-            app.filter(words)
+            app.change(filter=words)
             assert sorted(row.key.name for row in shown.rows) == found  # type: ignore[union-attr]
 
     in_app(home, script, home / "main")
@@ -125,20 +124,6 @@ def test_what_is_no_tag_and_no_note_is_refused_in_the_form(keys: list[str], faul
         await pilot.press("enter")
         await until(pilot, lambda: fault in str(app.screen.query_one("#fault").render()))
         assert checkpoints.marks_of(home / "main") == ((), "")
-
-    in_app(home, script, home / "main")
-
-
-def test_a_typed_note_leaves_the_tags_and_a_hyphen_removes_it(home: Path) -> None:
-    checkpoints.mark(home / "main", ["paper"])
-
-    async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
-        await typed(pilot, "note two words", "<enter>")
-        await until(pilot, lambda: checkpoints.marks_of(home / "main") == (("paper",), "two words"))
-        await typed(pilot, "note -", "<enter>")
-        await until(pilot, lambda: checkpoints.marks_of(home / "main") == (("paper",), ""))
-        await typed(pilot, "note", "<enter>")
-        await until(pilot, lambda: isinstance(app.screen, NoteDialog))
 
     in_app(home, script, home / "main")
 
@@ -268,19 +253,3 @@ def test_a_session_that_a_process_runs_keeps_its_name_and_stays(home: Path) -> N
 
     with Store.open(home / "main"):
         in_app(home, script, home / "main")
-
-
-def test_typed_commands_rename_and_ask_before_they_delete(home: Path) -> None:
-    async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
-        await typed(pilot, "rename other third", "<enter>")
-        await until(pilot, lambda: (home / "third").is_dir() and not (home / "other").exists())
-        await typed(pilot, "rename best", "<enter>")  # the one shown
-        await until(pilot, lambda: app.view.run.name == "best")
-        await typed(pilot, "rename third best", "<enter>")
-        await until(pilot, lambda: "is there already" in said(app))
-        await typed(pilot, "delete third", "<enter>")
-        await until(pilot, lambda: isinstance(app.screen, DeleteDialog))
-        await pilot.press("escape")
-        assert (home / "third").is_dir()
-
-    in_app(home, script, home / "main")

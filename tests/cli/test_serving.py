@@ -140,7 +140,7 @@ def free_port() -> int:
 @contextmanager
 def served(port: int, folder: Path) -> Iterator[subprocess.Popen[str]]:
     """The real command, until the test is over."""
-    given = ["tui", "--serve", "--session", "main", "--no-tour", "--port", str(port)]
+    given = ["tui", "--serve", "--session", "main", "--port", str(port)]
     given += ["--sessions-dir", str(folder)]
     begin = "import sys, tui.cli; sys.exit(tui.cli.main())"
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -6,9 +6,8 @@ changes, the visible panel draws it.
 """
 
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -36,7 +35,6 @@ from tui.app.dialogs.base import Dialog
 from tui.app.dialogs.choose import Choose
 from tui.app.dialogs.new_run import NewRun
 from tui.app.dialogs.notices import SMALLEST, TooSmall
-from tui.app.dialogs.tour import Tour
 from tui.app.dialogs.why import WhyDialog
 from tui.app.embedder import Embedder
 from tui.app.host import Holds, Severity
@@ -54,12 +52,9 @@ from tui.app.sample_reader import SampleReader
 from tui.app.steering import Steering
 from tui.app.suspend import suspend
 from tui.app.toasts import Toasts, say_fault, say_places
-from tui.app.typed import Desk, carry_out, complete
-from tui.app.undo import FILTER, PINS
 from tui.app.view import Panel, View
 from tui.app.watch import Watch
 from tui.app.widgets import LineChart, Table
-from tui.app.widgets.command_line import CommandLine
 from tui.app.widgets.filter import Filter
 from tui.app.widgets.focus import offer_focus
 from tui.app.widgets.scroll_bar import use_scroll_bars
@@ -93,7 +88,6 @@ class HtflApp(Moves, Openers, App[str]):
         *,
         glyphs: Glyphs = "braille",
         alert: Alert = "off",
-        tour: bool = False,
         panels: Sequence[Panel] | None = None,
         state: Path | None = None,
     ) -> None:
@@ -132,7 +126,7 @@ class HtflApp(Moves, Openers, App[str]):
         self._sample_reader = SampleReader(self, self._background, options.data)
         self._collector = Collector()
         self._alerts = Alerts(alert, self.say, lambda found: terminal.write(self._driver, found))
-        self._start, self._tour = start, tour
+        self._start = start
         self.panels = panels if panels is not None else [PANELS[name](name) for name in PANEL_TITLES]
         self._drawn: tuple[str, View] | None = None
         self._words: dict[str, str] = {}
@@ -143,12 +137,10 @@ class HtflApp(Moves, Openers, App[str]):
 
     def compose(self) -> ComposeResult:
         self._prepare(self.size)
-        desk = Desk(self, self.navigation, self.control, self._background, self._choices)
         yield Vertical(Static(id="status"), Static(id="tabs"), id="head")
         with ContentSwitcher(initial="live", id="panels"):
             yield from self.panels
         yield Filter()
-        yield CommandLine(partial(complete, desk), partial(carry_out, desk), self._focus_panel)
         yield Static(id="keys")
 
     def on_mount(self) -> None:
@@ -173,14 +165,12 @@ class HtflApp(Moves, Openers, App[str]):
                 self.call_after_refresh(self.runs.new_run, choices)
             case None:
                 self.call_after_refresh(self.show_panel, "sessions")
-        if self._tour:
-            self.call_after_refresh(self.push_screen, Tour())
 
     def on_unmount(self) -> None:
         computers = (self._embedder, self._cka, self._confusion, self._sample_reader)
         for part in (self.files, self.player, self._collector, *computers):
             part.end()
-        self.keep_preferences()
+        self._preferences.keep(self._state, theme=self.theme, chart=self.view.chart, sort=self.view.sort)
 
     async def on_event(self, event: Event) -> None:
         if isinstance(event, InputEvent):
@@ -321,12 +311,7 @@ class HtflApp(Moves, Openers, App[str]):
         say_fault(self, before)
 
     def on_client_pinned(self, message: messages.ClientPinned) -> None:
-        self.pin(self.view.pinned ^ {message.client})
-
-    def pin(self, clients: Iterable[int]) -> None:
-        """Pin these clients of the session shown and no others."""
-        self.navigation.undo.note(PINS)
-        self.change(pinned=frozenset(clients))
+        self.change(pinned=self.view.pinned ^ {message.client})
         self._preferences.pin(self.view.run.document.get("id", ""), self.view.pinned)
 
     def on_compared_read(self, message: messages.ComparedRead) -> None:
@@ -403,13 +388,7 @@ class HtflApp(Moves, Openers, App[str]):
         else:
             say_places(self, key)
 
-    def filter(self, words: str) -> None:
-        """Show only what has these words."""
-        self.navigation.undo.note(FILTER)
-        self.change(filter=words)
-
     def action_filter(self) -> None:
-        self.navigation.undo.note(FILTER)
         self.query_one(Filter).ask(self.view.filter)
 
     def on_filter_filtered(self, message: Filter.Filtered) -> None:

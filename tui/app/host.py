@@ -1,6 +1,6 @@
 """The interface of the app for its parts."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -23,17 +23,6 @@ class Host(Protocol):
     view: View
     files: Watch
     sessions_dir: Path
-
-    @property
-    def panels(self) -> Sequence[Panel]:
-        """All panels."""
-
-    @property
-    def layouts(self) -> dict[str, dict[str, Any]]:
-        """The saved layouts, by name."""
-
-    def keep_preferences(self) -> None:
-        """Write the preferences."""
 
     @property
     def screen(self) -> Screen[Any]:
@@ -67,12 +56,6 @@ class Host(Protocol):
 
     def change(self, **changes: Any) -> None:
         """Show another View."""
-
-    def pin(self, clients: Iterable[int]) -> None:
-        """Pin these clients of the session shown and no others."""
-
-    def filter(self, words: str) -> None:
-        """Show only what has these words."""
 
     def open_session(self, folder: Path) -> None:
         """Show a session, live."""

@@ -3,6 +3,7 @@
 ctrl+a and ctrl+b stay free: they are the prefixes of screen and tmux.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -215,7 +216,6 @@ GROUPS: dict[str, tuple[Key, ...]] = {
         Key("shift+tab", "focus_previous", "part before", "The focus to the part before."),
     ),
     "App": (
-        Key("Y", "layouts", "layouts", "Save panel, charts, order, and pins under a name, or load them."),
         Key("w", "export", "export", "Write what is shown: CSV, SVG, or the command line.", 28),
         Key("T", "change_theme", "theme", "Choose the colors."),
         Key(
@@ -223,9 +223,10 @@ GROUPS: dict[str, tuple[Key, ...]] = {
             "Leave the mouse to the terminal, to select text; or take it.", shown="%",
         ),
         Key("ctrl+z", "suspend", "suspend", "Leave the terminal to the shell; fg continues the app."),
-        Key("colon", "command_line", "type", "Type a command, such as goto 40. Tab completes it.", 5, shown=":"),
-        Key("U", "undo", "undo", "Undo the last change of pins, marks, or filter."),
-        Key("ctrl+p", "command_palette", "palette", "Every command by name."),
+        Key(
+            "colon,ctrl+p", "command_palette", "palette",
+            "Every command by name (also ctrl+p). A number, such as 40, shows this round.", 5, shown=":",
+        ),
         Key("question_mark,f1", "help", "help", "All keys, those of this panel first.", 95, shown="?"),
         Key("q", "quit", "quit", "Leave: keep training without the app, or stop.", 94),
     ),
@@ -327,6 +328,11 @@ class Commands(Provider):
                 )
 
     async def search(self, query: str) -> Hits:
+        if number := re.fullmatch(r"(?:go ?to |round )?(\d{1,9})", query.strip()):
+            action = f"goto({number[1]})"
+            yield Hit(
+                1.0, f"round {number[1]}", partial(self.app.run_action, action), help="Show this round."
+            )
         matcher = self.matcher(query)
         for key in KEYS:
             title = _title(key)

@@ -8,7 +8,6 @@ from tui.app import messages
 from tui.app.host import Host
 from tui.app.panels.base import Part
 from tui.app.player import Player
-from tui.app.undo import MARKS, Undo
 from tui.app.view import in_sight
 from tui.app.widgets import LineChart
 
@@ -19,7 +18,6 @@ class Navigation:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._came_from: list[str] = []
-        self.undo = Undo(host, self.mark_all)
 
     # Panels
 
@@ -53,7 +51,6 @@ class Navigation:
     def mark(self, folder: Path) -> None:
         """Mark a session for comparison, or remove its mark."""
         marked = self._host.view.marked
-        self.undo.note(MARKS)
         self.mark_all(
             tuple(each for each in marked if each != folder) if folder in marked else (*marked, folder)
         )
@@ -62,7 +59,6 @@ class Navigation:
         """Show the marked sessions beside the current one."""
         run, marked = self._host.view.run, self._host.view.marked
         if run.name and run.folder not in marked:
-            self.undo.note(MARKS)
             self.mark_all((run.folder, *marked))
         self._host.show_panel("compare")
 
@@ -83,6 +79,10 @@ class Navigation:
             self.show_round(max(1, view.shown + rounds))
         else:
             self._host.say("No round is finished yet.", holds=lambda: not self._host.view.run.round)
+
+    def goto(self, round: int) -> None:
+        """Show this round, or the newest if it is later."""
+        self.travel(round - self._host.view.shown)
 
     def live(self) -> None:
         """Show the newest round, and hide the crosshair."""
@@ -170,6 +170,9 @@ class Moves:
     def action_travel(self, rounds: int) -> None:
         self.navigation.travel(rounds)
 
+    def action_goto(self, round: int) -> None:
+        self.navigation.goto(round)
+
     def action_live(self) -> None:
         self.navigation.live()
 
@@ -187,6 +190,3 @@ class Moves:
 
     def action_maximise(self) -> None:
         self.navigation.maximise()
-
-    def action_undo(self) -> None:
-        self.navigation.undo.back()

@@ -9,7 +9,7 @@ from textual.screen import Screen
 
 from tui.app import terminal
 from tui.app.background import Background
-from tui.app.dialogs import describe, effect, layouts, upkeep
+from tui.app.dialogs import describe, effect, upkeep
 from tui.app.dialogs.attach import AttachDialog
 from tui.app.dialogs.choose import Choose
 from tui.app.dialogs.help import Help
@@ -18,8 +18,6 @@ from tui.app.host import Host
 from tui.app.keys import Commands
 from tui.app.navigation import Navigation
 from tui.app.panels.session_list import SessionList
-from tui.app.preferences import Preferences
-from tui.app.widgets.command_line import CommandLine
 
 
 class Front(Host, Protocol):
@@ -28,8 +26,6 @@ class Front(Host, Protocol):
     theme: Any
     navigation: Navigation
     _background: Background
-    _preferences: Preferences
-    _state: Path | None
 
     @property
     def available_themes(self) -> Mapping[str, object]:
@@ -49,9 +45,6 @@ class Front(Host, Protocol):
 class Openers:
     """Each is an action of a key in the table."""
 
-    def action_command_line(self: Front) -> None:
-        self.screen.query_one(CommandLine).ask()
-
     def action_command_palette(self: Front) -> None:
         if not any(isinstance(screen, CommandPalette) for screen in self.screen_stack):
             self.push_screen(
@@ -68,16 +61,6 @@ class Openers:
 
     def action_effect(self: Front) -> None:
         effect.show(self, self._background)
-
-    @property
-    def layouts(self: Front) -> dict[str, dict[str, Any]]:
-        return self._preferences.layouts
-
-    def keep_preferences(self: Front) -> None:
-        self._preferences.keep(self._state, theme=self.theme, chart=self.view.chart, sort=self.view.sort)
-
-    def action_layouts(self: Front) -> None:
-        self.ask(layouts.LayoutDialog(self.layouts), lambda given: layouts.carry_out(self, *given))
 
     def action_edit(self: Front, what: str) -> None:
         upkeep.edit(self, self._background, what)

@@ -1,11 +1,10 @@
-"""Preferences that are kept between starts of the app: theme, chart, sort, pins, colors in Compare, and layouts."""
+"""Preferences that are kept between starts of the app: theme, chart, sort, pins, and colors in Compare."""
 
 import json
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
 FILE = "app.json"
 SESSIONS = 200
@@ -16,7 +15,6 @@ SESSIONS = 200
 class Preferences:
     """theme: its name. chart: the accuracy chart's mode. sort: the column by which clients are sorted, and whether from
     high to low. pins: the pinned clients, by session id. places: the slots of compared lines, by folder and name.
-    layouts: the saved layouts, by name.
     """
 
     theme: str = ""
@@ -24,7 +22,6 @@ class Preferences:
     sort: tuple[str, bool] = ("accuracy", False)
     pins: dict[str, list[int]] = field(default_factory=dict)
     places: dict[str, int] = field(default_factory=dict)
-    layouts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: Path | None) -> "Preferences":
@@ -38,7 +35,6 @@ class Preferences:
                     value = tuple(value)
                 if type(value) is type(usual):
                     setattr(kept, each.name, value)
-            kept.layouts = {name: each for name, each in kept.layouts.items() if isinstance(each, dict)}
         return kept
 
     def keep(self, folder: Path | None, *, theme: str, chart: int, sort: tuple[str, bool]) -> None:

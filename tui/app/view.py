@@ -1,7 +1,6 @@
 """The contents of the panels: one run at one round, with the user's pins, marks, and filters."""
 
 import math
-from collections.abc import Container as Collected
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -257,40 +256,11 @@ def _is(mine: object, theirs: object) -> bool:
     return mine is theirs or (isinstance(mine, str | int) and mine == theirs)
 
 
-@dataclass(frozen=True)
-class OrNone:
-    """The values of a type, and none."""
-
-    kind: type
-
-    def __contains__(self, value: object) -> bool:
-        return value is None or type(value) is self.kind
-
-
-Choices = Mapping[str, Collected[object] | None]
-"""Attributes of a panel that keys change, each with its possible values; None: any."""
-
-
 class Panel(Container):
     """One of the app's panels. It draws a View and reads nothing itself."""
 
     FOLLOWS_PROGRESS: ClassVar[bool] = False
     """Whether it shows the clients' places in an unfinished round, also after the first round."""
-
-    CHOICES: ClassVar[Choices] = {}
-    """Those that a layout keeps."""
-
-    def choices(self) -> dict[str, object]:
-        """The attributes of CHOICES."""
-        return {name: getattr(self, name) for name in self.CHOICES}
-
-    def choose(self, kept: Mapping[str, object]) -> None:
-        """Set the attributes of CHOICES to what was kept of them. Values that are no longer possible are left out."""
-        for name, possible in self.CHOICES.items():
-            value, now = kept.get(name), getattr(self, name)
-            fits = type(value) is type(now) or isinstance(possible, OrNone)
-            if name in kept and fits and (possible is None or value in possible):
-                setattr(self, name, value)
 
     LABELS: ClassVar[Mapping[str, str]] = {}
     """The labels of keys that do something else here than in other panels, by the action."""

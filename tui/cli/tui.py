@@ -70,9 +70,6 @@ def tui(
         int | None,
         options.option("Port of --serve. Default: 8000.", "--port", least=1, metavar="N", panel=HOW),
     ] = None,
-    tour: Annotated[
-        bool, options.flag("Show the tour on the first start.", "--tour/--no-tour", panel=HOW)
-    ] = True,
 ) -> None:
     """Open the terminal app: watch a run, steer it, see earlier rounds, fork it, and compare.
 
@@ -85,13 +82,12 @@ def tui(
       htfl-sim tui
       htfl-sim tui --preset fedlora_htm5 --dataset fashion_mnist
       htfl-sim tui --session mu07
-      htfl-sim tui --glyphs ascii --no-tour
+      htfl-sim tui --glyphs ascii
       htfl-sim tui --serve --port 8888
     """
     from htfl_sim.configuring import Files
     from tui.app import terminal
     from tui.app.app import HtflApp
-    from tui.app.dialogs.tour import is_due
     from tui.app.launch_options import LaunchOptions
 
     if port is not None and not serve:
@@ -128,7 +124,6 @@ def tui(
         _start(choices, session, launch_options),
         glyphs=glyphs.value,
         alert=alert.value,
-        tour=tour and is_due(_state_folder()),
         state=_state_folder(),
     )
     _carry_out(app)

@@ -13,7 +13,6 @@ from tests.app.panels.stage import on_stage
 from tui.app.app import HtflApp
 from tui.app.dialogs.attach import AttachDialog
 from tui.app.dialogs.new_run import NewRunDialog
-from tui.app.dialogs.tour import Tour
 from tui.app.launch_options import LaunchOptions
 from tui.app.view import View
 
@@ -29,8 +28,8 @@ def test_an_empty_folder_says_what_to_do_first_and_lists_every_preset(tmp_path: 
     said = " ".join(text.split())
     assert "FedLoRA on digits: no download, about a minute" in said
     assert "Press n for a new run" in said and "`htfl-sim run` starts the quickstart" in said
-    assert names[:3] == ["quickstart", "tour", "attach"]
-    assert {*names} == {"tour", "attach", *catalog.preset_names()} and len(names) == len({*names})
+    assert names[:2] == ["quickstart", "attach"]
+    assert {*names} == {"attach", *catalog.preset_names()} and len(names) == len({*names})
 
 
 def test_enter_takes_the_step_under_the_cursor(tmp_path: Path) -> None:
@@ -38,7 +37,7 @@ def test_enter_takes_the_step_under_the_cursor(tmp_path: Path) -> None:
 
     async def script(pilot: Pilot[str]) -> None:
         await until(pilot, lambda: app.panel.id == "sessions" and app.focused is not None)
-        for moves, dialog in (((), NewRunDialog), (("down",), Tour), (("down",), AttachDialog)):
+        for moves, dialog in (((), NewRunDialog), (("down",), AttachDialog)):
             await pilot.press(*moves, "enter")
             await until(pilot, lambda wanted=dialog: isinstance(app.screen, wanted))  # type: ignore[misc]
             if isinstance(app.screen, NewRunDialog):

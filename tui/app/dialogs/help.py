@@ -1,4 +1,4 @@
-"""All keys and typed commands, from their tables."""
+"""All keys, from their table."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
@@ -12,7 +12,6 @@ from textual.widgets import Input
 from tui.app.charts.glyphs import Glyphs
 from tui.app.dialogs.base import Searched
 from tui.app.keys import GROUPS, PLACES, Key
-from tui.app.typed import COMMANDS
 from tui.app.widgets.surface import glyphs_of
 from tui.common.formatting import spelled, wrapped
 from tui.common.fuzzy import fits
@@ -42,7 +41,7 @@ class Keys(Widget):
 
 
 class Help(Searched):
-    """The keys of the present panel, then the others by group, then the typed commands."""
+    """The keys of the present panel, then the others by group."""
 
     hint = "type to filter · ↑↓ page up, page down scroll · esc close"
 
@@ -71,13 +70,7 @@ def listing(panel: str, glyphs: Glyphs, words: str, width: int) -> Content:
             places = f" ({', '.join(PLACES[each] for each in key.where)})" if elsewhere else ""
             about = spelled(key.about + places, glyphs)
             lines += _entry(key.print, about, width, "dim" if elsewhere else "")
-    commands = [each for each in COMMANDS if fits(f"{each.name} {each.usage} {each.about}", words)]
-    if commands:
-        lines += [Content("")] * bool(lines) + [Content.styled("Typed commands, after :", "bold")]
-    for each in commands:
-        about = f"{each.usage}: {each.about}" if each.usage else each.about
-        lines += _entry(each.name, spelled(about, glyphs), width)
-    return Content("\n").join(lines or [Content("No key and no command fits these words.")])
+    return Content("\n").join(lines or [Content("No key fits these words.")])
 
 
 def _groups(panel: str) -> Iterator[tuple[str, Sequence[Key]]]:
@@ -90,7 +83,7 @@ def _groups(panel: str) -> Iterator[tuple[str, Sequence[Key]]]:
             yield group, others
 
 
-def _entry(name: str, about: str, width: int, style: str = "") -> list[Content]:
+def _entry(name: str, about: str, width: int, style: str) -> list[Content]:
     return [
         Content.assemble((f"  {'' if place else name:<{WIDEST}}", "bold"), (text, style))
         for place, text in enumerate(wrapped(about, width - WIDEST - 2))

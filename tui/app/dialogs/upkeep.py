@@ -163,18 +163,17 @@ def chosen(host: Host) -> Path | None:
     return None
 
 
-def write(host: Host, background: Background, folder: Path, tags: Sequence[str] | None, note: str) -> None:
-    """Give a session a note, and these tags unless they are None. The owner of a running session does it."""
+def write(host: Host, background: Background, folder: Path, tags: Sequence[str], note: str) -> None:
+    """Give a session these tags and this note. The owner of a running session does it."""
     name = name_of(folder)
-
-    def work() -> None:
-        sessions.note(folder, note) if tags is None else sessions.mark(folder, tags, note)
 
     def done(_: object) -> None:
         host.session_changed(folder, folder)
-        host.say(f"Changed the {'note' if tags is None else 'tags and the note'} of {name}.")
+        host.say(f"Changed the tags and the note of {name}.")
 
-    background.run(f"note {folder}", f"writing the note of {name}…", work, done)
+    background.run(
+        f"note {folder}", f"writing the note of {name}…", lambda: sessions.mark(folder, tags, note), done
+    )
 
 
 def rename(host: Host, background: Background, folder: Path, name: str) -> None:

@@ -1,7 +1,6 @@
 """Common to all panels: they know their size, and draw a part again only if its contents change."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import replace
 
 from textual import events
@@ -83,11 +82,6 @@ class SizedPanel(Panel):
                 self._draw(self._view)
             except Exception as fault:  # an error in drawing must not end the app, and the run with it
                 self.notify(explain(fault)[0], severity="error", markup=False)
-
-    def choose(self, kept: Mapping[str, object]) -> None:
-        super().choose(kept)
-        if self.display:
-            self.redraw()
 
     def redraw(self) -> None:
         """Draw again, also the parts whose contents have not changed."""

@@ -53,8 +53,6 @@ class StudyBoard(Container):
         self._board: Board | None = None
         self._study: StudySummary | None = None
         self._mode = POINTS
-        self._first_mode = ""
-        """The mode in which a study opens; "": the first of `modes`."""
         self._cost: Cost = "bytes"
         self.folder: Path | None = None
         """The study that is open."""
@@ -67,7 +65,7 @@ class StudyBoard(Container):
     def open(self, study: StudySummary) -> None:
         """Open a study. Its board comes with the next reading."""
         self.folder, self._board, self._study = Path(study.path), None, study
-        self._mode = self._first_mode
+        self._mode = ""  # the first of `modes`, once they are known
         self._draw()
 
     def close(self) -> None:
@@ -88,17 +86,6 @@ class StudyBoard(Container):
         if self._mode not in self.modes:
             self._mode = self.modes[0]
         self._draw()
-
-    @property
-    def mode(self) -> str:
-        """What it shows: one of `modes`."""
-        return self._mode
-
-    @mode.setter
-    def mode(self, mode: str) -> None:
-        self._mode = self._first_mode = mode
-        if self.folder is not None:
-            self._draw()
 
     @property
     def modes(self) -> tuple[str, ...]:

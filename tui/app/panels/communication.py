@@ -1,7 +1,6 @@
 """The Communication panel: traffic by tensor and client, and accuracy over its cost."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import numpy as np
 from textual.app import ComposeResult
@@ -15,7 +14,7 @@ from tui.app.panels import client_rows
 from tui.app.panels.base import Part, SizedPanel, at_most
 from tui.app.panels.chart_parts import PERCENT, in_each_round, silent, sizes, steady, traffic, unread
 from tui.app.panels.facts import Facts
-from tui.app.view import Choices, View
+from tui.app.view import View
 from tui.app.widgets import LineChart, Table
 from tui.common.formatting import amount, duration, percent, size
 
@@ -47,7 +46,6 @@ CLIENTS = (
 class CommunicationPanel(SizedPanel):
     """Bytes by round, tensor and client, and accuracy over cost."""
 
-    CHOICES: ClassVar[Choices] = {"_chart": range(len(CHARTS))}
     DEFAULT_CSS = """
     CommunicationPanel .upper { height: 1fr; }
     CommunicationPanel .lower { height: 8; }

@@ -17,7 +17,6 @@ from htfl_sim.analysis import (
     COSTS,
     MEASURES,
     NO_SCORE,
-    SIMULATED,
     Seeds,
     SessionData,
     best_round,
@@ -48,7 +47,7 @@ from tui.app.panels.compare_chart import (
     key_of,
     shown_of,
 )
-from tui.app.view import Choices, OrNone, View
+from tui.app.view import View
 from tui.app.widgets import LineChart, Table
 from tui.app.widgets.surface import glyphs_of
 from tui.common.formatting import NONE, amount, at_round, course, duration, percent, size, spelled, wrapped
@@ -67,7 +66,6 @@ NOTE, LOW_NOTE = 3, 1  # rows of the note above the chart, and of a low panel
 class ComparePanel(SizedPanel):
     """Sessions in one chart, their results, and their different settings."""
 
-    CHOICES: ClassVar[Choices] = {"_unit": (*COSTS, *SIMULATED), "_shown": None, "_target": OrNone(float)}
     LABELS: ClassVar[Mapping[str, str]] = {"chart": "measure", "previous": "lower", "next": "higher"}
 
     DEFAULT_CSS = """

@@ -4,7 +4,6 @@ Classes by client are the samples of the partition, or what the models recognize
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 from textual.app import ComposeResult
@@ -21,7 +20,7 @@ from tui.app.panels import class_map
 from tui.app.panels.base import Part, SizedPanel, at_most
 from tui.app.panels.chart_parts import named_clients, unread
 from tui.app.panels.class_map import ClassMap
-from tui.app.view import Choices, View, session_of
+from tui.app.view import View, session_of
 from tui.app.widgets import Heatmap, SampleList, Scatter
 from tui.app.widgets.surface import glyphs_of, room
 from tui.common import reading
@@ -56,7 +55,6 @@ TITLES = ("classes by client", "recall by class", "change in recall", "gain in r
 class DataFeaturesPanel(SizedPanel):
     """The partition, class by client, and beside it t-SNE of the features or samples of the client selected."""
 
-    CHOICES: ClassVar[Choices] = {"_points": range(3), "_content_mode": range(class_map.MODES)}
     DEFAULT_CSS = """
     DataFeaturesPanel { layout: horizontal; }
     DataFeaturesPanel > .partition { width: 2fr; }

@@ -26,7 +26,7 @@ from tui.app.panels.base import Part, SizedPanel, at_most
 from tui.app.panels.chart_parts import marks, sizes, unread
 from tui.app.panels.client_rows import each_once
 from tui.app.panels.facts import Facts
-from tui.app.view import Choices, View
+from tui.app.view import View
 from tui.app.widgets import LineChart, Table, TimelineChart
 from tui.common.formatting import NONE, amount, duration, percent, size, span
 
@@ -64,11 +64,6 @@ class ResourcesPanel(SizedPanel):
     """Seconds by purpose and by client, memory and processors, and the method's own metrics."""
 
     FOLLOWS_PROGRESS = True
-    CHOICES: ClassVar[Choices] = {
-        "_chart": ("time", "timeline", "metric", *MACHINE),
-        "_metric": None,
-        "_span": range(len(SPANS)),
-    }
     LABELS: ClassVar[Mapping[str, str]] = {"unit": "chart"}
     DEFAULT_CSS = """
     ResourcesPanel .upper { height: 1fr; }

@@ -2,20 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
 
 from textual.app import ComposeResult
 
 from htfl_sim.analysis import StudySummary, Summary
-from tui.app.dialogs.tour import Tour
 from tui.app.messages import NewRunWanted, SessionMarked, SessionOpened
 from tui.app.panels import start
 from tui.app.panels.base import Part, SizedPanel
-from tui.app.panels.board import PARETO, POINTS, TRIALS, StudyBoard
+from tui.app.panels.board import StudyBoard
 from tui.app.panels.preview import Preview
-from tui.app.panels.session_list import ORDERS, SessionList
+from tui.app.panels.session_list import SessionList
 from tui.app.panels.start import Start
-from tui.app.view import Choices, View
+from tui.app.view import View
 from tui.app.widgets import Table
 from tui.app.widgets.focus import offer_focus
 from tui.common.formatting import course
@@ -27,7 +25,6 @@ class SessionsPanel(SizedPanel):
     Enter on a study shows its board in their place.
     """
 
-    CHOICES: ClassVar[Choices] = {"order": ORDERS, "board": ("", TRIALS, POINTS, PARETO)}
     DEFAULT_CSS = """
     SessionsPanel > .preview { height: 9; }
     SessionsPanel.-tall > .preview { height: 14; }
@@ -51,24 +48,6 @@ class SessionsPanel(SizedPanel):
         yield self._first
         yield self._preview
         yield self._board
-
-    @property
-    def order(self) -> str:
-        """One of ORDERS."""
-        return self._list.order
-
-    @order.setter
-    def order(self, order: str) -> None:
-        self._list.order = order
-
-    @property
-    def board(self) -> str:
-        """What the board of a study shows; "": the first that it has."""
-        return self._board.mode
-
-    @board.setter
-    def board(self, mode: str) -> None:
-        self._board.mode = mode
 
     @property
     def place(self) -> str:
@@ -150,10 +129,8 @@ class SessionsPanel(SizedPanel):
             self.post_message(SessionOpened(message.key))
 
     def on_start_chosen(self, message: Start.Chosen) -> None:
-        """Open the form for a run of the preset, the tour, or the dialog for another session."""
+        """Open the form for a run of the preset, or the dialog for another session."""
         match message.what:
-            case start.TOUR:
-                self.app.push_screen(Tour())
             case start.ATTACH:
                 self.call_later(self.app.run_action, "attach")
             case preset:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from typing import ClassVar
 
 import numpy as np
 from textual.app import ComposeResult
@@ -18,7 +17,7 @@ from tui.app.messages import ClientSelected
 from tui.app.panels.base import Part, SizedPanel, at_most
 from tui.app.panels.chart_parts import OPENING, awaited_cka, named_clients, unread
 from tui.app.panels.data_features import gone
-from tui.app.view import Choices, OrNone, View
+from tui.app.view import View
 from tui.app.widgets import Heatmap, LineChart, Table
 from tui.app.widgets.heatmap import CLUSTERING
 from tui.app.widgets.surface import glyphs_of
@@ -42,9 +41,6 @@ CKA = (0.0, 1.0)
 class SimilarityPanel(SizedPanel):
     """The matrix of one layer, the layers' means, and their course."""
 
-    CHOICES: ClassVar[Choices] = {
-        "_layer": OrNone(str), "_fitted": (False, True), "_clustered": (False, True),
-    }  # fmt: skip
     DEFAULT_CSS = """
     SimilarityPanel { layout: horizontal; }
     SimilarityPanel > .side { width: 34; margin-left: 1; }

@@ -1,4 +1,4 @@
-"""The first steps, in place of an empty list of sessions: the presets, the tour, and another folder."""
+"""The first steps, in place of an empty list of sessions: the presets, and another folder."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -16,8 +16,8 @@ from tui.app.widgets import Table
 from tui.app.widgets.surface import glyphs_of
 from tui.common.formatting import spelled
 
-TOUR, ATTACH = "tour", "attach"
-"""The keys of rows that are no preset."""
+ATTACH = "attach"
+"""The key of the row that is no preset."""
 WORDS = (
     "No sessions in {folder}. Press n for a new run, or choose a line with ↑↓ and press enter. "
     "On the command line, `htfl-sim run` starts the quickstart."
@@ -38,7 +38,7 @@ class Start(Vertical):
 
     @dataclass
     class Chosen(Message):
-        """Enter was pressed on a first step: TOUR, ATTACH, or the name of a preset."""
+        """Enter was pressed on a first step: ATTACH, or the name of a preset."""
 
         what: str
 
@@ -63,10 +63,9 @@ class Start(Vertical):
 
 @cache
 def steps() -> tuple[Row, ...]:
-    """The quickstart, the tour, and another folder first. Then all other presets."""
+    """The quickstart and another folder first. Then all other presets."""
     first = {
         QUICKSTART: "FedLoRA on digits: no download, about a minute",
-        TOUR: "The panels and keys of this app, page by page",
         ATTACH: "Open a session of another folder",
     }
     presets = {preset.name: preset.title for preset in catalog.presets()}
