@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from htfl_sim import analysis, catalog, errors, folders, machine, sessions, steering, studies
     from htfl_sim.comparing import compare, gains, pivot, plot, report, variance
     from htfl_sim.configuring import config, load_files, plugin, preset
-    from htfl_sim.filming import film
     from htfl_sim.results import Results, open
     from htfl_sim.running import Run, fork, resume, run
     from htfl_sim.studying import Study, sweep
@@ -49,7 +48,6 @@ _HOMES = {
     "Study": "htfl_sim.studying",
     "compare": "htfl_sim.comparing",
     "config": "htfl_sim.configuring",
-    "film": "htfl_sim.filming",
     "fork": "htfl_sim.running",
     "gains": "htfl_sim.comparing",
     "load_files": "htfl_sim.configuring",
@@ -85,7 +83,6 @@ __all__ = [
     "compare",
     "config",
     "errors",
-    "film",
     "folders",
     "fork",
     "gains",

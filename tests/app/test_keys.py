@@ -241,20 +241,7 @@ async def computes_cka(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
     assert asked(app.sessions_dir) == []
 
 
-async def film(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
-    assert app.waiting == ["film of all rounds, 1 per s"] and app.view.shown == 1
-    await pilot.press("F")
-    assert not app.waiting
-
-
-async def film_speed(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
-    speed = "2" if argument == "1" else "0.5"
-    assert f"{speed} rounds per second" in [*app._notifications][-1].message
-
-
 EFFECTS: dict[str, Press] = {
-    "film": film,
-    "film_speed": film_speed,
     "describe": dialog(Describe),
     "show_panel": show_panel,
     "panel": panel,

@@ -35,7 +35,7 @@ FUNCTIONS = {
     "models": ["catalog.models", "catalog.model_groups"],
     "partition": ["sessions.partition"],
     "pause": ["steering.pause"],
-    "plot": ["plot", "film"],
+    "plot": ["plot"],
     "presets": ["catalog.presets", "catalog.preset", "catalog.preset_config", "preset"],
     "prune": ["sessions.prune"],
     "report": ["report"],

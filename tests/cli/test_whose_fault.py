@@ -97,8 +97,6 @@ def test_a_mistaken_word_is_answered_with_words_that_work(
     [
         ("report", "done", "--out", "new folder/x.html"),
         ("plot", "accuracy", "done", "--out", "new folder/x.png"),
-        ("plot", "film", "done", "--out", "new folder/x.gif"),
-        ("plot", "film", "done", "--out", "new folder/x.cast"),
         ("export", "done", "--what", "partition", "--out", "new folder/x.csv"),
     ],
     ids=" ".join,

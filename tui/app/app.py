@@ -45,7 +45,6 @@ from tui.app.local_runs import LocalRuns
 from tui.app.navigation import Moves, Navigation
 from tui.app.openers import Openers
 from tui.app.panels import PANELS, client_rows
-from tui.app.player import Player
 from tui.app.preferences import Preferences
 from tui.app.remote_control import RemoteControl
 from tui.app.sample_reader import SampleReader
@@ -115,8 +114,6 @@ class HtflApp(Moves, Openers, App[str]):
         self.runs = LocalRuns(self, options, self._background, self._choices)
         self.navigation = Navigation(self)
         self._cka = CkaComputer(self, self._background, options.data)
-        show = self.navigation.show_round
-        self.player = Player(self, self._background, options.data, show, self.set_interval)
         self.steering = Steering(self, self._background, self.control, self.runs, self._cka)
         self._toasts = Toasts(self)
         self._key_queue = KeyQueue(self, super().on_event, self._choices)
@@ -168,7 +165,7 @@ class HtflApp(Moves, Openers, App[str]):
 
     def on_unmount(self) -> None:
         computers = (self._embedder, self._cka, self._confusion, self._sample_reader)
-        for part in (self.files, self.player, self._collector, *computers):
+        for part in (self.files, self._collector, *computers):
             part.end()
         self._preferences.keep(self._state, theme=self.theme, chart=self.view.chart, sort=self.view.sort)
 

@@ -146,12 +146,6 @@ GROUPS: dict[str, tuple[Key, ...]] = {
             "right_parenthesis", "crosshair(10)", "crosshair 10 on", "The crosshair ten rounds on.",
             where=CHARTS, shown=")",
         ),
-        Key(
-            "F", "film", "film",
-            "Play the rounds: t-SNE in Data, CKA in Similarity, else all. Again: pause.",
-        ),
-        Key("greater_than_sign", "film_speed(1)", "faster", "Play the film faster.", shown=">"),
-        Key("less_than_sign", "film_speed(-1)", "slower", "Play the film slower.", shown="<"),
         Key("r", "replay", "replay", "Show the round under the crosshair, as [ and ] do.", 12, CHARTS),
     ),
     "Sessions": (

@@ -7,7 +7,6 @@ from htfl_sim.analysis import Position
 from tui.app import messages
 from tui.app.host import Host
 from tui.app.panels.base import Part
-from tui.app.player import Player
 from tui.app.view import in_sight
 from tui.app.widgets import LineChart
 
@@ -150,13 +149,6 @@ class Moves:
     """The actions of keys that move or move back: each is a method of `navigation`."""
 
     navigation: Navigation
-    player: Player
-
-    def action_film(self) -> None:
-        self.player.toggle()
-
-    def action_film_speed(self, steps: int) -> None:
-        self.player.change_speed(steps)
 
     def action_show_panel(self, panel: str) -> None:
         self.navigation.show_panel(panel)

@@ -30,15 +30,6 @@ class Kind(StrEnum):
     PARETO = "pareto"
     TUNING = "tuning"
     TIMELINE = "timeline"
-    FILM = "film"
-
-
-class Topic(StrEnum):
-    """What a film shows."""
-
-    ACCURACY = "accuracy"
-    CKA = "cka"
-    TSNE = "tsne"
 
 
 class Cost(StrEnum):
@@ -65,17 +56,15 @@ class Width(StrEnum):
 
 KIND = (
     "Figure: accuracy, box, tradeoff, loss, metrics, partition, tsne, cka, cka-curves, inco, sensitivity, heatmap, "
-    "gain-map, gain-clients, critical-difference, pareto, tuning, timeline, film."
+    "gain-map, gain-clients, critical-difference, pareto, tuning, timeline."
 )
-OUT = "File to write: .pdf, .svg, or .png. For film: .gif or .cast."
-OF = "What film shows: accuracy (default), cka, or tsne."
-SECONDS = "Seconds per frame of film. Default: 0.5."
+OUT = "File to write: .pdf, .svg, or .png."
 X = (
     "Horizontal axis of accuracy, loss, and metrics: rounds (default), bytes, flops, or seconds. "
     "With a computed clock, also simulated (time) and joules."
 )
 ROUND = "Round that box, tsne, and cka show. Default: the last; for tsne, the newest checkpoint."
-LAYER = "Layer that cka, cka-curves, and film show. May be repeated. Default: all measured layers."
+LAYER = "Layer that cka and cka-curves show. May be repeated. Default: all measured layers."
 METRIC = (
     "Metric of a method that metrics shows, by default all. Or loss that loss shows, by default cross_entropy: also "
     "objective and PHASE_loss. May be repeated."
@@ -85,7 +74,7 @@ AXIS = "Setting along the axis of sensitivity. Give two for heatmap, down and ac
 SELECT = "Part on which sensitivity and heatmap choose the best round, as in compare."
 BASELINE = "Method that gains are over. Default: standalone."
 LAST = "Use the mean over this many last rounds as the last accuracy. Default: 1."
-IMAGES = "Number of test images per client in tsne and film."
+IMAGES = "Number of test images per client in tsne."
 ROUNDS = "Rounds that timeline shows: this many last ones, or a range such as 10-20. Default: the last 5."
 WIDTH = "Width: 3.5 inches (column) or 7.16 (page). Default: what suits the kind."
 
@@ -106,8 +95,6 @@ def plot(
     last: Annotated[int | None, options.option(LAST, "--last", metavar="K", least=1)] = None,
     images: Annotated[int | None, options.option(IMAGES, "--images", metavar="N", least=2)] = None,
     rounds: Annotated[str | None, options.option(ROUNDS, "--rounds", metavar="N|A-B")] = None,
-    of: Annotated[Topic | None, options.option(OF, "--of")] = None,
-    seconds: Annotated[float | None, options.option(SECONDS, "--seconds", metavar="S")] = None,
     width: Annotated[Width | None, options.option(WIDTH, "--width")] = None,
     model: options.ModelFiles = None,
     plugin: options.Plugins = None,
@@ -116,8 +103,7 @@ def plot(
 ) -> None:
     """Draw a figure for a paper: PDF, SVG, or PNG, with real text and colors that stay distinct in gray.
 
-    partition, tsne, cka, timeline, and film are of one session. partition and tsne load its data.
-    A film has a frame for each round, as GIF or as a recording of the terminal (asciicast v2).
+    partition, tsne, cka, and timeline are of one session. partition and tsne load its data.
     docs/figures.md shows every kind.
 
     \b
@@ -126,20 +112,15 @@ def plot(
       htfl-sim plot heatmap 'mu/*' --axis method.mu --axis method.hidden --out mu.pdf
       htfl-sim plot timeline t3/fedavg-s0 --rounds 10-20 --out timeline.pdf
       htfl-sim plot tsne t3/fedproto-s0 --out prototypes.png
-      htfl-sim plot film t3/fedproto-s0 --of tsne --out prototypes.gif
     """
     options.Own(model, plugin=plugin).load()
     given: dict[str, Any] = {"by": by, "x": x and COSTS.get(x, x.value), "round": round}
     given |= {"layer": layer, "metric": metric, "target": target, "axis": axis, "images": images}
     given |= {"select": select and select.value, "baseline": baseline, "last": last, "rounds": rounds}
-    given |= {"of": of and of.value, "seconds": seconds}
     wanted = {name: value for name, value in given.items() if value is not None}
     _refuse_others(kind, wanted)
     if width is not None:
         wanted["width"] = width.value
-    if kind is Kind.FILM:
-        film(names, out, _as_arguments(kind, wanted), sessions_dir, data_dir)
-        return
     which: Any = kind.value
     figure = hs.plot(
         which,
@@ -154,38 +135,6 @@ def plot(
     output.say(f"{out}: {inches} inches, {out.stat().st_size / 1024:.0f} KiB")
 
 
-FILM_OPTIONS = ("of", "layers", "images", "seconds")
-
-
-def film(
-    names: list[str], out: Path, wanted: dict[str, Any], sessions_dir: Path | None, data_dir: str | None
-) -> None:
-    """Write a film of a session, and tell of each frame that has to be computed."""
-    if len(names) != 1:
-        raise hs.ConfigError(f"film is of one session; these are {len(names)}: {', '.join(names[:4])}.")
-    recorded = out.suffix.lower() == ".cast"
-    if not recorded and out.suffix.lower() != ".gif":
-        raise hs.ConfigError(f"A film is written as .gif or .cast; '{out}' ends otherwise.")
-
-    def done(round: int, number: int, frames: int) -> None:
-        output.say(f"round {round}: frame {number} of {frames}")
-
-    hs.errors.check_output(out)
-    target = None if recorded else out
-    made = hs.film(names[0], target, **wanted, sessions_dir=sessions_dir, data_dir=data_dir, done=done)
-    if recorded:
-        from tui.cli import cast
-
-        cast.save(made, out, wanted.get("seconds"), wanted.get("layers"))
-    if made.left_out:
-        left_out = ", ".join(map(str, made.left_out))
-        warn(
-            f"Rounds without a checkpoint are left out: {left_out}. In a new run, --set checkpoint.keep_every=1 keeps "
-            "the checkpoints of all rounds."
-        )
-    output.say(f"{out}: {len(made.rounds)} frames, {out.stat().st_size / 1024:.0f} KiB")
-
-
 _OPTIONS = {"metrics": "metric", "layers": "layer", "axes": "axis"}
 """Options with other names than their arguments."""
 
@@ -194,8 +143,7 @@ def _refuse_others(kind: Kind, wanted: dict[str, Any]) -> None:
     """Raise ConfigError for an option that the kind does not have."""
     from htfl_sim.comparing import KINDS
 
-    taken = FILM_OPTIONS if kind is Kind.FILM else KINDS[kind.value]
-    known = [_OPTIONS.get(each, each) for each in taken]
+    known = [_OPTIONS.get(each, each) for each in KINDS[kind.value]]
     for name in wanted:
         if name not in known:
             ours = ", ".join(f"--{each}" for each in known) or "none of them"

@@ -25,17 +25,11 @@ def matrices(
 ) -> Figure:
     """CKA of every pair of clients, a matrix a layer, shallow to deep, at the last measurement up to `round`."""
     found = _measured(run, round)
-    return of_measurement(found, known_layers(found.layers, layers), width=width)
-
-
-def of_measurement(
-    found: CkaMeasurement, chosen: Sequence[str], *, width: Width = "page", figure: Figure | None = None
-) -> Figure:
-    """The matrices of these layers. figure: the one to draw in."""
+    chosen = _known_layers(found.layers, layers)
     most = 6 if width == "page" else 3
     columns = len(chosen) if len(chosen) <= most else most - 2 * (width == "page")
     rows = math.ceil(len(chosen) / columns)
-    figure, axes = style.blank(width, 0.08 + 0.92 * rows / columns, rows, columns, figure)
+    figure, axes = style.blank(width, 0.08 + 0.92 * rows / columns, rows, columns)
     with style.styled():
         for plot, layer in zip(axes.flat, chosen, strict=False):
             plot.imshow(found.matrix(layer), vmin=0, vmax=1, cmap=style.heat(), interpolation="nearest")
@@ -68,7 +62,7 @@ def curves(
     if not groups:
         raise ConfigError(NOT_MEASURED.format(", ".join(run.name for run in runs)))
     measured = [run.ledger.measured[-1].layers for group in groups.values() for run in group]
-    chosen = known_layers(tuple(dict.fromkeys(layer for each in measured for layer in each)), layers)
+    chosen = _known_layers(tuple(dict.fromkeys(layer for each in measured for layer in each)), layers)
     figure, axes = style.blank(width, 0.38, 1, 2)
     several = len(groups) > 1
     with style.styled():
@@ -122,7 +116,7 @@ def _measured(run: SessionData, round: int | None) -> CkaMeasurement:
     return found
 
 
-def known_layers(layers: tuple[str, ...], wanted: Sequence[str]) -> tuple[str, ...]:
+def _known_layers(layers: tuple[str, ...], wanted: Sequence[str]) -> tuple[str, ...]:
     """The layers that are wanted, of these; all where none is. Raises ConfigError."""
     for layer in wanted:
         if layer not in layers:

@@ -27,14 +27,12 @@ def embedding(
     anchor_kind: str = "",
     *,
     width: Width = "page",
-    figure: Figure | None = None,
 ) -> Figure:
     """Points [n, 2] twice: coloured by class, and by client; anchors [m, 2] are larger and outlined.
 
     What the anchors are (guiding vectors, prototypes) stands in the legend. Axes of t-SNE have no unit and no scale.
-    figure: the one to draw in.
     """
-    figure, axes = style.blank(width, 0.52, 1, 2, figure)
+    figure, axes = style.blank(width, 0.52, 1, 2)
     with style.styled():
         by_class, by_client = axes[0]
         _scatter(by_class, points, labels, list(map(style.label, classes)), "class", anchor_kind)

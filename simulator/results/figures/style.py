@@ -80,22 +80,12 @@ def label(name: str) -> str:
 
 
 def blank(
-    width: Width = "column",
-    ratio: float = 0.68,
-    rows: int = 1,
-    columns: int = 1,
-    figure: Figure | None = None,
+    width: Width = "column", ratio: float = 0.68, rows: int = 1, columns: int = 1
 ) -> tuple[Figure, Any]:
-    """An empty figure of so many plots, `ratio` times as high as wide, and its axes [rows, columns].
-
-    figure: the one to empty, instead of a new one.
-    """
+    """An empty figure of so many plots, `ratio` times as high as wide, and its axes [rows, columns]."""
     inches = WIDTHS[width]
     with styled():
-        if figure is None:
-            figure = Figure(layout="constrained")
-        figure.clear()
-        figure.set_size_inches(inches, inches * ratio)
+        figure = Figure(figsize=(inches, inches * ratio), layout="constrained")
         return figure, figure.subplots(rows, columns, squeeze=False)
 
 

@@ -1,6 +1,5 @@
 """What clients' models make of their test samples after a round, and the same in the plane (t-SNE)."""
 
-from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,48 +41,25 @@ class Representations:
     anchor_labels: NDArray[np.int64]
     anchor_kind: str
 
-    def embedded(self, before: Embedding | None = None) -> Embedding:
-        """The samples in the plane. They start where they were `before`, so that they move as little as they must.
-
-        A sample or anchor that was not there starts in the middle of its class.
-        """
-        start = None if before is None else self._positions(before)
-        points, anchors = self.in_the_plane(start=start)
+    def embedded(self) -> Embedding:
+        """The samples in the plane."""
+        points, anchors = self.in_the_plane()
         return Embedding(
             self.round, points, self.labels, self.clients, self.classes,
             anchors, self.anchor_labels, self.anchor_kind,
         )  # fmt: skip
 
-    def _positions(self, before: Embedding) -> NDArray[np.float64]:
-        """[n + m, 2] where samples and anchors were."""
-        middles = {
-            int(label): before.points[before.labels == label].mean(axis=0)
-            for label in np.unique(before.labels)
-        }
-        middle = before.points.mean(axis=0)
-        known = dict(zip(_places(before.clients), before.points, strict=True))
-        anchors = dict(zip(before.anchor_labels.tolist(), before.anchors, strict=True))
-        rows = [
-            known.get(place, middles.get(int(label), middle))
-            for place, label in zip(_places(self.clients), self.labels, strict=True)
-        ]
-        rows += [anchors.get(label, middles.get(label, middle)) for label in self.anchor_labels.tolist()]
-        return np.array(rows)
-
-    def in_the_plane(
-        self, seed: int = 0, start: NDArray[np.float64] | None = None
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def in_the_plane(self, seed: int = 0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """t-SNE (van der Maaten & Hinton, 2008) of features and anchors together: [n, 2], [m, 2].
 
-        It starts at the first two principal components, or at `start` [n + m, 2], and draws from `seed` alone;
+        It starts at the first two principal components, and draws from `seed` alone;
         perplexity 30, less where there are too few points.
         """
         from sklearn.manifold import TSNE
 
         points = np.concatenate([self.features, self.anchors])
         perplexity = min(30.0, (len(points) - 1) / 3)
-        init = "pca" if start is None else start.astype(np.float32)
-        found = TSNE(2, perplexity=perplexity, init=init, random_state=seed).fit_transform(points)
+        found = TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(points)
         return found[: len(self.features)], found[len(self.features) :]
 
 
@@ -130,16 +106,6 @@ def of_checkpoint(
         anchor_labels.numpy(),
         _AMONG_LOGITS.format(kind) if logits else kind,
     )
-
-
-def _places(clients: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Of each sample: its client, and its number among the client's samples."""
-    seen = Counter[int]()
-    found = []
-    for client in clients.tolist():
-        found.append((client, seen[client]))
-        seen[client] += 1
-    return found
 
 
 @torch.no_grad()

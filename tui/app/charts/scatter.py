@@ -26,8 +26,7 @@ class ScatterFigure:
     """points [n, 2] of the groups [n], with their names; marks [m, 2], drawn over them, of `mark_groups` [m].
 
     mark_name: the meaning of a mark ("prototype"). shown: the points [n] to highlight, with dots for the others behind
-    them; None: all. marks_coloured: whether marks, and not points, have their groups' colors. reach: the lowest and the
-    highest place of the axes [2, 2]; None: those of the points and marks.
+    them; None: all. marks_coloured: whether marks, and not points, have their groups' colors.
     """
 
     points: Array
@@ -38,7 +37,6 @@ class ScatterFigure:
     mark_name: str = ""
     shown: Array | None = None
     marks_coloured: bool = True
-    reach: Array | None = None
 
 
 def draw_scatter(
@@ -60,9 +58,7 @@ def draw_scatter(
     if legend:
         draw_legend(canvas, entries, legend, 0, scheme)
     plot = canvas.window(legend, 1, height - legend, width - 2)  # a mark is three cells wide
-    rows, columns = places(
-        np.concatenate([figure.points, figure.marks]), plot.width, plot.height, figure.reach
-    )
+    rows, columns = places(np.concatenate([figure.points, figure.marks]), plot.width, plot.height)
     own = slice(len(figure.points))
     behind, before = rows[own][~shown], columns[own][~shown]
     plot.chars[behind, before] = ord("." if glyphs.name == "ascii" else "·")
@@ -75,9 +71,9 @@ def draw_scatter(
     return canvas
 
 
-def places(points: Array, width: int, height: int, reach: Array | None = None) -> tuple[Array, Array]:
-    """The row and the column of each point [n, 2] on a grid that they, or a `reach` around them, fill; y upwards."""
-    low, high = (points.min(axis=0), points.max(axis=0)) if reach is None else (reach[0], reach[1])
+def places(points: Array, width: int, height: int) -> tuple[Array, Array]:
+    """The row and the column of each point [n, 2] on a grid that they fill; y upwards."""
+    low, high = points.min(axis=0), points.max(axis=0)
     share = (points - low) / np.where(high > low, high - low, 1.0)
     columns = (share[:, 0] * (width - 1) + 0.5).astype(int)
     rows = ((1 - share[:, 1]) * (height - 1) + 0.5).astype(int)

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Static
 
-from htfl_sim.analysis import Array, ClientSamples, Embedding, Samples
+from htfl_sim.analysis import ClientSamples, Embedding, Samples
 from tui.app.charts.glyphs import GLYPHS
 from tui.app.charts.names import apart
 from tui.app.charts.scatter import ScatterFigure, key_of
@@ -262,7 +262,6 @@ class DataFeaturesPanel(SizedPanel):
             found.anchor_kind,
             found.clients == view.selected if self._points == OF_ONE else None,
             not by_client,
-            reach_of(view),
         )
 
     def on_heatmap_cursor_moved(self, message: Heatmap.CursorMoved) -> None:
@@ -381,13 +380,6 @@ def _sentence(view: View, target: int | None, under_way: int | None) -> str:
     looked = looked_at(clients)
     whose = "each client" if looked == clients else f"each of {looked} sampled clients"
     return OFFER.format(images=images_of(clients), whose=whose, round=target)
-
-
-def reach_of(view: View) -> Array | None:
-    """The axes [2, 2] of all rounds of the session whose features were embedded, so that points keep their places."""
-    every = [place for each in view.embeddings.of(view.run) for place in (each.points, each.anchors)]
-    places = np.concatenate(every) if every else np.zeros((0, 2))
-    return np.stack([places.min(axis=0), places.max(axis=0)]) if len(places) else None
 
 
 def beside_key(number: int, name: str) -> str:
