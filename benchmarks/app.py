@@ -65,11 +65,10 @@ KEYS = {
     "live": ("1", DOWN, DOWN, LEFT, LEFT, LEFT, ESCAPE, "y", "y", "y", "["),
     "clients": ("2", "j", "j", "G", "k", "o", "O", LEFT, LEFT, ESCAPE, "p"),
     "similarity": ("3", "d", "d", "e", "e", "o", "o", ",", ",", ".", "."),
-    "communication": ("4", "u", "u", "u", LEFT, LEFT, RIGHT, ESCAPE, "[", "[", "L"),
+    "cost": ("4", "u", "u", "u", "u", "y", "y", "o", "O", LEFT, LEFT, RIGHT, ESCAPE, "[", "[", "L"),
     "compare": ("5", *["y"] * (len(MEASURES) + 1), "u", "u", LEFT, LEFT, ESCAPE, ".", ".", ","),
     "log": ("6", "[", "[", "]", "L"),
-    "resources": ("7", "u", "u", "u", "u", "o", "O", LEFT, LEFT, ESCAPE, "["),
-    "data": ("8", "[", "[", "]", "L", "?", ESCAPE),
+    "data": ("7", "[", "[", "]", "L", "?", ESCAPE),
     "sessions": ("s", "j", "k", "o", "o", "?", ESCAPE),
 }
 """By panel. Each changes what is on the screen, where the cursor stands in the first row, also in the next pass: in
@@ -169,7 +168,7 @@ def large(console: Console) -> None:
     table = Table(title=f"A refresh: {MANY} clients, 60 rounds, {SIZE[0]}×{SIZE[1]}; processor time")
     table.add_column("panel")
     table.add_column("ms", justify="right")
-    for name in ("live", "clients", "communication", "compare", "log", "resources"):
+    for name in ("live", "clients", "cost", "compare", "log"):
         table.add_row(name, f"{refresh(name, runs, 0):.0f}")
     with tempfile.TemporaryDirectory() as folder:
         for number in range(SESSIONS):

@@ -31,7 +31,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def app(home: Path) -> HtflApp:
     """Of the panels those that are looked at."""
-    panels = [PANELS[name](name) for name in ("live", "clients", "communication", "log")]
+    panels = [PANELS[name](name) for name in ("live", "clients", "cost", "log")]
     return HtflApp(LaunchOptions(home, home / "data"), home / "main", panels=panels)
 
 
@@ -186,9 +186,9 @@ def test_over_bytes_it_lies_at_what_the_round_had_cost_and_over_rounds_where_tha
         ("bytes", float(sent[2])),
         ("bytes", float(sent[2]) + 2 * sessions.ADAPTER),
     ):
-        app, _ = on_stage("communication", View(run, crosshair=place))  # type: ignore[arg-type]
-        a_round, total, over = app.panel._charts.values()  # type: ignore[attr-defined]
-        assert (a_round.cursor, total.cursor) == (3, 3)
+        app, _ = on_stage("cost", View(run, crosshair=place))  # type: ignore[arg-type]
+        traffic, time, over = app.panel._charts.values()  # type: ignore[attr-defined]
+        assert (traffic.cursor, time.cursor) == (3, 3)
         at = place[1] if place[0] == "bytes" else float(sent[2])
         assert over.cursor == at / over.figure.x_unit
 

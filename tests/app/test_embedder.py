@@ -54,7 +54,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HtflApp:
 
 async def at_data_features(app: HtflApp, pilot: Any) -> None:
     await until(pilot, lambda: app.view.run.round == 5)
-    await pilot.press("8")
+    await pilot.press("7")
     assert app.panel.id == "data"
 
 
@@ -63,7 +63,7 @@ def test_keys_go_on_while_it_is_computed_and_it_is_there_when_it_is_done(app: Ht
         await at_data_features(app, pilot)
         await pilot.press("t")
         assert app.waiting == ["t-SNE of round 5…"]
-        await pilot.press("1", "8")
+        await pilot.press("1", "7")
         Process.started[0].end(sessions.embedding(4, 5))
         await until(pilot, lambda: not app.waiting)
         assert app.view.embeddings.last(app.view.run, 5) is Process.started[0].found

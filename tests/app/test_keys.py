@@ -315,7 +315,7 @@ def test_a_key_does_what_the_table_says(keys: list[tuple[Key, str]], home: Path)
 
 
 def test_z_gives_any_part_of_a_panel_the_whole_screen(home: Path) -> None:
-    names = ("similarity", "resources")
+    names = ("similarity", "cost")
     app = opened(home, *names)
 
     async def script(pilot: Pilot[str]) -> None:
@@ -389,7 +389,7 @@ def test_while_an_earlier_round_is_shown_the_run_cannot_be_steered(name: str, li
 
 
 @pytest.mark.parametrize(
-    ("words", "panel"), [("cka", "similarity"), ("who is behind", "clients"), ("flops", "communication")]
+    ("words", "panel"), [("cka", "similarity"), ("who is behind", "clients"), ("flops", "cost")]
 )
 def test_the_palette_finds_a_panel_by_what_it_shows(words: str, panel: str, home: Path) -> None:
     app = opened(home)

@@ -140,10 +140,8 @@ def test_without_a_session_compare_still_offers_its_measures_and_the_crosshair()
 @pytest.mark.parametrize(
     ("panel", "wide", "labels"),
     [
-        ("resources", False, "u chart"),
-        ("resources", True, "u chart"),
-        ("communication", False, "u chart"),
-        ("communication", True, "u x axis"),  # all charts side by side: u changes one axis
+        ("cost", True, "u chart"),
+        ("cost", True, "y by tensor"),
         ("compare", True, "u x axis"),
         ("compare", True, "y measure"),
         ("compare", True, ", lower  . higher"),
@@ -162,10 +160,10 @@ def test_a_line_of_keys_is_filled_to_its_last_cell() -> None:
 
 
 def test_the_tabs_have_their_titles_or_shorter_ones_or_that_of_the_panel_shown_alone() -> None:
-    wide, usual, narrow = (tabs("communication", width).plain for width in (120, 80, 60))
+    wide, usual, narrow = (tabs("similarity", width).plain for width in (120, 80, 60))
     assert all(f" {title} " in wide for title in PANEL_TITLES.values())
-    assert len(usual) <= 80 and " 4 Comm " in usual and " 8 Data " in usual
-    assert narrow.split() == ["1", "2", "3", "4", "Communication", "5", "6", "7", "8", "s"]
+    assert len(usual) <= 80 and " 3 Similarity " in usual and " 7 Data " in usual
+    assert narrow.split() == ["1", "2", "3", "Similarity", "4", "5", "6", "7", "s"]
 
 
 def offered(view: View, panel: str, size: tuple[int, int] = (300, 60)) -> set[str]:
@@ -201,17 +199,17 @@ def test_each_panel_leaves_out_its_own_keys_without_an_effect(home: Path, tmp_pa
     found = replace(measured.run, ledger=Ledger.of([*measured.run.records[:9], one_layer]))
     assert offered(View(found), "similarity") & matrix == {"least similar", "scale"}
     assert "x axis" not in offered(bare, "compare") and "filter" not in offered(bare, "compare")
-    assert "previous" not in offered(bare, "resources")  # the method has no metrics
+    assert "previous" not in offered(bare, "cost")  # the method has no metrics
     assert "points" not in offered(bare, "data") and "t-SNE" in offered(bare, "data")
     assert not {"mark", "sort"} & offered(bare, "sessions")  # none has been read
 
 
 @pytest.mark.parametrize("panel", [panel for panel in PANELS if panel != "sessions"])
 def test_without_a_session_a_panel_has_only_the_keys_that_lead_out_of_it(panel: str) -> None:
-    assert offered(View(SessionData(Path())), panel) == {"new run", "attach", "type", "help", "quit"}
+    assert offered(View(SessionData(Path())), panel) == {"new run", "attach", "palette", "help", "quit"}
 
 
 def test_before_the_first_round_there_is_no_chart_to_move_in(tmp_path: Path) -> None:
     begun = View(read(sessions.make(tmp_path / "begun", rounds=0, of=5, clients=4, state="stopped")))
-    for panel in ("live", "clients", "communication"):
+    for panel in ("live", "clients", "cost"):
         assert not {"crosshair", "zoom in", "x axis", "chart"} & offered(begun, panel)

@@ -72,7 +72,7 @@ async def opens_other(app: HtflApp, pilot: Pilot[str], home: Path) -> None:
         ("left_square_bracket", "space", "You are viewing round 11.", opens_other),
         ("", "S", "main is stopped, and a stop needs a running session.", comes_to_life),
         ("", "r", "Choose a round first", lambda app, pilot, home: press(pilot, "left_square_bracket")),
-        ("", "u", "u works in Communication", lambda app, pilot, home: press(pilot, "4")),
+        ("", "u", "u works in Cost", lambda app, pilot, home: press(pilot, "4")),
         ("", "percent_sign", "The mouse selects text", lambda app, pilot, home: press(pilot, "percent_sign")),
     ],
 )

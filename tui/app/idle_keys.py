@@ -8,7 +8,7 @@ from tui.app.keys import WHILE_REPLAYING
 from tui.app.view import Panel, View, in_sight
 from tui.app.widgets import LineChart
 
-FILTERED = ("live", "clients", "communication", "compare", "log", "resources", "sessions")
+FILTERED = ("live", "clients", "cost", "compare", "log", "sessions")
 """The panels with a list to filter."""
 CHARTED = ("crosshair", "zoom")
 """Actions on charts over rounds, which are empty before the first round."""

@@ -19,23 +19,16 @@ PANEL_TITLES = {
     "live": "Live",
     "clients": "Clients",
     "similarity": "Similarity",
-    "communication": "Communication",
+    "cost": "Cost",
     "compare": "Compare",
     "log": "Log",
-    "resources": "Resources",
     "data": "Data & features",
     "sessions": "Sessions",
 }
 """The panels by id, in the order of their tabs."""
 
-SHORT_TITLES = {
-    "similarity": "Similar",
-    "communication": "Comm",
-    "resources": "Res",
-    "data": "Data",
-    "sessions": "Sess",
-}
-"""Short names of tabs: nine of them fit into 80 cells."""
+SHORT_TITLES = {"data": "Data"}
+"""Short names of tabs: all fit into 80 cells."""
 
 PLACES = {**PANEL_TITLES, "board": "study board"}
 """The places in which keys work: the panels, and what a panel shows in its own place."""
@@ -44,10 +37,9 @@ PANELS_SHOW = {
     "live": "accuracy, clients, bytes, CKA and log at a glance",
     "clients": "who is behind; data, loss, bytes of each client",
     "similarity": "CKA: similarity of the models, by layer",
-    "communication": "bytes by round, tensor and client; FLOPs",
+    "cost": "traffic, time, energy, memory, FLOPs; slow clients",
     "compare": "marked sessions side by side, what differs",
     "log": "events, warnings, clients that fell",
-    "resources": "where a round's time goes, slow clients, memory",
     "data": "classes by client; t-SNE of features; samples",
     "sessions": "all there are, with studies and forks",
 }
@@ -96,15 +88,15 @@ def _tab(number: int, panel: str, title: str) -> Key:
     return Key(key, f"show_panel('{panel}')", title, f"{title}: {PANELS_SHOW[panel]}.")
 
 
-CHARTS = ("live", "clients", "similarity", "communication", "compare", "resources")
+CHARTS = ("live", "clients", "similarity", "cost", "compare")
 MATRIX = ("similarity",)
 PLANE = ("data",)
-LAYERS = ("similarity", "compare", "resources")
-UNITS = ("communication", "compare", "resources", "board")
+LAYERS = ("similarity", "cost", "compare")
+UNITS = ("cost", "compare", "board")
 TABLES = ("live", "clients")
-MODES = ("live", "compare", "data", "board")
-REVERSED = (*TABLES, "resources")
-SORTED = ("live", "clients", "similarity", "resources", "sessions")
+MODES = ("live", "cost", "compare", "data", "board")
+REVERSED = (*TABLES, "cost")
+SORTED = ("live", "clients", "similarity", "cost", "sessions")
 
 GROUPS: dict[str, tuple[Key, ...]] = {
     "Panels": tuple(_tab(number, *panel) for number, panel in enumerate(PANEL_TITLES.items(), 1)),
@@ -181,8 +173,9 @@ GROUPS: dict[str, tuple[Key, ...]] = {
         ),
         Key(
             "y", "panel('chart')", "chart",
-            "Accuracy as band, lines, or clients × rounds; losses, F1, your metrics. In Compare, the next measure. "
-            "In Data, recall by class, its change, its gain. In a study board: points, Pareto, trials.",
+            "Accuracy as band, lines, or clients × rounds; losses, F1, your metrics. In Cost, by client or by tensor. "
+            "In Compare, the next measure. In Data, recall by class, its change, its gain. "
+            "In a study board: points, Pareto, trials.",
             58, MODES,
         ),
         Key(

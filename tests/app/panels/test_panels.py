@@ -17,12 +17,11 @@ from tests import sessions
 from tests.app.panels.stage import measured, on_stage, read
 from tui.app.charts.table import sorted_rows
 from tui.app.messages import ClientPinned
-from tui.app.panels import PANELS, client_rows, communication
+from tui.app.panels import PANELS, client_rows, cost
 from tui.app.panels.client_rows import behind, remarks, rows
 from tui.app.panels.clients import facts_of
 from tui.app.panels.log_lines import lines, matches, upto
 from tui.app.view import View
-from tui.app.widgets import Table
 from tui.common.formatting import percent, points
 
 CKA_OF_THREE = {**sessions.cka(3, 5), "clients": [1, 3, 5]}
@@ -34,7 +33,7 @@ def view(at_home: Path) -> View:
     return View(read(at_home / "main"), sessions_dir=at_home)
 
 
-@pytest.mark.parametrize("panel", ["live", "clients", "similarity", "communication", "resources", "data"])
+@pytest.mark.parametrize("panel", ["live", "clients", "similarity", "cost", "data"])
 def test_nothing_is_said_of_the_rounds_of_a_session_that_has_not_been_read(panel: str, at_home: Path) -> None:
     run, begun = SessionData(at_home / "main"), read(at_home / "begun")
     damaged = replace(run, error="The session is damaged.")
@@ -78,7 +77,7 @@ def test_the_client_selected_is_under_the_cursor_in_every_panel(view: View) -> N
         panel._map.focus()
         await pilot.press("right")
 
-    for panel in ("live", "clients", "communication"):
+    for panel in ("live", "clients", "cost"):
         _, text = on_stage(panel, chosen)
         assert re.search("▶ +4 ", text)
     _, text = on_stage("similarity", chosen)
@@ -91,7 +90,7 @@ def test_the_client_selected_is_under_the_cursor_in_every_panel(view: View) -> N
 
 def test_moving_a_cursor_selects_the_client(view: View) -> None:
     async def down(pilot: Any, panel: Any) -> None:
-        panel.query(Table).last().focus() if panel.id == "communication" else panel.first().focus()
+        panel.first().focus()
         await pilot.press("j", "G", "k")
 
     for panel, last in (("live", 7), ("clients", 7)):  # the last but one, the second best
@@ -327,27 +326,11 @@ def test_live_has_no_score_where_every_client_diverged_in_every_round(view: View
     assert "accuracy: no score, 10 diverged in 20 rounds" in text
 
 
-def test_u_walks_through_the_charts_of_communication(view: View) -> None:
-    seen: list[str] = []
-
-    async def act(pilot: Any, panel: Any) -> None:
-        for _ in range(5):
-            seen.append(panel._parts["round"].border_title)
-            panel.action_unit()
-            await pilot.pause()
-
-    on_stage("communication", view, act, size=(80, 24))
-    assert seen == [
-        "bytes per round",
-        "total bytes",
-        "accuracy over bytes",
-        "accuracy over FLOPs",
-        "accuracy over seconds",
-    ]
-
-
 def test_the_smallest_terminal_has_the_bytes_and_the_unit_of_a_round(view: View) -> None:
-    _, text = on_stage("communication", view, size=(60, 16))
+    async def by_tensor(pilot: Any, panel: Any) -> None:
+        panel.action_chart()
+
+    _, text = on_stage("cost", view, by_tensor, size=(60, 16))
     [header] = [line for line in text.splitlines() if line.startswith("tensor")]
     [up] = [line for line in text.splitlines() if re.match(r"\S+ +up ", line)][:1]
     assert header.split()[:3] == ["tensor", "sent", "round"]
@@ -355,7 +338,7 @@ def test_the_smallest_terminal_has_the_bytes_and_the_unit_of_a_round(view: View)
     assert "bytes per round, MiB" in text
 
 
-@pytest.mark.parametrize("panel", ["log", "resources"])
+@pytest.mark.parametrize("panel", ["log", "cost"])
 def test_without_a_session_the_smallest_terminal_says_how_to_open_one(panel: str) -> None:
     _, text = on_stage(panel, View(SessionData(Path())), size=(60, 16))
     assert "No session is open. Press n to start a run or s to list" in text
@@ -410,7 +393,7 @@ def test_what_is_shown_makes_a_rectangular_file(panel: str, view: View) -> None:
 
 def test_a_session_that_cannot_be_read_says_why_in_its_place(tmp_path: Path) -> None:
     broken = read(tmp_path / "gone")
-    for panel in ("live", "clients", "communication"):
+    for panel in ("live", "clients", "cost"):
         _, text = on_stage(panel, View(broken, sessions_dir=tmp_path))
         assert "is not a session" in " ".join(text.split())
 
@@ -502,7 +485,7 @@ def test_the_keys_go_to_the_table_first_and_to_a_chart_where_there_is_none(view:
     assert seen == ["Table", "LineChart", "Heatmap", "SessionList"]
 
 
-@pytest.mark.parametrize("panel", ["live", "clients", "communication", "resources"])
+@pytest.mark.parametrize("panel", ["live", "clients", "cost"])
 def test_of_a_hundred_thousand_clients_no_panel_makes_a_table_of_all_rounds_and_clients(panel: str) -> None:
     clients, rounds, records = 100_000, 30, list[dict[str, Any]]()
     for round in range(1, rounds + 1):
@@ -532,13 +515,13 @@ def test_the_classes_of_a_client_fill_two_lines(width: int, shown: str, view: Vi
     assert dict(facts_of(view, 4, width))["classes"] == shown
 
 
-def test_communication_has_the_cost_of_the_highest_target_that_was_reached(view: View) -> None:
+def test_cost_has_the_cost_of_the_highest_target_that_was_reached(view: View) -> None:
     means = [
         record["accuracy"]["mean"] for record in view.run.records
     ]  # 82.2 % at the end: the target is 80 %
     first = next(number for number, mean in enumerate(means, 1) if mean >= 0.8)
     sent = view.run.records[first - 1]["bytes"]
-    facts = dict(communication.facts_of(view))
+    facts = dict(cost.facts_of(view))
     total = (sent["up_total"] + sent["down_total"]) / 2**20
     assert facts["to 80.0 %"].startswith(f"{total:.1f} MiB, {first} rounds, ")
-    assert "to 80.0 %" not in dict(communication.facts_of(replace(view, round=first - 1)))
+    assert "to 80.0 %" not in dict(cost.facts_of(replace(view, round=first - 1)))

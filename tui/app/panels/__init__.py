@@ -2,12 +2,11 @@
 
 from tui.app.panels.base import SizedPanel
 from tui.app.panels.clients import ClientsPanel
-from tui.app.panels.communication import CommunicationPanel
 from tui.app.panels.compare import ComparePanel
+from tui.app.panels.cost import CostPanel
 from tui.app.panels.data_features import DataFeaturesPanel
 from tui.app.panels.live import LivePanel
 from tui.app.panels.log import LogPanel
-from tui.app.panels.resources import ResourcesPanel
 from tui.app.panels.sessions import SessionsPanel
 from tui.app.panels.similarity import SimilarityPanel
 
@@ -15,10 +14,9 @@ PANELS: dict[str, type[SizedPanel]] = {
     "live": LivePanel,
     "clients": ClientsPanel,
     "similarity": SimilarityPanel,
-    "communication": CommunicationPanel,
+    "cost": CostPanel,
     "compare": ComparePanel,
     "log": LogPanel,
-    "resources": ResourcesPanel,
     "data": DataFeaturesPanel,
     "sessions": SessionsPanel,
 }

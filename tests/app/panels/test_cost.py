@@ -1,4 +1,4 @@
-"""The Resources panel: where the time goes, who is slow, what the method tells, and what goes on now."""
+"""The Cost panel: traffic, where the time goes, who is slow, what the method tells, and what goes on now."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +10,9 @@ import pytest
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from tests import sessions
-from tests.app.panels.stage import on_stage, read
+from tests.app.panels.stage import Act, on_stage, read
 from tui.app.charts.table import Cell
-from tui.app.panels.resources import facts_of, rows, seconds
+from tui.app.panels.cost import facts_of, rows, seconds
 from tui.app.view import View
 
 
@@ -27,7 +27,7 @@ def under_way(run: SessionData, each: str = "dttwwwwww-") -> SessionData:
 
 
 def test_the_slowest_clients_come_first_and_stand_out(view: View) -> None:
-    app, _ = on_stage("resources", view)
+    app, _ = on_stage("cost", view)
     shown = [row.key for row in app.panel._clients.rows]  # type: ignore[attr-defined]
     assert shown[:4] == [4, 9, 8, 2]  # 0.5 s, 0.5 s, 0.4 s; 3 took no part; 0.3 s
     assert shown[-1] == 3
@@ -55,30 +55,77 @@ def test_while_a_round_runs_each_client_says_where_it_is(view: View) -> None:
     run = under_way(view.run)
     assert not replace(view, run=run).looks_like(view, within_rounds=True)
     assert replace(view, run=run).looks_like(replace(view, run=under_way(view.run, "ddddddddd-")))
-    _, text = on_stage("resources", replace(view, run=run))
+    _, text = on_stage("cost", replace(view, run=run))
     assert text.count("training") == 2
     assert text.count("waiting") == 6
     assert "1.8 in use, now 1.8" in text
     assert "720.0 MiB, now 300.0 MiB" in text
 
 
-def test_u_walks_through_the_charts_where_there_is_room_for_one(view: View) -> None:
+ALL = [
+    "bytes per round",
+    "seconds per round",
+    "accuracy over bytes",
+    "accuracy over FLOPs",
+    "accuracy over seconds",
+    "total bytes",
+    "peak memory of the process",
+    "CPU cores in use",
+]
+"""The charts of a method without metrics, on a CPU."""
+
+
+@pytest.mark.parametrize(
+    ("size", "part", "choices"), [((80, 24), "first", ALL), ((120, 40), "third", ALL[2:])]
+)
+def test_u_walks_through_the_charts_that_do_not_stand_there_already(
+    view: View, size: tuple[int, int], part: str, choices: list[str]
+) -> None:
     seen: list[str] = []
 
     async def act(pilot: Any, panel: Any) -> None:
-        for _ in range(5):
-            seen.append(panel._parts["time"].border_title)
+        for _ in range(len(choices) + 1):
+            seen.append(panel._parts[part].border_title)
             panel.action_unit()
             await pilot.pause()
 
-    on_stage("resources", view, act, size=(80, 24))
-    assert seen == [
-        "seconds per round",
-        "peak memory of the process",
-        "CPU cores in use",
-        "metrics of the method",
-        "seconds per round",
-    ]
+    on_stage("cost", view, act, size=size)
+    assert seen == [*choices, choices[0]]
+
+
+def test_y_shows_the_tensors_in_place_of_the_clients_and_in_the_file_that_w_writes(view: View) -> None:
+    seen: list[tuple[bool, bool, str]] = []
+
+    async def act(pilot: Any, panel: Any) -> None:
+        for _ in range(2):
+            panel.action_chart()
+            await pilot.pause()
+            columns, _ = panel.table(view)
+            by = (panel._parts[name].region.height > 0 for name in ("clients", "tensors"))
+            seen.append((*by, columns[0]))
+
+    on_stage("cost", view, act)
+    assert seen == [(False, True, "tensor"), (True, False, "round")]
+
+
+def test_a_client_has_its_time_and_its_bytes_in_one_row(view: View) -> None:
+    by_id = {row.key: [said(cell) for cell in row.cells[:-1]] for row in rows(view, ())}
+    assert by_id[4] == [
+        "4", "cnn5", "", "0.50 s", "1.7", "0.50 s", "119.8 KiB", "119.8 KiB", "2.3 MiB", "2.3 MiB", "20",
+    ]  # fmt: skip
+
+
+def to(chart: str) -> Act:
+    """Press u until this chart is shown."""
+
+    async def act(pilot: Any, panel: Any) -> None:
+        for _ in range(12):
+            if chart in pilot.app.text():
+                return
+            panel.action_unit()
+            await pilot.pause()
+
+    return act
 
 
 def waiting(view: View, **seconds: float) -> View:
@@ -92,16 +139,17 @@ def waiting(view: View, **seconds: float) -> View:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 def test_a_pause_is_in_the_title_and_leaves_the_axis_to_work(view: View, size: tuple[int, int]) -> None:
-    app, text = on_stage("resources", waiting(view, r5=60.0), size=size)
-    drawn = app.panel._charts["time"].figure  # type: ignore[attr-defined]
+    app, text = on_stage("cost", waiting(view, r5=60.0), to("seconds per round"), size=size)
+    place = "first" if size[0] < 96 else "second"
+    drawn = app.panel._charts[place].figure  # type: ignore[attr-defined]
     assert [line.name for line in drawn.series] == ["clients", "server", "evaluation", "checkpoint"]
     assert drawn.y_range == (0.0, pytest.approx(1.8 * 1.05))  # 2.0 s of training less 0.2 s of the server
     assert "seconds per round; paused 60 s (r5)" in text
-    assert "paused" not in on_stage("resources", view, size=size)[1]
+    assert "paused" not in on_stage("cost", view, size=size)[1]
 
 
 def test_of_several_pauses_the_title_has_the_sum_and_the_round_of_the_longest(view: View) -> None:
-    _, text = on_stage("resources", waiting(view, r5=30.0, r7=75.0), size=(80, 24))
+    _, text = on_stage("cost", waiting(view, r5=30.0, r7=75.0), to("seconds per round"), size=(80, 24))
     assert "paused 105 s (longest r7)" in text
 
 
@@ -111,52 +159,10 @@ def test_the_memory_of_a_gpu_is_a_chart_where_there_was_one(view: View) -> None:
     ]
     on_gpu = replace(view, run=replace(view.run, ledger=Ledger.of(records)))
 
-    async def act(pilot: Any, panel: Any) -> None:
-        for _ in range(2):
-            panel.action_unit()
-            await pilot.pause()
-
-    app, _ = on_stage("resources", on_gpu, act)
-    (line,) = app.panel._charts["machine"].figure.series  # type: ignore[attr-defined]
+    app, _ = on_stage("cost", on_gpu, to("peak GPU memory of tensors"))
+    (line,) = app.panel._charts["third"].figure.series  # type: ignore[attr-defined]
     assert (line.name, line.y.tolist()) == ("GPU memory", [2.0, 2.0, 2.0])
     assert dict(facts_of(on_gpu))["GPU"] == "2.0 GiB"
-
-
-def taking(view: View, memory: list[int], cpu: list[float]) -> View:
-    """The same run with rounds that took these bytes, and as many seconds of processors."""
-    taken = zip(view.run.records, memory, cpu, strict=False)
-    records = [
-        record | {"timing": record["timing"] | {"memory": bytes, "cpu": seconds}}
-        for record, bytes, seconds in taken
-    ]
-    return replace(view, run=replace(view.run, ledger=Ledger.of(records)))
-
-
-def test_memory_that_stays_as_it_is_gives_way_to_processors_that_do_not(view: View) -> None:
-    flat, steep = [1000, 1000, 960], [1.0, 1.0, 2.0]  # 40 of 1000 is less than a twentieth
-    drawn = []
-    for memory, cpu in ((flat, steep), ([1000, 1000, 900], steep), (flat, [1.0, 1.0, 1.0])):
-        app, _ = on_stage("resources", taking(view, memory, cpu))
-        drawn.append(app.panel._charts["machine"].figure.series[0].name)  # type: ignore[attr-defined]
-    assert drawn == ["CPU cores", "memory", "memory"]
-
-    async def act(pilot: Any, panel: Any) -> None:
-        panel.action_unit()
-        await pilot.pause()
-
-    app, _ = on_stage("resources", taking(view, flat, steep), act)
-    assert app.panel._charts["machine"].figure.series[0].name == "memory"  # type: ignore[attr-defined]
-
-
-def test_a_method_without_figures_leaves_their_room_to_the_other_charts(view: View) -> None:
-    def widths(view: View) -> list[int]:
-        app, _ = on_stage("resources", view)
-        parts = app.panel._parts  # type: ignore[attr-defined]
-        return [parts[name].outer_size.width for name in ("time", "machine", "metric")]
-
-    three, two = widths(told(view, spread=3)), widths(view)
-    assert two[2] == 0 < three[2]
-    assert two[0] > three[0]
 
 
 def told(view: View, **metrics: float) -> View:
@@ -170,22 +176,23 @@ def test_the_method_s_figures_are_charts_to_step_through(view: View) -> None:
 
     async def act(pilot: Any, panel: Any) -> None:
         for _ in range(3):
-            (line,) = panel._charts["metric"].figure.series
-            seen.append((line.name, float(np.max(line.y))))
             panel.action_next()
             await pilot.pause()
+            (line,) = panel._charts["third"].figure.series
+            seen.append((line.name, float(np.max(line.y))))
 
-    on_stage("resources", told(view, server_loss=0.5, spread=3), act)
+    on_stage("cost", told(view, server_loss=0.5, spread=3), act)
     assert seen == [("server_loss", 0.5), ("spread", 3.0), ("server_loss", 0.5)]
 
 
 def test_what_an_earlier_version_did_not_record_is_said_to_be_missing(view: View) -> None:
     timing = {"seconds": 2.5, "train": 2.0, "evaluate": 0.4, "checkpoint": 0.1, "at": ""}
     old = Ledger.of([sessions.record(round, 10, timing=timing) for round in (1, 2)])
-    app, _ = on_stage("resources", replace(view, run=replace(view.run, ledger=old)))
-    machine = app.panel._parts["machine"]  # type: ignore[attr-defined]
+    memory = to("peak memory of the process")
+    app, _ = on_stage("cost", replace(view, run=replace(view.run, ledger=old)), memory)
+    machine = app.panel._parts["third"]  # type: ignore[attr-defined]
     assert machine._said == "No memory was recorded in these rounds."
-    drawn = app.panel._charts["time"].figure.series  # type: ignore[attr-defined]
+    drawn = app.panel._charts["second"].figure.series  # type: ignore[attr-defined]
     assert [line.name for line in drawn] == ["clients", "evaluation", "checkpoint"]
 
 
@@ -193,9 +200,9 @@ def test_in_round_1_the_clients_are_there_and_say_where_they_are(at_home: Path) 
     begun = read(at_home / "begun")
     progress = {"round": 1, "phase": "train", "done": 1, "clients": 9, "each": "dttwwwwww-"}
     view = View(replace(begun, state="running", progress=progress), sessions_dir=at_home / "none")
-    for panel in ("live", "clients", "resources"):
+    for panel in ("live", "clients", "cost"):
         app, text = on_stage(panel, view)
-        table = app.panel._clients if panel == "resources" else app.panel._table  # type: ignore[attr-defined]
+        table = app.panel._clients if panel == "cost" else app.panel._table  # type: ignore[attr-defined]
         words = ["".join({"waiting", "training", "done"} & set(map(said, row.cells))) for row in table.rows]
         assert sorted(words) == ["", "done", "training", "training", *["waiting"] * 6], panel
         assert "training" in text
@@ -236,26 +243,21 @@ def test_simulated_time_and_energy_are_facts_of_a_round_on_the_clock(view: View)
     assert "simulated" not in dict(facts_of(view))
 
 
-@pytest.mark.parametrize(("size", "presses"), [((80, 24), 3), ((120, 40), 2), ((200, 60), 2)])
-def test_the_timeline_is_one_of_the_charts_of_a_run_on_the_clock(
-    view: View, size: tuple[int, int], presses: int
-) -> None:
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+def test_the_timeline_is_one_of_the_charts_of_a_run_on_the_clock(view: View, size: tuple[int, int]) -> None:
     seen = list[str]()
 
     async def act(pilot: Any, panel: Any) -> None:
-        for _ in range(presses):
-            panel.action_unit()
-        await pilot.pause()
+        await to("who works when")(pilot, panel)
         await pilot.pause()
         seen.append(pilot.app.text())
         panel.action_previous()
         await pilot.pause()
-        await pilot.pause()
 
-    app, text = on_stage("resources", timed(view), act, size=size)
+    app, text = on_stage("cost", timed(view), act, size=size)
     assert "who works when, rounds 16 to 20" in seen[0] and "█ training" in seen[0]
     assert "who works when, rounds 19 to 20" in text
-    assert "simulated" in app.panel.table(timed(view))[0][-2] or "joules" in app.panel.table(timed(view))[0]
+    assert {"simulated_seconds", "joules"} <= {*app.panel.table(timed(view))[0]}
 
 
 def test_a_run_without_a_clock_has_no_timeline(view: View) -> None:
@@ -265,4 +267,4 @@ def test_a_run_without_a_clock_has_no_timeline(view: View) -> None:
             await pilot.pause()
             assert "who works when" not in pilot.app.text()
 
-    on_stage("resources", view, act, size=(80, 24))
+    on_stage("cost", view, act, size=(80, 24))
