@@ -1,7 +1,6 @@
-"""The main screen: what it keeps in memory, when it is laid out and drawn, and where the focus is."""
+"""The main screen: when it is laid out and drawn, and where the focus is."""
 
 import asyncio
-import gc
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from textual.widgets import Input
 
 from tests import sessions
 from tests.app.driving import Blank, blanks, drive, until
-from tui.app import collection
 from tui.app.app import HtflApp
 from tui.app.launch_options import LaunchOptions
 from tui.app.panels.base import SizedPanel
@@ -34,43 +32,6 @@ def opened(home: Path) -> HtflApp:
 async def shown(app: HtflApp, pilot: Pilot[str]) -> None:
     await until(pilot, lambda: app.view.run.round == ROUNDS)
     await pilot.pause()
-
-
-def test_no_full_garbage_collection_comes_by_itself_while_the_app_is_up(home: Path) -> None:
-    app, before = opened(home), gc.get_threshold()
-
-    async def script(pilot: Pilot[str]) -> None:
-        await shown(app, pilot)
-        assert gc.get_threshold() == (*before[:2], collection.NEVER)
-
-    drive(app, script)
-    assert gc.get_threshold() == before
-
-
-def test_a_full_collection_comes_when_there_is_enough_and_nobody_has_asked_for_anything(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now, younger, full = 100.0, 0, 0
-
-    def collect() -> None:
-        nonlocal full
-        full += 1
-
-    monkeypatch.setattr(collection.time, "monotonic", lambda: now)
-    monkeypatch.setattr(collection, "_younger", lambda: younger)
-    monkeypatch.setattr(collection.gc, "collect", collect)
-    collector = collection.Collector()
-    now += collection.QUIET
-    collector.rest()
-    assert full == 0  # nothing to collect
-    younger += collection.ENOUGH
-    collector.asked()
-    collector.rest()
-    assert full == 0  # somebody waits
-    now += collection.QUIET
-    collector.rest()
-    collector.rest()
-    assert full == 1
 
 
 def test_a_panel_knows_a_new_size_before_it_is_laid_out_in_it(

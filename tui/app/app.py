@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.events import Event, InputEvent, Resize
+from textual.events import Event, Resize
 from textual.events import Key as KeyEvent
 from textual.filter import LineFilter
 from textual.geometry import Size
@@ -27,7 +27,6 @@ from tui.app.alerts import Alert, Alerts
 from tui.app.background import Background
 from tui.app.charts.glyphs import Glyphs
 from tui.app.cka_computer import CkaComputer
-from tui.app.collection import Collector
 from tui.app.color_slots import ColorSlots
 from tui.app.compatibility import MethodChoices
 from tui.app.confusion_computer import ConfusionComputer
@@ -121,7 +120,6 @@ class HtflApp(Moves, Openers, App[str]):
         self._embedder = Embedder(self, self._background, options.data)
         self._confusion = ConfusionComputer(self, self._background, options.data)
         self._sample_reader = SampleReader(self, self._background, options.data)
-        self._collector = Collector()
         self._alerts = Alerts(alert, self.say, lambda found: terminal.write(self._driver, found))
         self._start = start
         self.panels = panels if panels is not None else [PANELS[name](name) for name in PANEL_TITLES]
@@ -149,8 +147,6 @@ class HtflApp(Moves, Openers, App[str]):
             terminal.on_signals(self._leave_by)
         self.files.start()
         self.watch(self.screen, "focused", self.draw_rows, init=False)  # a chart has its own keys
-        self._collector.begin()
-        self.set_interval(1.0, self._collector.rest)
         self.call_after_refresh(self.draw)
         self.call_after_refresh(self._focus_panel)
         match self._start:
@@ -165,13 +161,11 @@ class HtflApp(Moves, Openers, App[str]):
 
     def on_unmount(self) -> None:
         computers = (self._embedder, self._cka, self._confusion, self._sample_reader)
-        for part in (self.files, self._collector, *computers):
+        for part in (self.files, *computers):
             part.end()
         self._preferences.keep(self._state, theme=self.theme, chart=self.view.chart, sort=self.view.sort)
 
     async def on_event(self, event: Event) -> None:
-        if isinstance(event, InputEvent):
-            self._collector.asked()
         if isinstance(event, KeyEvent) and not event.is_forwarded:
             await self._key_queue.put(event)
         else:
