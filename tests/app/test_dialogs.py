@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.events import MouseDown, MouseMove, MouseUp
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from htfl_sim.compatibility import MethodChoice, Parameter
 from htfl_sim.configuring import Choices
@@ -277,6 +279,24 @@ def test_help_goes_on_under_what_is_said_and_not_under_the_keys(home: Path) -> N
     said = [line.partition("│")[2].rstrip("▁▂▃▄▅▆▇█ │") for line in shown.splitlines() if "│" in line]
     under = said[said.index(next(line for line in said if "Pin the client" in line)) + 1]
     assert under.strip() == "and named." and under.startswith(" " * 14)
+
+
+def test_a_press_on_a_field_that_was_just_removed_does_nothing(home: Path) -> None:
+    app = HtflApp(LaunchOptions(home, home / "data"), home / "main", panels=blanks())
+
+    async def script(pilot: Pilot[str]) -> None:
+        app.push_screen(AttachDialog(home))
+        await pilot.pause()
+        field = app.screen.query_one(Input)
+        x, y = field.region.offset
+        await field.remove()
+        assert app.screen.get_widget_at(x, y)[0] is field  # until the next layout
+        for kind in (MouseDown, MouseMove, MouseUp):
+            app.screen._forward_event(kind(None, x, y, 0, 0, 1, False, False, False))
+        await pilot.pause()
+        assert app.is_running and not app.screen.query(Input)
+
+    drive(app, script)
 
 
 def test_a_terminal_under_60_by_16_is_told_so_until_it_grows(home: Path) -> None:

@@ -55,6 +55,7 @@ from tui.app.watch import Watch
 from tui.app.widgets import LineChart, Table
 from tui.app.widgets.filter import Filter
 from tui.app.widgets.focus import offer_focus
+from tui.app.widgets.screen import AppScreen
 from tui.app.widgets.scroll_bar import use_scroll_bars
 from tui.app.xterm import XtermFilter
 from tui.common.errors import explain
@@ -127,8 +128,8 @@ class HtflApp(Moves, Openers, App[str]):
         self._words: dict[str, str] = {}
         """The filter of each panel with its own words, and under "" that of all others."""
 
-    def get_default_screen(self) -> rows.MainScreen:
-        return rows.MainScreen(id="_default")
+    def get_default_screen(self) -> AppScreen[None]:
+        return AppScreen(id="_default")
 
     def compose(self) -> ComposeResult:
         self._prepare(self.size)

@@ -5,9 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from textual.content import Content
-from textual.reactive import Reactive
 from textual.screen import Screen
-from textual.widget import Widget
 from textual.widgets import Static
 
 from htfl_sim.analysis import Silence, StudySummary, remaining
@@ -26,13 +24,6 @@ ALARMING = ("interrupted", "failed", "gone")
 ALARM = "bold $text-error"
 MORE = 6  # cells for the number of requests without room
 NAME = 12  # cells that requests leave to the name of the session
-
-
-class MainScreen(Screen[None]):
-    """The screen under all dialogs. Its widgets show their focus themselves."""
-
-    focused = Reactive[Widget | None](None, repaint=False)
-    """Textual repaints the whole screen when this changes, that is, once more after a change of panel."""
 
 
 def draw(screen: Screen[Any], view: View, panel: Panel, waiting: list[str], glyphs: Glyphs) -> None:

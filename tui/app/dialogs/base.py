@@ -13,12 +13,12 @@ from textual.color import Color
 from textual.containers import Vertical, VerticalScroll
 from textual.events import Resize
 from textual.geometry import Size
-from textual.reactive import Reactive
 from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from tui.app.widgets.screen import AppScreen
 from tui.app.widgets.surface import glyphs_of
 from tui.common.formatting import spelled
 
@@ -45,11 +45,9 @@ def _tinted(style: Style | None, color: Color) -> Style | None:
     return next(iter(BackgroundScreen.process_segments([Segment(" ", style)], color))).style
 
 
-class Dialog(ModalScreen[Result]):
+class Dialog(ModalScreen[Result], AppScreen[Result]):
     """Base class of the dialogs: `title` above, the widgets of `body` in the middle, `hint` below."""
 
-    focused = Reactive[Widget | None](None, repaint=False)
-    """As for the main screen: Textual repaints a whole screen, and the one below, when the focus moves."""
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "leave", show=False)]
     hint = "esc cancel"
 
