@@ -21,7 +21,7 @@ from tui.app.dialogs.choose import Choose
 from tui.app.dialogs.describe import Describe
 from tui.app.dialogs.effect import EffectDialog
 from tui.app.dialogs.fork import ForkDialog
-from tui.app.dialogs.help import Help
+from tui.app.dialogs.help import Help, listing
 from tui.app.dialogs.new_run import NewRunDialog
 from tui.app.dialogs.resume import ResumeDialog
 from tui.app.dialogs.shadow import ShadowDialog
@@ -399,6 +399,28 @@ def test_the_palette_finds_a_panel_by_what_it_shows(words: str, panel: str, home
         found = [hit async for hit in Commands(app.screen).search(words)]
         title = next(key for key in KEYS if key.argument == panel).label
         assert any(title in str(hit.match_display) for hit in found)
+
+    drive(app, script)
+
+
+@pytest.mark.parametrize(
+    ("words", "label"),
+    [
+        ("worst", "why"), ("worst", "Clients"), ("better", "Compare"), ("better", "gain"), ("explain", "why"),
+        ("traffic", "Cost"), ("cost", "Cost"), ("eta", "Cost"), ("difference", "effect"), ("significant", "Compare"),
+        ("confusion", "why"), ("copy", "mouse"), ("exit", "quit"), ("search", "filter"), ("dark", "theme"),
+        ("light", "theme"), ("screenshot", "export"), ("branch", "fork"),
+    ],
+)  # fmt: skip
+def test_help_and_palette_find_a_key_by_the_words_of_users(words: str, label: str, home: Path) -> None:
+    key = next(key for key in KEYS if key.label == label)
+    about = listing("live", "braille", words, 300).plain
+    assert f"  {key.print} " in about and key.about in about
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        found = [hit async for hit in Commands(app.screen).search(words)]
+        assert f"{label} ({key.print})" in [str(hit.match_display) for hit in found]
 
     drive(app, script)
 

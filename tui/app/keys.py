@@ -70,6 +70,11 @@ class Key:
         return self.shown or self.keys.split(",")[0]
 
     @property
+    def found_by(self) -> str:
+        """The text that help and palette search."""
+        return f"{self.print} {self.label} {self.about} {WORDS.get(self.argument or self.name, '')}"
+
+    @property
     def name(self) -> str:
         """The action without its argument."""
         return self.action.partition("(")[0]
@@ -81,6 +86,24 @@ class Key:
 
     def works_in(self, panel: str) -> bool:
         return not self.where or panel in self.where
+
+
+WORDS = {
+    "clients": "worst",
+    "cost": "eta communication resources",
+    "compare": "better difference significant",
+    "why": "explain worst confusion",
+    "gain": "better",
+    "describe": "difference",
+    "effect": "difference",
+    "fork": "branch",
+    "filter": "search",
+    "change_theme": "dark light",
+    "mouse": "copy",
+    "export": "screenshot copy",
+    "quit": "exit",
+}
+"""Other words by which users look for a key, by its action or the action's argument."""
 
 
 def _tab(number: int, panel: str, title: str) -> Key:
@@ -323,7 +346,7 @@ class Commands(Provider):
         matcher = self.matcher(query)
         for key in KEYS:
             title = _title(key)
-            if key.action != "command_palette" and (score := matcher.match(f"{title} {key.about}")) > 0:
+            if key.action != "command_palette" and (score := matcher.match(f"{title} {key.found_by}")) > 0:
                 yield Hit(
                     score,
                     matcher.highlight(title),

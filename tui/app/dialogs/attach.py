@@ -6,11 +6,13 @@ from pathlib import Path
 from htfl_sim.errors import DiskError, SessionUnreadable
 from htfl_sim.folders import session_folder, session_names
 from htfl_sim.sessions import state
-from tui.app.dialogs.form import Field, Form, Known
+from tui.app.dialogs.form import Field, Form, Known, form_hint
 
 
 class AttachDialog(Form[Path]):
     """Returns the folder of a session, by its name in the sessions folder or by path."""
+
+    hint = form_hint("open")
 
     def __init__(self, sessions: Path, known: Callable[[], Sequence[Known]] | None = None) -> None:
         """`known`: the sessions to choose from; by default, those of the folder."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from htfl_sim.analysis import SessionData, entries_to, next_change, remaining, settings_in_force
 from htfl_sim.details import changeable_sections
 from htfl_sim.folders import checked_name, free_name, plain_name
-from tui.app.dialogs.form import Field, Form, Known, assignments, number, setting_names
+from tui.app.dialogs.form import Field, Form, Known, assignments, form_hint, number, setting_names
 from tui.common.formatting import duration
 
 THEN: tuple[Known, ...] = (
@@ -32,6 +32,8 @@ class ForkWish:
 
 class ForkDialog(Form[ForkWish]):
     """Returns a ForkWish. Empty lines keep the parent's values."""
+
+    hint = form_hint("fork")
 
     def __init__(self, run: SessionData, round: int, sessions: Path, methods: Sequence[Known]) -> None:
         self._run, self._round, self._sessions = run, round, sessions

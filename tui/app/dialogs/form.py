@@ -53,10 +53,15 @@ class Field:
     words: bool = False
 
 
+def form_hint(enter: str) -> str:
+    """The keys of a form. enter: what Enter does."""
+    return f"tab next · ↑↓ choose · enter {enter} · esc cancel"
+
+
 class Form(Dialog[Result]):
     """Fields in lines. Enter passes the values to `accept`, on a thread. Its errors appear in the dialog."""
 
-    hint = "tab next · ↑↓ choose · enter confirm · esc cancel"
+    hint = form_hint("confirm")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "choose(-1)", "choose", show=False),
         Binding("down", "choose(1)", "choose", show=False),

@@ -62,7 +62,7 @@ def listing(panel: str, glyphs: Glyphs, words: str, width: int) -> Content:
     """The groups of keys that fit the words, in `width` cells, for this panel."""
     lines: list[Content] = []
     for group, keys in _groups(panel):
-        found = [key for key in keys if fits(f"{key.print} {key.label} {key.about}", words)]
+        found = [key for key in keys if fits(key.found_by, words)]
         if found:
             lines += [Content("")] * bool(lines) + [Content.styled(group, "bold")]
         for key in found:

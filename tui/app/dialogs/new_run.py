@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from htfl_sim import catalog
 from htfl_sim.configuring import QUICKSTART, Choices, new_name
 from htfl_sim.folders import checked_name, free_name, plain_name
-from tui.app.dialogs.form import Field, Form, Known, assignments, number, setting_names
+from tui.app.dialogs.form import Field, Form, Known, assignments, form_hint, number, setting_names
 from tui.common import reading
 from tui.common.errors import explain
 from tui.common.formatting import size
@@ -34,10 +34,7 @@ class NewRun:
 class NewRunDialog(Form[NewRun]):
     """Returns a NewRun whose data are here."""
 
-    hint = (
-        "tab next · ↑↓ choose · enter start · esc cancel\n"
-        "ctrl+f download the data set · ctrl+d use digits (no download)"
-    )
+    hint = f"{form_hint('start')}\nctrl+f download the data set · ctrl+d use digits (no download)"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+f", "fetch", "fetch", show=False, priority=True),
         Binding("ctrl+d", "digits", "digits", show=False, priority=True),

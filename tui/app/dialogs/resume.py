@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from htfl_sim.analysis import SessionData, remaining
-from tui.app.dialogs.form import Field, Form, number
+from tui.app.dialogs.form import Field, Form, form_hint, number
 from tui.common.formatting import duration
 
 
@@ -17,6 +17,8 @@ class ResumeWish:
 
 class ResumeDialog(Form[ResumeWish]):
     """Returns a ResumeWish."""
+
+    hint = form_hint("resume")
 
     def __init__(self, run: SessionData) -> None:
         self._run = run

@@ -6,7 +6,7 @@ from pathlib import Path
 from htfl_sim.analysis import BASELINE, Pair, SessionData, entries_to, remaining, settings_in_force
 from htfl_sim.folders import free_name, plain_name
 from tui.app.dialogs.fork import ForkWish
-from tui.app.dialogs.form import Field, Form, Known, number
+from tui.app.dialogs.form import Field, Form, Known, form_hint, number
 from tui.common.formatting import duration
 
 BESIDE = "beside"
@@ -15,6 +15,8 @@ BESIDE = "beside"
 
 class ShadowDialog(Form[ForkWish]):
     """Returns a ForkWish. methods: those that the models can run."""
+
+    hint = form_hint("start")
 
     def __init__(
         self, run: SessionData, round: int, sessions: Path, methods: Sequence[Known], pair: Pair | None

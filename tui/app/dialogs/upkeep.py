@@ -10,7 +10,7 @@ from htfl_sim.analysis import StudySummary
 from htfl_sim.errors import ConfigError, DiskError, SessionUnreadable
 from htfl_sim.folders import checked_note, checked_tag, is_group, name_of, tags_in
 from tui.app.background import Background
-from tui.app.dialogs.form import Field, Form, Known
+from tui.app.dialogs.form import Field, Form, Known, form_hint
 from tui.app.host import Host
 from tui.common.errors import explain
 from tui.common.formatting import size
@@ -21,6 +21,8 @@ Wish = tuple[tuple[str, ...], str]
 
 class NoteDialog(Form[Wish]):
     """Returns the tags and the note that a session is to have."""
+
+    hint = form_hint("save")
 
     def __init__(self, folder: Path, library: Path) -> None:
         self._library = library
@@ -81,6 +83,8 @@ class OfSessions(Form[str]):
 
 class RenameDialog(OfSessions):
     """Returns the new name of a session."""
+
+    hint = form_hint("rename")
 
     def __init__(self, folder: Path) -> None:
         super().__init__([folder], f"Rename {name_of(folder)}", Field("name", "new name", folder.name))
