@@ -340,8 +340,8 @@ class Commands(Provider):
     async def search(self, query: str) -> Hits:
         if number := re.fullmatch(r"(?:go ?to |round )?(\d{1,9})", query.strip()):
             action = f"goto({number[1]})"
-            yield Hit(
-                1.0, f"round {number[1]}", partial(self.app.run_action, action), help="Show this round."
+            yield Hit(  # before the panel whose key is this digit
+                100.0, f"round {number[1]}", partial(self.app.run_action, action), help="Show this round."
             )
         matcher = self.matcher(query)
         for key in KEYS:
