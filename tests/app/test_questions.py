@@ -129,7 +129,7 @@ def test_is_it_collapsing(home: Path) -> None:
 def test_what_do_bytes_buy(home: Path) -> None:
     last = records(home / "main")[-1]
     sent, accuracy = size(last["bytes"]["up_total"]), percent(last["accuracy"]["mean"])
-    shown(home / "main", "4", lambda text: f"up {sent}" in text and f"mean accuracy {accuracy}" in text)
+    shown(home / "main", "4", lambda text: f"{sent} in all" in text and f"mean accuracy {accuracy}" in text)
 
 
 def test_what_did_the_switch_change(home: Path) -> None:

@@ -96,7 +96,7 @@ class CostPanel(SizedPanel):
     CostPanel.-tensors .clients { display: none; }
     CostPanel.-tensors .tensors { display: block; }
     CostPanel.-closed .lower { display: none; }
-    CostPanel .facts { width: 36; margin-left: 1; }
+    CostPanel .facts { width: 38; margin-left: 1; }
     CostPanel.-narrow .facts { width: 33; }  /* so that the tables have the bytes of a round */
     """
 
@@ -131,8 +131,9 @@ class CostPanel(SizedPanel):
         facts, doing, models = facts_of(view), at_work(view.run), view.run.models
         if self.differs("tables", view.curves, view.round, view.run.config, doing):
             self._clients.show(rows(view, doing))
-            self._draw_tensors(view)
             at_most(self._lower, max(len(models), len(facts) + 1) + 2)  # the charts get the rest
+        if self.differs("tensors", view.curves, view.round):
+            self._draw_tensors(view)
         self._clients.filter(view.filter)
         client_rows.follow(self._clients, view)
         some = f"{len(self._clients.rows)} of {len(models)}{client_rows.drawn(view)}"
@@ -180,13 +181,10 @@ class CostPanel(SizedPanel):
 
     def _draw_chart(self, view: View, place: str, name: str) -> None:
         title, missing = name, None
-        if name in (BYTES, TOTAL):
-            curves = view.curves
-            figure = (
-                traffic(curves.up, curves.down)
-                if name == BYTES
-                else traffic(curves.up_total, curves.down_total)
-            )
+        if name == BYTES:
+            figure = traffic(view.curves.up, view.curves.down)
+        elif name == TOTAL:
+            figure = traffic(view.curves.up_total, view.curves.down_total)
         elif name == TIME:
             figure, waited = _time(view)
             title += paused(waited)
@@ -204,15 +202,12 @@ class CostPanel(SizedPanel):
             figure = _over_rounds(view, [_line(list(found)[at], values)], from_zero=False)
         if self.has_class("-short") and figure.unit and name != TIME:  # a low chart has no legend to say it
             title += f", {figure.unit}"
-        if view.record and steady(view.curves) and name in (TOTAL, *self._silent(view)):
+        told = self._chosen(view) if silent(view.curves) else TOTAL
+        if view.record and steady(view.curves) and name == told:
             title += f"; {in_each_round(view.record)}"
         self._charts[place].show(figure)
         self._parts[place].caption(title)
         self._parts[place].say(missing)
-
-    def _silent(self, view: View) -> list[str]:
-        """The chart whose title says that nothing is sent, if so."""
-        return [self._chosen(view)] if silent(view.curves) else []
 
     def _draw_tensors(self, view: View) -> None:
         found = by_tensor(view.run.records[: view.shown])
