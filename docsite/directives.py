@@ -11,12 +11,13 @@ from markdown import Markdown
 from markdown.extensions import Extension
 from markdown.preprocessors import Preprocessor
 
-from docsite import api, configuration
+from docsite import api, configuration, ledger
 
 MAKERS: dict[str, Callable[..., str]] = {
     "docsite.configuration": configuration.reference,
     "docsite.method": configuration.method,
     "docsite.api": api.reference,
+    "docsite.ledger": ledger.table,
 }
 _COMMENT = re.compile(r"<!-- made by ([\w.]+)((?: [\w.]+)*) -->")
 _BEFORE_FENCES = 30

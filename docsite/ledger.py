@@ -1,10 +1,8 @@
-"""The table of a ledger record's keys, made from its types. `python -m docsite.ledger` puts it into docs/ledger.md."""
+"""The table of a ledger record's keys, made from its types and its scalars."""
 
 import ast
 import inspect
-import re
 from collections.abc import Iterator
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, NotRequired, Union, get_args, get_origin
 
@@ -12,26 +10,23 @@ from typing_extensions import get_type_hints, is_typeddict
 
 from checkpoints.schema import Share
 from simulator.base.part_record import When
-from simulator.base.record import Record
+from simulator.base.record import SCALARS, Record
 
-PAGE = Path(__file__).parents[1] / "docs" / "ledger.md"
-HEAD = "| key | type | setting | meaning |\n|---|---|---|---|\n"
-_TABLE = re.compile(r"(?<=\n)\| key .*\n(?:\|.*\n)+")
-"""The page's first one."""
+HEAD = "| key | type | setting | column | meaning |\n|---|---|---|---|---|\n"
 _WORDS = {int: "whole number", float: "number", str: "text", bool: "true or false", NoneType: "null"}
 
 
 def table() -> str:
-    """Every key of a record: its type, the setting that it needs, and its meaning."""
+    """Every key of a record: its type, the setting that it needs, its column in tables of rounds, and its meaning."""
+    columns: dict[str, list[str]] = {}
+    for scalar in SCALARS:
+        for path in scalar.paths:
+            columns.setdefault(path, []).append(f"`{scalar.column}`")
     rows = [
-        f"| `{key}` | {kind} | {f'`{when}`' if when else ''} | {text} |" for key, kind, when, text in _rows()
+        f"| `{key}` | {kind} | {f'`{when}`' if when else ''} | {', '.join(columns.get(key, ()))} | {text} |"
+        for key, kind, when, text in _rows()
     ]
-    return HEAD + "\n".join(row.replace("|  |", "| |") for row in rows) + "\n"
-
-
-def renewed(page: str) -> str:
-    """The page with its table made anew."""
-    return _TABLE.sub(lambda _: table(), page, count=1)
+    return HEAD + "\n".join(row.replace("|  |", "| |").replace("|  |", "| |") for row in rows) + "\n"
 
 
 def _rows() -> Iterator[tuple[str, str, str, str]]:
@@ -114,7 +109,3 @@ def _described(kind: type) -> dict[str, str]:
 
 def _is_text(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

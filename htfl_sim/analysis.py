@@ -3,8 +3,8 @@
     from htfl_sim.analysis import Feed, feed
 
     run = feed.read(Path("sessions/mu07"))   # one session now, also while another process runs it
-    run.curves.mean                          # [rounds] mean test accuracy, 0…1
-    best_round(run.curves.mean)              # the highest, and its round
+    run.curves["accuracy"]                          # [rounds] mean test accuracy, 0…1
+    best_round(run.curves["accuracy"])              # the highest, and its round
     Feed(folder).poll()                      # whether a live session has changed since
 
 Sessions: Feed, Run, Summary, StudySummary, Branch. Numbers per round and client: Curves, costs, clients' changes, CKA,
@@ -15,7 +15,7 @@ What they look like: palette, one color per method.
 
 from simulator.base.documents import Event, Report
 from simulator.base.names import cell
-from simulator.base.record import Record
+from simulator.base.record import SCALARS, Record
 from simulator.base.sections import MANY, PARTS, SAMPLED
 from simulator.results.analysis import axes, feed, remaining
 from simulator.results.analysis.axes import seed_text
@@ -31,6 +31,7 @@ from simulator.results.analysis.classes import (
     recall_changes,
     recalls,
 )
+from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.clients import (
     accuracy_changes,
     best_round,
@@ -60,7 +61,7 @@ from simulator.results.analysis.costs import (
     reached,
     spent,
 )
-from simulator.results.analysis.curves import Array, Curves
+from simulator.results.analysis.curves import Curves
 from simulator.results.analysis.described import Setting, described
 from simulator.results.analysis.divergence import NO_SCORE, Divergence
 from simulator.results.analysis.effect import Effect, Window, effects, read_effects
@@ -71,11 +72,11 @@ from simulator.results.analysis.lineage import Branch, tree, with_parents
 from simulator.results.analysis.measures import (
     MEASURES,
     Line,
-    Measure,
     Values,
     accuracy_of,
     after_fork,
     averaged,
+    is_share,
     measured,
 )
 from simulator.results.analysis.milestones import milestones
@@ -142,6 +143,7 @@ __all__ = [
     "OKABE_ITO",
     "PARTS",
     "SAMPLED",
+    "SCALARS",
     "SHADOW",
     "SILENT_SECONDS",
     "SIMULATED",
@@ -170,7 +172,6 @@ __all__ = [
     "Feed",
     "Finding",
     "Line",
-    "Measure",
     "Pair",
     "Partner",
     "Partners",
@@ -235,6 +236,7 @@ __all__ = [
     "in_order",
     "incidents",
     "is_alarming",
+    "is_share",
     "last_measured",
     "least_similar",
     "listed_clients",

@@ -11,10 +11,12 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from checkpoints import Retention, Store
 from checkpoints.seal import canonical
 from simulator.config import Config
+from simulator.results.analysis.totals import NUMBERS, Totals
 from simulator.results.inspection.embedding import Embedding
 
 BEGAN = datetime(2026, 1, 2, 10, 15, tzinfo=UTC)
@@ -351,3 +353,10 @@ def make_large(folder: Path, clients: int, rounds: int, participants: int = 10) 
         store.event("stopped", round=rounds, reason="finished")
         store.close("finished")
     return folder
+
+
+def totals(diverged: Sequence[tuple[int, ...]] = (), **columns: NDArray[np.float64] | float) -> Totals:
+    """The scalars of rounds: those given, one number for all rounds or one each, and NaN for all others."""
+    n = max(np.size(values) for values in columns.values())
+    arrays = {each.column: np.full(n, columns.get(each.column, np.nan)) for each in NUMBERS}
+    return Totals(arrays, tuple(diverged) or ((),) * n)

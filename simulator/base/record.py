@@ -1,4 +1,4 @@
-"""A line of the ledger, as a type.
+"""A line of the ledger, as a type, and the table of its scalars.
 
 Whoever writes or reads a record uses this type, and `check_record` holds what was read against it. The text under a
 key is its row in docs/ledger.md, and `When` names the setting that the key needs. Objects may have more keys than the
@@ -7,7 +7,7 @@ types know: later versions add some.
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, NotRequired, TypeVar, cast
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypeVar, cast
 
 from typing_extensions import TypedDict
 
@@ -380,6 +380,92 @@ def check_record(record: Mapping[str, Any], clients: int) -> Record:
 def _check_clients(where: str, named: list[int], clients: int) -> None:
     if any(client >= clients for client in named):
         raise ValueError(f"{where} names a client that is none of {clients}")
+
+
+# Its scalars
+
+Unit = Literal["share", "bytes", "FLOPs", "seconds", "simulated seconds", "joules", "count", "number", "text"]
+
+
+class Scalar(NamedTuple):
+    """What a record has one of. Everything that shows, compares, draws, or exports rounds goes through these rows."""
+
+    column: str
+    """Its name in CSV files, data frames, trackers, and arrays of rounds."""
+    path: str
+    """Its keys in a record. Values of several paths are added up."""
+    unit: Unit
+    title: str = ""
+    """Its name in `show`, in `compare`, on axes, and in the app. A scalar without one is only in tables."""
+    compared: Literal["", "last", "per round", "of all rounds"] = ""
+    """Of which rounds `compare` shows it if its column is named: '' for none."""
+    optional: bool = False
+    """Whether records may lack it. Tables have its column only if a round has it."""
+    listed: bool = False
+    """Whether it is the length of a list, 0 without the list."""
+    since_start: bool = False
+    """Whether it counts from the beginning of the run, and not of its round."""
+
+    @property
+    def paths(self) -> list[str]:
+        return self.path.split(" + ")
+
+    def of(self, record: Record) -> Any:
+        """Its value in a record; None if it has none."""
+        found = [_at(record, path) for path in self.paths]
+        if self.listed:
+            return len(found[0] or ())
+        return None if None in found else found[0] if len(found) == 1 else sum(found)
+
+
+def _at(value: Any, path: str) -> Any:
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+_ENERGY = ("compute", "radio", "idle")
+SCALARS = (
+    Scalar("round", "round", "count"),
+    Scalar("method", "method", "text"),
+    Scalar("participants", "participants", "count", "participants", listed=True),
+    Scalar("diverged", "diverged", "count", listed=True),
+    Scalar("dropped", "dropped", "count", listed=True),
+    Scalar("accuracy", "accuracy.mean", "share", "mean accuracy"),
+    Scalar("accuracy_std", "accuracy.std", "share", "std over clients"),
+    Scalar("accuracy_weighted", "accuracy.weighted", "share"),
+    Scalar("accuracy_min", "accuracy.min", "share", "worst client"),
+    Scalar("accuracy_max", "accuracy.max", "share"),
+    Scalar("accuracy_best", "accuracy.best_mean", "share"),
+    Scalar("loss", "loss.mean", "number", "training loss", "last"),
+    Scalar("bytes_up", "bytes.up", "bytes"),
+    Scalar("bytes_down", "bytes.down", "bytes"),
+    Scalar("bytes_up_total", "bytes.up_total", "bytes", since_start=True),
+    Scalar("bytes_down_total", "bytes.down_total", "bytes", since_start=True),
+    Scalar("bytes", "bytes.up + bytes.down", "bytes", "traffic", "per round"),
+    Scalar("params_up", "params.up", "count"),
+    Scalar("params_down", "params.down", "count"),
+    Scalar("flops_clients", "flops.clients", "FLOPs"),
+    Scalar("flops_server", "flops.server", "FLOPs"),
+    Scalar("flops", "flops.total", "FLOPs", "FLOPs", "per round"),
+    Scalar("seconds", "timing.seconds", "seconds", "time", "per round"),
+    Scalar("seconds_train", "timing.train", "seconds"),
+    Scalar("seconds_evaluate", "timing.evaluate", "seconds"),
+    Scalar("seconds_checkpoint", "timing.checkpoint", "seconds"),
+    Scalar("at", "timing.at", "text"),
+    Scalar("eval_accuracy", "evaluation.eval.accuracy.mean", "share", optional=True),
+    Scalar("seconds_server", "timing.server", "seconds", optional=True),
+    Scalar("seconds_waited", "timing.waited", "seconds", optional=True),
+    Scalar("seconds_cpu", "timing.cpu", "seconds", optional=True),
+    Scalar("workers", "timing.workers", "count", optional=True),
+    Scalar("memory", "timing.memory", "bytes", "memory", optional=True),
+    Scalar("gpu_memory", "timing.gpu_memory", "bytes", "GPU memory", optional=True),
+    Scalar(
+        "simulated_seconds", "time.ends", "simulated seconds", "simulated time", "of all rounds", True, since_start=True
+    ),
+    Scalar("joules", " + ".join(f"time.joules.{each}" for each in _ENERGY), "joules", "joules", "of all rounds", True),
+)  # fmt: skip
+"""In the order of the columns of a table of rounds."""
 
 
 # To be shown

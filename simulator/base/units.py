@@ -6,6 +6,7 @@ count of operations or parameters is in powers of 1,000, 1.2M. A dash is a missi
 
 import math
 import re
+from collections.abc import Callable
 
 NONE = "–"
 AT_LEAST = "≥ "
@@ -64,6 +65,11 @@ def number(value: float | None, places: int = 3) -> str:
     return NONE if value is None or math.isnan(value) else f"{value:.{places}f}"
 
 
+def in_unit(value: float | None, unit: str) -> str:
+    """A scalar of the ledger in its unit, as `SCALARS` names it."""
+    return _SHOWN[unit](value)
+
+
 _SPAN = re.compile(r"(?a:(\d+(?:\.\d+)?|\.\d+) *(s|m|h|d|)) *")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -99,3 +105,15 @@ def duration(seconds: float | None) -> str:
     if hours < 24:
         return f"{int(hours)} h {int(minutes) % 60:02d} min"
     return f"{int(days)} d {int(hours) % 24} h"
+
+
+_SHOWN: dict[str, Callable[[float | None], str]] = {
+    "share": percent,
+    "bytes": size,
+    "FLOPs": amount,
+    "seconds": duration,
+    "simulated seconds": duration,
+    "joules": amount,
+    "count": amount,
+    "number": lambda value: number(value, 4),
+}

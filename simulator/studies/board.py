@@ -104,7 +104,7 @@ class _Group:
     def unfinished(self) -> list[int]:
         """The last evaluated rounds of its sessions that have begun and have not finished."""
         ends = (
-            np.flatnonzero(np.isfinite(seen.totals.mean))
+            np.flatnonzero(np.isfinite(seen.totals["accuracy"]))
             for _, cell, seen in self.points
             if seen is not None and seen.totals is not None and cell.state != FINISHED and not cell.error
         )
@@ -181,7 +181,7 @@ class BoardReader:
             own, other = group.known(upto), baseline.known(upto) if baseline else {}
             cells = {cell.seeds: cell for _, cell, _ in group.points}
             whole = [cell.accuracy for cell in cells.values()]
-            values = whole if upto is None else [last_of(each.mean) for each in own.values()]
+            values = whole if upto is None else [last_of(each["accuracy"]) for each in own.values()]
             failed = any(cell.untrained for cell in cells.values())
             accuracy = None if failed else MeanStd.of(values)
             row = BoardRow(
@@ -216,7 +216,7 @@ def difference_so_far(totals: Mapping[Seeds, Totals], baseline: Mapping[Seeds, T
     values, against = {}, {}
     for seeds in totals.keys() & baseline.keys():
         round = min(totals[seeds].rounds, baseline[seeds].rounds)
-        own, other = (last_of(each.mean[:round]) for each in (totals[seeds], baseline[seeds]))
+        own, other = (last_of(each["accuracy"][:round]) for each in (totals[seeds], baseline[seeds]))
         if own is not None and other is not None:
             values[seeds], against[seeds] = own, other
     return paired(dict(sorted(values.items())), against)
@@ -254,7 +254,7 @@ def _baseline(group: _Group, groups: Collection[_Group]) -> _Group | None:
 
 def _costs(totals: Collection[Totals], with_joules: bool) -> dict[Cost, float]:
     """The mean cost of the sessions that have an accuracy. Without joules where rows count them by different rules."""
-    each = [spent_by_cost(one) for one in totals if last_of(one.mean) is not None]
+    each = [spent_by_cost(one) for one in totals if last_of(one["accuracy"]) is not None]
     shown = [cost for cost in (each[0] if each else ()) if with_joules or cost != "joules"]
     return {cost: float(np.mean([one[cost] for one in each])) for cost in shown}
 

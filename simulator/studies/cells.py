@@ -9,7 +9,7 @@ import numpy as np
 import checkpoints
 from simulator.base.nested import Raw
 from simulator.results.analysis.axes import seed_words, seeds_of
-from simulator.results.analysis.curves import Array
+from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.summary import Summary
 from simulator.results.analysis.totals import Totals
@@ -100,9 +100,9 @@ def _with(cell: PointCell, seen: Seen | None) -> PointCell:
         return replace(cell, round=summary.round or 0, accuracy=summary.accuracy, best=summary.best)
     if Divergence.of(totals).untrained:
         return replace(cell, round=totals.rounds, untrained=True)
-    measured = totals.mean[np.isfinite(totals.mean)]
+    measured = totals["accuracy"][np.isfinite(totals["accuracy"])]
     best = float(measured.max()) if measured.size else None
-    return replace(cell, round=totals.rounds, accuracy=last_of(totals.mean), best=best)
+    return replace(cell, round=totals.rounds, accuracy=last_of(totals["accuracy"]), best=best)
 
 
 def last_of(values: Array) -> float | None:

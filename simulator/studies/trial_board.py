@@ -175,7 +175,7 @@ class _Trial:
     def score(self, upto: int) -> float | None:
         """Its score after a round, or as far as it is; None if nothing was measured on eval."""
         known = [totals for _, totals in self.sessions.values() if totals is not None and totals.rounds]
-        if not known or not any(np.isfinite(each.selection).any() for each in known):
+        if not known or not any(np.isfinite(each["eval_accuracy"]).any() for each in known):
             return None
         return score_of(self.request, known, upto)
 

@@ -128,7 +128,7 @@ class Trials:
         """
         reached = self.reached(trials)
         flops = [
-            read_overview(session).totals.flops[: reached[trial.number]]
+            read_overview(session).totals["flops"][: reached[trial.number]]
             for trial in trials
             for session in self.sessions(trial)
         ]
@@ -171,7 +171,11 @@ def has_lost(request: Request, sessions: Sequence[Totals], upto: int) -> bool:
 
 def _totals(session: Path) -> Totals:
     totals = read_overview(session).totals
-    if not np.isfinite(totals.selection).any() and totals.rounds and not np.isnan(totals.mean).all():
+    if (
+        not np.isfinite(totals["eval_accuracy"]).any()
+        and totals.rounds
+        and not np.isnan(totals["accuracy"]).all()
+    ):
         raise ConfigError(
             f"{session.name} has no eval accuracy, and tuning must not look at test data. Begin another study, whose "
             "split has an eval part: `data.split=8:1:1`."

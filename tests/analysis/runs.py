@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from tests import sessions
@@ -29,6 +31,7 @@ def record(
         "best_mean": mean,
         "min": min(known, default=None),
         "max": max(known, default=None),
+        "std": float(np.std(known)) if known else None,
         "per_client": each,
     }
     made["bytes"] |= {"up": UP, "down": DOWN, "up_total": UP * round, "down_total": DOWN * round}

@@ -140,5 +140,5 @@ def test_curves_of_twenty_thousand_clients_take_less_memory_than_one_full_table(
     finally:
         tracemalloc.stop()
     assert np.isfinite(accuracy_changes(curves)).sum() <= 500
-    assert curves.client_up.totals().sum() == curves.up.sum()
+    assert curves.client_up.totals().sum() == curves["bytes_up"].sum()
     assert peak < clients * rounds * 8 // 2

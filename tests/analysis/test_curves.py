@@ -14,7 +14,7 @@ def test_rows_are_rounds_and_columns_are_clients() -> None:
     builder.extend(records)
     curves = builder.curves()
     assert (curves.rounds, curves.clients) == (8, 5)
-    assert curves.mean.tolist() == [record["accuracy"]["mean"] for record in records]
+    assert curves["accuracy"].tolist() == [record["accuracy"]["mean"] for record in records]
     assert curves.accuracy.after(7).tolist() == records[6]["accuracy"]["per_client"]
     assert np.flatnonzero(curves.participated.of(3) == 0).tolist() == [3, 7]  # it misses every fourth round
     assert np.isnan(curves.loss.after(5)[4])  # it diverged in round 5
@@ -28,7 +28,7 @@ def test_what_was_taken_earlier_stays_as_it_was_while_rounds_come() -> None:
         taken.append(builder.curves())
     for rounds, curves in enumerate(taken, 1):
         assert curves.rounds == rounds
-        assert curves.mean.tolist() == taken[-1].mean[:rounds].tolist()
+        assert curves["accuracy"].tolist() == taken[-1]["accuracy"][:rounds].tolist()
 
 
 def test_a_part_of_the_rounds_is_no_copy() -> None:

@@ -84,7 +84,7 @@ def test_a_ledger_as_text_is_cut_as_one_that_was_read() -> None:
     text = clocked("text", [(10, 0.2)])
     object.__setattr__(text, "ledger", Lines(Path("text"), lines, 1))
     for each in at_moment([whole, text], 35)[0]:
-        assert each.totals.mean.tolist() == [0.2, 0.5, 0.6]
+        assert each.totals["accuracy"].tolist() == [0.2, 0.5, 0.6]
 
 
 def test_time_and_energy_to_a_target_are_those_of_the_first_round_that_reaches_it() -> None:

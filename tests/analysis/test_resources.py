@@ -56,7 +56,13 @@ def test_an_earlier_version_s_round_has_its_server_with_the_clients_and_no_more(
     spent = {name: values[0] for name, values in seconds_by_part(curves).items()}
     assert spent["clients"] == 6.0
     assert np.isnan(
-        [spent["server"], spent["waiting"], curves.cpu[0], curves.memory[0], busy_share(curves)[0]]
+        [
+            spent["server"],
+            spent["waiting"],
+            curves["seconds_cpu"][0],
+            curves["memory"][0],
+            busy_share(curves)[0],
+        ]
     ).all()
     assert not curves.client_seconds.values.size
 

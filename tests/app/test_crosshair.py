@@ -180,7 +180,7 @@ def test_the_map_of_clients_and_rounds_has_it_too(app: HtflApp) -> None:
 
 def test_over_bytes_it_lies_at_what_the_round_had_cost_and_over_rounds_where_that_was(home: Path) -> None:
     run = read(home / "main")
-    sent = run.curves.up_total + run.curves.down_total
+    sent = run.curves["bytes_up_total"] + run.curves["bytes_down_total"]
     for place in (
         ("rounds", 3.0),
         ("bytes", float(sent[2])),
@@ -200,7 +200,7 @@ def test_in_compare_it_goes_as_far_as_the_longest_session(home: Path, tmp_path: 
     app, text = on_stage("compare", replace(view, crosshair=("rounds", 11.0)))
     chart = app.panel._chart  # type: ignore[attr-defined]
     assert chart.cursor == 11
-    last, eleventh = short.curves.mean[-1], long.curves.mean[10]
+    last, eleventh = short.curves["accuracy"][-1], long.curves["accuracy"][10]
     assert f"1 short {last * 100:.1f} % (r5)  2 main {eleventh * 100:.1f} %" in text
 
 
@@ -208,7 +208,7 @@ def test_where_x_is_a_cost_each_session_is_read_at_its_nearest_round(home: Path,
     other = read(sessions.make(tmp_path / "other", rounds=5, clients=2))
     main = read(home / "main")
     view = View(main, marked=(main.folder, other.folder), compared=(main, other))
-    sent = main.curves.up_total + main.curves.down_total
+    sent = main.curves["bytes_up_total"] + main.curves["bytes_down_total"]
     a_round = 4 * sessions.ADAPTER  # of the two clients of `other`
 
     async def over_bytes(pilot: Any, panel: Any) -> None:
@@ -217,9 +217,15 @@ def test_where_x_is_a_cost_each_session_is_read_at_its_nearest_round(home: Path,
     at = float(sent[1])  # 8 payloads a round in main: two rounds of it are four of the other
     _, text = on_stage("compare", replace(view, crosshair=("bytes", at)), over_bytes)
     assert at / a_round == 4
-    assert f"1 main {main.curves.mean[1] * 100:.1f} %  2 other {other.curves.mean[3] * 100:.1f} %" in text
+    assert (
+        f"1 main {main.curves['accuracy'][1] * 100:.1f} %  2 other {other.curves['accuracy'][3] * 100:.1f} %"
+        in text
+    )
     _, text = on_stage("compare", replace(view, crosshair=("bytes", at + 0.6 * a_round)), over_bytes)
-    assert f"1 main {main.curves.mean[1] * 100:.1f} %  2 other {other.curves.mean[4] * 100:.1f} %" in text
+    assert (
+        f"1 main {main.curves['accuracy'][1] * 100:.1f} %  2 other {other.curves['accuracy'][4] * 100:.1f} %"
+        in text
+    )
 
 
 def test_a_measure_that_no_session_has_offers_neither_crosshair_nor_zoom(home: Path) -> None:

@@ -17,7 +17,6 @@ def listed(heading: str) -> dict[str, str]:
 
 
 def test_every_column_is_listed_with_what_it_is() -> None:
-    assert listed("records()") == tidy.ROUND_COLUMNS
     assert listed("clients()") == tidy.CLIENT_COLUMNS
     assert listed("cka()") == tidy.CKA_COLUMNS
     assert listed("partition()") == partition.COLUMNS

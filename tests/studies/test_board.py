@@ -45,13 +45,15 @@ def study(
 
 def totals(*means: float, clock: bool = False) -> Totals:
     """Rounds with these accuracies; each round sends 100 bytes, takes 10 FLOPs and 2 s, and 5 s on a clock."""
-    n = len(means)
-    none = np.full(n, np.nan)
-    every = np.arange(1, n + 1.0)
-    return Totals(
-        np.array(means), none, none, 60 * every, 40 * every, np.full(n, 10.0), np.full(n, 2.0), none,
-        5 * every if clock else none, none,
-    )  # fmt: skip
+    every = np.arange(1, len(means) + 1.0)
+    return sessions.totals(
+        accuracy=np.array(means),
+        bytes_down_total=60 * every,
+        bytes_up_total=40 * every,
+        flops=10.0,
+        seconds=2.0,
+        simulated_seconds=5 * every if clock else np.nan,
+    )
 
 
 def seen(home: Path, point: str, *means: float, state: str = "finished", **options: Any) -> dict[Path, Seen]:
@@ -91,7 +93,7 @@ def test_rows_of_a_finished_study_have_the_numbers_of_compare(tmp_path: Path) ->
         assert mine.accuracy == theirs.last and theirs.n == 2
         assert mine.difference == theirs.difference or mine.method == "standalone"
         assert [cell.best for cell in mine.points] == [
-            approx(found[tmp_path / "t" / cell.point].totals.mean.max()) for cell in mine.points
+            approx(found[tmp_path / "t" / cell.point].totals["accuracy"].max()) for cell in mine.points
         ]
     assert board.baseline == "standalone" and board.seeds == ("s0", "s1")
     assert {cell.state for row in board.rows for cell in row.points} == {"finished"}
@@ -103,7 +105,7 @@ def test_a_row_of_which_a_session_learned_nothing_has_no_mean(tmp_path: Path) ->
     sound, lost = seen(tmp_path, "fedgh-s0", 0.5), seen(tmp_path, "fedgh-s1", 0.9)
     ((folder, each),) = lost.items()
     assert each.totals is not None
-    failed = replace(each, totals=replace(each.totals, participants=(2,), diverged=((0, 1),)))
+    failed = replace(each, totals=sessions.totals(accuracy=0.9, participants=2.0, diverged=[(0, 1)]))
     (row,) = board_of(tmp_path, sound, {folder: failed}).rows
     assert row.accuracy is None and [cell.accuracy for cell in row.points] == [0.5, None]
 

@@ -13,7 +13,6 @@ from checkpoints import TUNING
 from simulator import methods
 from simulator.results.analysis.static_keys import limits, method_space
 from simulator.results.analysis.summary import Summary
-from simulator.results.analysis.totals import Totals
 from simulator.studies import trial_board
 from simulator.studies.board import BoardReader
 from simulator.studies.cells import Seen
@@ -68,9 +67,8 @@ def seen(home: Path, scores: dict[str, list[float]], state: str = "stopped") -> 
     """Sessions with these accuracies on eval by round; on test, each is 0.5 higher."""
     found = {}
     for name, each in scores.items():
-        folder, n = home / "t" / name, len(each)
-        none, zero = np.full(n, np.nan), np.zeros(n)
-        totals = Totals(np.array(each) + 0.5, none, none, zero, zero, zero, zero, np.array(each), none, none)
+        folder = home / "t" / name
+        totals = sessions.totals(accuracy=np.array(each) + 0.5, eval_accuracy=np.array(each))
         found[folder] = Seen(Summary(f"t/{name}", str(folder), state, rounds=4), totals)
     return found
 
@@ -115,7 +113,7 @@ def test_a_trial_in_which_a_client_diverged_is_neither_best_nor_promoted(tmp_pat
     folder = tmp_path / "t" / "fedproto-t03-s100"
     known = sessions_of[folder].totals
     assert known is not None
-    lost = replace(known, participants=(2,), diverged=((0, 1),))
+    lost = replace(known, arrays={**known.arrays, "participants": np.array([2.0])}, diverged=((0, 1),))
     board = BoardReader(tmp_path / "t").read(
         sessions_of | {folder: replace(sessions_of[folder], totals=lost)}
     )

@@ -43,6 +43,7 @@ from simulator.studies.status import Status
 from simulator.studies.study import StudySpec
 from simulator.studies.summary import StudySummary
 from simulator.studies.tuning import Tuned, tune, tuned
+from tests import sessions
 from tests.cli.conftest import call
 from tests.cli.test_bad_input import rewrite
 from tui.cli import sweep_progress
@@ -505,7 +506,7 @@ def test_test_accuracies_change_no_choice(
 
     def other(folder: Path) -> Any:
         run = before(folder)
-        run.totals.mean[:] = [next(noise) % 7 / 7 for _ in run.totals.mean]
+        run.totals["accuracy"][:] = [next(noise) % 7 / 7 for _ in run.totals["accuracy"]]
         return run
 
     for module in (trials, tuning):
@@ -779,16 +780,10 @@ def test_a_range_of_a_setting_that_no_method_has_is_refused() -> None:
         htfl_sim.tuning.request(Choices(), ["fedproto"], ranges=["method.mu=linear:0:1"])
 
 
-ROUND = Totals(
-    *(np.array([value]) for value in (0.5, 0.5, 0.5, 0, 0, 0, 1, 0.3, np.nan, np.nan)), (2,), ((),)
-)
-"""A round of two clients, both sound, with 0.3 on eval."""
-
-
 def rounds(on_eval: list[float], diverged: list[tuple[int, ...]]) -> Totals:
     """Rounds of two clients, with the mean accuracy on eval and the clients that diverged."""
     each = np.array(on_eval)
-    return replace(ROUND, mean=each, selection=each, participants=(2,) * len(each), diverged=tuple(diverged))
+    return sessions.totals(accuracy=each, eval_accuracy=each, participants=2.0, diverged=diverged)
 
 
 def listed(monkeypatch: pytest.MonkeyPatch, asked: Request, trial_rounds: list[Totals]) -> trials.Trials:

@@ -156,7 +156,7 @@ def _facts(view: View) -> list[str]:
         return facts if run.silence.long else [*facts, _last_heard(run.silence)]
     if run.state in ("running", "pausing", "stopping") and not run.error and (within := _within(view)):
         facts.append(within)
-    simulated = float(run.curves.clock[-1]) if run.round else None
+    simulated = float(run.curves["simulated_seconds"][-1]) if run.round else None
     until_time = float(run.config.get("until_time", 0.0))
     rounds = remaining.rounds_left(run.rounds, run.round, until_time, simulated)
     left = remaining.seconds_left(run.curves, rounds)

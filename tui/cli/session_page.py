@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from htfl_sim.analysis import PARTS, Divergence, seed_text
+from htfl_sim.analysis import PARTS, SCALARS, Divergence, seed_text
 from htfl_sim.details import (
     ClientResult,
     Command,
@@ -19,7 +19,7 @@ from htfl_sim.details import (
 from htfl_sim.steering import at_round, described
 from tui.cli import output, running
 from tui.common import effects
-from tui.common.formatting import course, duration, number, percent, size, span, until_target
+from tui.common.formatting import course, duration, in_unit, number, percent, size, span, until_target
 from tui.common.sparkline import sparkline
 
 EVENTS_SHOWN = 12
@@ -56,6 +56,8 @@ def parts(details: Details) -> list[Any]:
             output.table(columns, [_client_row(each, unseen) for each in details.clients]),
             *([] if lost else _held_out(details.record)),
             *_unseen(details, lost),
+            output.heading(f"Numbers of round {round}"),
+            output.facts(_numbers(details.record, lost)),
             output.heading(f"Traffic of round {round}"),
             output.facts(_traffic(details.record)),
         ]
@@ -241,6 +243,14 @@ def _unseen(details: Details, lost: bool) -> list[Any]:
     mean = f"Participating clients: {percent(unseen['participating'])} on average."
     title = f"Unseen clients after round {record['round']}"
     return [output.heading(title), output.table(columns, rows), *([] if lost else [mean])]
+
+
+def _numbers(record: Record, lost: bool) -> list[tuple[str, object]]:
+    """The scalars that have a name. `lost`: accuracies of clients that have learned nothing are no result."""
+    named = [each for each in SCALARS if each.title and not (lost and each.unit == "share")]
+    return [
+        (each.title, in_unit(value, each.unit)) for each in named if (value := each.of(record)) is not None
+    ]
 
 
 def _traffic(record: Record) -> list[tuple[str, object]]:

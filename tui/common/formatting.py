@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from htfl_sim.folders import escaped
-from htfl_sim.units import NONE, amount, duration, number, percent, points, size, size_unit, span
+from htfl_sim.units import NONE, amount, duration, in_unit, number, percent, points, size, size_unit, span
 from tui.common.cells import in_lines, settled
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ __all__ = [
     "branches",
     "course",
     "duration",
+    "in_unit",
     "number",
     "percent",
     "points",

@@ -2,7 +2,7 @@
 
     from simulator.results.analysis.feed import read
     run = read(Path("sessions/mu07"))           # also while another process runs it
-    run.curves.mean, run.curves.accuracy.of(3)  # [rounds], [rounds] of client 3
+    run.curves["accuracy"], run.curves.accuracy.of(3)  # [rounds], [rounds] of client 3
     reached(run.curves, 0.9)                    # what it took to get to 90 %
 
 run, feed: a session at one moment, read once or as it grows. ledger, curves: its rounds, as records and as arrays.

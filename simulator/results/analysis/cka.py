@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from simulator.base.record import Record
-from simulator.results.analysis.curves import Array
+from simulator.results.analysis.client_values import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simulator.base.part_record import ByClass
 from simulator.base.record import Record
 from simulator.metrics import by_client
-from simulator.results.analysis.curves import Array
+from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.gain import EQUAL
 
 Counts = NDArray[np.int64]

@@ -11,7 +11,8 @@ from simulator.base.record import Record
 from simulator.base.sections import MANY
 from simulator.metrics import by_client
 from simulator.metrics.significance import FEW, Z, standard_errors
-from simulator.results.analysis.curves import Array, Curves
+from simulator.results.analysis.client_values import Array
+from simulator.results.analysis.curves import Curves
 from simulator.results.analysis.static_names import assigned
 
 Counts = NDArray[np.int64]

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -35,8 +35,8 @@ from simulator.results.analysis.caveats import (
     rows_differ,
     unfinished,
 )
-from simulator.results.analysis.costs import Cost, Reached, costs, energy_differs, reached, spent
-from simulator.results.analysis.curves import Array
+from simulator.results.analysis.client_values import Array
+from simulator.results.analysis.costs import Reached, energy_differs, reached, spent
 from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.gain import final_accuracies
 from simulator.results.analysis.moments import at_moment, moment
@@ -71,7 +71,7 @@ def standing(run: SessionData, target: float | None = None, upto: int | None = N
     """
     if target is None:
         target = float(run.config.get("until") or 0.0) or common_target([run])
-    totals, mean = run.totals, run.totals.mean[:upto]
+    totals, mean = run.totals, run.totals["accuracy"][:upto]
     measured = mean[np.isfinite(mean)]
     untrained = Divergence.of(totals).untrained > 0
     if untrained or not measured.size:
@@ -81,7 +81,7 @@ def standing(run: SessionData, target: float | None = None, upto: int | None = N
 
 def common_round(runs: Sequence[SessionData]) -> int | None:
     """The last round that all runs have evaluated, except those that have none yet; None if there is no such round."""
-    rounds = [each for run in runs if (each := np.flatnonzero(np.isfinite(run.totals.mean))).size]
+    rounds = [each for run in runs if (each := np.flatnonzero(np.isfinite(run.totals["accuracy"]))).size]
     both = reduce(np.intersect1d, rounds) if rounds else np.empty(0)
     return int(both[-1]) + 1 if both.size else None
 
@@ -203,23 +203,22 @@ def outcome(
     """What a session came to. One whose every update diverged has costs alone."""
     totals, diverged = run.totals, Divergence.of(run.totals)
     if diverged.untrained:
-        none = np.full(totals.rounds, np.nan)
-        totals = replace(totals, mean=none, worst=none, weighted=none, selection=none)
-    round = _best_round(totals.selection) if select else None
-    measured = np.flatnonzero(np.isfinite(totals.mean))
+        totals = totals.without_scores()
+    round = _best_round(totals["eval_accuracy"]) if select else None
+    measured = np.flatnonzero(np.isfinite(totals["accuracy"]))
     last = int(measured[-1]) + 1 if measured.size else None
     took = None if target is None else reached(totals, target)
     return SessionResult(
         run,
-        best=_highest(totals.mean),
-        best_weighted=_highest(totals.weighted),
-        last=_mean_of_last(totals.mean, last_rounds),
-        last_weighted=_mean_of_last(totals.weighted, last_rounds),
+        best=_highest(totals["accuracy"]),
+        best_weighted=_highest(totals["accuracy_weighted"]),
+        last=_mean_of_last(totals["accuracy"], last_rounds),
+        last_weighted=_mean_of_last(totals["accuracy_weighted"], last_rounds),
         round=round,
-        selected=_at(totals.mean, round),
-        selected_weighted=_at(totals.weighted, round),
-        on_eval=_at(totals.selection, round),
-        worst=_at(totals.worst, round if select else last),
+        selected=_at(totals["accuracy"], round),
+        selected_weighted=_at(totals["accuracy_weighted"], round),
+        on_eval=_at(totals["eval_accuracy"], round),
+        worst=_at(totals["accuracy_min"], round if select else last),
         reached=took,
         spent=None if target is None else took or spent(totals),
         own=_own(run, round if select else last),
@@ -232,7 +231,7 @@ def _extras(run: SessionData, totals: Totals, last: int, names: Sequence[str]) -
     """The extra columns of a session: of its mean accuracies, of its clients' final ones, or of its rounds' cost."""
     if not names:
         return {}
-    means = totals.mean[np.isfinite(totals.mean)]
+    means = totals["accuracy"][np.isfinite(totals["accuracy"])]
     clients = final_accuracies(run, totals.rounds, last) if len(means) else means
     known = clients[np.isfinite(clients)]
     unseen = _unseen(run) if len(means) else means
@@ -248,9 +247,8 @@ def _extras(run: SessionData, totals: Totals, last: int, names: Sequence[str]) -
                 values = unseen
             case "used" | "wasted" | "staleness":
                 values = _on_the_clock(run, kind)
-            case cost:
-                values = np.diff(costs(totals, cast(Cost, cost)), prepend=0)
-                values = values[np.isfinite(values)]
+            case column:
+                values = totals[column][np.isfinite(totals[column])]
         number = value(values) if len(values) else math.nan
         found[name] = number if math.isfinite(number) else None
     return found

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
-from simulator.results.analysis.curves import Array
+from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.totals import Totals
 
 Cost = Literal["rounds", "bytes", "FLOPs", "seconds", "simulated seconds", "joules"]
 COSTS: tuple[Cost, ...] = ("rounds", "bytes", "FLOPs", "seconds")
@@ -20,7 +21,7 @@ def comparable_costs(runs: Sequence[SessionData]) -> tuple[Cost, ...]:
     """The costs by which sessions can be compared: those of the computed clock only if all have one, and joules only
     if all count them by one rule.
     """
-    if not runs or any(not run.round or np.isnan(run.totals.clock).any() for run in runs):
+    if not runs or any(not run.round or np.isnan(run.totals["simulated_seconds"]).any() for run in runs):
         return COSTS
     differs = energy_differs({run.name: [run.config] for run in runs})
     return (*COSTS, "simulated seconds") if differs else (*COSTS, *SIMULATED)
@@ -49,49 +50,28 @@ def _energy_rule(system: Mapping[str, Any]) -> str:
     return f"as planned, {'without' if at_work else 'with'} waiting"
 
 
-class Spent(Protocol):
-    """What `Curves` and `Totals` both have."""
-
-    @property
-    def rounds(self) -> int: ...
-    @property
-    def mean(self) -> Array: ...
-    @property
-    def up_total(self) -> Array: ...
-    @property
-    def down_total(self) -> Array: ...
-    @property
-    def flops(self) -> Array: ...
-    @property
-    def seconds(self) -> Array: ...
-    @property
-    def clock(self) -> Array: ...
-    @property
-    def joules(self) -> Array: ...
-
-
-def costs(curves: Spent, cost: Cost) -> Array:
+def costs(curves: Totals, cost: Cost) -> Array:
     """[n] what the run had cost after each round; bytes are those sent up and down."""
     match cost:
         case "rounds":
             return np.arange(1.0, curves.rounds + 1)
         case "bytes":
-            return np.asarray(curves.up_total + curves.down_total)
+            return curves.traffic
         case "FLOPs":
-            return np.cumsum(curves.flops)
+            return np.cumsum(curves["flops"])
         case "seconds":
-            return np.cumsum(curves.seconds)
+            return np.cumsum(curves["seconds"])
         case "simulated seconds":
-            return curves.clock
+            return curves["simulated_seconds"]
         case "joules":
-            return np.cumsum(curves.joules)
+            return np.cumsum(curves["joules"])
 
 
 Position = tuple[Cost, float]
 """A place on an axis of charts: so many rounds, or what those had cost."""
 
 
-def elsewhere(curves: Spent, place: Position, cost: Cost) -> float:
+def elsewhere(curves: Totals, place: Position, cost: Cost) -> float:
     """Where `place` lies over another cost: what the round that is nearest to it had cost; NaN before the first."""
     over, at = place
     if over == cost:
@@ -121,15 +101,15 @@ class Reached:
     joules: float | None = None
 
 
-def reached(curves: Spent, target: float) -> Reached | None:
+def reached(curves: Totals, target: float) -> Reached | None:
     """What the mean accuracy took to first reach `target` (0…1); None if it has not."""
-    round = first_at(curves.mean, target)
+    round = first_at(curves["accuracy"], target)
     if round is None:
         return None
     return _after(curves, round)
 
 
-def spent(curves: Spent) -> Reached:
+def spent(curves: Totals) -> Reached:
     """What all rounds so far took: less than a target that they have not reached will take."""
     rounds = curves.rounds
     if not rounds:
@@ -137,7 +117,7 @@ def spent(curves: Spent) -> Reached:
     return _after(curves, rounds)
 
 
-def _after(curves: Spent, round: int) -> Reached:
+def _after(curves: Totals, round: int) -> Reached:
     real = (float(costs(curves, cost)[round - 1]) for cost in COSTS[1:])
     simulated = (float(costs(curves, cost)[round - 1]) for cost in SIMULATED)
     return Reached(round, *real, *(None if np.isnan(each) else each for each in simulated))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from simulator.base.record import Record
-from simulator.results.analysis.totals import Totals, clients_of
+from simulator.results.analysis.totals import Totals
 
 NO_SCORE = "no score"
 """The cell of sessions of which one has learned nothing."""
@@ -29,15 +29,15 @@ class Divergence:
     @classmethod
     def of(cls, totals: Totals, upto: int | None = None) -> "Divergence":
         """Those of a session, up to a round."""
-        return cls._of(zip(totals.participants[:upto], totals.diverged[:upto], strict=True))
+        return cls._of(zip(totals["participants"][:upto], totals.diverged[:upto], strict=True))
 
     @classmethod
     def of_records(cls, records: Iterable[Record]) -> "Divergence":
         """Those of the rounds of a session."""
-        return cls._of(map(clients_of, records))
+        return cls._of((len(each["participants"]), each.get("diverged", ())) for each in records)
 
     @classmethod
-    def _of(cls, clients: Iterable[tuple[int, Sequence[int]]]) -> "Divergence":
+    def _of(cls, clients: Iterable[tuple[float, Sequence[int]]]) -> "Divergence":
         each_round = list(clients)
         rounds = [diverged for _, diverged in each_round if diverged]
         trained = any(participants > len(diverged) for participants, diverged in each_round)

@@ -17,7 +17,7 @@ import numpy as np
 
 import checkpoints
 from checkpoints import DiskError, SessionUnreadable
-from simulator.results.analysis.curves import Array
+from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.overview import read_overview
 from simulator.results.analysis.run import SessionData
 from simulator.sessions.reader import parent_folder
@@ -140,12 +140,12 @@ def _window(run: SessionData, first: int, last: int) -> Window | None:
     if first > last:
         return None
     totals, rows = run.totals, slice(first - 1, last)
-    accuracy = totals.mean[rows]
+    accuracy = totals["accuracy"][rows]
     known = np.flatnonzero(np.isfinite(accuracy))
     change = None
     if len(known) > 1:
         change = float(accuracy[known[-1]] - accuracy[known[0]]) / int(known[-1] - known[0])
-    clock = _per_round(totals.clock, first, last)
+    clock = _per_round(totals["simulated_seconds"], first, last)
     return Window(
         session=run.name,
         method=_method(run, first),
@@ -153,8 +153,8 @@ def _window(run: SessionData, first: int, last: int) -> Window | None:
         last=last,
         accuracy=float(accuracy[known].mean()) if len(known) else None,
         change=change,
-        bytes=_per_round(totals.up_total + totals.down_total, first, last),
-        seconds=float(totals.seconds[rows].mean()),
+        bytes=_per_round(totals["bytes_up_total"] + totals["bytes_down_total"], first, last),
+        seconds=float(totals["seconds"][rows].mean()),
         simulated=clock if np.isfinite(clock) else None,
     )
 

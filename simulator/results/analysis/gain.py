@@ -40,7 +40,7 @@ from simulator.results.analysis.caveats import (
     unfinished,
     worded,
 )
-from simulator.results.analysis.curves import Array
+from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.printed import defaults
 from simulator.results.analysis.run import SessionData

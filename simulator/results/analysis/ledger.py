@@ -26,10 +26,10 @@ class Ledger:
     measured: tuple[CkaMeasurement, ...]
     """CKA where it was measured, in order of round."""
 
-    @cached_property
+    @property
     def totals(self) -> Totals:
         """What a round has one number of."""
-        return totals.of_records(self.records)
+        return self.curves
 
     @classmethod
     def of(cls, records: Sequence[Record]) -> "Ledger":

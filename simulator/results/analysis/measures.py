@@ -2,52 +2,53 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 
+from simulator.base.record import SCALARS
+from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.costs import Cost, costs
-from simulator.results.analysis.curves import Array
 from simulator.results.analysis.parts import part_means
 from simulator.results.analysis.run import SessionData
 
-Measure = Literal[
-    "mean accuracy", "worst client", "std over clients", "training loss", "test loss", "test F1", "CKA",
-    "selected on eval",
-]  # fmt: skip
-MEASURES: tuple[Measure, ...] = get_args(Measure)
 Values = Callable[[SessionData], Array]
 """One number a round of a session [n], NaN where there is none."""
+_OF_SESSION: dict[str, Values] = {
+    "test loss": lambda run: part_means(run.records, "test", "loss"),
+    "test F1": lambda run: part_means(run.records, "test", "f1"),
+    "CKA": lambda run: _cka(run),
+    "selected on eval": lambda run: _selected(run.totals["accuracy"], run.totals["eval_accuracy"]),
+}
+"""What is no scalar: mean loss and F1 of the clients on the test part, the mean CKA over pairs in the deepest layer,
+and the mean accuracy at the round that is best on the clients' eval parts so far, the first of equals."""
+_SCALARS = {
+    each.title: each
+    for each in SCALARS
+    if each.title and (each.unit in ("share", "number") or each.compared == "last")
+}
+MEASURES = tuple(
+    dict.fromkeys(
+        ["mean accuracy", "worst client", "std over clients", "training loss", *_OF_SESSION, *_SCALARS]
+    )
+)
+
+
+def is_share(measure: str) -> bool:
+    """Whether it is from 0 to 1; the user's own metrics may be anything."""
+    known = _SCALARS[measure].unit == "share" if measure in _SCALARS else measure in _OF_SESSION
+    return known and measure not in ("test loss", "CKA")
 
 
 def measured(run: SessionData, measure: str) -> Array:
-    """[n] after each round, NaN where it was not measured.
+    """[n] a measure after each round, NaN where it was not measured; accuracies are 0…1.
 
-    Of the clients' test accuracies (0…1) the mean, the lowest and the standard deviation (that of all clients, not of
-    a sample); their mean training loss; their mean loss and F1 on the test part; the mean CKA over pairs in the deepest
-    layer; and the mean accuracy at the round that is best on the clients' eval parts so far, the first of equals. Any
-    other name is that of the user's own metric on the test part.
+    A name that is none of MEASURES is that of the user's own metric on the test part.
     """
-    match measure:
-        case "mean accuracy":
-            return run.totals.mean
-        case "worst client":
-            return run.totals.worst
-        case "std over clients":
-            return run.curves.accuracy.by_round(_std)
-        case "training loss":
-            return run.curves.loss.means()
-        case "test loss" | "test F1":
-            return part_means(run.records, "test", measure.removeprefix("test ").lower())
-        case "CKA":
-            found = np.full(run.round, np.nan)
-            for each in run.ledger.measured:
-                found[each.round - 1] = each.mean(each.layers[-1])
-            return found
-        case "selected on eval":
-            return _selected(run.totals.mean, run.totals.selection)
-        case own:
-            return part_means(run.records, "test", own)
+    if measure in _SCALARS:
+        return run.totals[_SCALARS[measure].column]
+    if measure in _OF_SESSION:
+        return _OF_SESSION[measure](run)
+    return part_means(run.records, "test", measure)
 
 
 def accuracy_of(run: SessionData, client: int) -> Array:
@@ -91,11 +92,10 @@ def averaged(label: str, runs: Sequence[SessionData], values: Values, x: Cost = 
     return Line(label, spent[:, shared].mean(axis=0), table[:, shared].mean(axis=0), std, len(rows))
 
 
-def _std(values: Array) -> Array:
-    """[n] over the clients of values [n, k] that have one."""
-    found = np.full(len(values), np.nan)
-    there = np.isfinite(values).any(axis=1)
-    found[there] = np.nanstd(np.where(np.isfinite(values[there]), values[there], np.nan), axis=1)
+def _cka(run: SessionData) -> Array:
+    found = np.full(run.round, np.nan)
+    for each in run.ledger.measured:
+        found[each.round - 1] = each.mean(each.layers[-1])
     return found
 
 

@@ -30,7 +30,7 @@ def at_moment(runs: Sequence[SessionData], seconds: float) -> tuple[list[Session
     """
     found, short, late = list[SessionData](), list[str](), list[str]()
     for run in runs:
-        clock = run.totals.clock
+        clock = run.totals["simulated_seconds"]
         if np.isnan(clock).any():
             raise ConfigError(
                 f"{run.name} has no computed clock, so it has no simulated time. Run it with "

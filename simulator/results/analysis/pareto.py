@@ -3,10 +3,11 @@
 import math
 from collections.abc import Mapping
 
-from simulator.results.analysis.costs import Cost, Spent, spent
+from simulator.results.analysis.costs import Cost, spent
+from simulator.results.analysis.totals import Totals
 
 
-def spent_by_cost(curves: Spent) -> dict[Cost, float]:
+def spent_by_cost(curves: Totals) -> dict[Cost, float]:
     """What all rounds so far took. Simulated seconds and joules are NaN without a clock."""
     took = spent(curves)
     return {

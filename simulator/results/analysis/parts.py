@@ -7,7 +7,7 @@ import numpy as np
 
 from simulator.base.record import Record
 from simulator.metrics import by_client
-from simulator.results.analysis.curves import Array
+from simulator.results.analysis.client_values import Array
 
 _OURS = ("loss", "f1")
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from simulator.results.analysis.curves import Array
+from simulator.results.analysis.client_values import Array
 
 
 def quantiles(values: Array, shares: tuple[float, ...]) -> list[Array]:

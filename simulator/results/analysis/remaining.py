@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from simulator.results.analysis.costs import Spent
 from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.totals import Totals
 
 RECENT = 10
 """Rounds whose mean time an estimate is made from."""
@@ -23,9 +23,9 @@ def rounds_left(rounds: int, round: int, until_time: float, simulated: float | N
     return min(left, math.ceil(max(until_time - simulated, 0.0) * round / simulated))
 
 
-def seconds_left(curves: Spent, rounds: int) -> float | None:
+def seconds_left(curves: Totals, rounds: int) -> float | None:
     """For so many rounds more, by the mean of the latest; None before the first, and for no rounds."""
-    recent = curves.seconds[-RECENT:]
+    recent = curves["seconds"][-RECENT:]
     return float(np.mean(recent)) * rounds if len(recent) and rounds > 0 else None
 
 
@@ -33,4 +33,4 @@ def rounds_again(run: SessionData, round: int) -> tuple[int, float]:
     """The rounds that are computed again for the state after `round`, since the checkpoint before; and the seconds they
     took the first time."""
     kept = max((each for each in run.checkpoints if each <= round), default=0)
-    return round - kept, float(run.curves.seconds[kept:round].sum())
+    return round - kept, float(run.curves["seconds"][kept:round].sum())

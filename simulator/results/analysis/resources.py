@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from simulator.base.record import Record
-from simulator.results.analysis.curves import Array, Curves
+from simulator.results.analysis.client_values import Array
+from simulator.results.analysis.curves import Curves
 from simulator.results.analysis.run import SessionData
 
 TIME_PARTS = ("clients", "server", "evaluation", "checkpoint", "waiting")
@@ -18,8 +19,14 @@ def seconds_by_part(curves: Curves) -> dict[str, Array]:
     """[n] seconds of each of TIME_PARTS; NaN where the ledger does not say.
 
     `clients` includes the server's time where the ledger has no time of the server."""
-    server = np.where(np.isfinite(curves.server), curves.server, 0.0)
-    seconds = (curves.train - server, curves.server, curves.evaluate, curves.checkpoint, curves.waited)
+    server = np.where(np.isfinite(curves["seconds_server"]), curves["seconds_server"], 0.0)
+    seconds = (
+        curves["seconds_train"] - server,
+        curves["seconds_server"],
+        curves["seconds_evaluate"],
+        curves["seconds_checkpoint"],
+        curves["seconds_waited"],
+    )
     return dict(zip(TIME_PARTS, seconds, strict=True))
 
 
@@ -30,7 +37,7 @@ def busy_share(curves: Curves) -> Array:
     share may be more than the workers could do; it is 1 then.
     """
     worked = curves.client_seconds.sums()
-    had = curves.workers * seconds_by_part(curves)["clients"]
+    had = curves["workers"] * seconds_by_part(curves)["clients"]
     share = np.divide(worked, had, out=np.full(len(worked), np.nan), where=had > 0)
     return np.asarray(np.minimum(share, 1.0))
 

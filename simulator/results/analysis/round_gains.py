@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from simulator.base.units import points
 from simulator.results.analysis.averages import paired
 from simulator.results.analysis.axes import seeds_of
-from simulator.results.analysis.client_values import CELLS
-from simulator.results.analysis.curves import Array
+from simulator.results.analysis.client_values import CELLS, Array
 from simulator.results.analysis.gain import EQUAL, same_clients
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.samples import tested
@@ -118,7 +117,9 @@ def verdict(runs: Sequence[SessionData], others: Sequence[SessionData], round: i
         pairs = [(runs[0], others[0])]
     if not pairs:
         return None
-    means = [[float(each.curves.mean[round - 1]) for each in side] for side in zip(*pairs, strict=True)]
+    means = [
+        [float(each.curves["accuracy"][round - 1]) for each in side] for side in zip(*pairs, strict=True)
+    ]
     own, other = (dict(enumerate(each)) for each in means)
     found = paired(own, other)
     assert found is not None

@@ -15,7 +15,6 @@ from checkpoints import Damaged, DiskError, SessionUnreadable, shown
 from simulator.base.documents import Entry
 from simulator.base.record import Record, legible
 from simulator.results.analysis.divergence import Divergence
-from simulator.results.analysis.totals import clients_of
 from simulator.results.analysis.well_formed import well_formed
 from simulator.sessions.reader import CheckedReader
 
@@ -110,8 +109,10 @@ def untrained(session: CheckedReader, last: Record | None) -> bool:
     """Whether every client diverged in every round up to `last`, the last record."""
     if last is None:
         return False
-    participants, diverged = clients_of(last)
-    return participants == len(diverged) and Divergence.of_records(session.records()).untrained > 0
+    return (
+        len(last["participants"]) == len(last.get("diverged", ()))
+        and Divergence.of_records(session.records()).untrained > 0
+    )
 
 
 def _marks(folder: Path) -> checkpoints.Marks:

@@ -6,11 +6,23 @@ from typing import Any, Literal
 
 import numpy as np
 
-from simulator.base.units import AT_LEAST, NONE, amount, at_least, duration, points, size, span
+from simulator.base.record import SCALARS, Scalar
+from simulator.base.units import (
+    AT_LEAST,
+    NONE,
+    amount,
+    at_least,
+    duration,
+    in_unit,
+    number,
+    points,
+    size,
+    span,
+)
 from simulator.results.analysis.averages import Difference, MeanStd
 from simulator.results.analysis.axes import Key, spelled
 from simulator.results.analysis.caveats import listed
-from simulator.results.analysis.curves import Array
+from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.divergence import NO_SCORE, Divergence
 from simulator.results.analysis.printed import Printed
 from simulator.results.analysis.tabular import Column, TextTable, axis_columns, chosen_columns, percent
@@ -20,28 +32,40 @@ LOWER_BOUND = "≥ is a lower bound: not every session reached the target, and a
 PAPER = "paper, %"
 INTERVAL = "[low, high] is the 95 % interval of the mean difference over paired seeds (Student's t)."
 STD = "± is the sample standard deviation (n − 1) over n sessions."
+
+
+def _heading(scalar: Scalar) -> str:
+    """The name of its column: 'training loss', 'FLOPs per round'."""
+    return scalar.title if scalar.compared == "last" else f"{scalar.title} {scalar.compared}"
+
+
+def _fold(scalar: Scalar) -> Callable[[Array], float]:
+    """What its column has of a session's rounds."""
+    if scalar.compared == "last" or scalar.since_start:
+        return lambda each: float(each[-1])
+    return lambda each: float(each.mean() if scalar.compared == "per round" else each.sum())
+
+
 EXTRAS: dict[str, tuple[str, Callable[[Array], float]]] = {
     "area under curve": ("rounds", lambda means: float(means.mean())),
     "10 % quantile": ("clients", lambda clients: float(np.quantile(clients, 0.1))),
     "median client": ("clients", lambda clients: float(np.median(clients))),
     "90 % quantile": ("clients", lambda clients: float(np.quantile(clients, 0.9))),
     "std over clients": ("clients", lambda clients: float(clients.std())),
-    "traffic per round": ("bytes", lambda each: float(each.mean())),
-    "FLOPs per round": ("FLOPs", lambda each: float(each.mean())),
     "unseen before": ("unseen", lambda means: float(means[0])),
     "unseen after": ("unseen", lambda means: float(means[1])),
     "unseen alone": ("unseen", lambda means: float(means[2])),
-    "simulated time of all rounds": ("simulated seconds", lambda each: float(each.sum())),
-    "joules of all rounds": ("joules", lambda each: float(each.sum())),
     "used uplinks": ("used", lambda each: float(each.mean())),
     "wasted FLOPs": ("wasted", lambda each: float(each.sum())),
     "mean staleness": ("staleness", lambda each: float(each.mean())),
-}
-"""Columns that are shown only if they are named. The area is the mean of the mean accuracies of all evaluated rounds.
-Those of clients are over the clients' final accuracies; std is the population's. Quantiles are interpolated linearly.
-Traffic has both directions. The last five need a computed clock: shares of the dispatches that ended and of their
-operations, and the mean age of the aggregated uplinks in rounds. Accuracies of unseen clients are means over them, as
-last measured: before they adapt, after it, and trained alone."""
+} | {_heading(each): (each.column, _fold(each)) for each in SCALARS if each.compared}
+"""Columns that are shown only if they are named: what they are of, and the number of a session.
+
+The area is the mean of the mean accuracies of all evaluated rounds. Those of clients are over the clients' final
+accuracies; std is the population's. Quantiles are interpolated linearly. Uplinks, wasted FLOPs, and staleness need a
+computed clock: shares of the dispatches that ended and of their operations, and the mean age of the aggregated uplinks
+in rounds. Accuracies of unseen clients are means over them, as last measured: before they adapt, after it, and trained
+alone."""
 _NUMBERS = (
     "best", "best_weighted", "last", "last_weighted", "selected", "selected_weighted", "worst",
     "rounds", "bytes", "flops", "seconds", "simulated", "joules",
@@ -268,17 +292,12 @@ def _last(table: Table) -> str:
 def _extra(name: str) -> Column[Row]:
     """An extra column: an amount, or an accuracy in per cent."""
     kind, _ = EXTRAS[name]
-    formats: dict[str, Callable[[float | None], str]] = {
-        "bytes": size,
-        "FLOPs": amount,
-        "simulated seconds": duration,
-        "joules": amount,
-        "staleness": lambda value: NONE if value is None else f"{value:.2f}",
-    }
-    shown = formats.get(kind)
-    if shown is not None:
-        return Column(name, lambda row: shown(_mean(row.extras[name])))
-    return Column(f"{name}, %", lambda row: percent(row.extras[name]))
+    if kind == "staleness":
+        return Column(name, lambda row: number(_mean(row.extras[name]), 2))
+    unit = next((each.unit for each in SCALARS if each.column == kind), "share")
+    if unit == "share":
+        return Column(f"{name}, %", lambda row: percent(row.extras[name]))
+    return Column(name, lambda row: in_unit(_mean(row.extras[name]), unit))
 
 
 def _remarks(table: Table) -> list[str]:

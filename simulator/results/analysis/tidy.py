@@ -8,42 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulator.base.part_record import Measured, measures_of
-from simulator.base.record import Record, UnseenAccuracy
+from simulator.base.record import SCALARS, Record, UnseenAccuracy
 from simulator.metrics import by_client
 from simulator.results.analysis.clients import results
 from simulator.results.analysis.run import SessionData
 
-ROUND_COLUMNS: dict[str, str] = {
-    "round": "from 1",
-    "method": "the method of this round",
-    "participants": "number of participants",
-    "diverged": "number of diverged clients",
-    "dropped": "number of lost uplinks",
-    "accuracy": "mean of the clients' test accuracies",
-    "accuracy_std": "standard deviation over clients",
-    "accuracy_weighted": "mean weighted by test samples",
-    "accuracy_min": "accuracy of the worst client",
-    "accuracy_max": "accuracy of the best client",
-    "accuracy_best": "the highest mean so far",
-    "loss": "mean training loss of the participants' first phase",
-    "bytes_up": "bytes sent to the server in this round",
-    "bytes_down": "bytes sent to clients in this round",
-    "bytes_up_total": "bytes sent to the server since round 1",
-    "bytes_down_total": "bytes sent to clients since round 1",
-    "params_up": "numbers sent to the server in this round",
-    "params_down": "numbers sent to clients in this round",
-    "flops_clients": "operations of local training",
-    "flops_server": "operations of the server's training",
-    "flops": "both",
-    "seconds": "seconds of the round without the checkpoint",
-    "seconds_train": "seconds of training",
-    "seconds_evaluate": "seconds of evaluation",
-    "seconds_checkpoint": "seconds of the checkpoint",
-    "at": "end of the round, UTC",
-}
+ROUND_COLUMNS = tuple(each.column for each in SCALARS if not each.optional)
 """After these: `PART_MEASURE` (`eval_accuracy`, `test_loss`, `test_f1` …) of a session that measured them,
-`unseen_before`, `unseen_after`, and `unseen_alone` of one with unseen clients, and `metric_NAME` for every figure of
-the method's own; empty in rounds that have none."""
+`unseen_before`, `unseen_after`, and `unseen_alone` of one with unseen clients, the other scalars that the session has,
+and `metric_NAME` for every figure of the method's own; empty in rounds that have none."""
 
 
 CLIENT_COLUMNS: dict[str, str] = {
@@ -105,28 +78,11 @@ SESSION_TABLES: dict[str, Callable[[SessionData], Tidy]] = {"rounds": rounds, "c
 
 def round_row(record: Record) -> dict[str, Any]:
     """A record's row of `rounds`."""
-    accuracy, traffic, params = record["accuracy"], record["bytes"], record["params"]
-    flops, timing = record["flops"], record["timing"]
-    row = {
-        "round": record["round"],
-        "method": record["method"],
-        "participants": len(record["participants"]),
-        "diverged": len(record.get("diverged", ())),
-        "dropped": len(record.get("dropped", ())),
-        "accuracy": accuracy["mean"],
-        **{f"accuracy_{name}": accuracy[name] for name in ("std", "weighted", "min", "max")},
-        "accuracy_best": accuracy["best_mean"],
-        "loss": record["loss"]["mean"],
-        **{f"bytes_{name}": traffic[name] for name in ("up", "down", "up_total", "down_total")},
-        **{f"params_{way}": params[way] for way in ("up", "down")},
-        **{f"flops_{part}": flops[part] for part in ("clients", "server")},
-        "flops": flops["total"],
-        "seconds": timing["seconds"],
-        **{f"seconds_{part}": timing.get(part) for part in ("train", "evaluate", "checkpoint")},
-        "at": timing.get("at"),
-    }
+    row = {each.column: each.of(record) for each in SCALARS if not each.optional}
     row |= {name: measured.get("mean") for name, measured in _measured(record)}
     row |= {name: measured["mean"] for name, measured in _of_unseen(record)}
+    optional = {each.column: each.of(record) for each in SCALARS if each.optional}
+    row |= {column: value for column, value in optional.items() if value is not None}
     return row | {f"metric_{name}": value for name, value in record["method_metrics"].items()}
 
 

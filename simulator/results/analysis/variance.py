@@ -146,7 +146,7 @@ def _values(label: str, group: Sequence[SessionData]) -> dict[tuple[int, int, in
     found: dict[tuple[int, int, int], float] = {}
     for run in group:
         seeds = seeds_of(run.config)
-        measured = [float(each) for each in run.totals.mean if not math.isnan(each)]
+        measured = [float(each) for each in run.totals["accuracy"] if not math.isnan(each)]
         if not measured:
             raise ConfigError(f"{run.name} has no test accuracy yet. Leave it out, or run it first.")
         if seeds in found:

@@ -15,8 +15,9 @@ from simulator.base.units import number, percent
 from simulator.metrics.significance import FEW, Z, is_fall, standard_errors
 from simulator.results.analysis.cka import CkaMeasurement
 from simulator.results.analysis.classes import ClassCounts
+from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.clients import Counts, incidents
-from simulator.results.analysis.curves import Array, Curves
+from simulator.results.analysis.curves import Curves
 from simulator.results.analysis.parts import client_on_part
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.samples import Samples
@@ -122,7 +123,7 @@ def result(
 ) -> Iterator[Finding]:
     """The accuracy, beside that of all others. curves: up to the round."""
     accuracy = curves.accuracy.after(curves.rounds)
-    own, mean = float(accuracy[client]), float(curves.mean[-1])
+    own, mean = float(accuracy[client]), float(curves["accuracy"][-1])
     who = f"{model}, {parameters:,} parameters" if parameters else model
     facts: dict[str, object] = {"model": model, "parameters": parameters}
     if math.isnan(own):

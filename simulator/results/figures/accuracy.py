@@ -13,8 +13,8 @@ from matplotlib.ticker import NullLocator
 
 from simulator.base.errors import ConfigError
 from simulator.base.units import SIZES
+from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.costs import Cost, costs
-from simulator.results.analysis.curves import Array
 from simulator.results.analysis.measures import Line
 from simulator.results.analysis.run import SessionData
 from simulator.results.figures import style
@@ -32,7 +32,7 @@ NOT_EVALUATED = "none of these sessions has an accuracy in all of its group; run
 
 def over(runs: Sequence[SessionData], *, x: Cost = "rounds", by: By = (), width: Width = "column") -> Figure:
     """Mean test accuracy over clients against rounds or what they cost; bands are ± 1 sample std over seeds."""
-    found = lines(runs, by, lambda run: run.totals.mean, x)
+    found = lines(runs, by, lambda run: run.totals["accuracy"], x)
     if not found:
         raise ConfigError(NOT_EVALUATED)
     figure, axes = style.blank(width)
@@ -206,13 +206,15 @@ def _run_together(figure: Figure, names: Sequence[Annotation]) -> bool:
 def _at_best(run: SessionData, target: float | None) -> tuple[float, float, float] | None:
     """Accuracy, bytes and operations at the round of the best accuracy, or at the first that reached the target."""
     totals = run.totals
-    if not np.isfinite(totals.mean).any():
+    if not np.isfinite(totals["accuracy"]).any():
         return None
-    there = np.flatnonzero(totals.mean >= (np.nanmax(totals.mean) if target is None else target))
+    there = np.flatnonzero(
+        totals["accuracy"] >= (np.nanmax(totals["accuracy"]) if target is None else target)
+    )
     if not there.size:
         return None
     at = int(there[0])
-    return float(totals.mean[at]), float(costs(totals, "bytes")[at]), float(costs(totals, "FLOPs")[at])
+    return float(totals["accuracy"][at]), float(costs(totals, "bytes")[at]), float(costs(totals, "FLOPs")[at])
 
 
 def _clients(group: Sequence[SessionData], round: int | None) -> Array:

@@ -74,7 +74,9 @@ def looks(runs: Sequence[SessionData], by: By) -> dict[str, Look]:
 
 def lines(runs: Sequence[SessionData], by: By, values: Values, x: Cost = "rounds") -> list[Line]:
     """A line a group; groups in which some session has no value are left out."""
-    if x in SIMULATED and (without := [run.name for run in runs if np.isnan(run.totals.clock).any()]):
+    if x in SIMULATED and (
+        without := [run.name for run in runs if np.isnan(run.totals["simulated_seconds"]).any()]
+    ):
         raise ConfigError(
             f"{without[0]} has no computed clock, so nothing can be drawn over {x}. Run it with "
             "`system.devices=phone`, or choose another x axis."

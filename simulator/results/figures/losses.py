@@ -10,10 +10,11 @@ from matplotlib.figure import Figure
 
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.record import Record
+from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.costs import Cost
-from simulator.results.analysis.curves import Array
 from simulator.results.analysis.measures import Line
 from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.totals import NUMBERS
 from simulator.results.figures import style
 from simulator.results.figures.accuracy import band
 from simulator.results.figures.grouped import By, grouped, lines, looks, scaled
@@ -55,14 +56,14 @@ def metrics(
     by: By = (),
     width: Width = "page",
 ) -> Figure:
-    """Numbers that methods put into `method_metrics`, and users' own metrics, a plot each.
+    """Numbers that methods put into `method_metrics`, users' own metrics, and scalars by their columns, a plot each.
 
-    None named: all there are, losses apart.
+    None named: all there are, losses and scalars apart.
 
     Raises ConfigError for a name that no session has, and where there are more than fit into a figure.
     """
     known = names_of(runs)
-    _refuse_unknown(metrics, known, "metric")
+    _refuse_unknown(metrics, [*known, *(each.column for each in NUMBERS)], "metric")
     chosen = list(metrics) or [name for name in known if not name.endswith("_loss")]
     if not chosen:
         raise ConfigError("These sessions have no metrics of their own and no numbers in method_metrics.")
@@ -104,10 +105,13 @@ def _numbers(record: Record) -> dict[str, Any]:
 
 
 def values_of(name: str) -> Callable[[SessionData], Array]:
-    """The values of a loss or a metric [n], NaN where a round has none."""
+    """The values of a loss, a metric, or a scalar [n], NaN where a round has none."""
+    scalars = {each.column: each for each in NUMBERS}
 
     def value(record: Record) -> float:
         found = record["loss"]["mean"] if name == OBJECTIVE else _numbers(record).get(name)
+        if found is None and name in scalars:
+            found = scalars[name].of(record)
         if name == PLAIN:  # earlier versions had it as a metric of some methods
             found = record["loss"].get(PLAIN, _numbers(record).get(f"{PLAIN}_loss"))
         return float(found) if isinstance(found, int | float) else math.nan

@@ -66,7 +66,7 @@ def _name(folder: Path, sessions_dir: Path) -> str:
 def _over_rounds(runs: Sequence[SessionData], by: Sequence[str]) -> Iterator[Kind]:
     seeds = "Mean test accuracy; bands are one sample standard deviation over seeds."
     yield "accuracy", (), seeds, lambda: accuracy.over(runs, by=by)
-    if any(run.totals.up_total.any() or run.totals.down_total.any() for run in runs):
+    if any(run.totals["bytes_up_total"].any() or run.totals["bytes_down_total"].any() for run in runs):
         over = "The same over the bytes sent, up and down."
         yield "accuracy", ("--x", "bytes"), over, lambda: accuracy.over(runs, by=by, x="bytes")
     clients = "Test accuracies of single clients after the last round; a diamond is their mean."

@@ -28,7 +28,7 @@ def view_of(home: Path, *names: str) -> View:
 
 def test_standings_count_rounds_and_bytes_to_the_target(at_home: Path) -> None:
     run = read(at_home / "base")
-    reached = int((run.curves.mean >= 0.5).argmax()) + 1
+    reached = int((run.curves["accuracy"] >= 0.5).argmax()) + 1
     total = run.records[reached - 1]["bytes"]["up_total"] * 2
     row = standing_row(0, run, 0.5).cells
     assert row[:5] == ("1", "base", "standalone", "finished", "20/20")
@@ -43,7 +43,7 @@ def test_a_target_out_of_reach_is_never_or_not_yet(at_home: Path) -> None:
 def test_a_target_that_some_seeds_missed_costs_at_least_the_rounds_they_ran(at_home: Path) -> None:
     """main reaches 69 %; its fork ran 12 rounds and did not."""
     main, fork = read(at_home / "main"), read(at_home / "main-fork")
-    reached = int((main.curves.mean >= 0.69).argmax()) + 1
+    reached = int((main.curves["accuracy"] >= 0.69).argmax()) + 1
     cells = row_of(0, Seeds("m", (main, fork)), 0.69).cells
     assert cells[7] == f"≥ {(reached + 12) / 2:g} (1/2)"
     assert all(str(cell).startswith("≥ ") for cell in cells[8:])
@@ -169,8 +169,8 @@ def test_a_line_over_seeds_with_data_of_their_own_is_said_to_be_a_mean_of_differ
 
 def test_the_best_of_a_session_names_its_round(at_home: Path) -> None:
     run = read(at_home / "main")
-    when = int(run.curves.mean.argmax()) + 1
-    assert standing_row(0, run, 0.5).cells[5] == f"{100 * run.curves.mean.max():.1f} % (r{when})"
+    when = int(run.curves["accuracy"].argmax()) + 1
+    assert standing_row(0, run, 0.5).cells[5] == f"{100 * run.curves['accuracy'].max():.1f} % (r{when})"
 
 
 def test_what_no_session_has_is_said_with_how_to_have_it(at_home: Path) -> None:
@@ -200,7 +200,7 @@ def drawn(home: Path, shown: Any, clients: Sequence[int], *names: str) -> dict[s
 def test_a_fork_is_drawn_from_the_round_in_which_it_left_its_parent(at_home: Path) -> None:
     _, rounds, accuracy = drawn(at_home, "mean accuracy", [], "main", "main-fork")["2"]
     assert list(rounds) == [10, 11, 12]
-    np.testing.assert_allclose(accuracy, read(at_home / "main-fork").curves.mean[9:] * 100)
+    np.testing.assert_allclose(accuracy, read(at_home / "main-fork").curves["accuracy"][9:] * 100)
     _, rounds, _ = drawn(at_home, "mean accuracy", [], "main-fork", "base")["1"]
     assert list(rounds) == list(range(1, 13))  # its parent is not there
 
@@ -339,7 +339,7 @@ def test_values_are_those_of_the_last_common_round_which_is_named(at_home: Path)
     assert (main.round, fork.round) == (20, 12)
     header = next(line for line in text.splitlines() if "bytes to" in line)
     assert "best to r12" in header and "at r12" in header
-    both = [f"{100 * run.curves.mean[11]:.1f} %" for run in (main, fork)]
+    both = [f"{100 * run.curves['accuracy'][11]:.1f} %" for run in (main, fork)]
     assert f"at r12  1 main {both[0]}  2 main-fork {both[1]}" in text
     rows = [line for line in text.splitlines() if "/20 " in line]
     assert [row.split("(r12)")[1].split()[0] for row in rows] == [each.split()[0] for each in both]

@@ -59,7 +59,7 @@ def test_every_session_has_a_trend_of_its_rounds(view: View) -> None:
     app, _ = on_stage("sessions", view)
     trends = {row.key.name: row.cells[9] for row in app.panel._list.rows}  # type: ignore[attr-defined]
     assert isinstance(trends["main"], Trend)
-    assert trends["main"].values == tuple(view.run.curves.mean)
+    assert trends["main"].values == tuple(view.run.curves["accuracy"])
     assert trends["begun"] == Trend((), width=0)
 
 
@@ -73,7 +73,7 @@ def test_the_cursor_previews_the_curve_and_the_settings_that_differ_from_the_one
     preview = app.panel._preview
     curve, shown = preview._chart.figure.series
     assert (curve.name, shown.name) == ("base", "main")
-    np.testing.assert_allclose(curve.y, read(at_home / "base").curves.mean * 100)
+    np.testing.assert_allclose(curve.y, read(at_home / "base").curves["accuracy"] * 100)
     assert "differs from main" in text
     rows = [row.cells for row in preview._settings.rows]
     assert ("method.name", "standalone", "fedssa") in rows

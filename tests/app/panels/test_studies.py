@@ -92,7 +92,7 @@ def test_its_row_has_a_finished_setting_and_no_mean_over_different_methods(home:
 
     app, text = on_stage("sessions", view_of(home), act, size=MIDDLE)
     (row,) = (row for row in app.panel._list.rows if row.key == home / "t3")  # type: ignore[attr-defined]
-    last = [read(home / "t3" / f"fedlora-s{seed}").curves.mean[-1] for seed in (0, 1, 2)]
+    last = [read(home / "t3" / f"fedlora-s{seed}").curves["accuracy"][-1] for seed in (0, 1, 2)]
     assert row.cells[6] == f"{np.mean(last) * 100:.1f} %"
     words = " ".join(text.split())
     assert f"finished fedlora: {np.mean(last) * 100:.1f} %, the mean of 3" in words
@@ -231,7 +231,7 @@ def test_a_line_is_the_mean_and_its_band_the_sample_deviation_of_the_rounds_all_
     lines = by_seed(view_of(home).compared, [home / "t3"])
     chart = figure(lines, [0, 1, 2], "mean accuracy", "rounds", [])
     line, band = chart.series[1], chart.bands[1]
-    one, other = (run.curves.mean[:12] * 100 for run in lines[1].runs)
+    one, other = (run.curves["accuracy"][:12] * 100 for run in lines[1].runs)
     assert line.x is not None and list(line.x) == list(range(1, 13))
     np.testing.assert_allclose(line.y, (one + other) / 2)
     np.testing.assert_allclose(band.high - line.y, np.abs(one - other) / np.sqrt(2))

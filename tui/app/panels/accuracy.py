@@ -66,7 +66,7 @@ class AccuracyChart(Container):
     def _show_lines(self, view: View) -> None:
         curves, models, every = view.curves, view.run.models, view.mode == ACCURACIES[1]
         rounds = curves.evaluated
-        mean, x = curves.mean[rounds - 1] * PERCENT, rounds.astype(float)
+        mean, x = curves["accuracy"][rounds - 1] * PERCENT, rounds.astype(float)
         series = [Series("mean", mean, x, pinned=True, colour=MEAN, key="m")]
         series += gains.partner_mean(view)
         pinned = [client for client in sorted(view.pinned) if client < curves.clients]

@@ -76,12 +76,12 @@ def traffic(up: Array, down: Array) -> Figure:
 
 def steady(curves: Curves) -> bool:
     """Whether every round sends the same bytes, so that a line would show only one number."""
-    return not (np.ptp(curves.up) or np.ptp(curves.down))
+    return not (np.ptp(curves["bytes_up"]) or np.ptp(curves["bytes_down"]))
 
 
 def silent(curves: Curves) -> bool:
     """Whether no round sends anything, as in Standalone."""
-    return steady(curves) and not (curves.up.any() or curves.down.any())
+    return steady(curves) and not (curves["bytes_up"].any() or curves["bytes_down"].any())
 
 
 def in_each_round(record: Record) -> str:

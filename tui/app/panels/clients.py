@@ -117,7 +117,7 @@ class ClientsPanel(SizedPanel):
         x, own = rounds.astype(float), curves.accuracy.of(client)[rounds - 1] * PERCENT
         series = [
             Series(view.run.models[client], own, x, pinned=True, key=str(client)),
-            Series("mean", curves.mean[rounds - 1] * PERCENT, x, key="m"),
+            Series("mean", curves["accuracy"][rounds - 1] * PERCENT, x, key="m"),
         ]
         scale, milestones = (0.0, PERCENT), marks(view.run)
         self._accuracy.show(Figure(series, None, milestones, "round", "%", y_range=scale, over="rounds"))

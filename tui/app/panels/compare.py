@@ -239,7 +239,7 @@ class ComparePanel(SizedPanel):
             took = stands.reached
             cost = [took.round, took.bytes, took.flops, took.seconds] if took else [None] * 4
             about = [run.name, course(run.methods), run.state, run.round]
-            when = best_round(run.totals.mean)[1] or None
+            when = best_round(run.totals["accuracy"])[1] or None
             rows.append([*about, stands.best, when, stands.last, target, *cost])
         return columns, rows
 
@@ -295,7 +295,7 @@ def standing_row(place: int, run: SessionData, target: float, upto: int | None =
     state = "unreadable" if run.error else run.state
     about = (key_of(place), run.name, course(run.methods), state, f"{run.round}/{run.rounds}")
     last = at_round(stands.last, None if upto or stands.last is None else run.round)
-    best = NONE if stands.best is None else at_best(run.totals.mean[:upto])
+    best = NONE if stands.best is None else at_best(run.totals["accuracy"][:upto])
     if stands.untrained:
         best = last = NO_SCORE
     cells = (*about, best, last, *cost)

@@ -18,6 +18,7 @@ from htfl_sim.analysis import (
     averaged,
     axes,
     in_order,
+    is_share,
     looks_of,
     measured,
     part_measures,
@@ -27,8 +28,6 @@ from tui.app.panels.chart_parts import PERCENT, sizes
 from tui.app.view import View
 
 OF_CLIENTS = "accuracy of clients"
-PLAIN = ("training loss", "test loss", "CKA")
-"""Measures that are not in percent, beside the user's own."""
 UNKNOWN = {
     "test loss": "None of these sessions has measured its test part. Early versions measured only accuracy.",
     "test F1": "None of these sessions has measured its test part. Early versions measured only accuracy.",
@@ -104,7 +103,7 @@ def figure(
     over, unit, x_unit = [line.x for *_, line in drawn], str(cost), 1.0
     if cost == "bytes":
         over, unit, x_unit = sizes(*over)
-    plain = shown in PLAIN or shown not in (*MEASURES, OF_CLIENTS)
+    plain = not (is_share(shown) or shown == OF_CLIENTS)
     scale = 1.0 if plain else PERCENT
     series, bands = list[Series](), dict[Path, Band]()
     for (session, key, colour, stroke, one), x in zip(drawn, over, strict=True):

@@ -136,7 +136,11 @@ def partner_mean(view: View) -> list[Series]:
     which = curves.evaluated[curves.evaluated >= pair.partner.shared]
     return [
         Series(
-            pair.partner.method, curves.mean[which - 1] * PERCENT, which.astype(float), pinned=True, key="b"
+            pair.partner.method,
+            curves["accuracy"][which - 1] * PERCENT,
+            which.astype(float),
+            pinned=True,
+            key="b",
         )
     ]
 

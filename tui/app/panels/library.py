@@ -40,7 +40,7 @@ class Sketch:
     @property
     def mean(self) -> Array:
         """The mean accuracies, 0…1, NaN without an evaluation [n]."""
-        return self.totals.mean
+        return self.totals["accuracy"]
 
 
 class Library:

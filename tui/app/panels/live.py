@@ -209,7 +209,7 @@ class LivePanel(SizedPanel):
         else:
             about = record["bytes"]
             part.caption(f"{size(about['up_total'])} up, {size(about['down_total'])} down in total")
-            self._trend.show(traffic(curves.up, curves.down))
+            self._trend.show(traffic(curves["bytes_up"], curves["bytes_down"]))
 
     def _draw_similarity(self, view: View, found: CkaMeasurement | None) -> None:
         client, cursor = view.client, self._map.cursor
@@ -326,7 +326,7 @@ def measured(view: View) -> tuple[str, ...]:
     if mode == GAIN:
         return (gains.measured(view),)
     if mode in ACCURACIES:
-        mean, lost = view.curves.mean[rounds], client_rows.diverged(view)
+        mean, lost = view.curves["accuracy"][rounds], client_rows.diverged(view)
         if Divergence.of(view.run.totals, view.shown).untrained:
             return f"accuracy: {NO_SCORE}{lost}", f"accuracy: {NO_SCORE}"
         texts = [f"accuracy {each}, best {at_best(mean)}" for each in recent(mean)]

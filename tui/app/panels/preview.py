@@ -63,7 +63,7 @@ class Preview(Horizontal):
         self._curve.caption(f"{what}, {best}", what, "accuracy")
         series = [] if session.untrained else [_series(session.name, sketch.mean, key="s")]
         if other is not None:
-            series.append(_series(other.name, other.curves.mean, key="o"))
+            series.append(_series(other.name, other.curves["accuracy"], key="o"))
         self._draw(series)
         if session.untrained:
             self._curve.say("Every client diverged in every round, so there is no score.")
