@@ -182,9 +182,9 @@ class CostPanel(SizedPanel):
     def _draw_chart(self, view: View, place: str, name: str) -> None:
         title, missing = name, None
         if name == BYTES:
-            figure = traffic(view.curves.up, view.curves.down)
+            figure = traffic(view.curves["bytes_up"], view.curves["bytes_down"])
         elif name == TOTAL:
-            figure = traffic(view.curves.up_total, view.curves.down_total)
+            figure = traffic(view.curves["bytes_up_total"], view.curves["bytes_down_total"])
         elif name == TIME:
             figure, waited = _time(view)
             title += paused(waited)
@@ -301,13 +301,16 @@ class CostPanel(SizedPanel):
         curves, shown = view.curves, view.shown
         spent = {name: values[:shown] for name, values in seconds_by_part(curves).items()}
         columns = ["round", "seconds", *spent, "up", "down", "cpu", "memory", "gpu_memory"]
-        clock = [curves.clock, curves.joules] if has_clock(view) else []
+        clock = [curves["simulated_seconds"], curves["joules"]] if has_clock(view) else []
         columns += ["simulated_seconds", "joules"][: len(clock)]
         clients = client_rows.shown(view)
         columns += [f"client {client}" for client in clients]
         took = curves.client_seconds.select(clients)
-        sent, machine = (curves.up, curves.down), (curves.cpu, curves.memory, curves.gpu_memory)
-        single = (curves.seconds, *spent.values(), *sent, *machine, *clock)
+        sent, machine = (
+            (curves["bytes_up"], curves["bytes_down"]),
+            (curves["seconds_cpu"], curves["memory"], curves["gpu_memory"]),
+        )
+        single = (curves["seconds"], *spent.values(), *sent, *machine, *clock)
         return columns, [
             [row + 1, *(_known(each[row]) for each in single), *map(_known, took[row])]
             for row in range(shown)
@@ -320,7 +323,9 @@ def charts(view: View) -> list[str]:
     quiet, alike = silent(curves), steady(curves)
     over = [name for name, cost in OVER.items() if timed or cost not in SIMULATED]
     machine = [
-        each for each, name in MACHINE.items() if name != "GPU memory" or np.isfinite(curves.gpu_memory).any()
+        each
+        for each, name in MACHINE.items()
+        if name != "GPU memory" or np.isfinite(curves["gpu_memory"]).any()
     ]
     return [
         *([] if quiet else [TOTAL if alike else BYTES]),
@@ -349,7 +354,7 @@ def _accuracy_over(view: View, name: str) -> Figure:
     over, unit, one, rounds = costs(curves, cost), str(cost), 1.0, curves.evaluated
     if cost == "bytes":
         (over,), unit, one = sizes(over)
-    mean = Series("mean accuracy", curves.mean[rounds - 1] * PERCENT, over[rounds - 1], True, key="m")
+    mean = Series("mean accuracy", curves["accuracy"][rounds - 1] * PERCENT, over[rounds - 1], True, key="m")
     return Figure([mean], x_label=unit, unit="%", over=cost, x_unit=one)
 
 
@@ -411,8 +416,9 @@ def facts_of(view: View) -> list[tuple[str, str]]:
     if not view.shown:
         return _machine(view)
     record, curves = view.run.records[view.shown - 1], view.curves.upto(view.shown)
-    bytes, parameters, flops, total = record["bytes"], record["params"], record["flops"], curves.seconds[-1]
-    facts = [("time", f"{seconds(total)}, {duration(float(curves.seconds.sum()))} in all")]
+    bytes, parameters, flops = record["bytes"], record["params"], record["flops"]
+    total = curves["seconds"][-1]
+    facts = [("time", f"{seconds(total)}, {duration(float(curves['seconds'].sum()))} in all")]
     facts += _simulated(view)
     facts += [
         ("up", f"{size(bytes['up'])}, {size(bytes['up_total'])} in all"),
@@ -423,11 +429,13 @@ def facts_of(view: View) -> list[tuple[str, str]]:
         cost = f"{size(took.bytes)}, {took.round} rounds, {duration(took.seconds)}"
         facts.append((f"to {percent(target)}", cost))
     facts += [
-        ("FLOPs", f"{amount(flops['total'])}, {amount(curves.flops.sum())} in all"),
-        *_machine(view, curves.cpu[-1] / total, curves.memory[-1], curves.gpu_memory[-1]),
+        ("FLOPs", f"{amount(flops['total'])}, {amount(curves['flops'].sum())} in all"),
+        *_machine(view, curves["seconds_cpu"][-1] / total, curves["memory"][-1], curves["gpu_memory"][-1]),
     ]
-    if np.isfinite(curves.workers[-1]):
-        facts.append(("workers", f"{curves.workers[-1]:.0f}, busy {percent(float(busy_share(curves)[-1]))}"))
+    if np.isfinite(curves["workers"][-1]):
+        facts.append(
+            ("workers", f"{curves['workers'][-1]:.0f}, busy {percent(float(busy_share(curves)[-1]))}")
+        )
     for name, spent in seconds_by_part(curves).items():
         took_it = float(spent[-1])
         if np.isfinite(took_it) and (took_it > 0 or name != "waiting"):
@@ -443,7 +451,7 @@ def facts_of(view: View) -> list[tuple[str, str]]:
 
 def has_clock(view: View) -> bool:
     """Whether all rounds have simulated time."""
-    return view.shown > 0 and bool(np.isfinite(view.curves.clock).all())
+    return view.shown > 0 and bool(np.isfinite(view.curves["simulated_seconds"]).all())
 
 
 def _simulated(view: View) -> list[tuple[str, str]]:
@@ -451,10 +459,11 @@ def _simulated(view: View) -> list[tuple[str, str]]:
     if not has_clock(view):
         return []
     curves = view.curves.upto(view.shown)
-    began = float(curves.clock[-2]) if view.shown > 1 else 0.0
+    ends, joules = curves["simulated_seconds"], curves["joules"]
+    began = float(ends[-2]) if view.shown > 1 else 0.0
     return [
-        ("simulated", f"{span(float(curves.clock[-1]) - began)}, {span(float(curves.clock[-1]))} in all"),
-        ("energy", f"{amount(float(curves.joules[-1]))} J, {amount(float(curves.joules.sum()))} J in all"),
+        ("simulated", f"{span(float(ends[-1]) - began)}, {span(float(ends[-1]))} in all"),
+        ("energy", f"{amount(float(joules[-1]))} J, {amount(float(joules.sum()))} J in all"),
     ]
 
 
@@ -480,8 +489,8 @@ def _machine(
 def of_machine(curves: Curves, name: str) -> Array:
     """The use of one part of the machine in each round: CPU cores, or bytes."""
     if name == "CPU cores":
-        return curves.cpu / curves.seconds
-    return curves.memory if name == "memory" else curves.gpu_memory
+        return curves["seconds_cpu"] / curves["seconds"]
+    return curves["memory"] if name == "memory" else curves["gpu_memory"]
 
 
 def paused(waited: Array) -> str:
