@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from htfl_sim.analysis import SessionData
+from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.driving import blanks, drive, until
 from tui.app.alerts import Alert, Alerts, news, sequence

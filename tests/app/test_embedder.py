@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from htfl_sim.analysis import CkaMeasurement, ClientSamples
+from simulator.results.analysis.cka import CkaMeasurement
+from simulator.results.inspection.client_samples import ClientSamples
 from simulator.results.inspection.embedding import Embedding
 from tests import sessions
 from tests.app.driving import drive, until

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from htfl_sim.analysis import CkaMeasurement
 from htfl_sim.sessions import confusion, records, samples_of_clients
+from simulator.results.analysis.cka import CkaMeasurement
 from simulator.results.inspection.embedding import Embedding
 from tests.metrics.test_representations import session
 from tui.app.child_process import ChildProcess, carry_out

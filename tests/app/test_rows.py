@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from htfl_sim.analysis import Silence, StudySummary
 from simulator.results.analysis.ledger import Ledger
+from simulator.results.analysis.pulse import Silence
 from simulator.results.analysis.run import SessionData
+from simulator.studies.summary import StudySummary
 from tests import sessions
 from tests.app.panels.stage import read
 from tui.app.idle_keys import idle_keys

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from checkpoints import Store
-from htfl_sim.analysis import Confusion, Pair, SessionData
-from simulator.results.analysis.partners import Partner
+from simulator.results.analysis.confusion import Confusion
+from simulator.results.analysis.partners import Pair, Partner
+from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.driving import blanks, drive, until
 from tests.app.panels.stage import read

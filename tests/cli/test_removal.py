@@ -5,7 +5,7 @@ from pathlib import Path
 
 import checkpoints
 from checkpoints import Store
-from htfl_sim.analysis import command_lines
+from simulator.results.analysis.reproduction import command_lines
 from tests.cli.conftest import Cli
 from tests.cli.test_bad_input import assert_refused
 

@@ -12,10 +12,11 @@ from torch.nn import functional as F
 
 import htfl_sim as hs
 from checkpoints import SessionUnreadable
-from htfl_sim.analysis import ClassCounts, Confusion, class_counts
 from simulator.base.errors import ConfigError
 from simulator.data.samples import ArraySet
 from simulator.data.specs import TableSpec
+from simulator.results.analysis.classes import ClassCounts, class_counts
+from simulator.results.analysis.confusion import Confusion
 from simulator.results.inspection import models
 from simulator.results.inspection.models import ClientModel
 from simulator.sessions.session import Session

@@ -4,7 +4,9 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
-from htfl_sim.analysis import Event, SessionData, description
+from simulator.base.documents import Event
+from simulator.results.analysis.events import description
+from simulator.results.analysis.run import SessionData
 from tui.app.host import Severity
 
 Alert = Literal["off", "bell", "desktop"]

@@ -20,8 +20,8 @@ from textual.filter import LineFilter
 from textual.geometry import Size
 from textual.widgets import ContentSwitcher, Static
 
-from htfl_sim.analysis import SessionData
 from htfl_sim.configuring import Choices
+from simulator.results.analysis.run import SessionData
 from tui.app import export, messages, rows, terminal
 from tui.app.alerts import Alert, Alerts
 from tui.app.background import Background

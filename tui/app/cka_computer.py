@@ -1,6 +1,7 @@
 """Computes CKA of kept rounds that the run did not measure. The session's files stay as they are."""
 
-from htfl_sim.analysis import CkaMeasurement, SessionData
+from simulator.results.analysis.cka import CkaMeasurement
+from simulator.results.analysis.run import SessionData
 from tui.app.cka_process import CkaProcess
 from tui.app.round_computer import RoundComputer
 

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from htfl_sim.analysis import CkaMeasurement
+from simulator.results.analysis.cka import CkaMeasurement
 from tui.app.child_process import ChildProcess, Progress, carry_out
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from itertools import count
 
-from htfl_sim.analysis import OKABE_ITO, Seeds
+from simulator.results.figures.palette import OKABE_ITO
+from simulator.studies.summary import Seeds
 
 
 class ColorSlots:

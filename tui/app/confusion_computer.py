@@ -1,6 +1,7 @@
 """Computes confusion matrices of clients after kept rounds."""
 
-from htfl_sim.analysis import Confusion, SessionData
+from simulator.results.analysis.confusion import Confusion
+from simulator.results.analysis.run import SessionData
 from tui.app.confusion_process import ConfusionProcess
 from tui.app.round_computer import RoundComputer
 from tui.app.view import client_of

@@ -1,6 +1,7 @@
 """Computes t-SNE of kept rounds."""
 
-from htfl_sim.analysis import Embedding, SessionData
+from simulator.results.analysis.run import SessionData
+from simulator.results.inspection.embedding import Embedding
 from tui.app.embedding_process import EmbeddingProcess, images_of
 from tui.app.round_computer import RoundComputer
 

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from htfl_sim.analysis import MANY, SAMPLED, Embedding
+from simulator.base.sections import MANY, SAMPLED
+from simulator.results.inspection.embedding import Embedding
 from tui.app.child_process import ChildProcess, carry_out
 
 IMAGES, MOST = 40, 1500

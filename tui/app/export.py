@@ -4,8 +4,9 @@ import csv
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from htfl_sim.analysis import cell, command_lines
 from htfl_sim.errors import ConfigError
+from simulator.base.names import cell
+from simulator.results.analysis.reproduction import command_lines
 from tui.app.dialogs.choose import Choice, Choose
 from tui.app.dialogs.notices import Text
 from tui.app.host import Host

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from htfl_sim.analysis import LIVE
+from simulator.results.analysis.run import LIVE
 from tui.app.keys import WHILE_REPLAYING
 from tui.app.view import Panel, View, in_sight
 from tui.app.widgets import LineChart

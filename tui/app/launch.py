@@ -16,7 +16,9 @@ from tui.app.messages import RunEnded, RunStarted
 from tui.common.errors import WATCHED, explain
 
 if TYPE_CHECKING:
-    from htfl_sim.running import Observer, RoundEvent, Session
+    from htfl_sim.running import Session
+    from simulator.engine.progress import Event as RoundEvent
+    from simulator.engine.progress import Observer
 
 Opener = Callable[[], "Session"]
 """Makes or resumes a session. It is called on the run's own thread: the first one imports torch."""

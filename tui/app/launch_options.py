@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from htfl_sim.analysis import StudySummary
 from htfl_sim.configuring import Choices, Files
+from simulator.studies.summary import StudySummary
 from tui.app.dialogs.new_run import NewRun
 from tui.app.launch import Opener
 

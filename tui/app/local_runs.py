@@ -6,11 +6,14 @@ from functools import partial
 from pathlib import Path
 
 from htfl_sim import sessions
-from htfl_sim.analysis import SHADOW, Event, SessionData, StudySummary
 from htfl_sim.compatibility import MethodChoice
 from htfl_sim.configuring import Choices
 from htfl_sim.folders import name_of
 from htfl_sim.steering import now
+from simulator.base.documents import Event
+from simulator.results.analysis.partners import SHADOW
+from simulator.results.analysis.run import SessionData
+from simulator.studies.summary import StudySummary
 from tui.app.background import Background
 from tui.app.compatibility import MethodChoices
 from tui.app.dialogs.fork import ForkDialog, ForkWish
@@ -134,7 +137,9 @@ class LocalRuns:
 
     def _fork(self, parent: Path, wish: ForkWish) -> None:
         def work() -> None:
-            from htfl_sim.running import RoundEvent, RoundStarted, branch
+            from htfl_sim.running import branch
+            from simulator.engine.progress import Event as RoundEvent
+            from simulator.engine.progress import RoundStarted
 
             def observe(event: RoundEvent) -> None:
                 if isinstance(event, RoundStarted):

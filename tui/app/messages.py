@@ -10,8 +10,10 @@ from pathlib import Path
 
 from textual.message import Message
 
-from htfl_sim.analysis import Pair, Position, SessionData
 from htfl_sim.steering import Answer, Command
+from simulator.results.analysis.costs import Position
+from simulator.results.analysis.partners import Pair
+from simulator.results.analysis.run import SessionData
 
 
 @dataclass

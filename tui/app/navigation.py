@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from htfl_sim.analysis import Position
+from simulator.results.analysis.costs import Position
 from tui.app import messages
 from tui.app.host import Host
 from tui.app.panels.base import Part

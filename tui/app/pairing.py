@@ -6,8 +6,10 @@ from pathlib import Path
 
 from textual.message import Message
 
-from htfl_sim.analysis import Feed, Pair, Partner, Partners, SessionData
 from htfl_sim.folders import sessions_folder
+from simulator.results.analysis.feed import Feed
+from simulator.results.analysis.partners import Pair, Partner, Partners
+from simulator.results.analysis.run import SessionData
 from tui.app.messages import PairRead
 
 SEARCH_SECONDS = 4.0

@@ -5,10 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from htfl_sim.analysis import SessionData
 from htfl_sim.compatibility import MethodChoice
 from htfl_sim.folders import name_of
 from htfl_sim.steering import Command, post
+from simulator.results.analysis.run import SessionData
 from tui.app.background import Background
 from tui.app.compatibility import MethodChoices
 from tui.app.dialogs.choose import Choose, confirm

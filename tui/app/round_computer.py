@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar, Generic
 
-from htfl_sim.analysis import SessionData
+from simulator.results.analysis.run import SessionData
 from tui.app.background import Background
 from tui.app.child_process import ChildProcess
 from tui.app.host import Host

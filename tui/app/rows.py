@@ -8,8 +8,10 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
-from htfl_sim.analysis import Silence, StudySummary, remaining
-from htfl_sim.units import AT_LEAST
+from simulator.base.units import AT_LEAST
+from simulator.results.analysis import remaining
+from simulator.results.analysis.pulse import Silence
+from simulator.studies.summary import StudySummary
 from tui.app.charts.glyphs import GLYPHS, Glyphs
 from tui.app.charts.names import cut
 from tui.app.idle_keys import idle_keys

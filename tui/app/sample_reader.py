@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from htfl_sim.analysis import ClientSamples
+from simulator.results.inspection.client_samples import ClientSamples
 from tui.app.background import Background
 from tui.app.host import Host
 from tui.app.samples_process import SamplesProcess

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from htfl_sim.analysis import ClientSamples, client_samples
+from simulator.results.inspection import client_samples
+from simulator.results.inspection.client_samples import ClientSamples
 from tui.app.child_process import ChildProcess, Progress, carry_out
 
 

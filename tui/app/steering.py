@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from htfl_sim.analysis import LIVE, StudySummary, Summary, feed
+from simulator.results.analysis import feed
+from simulator.results.analysis.run import LIVE
+from simulator.results.analysis.summary import Summary
+from simulator.studies.summary import StudySummary
 from tui.app.background import Background
 from tui.app.cka_computer import CkaComputer
 from tui.app.dialogs.choose import confirm

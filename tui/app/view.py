@@ -9,25 +9,20 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 from textual.containers import Container
 from textual.widget import Widget
 
-from htfl_sim.analysis import (
-    CkaMeasurement,
-    ClientSamples,
-    Confusion,
-    Cost,
-    Curves,
-    Embedding,
-    Pair,
-    Position,
-    Record,
-    SessionData,
-    StudySummary,
-    Summary,
-    elsewhere,
-    last_measured,
-    lowest_client,
-    part_measures,
-)
 from htfl_sim.folders import sessions_folder
+from simulator.base.record import Record
+from simulator.results.analysis.cka import CkaMeasurement, last_measured
+from simulator.results.analysis.clients import lowest_client
+from simulator.results.analysis.confusion import Confusion
+from simulator.results.analysis.costs import Cost, Position, elsewhere
+from simulator.results.analysis.curves import Curves
+from simulator.results.analysis.partners import Pair
+from simulator.results.analysis.parts import part_measures
+from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.summary import Summary
+from simulator.results.inspection.client_samples import ClientSamples
+from simulator.results.inspection.embedding import Embedding
+from simulator.studies.summary import StudySummary
 from tui.app.color_slots import ColorSlots
 
 RoundKey = tuple[str, int]

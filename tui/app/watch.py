@@ -9,9 +9,10 @@ from pathlib import Path
 from textual.message import Message
 
 from htfl_sim import sessions
-from htfl_sim.analysis import LIVE, Feed
 from htfl_sim.errors import DiskError, SessionUnreadable
 from htfl_sim.steering import Command, answer_to
+from simulator.results.analysis.feed import Feed
+from simulator.results.analysis.run import LIVE
 from tui.app.messages import Answered, ComparedRead, RunRead
 from tui.app.pairing import Pairing
 

@@ -9,8 +9,8 @@ from tui.cli import completion, options, output, running
 from tui.cli.options import SCALE, WHAT
 
 if TYPE_CHECKING:
-    from htfl_sim.progress import Event
     from htfl_sim.running import Fork
+    from simulator.engine.progress import Event
 
 
 @options.expanded

@@ -8,7 +8,9 @@ from tui.cli import completion, options, output
 from tui.common import formatting
 
 if TYPE_CHECKING:
-    from htfl_sim.sessions import Branch, Leftover, Summary
+    from htfl_sim.sessions import Leftover
+    from simulator.results.analysis.lineage import Branch
+    from simulator.results.analysis.summary import Summary
 
 EXPENDABLE = ["created", "size", "best", "data", "forked at", "tags"]
 
@@ -119,7 +121,7 @@ def _tell_leftovers(hidden: "Sequence[Leftover]") -> None:
 
 
 def _row(branch: "Branch", columns: Sequence[str]) -> list[object]:
-    from htfl_sim.analysis import NO_SCORE
+    from simulator.results.analysis.divergence import NO_SCORE
 
     each = branch.summary
     return [

@@ -8,13 +8,13 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from htfl_sim.progress import (
+from simulator.base.record import Record
+from simulator.engine.progress import (
     ClientDiverged,
     ClientTrained,
     EvaluationStarted,
     Event,
     Noticed,
-    Record,
     RoundFinished,
     RoundStarted,
     StateChanged,

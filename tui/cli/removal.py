@@ -12,7 +12,7 @@ from tui.common import formatting
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from htfl_sim.sessions import Summary
+    from simulator.results.analysis.summary import Summary
 
 
 def rm(

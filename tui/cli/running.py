@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 import htfl_sim as hs
-from htfl_sim.progress import Record
+from simulator.base.record import Record
 from tui.cli import output
 from tui.common import reading
 from tui.common.errors import DIVERGED, WATCHED, OutputClosed
 from tui.common.formatting import percent, size
 
 if TYPE_CHECKING:
-    from htfl_sim.analysis import Report
-    from htfl_sim.progress import Observer
     from htfl_sim.running import Config, RunOutcome, Session
     from htfl_sim.sessions import UnfinishedRound
+    from simulator.base.documents import Report
+    from simulator.engine.progress import Observer
 
 Mention = Callable[[str], str]
 """From a command to the line to type: `resume x` → `htfl-sim resume x --sessions-dir …`."""
@@ -181,7 +181,7 @@ def _facts(config: "Config", report: "Report | None") -> list[tuple[str, object]
 
 
 def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Mention) -> Any:
-    from htfl_sim.analysis import Divergence
+    from simulator.results.analysis.divergence import Divergence
 
     records, left = hs.sessions.records(session.folder), hs.sessions.unfinished_round(session.folder)
     name = hs.sessions.name_of(session.folder)
@@ -217,7 +217,7 @@ def _why(outcome: "RunOutcome") -> str:
 
 def diverged(records: Sequence[Record]) -> str | None:
     """The clients whose losses were no longer finite, in words; None if there are none."""
-    from htfl_sim.analysis import Divergence
+    from simulator.results.analysis.divergence import Divergence
 
     count = Divergence.of_records(records)
     if not count:

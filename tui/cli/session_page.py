@@ -4,19 +4,17 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from htfl_sim.analysis import PARTS, SCALARS, Divergence, seed_text
-from htfl_sim.details import (
-    ClientResult,
-    Command,
-    Details,
-    Event,
-    Record,
-    Switch,
-    changeable_sections,
-    event_text,
-    toml_value,
-)
+from htfl_sim.details import Command, Details, changeable_sections
 from htfl_sim.steering import at_round, described
+from simulator.base.documents import Event
+from simulator.base.nested import toml_value
+from simulator.base.record import SCALARS, Record
+from simulator.base.sections import PARTS
+from simulator.results.analysis.axes import seed_text
+from simulator.results.analysis.clients import ClientResult
+from simulator.results.analysis.divergence import Divergence
+from simulator.results.analysis.events import description as event_text
+from simulator.results.analysis.milestones import Switch
 from tui.cli import output, running
 from tui.common import effects
 from tui.common.formatting import course, duration, in_unit, number, percent, size, span, until_target

@@ -15,7 +15,7 @@ from tui.common.errors import OutputClosed
 
 if TYPE_CHECKING:
     from htfl_sim.configuring import Choices
-    from htfl_sim.progress import Event, Observer
+    from simulator.engine.progress import Event, Observer
     from tui.app.app import HtflApp
     from tui.app.launch import ThreadRun
 

@@ -8,7 +8,9 @@ from tui.common import confusion as grids
 from tui.common.formatting import percent
 
 if TYPE_CHECKING:
-    from htfl_sim.analysis import ClassRow, Confusion, Why
+    from simulator.results.analysis.confusion import Confusion
+    from simulator.results.analysis.why import Why
+    from simulator.results.analysis.why_parts import ClassRow
 
 
 def why(

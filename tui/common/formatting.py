@@ -5,12 +5,23 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
-from htfl_sim.folders import escaped
-from htfl_sim.units import NONE, amount, duration, in_unit, number, percent, points, size, size_unit, span
+from simulator.base.names import escaped
+from simulator.base.units import (
+    NONE,
+    amount,
+    duration,
+    in_unit,
+    number,
+    percent,
+    points,
+    size,
+    size_unit,
+    span,
+)
 from tui.common.cells import in_lines, settled
 
 if TYPE_CHECKING:
-    from htfl_sim.analysis import Standing
+    from simulator.results.analysis.comparison import Standing
 
 __all__ = [
     "NONE",

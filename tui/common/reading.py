@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from htfl_sim.analysis import Report
+    from simulator.base.documents import Report
 
 SHOWN = 12
 """Names that are listed of one kind."""

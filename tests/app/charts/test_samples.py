@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from htfl_sim.analysis import ClassSample, ClientSamples, FeatureMean
+from simulator.results.inspection.client_samples import ClassSample, ClientSamples, FeatureMean
 from tui.app.charts.canvas import Canvas
 from tui.app.charts.colours import ColourScheme
 from tui.app.charts.glyphs import ASCII, BRAILLE, GlyphSet

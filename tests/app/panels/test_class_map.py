@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from htfl_sim.analysis import Pair, Partners, Record, Samples, SessionData
+from simulator.base.record import Record
 from simulator.results.analysis.ledger import Ledger
+from simulator.results.analysis.partners import Pair, Partners
+from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.samples import Samples
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
 from tui.app.panels import class_map

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from htfl_sim.analysis import ClassSample, ClientSamples, FeatureMean
+from simulator.results.inspection.client_samples import ClassSample, ClientSamples, FeatureMean
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
 from tui.app.messages import EmbeddingWanted, SamplesWanted

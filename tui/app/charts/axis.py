@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from htfl_sim.units import SUFFIXES
+from simulator.base.units import SUFFIXES
 from tui.app.charts.canvas import Array
 
 

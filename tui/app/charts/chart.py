@@ -8,7 +8,8 @@ from string import ascii_uppercase
 
 import numpy as np
 
-from htfl_sim.analysis import OKABE_ITO, nearest
+from simulator.results.analysis.costs import nearest
+from simulator.results.figures.palette import OKABE_ITO
 from tui.app.charts.axis import label, reading
 from tui.app.charts.canvas import BOLD, DEFAULT, Array, Canvas
 from tui.app.charts.colours import ColourScheme, blend

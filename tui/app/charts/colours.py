@@ -8,7 +8,8 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from htfl_sim.analysis import OKABE_ITO, VIRIDIS_STOPS, channels, contrast, luminance, palette
+from simulator.results.figures import palette
+from simulator.results.figures.palette import OKABE_ITO, VIRIDIS_STOPS, channels, contrast, luminance
 from tui.app.charts.canvas import DEFAULT, Array
 
 HEAT_LEVELS = 32  # half-block cells show pairs of levels: Textual's filters cache 32 × 32 styles

@@ -6,7 +6,7 @@ from functools import cached_property, reduce
 
 import numpy as np
 
-from htfl_sim.analysis import Cost, nearest
+from simulator.results.analysis.costs import Cost, nearest
 from tui.app.charts.axis import Axis, apart, reach
 from tui.app.charts.canvas import Array
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from htfl_sim.analysis import ClassSample, ClientSamples
+from simulator.results.inspection.client_samples import ClassSample, ClientSamples
 from tui.app.charts.canvas import BOLD, Array, Canvas
 from tui.app.charts.colours import GREYS_256, ColourScheme
 from tui.app.charts.glyphs import GlyphSet

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from htfl_sim.analysis import OKABE_ITO
+from simulator.results.figures.palette import OKABE_ITO
 from tui.app.charts.canvas import BOLD, DEFAULT, REVERSE, Array, Canvas
 from tui.app.charts.colours import ColourScheme, text_on
 from tui.app.charts.glyphs import GlyphSet

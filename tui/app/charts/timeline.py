@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from htfl_sim.analysis import Timeline
+from simulator.results.analysis.timeline import Timeline
 from tui.app.charts.axis import Axis
 from tui.app.charts.canvas import BOLD, Array, Canvas
 from tui.app.charts.colours import ColourScheme

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from textual.content import Content
 
-from htfl_sim.analysis import Confusion
+from simulator.results.analysis.confusion import Confusion
 from tui.app.charts.colours import HEAT_LEVELS, ColourScheme, text_on
 from tui.app.charts.glyphs import Glyphs
 from tui.app.view import View, client_of

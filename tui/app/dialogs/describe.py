@@ -11,16 +11,12 @@ from textual.events import Resize
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from htfl_sim.analysis import (
-    SessionData,
-    Setting,
-    described,
-    entries_to,
-    feed,
-    parent_folder,
-    settings_in_force,
-)
 from htfl_sim.errors import HtflError
+from simulator.results.analysis import feed
+from simulator.results.analysis.described import Setting, described
+from simulator.results.analysis.run import SessionData
+from simulator.sessions.history import entries_to, settings_in_force
+from simulator.sessions.reader import parent_folder
 from tui.app.background import Background
 from tui.app.dialogs.base import Searched
 from tui.app.host import Host

@@ -6,7 +6,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
 
-from htfl_sim.analysis import Effect, read_effects
+from simulator.results.analysis.effect import Effect, read_effects
 from tui.app.background import Background
 from tui.app.dialogs.base import Dialog
 from tui.app.dialogs.help import Keys

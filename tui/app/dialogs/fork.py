@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from htfl_sim.analysis import SessionData, entries_to, next_change, remaining, settings_in_force
 from htfl_sim.details import changeable_sections
 from htfl_sim.folders import checked_name, free_name, plain_name
+from simulator.results.analysis import remaining
+from simulator.results.analysis.run import SessionData
+from simulator.sessions.history import entries_to, next_change, settings_in_force
 from tui.app.dialogs.form import Field, Form, Known, assignments, form_hint, number, setting_names
 from tui.common.formatting import duration
 

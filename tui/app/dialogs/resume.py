@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from htfl_sim.analysis import SessionData, remaining
+from simulator.results.analysis import remaining
+from simulator.results.analysis.run import SessionData
 from tui.app.dialogs.form import Field, Form, form_hint, number
 from tui.common.formatting import duration
 

@@ -3,8 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from htfl_sim.analysis import BASELINE, Pair, SessionData, entries_to, remaining, settings_in_force
 from htfl_sim.folders import free_name, plain_name
+from simulator.results.analysis import remaining
+from simulator.results.analysis.gain import BASELINE
+from simulator.results.analysis.partners import Pair
+from simulator.results.analysis.run import SessionData
+from simulator.sessions.history import entries_to, settings_in_force
 from tui.app.dialogs.fork import ForkWish
 from tui.app.dialogs.form import Field, Form, Known, form_hint, number
 from tui.common.formatting import duration

@@ -6,9 +6,9 @@ from functools import cached_property
 from pathlib import Path
 
 from htfl_sim import sessions
-from htfl_sim.analysis import StudySummary
 from htfl_sim.errors import ConfigError, DiskError, SessionUnreadable
 from htfl_sim.folders import checked_note, checked_tag, is_group, name_of, tags_in
+from simulator.studies.summary import StudySummary
 from tui.app.background import Background
 from tui.app.dialogs.form import Field, Form, Known, form_hint
 from tui.app.host import Host

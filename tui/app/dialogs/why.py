@@ -12,7 +12,9 @@ from textual.geometry import Size
 from textual.widget import Widget
 from textual.widgets import Static
 
-from htfl_sim.analysis import ClassRow, Confusion, Why, why
+from simulator.results.analysis.confusion import Confusion
+from simulator.results.analysis.why import Why, why
+from simulator.results.analysis.why_parts import ClassRow
 from tui.app.charts.glyphs import Glyphs
 from tui.app.dialogs import confusion
 from tui.app.dialogs.base import Dialog

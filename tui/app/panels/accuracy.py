@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 from textual.app import ComposeResult
 from textual.containers import Container
 
-from htfl_sim.analysis import OKABE_ITO, Array, quantiles
+from simulator.results.analysis.client_values import Array
+from simulator.results.analysis.quantiles import quantiles
+from simulator.results.figures.palette import OKABE_ITO
 from tui.app.charts.figure import Band, Figure, Series
 from tui.app.messages import ClientSelected, CrosshairMoved
 from tui.app.panels import gains

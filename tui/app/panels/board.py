@@ -6,18 +6,13 @@ from textual.app import ComposeResult
 from textual.containers import Container
 from textual.widget import Widget
 
-from htfl_sim.analysis import (
-    COSTS,
-    SIMULATED,
-    Board,
-    BoardRow,
-    Cost,
-    PointCell,
-    StudySummary,
-    TrialRow,
-    pareto_front,
-)
-from htfl_sim.units import size_unit
+from simulator.base.units import size_unit
+from simulator.results.analysis.costs import COSTS, SIMULATED, Cost
+from simulator.results.analysis.pareto import pareto_front
+from simulator.studies.board import Board, BoardRow
+from simulator.studies.cells import PointCell
+from simulator.studies.summary import StudySummary
+from simulator.studies.trial_board import TrialRow
 from tui.app.charts.tradeoff import TradeoffFigure, TradeoffPoint
 from tui.app.messages import SessionOpened
 from tui.app.panels import board_words

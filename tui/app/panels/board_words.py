@@ -2,7 +2,10 @@
 
 from collections.abc import Callable, Mapping
 
-from htfl_sim.analysis import Board, BoardRow, Cost, PointCell, TrialRow
+from simulator.results.analysis.costs import Cost
+from simulator.studies.board import Board, BoardRow
+from simulator.studies.cells import PointCell
+from simulator.studies.trial_board import TrialRow
 from tui.app.charts.table import Cell, Column
 from tui.app.panels.board_grid import GridRow
 from tui.app.panels.session_list import STATES

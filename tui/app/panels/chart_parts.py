@@ -4,18 +4,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from htfl_sim.analysis import (
-    PARTS,
-    Array,
-    Curves,
-    Record,
-    SessionData,
-    best_round,
-    change_over,
-    client_on_part,
-    milestones,
-    part_means,
-)
+from simulator.base.record import Record
+from simulator.base.sections import PARTS
+from simulator.results.analysis.client_values import Array
+from simulator.results.analysis.clients import best_round, change_over
+from simulator.results.analysis.curves import Curves
+from simulator.results.analysis.milestones import milestones
+from simulator.results.analysis.parts import client_on_part, part_means
+from simulator.results.analysis.run import SessionData
 from tui.app.charts.figure import Figure, Mark, Series
 from tui.app.view import View
 from tui.common.formatting import NONE, at_round, percent, points, size, size_unit

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from htfl_sim.analysis import (
-    FEW,
-    Array,
+from simulator.metrics.significance import FEW
+from simulator.results.analysis.classes import (
     ClassChange,
     ClassCounts,
     ClassTable,
-    Samples,
     class_changes,
     class_table,
     recall_changes,
 )
+from simulator.results.analysis.client_values import Array
+from simulator.results.analysis.samples import Samples
 from tui.app.panels import gains
 from tui.app.panels.chart_parts import PERCENT
 from tui.app.view import View

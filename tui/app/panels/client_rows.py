@@ -6,19 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 from textual.widget import Widget
 
-from htfl_sim.analysis import (
-    FEW,
-    Array,
-    Divergence,
-    Samples,
+from simulator.metrics.significance import FEW
+from simulator.results.analysis.client_values import Array
+from simulator.results.analysis.clients import (
     accuracy_changes,
-    at_work,
     fell_most,
     incidents,
     listed_clients,
     lowest_client,
-    tested,
 )
+from simulator.results.analysis.divergence import Divergence
+from simulator.results.analysis.resources import at_work
+from simulator.results.analysis.samples import Samples, tested
 from tui.app.charts.table import Column, Rows, RowsByColumn, Texts, Tone, Trend, Trends
 from tui.app.messages import ClientSelected
 from tui.app.view import View

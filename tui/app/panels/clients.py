@@ -6,7 +6,11 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from htfl_sim.analysis import FEW, PARTS, Samples, best_round, client_on_part, part_measures
+from simulator.base.sections import PARTS
+from simulator.metrics.significance import FEW
+from simulator.results.analysis.clients import best_round
+from simulator.results.analysis.parts import client_on_part, part_measures
+from simulator.results.analysis.samples import Samples
 from tui.app.charts.figure import Figure, Series
 from tui.app.messages import ClientPinned, ClientsSorted, PanelWanted
 from tui.app.panels import client_rows

@@ -13,25 +13,16 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
-from htfl_sim.analysis import (
-    COSTS,
-    MEASURES,
-    NO_SCORE,
-    Seeds,
-    SessionData,
-    best_round,
-    by_seed,
-    common_round,
-    common_target,
-    comparable_costs,
-    differences,
-    rows_differ,
-    spent,
-    standing,
-    study_axes,
-    verdict,
-)
-from htfl_sim.units import AT_LEAST, at_least
+from simulator.base.units import AT_LEAST, at_least
+from simulator.results.analysis.caveats import rows_differ
+from simulator.results.analysis.clients import best_round
+from simulator.results.analysis.comparison import common_round, common_target, differences, standing
+from simulator.results.analysis.costs import COSTS, comparable_costs, spent
+from simulator.results.analysis.divergence import NO_SCORE
+from simulator.results.analysis.measures import MEASURES
+from simulator.results.analysis.round_gains import verdict
+from simulator.results.analysis.run import SessionData
+from simulator.studies.summary import Seeds, by_seed, study_axes
 from tui.app.charts.glyphs import GLYPHS
 from tui.app.charts.table import Column, Row, fit
 from tui.app.panels.base import Part, SizedPanel, at_most

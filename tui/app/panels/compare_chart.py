@@ -4,25 +4,23 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from htfl_sim.analysis import (
+from simulator.results.analysis import axes
+from simulator.results.analysis.costs import Cost
+from simulator.results.analysis.divergence import Divergence
+from simulator.results.analysis.measures import (
     MEASURES,
-    OKABE_ITO,
-    Cost,
-    Divergence,
     Line,
-    Seeds,
-    SessionData,
     Values,
     accuracy_of,
     after_fork,
     averaged,
-    axes,
-    in_order,
     is_share,
-    looks_of,
     measured,
-    part_measures,
 )
+from simulator.results.analysis.parts import part_measures
+from simulator.results.analysis.run import SessionData
+from simulator.results.figures.palette import OKABE_ITO, in_order, looks_of
+from simulator.studies.summary import Seeds
 from tui.app.charts.figure import KEYS, Band, Figure, Series
 from tui.app.panels.chart_parts import PERCENT, sizes
 from tui.app.view import View

@@ -6,23 +6,20 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from htfl_sim.analysis import (
-    COSTS,
-    SIMULATED,
+from simulator.results.analysis.client_values import Array
+from simulator.results.analysis.comparison import standing
+from simulator.results.analysis.costs import COSTS, SIMULATED, costs, reached
+from simulator.results.analysis.curves import Curves
+from simulator.results.analysis.resources import (
     TIME_PARTS,
-    Array,
-    Curves,
     at_work,
     busy_share,
-    by_tensor,
-    costs,
     machine_use,
     method_metrics,
-    reached,
     seconds_by_part,
-    standing,
-    timeline,
 )
+from simulator.results.analysis.timeline import timeline
+from simulator.results.analysis.traffic import by_tensor
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row, Rows, RowsByColumn, Texts, Trend, Trends
 from tui.app.messages import PanelWanted

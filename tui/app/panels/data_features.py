@@ -10,7 +10,9 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Static
 
-from htfl_sim.analysis import ClientSamples, Embedding, Samples
+from simulator.results.analysis.samples import Samples
+from simulator.results.inspection.client_samples import ClientSamples
+from simulator.results.inspection.embedding import Embedding
 from tui.app.charts.glyphs import GLYPHS
 from tui.app.charts.names import apart
 from tui.app.charts.scatter import ScatterFigure, key_of

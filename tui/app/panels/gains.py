@@ -3,15 +3,15 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from htfl_sim.analysis import (
-    FEW,
-    Array,
+from simulator.metrics.significance import FEW
+from simulator.results.analysis.client_values import Array
+from simulator.results.analysis.quantiles import quantiles
+from simulator.results.analysis.round_gains import (
     RoundGain,
     common_rounds,
     gain_after,
     gains_by_round,
     gains_of,
-    quantiles,
 )
 from tui.app.charts.figure import Band, Figure, Series
 from tui.app.panels.chart_parts import PERCENT, marks

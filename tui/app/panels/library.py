@@ -9,20 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from htfl_sim import sessions
-from htfl_sim.analysis import (
-    LIVE,
-    SILENT_SECONDS,
-    Array,
-    Board,
-    BoardReader,
-    Seen,
-    StudySummary,
-    Summary,
-    Totals,
-    read_overview,
-    with_parents,
-)
 from htfl_sim.errors import DiskError, SessionUnreadable
+from simulator.results.analysis.client_values import Array
+from simulator.results.analysis.lineage import with_parents
+from simulator.results.analysis.overview import read_overview
+from simulator.results.analysis.pulse import SILENT_SECONDS
+from simulator.results.analysis.run import LIVE
+from simulator.results.analysis.summary import Summary
+from simulator.results.analysis.totals import Totals
+from simulator.studies.board import Board, BoardReader
+from simulator.studies.cells import Seen
+from simulator.studies.summary import StudySummary
 from tui.common.formatting import printable
 
 ENDED = ("finished", "stopped", "interrupted", "failed", "damaged")

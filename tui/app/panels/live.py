@@ -9,16 +9,12 @@ from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 from textual.widgets import Static
 
-from htfl_sim.analysis import (
-    NO_SCORE,
-    PARTS,
-    CkaMeasurement,
-    Divergence,
-    at_work,
-    best_round,
-    part_means,
-    part_measures,
-)
+from simulator.base.sections import PARTS
+from simulator.results.analysis.cka import CkaMeasurement
+from simulator.results.analysis.clients import best_round
+from simulator.results.analysis.divergence import NO_SCORE, Divergence
+from simulator.results.analysis.parts import part_means, part_measures
+from simulator.results.analysis.resources import at_work
 from tui.app.messages import (
     ChartWanted,
     ClientPinned,

@@ -2,7 +2,7 @@
 
 from textual.app import ComposeResult
 
-from htfl_sim.analysis import description, is_alarming
+from simulator.results.analysis.events import description, is_alarming
 from tui.app.panels import log_lines
 from tui.app.panels.base import Part, SizedPanel
 from tui.app.panels.chart_parts import unread

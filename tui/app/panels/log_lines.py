@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from htfl_sim.analysis import Event, description, is_alarming, shown_events
+from simulator.base.documents import Event
+from simulator.results.analysis.events import description, is_alarming, shown_events
 from tui.app.charts.table import Column, Row, Tone
 from tui.app.view import View
 from tui.common.formatting import wrapped

@@ -8,7 +8,11 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from htfl_sim.analysis import NO_SCORE, SessionData, StudySummary, Summary, differences
+from simulator.results.analysis.comparison import differences
+from simulator.results.analysis.divergence import NO_SCORE
+from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.summary import Summary
+from simulator.studies.summary import StudySummary
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.panels.base import Part

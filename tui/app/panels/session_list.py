@@ -12,7 +12,12 @@ from textual.actions import SkipAction
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from htfl_sim.analysis import LIVE, NO_SCORE, Board, Branch, StudySummary, Summary, tree
+from simulator.results.analysis.divergence import NO_SCORE
+from simulator.results.analysis.lineage import Branch, tree
+from simulator.results.analysis.run import LIVE
+from simulator.results.analysis.summary import Summary
+from simulator.studies.board import Board
+from simulator.studies.summary import StudySummary
 from tui.app.charts.table import Cell, Column, Row, Tone, Trend
 from tui.app.panels.library import Library, Sketch
 from tui.app.view import View

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from textual.app import ComposeResult
 
-from htfl_sim.analysis import StudySummary, Summary
+from simulator.results.analysis.summary import Summary
+from simulator.studies.summary import StudySummary
 from tui.app.messages import NewRunWanted, SessionMarked, SessionOpened
 from tui.app.panels import start
 from tui.app.panels.base import Part, SizedPanel

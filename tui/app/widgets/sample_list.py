@@ -4,7 +4,7 @@ held = SampleList()
 held.show(samples)
 """
 
-from htfl_sim.analysis import ClientSamples
+from simulator.results.inspection.client_samples import ClientSamples
 from tui.app.charts.canvas import Canvas
 from tui.app.charts.colours import ColourScheme
 from tui.app.charts.glyphs import GlyphSet
