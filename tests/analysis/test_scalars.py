@@ -37,7 +37,7 @@ def test_no_two_scalars_share_a_column_or_a_name() -> None:
 def test_a_scalar_with_a_name_is_in_every_table_and_figure(tmp_path: Path) -> None:
     told = of("a", [record(1, 0.5, loss={"mean": 2.0, "per_client": [2.0]}), record(2, 0.5)])
     assert tidy.round_row(told.records[0])["loss"] == 2.0
-    assert scalars(told.records[0])["rounds/loss"] == 2.0
+    assert scalars(told.records[0], told)["rounds/loss"] == 2.0
     assert measures.measured(told, "training loss")[0] == 2.0
     assert values_of("loss")(told)[0] == 2.0
     assert "training loss" in measures.MEASURES and "training loss" in table.EXTRAS
