@@ -1,4 +1,4 @@
-"""`make results`: the studies of docs/results.md, their tables, and the values of every seed as CSV.
+"""`make results`: the studies of docs/results.md, their first rows on the page, and all numbers as CSV beside it.
 
 Each study is one `htfl-sim tune` command. You can kill it at any moment: the next call continues. All methods have the
 same budget, and nothing is chosen on test data. The page has the commands, so each table can be made without this file.
@@ -10,7 +10,7 @@ import io
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,9 +29,14 @@ VALUES = PAGE.with_suffix("")
 LAST = 3
 """Rounds over whose mean trials are scored and tables are made: one round is noisy."""
 COLUMNS = ("method", "n", "last", "10 %", "worst client", "traffic", "FLOPs")
-SHORT = (f"last {LAST} rounds, %", "gain over standalone, pp", "benefit, %", "harm, %", "traffic per round")
-"""Titles of the columns that the README shows."""
+MEAN = f"last {LAST} rounds, %"
+SHORT = (MEAN, "gain over standalone, pp", "benefit, %", "harm, %", "traffic per round")
+"""Titles of the columns that the pages show."""
+SHOWN = 6
+"""Rows that the pages show: Standalone and the highest means."""
 GAINS = ("method", "n", "gain", "p", "benefit", "harm", "worst 10 %")
+
+Row = dict[str, str]
 
 EVERY = (
     "fedavg,fedprox,fednova,scaffold,moon,lg_fedavg,fedclassavg,fedgh,fedssa,fedlora,fd,fedproto,fedtgp,fedl2g_l,"
@@ -165,7 +170,7 @@ def run(result: Result, jobs: int, sessions: Path) -> None:
 
 
 def text(result: Result, sessions: Path) -> str:
-    """The commands and tables of one place, as Markdown."""
+    """The commands, tables, and notes of one place, as Markdown."""
     names = list(result.studies)
     gains = hs.gains(
         names,
@@ -195,22 +200,42 @@ def values(result: Result, sessions: Path) -> str:
     return text.getvalue()
 
 
-def short(tables: str) -> str:
-    """Gains, means, and traffic of a place's tables in one, Standalone first, and then from the highest mean."""
-    rows: dict[str, dict[str, str]] = {}
+def methods(tables: str, by: Sequence[str] = ("method",)) -> list[Row]:
+    """Gains, means, and costs of a place's tables, one row per method: Standalone first, and then the highest mean."""
+    merged: dict[tuple[str, ...], Row] = {}
+    for row in _rows(tables):
+        if "trials" not in row:
+            merged.setdefault(tuple(row[axis] for axis in by), {}).update(row)
+    ranked = sorted(merged.values(), key=lambda row: -_mean(row[MEAN]))
+    return sorted(ranked, key=lambda row: row["method"] != "standalone")
+
+
+def short(rows: Sequence[Row], by: Sequence[str] = ("method",)) -> str:
+    """The first rows, with the columns that a page shows."""
+    titles = (*by, *SHORT)
+    lines = [f"| {' | '.join(row.get(title, '–') for title in titles)} |" for row in rows[:SHOWN]]
+    return "\n".join([f"| {' | '.join(titles)} |", "|---" * len(titles) + "|", *lines])
+
+
+def _rows(tables: str) -> Iterator[Row]:
+    """The rows of all Markdown tables in a text."""
     titles: list[str] = []
     for line in tables.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("| method |"):
             titles = cells
         elif line.startswith("| ") and "---" not in line:
-            rows.setdefault(cells[0], {}).update(zip(titles, cells, strict=True))
-    ranked = sorted(rows.values(), key=lambda row: -_mean(row[f"last {LAST} rounds, %"]))
-    ranked.sort(key=lambda row: row["method"] != "standalone")
-    lines = [
-        f"| `{row['method']}` | {' | '.join(row.get(title, '–') for title in SHORT)} |" for row in ranked
-    ]
-    return "\n".join([f"| method | {' | '.join(SHORT)} |", "|---" * (len(SHORT) + 1) + "|", *lines])
+            yield dict(zip(titles, cells, strict=True))
+
+
+def _csv(rows: Sequence[Row]) -> str:
+    """Rows as CSV, with the columns of all of them."""
+    text = io.StringIO()
+    titles = {title: None for row in rows for title in row}
+    writer = csv.DictWriter(text, list(titles), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def _mean(cell: str) -> float:
@@ -218,15 +243,26 @@ def _mean(cell: str) -> float:
     return -1.0 if cell.startswith(NO_SCORE) else float(cell.partition(" ")[0])
 
 
-def write(result: Result, sessions: Path) -> None:
-    """Put the tables of one place into docs/results.md, their numbers in short into the README if it shows them, and
-    the values of every seed beside the page.
+def publish(result: Result, tables: str) -> None:
+    """Write what a place's tables say: the first rows on the page, and on the README if it shows them. Beside the
+    page, all methods, the searches, and the commands with the notes.
     """
-    tables = text(result, sessions)
-    PAGE.write_text(placed(PAGE.read_text("utf-8"), result.name, tables), "utf-8")
+    rows = methods(tables, result.by)
+    PAGE.write_text(placed(PAGE.read_text("utf-8"), result.name, short(rows, result.by)), "utf-8")
     if result.name == IN_README:
-        README.write_text(placed(README.read_text("utf-8"), result.name, short(tables)), "utf-8")
+        README.write_text(placed(README.read_text("utf-8"), result.name, short(rows)), "utf-8")
     VALUES.mkdir(exist_ok=True)
+    (VALUES / f"{result.name}-methods.csv").write_text(_csv(rows), "utf-8")
+    searches = [row for row in _rows(tables) if "trials" in row]
+    (VALUES / f"{result.name}-searches.csv").write_text(_csv(searches), "utf-8")
+    rest = [line.removeprefix("> ") for line in tables.splitlines() if not line.startswith(("|", "```"))]
+    notes = "\n".join(line for line in dict.fromkeys(rest) if line)
+    (VALUES / f"{result.name}.txt").write_text(f"{notes}\n", "utf-8")
+
+
+def write(result: Result, sessions: Path) -> None:
+    """Publish the tables of one place, and the values of every seed."""
+    publish(result, text(result, sessions))
     (VALUES / f"{result.name}.csv").write_text(values(result, sessions), "utf-8")
 
 

@@ -66,34 +66,65 @@ def test_a_result_is_made_and_written_from_its_commands(
     results.run(tiny, 2, tmp_path)
     results.write(tiny, tmp_path)
     page = results.PAGE.read_text("utf-8")
-    assert "```text\nhtfl-sim tune tiny --over method=fd" in page and page.endswith("The end.\n")
-    assert len(re.findall(r"^\| fd \| 2 \|", page, re.MULTILINE)) == 3  # gains, accuracies, choices
-    assert len(list(csv.DictReader((results.VALUES / "tiny.csv").open()))) == 4
+    assert len(re.findall(r"^\| fd \| ", page, re.MULTILINE)) == 1 and page.endswith("The end.\n")
+    assert (results.VALUES / "tiny.txt").read_text("utf-8").startswith("htfl-sim tune tiny --over method=fd")
+    methods, searches, seeds = (
+        list(csv.DictReader((results.VALUES / f"tiny{kind}.csv").open("r", encoding="utf-8")))
+        for kind in ("-methods", "-searches", "")
+    )
+    assert [row["method"] for row in methods] == ["standalone", "fd"] and len(seeds) == 4
+    assert {row["trials"] for row in searches} == {"2"}
 
 
 def test_the_short_table_keeps_the_mark_of_diverged_sessions_and_puts_no_score_last() -> None:
     last = f"last {results.LAST} rounds, %"
     tables = f"| method | {last} |\n|---|--:|\n| fd | no score (1 of 2 diverged) |\n| fml | 60.00 (1 of 2 diverged) |"
-    rows = results.short(tables).splitlines()[2:]
+    rows = results.short(results.methods(tables)).splitlines()[2:]
     assert [row.split(" | ")[:2] for row in rows] == [
-        ["| `fml`", "60.00 (1 of 2 diverged)"],
-        ["| `fd`", "no score (1 of 2 diverged)"],
+        ["| fml", "60.00 (1 of 2 diverged)"],
+        ["| fd", "no score (1 of 2 diverged)"],
     ]
 
 
-@pytest.mark.parametrize("name", sorted(file.stem for file in results.VALUES.glob("*.csv")))
-def test_the_values_beside_the_page_give_its_means(name: str) -> None:
-    result = results.RESULTS[name]
-    page = results.PAGE.read_text("utf-8")
-    shown = page[page.index(f"<!-- {name} -->") : page.index(f"<!-- /{name} -->")]
+def test_a_short_table_has_standalone_and_then_the_highest_means() -> None:
+    names = ["fd", "standalone", "fml", "fedgh", "fedkd", "fedssa", "fedgen"]
+    lines = [f"| {name} | {10.0 + place:.2f} ± 1.00 |" for place, name in enumerate(names)]
+    tables = "\n".join([f"| method | {results.MEAN} |", "|---|--:|", *lines])
+    shown = [row.split(" | ")[0] for row in results.short(results.methods(tables)).splitlines()[2:]]
+    assert shown == ["| standalone", "| fedgen", "| fedssa", "| fedkd", "| fedgh", "| fml"]
+
+
+@pytest.mark.parametrize("name", results.RESULTS)
+def test_the_values_of_every_seed_give_the_means_of_the_table(name: str) -> None:
+    by = results.RESULTS[name].by
     groups: dict[tuple[str, ...], list[float]] = {}
-    with (results.VALUES / f"{name}.csv").open(encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            groups.setdefault(tuple(row[axis] for axis in result.by), []).append(100 * float(row["last"]))
+    for row in rows_of(results.VALUES / f"{name}.csv"):
+        groups.setdefault(tuple(row[axis] for axis in by), []).append(100 * float(row["last"]))
+    shown = {tuple(row[axis].strip("–") for axis in by): row for row in methods_of(name)}
+    assert shown.keys() == groups.keys()
     for key, values in groups.items():
-        cells = " | ".join(each or "–" for each in key)
         mean, spread = statistics.fmean(values), statistics.stdev(values)
-        assert f"| {cells} | {len(values)} | {mean:.2f} ± {spread:.2f} |" in shown
+        assert (shown[key]["n"], shown[key][results.MEAN]) == (str(len(values)), f"{mean:.2f} ± {spread:.2f}")
+
+
+@pytest.mark.parametrize("name", results.RESULTS)
+def test_the_page_shows_the_first_rows_of_the_table(name: str) -> None:
+    page = results.PAGE.read_text("utf-8")
+    assert results.short(methods_of(name), results.RESULTS[name].by) in placed_text(page, name)
+
+
+def rows_of(file: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file."""
+    with file.open(encoding="utf-8") as lines:
+        return list(csv.DictReader(lines))
+
+
+def methods_of(name: str) -> list[dict[str, str]]:
+    """The rows of a place's table, as `make results` sorts them."""
+    return [
+        {title: cell for title, cell in row.items() if cell}
+        for row in rows_of(results.VALUES / f"{name}-methods.csv")
+    ]
 
 
 def test_a_folder_that_cannot_be_one_ends_with_a_sentence(
@@ -105,12 +136,6 @@ def test_a_folder_that_cannot_be_one_ends_with_a_sentence(
         results.main()
 
 
-def test_results_that_stand_on_the_page_have_their_values_beside_it() -> None:
-    page = results.PAGE.read_text("utf-8")
-    shown = {name for name in results.RESULTS if "| --- |" in placed_text(page, name)}
-    assert shown == {file.stem for file in results.VALUES.glob("*.csv")} >= {"htm5-dirichlet", "htm5-classes"}
-
-
 def placed_text(page: str, name: str) -> str:
     """What stands in a place of the page."""
     return page[page.index(f"<!-- {name} -->") : page.index(f"<!-- /{name} -->")]
@@ -118,9 +143,7 @@ def placed_text(page: str, name: str) -> str:
 
 def test_the_readme_shows_the_numbers_of_the_page() -> None:
     page, readme = (file.read_text("utf-8") for file in (results.PAGE, results.README))
-    shown = placed_text(readme, results.IN_README)
-    assert results.short(placed_text(page, results.IN_README)) in shown
-    assert len(re.findall(r"^\| `", shown, re.MULTILINE)) == 1 + len(results.EVERY.split(","))
+    assert placed_text(readme, results.IN_README) == placed_text(page, results.IN_README)
 
 
 def test_how_many_actors_keep_a_driver_busy_follows_from_its_parts() -> None:
@@ -133,59 +156,52 @@ def test_how_many_actors_keep_a_driver_busy_follows_from_its_parts() -> None:
     assert f"{moved} to move clients, {states} for their states, and {written} for checkpoints" in page
 
 
-def test_the_tables_of_schedules_have_the_means_and_differences_of_their_values() -> None:
-    with (results.PAGE.parent / "time" / "schedules.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    page = results.PAGE.read_text("utf-8")
-    tables = page.partition("The fastest devices hold")[2].partition("The slowest devices hold")
-    for part, correlation in ((tables[0], 1.0), (tables[2].partition("What the tables show")[0], -1.0)):
-        lines = [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("| `")]
-        cells = {line[0].strip("`"): line[2:] for line in lines}
-        assert len(cells) == 8
-        for method, shown in cells.items():
-            values = {
-                schedule: {
-                    row["seed"]: 100 * float(row["last"])
-                    for row in rows
-                    if (row["method"], row["system.schedule"], float(row["system.correlation"]))
-                    == (method, schedule, correlation)
-                }
-                for schedule in ("synchronous", "deadline", "buffered")
+def test_the_table_of_schedules_has_the_means_and_differences_of_its_values() -> None:
+    folder = results.PAGE.parent / "time"
+    seeds = rows_of(folder / "schedules.csv")
+    table = rows_of(folder / "schedules-methods.csv")
+    assert len(table) == 2 * 8
+    for shown in table:
+        correlation = 1.0 if shown["largest models on"] == "fastest devices" else -1.0
+        values = {
+            schedule: {
+                row["seed"]: 100 * float(row["last"])
+                for row in seeds
+                if (row["method"], row["system.schedule"], float(row["system.correlation"]))
+                == (shown["method"], schedule, correlation)
             }
-            for schedule, cell in zip(values, shown, strict=False):
-                mean, spread = (float(each) for each in cell.split(" ± "))
-                assert statistics.fmean(values[schedule].values()) == pytest.approx(mean, abs=0.05001)
-                assert statistics.stdev(values[schedule].values()) == pytest.approx(spread, abs=0.05001)
-            for schedule, cell in zip(("deadline", "buffered"), shown[3:], strict=True):
-                gains = [values[schedule][seed] - values["synchronous"][seed] for seed in values[schedule]]
-                mean = float(cell.split(" [")[0].replace("−", "-"))
-                assert statistics.fmean(gains) == pytest.approx(mean, abs=0.05001)
+            for schedule in ("synchronous", "deadline", "buffered")
+        }
+        for schedule, found in values.items():
+            mean, spread = (float(each) for each in shown[f"{schedule}, %"].split(" ± "))
+            assert statistics.fmean(found.values()) == pytest.approx(mean, abs=0.05001)
+            assert statistics.stdev(found.values()) == pytest.approx(spread, abs=0.05001)
+        for schedule in ("deadline", "buffered"):
+            gains = [values[schedule][seed] - values["synchronous"][seed] for seed in values[schedule]]
+            mean = float(shown[f"{schedule} − synchronous, pp"].split(" [")[0].replace("−", "-"))
+            assert statistics.fmean(gains) == pytest.approx(mean, abs=0.05001)
 
 
-def test_the_tables_of_ranks_have_the_means_of_their_values() -> None:
-    page = results.PAGE.read_text("utf-8").partition("## LoRA's ranks")[2].partition("\n## ")[0]
+def test_the_page_shows_cells_of_the_table_of_schedules() -> None:
+    part = results.PAGE.read_text("utf-8").partition("## Schedules on a clock")[2].partition("\n## ")[0]
+    by_method: dict[str, list[str]] = {}
+    for row in rows_of(results.PAGE.parent / "time" / "schedules-methods.csv"):  # fastest devices first
+        cells = by_method.setdefault(row["method"], [f"`{row['method']}`", row["payload"]])
+        cells += [row["synchronous, %"], row["buffered − synchronous, pp"]]
+    assert len(by_method) == 8 and all(f"| {' | '.join(cells)} |" in part for cells in by_method.values())
+
+
+def test_the_table_of_ranks_has_the_means_of_its_values() -> None:
+    folder = results.PAGE.parent / "lora"
+    seeds = rows_of(folder / "ranks.csv")
     orders = {"all clients": "turn", "more data, higher rank": "samples", "more data, lower rank": "inverse"}
-    lines = [line for line in page.splitlines() if line.startswith("| ")]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    shown = [
-        ((ranks.replace(", ", "-"), orders[clients], "flexlora"), found)
-        for ranks, clients, *found in cells
-        if clients in orders
-    ]
-    shown += [
-        (("1-4-16", "samples", name.strip("`")), [accuracy, *found])
-        for name, accuracy, _, *found in cells
-        if name.startswith("`")
-    ]
-    with (results.PAGE.parent / "lora" / "ranks.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert 3 * len({of_runs for of_runs, _ in shown}) == len(rows)
-    for of_runs, (accuracy, traffic, effective, energy) in shown:
-        own = [row for row in rows if (row["ranks"], row["order"], row["aggregation"]) == of_runs]
-        mean = {key: statistics.mean(float(row[key]) for row in own) for key in list(rows[0])[4:]}
-        assert len(own) == 3 and accuracy.startswith(f"{100 * mean['accuracy']:.1f} [")
-        assert traffic == f"{mean['bytes'] / 1024:.1f} KiB"
-        assert (effective, energy) == (
-            f"{mean['effective_rank']:.2f}",
-            f"{100 * mean['energy_beyond_lowest']:.1f}",
-        )
+    table = rows_of(folder / "ranks-methods.csv")
+    assert 3 * len(table) == len(seeds)
+    for shown in table:
+        of_runs = (shown["ranks"].replace(", ", "-"), orders[shown["which clients"]], shown["aggregation"])
+        own = [row for row in seeds if (row["ranks"], row["order"], row["aggregation"]) == of_runs]
+        mean = {key: statistics.mean(float(row[key]) for row in own) for key in list(seeds[0])[4:]}
+        assert len(own) == 3 and shown["accuracy, %"].startswith(f"{100 * mean['accuracy']:.1f} [")
+        assert shown["bytes per round"] == f"{mean['bytes'] / 1024:.1f} KiB"
+        assert shown["effective_rank"] == f"{mean['effective_rank']:.2f}"
+        assert shown["energy_beyond_lowest, %"] == f"{100 * mean['energy_beyond_lowest']:.1f}"
