@@ -1,8 +1,9 @@
 """docs/methods: every page says where paper, authors' code and this code differ, and names only options there are.
 
-The index says what was read of each method, and where each default comes from.
+A list beside the index says where each default comes from.
 """
 
+import csv
 import re
 from pathlib import Path
 
@@ -20,8 +21,6 @@ SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)?) ?= ?([^`]+)`")
 OPTION = re.compile(r"`method\.(\w+)")
 
 NAMES = methods.names()
-DEFAULT = re.compile(r"`(\w+) = ([^`]+)` \(([^)]*)\)")
-"""A default in the index: option, value, and `label: where`."""
 SOURCES = {"paper", "code", "comparison", "here"}
 
 
@@ -81,62 +80,30 @@ def test_every_option_a_page_names_exists_and_the_page_names_the_command_that_li
     assert f"\n<!-- made by docsite.method {name} -->\n\n`htfl-sim methods {name}` prints" in text
 
 
-def readings() -> dict[str, list[str]]:
-    """The rows of the index's table of what was read, by the method's name: paper, code, defaults."""
-    _, _, section = page("index").partition("\n## What was read\n")
-    found = [(re.findall(r"\((\w+)\.md\)", row[0]), row[1:]) for row in rows(section)[1:]]
-    names = [name for (name,), _ in found]
-    assert len(names) == len(set(names))
-    return {name: cells for (name,), cells in found}
-
-
 def sourced(name: str) -> dict[str, tuple[str, str]]:
-    """Every default that the index lists for the method: its value and its source, those of another row included."""
-    cell = readings()[name][2]
-    defaults = {option: (value, source) for option, value, source in DEFAULT.findall(cell)}
-    for other in re.findall(r"those of \[[^]]+\]\((\w+)\.md\)", cell):
-        defaults |= sourced(other)
-    return defaults
-
-
-def labels(source: str) -> set[str]:
-    """Who has the value: `paper and code: §4` is of both."""
-    return set(source.partition(":")[0].split(" and "))
-
-
-def test_the_index_says_of_every_method_what_was_read() -> None:
-    assert sorted(readings()) == NAMES
+    """Every default that the list beside the index has for the method: its value and its source."""
+    with (DOCS / "defaults.csv").open(encoding="utf-8") as file:
+        found = [row for row in csv.DictReader(file) if row["method"] == name]
+    assert all(row["where"] for row in found)
+    assert len(found) == len({row["option"] for row in found})
+    return {row["option"]: (row["default"], row["source"]) for row in found}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_index_names_the_commits_that_the_page_names(name: str) -> None:
-    paper, code, _ = readings()[name]
-    assert paper
-    assert set(READ.findall(code)) == set(READ.findall(differences(page(name))))
-    assert READ.search(code) or "none found" in code
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_index_has_every_default_as_it_is_with_its_source(name: str) -> None:
+def test_the_list_has_every_default_as_it_is_with_its_source(name: str) -> None:
     """An option whose default is found out later is `none`."""
     defaults = flattened(accepted(name).to_json()["method"])
     del defaults["name"]
     listed = sourced(name)
     assert listed.keys() == defaults.keys()
     for option, (value, source) in listed.items():
-        assert labels(source) <= SOURCES, f"{option}: {source}"
+        assert set(source.split(" and ")) <= SOURCES, f"{option}: {source}"
         if value == "none":
             assert defaults[option] is None
         else:
             assert accepted(name, f"method.{option}={value}") == accepted(name), (
                 f"{option} is {defaults[option]}"
             )
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_defaults_that_no_one_source_has_together_are_called_mixed(name: str) -> None:
-    having_all = SOURCES.intersection(*(labels(source) for _, source in sourced(name).values()))
-    assert readings()[name][2].startswith("Mixed") == (not having_all)
 
 
 def test_a_setting_that_is_not_the_methods_is_noticed() -> None:
