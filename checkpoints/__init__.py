@@ -19,6 +19,16 @@ from checkpoints.errors import (
 )
 from checkpoints.following import Growth, Part, SessionFollower, Stamp, changed_stamp
 from checkpoints.groups import Group, GroupReader
+from checkpoints.layout import (
+    POINTS,
+    TUNING,
+    continues,
+    fork_at,
+    is_group,
+    name_of,
+    sessions_folder,
+    typed,
+)
 from checkpoints.ledger import text_of as ledger_text
 from checkpoints.listing import (
     first_record,
@@ -33,29 +43,16 @@ from checkpoints.mailbox import Answer, Command, answer, pending, post
 from checkpoints.making import in_private, is_free, refuse_remains
 from checkpoints.manifests import Manifest
 from checkpoints.marking import mark
-from checkpoints.naming import (
-    POINTS,
-    TUNING,
-    continues,
-    fork_at,
-    groups,
-    is_group,
-    name_of,
-    sessions_folder,
-    typed,
-)
-from checkpoints.objects import ObjectRef
+from checkpoints.objects import TensorSpec
 from checkpoints.private import Leftover, leftovers, remove_leftover
 from checkpoints.pruning import prune
-from checkpoints.reader import SessionReader, sessions
+from checkpoints.reader import SessionReader, groups, sessions
 from checkpoints.removal import remove, rename
 from checkpoints.retention import Pruned, Retention
-from checkpoints.schema import shown
-from checkpoints.seal import canonical
+from checkpoints.schema import ObjectRef, canonical, shown
 from checkpoints.store import Store
 from checkpoints.tags import Marks, check_note, check_tag, tags_of
 from checkpoints.tags import read as marks_of
-from checkpoints.tensors import TensorSpec
 from checkpoints.travel import Arrival, Parcel, Piece, pack
 from checkpoints.unfinished_round import UnfinishedRound
 from checkpoints.verify import Finding, verify

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from checkpoints import events, naming, note
+from checkpoints import events, layout, lock
 from checkpoints.layout import MANIFESTS, manifest_name
-from checkpoints.seal import Json
+from checkpoints.schema import Json
 
 
 def missing_checkpoints(folder: Path, kept: list[int], left: Json | None) -> list[int]:
@@ -13,7 +13,7 @@ def missing_checkpoints(folder: Path, kept: list[int], left: Json | None) -> lis
     The newest that the events tell of is kept until a newer one is there. `left` is the last owner's note: of an
     owner that closed it, it lists those that were kept.
     """
-    expected = set(left.get("checkpoints", ())) if left is not None and note.is_closed(left) else set()
+    expected = set(left.get("checkpoints", ())) if left is not None and lock.is_closed(left) else set()
     newest = events.last_checkpoint(folder)
     if newest is not None and newest > max(kept, default=-1):
         expected.add(newest)
@@ -37,7 +37,7 @@ def explained(folder: Path, kept: list[int], missing: list[int]) -> str:
     where = f"{MANIFESTS}/{manifest_name(missing[-1])}"
     if is_newest_missing(kept, missing):
         go_on = f"go on from round {kept[-1]}" if kept else "begin again"
-        remedy = f"Restore it from a backup, or {go_on}: {naming.fork_at(folder, kept[-1] if kept else 0)}."
+        remedy = f"Restore it from a backup, or {go_on}: {layout.fork_at(folder, kept[-1] if kept else 0)}."
     else:
         remedy = f"Newer ones are kept: {', '.join(map(str, kept))}."
     return f"the {are} missing ({where} is gone). {remedy}"

@@ -14,8 +14,7 @@ from checkpoints.errors import Damaged, DiskError, TooLarge
 from checkpoints.layout import EVENTS
 from checkpoints.lines import LineWriter, split_lines
 from checkpoints.lock import now
-from checkpoints.schema import EventHead, checked
-from checkpoints.seal import Json, seal, unseal
+from checkpoints.schema import EventHead, Json, seal, unseal, well_formed
 
 
 class EventWriter(LineWriter):
@@ -49,10 +48,7 @@ def parse(line: bytes, number: int) -> Json:
     """The event in a line, end of line included; raises Damaged."""
     where = f"{EVENTS} line {number}"
     event = unseal(line, where)
-    try:
-        checked(EventHead, event)
-    except ValueError as fault:
-        raise Damaged(f"{where} is not an event: {fault}.") from fault
+    well_formed(EventHead, event, f"{where} is not an event")
     return event
 
 

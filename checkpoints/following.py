@@ -9,7 +9,7 @@ from typing import Any, Literal
 from checkpoints import files, limits
 from checkpoints.layout import EVENTS, INBOX, LEDGER, MANIFESTS, OWNER, SESSION, TAGS
 from checkpoints.reader import SessionReader
-from checkpoints.seal import Json, parse
+from checkpoints.schema import Json, parse
 
 Part = Literal["document", "ledger", "events", "owner", "inbox", "tags", "checkpoints"]
 

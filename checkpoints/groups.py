@@ -13,12 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from checkpoints import files, limits, lock, note, travel
+from checkpoints import files, limits, lock, travel
 from checkpoints.errors import Damaged, DiskError, Locked, SessionUnreadable
-from checkpoints.layout import CONTROL, DONE, INBOX, LOCK, OWNER, SESSION, TMP
+from checkpoints.layout import CONTROL, DONE, INBOX, LOCK, OWNER, POINTS, SESSION, TMP, is_group
 from checkpoints.mailbox import Command, Inbox, Outcome, reply
-from checkpoints.naming import POINTS, is_group
-from checkpoints.seal import Json
+from checkpoints.schema import Json
 
 WAIT_SECONDS = 0.1
 _OWN = {LOCK, OWNER, TMP, CONTROL}
@@ -41,16 +40,16 @@ class GroupReader:
 
     def owner(self) -> Json | None:
         """What the present or last owner noted, or None; raises Damaged."""
-        return note.read(self.folder)
+        return lock.read_note(self.folder)
 
     def alive(self) -> bool:
         """Whether an owner lives; processes that a dead one left behind are none."""
-        found = note.legible(self.folder)
-        if found is None or note.is_closed(found):
+        found = lock.legible_note(self.folder)
+        if found is None or lock.is_closed(found):
             return False
-        if note.is_elsewhere(found):
+        if lock.is_elsewhere(found):
             return True
-        return lock.is_held(self.folder) and note.is_alive(found)
+        return lock.is_held(self.folder) and lock.is_alive(found)
 
 
 class Group:
@@ -172,8 +171,8 @@ def _acquired(folder: Path, waiting: Callable[[], bool], steal: bool) -> lock.Ow
 
 def _is_orphaned(folder: Path) -> bool:
     """Whether those who hold the lock are left over from an owner that is gone."""
-    found = note.legible(folder)
-    return found is not None and note.is_in_sight(found) and not note.is_alive(found)
+    found = lock.legible_note(folder)
+    return found is not None and lock.is_in_sight(found) and not lock.is_alive(found)
 
 
 def _refuse_strangers(folder: Path, documents: Mapping[str, Any]) -> None:

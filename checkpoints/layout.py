@@ -1,9 +1,12 @@
-"""Names inside a session directory. How large each file may be is in `limits`.
+"""Names: of sessions, of groups of sessions, and inside a session directory. Sizes of files are in `limits`.
 
-Paths are built from numbers and hashes, never read from a file.
+A session is NAME in the sessions folder, or GROUP/NAME in a group within it. Paths inside it are built from numbers
+and hashes, never read from a file.
 """
 
 import re
+import shlex
+from pathlib import Path
 
 FORMATS = (1, 2, 3)
 """Those that this program reads. A session says the first that has what it needs: in 2 a manifest may leave clients out
@@ -18,6 +21,11 @@ PARTIAL, CONTROL = "partial", "control"
 INBOX, DONE = f"{CONTROL}/inbox", f"{CONTROL}/done"
 POSTED, EARLIER_POSTED = "posted.json", f"{CONTROL}/posted.json"
 """The count of posted commands lies beside `control`, to tell when that is removed. Earlier it was in there."""
+
+POINTS = "points.json"
+"""The document that makes a folder a group of sessions."""
+TUNING = "tuning.json"
+"""The document of a group whose sessions are the trials of a search."""
 
 FOLDERS = (OBJECTS, MANIFESTS, TMP, PARTIAL, CONTROL, INBOX, DONE)
 
@@ -72,3 +80,37 @@ def private_name(name: str, token: str) -> str:
 def is_private(name: str) -> bool:
     """Whether a folder beside the sessions is one that is being made, or was when its process died."""
     return _PRIVATE.fullmatch(name) is not None
+
+
+def is_group(folder: Path) -> bool:
+    """Whether a folder holds a group of sessions, and is no session itself."""
+    return (folder / POINTS).is_file() and not (folder / SESSION).exists()
+
+
+def continues(folder: Path) -> str:
+    """The command that continues a session or a group: 'resume', 'sweep', or 'tune'."""
+    if not is_group(folder):
+        return "resume"
+    return "tune" if (folder / TUNING).exists() else "sweep"
+
+
+def name_of(session: Path) -> str:
+    """What a session is called: its folder's name, after its group's if it is in one."""
+    place = session.absolute()
+    return f"{place.parent.name}/{place.name}" if is_group(place.parent) else place.name
+
+
+def typed(folder: Path) -> str:
+    """A session or a group as commands take it: its path, quoted for a shell."""
+    return shlex.quote(str(folder))
+
+
+def fork_at(session: Path, round: int) -> str:
+    """The command that goes on from a round of a session."""
+    return f"`htfl-sim fork {typed(session)} --at-round {round} --session NEW`"
+
+
+def sessions_folder(session: Path) -> Path:
+    """The folder of sessions that a session belongs to, itself or by its group."""
+    above = session.parent
+    return above.parent if is_group(above) else above

@@ -10,9 +10,9 @@ from typing import Any
 from checkpoints import files, limits
 from checkpoints.errors import Damaged
 from checkpoints.layout import LEDGER
-from checkpoints.lines import LineWriter, Prefix
+from checkpoints.lines import LineWriter
 from checkpoints.manifests import Manifest
-from checkpoints.seal import Json, canonical, parse
+from checkpoints.schema import Json, Prefix, canonical, parse
 
 
 class LedgerWriter(LineWriter):

@@ -3,19 +3,11 @@
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from checkpoints import files
 from checkpoints.errors import Damaged
-
-
-@dataclass(frozen=True)
-class Prefix:
-    """The first so many bytes of a file, and their sha256."""
-
-    bytes: int
-    sha256: str
+from checkpoints.schema import Prefix
 
 
 class LineWriter:

@@ -6,12 +6,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from checkpoints import files, ledger, limits, naming, note
+from checkpoints import files, ledger, limits, lock
 from checkpoints.errors import Damaged, DiskError
 from checkpoints.layout import LEDGER, MANIFESTS, SESSION, is_private
 from checkpoints.manifests import Manifest
-from checkpoints.reader import SessionReader, sessions
-from checkpoints.seal import parse
+from checkpoints.reader import SessionReader, groups, sessions
+from checkpoints.schema import parse
 
 TAIL = 1 << 16
 """Bytes first read from the end of a ledger; a line longer than that is read with four times as many."""
@@ -31,7 +31,7 @@ def session_folders(folder: Path) -> list[Path]:
     Raises DiskError when the folder is there and cannot be read.
     """
     with files.storage(folder):
-        places = (folder, *naming.groups(folder)) if folder.is_dir() else ()
+        places = (folder, *groups(folder)) if folder.is_dir() else ()
         found = [path for place in places for path in place.iterdir()]
     orphans = {path for path in found if not is_private(path.name) and _has_checkpoints(path)}
     return sorted(orphans | set(sessions(folder)))
@@ -57,7 +57,7 @@ def last_record(session: SessionReader, newest: Manifest | None) -> Mapping[str,
     ledger are hashed first. Raises Damaged like `SessionReader.records`.
     """
     kept = newest.record if newest else None
-    if not ledger.is_as_written(session.folder, newest, note.legible(session.folder)):
+    if not ledger.is_as_written(session.folder, newest, lock.legible_note(session.folder)):
         lines = session.lines()
         return parse(lines[-1], LEDGER) if lines else None
     with suppress(Damaged, FileNotFoundError):

@@ -9,19 +9,24 @@ moving for as long as the owner lives, whatever the owner is busy with.
 import fcntl
 import os
 import secrets
+import socket
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
-from checkpoints import files, limits, machine, naming, note
+import psutil
+
+from checkpoints import files, layout, limits
 from checkpoints.errors import Damaged, DiskError, Displaced, Locked
 from checkpoints.layout import LOCK, OWNER
-from checkpoints.seal import Json, seal
+from checkpoints.schema import Json, OwnerNote, seal, unseal, well_formed
 
 BEAT_SECONDS = 0.5
 """Least time between two notes of mere progress."""
@@ -32,6 +37,132 @@ SETTLE_SECONDS = 0.5
 WATCH_SECONDS = 4.0
 """How long a heartbeat must stand still: several beats, since a shared folder may show them late."""
 _PROBES, _PROBE_SECONDS = 5, 0.05
+
+# Which machine, boot, and process this is
+
+
+def host() -> str:
+    """The machine's name in its network; two machines may have the same."""
+    return socket.gethostname()
+
+
+@cache
+def boot_id() -> str:
+    """A text that is another after every start of the machine."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return str(int(psutil.boot_time()))
+
+
+@cache
+def machine_id() -> str:
+    """A text that is the installed system's own; a copy of its disk has the same."""
+    for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
+        try:
+            if (id := Path(path).read_text(encoding="ascii").strip()) and id.isalnum():
+                return id
+        except (OSError, UnicodeDecodeError):
+            continue
+    return f"{uuid.getnode():012x}"
+
+
+@cache
+def process_space() -> str:
+    """In which space process numbers count: a container has its own, and sees no process outside it."""
+    try:
+        return os.readlink("/proc/self/ns/pid")  # noqa: PTH115
+    except OSError:
+        return ""
+
+
+def start_time(pid: int) -> float | None:
+    """When a process of this space started, in seconds since 1970; None if it does not run."""
+    try:
+        return psutil.Process(pid).create_time()
+    except psutil.Error:
+        return None
+
+
+# The owner's note: who owns a session, since when, and how far it got
+
+
+def read_note(root: Path) -> Json | None:
+    """What owner.json says, or None before there was an owner; raises Damaged. It can be shown in a terminal."""
+    try:
+        return _parsed(files.read(root, OWNER, cap=limits.OWNER))
+    except FileNotFoundError:
+        return None
+
+
+def legible_note(root: Path) -> Json | None:
+    """The note if it can be read: it is not flushed to disk, so a power cut may leave half of one."""
+    return _legible(_raw(root))
+
+
+def _raw(root: Path) -> bytes | None:
+    """The note's bytes; None when they cannot be had."""
+    try:
+        return files.read(root, OWNER, cap=limits.OWNER)
+    except (FileNotFoundError, Damaged):
+        return None
+
+
+def _legible(raw: bytes | None) -> Json | None:
+    try:
+        return None if raw is None else _parsed(raw)
+    except Damaged:
+        return None
+
+
+def _parsed(raw: bytes) -> Json:
+    note = unseal(raw, OWNER)
+    well_formed(OwnerNote, note, f"{OWNER} is not an owner's note")
+    return note
+
+
+def is_closed(note: Json | None) -> bool:
+    """Whether its owner let go of the session with nothing left undone."""
+    return note is not None and note["closed"] is True
+
+
+def is_elsewhere(note: Json) -> bool:
+    """Whether the note was written on another machine, whose flock may not be visible here.
+
+    A machine that was started again is the same one: its boot is another, its name and id are not.
+    """
+    same_machine = note["host"] == host() and note.get("machine_id") in (None, machine_id())
+    return note["boot_id"] != boot_id() and not same_machine
+
+
+def is_in_sight(note: Json) -> bool:
+    """Whether this process would see the owner's if it ran: same boot, same space of process numbers."""
+    space = note.get("process_space")
+    return note["boot_id"] == boot_id() and space in (None, process_space())
+
+
+def is_alive(note: Json) -> bool:
+    """Whether the very process that wrote the note runs, not another that was given its number; in sight only."""
+    pid, started = note["pid"], note["start_time"]
+    if started is None or not 0 < pid < 1 << 31:
+        return False
+    # The clock that start times are told by may be set by a second meanwhile.
+    return (since := start_time(pid)) is not None and abs(since - started) < 2
+
+
+def epoch(note: Json | None) -> int:
+    """Which ownership of the session it was; 0 of versions that did not count them."""
+    return int(note.get("epoch", 0)) if note else 0
+
+
+def holder(note: Json | None) -> str:
+    """'process 12 on host since …'; 'another process' when nothing is known of it."""
+    if note is None:
+        return "another process"
+    return f"process {note['pid']} on {note['host']} since {note['since']}"
+
+
+# The lock
 
 
 class Ownership:
@@ -55,14 +186,14 @@ class Ownership:
         """Whether this process is a fork of the owner: it may read the session, and nothing else."""
         _HELD.add(self)
         # The clock comes in so that epochs rise even where the last owner's note is lost.
-        self._epoch = max(note.epoch(before) + 1, time.time_ns() // 1_000_000)
+        self._epoch = max(epoch(before) + 1, time.time_ns() // 1_000_000)
         self._who: Json = {
-            "host": machine.host(),
-            "machine_id": machine.machine_id(),
-            "boot_id": machine.boot_id(),
-            "process_space": machine.process_space(),
+            "host": host(),
+            "machine_id": machine_id(),
+            "boot_id": boot_id(),
+            "process_space": process_space(),
             "pid": os.getpid(),
-            "start_time": machine.start_time(os.getpid()),
+            "start_time": start_time(os.getpid()),
             "since": now(),
             "epoch": self._epoch,
             "token": secrets.token_hex(8),
@@ -79,7 +210,7 @@ class Ownership:
         try:
             _take(root, fd)
             raw = _raw(root)
-            before = _parsed(raw)
+            before = _legible(raw)
             return cls(root, fd, raw, before, _refuse_living(root, before, steal))
         except BaseException:
             os.close(fd)
@@ -94,7 +225,7 @@ class Ownership:
         """Become the owner: write the note of a new epoch. Raises Locked when another did so meanwhile."""
         with self._guard:
             if _raw(self._root) != self._raw:
-                raise Locked(f"{self._root} was taken by {note.holder(note.legible(self._root))} just now.")
+                raise Locked(f"{self._root} was taken by {holder(legible_note(self._root))} just now.")
             self._facts = {"progress": {}}
             self._write("running", closed=False)
         if self._displaces:
@@ -115,7 +246,7 @@ class Ownership:
         with self._guard:
             if self._is_displaced():
                 raise Displaced(
-                    f"{self._root}: displaced by {note.holder(self._by)}; nothing was written. "
+                    f"{self._root}: displaced by {holder(self._by)}; nothing was written. "
                     "Leave the session to that process, or stop it there and resume."
                 )
 
@@ -190,8 +321,8 @@ class Ownership:
         An owner that was stopped in the middle of writing its note may, when it wakes, write it over ours.
         """
         if self._by is None and (raw := _raw(self._root)) != self._raw:
-            found = _parsed(raw)
-            if found is not None and not 0 < note.epoch(found) < self._epoch:
+            found = _legible(raw)
+            if found is not None and not 0 < epoch(found) < self._epoch:
                 self._by = found
             else:
                 self._put(self._raw)
@@ -254,7 +385,7 @@ def _flock(fd: int, kind: int = fcntl.LOCK_EX, probes: int = _PROBES) -> bool:
 
 def _take(root: Path, fd: int) -> None:
     if not _flock(fd):
-        raise Locked(f"{root} is in use by {note.holder(note.legible(root))}. Stop it there first.")
+        raise Locked(f"{root} is in use by {holder(legible_note(root))}. Stop it there first.")
 
 
 def _refuse_living(root: Path, found: Json | None, steal: bool) -> bool:
@@ -262,34 +393,19 @@ def _refuse_living(root: Path, found: Json | None, steal: bool) -> bool:
 
     Returns whether it may live all the same: it ended without a word where this process cannot see it.
     """
-    if found is None or note.is_closed(found):
+    if found is None or is_closed(found):
         return False
-    who = note.holder(found)
-    if note.is_in_sight(found):
-        if found["pid"] != os.getpid() and note.is_alive(found):
+    who = holder(found)
+    if is_in_sight(found):
+        if found["pid"] != os.getpid() and is_alive(found):
             raise Locked(f"{root} is in use by {who}, which is still running. Stop it first.")
         return False
-    if note.is_elsewhere(found) and not steal:
+    if is_elsewhere(found) and not steal:
         raise Locked(
             f"{root} is in use by {who}, on another machine. If that machine is dead, take it over: "
-            f"`htfl-sim {naming.continues(root)} {naming.typed(root)} --steal`."
+            f"`htfl-sim {layout.continues(root)} {layout.typed(root)} --steal`."
         )
     time.sleep(WATCH_SECONDS)
-    if note.legible(root) != found:
+    if legible_note(root) != found:
         raise Locked(f"{root} is in use by {who}: its heartbeat still moves. Stop it there first.")
     return True
-
-
-def _raw(root: Path) -> bytes | None:
-    """The note's bytes; None when they cannot be had."""
-    try:
-        return note.read_raw(root)
-    except Damaged:
-        return None
-
-
-def _parsed(raw: bytes | None) -> Json | None:
-    try:
-        return None if raw is None else note.parse(raw)
-    except Damaged:
-        return None

@@ -13,24 +13,16 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-from checkpoints import files, limits, machine, naming
+from checkpoints import files, layout, limits, lock
 from checkpoints.errors import Damaged, DiskError
 from checkpoints.layout import CONTROL, DONE, EARLIER_POSTED, INBOX, KIND, POSTED
 from checkpoints.lock import now
 from checkpoints.reader import read_document
-from checkpoints.schema import (
-    MOST_POSTED,
-    AnswerDocument,
-    CommandDocument,
-    PostedDocument,
-    checked,
-    shown,
-)
-from checkpoints.seal import Json, seal, unseal
+from checkpoints.schema import Json, Natural, Spelled, Text, Within, made, seal, shown, unseal
 
 READ_AT_ONCE = 1_000
 """Commands looked at in one go; of more, the oldest come first."""
@@ -40,7 +32,9 @@ _ABANDONED_SECONDS = 60.0
 _FILE = re.compile(r"([0-9]{20}-[0-9a-f]{8})\.(json|tmp)")
 
 Outcome = Literal["applied", "refused"]
-Document = TypeVar("Document", CommandDocument, AnswerDocument)
+Document = TypeVar("Document", "Command", "Answer")
+MOST_POSTED = 10**19
+"""Numbers from here on are a stranger's: the next one would not fit into an id."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +42,10 @@ class Command:
     """What somebody asks of a session; `by` is "user@host pid"."""
 
     id: str
-    kind: str
+    kind: Annotated[str, Spelled(KIND)]
     arguments: Json
-    at: str
-    by: str
+    at: Text
+    by: Text
 
 
 @dataclass(frozen=True)
@@ -59,11 +53,22 @@ class Answer:
     """What became of a command, and the round at whose end it took hold; `kind` is "" if it was unreadable."""
 
     id: str
-    kind: str
+    kind: Text
     outcome: Outcome
     message: str
     round: int | None
-    at: str
+    at: Text
+
+
+@dataclass(frozen=True)
+class Posted:
+    """Which numbers have been given one after the other: those from `first` to `last`, none before the first command.
+
+    Written by whoever posts, after the command itself: it never speaks of one that was not there.
+    """
+
+    first: Natural = 1
+    last: Annotated[int, Within(ge=0, lt=MOST_POSTED)] = 0
 
 
 def post(folder: Path, kind: str, arguments: Json | None = None) -> Command:
@@ -72,12 +77,12 @@ def post(folder: Path, kind: str, arguments: Json | None = None) -> Command:
     Raises SessionUnreadable when there is no session, DiskError when it cannot be written there, ValueError for a
     kind that is no lower-case word or arguments that are not JSON or over 64 KB.
     """
-    if not naming.is_group(folder):
+    if not layout.is_group(folder):
         read_document(folder)
     posted = _posted(folder)
     number = 1 + max([posted.last, *_numbers(folder, INBOX), *_numbers(folder, DONE)])
     id = f"{number:020d}-{secrets.token_hex(4)}"
-    command = Command(id, kind, arguments or {}, now(), f"{_user()}@{machine.host()} {os.getpid()}")
+    command = Command(id, kind, arguments or {}, now(), f"{_user()}@{lock.host()} {os.getpid()}")
     data = seal(asdict(command), limits.COMMAND, f"command '{kind}'")
     if not KIND.fullmatch(kind):
         raise ValueError(f"{kind!r} is not the name of a command: a word")
@@ -143,37 +148,23 @@ def file_id(name: str, ending: str = "json") -> str | None:
 def read_command(root: Path, id: str) -> Command:
     """A command in the inbox; raises FileNotFoundError, Damaged or DiskError."""
     where = f"{INBOX}/{id}.json"
-    return Command(**_read(CommandDocument, root, where, id, "a command"))
+    return _read(Command, root, where, id, "a command")
 
 
 def read_answer(root: Path, id: str) -> Answer:
     """An answer; raises FileNotFoundError, Damaged or DiskError."""
     where = f"{DONE}/{id}.json"
-    found = _read(AnswerDocument, root, where, id, "an answer to a command")
-    return Answer(**found | {"message": shown(found["message"])})
+    found = _read(Answer, root, where, id, "an answer to a command")
+    return replace(found, message=shown(found.message))
 
 
 def _read(kind: type[Document], root: Path, where: str, id: str, what: str) -> Document:
     """What lies under an id; raises FileNotFoundError, Damaged or DiskError."""
     document = unseal(files.read(root, *where.split("/"), cap=limits.COMMAND), where)
-    try:
-        found = checked(kind, document)
-    except ValueError as fault:
-        raise Damaged(f"{where} is not {what}: {fault}.") from fault
-    if found["id"] != id:
+    found = made(kind, document, f"{where} is not {what}")
+    if found.id != id:
         raise Damaged(f"{where} is not {what}: it has another id.")
     return found
-
-
-@dataclass(frozen=True)
-class Posted:
-    """Which numbers have been given one after the other: those from `first` to `last`, none before the first command.
-
-    Written by whoever posts, after the command itself: it never speaks of one that was not there.
-    """
-
-    first: int = 1
-    last: int = 0
 
 
 class Inbox:
@@ -284,8 +275,8 @@ class Inbox:
             are = "Commands were posted and are gone" if len(gone) > 1 else "A command was posted and is gone"
             said = f"{are} from {CONTROL}, without an answer and without effect: number {numbers}."
         if said is not None:
-            if not naming.is_group(self._root):
-                said += f" If a switch waited, post it again: `htfl-sim switch {naming.typed(self._root)} METHOD`."
+            if not layout.is_group(self._root):
+                said += f" If a switch waited, post it again: `htfl-sim switch {layout.typed(self._root)} METHOD`."
             self._warn(said)
             last = _posted(self._root).last
             self._may()
@@ -309,10 +300,7 @@ def _numbers(folder: Path, box: str) -> set[int]:
 def read_posted(folder: Path, where: str = POSTED) -> Posted:
     """Which numbers have been given; raises FileNotFoundError before the first, Damaged or DiskError."""
     document = unseal(files.read(folder, *where.split("/"), cap=limits.COMMAND), where)
-    try:
-        return Posted(**checked(PostedDocument, document))
-    except ValueError as fault:
-        raise Damaged(f"{where} does not say which commands were posted: {fault}.") from fault
+    return made(Posted, document, f"{where} does not say which commands were posted")
 
 
 def _posted(folder: Path) -> Posted:

@@ -18,7 +18,7 @@ from checkpoints.errors import DiskError, SessionUnreadable
 from checkpoints.layout import CONTROL, EVENTS, FOLDERS, FORMATS, LEDGER, SESSION, is_private
 from checkpoints.private import new_private
 from checkpoints.reader import read_document, remains
-from checkpoints.seal import seal
+from checkpoints.schema import seal
 
 
 def is_free(folder: Path) -> bool:

@@ -8,10 +8,7 @@ from typing import Any
 from checkpoints import files, limits
 from checkpoints.errors import Damaged
 from checkpoints.layout import MANIFESTS, manifest_name, manifest_round
-from checkpoints.lines import Prefix
-from checkpoints.objects import ObjectRef
-from checkpoints.schema import ManifestDocument, checked
-from checkpoints.seal import Json, canonical, seal, unseal
+from checkpoints.schema import Json, ManifestDocument, ObjectRef, Prefix, canonical, seal, unseal, well_formed
 
 
 @dataclass(frozen=True)
@@ -53,12 +50,13 @@ class Manifest:
     @classmethod
     def from_bytes(cls, raw: bytes, where: str) -> "Manifest":
         """Raises Damaged, naming `where`, unless the bytes are a sealed, well-formed manifest."""
-        document = unseal(raw, where)
-        try:
-            manifest = checked(ManifestDocument, document)
-            _check_round(manifest)
-        except ValueError as error:
-            raise Damaged(f"{where} is not a manifest: {error}.") from error
+        claim = f"{where} is not a manifest"
+        manifest = well_formed(ManifestDocument, unseal(raw, where), claim)
+        record, round = manifest["record"], manifest["round"]
+        if record is None and round > 0:
+            raise Damaged(f"{claim}: it has no record.")
+        if record is not None and record.get("round") != round:
+            raise Damaged(f"{claim}: its record is not of its round.")
         return cls(
             round=manifest["round"],
             history=manifest["history"],
@@ -93,12 +91,3 @@ def read(root: Path, round: int) -> Manifest:
     if manifest.round != round:
         raise Damaged(f"{path(round)} is of round {manifest.round}, not {round}.")
     return manifest
-
-
-def _check_round(manifest: ManifestDocument) -> None:
-    """Raise ValueError unless the record is of the manifest's round. Only the initial state may have none."""
-    record, round = manifest["record"], manifest["round"]
-    if record is None and round > 0:
-        raise ValueError("it has no record")
-    if record is not None and record.get("round") != round:
-        raise ValueError("its record is not of its round")

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from checkpoints import files, lock, tags
-from checkpoints import note as notes
 from checkpoints.errors import Locked
 from checkpoints.layout import TMP
 from checkpoints.reader import read_document
@@ -22,12 +21,12 @@ def mark(folder: Path, add: Iterable[str], remove: Iterable[str] = (), note: str
     read_document(folder)
     owner = lock.Ownership.acquire(folder)
     try:
-        before = notes.legible(folder)
+        before = lock.legible_note(folder)
 
         def may() -> None:
             # A lock may not reach another machine; whoever begins to own the session there writes a note.
-            if (now := notes.legible(folder)) != before:
-                raise Locked(f"{folder} was taken by {notes.holder(now)} just now.")
+            if (now := lock.legible_note(folder)) != before:
+                raise Locked(f"{folder} was taken by {lock.holder(now)} just now.")
 
         files.make_folder(folder, TMP)
         return tags.change(folder, add, remove, may, note)

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkpoints import files, lock, naming, note
+from checkpoints import files, lock, reader
 from checkpoints.errors import Damaged, DiskError, Locked
 from checkpoints.layout import is_private, private_name
 
@@ -32,7 +32,7 @@ def leftovers(folder: Path, *, steal: bool = False) -> list[Leftover]:
     `steal`: other machines that used them are dead.
     """
     with files.storage(folder):
-        places = (folder, *naming.groups(folder)) if folder.is_dir() else ()
+        places = (folder, *reader.groups(folder)) if folder.is_dir() else ()
         found = [path for place in places for path in place.iterdir()]
         hidden = sorted(path for path in found if is_private(path.name) and _is_own_folder(path))
         return [Leftover(path, _in_use(path, steal)) for path in hidden]
@@ -45,7 +45,7 @@ def remove_leftover(leftover: Leftover, *, steal: bool = False) -> None:
         try:
             if not _hold(descriptor) or _has_owner(leftover.path, steal):
                 raise Locked(
-                    f"{leftover.path} is in use by {note.holder(note.legible(leftover.path))}. Wait until that "
+                    f"{leftover.path} is in use by {lock.holder(lock.legible_note(leftover.path))}. Wait until that "
                     "process ends. If its machine is dead, add `steal=True`."
                 )
             shutil.rmtree(leftover.path)
@@ -103,11 +103,11 @@ def _has_owner(path: Path, steal: bool) -> bool:
     with suppress(Damaged):
         if lock.is_held(path):
             return True
-    owner = note.legible(path)
+    owner = lock.legible_note(path)
     if owner is None or steal:
         return False
-    here = note.is_in_sight(owner) and note.is_alive(owner) and not note.is_closed(owner)
-    return here or note.is_elsewhere(owner)
+    here = lock.is_in_sight(owner) and lock.is_alive(owner) and not lock.is_closed(owner)
+    return here or lock.is_elsewhere(owner)
 
 
 def _hold(descriptor: int) -> bool:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from checkpoints import note
+from checkpoints import lock
 from checkpoints.reader import SessionReader
 from checkpoints.retention import Kept, Pruned, Retention, kept_manifests
 from checkpoints.store import Store
@@ -18,8 +18,8 @@ def prune(folder: Path, retention: Retention, *, dry_run: bool = False, steal: b
         return Pruned(
             rounds, sum(ref.size for round in rounds for ref in kept.drop(round) if ref not in needed)
         )
-    before = note.legible(folder)
+    before = lock.legible_note(folder)
     with Store.open(folder, retention=Retention(last=1 << 62), steal=steal) as store:
         pruned = store.prune(retention)
-        store.close(str(before["state"]) if before is not None and note.is_closed(before) else "stopped")
+        store.close(str(before["state"]) if before is not None and lock.is_closed(before) else "stopped")
     return pruned

@@ -9,22 +9,19 @@ from checkpoints import (
     completeness,
     events,
     files,
+    layout,
     ledger,
     limits,
     lock,
     manifests,
-    naming,
-    note,
     objects,
     unfinished_round,
 )
 from checkpoints.errors import Damaged, DiskError, SessionUnreadable, UnsupportedVersion
-from checkpoints.layout import FORMATS, OWNER, SESSION, is_private
+from checkpoints.layout import FORMATS, OWNER, SESSION, is_group, is_private
 from checkpoints.manifests import Manifest
-from checkpoints.objects import ObjectRef
-from checkpoints.schema import SessionDocument, checked
-from checkpoints.seal import Json, unseal
-from checkpoints.tensors import TensorSpec
+from checkpoints.objects import TensorSpec
+from checkpoints.schema import Json, ObjectRef, SessionDocument, unseal, well_formed
 from checkpoints.unfinished_round import UnfinishedRound
 
 if TYPE_CHECKING:
@@ -80,7 +77,7 @@ class SessionReader:
         """The newest checkpoint; None before the first. Raises Damaged like `manifest`, and where it is missing."""
         kept = self.rounds()
         if not self.alive():
-            missing = completeness.missing_checkpoints(self.folder, kept, note.legible(self.folder))
+            missing = completeness.missing_checkpoints(self.folder, kept, lock.legible_note(self.folder))
             if completeness.is_newest_missing(kept, missing) and kept == (kept := self.rounds()):
                 raise Damaged(f"{self.folder}: {completeness.explained(self.folder, kept, missing)}")
         return self.manifest() if kept else None
@@ -174,11 +171,11 @@ class SessionReader:
             try:
                 raw = ledger.read(self.folder, covering[-1] if covering else None)
                 text, tail = ledger.recover(raw, covering)
-                if (what := ledger.altered(raw, text, note.legible(self.folder))) is None:
+                if (what := ledger.altered(raw, text, lock.legible_note(self.folder))) is None:
                     return use(text, tail)
                 damage = Damaged(
                     f"{self.folder}: {what} Rebuild it from the checkpoints: "
-                    f"`htfl-sim resume {naming.typed(self.folder)}`."
+                    f"`htfl-sim resume {layout.typed(self.folder)}`."
                 )
             except Damaged as error:
                 damage = Damaged(f"{self.folder}: {error} Restore it from a backup.")
@@ -202,7 +199,7 @@ class SessionReader:
 
     def owner(self) -> Json | None:
         """What the present or last owner noted (host, pid, state, progress …), or None; raises Damaged."""
-        return note.read(self.folder)
+        return lock.read_note(self.folder)
 
     def noted_at(self) -> float | None:
         """When the owner's note was written, in Unix seconds by the clock of its disk; None if there is none."""
@@ -213,10 +210,10 @@ class SessionReader:
 
     def state(self) -> str:
         """What the owner says ("running", "paused", "stopped", "finished" …), or "interrupted" if it died."""
-        found = note.legible(self.folder)
+        found = lock.legible_note(self.folder)
         if found is None:
             return "running" if lock.is_held(self.folder) else "interrupted"
-        if note.is_closed(found) or note.is_elsewhere(found) or lock.is_held(self.folder):
+        if lock.is_closed(found) or lock.is_elsewhere(found) or lock.is_held(self.folder):
             return str(found["state"])
         return "interrupted"
 
@@ -224,15 +221,15 @@ class SessionReader:
         """Whether an owner lives: a process here, or one on another machine that has not closed its note."""
         if lock.is_held(self.folder):
             return True
-        found = note.legible(self.folder)
-        return found is not None and note.is_elsewhere(found) and not note.is_closed(found)
+        found = lock.legible_note(self.folder)
+        return found is not None and lock.is_elsewhere(found) and not lock.is_closed(found)
 
     def heartbeat(self) -> tuple[int, int] | None:
         """What moves while an owner on another machine lives, whose death cannot be seen from here; None of others."""
-        found = note.legible(self.folder)
-        if found is None or note.is_closed(found) or not note.is_elsewhere(found):
+        found = lock.legible_note(self.folder)
+        if found is None or lock.is_closed(found) or not lock.is_elsewhere(found):
             return None
-        return note.epoch(found), found["heartbeat"]
+        return lock.epoch(found), found["heartbeat"]
 
     def _older(
         self, kept: list[int], round: int, name: str | None = None, ref: ObjectRef | None = None
@@ -242,7 +239,7 @@ class SessionReader:
             with suppress(Damaged, FileNotFoundError):
                 states = manifests.read(self.folder, older).states
                 if name is None or states.get(name) != ref:
-                    go_on = naming.fork_at(self.folder, older)
+                    go_on = layout.fork_at(self.folder, older)
                     return f"Restore it from a backup, or go on from round {older}: {go_on}."
         return "Restore it from a backup. No earlier checkpoint is kept."
 
@@ -276,10 +273,7 @@ def read_document(folder: Path) -> Json:
             f"{folder} is a session of format {version}; this program reads formats "
             f"{FORMATS[0]} to {FORMATS[-1]}. Use {use}."
         )
-    try:
-        checked(SessionDocument, document)
-    except ValueError as fault:
-        raise Damaged(f"{folder}: {SESSION} is not one that htfl-sim wrote: {fault}.") from fault
+    well_formed(SessionDocument, document, f"{folder}: {SESSION} is not one that htfl-sim wrote")
     return document
 
 
@@ -298,12 +292,20 @@ def remains(folder: Path) -> str | None:
     return " and ".join(found) or None
 
 
+def groups(folder: Path) -> list[Path]:
+    """The groups of sessions directly under `folder`, by name. Raises DiskError."""
+    if not folder.is_dir():
+        return []
+    with files.storage(folder):
+        return sorted(path for path in folder.iterdir() if not is_private(path.name) and is_group(path))
+
+
 def sessions(folder: Path) -> list[Path]:
     """The session directories under `folder` and in its groups, by name; none when the folder is not there.
 
     One whose contents cannot be seen is among them: reading it says why. Raises DiskError for `folder` itself.
     """
-    return sorted(path for place in (folder, *naming.groups(folder)) for path in _sessions(place))
+    return sorted(path for place in (folder, *groups(folder)) for path in _sessions(place))
 
 
 def _sessions(folder: Path) -> Iterator[Path]:

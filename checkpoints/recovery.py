@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from checkpoints import events, files, ledger, manifests, naming, note, objects, unfinished_round
+from checkpoints import events, files, layout, ledger, lock, manifests, objects, unfinished_round
 from checkpoints.completeness import explained, is_newest_missing, missing_checkpoints, warning
 from checkpoints.errors import Damaged, SessionUnreadable
 from checkpoints.layout import EVENTS, FOLDERS, LEDGER, OBJECTS, TMP, is_object_folder
 from checkpoints.lines import LineWriter
 from checkpoints.manifests import Manifest
 from checkpoints.reader import SessionReader
-from checkpoints.seal import Json
+from checkpoints.schema import Json
 from checkpoints.unfinished_round import UnfinishedRound
 
 May = Callable[[], None]
@@ -55,7 +55,7 @@ def look(folder: Path, left: Json | None) -> Found:
     if not kept and isinstance(session.parent, dict) and session.parent.get("round"):
         raise SessionUnreadable(
             f"{folder} is a fork that was interrupted while it was made. Remove it, then fork again: "
-            f"`htfl-sim rm {naming.typed(folder)}`."
+            f"`htfl-sim rm {layout.typed(folder)}`."
         )
     try:
         raw, text, tail, strays = _course(folder, kept)
@@ -67,7 +67,7 @@ def look(folder: Path, left: Json | None) -> Found:
     if kept:
         # After a crash the newest checkpoint is read in full: a flush may have failed unseen.
         for name in kept[-1].states:
-            session.check(kept[-1], name, thorough=not note.is_closed(left))
+            session.check(kept[-1], name, thorough=not lock.is_closed(left))
     return Found(kept, strays, raw, text, tail, torn, warning(folder, rounds, missing) + lost)
 
 
@@ -127,7 +127,7 @@ def _torn_events(folder: Path) -> int | None:
 
 def _lost_events(folder: Path, left: Json | None) -> list[str]:
     """Whether the events are as the last owner left them, if it said how that was."""
-    if left is None or not note.is_closed(left) or "events" not in left:
+    if left is None or not lock.is_closed(left) or "events" not in left:
         return []
     if asdict(LineWriter(folder, EVENTS).prefix) == left["events"]:
         return []

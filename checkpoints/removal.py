@@ -7,9 +7,10 @@ from pathlib import Path
 
 from checkpoints import files, lock
 from checkpoints.errors import SessionUnreadable
+from checkpoints.layout import is_group
 from checkpoints.listing import session_folders
-from checkpoints.naming import groups, is_group
 from checkpoints.private import beside, held
+from checkpoints.reader import groups
 
 
 def remove(folder: Path, *, steal: bool = False) -> None:

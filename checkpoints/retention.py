@@ -9,7 +9,7 @@ from typing import Any
 
 from checkpoints import manifests
 from checkpoints.manifests import Manifest
-from checkpoints.objects import ObjectRef
+from checkpoints.schema import ObjectRef
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,89 @@
-"""What the store's own files hold, as types that also check: `checked` compares JSON with one of them.
+"""The JSON in a session's files: how it is spelled and sealed with its own hash, and what it may hold.
 
-The rules in an annotation reach pydantic only when a value is checked, so a command that reads no session does not
+A value has one canonical spelling, and reading insists on it byte for byte: a flipped bit therefore changes
+the text, and either the spelling or the hash gives it away.
+
+What the store's own files hold is said by types that also check: `checked` compares JSON with one of them. The
+rules in an annotation reach pydantic only when a value is checked, so a command that reads no session does not
 import it. Checks are strict: `True` is no number and 1.0 no whole number. They never change the value.
 """
 
 import functools
+import hashlib
+import json
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, NotRequired, TypeVar, cast, get_args
+from dataclasses import dataclass
+from typing import Annotated, Any, NotRequired, TypeVar, cast, get_args, get_type_hints
 
 from typing_extensions import TypedDict
 
 from checkpoints import limits
-from checkpoints.layout import HELD, KIND, PART, SHA256, TAG
+from checkpoints.errors import Damaged
+from checkpoints.layout import HELD, PART, SHA256, TAG, object_parts
 
+Json = dict[str, Any]
 T = TypeVar("T")
 V = TypeVar("V")
+
+# Spelling
+
+
+def canonical(value: Any) -> bytes:
+    """The one spelling of a JSON value: sorted keys, no spaces, ASCII.
+
+    Raises ValueError for NaN and infinities, which JSON lacks: say null.
+    """
+    # The first pass turns keys into strings, so that the second sorts them as they will be read.
+    return _spell(_DECODER.decode(_spell(value).decode("ascii")))
+
+
+def parse(raw: bytes, where: str) -> Json:
+    """The object spelled by `raw`, which must be canonical; raises Damaged, naming `where`."""
+    if limits.values(raw) > limits.DOCUMENT_VALUES:
+        raise Damaged(f"{where} holds more than the {limits.DOCUMENT_VALUES:,} values it may have.")
+    try:
+        value = _DECODER.decode(raw.decode("ascii"))
+        sound = isinstance(value, dict) and _spell(value) == raw
+    except (ValueError, RecursionError):
+        sound = False
+    if not sound:
+        raise Damaged(f"{where} is damaged: it is not the JSON that was written.")
+    return dict(value)
+
+
+def seal(document: Json, most: int = limits.MANIFEST, what: str = "The document") -> bytes:
+    """`document` with its own hash under "sha256", in canonical form, one line.
+
+    Raises TooLarge, naming `what`, where that takes more than `most` bytes or holds too many values.
+    """
+    if "sha256" in document:
+        raise ValueError('"sha256" is the seal\'s own key')
+    sealed = canonical(document | {"sha256": hashlib.sha256(canonical(document)).hexdigest()}) + b"\n"
+    return limits.check(sealed, most, what)
+
+
+def unseal(raw: bytes, where: str) -> Json:
+    """The document that `seal` wrote, without its hash; raises Damaged, naming `where`."""
+    document = parse(raw.removesuffix(b"\n"), where)
+    stated = document.pop("sha256", None)
+    if not raw.endswith(b"\n") or stated != hashlib.sha256(_spell(document)).hexdigest():
+        raise Damaged(f"{where} is damaged: its contents do not match its sha256.")
+    return document
+
+
+def _spell(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > limits.DIGITS:
+        raise ValueError(f"a whole number of {len(digits)} digits")
+    return int(digits)
+
+
+_DECODER = json.JSONDecoder(parse_int=_whole)
+
 
 # Rules for annotations
 
@@ -107,6 +175,17 @@ class ListOrNames:
         )
 
 
+@dataclass(frozen=True)
+class KeysOf:
+    """An object whose keys are the fields of a data class, and which has no others."""
+
+    kind: type
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        fields = get_type_hints(self.kind, include_extras=True)
+        return handler.generate_schema(closed(cast(Any, TypedDict)(self.kind.__name__, fields)))
+
+
 def closed(kind: type[T]) -> type[T]:
     """An object that has no other keys."""
     kind.__pydantic_config__ = {"extra": "forbid"}  # type: ignore[attr-defined]
@@ -132,6 +211,36 @@ def shown(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
 
 
+@dataclass(frozen=True)
+class ObjectRef:
+    """An object's sha256 (64 hex digits) and size in bytes: all that a manifest says about it."""
+
+    sha256: Sha256
+    size: Annotated[int, Within(ge=0, le=limits.OBJECT)]
+
+    def __post_init__(self) -> None:
+        if not SHA256.fullmatch(self.sha256) or not 0 <= self.size <= limits.OBJECT:
+            raise ValueError(f"not an object reference: {self.sha256!r}, {self.size!r} bytes")
+
+    def to_json(self) -> Json:
+        return {"sha256": self.sha256, "size": self.size}
+
+    @property
+    def name(self) -> str:
+        """Its path inside the session directory."""
+        return "/".join(object_parts(self.sha256))
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """The first so many bytes of a file, and their sha256."""
+
+    bytes: Natural
+    sha256: Sha256
+
+
+Ref = Annotated[Object, KeysOf(ObjectRef)]
+
 # Documents
 
 
@@ -145,22 +254,6 @@ class SessionDocument(TypedDict):
 
 
 @closed
-class Ref(TypedDict):
-    """An object that a manifest names."""
-
-    sha256: Sha256
-    size: Annotated[int, Within(ge=0, le=limits.OBJECT)]
-
-
-@closed
-class Beginning(TypedDict):
-    """The first so many bytes of a file."""
-
-    bytes: Natural
-    sha256: Sha256
-
-
-@closed
 class ManifestDocument(TypedDict):
     """A checkpoint, whose history, record and first states are the caller's."""
 
@@ -168,7 +261,7 @@ class ManifestDocument(TypedDict):
     history: Many[Object]
     states: Annotated[dict[Annotated[str, Spelled(HELD)], Ref], FirstFault()]
     record: Object | None
-    ledger: Beginning
+    ledger: Annotated[Object, KeysOf(Prefix)]
     applied: Many[str]
     initial: NotRequired[Object]
     in_flight: NotRequired[Object]
@@ -195,35 +288,6 @@ class TagsDocument(TypedDict):
     note: NotRequired[Annotated[str, Within(max_length=limits.NOTE_LETTERS), Holds(str.isprintable)]]
 
 
-@closed
-class CommandDocument(TypedDict):
-    id: str
-    kind: Annotated[str, Spelled(KIND)]
-    arguments: Object
-    at: Text
-    by: Text
-
-
-@closed
-class AnswerDocument(TypedDict):
-    id: str
-    kind: Text
-    outcome: Literal["applied", "refused"]
-    message: str
-    round: int | None
-    at: Text
-
-
-MOST_POSTED = 10**19
-"""Numbers from here on are a stranger's: the next one would not fit into an id."""
-
-
-@closed
-class PostedDocument(TypedDict):
-    first: Natural
-    last: Annotated[int, Within(ge=0, lt=MOST_POSTED)]
-
-
 class Progress(TypedDict):
     """How far an owner is."""
 
@@ -240,8 +304,8 @@ class Progress(TypedDict):
     gpu_memory: NotRequired[Natural]
 
 
-class OpenBeginning(TypedDict):
-    """The same as `Beginning`, in a note that later versions may add to."""
+class OpenPrefix(TypedDict):
+    """The same as `Prefix`, in a note that later versions may add to."""
 
     bytes: Natural
     sha256: Sha256
@@ -259,14 +323,14 @@ class OwnerNote(TypedDict):
     closed: bool
     heartbeat: Natural
     progress: NotRequired[Progress]
-    ledger: NotRequired[OpenBeginning]
+    ledger: NotRequired[OpenPrefix]
     # Of an owner that can be fenced. Earlier versions wrote none of these.
     epoch: NotRequired[Natural]
     token: NotRequired[Text]
     machine_id: NotRequired[Text]
     process_space: NotRequired[Text]
     # Of an owner that has ended.
-    events: NotRequired[OpenBeginning]
+    events: NotRequired[OpenPrefix]
     checkpoints: NotRequired[Many[Natural]]
 
 
@@ -283,6 +347,20 @@ def checked(kind: type[T], value: Any, where: str = "") -> T:
         raise ValueError(_sentence(invalid, value, where)) from None
     result: T = value
     return result
+
+
+def well_formed(kind: type[T], value: Any, claim: str) -> T:
+    """The same, for what was read from a file. Raises Damaged: `claim`, and then what is wrong."""
+    try:
+        return checked(kind, value)
+    except ValueError as fault:
+        raise Damaged(f"{claim}: {fault}.") from fault
+
+
+def made(kind: type[T], value: Any, claim: str) -> T:
+    """The data class whose fields a JSON object has as its keys. Raises Damaged like `well_formed`."""
+    fields: Json = well_formed(cast(Any, Annotated[Object, KeysOf(kind)]), value, claim)
+    return kind(**fields)
 
 
 @functools.cache

@@ -14,15 +14,13 @@ from checkpoints.errors import Damaged, DiskError, SessionUnreadable
 from checkpoints.events import EventWriter
 from checkpoints.layout import HELD, IN_FLIGHT, MANIFESTS, PART, STATE, TMP
 from checkpoints.ledger import LedgerWriter, check_ledger
-from checkpoints.lines import Prefix
 from checkpoints.mailbox import Command, Inbox, Outcome, reply
 from checkpoints.making import in_private, lay_out
 from checkpoints.manifests import Manifest
-from checkpoints.objects import ObjectRef, ObjectWriter
+from checkpoints.objects import ObjectWriter, TensorSpec
 from checkpoints.reader import SessionReader
 from checkpoints.retention import Kept, Pruned, Retention, kept_manifests
-from checkpoints.seal import Json
-from checkpoints.tensors import TensorSpec
+from checkpoints.schema import Json, ObjectRef, Prefix
 from checkpoints.unfinished_round import UnfinishedRound, UnfinishedRounds
 
 if TYPE_CHECKING:

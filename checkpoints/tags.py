@@ -8,8 +8,7 @@ from typing import NamedTuple
 from checkpoints import files, limits
 from checkpoints.errors import Damaged
 from checkpoints.layout import TAG, TAGS
-from checkpoints.schema import TagsDocument, checked
-from checkpoints.seal import seal, unseal
+from checkpoints.schema import TagsDocument, seal, unseal, well_formed
 
 
 class Marks(NamedTuple):
@@ -45,10 +44,7 @@ def read(folder: Path) -> Marks:
         document = unseal(files.read(folder, TAGS, cap=limits.TAGS), TAGS)
     except FileNotFoundError:
         return Marks()
-    try:
-        found = checked(TagsDocument, document)
-    except ValueError as fault:
-        raise Damaged(f"{folder}: {TAGS} is not one that htfl-sim wrote: {fault}.") from fault
+    found = well_formed(TagsDocument, document, f"{folder}: {TAGS} is not one that htfl-sim wrote")
     return Marks(tuple(sorted(set(found["tags"]))), found.get("note", ""))
 
 

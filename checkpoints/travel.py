@@ -11,10 +11,10 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from checkpoints import files, lock, note
+from checkpoints import files, lock
 from checkpoints.errors import Damaged
 from checkpoints.layout import FOLDERS, LEDGER, LOCK, OWNER, SESSION, TMP
-from checkpoints.seal import Json
+from checkpoints.schema import Json
 
 PARCEL = 8 << 20
 """Bytes that are under way at once."""
@@ -141,7 +141,7 @@ def _travelling(folder: Path, owner: Json | None) -> list[str]:
                 folders[:] = [name for name in folders if name != TMP]
                 names = [name for name in names if name not in (LOCK, SESSION, OWNER)]
             found += [(inside / name).as_posix() for name in sorted(names)]
-    return [*sorted(found), *([OWNER] if note.is_closed(owner) else []), SESSION]
+    return [*sorted(found), *([OWNER] if lock.is_closed(owner) else []), SESSION]
 
 
 def _pieces(folder: Path, path: str, most: int) -> Iterator[Piece]:

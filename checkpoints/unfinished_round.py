@@ -8,9 +8,7 @@ from typing import Any
 from checkpoints import files, limits
 from checkpoints.errors import Damaged
 from checkpoints.layout import PARTIAL, manifest_name, manifest_round
-from checkpoints.objects import ObjectRef
-from checkpoints.schema import UnfinishedDocument, checked
-from checkpoints.seal import seal, unseal
+from checkpoints.schema import ObjectRef, UnfinishedDocument, seal, unseal, well_formed
 
 
 @dataclass(frozen=True)
@@ -29,10 +27,8 @@ class UnfinishedRound:
     @classmethod
     def from_bytes(cls, raw: bytes, where: str) -> "UnfinishedRound":
         """Raises Damaged, naming `where`, unless the bytes are a sealed, well-formed unfinished round."""
-        try:
-            document = checked(UnfinishedDocument, unseal(raw, where))
-        except ValueError as error:
-            raise Damaged(f"{where} is not an unfinished round: {error}.") from error
+        claim = f"{where} is not an unfinished round"
+        document = well_formed(UnfinishedDocument, unseal(raw, where), claim)
         states = {name: ObjectRef(**ref) for name, ref in document["states"].items()}
         return cls(document["round"], document["note"], states)
 

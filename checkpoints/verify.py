@@ -7,18 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from checkpoints import (
-    events,
-    files,
-    ledger,
-    lock,
-    mailbox,
-    manifests,
-    note,
-    objects,
-    tags,
-    unfinished_round,
-)
+from checkpoints import events, files, ledger, lock, mailbox, manifests, objects, tags, unfinished_round
 from checkpoints.completeness import explained, missing_checkpoints
 from checkpoints.errors import Damaged, SessionUnreadable
 from checkpoints.layout import (
@@ -45,9 +34,8 @@ from checkpoints.layout import (
 )
 from checkpoints.lines import LineWriter
 from checkpoints.manifests import Manifest
-from checkpoints.objects import ObjectRef
 from checkpoints.reader import read_document
-from checkpoints.seal import Json
+from checkpoints.schema import Json, ObjectRef
 from checkpoints.unfinished_round import UnfinishedRound
 
 _KNOWN = {SESSION, OWNER, LOCK, LEDGER, EVENTS, TAGS, OBJECTS, MANIFESTS, TMP, PARTIAL, CONTROL, POSTED}
@@ -76,8 +64,8 @@ def verify(folder: Path) -> list[Finding]:
     except Damaged as error:
         findings.append(_damage(SESSION, error))
     live = _is_live(folder)
-    left = None if live else note.legible(folder)  # what the last owner left, if nobody goes on
-    closed = left if note.is_closed(left) else None
+    left = None if live else lock.legible_note(folder)  # what the last owner left, if nobody goes on
+    closed = left if lock.is_closed(left) else None
     kept, unreadable = _read_manifests(folder)
     findings += unreadable
     findings += _missing(folder, left, live)
@@ -224,7 +212,7 @@ def _events(folder: Path, closed: Json | None, live: bool) -> Iterator[Finding]:
 
 def _owner(folder: Path) -> Iterator[Finding]:
     try:
-        if note.read(folder) is None:
+        if lock.read_note(folder) is None:
             yield Finding(OWNER, "note", f"{OWNER} is not there; the next opening writes it.")
     except Damaged as error:
         yield _damage(OWNER, error)

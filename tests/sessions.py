@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from checkpoints import Retention, Store
-from checkpoints.seal import canonical
+from checkpoints.schema import canonical
 from simulator.config import Config
 from simulator.results.analysis.totals import NUMBERS, Totals
 from simulator.results.inspection.embedding import Embedding

@@ -9,7 +9,7 @@ import pytest
 
 import checkpoints
 import htfl_sim as hs
-from checkpoints.seal import seal
+from checkpoints.schema import seal
 from simulator.config import Config
 from simulator.sessions.fingerprint import fingerprint_of, finished_twin
 from simulator.sessions.metadata import of_new

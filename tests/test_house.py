@@ -110,7 +110,7 @@ def test_no_file_is_over_1000_lines() -> None:
 UNTYPED = ("dict[str, Any]", "Mapping[str, Any]", "Json", "Raw")
 """An object of JSON of which nothing is known."""
 COMMAND_LINES = (
-    "checkpoints.lock", "checkpoints.naming",  # commands that take a session over, or fork it
+    "checkpoints.layout", "checkpoints.lock",  # commands that take a session over, or fork it
     "simulator.results.analysis.reproduction", "simulator.results.report.choice",  # what computes a session or a figure
     "simulator.results.figures.cka", "simulator.runners.memory", "simulator.sessions.overrides",
     "simulator.sessions.records", "simulator.studies.backends",  # one command with its options as the remedy

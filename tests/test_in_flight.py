@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 import checkpoints
 import simulator
 from checkpoints import Arrival, Damaged, Group, Retention, Store, UnsupportedVersion, pack
-from checkpoints.lines import Prefix
 from checkpoints.manifests import Manifest
-from checkpoints.objects import ObjectRef
-from checkpoints.seal import seal
+from checkpoints.schema import ObjectRef, Prefix, seal
 from simulator.config import Config
 from simulator.engine.builder import Built
 from simulator.engine.client_states import InFlight, State

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import checkpoints
 from checkpoints import SessionReader
-from checkpoints.seal import canonical, seal
+from checkpoints.schema import canonical, seal
 from htfl_sim.configuring import Choices
 from simulator.base.nested import as_toml
 from simulator.base.record import check_record

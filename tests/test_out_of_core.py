@@ -11,7 +11,7 @@ import pytest
 import checkpoints
 import simulator
 from checkpoints import SessionReader
-from checkpoints.seal import seal
+from checkpoints.schema import seal
 from simulator.base.errors import SessionError
 from simulator.config import Config
 from simulator.results.inspection import cka, models

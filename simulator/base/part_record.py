@@ -6,17 +6,7 @@ from typing import Annotated, Generic, NotRequired, TypeVar
 
 from typing_extensions import TypedDict
 
-from checkpoints.schema import (
-    FirstFault,
-    Holds,
-    ListOrNames,
-    Many,
-    Named,
-    Natural,
-    Share,
-    Spelled,
-    Within,
-)
+from checkpoints.schema import FirstFault, Holds, ListOrNames, Many, Named, Natural, Share, Spelled, Within
 
 V = TypeVar("V")
 

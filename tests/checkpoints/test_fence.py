@@ -7,16 +7,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints import (
-    Displaced,
-    Retention,
-    SessionReader,
-    SessionUnreadable,
-    Store,
-    lock,
-    post,
-    verify,
-)
+from checkpoints import Displaced, Retention, SessionReader, SessionUnreadable, Store, lock, post, verify
 from tests.checkpoints.helpers import commit, make, record, save_unfinished_round
 from tests.checkpoints.test_lock import leave_note
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from checkpoints import Damaged, SessionReader, SessionUnreadable, Store, TensorSpec, verify
-from checkpoints.seal import seal, unseal
+from checkpoints.schema import seal, unseal
 from tests.checkpoints.helpers import make, weights
 
 MANIFEST = "manifests/000001.json"

@@ -17,7 +17,7 @@ from checkpoints import (
     post,
     verify,
 )
-from checkpoints.seal import seal, unseal
+from checkpoints.schema import seal, unseal
 from tests.checkpoints.helpers import commit, make, save_unfinished_round, weights
 
 ID = "01790000000000000000-0123abcd"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from checkpoints import Damaged, SessionFollower, SessionReader, Store, TooLarge, limits, verify
 from checkpoints import ledger as ledgers
-from checkpoints.seal import canonical, parse, seal, unseal
+from checkpoints.schema import canonical, parse, seal, unseal
 
 JSON = st.recursive(
     st.none()

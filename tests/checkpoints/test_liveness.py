@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints import Locked, SessionReader, Store, files, lock, machine
-from checkpoints.seal import seal
+from checkpoints import Locked, SessionReader, Store, files, lock
+from checkpoints.schema import seal
 from tests.checkpoints.disk import Failing
 from tests.checkpoints.helpers import commit, make
 from tests.checkpoints.test_lock import leave_note
@@ -125,8 +125,8 @@ def test_a_sleeping_owner_on_another_machine_cannot_be_displaced(
     monkeypatch.setattr(lock, "WATCH_SECONDS", 0.5)
     folder = tmp_path / "s"
     with Store.create(folder, {}):
-        monkeypatch.setattr(machine, "host", lambda: "elsewhere")
-        monkeypatch.setattr(machine, "boot_id", lambda: "another")
+        monkeypatch.setattr(lock, "host", lambda: "elsewhere")
+        monkeypatch.setattr(lock, "boot_id", lambda: "another")
         (folder / "lock").unlink()
 
         with pytest.raises(Locked, match="its heartbeat still moves"):

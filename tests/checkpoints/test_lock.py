@@ -10,8 +10,8 @@ from typing import Any
 import psutil
 import pytest
 
-from checkpoints import Locked, SessionReader, Store, lock, machine
-from checkpoints.seal import seal
+from checkpoints import Locked, SessionReader, Store, lock
+from checkpoints.schema import seal
 from tests.checkpoints.helpers import make
 from tests.processes import FORKED
 
@@ -26,7 +26,7 @@ def leave_note(folder: Path, **facts: Any) -> None:
     """The note of an owner that never closed; by default one on this machine, in this boot."""
     note = {
         "host": socket.gethostname(),
-        "boot_id": machine.boot_id(),
+        "boot_id": lock.boot_id(),
         "pid": 1,
         "start_time": 1.0,
         "since": "2026-01-01T00:00:00.000Z",

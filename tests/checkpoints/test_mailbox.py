@@ -18,7 +18,7 @@ from checkpoints import (
     pending,
     post,
 )
-from checkpoints.seal import seal
+from checkpoints.schema import seal
 from tests.checkpoints.helpers import commit, make, record, weights
 from tests.processes import FORKED
 

@@ -96,7 +96,7 @@ def test_a_folder_of_another_machine_goes_only_when_that_is_said_to_be_dead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = make(tmp_path / "s").rename(tmp_path / ".s.0123456789abcdef.new")
-    monkeypatch.setattr("checkpoints.note.is_elsewhere", lambda note: True)
+    monkeypatch.setattr("checkpoints.lock.is_elsewhere", lambda note: True)
     [found] = checkpoints.leftovers(tmp_path)
     with pytest.raises(Locked, match="add `steal=True`"):
         checkpoints.remove_leftover(found)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpoints import Damaged
-from checkpoints.seal import canonical, parse, seal, unseal
+from checkpoints.schema import canonical, parse, seal, unseal
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -23,7 +23,7 @@ from checkpoints import (
     sessions,
     verify,
 )
-from checkpoints.seal import seal, unseal
+from checkpoints.schema import seal, unseal
 from tests.checkpoints.disk import Failing
 from tests.checkpoints.helpers import KEEP_ALL, commit, make, record, server_value, weights
 

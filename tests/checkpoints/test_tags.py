@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import checkpoints
 from checkpoints import Damaged, Locked, Store
-from checkpoints.seal import seal
+from checkpoints.schema import seal
 from tests.checkpoints.helpers import commit, make, record
 
 

@@ -214,7 +214,7 @@ def leave_open(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("checkpoints.lock.SETTLE_SECONDS", 0.01)
     with monkeypatch.context() as there:
         for name in ("host", "machine_id", "boot_id"):
-            there.setattr(f"checkpoints.machine.{name}", lambda: "elsewhere")
+            there.setattr(f"checkpoints.lock.{name}", lambda: "elsewhere")
         owner = checkpoints.lock.Ownership.acquire(folder)  # type: ignore[attr-defined]
         owner.claim()
         owner.let_go()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from checkpoints import SessionReader
-from checkpoints.seal import seal, unseal
+from checkpoints.schema import seal, unseal
 from simulator.base.errors import DataError
 from simulator.data import datasets
 from simulator.data.datasets import Dataset, Progress

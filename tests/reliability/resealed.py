@@ -20,7 +20,7 @@ from typing import Any
 
 import checkpoints
 from checkpoints.lines import LineWriter
-from checkpoints.seal import canonical, seal, unseal
+from checkpoints.schema import canonical, seal, unseal
 from tests.reliability.strangers import call, faults
 
 STOP_AFTER = 2.0

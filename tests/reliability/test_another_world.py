@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import checkpoints
-from checkpoints.seal import seal, unseal
+from checkpoints.schema import seal, unseal
 from simulator import methods
 from simulator.base import rng
 from simulator.base.environment import (

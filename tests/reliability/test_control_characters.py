@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from safetensors import safe_open
 
-from checkpoints.seal import seal, unseal
+from checkpoints.schema import seal, unseal
 from simulator.base.errors import ConfigError
 from simulator.base.names import cell
 from simulator.studies.study import StudySpec

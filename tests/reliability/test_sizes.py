@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import checkpoints
-from checkpoints.seal import seal, unseal
+from checkpoints.schema import seal, unseal
 from tests.cli.conftest import Cli
 from tests.cli.test_bad_input import assert_refused, rewrite
 from tests.reliability.sessions import COMMAND

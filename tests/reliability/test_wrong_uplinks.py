@@ -10,7 +10,7 @@ from torch import Tensor
 
 import checkpoints
 from checkpoints.objects import ObjectWriter
-from checkpoints.seal import seal, unseal
+from checkpoints.schema import seal, unseal
 from simulator import methods
 from simulator.engine.progress import ClientTrained, Event
 from simulator.sessions import states
