@@ -17,7 +17,6 @@ from checkpoints.errors import (
     TooLarge,
     UnsupportedVersion,
 )
-from checkpoints.following import Growth, Part, SessionFollower, Stamp, changed_stamp
 from checkpoints.groups import Group, GroupReader
 from checkpoints.layout import (
     POINTS,
@@ -30,31 +29,35 @@ from checkpoints.layout import (
     typed,
 )
 from checkpoints.ledger import text_of as ledger_text
-from checkpoints.listing import (
+from checkpoints.lock import now
+from checkpoints.mailbox import Answer, Command, answer, pending, post
+from checkpoints.making import in_private, is_free, refuse_remains
+from checkpoints.manifests import Manifest, Pruned, Retention, UnfinishedRound
+from checkpoints.objects import TensorSpec
+from checkpoints.private import Leftover, leftovers, remove_leftover
+from checkpoints.pruning import prune
+from checkpoints.reader import (
+    Growth,
+    Part,
+    SessionFollower,
+    SessionReader,
+    Stamp,
+    changed_stamp,
     first_record,
+    groups,
     is_session,
     last_record,
     mentions,
     session_folders,
+    sessions,
     size_on_disk,
 )
-from checkpoints.lock import now
-from checkpoints.mailbox import Answer, Command, answer, pending, post
-from checkpoints.making import in_private, is_free, refuse_remains
-from checkpoints.manifests import Manifest
-from checkpoints.marking import mark
-from checkpoints.objects import TensorSpec
-from checkpoints.private import Leftover, leftovers, remove_leftover
-from checkpoints.pruning import prune
-from checkpoints.reader import SessionReader, groups, sessions
 from checkpoints.removal import remove, rename
-from checkpoints.retention import Pruned, Retention
 from checkpoints.schema import ObjectRef, canonical, shown
 from checkpoints.store import Store
-from checkpoints.tags import Marks, check_note, check_tag, tags_of
+from checkpoints.tags import Marks, check_note, check_tag, mark, tags_of
 from checkpoints.tags import read as marks_of
 from checkpoints.travel import Arrival, Parcel, Piece, pack
-from checkpoints.unfinished_round import UnfinishedRound
 from checkpoints.verify import Finding, verify
 
 __all__ = [

@@ -138,7 +138,7 @@ def share(source: Path, target: Path, name: str) -> bool:
 
 def append(root: Path, name: str, data: bytes, *, at: int, durable: bool) -> None:
     """Add `data` to the end of an existing file of `at` bytes; raises SessionUnreadable when it has other bytes."""
-    with storage(root, len(data)), _opened(root, name, _APPEND) as fd:
+    with storage(root, len(data)), open_regular(root, name, _APPEND) as fd:
         if (size := os.fstat(fd).st_size) != at:
             raise SessionUnreadable(
                 f"{root}: {name} has {size:,} bytes, not the {at:,} written here: another program changed it. "
@@ -151,14 +151,14 @@ def append(root: Path, name: str, data: bytes, *, at: int, durable: bool) -> Non
 
 def cut(root: Path, name: str, count: int) -> None:
     """Take the last `count` bytes off a file, durably."""
-    with storage(root), _opened(root, name, _APPEND) as fd:
+    with storage(root), open_regular(root, name, _APPEND) as fd:
         os.ftruncate(fd, os.fstat(fd).st_size - count)
         os.fsync(fd)
 
 
 def sync(root: Path, name: str) -> None:
     """Flush a file's earlier appends to disk."""
-    with storage(root), _opened(root, name, _APPEND) as fd:
+    with storage(root), open_regular(root, name, _APPEND) as fd:
         os.fsync(fd)
 
 
@@ -174,19 +174,19 @@ def remove(root: Path, name: str) -> None:
         os.unlink(last, dir_fd=parent)
 
 
-def read(root: Path, *parts: str, cap: int) -> bytes:
-    """The bytes of a regular file of at most `cap` bytes at `root/parts…`, reached without following a link.
+def read(root: Path, name: str, *, cap: int) -> bytes:
+    """The bytes of a regular file of at most `cap` bytes, reached without following a link.
 
     Raises FileNotFoundError, Damaged (a link, not a file, over the cap) or DiskError.
     """
-    with open_regular(root, *parts) as fd:
+    with open_regular(root, name) as fd:
         size = os.fstat(fd).st_size
         if size > cap:
-            raise Damaged(f"{'/'.join(parts)} is {size:,} bytes, more than the {cap:,} it may have.")
+            raise Damaged(f"{name} is {size:,} bytes, more than the {cap:,} it may have.")
         with storage(root), os.fdopen(os.dup(fd), "rb") as file:
             data = file.read(size + 1)
     if len(data) > cap:
-        raise Damaged(f"{'/'.join(parts)} grew past the {cap:,} bytes it may have.")
+        raise Damaged(f"{name} grew past the {cap:,} bytes it may have.")
     return data
 
 
@@ -206,16 +206,16 @@ def chunks(fd: int, size: int, offset: int = 0) -> Iterator[bytes]:
 
 
 @contextmanager
-def open_regular(root: Path, *parts: str) -> Iterator[int]:
-    """A descriptor to read `root/parts…`, every step of it opened without following links.
+def open_regular(root: Path, name: str, flags: int = _READ) -> Iterator[int]:
+    """A descriptor of the file `name`, by default to read, every step to it opened without following links.
 
     Raises FileNotFoundError, Damaged (a link, not a file) or DiskError.
     """
-    name = "/".join(parts)
     with _parent(root, name) as (parent, last):
-        fd = _open(parent, last, _READ, name, root)
+        fd = _open(parent, last, flags, name, root)
     try:
-        _refuse_odd(fd, name)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise Damaged(f"{name} is not a plain file; links are not followed.")
         yield fd
     finally:
         os.close(fd)
@@ -223,14 +223,8 @@ def open_regular(root: Path, *parts: str) -> Iterator[int]:
 
 def open_lock(root: Path, name: str) -> int:
     """A descriptor of a file to lock, made if it is not there; raises Damaged or DiskError."""
-    with storage(root), _parent(root, name) as (parent, last):
-        fd = _open(parent, last, _LOCK, name)
-    try:
-        _refuse_odd(fd, name)
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
+    with storage(root), open_regular(root, name, _LOCK) as fd:
+        return os.dup(fd)
 
 
 def names(root: Path, folder: str) -> list[str]:
@@ -240,6 +234,14 @@ def names(root: Path, folder: str) -> list[str]:
     """
     with _folder(root, folder) as fd, storage(root):
         return os.listdir(fd)  # noqa: PTH208
+
+
+def listed(root: Path, folder: str) -> list[str]:
+    """The same, in order; nothing where there is no folder, or a link in its place."""
+    try:
+        return sorted(names(root, folder))
+    except (FileNotFoundError, Damaged):
+        return []
 
 
 def look(root: Path, name: str) -> os.stat_result | None:
@@ -312,22 +314,6 @@ def _open(parent: int, part: str, flags: int, name: str, root: Path | None = Non
         if root is None:
             raise
         raise DiskError.of(error, root) from error
-
-
-def _refuse_odd(fd: int, name: str) -> None:
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        raise Damaged(f"{name} is not a plain file; links are not followed.")
-
-
-@contextmanager
-def _opened(root: Path, name: str, flags: int) -> Iterator[int]:
-    with _parent(root, name) as (parent, last):
-        fd = _open(parent, last, flags, name)
-    try:
-        _refuse_odd(fd, name)
-        yield fd
-    finally:
-        os.close(fd)
 
 
 @contextmanager

@@ -1,4 +1,9 @@
-"""The ledger: one line of JSON per round, derived from the manifests and rebuilt from them when torn."""
+"""What a session tells line by line: its ledger and its events. And what of a session they show to be missing.
+
+The ledger has one line of JSON per round, derived from the manifests and rebuilt from them when torn. Operator events
+are one sealed line each, flushed as it is written. They are only told, never computed with: damage among them is said,
+and the rest is read.
+"""
 
 import hashlib
 import os
@@ -7,12 +12,73 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from checkpoints import files, limits
-from checkpoints.errors import Damaged
-from checkpoints.layout import LEDGER
-from checkpoints.lines import LineWriter
+from checkpoints import files, layout, limits, lock
+from checkpoints.errors import Damaged, DiskError, TooLarge
+from checkpoints.layout import EVENTS, LEDGER, MANIFESTS, manifest_name
 from checkpoints.manifests import Manifest
-from checkpoints.schema import Json, Prefix, canonical, parse
+from checkpoints.schema import EventHead, Json, Prefix, canonical, parse, seal, unseal, well_formed
+
+
+class LineWriter:
+    """Adds lines to a file that nobody else writes, and keeps the hash of all its bytes.
+
+    What another program did to the file shows in its size: nothing is added then.
+    """
+
+    def __init__(self, root: Path, name: str) -> None:
+        """Reads the file once; raises FileNotFoundError, Damaged or DiskError."""
+        self._name = name
+        self._root = root
+        self._hash = hashlib.sha256()
+        self._unsynced = False
+        with files.open_regular(root, name) as fd, files.storage(root):
+            for chunk in files.chunks(fd, os.fstat(fd).st_size):
+                self._hash.update(chunk)
+            self._size = os.fstat(fd).st_size
+
+    @property
+    def prefix(self) -> Prefix:
+        """The whole file."""
+        return Prefix(self._size, self._hash.hexdigest())
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return self._size
+
+    def check(self) -> None:
+        """Raise SessionUnreadable when another program changed the file."""
+        files.append(self._root, self._name, b"", at=self._size, durable=False)
+
+    def append(self, line: bytes, *, durable: bool) -> None:
+        files.append(self._root, self._name, line, at=self._size, durable=durable)
+        self._unsynced = not durable
+        self._size += len(line)
+        self._hash.update(line)
+
+    def sync(self) -> None:
+        """Flush what was added."""
+        if self._unsynced:
+            files.sync(self._root, self._name)
+            self._unsynced = False
+
+
+def _split_lines(chunks: Iterable[bytes], cap: int, where: str) -> Iterator[bytes]:
+    """The lines in these chunks, each with its end, the last one perhaps without; raises Damaged for one over `cap`."""
+    rest = bytearray()
+    for chunk in chunks:
+        *whole, last = chunk.split(b"\n")
+        for line in whole:
+            rest += line + b"\n"
+            if len(rest) > cap:
+                break
+            yield bytes(rest)
+            rest.clear()
+        rest += last
+        if len(rest) > cap:
+            raise Damaged(f"{where} has a line of more than the {cap:,} bytes it may have.")
+    if rest:
+        yield bytes(rest)
 
 
 class LedgerWriter(LineWriter):
@@ -22,8 +88,7 @@ class LedgerWriter(LineWriter):
         """`text` is what the ledger holds."""
         super().__init__(root, LEDGER)
         self._last = text[text.rfind(b"\n", 0, -1) + 1 :]
-        before = memoryview(text)[: len(text) - len(self._last)]
-        self._before = Prefix(len(before), hashlib.sha256(before).hexdigest())
+        self._before = _prefix(memoryview(text)[: len(text) - len(self._last)])
 
     def before_last(self, record: Mapping[str, Any]) -> Prefix:
         """What comes before the last line, which must be the record's; raises ValueError."""
@@ -140,7 +205,7 @@ def _sealed(left: Json | None) -> Prefix:
     )
 
 
-def _prefix(raw: bytes) -> Prefix:
+def _prefix(raw: bytes | memoryview) -> Prefix:
     return Prefix(len(raw), hashlib.sha256(raw).hexdigest())
 
 
@@ -151,12 +216,19 @@ def belongs(text: bytes, manifest: Manifest) -> bool:
 
 def records(text: bytes) -> list[Json]:
     """The records in a ledger's text; raises Damaged, naming the line."""
-    return [parse(line, f"{LEDGER} line {number}") for number, line in enumerate(_split(text), start=1)]
+    return [parse(line, f"{LEDGER} line {number}") for number, line in enumerate(lines(text), start=1)]
 
 
-def lines(text: bytes) -> list[bytes]:
-    """The lines of a ledger's text, none of them decoded; raises Damaged for one that is too long."""
-    return list(_split(text))
+def lines(text: bytes) -> Iterator[bytes]:
+    """The lines of a ledger's text, each without its end; raises Damaged for one that is too long to be read."""
+    start = 0
+    while start < len(text):
+        end = text.find(b"\n", start, start + limits.RECORD)
+        if end < 0 and len(text) - start > limits.RECORD:
+            raise Damaged(f"{LEDGER} has a line of more than the {limits.RECORD:,} bytes it may have.")
+        end = len(text) if end < 0 else end
+        yield text[start:end]
+        start = end + 1
 
 
 def whole_records(tail: bytes) -> list[Json]:
@@ -169,7 +241,7 @@ def whole(tail: bytes) -> list[tuple[bytes, Json]]:
     found: list[tuple[bytes, Json]] = []
     end = tail.rfind(b"\n") + 1
     with suppress(Damaged):
-        for line in _split(tail[:end]):
+        for line in lines(tail[:end]):
             found.append((line, parse(line, LEDGER)))
     return found
 
@@ -182,18 +254,131 @@ def _covered(raw: bytes, newest: Manifest) -> int | None:
     return len(prefix) + len(newest.line)
 
 
-def _split(text: bytes) -> Iterator[bytes]:
-    """The lines, each without its end; raises Damaged for one that is too long to be read."""
-    start = 0
-    while start < len(text):
-        end = text.find(b"\n", start, start + limits.RECORD)
-        if end < 0 and len(text) - start > limits.RECORD:
-            raise Damaged(f"{LEDGER} has a line of more than the {limits.RECORD:,} bytes it may have.")
-        end = len(text) if end < 0 else end
-        yield text[start:end]
-        start = end + 1
-
-
 def _line(record: Mapping[str, Any]) -> bytes:
     what = f"The record of round {record.get('round')}"
     return limits.check(canonical(record) + b"\n", limits.RECORD, what, limits.RECORD_VALUES)
+
+
+class EventWriter(LineWriter):
+    """Adds events to those that are there."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, EVENTS)
+
+    def add(self, kind: str, fields: dict[str, Any]) -> None:
+        """Add an event with the time of now. Long texts and lists are cut, so that it can be read back."""
+        self.append(_fitting({"at": lock.now(), "event": kind}, fields), durable=True)
+
+
+def read_events(root: Path) -> tuple[list[Json], list[str]]:
+    """The newest events, oldest first, without a torn last line; and what is wrong with the others, as sentences."""
+    found, faults = [], []
+    try:
+        for number, line in _event_lines(root):
+            try:
+                found.append(_parse_event(line, number))
+            except Damaged as error:
+                faults.append(str(error))
+    except FileNotFoundError:
+        faults.append(f"{EVENTS} is missing.")
+    except (Damaged, DiskError) as error:
+        faults.append(str(error))
+    return found, faults
+
+
+def _parse_event(line: bytes, number: int) -> Json:
+    """The event in a line, end of line included; raises Damaged."""
+    where = f"{EVENTS} line {number}"
+    event = unseal(line, where)
+    well_formed(EventHead, event, f"{where} is not an event")
+    return event
+
+
+def last_checkpoint(root: Path) -> int | None:
+    """The round of the newest checkpoint the events tell of, if they can be read."""
+    lines: list[tuple[int, bytes]] = []
+    with suppress(FileNotFoundError, Damaged, DiskError):
+        lines.extend((number, line) for number, line in _event_lines(root) if b'"checkpoint"' in line)
+    for number, line in reversed(lines):
+        with suppress(Damaged):
+            if (event := _parse_event(line, number))["event"] == "checkpoint":
+                return event["round"] if type(event.get("round")) is int else None
+    return None
+
+
+def torn_events(root: Path) -> int:
+    """How many bytes of a line without an end the file ends in; raises FileNotFoundError, Damaged or DiskError."""
+    with files.open_regular(root, EVENTS) as fd, files.storage(root):
+        size = os.fstat(fd).st_size
+        end = b"".join(files.chunks(fd, limits.EVENT, max(0, size - limits.EVENT)))
+    if b"\n" not in end and size > limits.EVENT:
+        raise Damaged(
+            f"{EVENTS} ends in a line of more than the {limits.EVENT:,} bytes it may have; move it away."
+        )
+    return len(end) - (end.rfind(b"\n") + 1)
+
+
+def _fitting(head: Json, fields: Json) -> bytes:
+    """The line of an event whose texts and lists are cut as far as that takes."""
+    for letters, items in ((limits.MESSAGE_LETTERS, 10_000), (400, 100), (40, 10)):
+        with suppress(TooLarge):
+            return seal(head | _cut(fields, letters, items), limits.EVENT, "an event")
+    return seal(head, limits.EVENT, "an event")
+
+
+def _cut(value: Any, letters: int, items: int) -> Any:
+    match value:
+        case str():
+            return value[:letters]
+        case list() | tuple():
+            return [_cut(each, letters, items) for each in value[:items]]
+        case dict():
+            return {key: _cut(each, letters, items) for key, each in value.items()}
+    return value
+
+
+def _event_lines(root: Path) -> Iterator[tuple[int, bytes]]:
+    """The whole lines of the newest part, each with its number in that part."""
+    with files.open_regular(root, EVENTS) as fd, files.storage(root):
+        size = os.fstat(fd).st_size
+        start = max(0, size - limits.EVENTS)
+        lines = _split_lines(files.chunks(fd, size - start, start), limits.EVENT, EVENTS)
+        if start:
+            next(lines, None)  # begun before
+        yield from enumerate((line for line in lines if line.endswith(b"\n")), start=1)
+
+
+def missing_checkpoints(folder: Path, kept: list[int], left: Json | None) -> list[int]:
+    """The rounds whose checkpoints should be there and are not, in order.
+
+    The newest that the events tell of is kept until a newer one is there. `left` is the last owner's note: of an
+    owner that closed it, it lists those that were kept.
+    """
+    expected = set(left.get("checkpoints", ())) if left is not None and lock.is_closed(left) else set()
+    newest = last_checkpoint(folder)
+    if newest is not None and newest > max(kept, default=-1):
+        expected.add(newest)
+    return sorted(expected - set(kept))
+
+
+def is_newest_missing(kept: list[int], missing: list[int]) -> bool:
+    """Whether what is missing is newer than all that is kept: going on would begin at an older round."""
+    return bool(missing) and missing[-1] > max(kept, default=-1)
+
+
+def warning(folder: Path, kept: list[int], missing: list[int]) -> list[str]:
+    """The same as a sentence of its own, for what is no reason not to go on; nothing when nothing is missing."""
+    return [f"T{explained(folder, kept, missing)[1:]}"] if missing else []
+
+
+def explained(folder: Path, kept: list[int], missing: list[int]) -> str:
+    """Which checkpoints are missing, and what can be done, as sentences."""
+    rounds = ", ".join(map(str, missing))
+    are = f"checkpoints of rounds {rounds} are" if len(missing) > 1 else f"checkpoint of round {rounds} is"
+    where = f"{MANIFESTS}/{manifest_name(missing[-1])}"
+    if is_newest_missing(kept, missing):
+        go_on = f"go on from round {kept[-1]}" if kept else "begin again"
+        remedy = f"Restore it from a backup, or {go_on}: {layout.fork_at(folder, kept[-1] if kept else 0)}."
+    else:
+        remedy = f"Newer ones are kept: {', '.join(map(str, kept))}."
+    return f"the {are} missing ({where} is gone). {remedy}"

@@ -110,11 +110,10 @@ def answer(folder: Path, id: str) -> Answer | None:
 def pending(folder: Path) -> list[Command]:
     """The readable commands that wait for an answer, in order of id; needs no lock."""
     found = []
-    with suppress(FileNotFoundError, Damaged):
-        ids = sorted(filter(None, map(file_id, files.names(folder, INBOX))))
-        for id in ids[:READ_AT_ONCE]:
-            with suppress(FileNotFoundError, Damaged, DiskError):
-                found.append(read_command(folder, id))
+    ids = sorted(filter(None, map(file_id, files.listed(folder, INBOX))))
+    for id in ids[:READ_AT_ONCE]:
+        with suppress(FileNotFoundError, Damaged, DiskError):
+            found.append(read_command(folder, id))
     return found
 
 
@@ -160,7 +159,7 @@ def read_answer(root: Path, id: str) -> Answer:
 
 def _read(kind: type[Document], root: Path, where: str, id: str, what: str) -> Document:
     """What lies under an id; raises FileNotFoundError, Damaged or DiskError."""
-    document = unseal(files.read(root, *where.split("/"), cap=limits.COMMAND), where)
+    document = unseal(files.read(root, where, cap=limits.COMMAND), where)
     found = made(kind, document, f"{where} is not {what}")
     if found.id != id:
         raise Damaged(f"{where} is not {what}: it has another id.")
@@ -290,16 +289,13 @@ def reply(command: Command, outcome: Outcome, message: str, round: int | None) -
 
 def _numbers(folder: Path, box: str) -> set[int]:
     """The numbers that the ids in a box begin with; none where it cannot be read."""
-    try:
-        ids = map(file_id, files.names(folder, box))
-    except (FileNotFoundError, Damaged):
-        return set()
+    ids = map(file_id, files.listed(folder, box))
     return {number for id in ids if id is not None and (number := int(id[:20])) < MOST_POSTED}
 
 
 def read_posted(folder: Path, where: str = POSTED) -> Posted:
     """Which numbers have been given; raises FileNotFoundError before the first, Damaged or DiskError."""
-    document = unseal(files.read(folder, *where.split("/"), cap=limits.COMMAND), where)
+    document = unseal(files.read(folder, where, cap=limits.COMMAND), where)
     return made(Posted, document, f"{where} does not say which commands were posted")
 
 

@@ -1,14 +1,32 @@
-"""Manifests: one sealed file per kept checkpoint, naming everything that belongs to a round."""
+"""Which files make a round: its manifest, which names them all, or what is kept while it is unfinished.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+A manifest is one sealed file per kept checkpoint. An unfinished round has what its finished clients made, so that a
+stop between two clients loses none. `Kept` says which checkpoints stay, and which objects nobody needs once one goes.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from checkpoints import files, limits
 from checkpoints.errors import Damaged
-from checkpoints.layout import MANIFESTS, manifest_name, manifest_round
-from checkpoints.schema import Json, ManifestDocument, ObjectRef, Prefix, canonical, seal, unseal, well_formed
+from checkpoints.layout import MANIFESTS, PARTIAL, manifest_name, manifest_round
+from checkpoints.schema import (
+    Json,
+    ManifestDocument,
+    ObjectRef,
+    Prefix,
+    UnfinishedDocument,
+    canonical,
+    seal,
+    unseal,
+    well_formed,
+)
+
+OfRound = TypeVar("OfRound", "Manifest", "UnfinishedRound")
 
 
 @dataclass(frozen=True)
@@ -33,61 +51,202 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         limits.check_count(len(self.states), limits.STATES, f"The checkpoint of round {self.round}", "states")
-        document: Json = {
-            "round": self.round,
-            "history": self.history,
-            "states": {name: ref.to_json() for name, ref in self.states.items()},
-            "record": self.record,
-            "ledger": {"bytes": self.ledger.bytes, "sha256": self.ledger.sha256},
-            "applied": self.applied,
-        }
-        if self.initial is not None:
-            document["initial"] = self.initial
-        if self.in_flight is not None:
-            document["in_flight"] = self.in_flight
+        document = {key: value for key, value in vars(self).items() if value is not None or key == "record"}
+        document |= {"states": _in_json(self.states), "ledger": asdict(self.ledger)}
         return seal(document, limits.MANIFEST, path(self.round))
 
     @classmethod
     def from_bytes(cls, raw: bytes, where: str) -> "Manifest":
         """Raises Damaged, naming `where`, unless the bytes are a sealed, well-formed manifest."""
         claim = f"{where} is not a manifest"
-        manifest = well_formed(ManifestDocument, unseal(raw, where), claim)
+        document = unseal(raw, where)
+        manifest = well_formed(ManifestDocument, document, claim)
         record, round = manifest["record"], manifest["round"]
         if record is None and round > 0:
             raise Damaged(f"{claim}: it has no record.")
         if record is not None and record.get("round") != round:
             raise Damaged(f"{claim}: its record is not of its round.")
-        return cls(
-            round=manifest["round"],
-            history=manifest["history"],
-            states={name: ObjectRef(**ref) for name, ref in manifest["states"].items()},
-            record=manifest["record"],
-            ledger=Prefix(**manifest["ledger"]),
-            applied=manifest["applied"],
-            initial=manifest.get("initial"),
-            in_flight=manifest.get("in_flight"),
-        )
+        states, ledger = _of_json(manifest["states"]), Prefix(**manifest["ledger"])
+        return cls(**document | {"states": states, "ledger": ledger})
 
 
-def rounds(root: Path) -> list[int]:
-    """The rounds that have a manifest, in order of round, whatever their files' dates; raises Damaged for a link."""
+@dataclass(frozen=True)
+class UnfinishedRound:
+    """The part of a round that is done: the caller's note, and objects ("client/3/state", "client/3/uplink")."""
+
+    round: int
+    note: Mapping[str, Any]
+    states: Mapping[str, ObjectRef]
+
+    def to_bytes(self) -> bytes:
+        document = {"round": self.round, "note": self.note, "states": _in_json(self.states)}
+        return seal(document, limits.MANIFEST, path(self.round, PARTIAL))
+
+    @classmethod
+    def from_bytes(cls, raw: bytes, where: str) -> "UnfinishedRound":
+        """Raises Damaged, naming `where`, unless the bytes are a sealed, well-formed unfinished round."""
+        claim = f"{where} is not an unfinished round"
+        document = well_formed(UnfinishedDocument, unseal(raw, where), claim)
+        return cls(document["round"], document["note"], _of_json(document["states"]))
+
+
+def _in_json(states: Mapping[str, ObjectRef]) -> Json:
+    return {name: ref.to_json() for name, ref in states.items()}
+
+
+def _of_json(states: Json) -> dict[str, ObjectRef]:
+    return {name: ObjectRef(**ref) for name, ref in states.items()}
+
+
+def path(round: int, folder: str = MANIFESTS) -> str:
+    """The path of a round's manifest, or of its file in `PARTIAL`, inside the session directory."""
+    return f"{folder}/{manifest_name(round)}"
+
+
+def rounds(root: Path, folder: str = MANIFESTS) -> list[int]:
+    """The rounds that have such a file, in order, whatever the files' dates; raises Damaged for a link."""
     try:
-        names = files.names(root, MANIFESTS)
+        names = files.names(root, folder)
     except FileNotFoundError:
         return []
     return sorted(round for name in names if (round := manifest_round(name)) is not None)
 
 
-def path(round: int) -> str:
-    """A manifest's path inside the session directory."""
-    return f"{MANIFESTS}/{manifest_name(round)}"
-
-
 def read(root: Path, round: int) -> Manifest:
     """The manifest of a round; raises FileNotFoundError or Damaged."""
-    manifest = Manifest.from_bytes(
-        files.read(root, MANIFESTS, manifest_name(round), cap=limits.MANIFEST), path(round)
-    )
-    if manifest.round != round:
-        raise Damaged(f"{path(round)} is of round {manifest.round}, not {round}.")
-    return manifest
+    return _read(Manifest, root, path(round), round)
+
+
+def read_unfinished(root: Path, round: int) -> UnfinishedRound:
+    """The finished part of a round; raises FileNotFoundError or Damaged."""
+    return _read(UnfinishedRound, root, path(round, PARTIAL), round)
+
+
+def _read(kind: type[OfRound], root: Path, where: str, round: int) -> OfRound:
+    found = kind.from_bytes(files.read(root, where, cap=limits.MANIFEST), where)
+    if found.round != round:
+        raise Damaged(f"{where} is of round {found.round}, not {round}.")
+    return found
+
+
+class UnfinishedRounds:
+    """The unfinished rounds of a session that is owned and in order."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._saved = {round: read_unfinished(root, round) for round in rounds(root, PARTIAL)}
+
+    def __contains__(self, ref: ObjectRef) -> bool:
+        return any(ref in unfinished.states.values() for unfinished in self._saved.values())
+
+    def get(self, round: int) -> UnfinishedRound | None:
+        return self._saved.get(round)
+
+    def save(self, unfinished: UnfinishedRound) -> list[ObjectRef]:
+        """Make it durable in place of an earlier one of its round; the objects no longer named."""
+        files.replace(self._root, path(unfinished.round, PARTIAL), unfinished.to_bytes())
+        files.sync_folder(self._root, PARTIAL)
+        before = self._saved.get(unfinished.round)
+        self._saved[unfinished.round] = unfinished
+        return self._unnamed(before)
+
+    def drop(self, newest: int) -> list[ObjectRef]:
+        """Remove those of rounds up to `newest`, which are finished; the objects no longer named."""
+        gone = [self._saved.pop(round) for round in sorted(self._saved) if round <= newest]
+        for unfinished in gone:
+            files.remove(self._root, path(unfinished.round, PARTIAL))
+        if gone:
+            files.sync_folder(self._root, PARTIAL)
+        return self._unnamed(*gone)
+
+    def _unnamed(self, *gone: UnfinishedRound | None) -> list[ObjectRef]:
+        refs = {ref for unfinished in gone if unfinished for ref in unfinished.states.values()}
+        return sorted((ref for ref in refs if ref not in self), key=lambda ref: ref.sha256)
+
+
+@dataclass(frozen=True)
+class Retention:
+    """Keep the last `last` checkpoints, every round divisible by `every`, the best one, and those `pinned`.
+
+    `best` is where in a record its score stands ("accuracy.mean"), higher being better, the earlier round
+    winning a tie; None keeps no best. A record without a finite number there does not compete.
+    """
+
+    last: int = 3
+    every: int | None = None
+    best: str | None = None
+    pinned: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.last < 1 or (self.every is not None and self.every < 1):
+            raise ValueError("retention keeps at least the last checkpoint; last and every count from 1")
+
+    def score(self, record: Mapping[str, Any] | None) -> float | None:
+        """The record's score, or None."""
+        if self.best is None:
+            return None
+        value: object = record
+        for key in self.best.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return float(value) if number and isfinite(value) else None  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """The checkpoints removed (or to be removed), and the bytes of the objects only they needed."""
+
+    rounds: list[int]
+    bytes: int
+
+
+def kept_manifests(folder: Path) -> Iterator[Manifest]:
+    """The session's manifests, in order of round; raises Damaged."""
+    return (read(folder, round) for round in rounds(folder))
+
+
+class Kept:
+    """The kept checkpoints in memory: their scores, and how many of them refer to each object."""
+
+    def __init__(self, retention: Retention, manifests: Iterable[Manifest] = ()) -> None:
+        self._retention = retention
+        self._refs: dict[int, Collection[ObjectRef]] = {}
+        self._scores: dict[int, float] = {}
+        self._uses: Counter[ObjectRef] = Counter()
+        for manifest in manifests:
+            self.add(manifest)
+
+    def __contains__(self, ref: ObjectRef) -> bool:
+        return ref in self._uses
+
+    def rounds(self) -> list[int]:
+        """The rounds kept, in order."""
+        return sorted(self._refs)
+
+    def add(self, manifest: Manifest) -> None:
+        refs = frozenset(manifest.states.values())
+        self._refs[manifest.round] = refs
+        self._uses.update(refs)
+        if (score := self._retention.score(manifest.record)) is not None:
+            self._scores[manifest.round] = score
+
+    def surplus(self) -> list[int]:
+        """The rounds the policy does not keep, oldest first."""
+        policy = self._retention
+        rounds = sorted(self._refs)
+        keep = {*rounds[-policy.last :], *policy.pinned}
+        if policy.every:
+            keep.update(round for round in rounds if round % policy.every == 0)
+        if self._scores:
+            keep.add(max(self._scores, key=lambda round: (self._scores[round], -round)))
+        return [round for round in rounds if round not in keep]
+
+    def drop(self, round: int) -> list[ObjectRef]:
+        """Forget a checkpoint; the objects that no other refers to, in order of name."""
+        refs = self._refs.pop(round)
+        self._scores.pop(round, None)
+        self._uses.subtract(refs)
+        unused = sorted((ref for ref in refs if not self._uses[ref]), key=lambda ref: ref.sha256)
+        for ref in unused:
+            del self._uses[ref]
+        return unused

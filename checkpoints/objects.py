@@ -25,20 +25,10 @@ if TYPE_CHECKING:
 
 
 _DTYPES = {
-    "BOOL": "bool",
-    "U8": "uint8",
-    "I8": "int8",
-    "U16": "uint16",
-    "I16": "int16",
-    "U32": "uint32",
-    "I32": "int32",
-    "U64": "uint64",
-    "I64": "int64",
-    "F16": "float16",
-    "BF16": "bfloat16",
-    "F32": "float32",
-    "F64": "float64",
-}
+    "BOOL": "bool", "U8": "uint8", "U16": "uint16", "U32": "uint32", "U64": "uint64",
+    "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64",
+    "BF16": "bfloat16", "F16": "float16", "F32": "float32", "F64": "float64",
+}  # fmt: skip
 _BYTES = {"bool": 1, "bfloat16": 2}
 """Bytes of a value, where its dtype does not end in their number of bits."""
 
@@ -74,29 +64,6 @@ def encode(tensors: Mapping[str, "Tensor"]) -> bytes:
     limits.check_count(header, limits.HEADER, "A state", "bytes of names and shapes")
     limits.check_count(len(data), limits.OBJECT, "A state", "bytes")
     return data
-
-
-def decode(data: bytes, expected: Mapping[str, TensorSpec] | None, where: str) -> dict[str, "Tensor"]:
-    """The tensors in `data`, in the order of their names; with `expected`, exactly those, in its order.
-
-    Raises Damaged, naming `where`, before any tensor is made.
-    """
-    compare(read_header(data, where), expected, where)
-
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    try:
-        found = load(data)  # in an order that differs from process to process
-    except SafetensorError as error:
-        raise Damaged(f"{where} is not valid safetensors: {error}.") from error
-    return {name: found[name] for name in (sorted(found) if expected is None else expected)}
-
-
-def compare(found: Mapping[str, TensorSpec], expected: Mapping[str, TensorSpec] | None, where: str) -> None:
-    """Raise Damaged, naming `where`, unless a header says what is expected, if anything is."""
-    if expected is not None and found != expected:
-        raise Damaged(f"{where} does not hold the expected tensors: {_difference(found, expected)}.")
 
 
 def largest(expected: Mapping[str, TensorSpec]) -> int:
@@ -152,7 +119,7 @@ def _difference(found: Mapping[str, TensorSpec], expected: Mapping[str, TensorSp
 
 def check_size(root: Path, ref: ObjectRef) -> None:
     """That the object is there, a plain file of its size, without reading it; raises Damaged."""
-    with _found(ref), files.open_regular(root, *object_parts(ref.sha256)) as fd:
+    with _found(ref), files.open_regular(root, ref.name) as fd:
         _expect_size(ref, os.fstat(fd).st_size)
 
 
@@ -164,7 +131,7 @@ def check(
     `expected` is as of `get`.
     """
     _refuse_larger(ref, expected)
-    with _found(ref), files.open_regular(root, *object_parts(ref.sha256)) as fd:
+    with _found(ref), files.open_regular(root, ref.name) as fd:
         _expect_size(ref, os.fstat(fd).st_size)
         digest, head = hashlib.sha256(), bytearray()
         with files.storage(root):
@@ -174,27 +141,35 @@ def check(
                     head += chunk
     _expect_hash(ref, digest.hexdigest())
     found = read_header(bytes(head), ref.name)
-    compare(found, expected, ref.name)
+    _expect_tensors(ref, found, expected)
     return found
 
 
 def get(root: Path, ref: ObjectRef, expected: Mapping[str, TensorSpec] | None = None) -> dict[str, "Tensor"]:
-    """The object's tensors, on the CPU; hashed before anything in it is parsed; raises Damaged.
+    """The object's tensors, on the CPU, in the order of their names; hashed before anything in it is parsed.
 
-    With `expected`, exactly those names, shapes and dtypes; one that is larger than they can be is not read.
+    With `expected`, exactly those names, shapes and dtypes, in its order; one that is larger than they can be is not
+    read. Raises Damaged before any tensor is made.
     """
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
     _refuse_larger(ref, expected)
-    return decode(_read(root, ref), expected, ref.name)
+    data = _read(root, ref)
+    _expect_tensors(ref, read_header(data, ref.name), expected)
+    try:
+        found = load(data)  # in an order that differs from process to process
+    except SafetensorError as error:
+        raise Damaged(f"{ref.name} is not valid safetensors: {error}.") from error
+    return {name: found[name] for name in (sorted(found) if expected is None else expected)}
 
 
 def present(root: Path) -> Iterator[ObjectRef]:
     """The objects in the directory by name and actual size, in order of name; what else is there is passed over."""
     for folder in sorted(filter(is_object_folder, files.names(root, OBJECTS))):
-        try:
-            names = files.names(root, f"{OBJECTS}/{folder}")
-        except (FileNotFoundError, Damaged):
-            continue  # a link, or no folder: nothing behind it belongs to this session
-        for name in sorted(names):
+        for name in files.listed(
+            root, f"{OBJECTS}/{folder}"
+        ):  # behind a link, nothing belongs to this session
             if (sha256 := object_sha256(folder, name)) is not None:
                 found = files.look(root, f"{OBJECTS}/{folder}/{name}")
                 if found is not None and found.st_size <= limits.OBJECT:
@@ -204,7 +179,7 @@ def present(root: Path) -> Iterator[ObjectRef]:
 def _read(root: Path, ref: ObjectRef) -> bytes:
     """The object's bytes, read once, size and hash checked; raises Damaged."""
     with _found(ref):
-        data = files.read(root, *object_parts(ref.sha256), cap=ref.size)
+        data = files.read(root, ref.name, cap=ref.size)
     _expect_size(ref, len(data))
     _expect_hash(ref, hashlib.sha256(data).hexdigest())
     return data
@@ -293,6 +268,13 @@ def _expect_size(ref: ObjectRef, size: int) -> None:
 def _expect_hash(ref: ObjectRef, sha256: str) -> None:
     if sha256 != ref.sha256:
         raise Damaged(f"{ref.name} is damaged: its bytes do not match its name.")
+
+
+def _expect_tensors(
+    ref: ObjectRef, found: Mapping[str, TensorSpec], expected: Mapping[str, TensorSpec] | None
+) -> None:
+    if expected is not None and found != expected:
+        raise Damaged(f"{ref.name} does not hold the expected tensors: {_difference(found, expected)}.")
 
 
 def _size(root: Path, ref: ObjectRef) -> int | None:

@@ -32,9 +32,9 @@ def leftovers(folder: Path, *, steal: bool = False) -> list[Leftover]:
     `steal`: other machines that used them are dead.
     """
     with files.storage(folder):
-        places = (folder, *reader.groups(folder)) if folder.is_dir() else ()
-        found = [path for place in places for path in place.iterdir()]
-        hidden = sorted(path for path in found if is_private(path.name) and _is_own_folder(path))
+        hidden = sorted(
+            path for path in reader.entries(folder) if is_private(path.name) and _is_own_folder(path)
+        )
         return [Leftover(path, _in_use(path, steal)) for path in hidden]
 
 

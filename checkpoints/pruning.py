@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from checkpoints import lock
+from checkpoints.manifests import Kept, Pruned, Retention, kept_manifests
 from checkpoints.reader import SessionReader
-from checkpoints.retention import Kept, Pruned, Retention, kept_manifests
 from checkpoints.store import Store
 
 

@@ -1,31 +1,37 @@
-"""Reading a session: without a lock, from a read-only folder, also while its owner writes."""
+"""Looking at sessions: without a lock, also in a read-only folder, and while the owner writes.
 
+`SessionReader` reads one, `SessionFollower` looks again and again for what was written since. The functions say what a
+listing of many needs: which there are, what each came to last, and what each takes on disk.
+"""
+
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from checkpoints import (
-    completeness,
-    events,
-    files,
-    layout,
-    ledger,
-    limits,
-    lock,
-    manifests,
-    objects,
-    unfinished_round,
-)
+from checkpoints import files, layout, ledger, limits, lock, manifests, objects
 from checkpoints.errors import Damaged, DiskError, SessionUnreadable, UnsupportedVersion
-from checkpoints.layout import FORMATS, OWNER, SESSION, is_group, is_private
-from checkpoints.manifests import Manifest
+from checkpoints.layout import (
+    EVENTS,
+    FORMATS,
+    INBOX,
+    LEDGER,
+    MANIFESTS,
+    OWNER,
+    SESSION,
+    TAGS,
+    is_group,
+    is_private,
+)
+from checkpoints.manifests import Manifest, UnfinishedRound
 from checkpoints.objects import TensorSpec
-from checkpoints.schema import Json, ObjectRef, SessionDocument, unseal, well_formed
-from checkpoints.unfinished_round import UnfinishedRound
+from checkpoints.schema import Json, ObjectRef, SessionDocument, parse, unseal, well_formed
 
 if TYPE_CHECKING:
     from torch import Tensor
+
 
 Parts = TypeVar("Parts")
 
@@ -77,9 +83,9 @@ class SessionReader:
         """The newest checkpoint; None before the first. Raises Damaged like `manifest`, and where it is missing."""
         kept = self.rounds()
         if not self.alive():
-            missing = completeness.missing_checkpoints(self.folder, kept, lock.legible_note(self.folder))
-            if completeness.is_newest_missing(kept, missing) and kept == (kept := self.rounds()):
-                raise Damaged(f"{self.folder}: {completeness.explained(self.folder, kept, missing)}")
+            missing = ledger.missing_checkpoints(self.folder, kept, lock.legible_note(self.folder))
+            if ledger.is_newest_missing(kept, missing) and kept == (kept := self.rounds()):
+                raise Damaged(f"{self.folder}: {ledger.explained(self.folder, kept, missing)}")
         return self.manifest() if kept else None
 
     def load(
@@ -132,7 +138,7 @@ class SessionReader:
     def unfinished_round(self) -> UnfinishedRound | None:
         """What is saved of the round after the newest checkpoint; None if nothing, or nothing usable, is."""
         with suppress(FileNotFoundError, Damaged):
-            return unfinished_round.read(self.folder, max([0, *self.rounds()]) + 1)
+            return manifests.read_unfinished(self.folder, max([0, *self.rounds()]) + 1)
         return None
 
     def records(self) -> Sequence[Mapping[str, Any]]:
@@ -151,7 +157,7 @@ class SessionReader:
 
     def lines(self) -> list[bytes]:
         """The same as the text of each, for who needs little of it: those a checkpoint vouches for are not decoded."""
-        covered, later = self._of_ledger(lambda text, tail: (ledger.lines(text), ledger.whole(tail)))
+        covered, later = self._of_ledger(lambda text, tail: (list(ledger.lines(text)), ledger.whole(tail)))
         with suppress(Damaged):
             for line, record in later:
                 self.check_record(record, len(covered) + 1)
@@ -191,11 +197,11 @@ class SessionReader:
 
     def events(self) -> Sequence[Mapping[str, Any]]:
         """The operator events that can be read, oldest first; `event_faults` says what is wrong with the others."""
-        return events.read(self.folder)[0]
+        return ledger.read_events(self.folder)[0]
 
     def event_faults(self) -> list[str]:
         """What of the events is damaged or missing, as sentences; a torn last line is no damage."""
-        return events.read(self.folder)[1]
+        return ledger.read_events(self.folder)[1]
 
     def owner(self) -> Json | None:
         """What the present or last owner noted (host, pid, state, progress …), or None; raises Damaged."""
@@ -332,3 +338,234 @@ def _rest(folder: Path) -> str:
         f" But it holds {left}: restore {SESSION} from a backup, and nothing is lost. Without it the ledger can be "
         "read as it is, one JSON line a round, and the objects by any safetensors reader."
     )
+
+
+TAIL = 1 << 16
+"""Bytes first read from the end of a ledger; a line longer than that is read with four times as many."""
+
+
+def is_session(folder: Path) -> bool:
+    """Whether a folder has been made a session; not whether it is whole."""
+    try:
+        return files.look(folder, SESSION) is not None
+    except (Damaged, DiskError):
+        return False
+
+
+def entries(folder: Path) -> list[Path]:
+    """What lies in a sessions folder and in its groups; nothing when it is not there. Raises DiskError."""
+    with files.storage(folder):
+        places = (folder, *groups(folder)) if folder.is_dir() else ()
+        return [path for place in places for path in place.iterdir()]
+
+
+def session_folders(folder: Path) -> list[Path]:
+    """The sessions under `folder` and in its groups, by name, also those that lost their session.json.
+
+    Raises DiskError when the folder is there and cannot be read.
+    """
+    orphans = {path for path in entries(folder) if not is_private(path.name) and _has_checkpoints(path)}
+    return sorted(orphans | set(sessions(folder)))
+
+
+def mentions(folder: Path, *texts: str, any_of: Sequence[str] = ()) -> bool:
+    """Whether session.json has all of these texts, and one of `any_of`, if there are any.
+
+    Most sessions can so be left out without being decoded.
+    """
+    try:
+        written = files.read(folder, SESSION, cap=limits.SESSION)
+    except (FileNotFoundError, Damaged, DiskError):
+        return False
+    one_of = not any_of or any(text.encode() in written for text in any_of)
+    return one_of and all(text.encode() in written for text in texts)
+
+
+def last_record(session: SessionReader, newest: Manifest | None) -> Mapping[str, Any] | None:
+    """The last round's record, without decoding the rest of the ledger; None before the first round.
+
+    It is the ledger's last whole line, unless that is torn or behind `newest`, the newest checkpoint. All bytes of the
+    ledger are hashed first. Raises Damaged like `SessionReader.records`.
+    """
+    kept = newest.record if newest else None
+    if not ledger.is_as_written(session.folder, newest, lock.legible_note(session.folder)):
+        lines = session.lines()
+        return parse(lines[-1], LEDGER) if lines else None
+    with suppress(Damaged, FileNotFoundError):
+        line = parse(_last_line(session.folder), LEDGER)
+        session.check_record(line)
+        if kept is None or line["round"] >= kept["round"]:
+            return line
+    return kept
+
+
+def first_record(
+    session: SessionReader, holds: Callable[[Mapping[str, Any]], bool]
+) -> Mapping[str, Any] | None:
+    """The first record for which `holds` is true, as it is for all later ones; None if there is none.
+
+    A search by halves reads a few lines of the ledger only.
+    """
+    with suppress(Damaged, FileNotFoundError), files.open_regular(session.folder, LEDGER) as fd:
+        found, first, last = None, 0, os.fstat(fd).st_size
+        while first < last:
+            start, line = _line_at(fd, first, (first + last) // 2, last)
+            record = parse(line, LEDGER) if line is not None else None
+            if record is None:  # not whole: it is being written
+                last = start
+            elif holds(record):
+                found, last = record, start
+            else:
+                first = start + len(line or b"") + 1
+        return found
+    return None
+
+
+def size_on_disk(folder: Path) -> int:
+    """Bytes in the files of a folder, links not followed. A file that vanishes meanwhile does not count."""
+    total = 0
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                if entry.is_dir(follow_symlinks=False):
+                    total += size_on_disk(Path(entry.path))
+                elif entry.is_file(follow_symlinks=False):
+                    total += entry.stat(follow_symlinks=False).st_size
+    return total
+
+
+def _has_checkpoints(folder: Path) -> bool:
+    try:
+        return files.is_folder(files.look(folder, MANIFESTS))
+    except (Damaged, DiskError):
+        return False
+
+
+def _last_line(folder: Path) -> bytes:
+    """The last whole line of the ledger, without its end; empty when there is none."""
+    with files.open_regular(folder, LEDGER) as fd:
+        size, wanted = os.fstat(fd).st_size, TAIL
+        while True:
+            text = os.pread(fd, wanted, max(0, size - wanted))
+            before, _, _ = text.rpartition(b"\n")
+            if b"\n" in before or wanted >= size or wanted > limits.RECORD:
+                return before.rpartition(b"\n")[2]
+            wanted *= 4
+
+
+def _line_at(fd: int, first: int, at: int, last: int) -> tuple[int, bytes | None]:
+    """Of the lines between two offsets, the start of the one at `at`, and its text; None if it has no end there."""
+    width = TAIL
+    while True:
+        begin, end = max(first, at - width), min(last, at + width)
+        text = os.pread(fd, end - begin, begin)
+        left, right = text.rfind(b"\n", 0, at - begin), text.find(b"\n", at - begin)
+        if (left >= 0 or begin == first) and (right >= 0 or end == last):
+            return begin + left + 1, text[left + 1 : right] if right >= 0 else None
+        width *= 4
+
+
+Part = Literal["document", "ledger", "events", "owner", "inbox", "tags", "checkpoints"]
+
+_FILES: dict[Part, str] = {
+    "document": SESSION,
+    "ledger": LEDGER,
+    "events": EVENTS,
+    "owner": OWNER,
+    "inbox": INBOX,
+    "tags": TAGS,
+    "checkpoints": MANIFESTS,
+}
+"""In the order in which changes are told: checkpoints last, so that what they say is of rounds already read."""
+
+Stamp = tuple[int, int, int] | None
+"""Which file it is, its size, and when it was written (ns); None where there is none."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Records of the ledger, in order of round; `anew`: from round 1 on, in place of those read before."""
+
+    records: Sequence[Mapping[str, Any]]
+    anew: bool
+
+
+class SessionFollower:
+    """A session as it grows. It takes no lock; one thread asks it."""
+
+    def __init__(self, session: SessionReader) -> None:
+        self.session = session
+        self._stamps: dict[Part, Stamp] = {}
+        self._ledger: Stamp = None
+        self._offset = 0
+        self._rounds = 0
+
+    def changes(self) -> Iterator[Part]:
+        """The parts written since they were last told of; at first all. A file that is not there is a part too.
+
+        A part counts as seen from just before it is told: what is written while it is read is told the next time.
+        """
+        for part, name in _FILES.items():
+            stamp = _stamp(self.session.folder / name)
+            if part not in self._stamps or stamp != self._stamps[part]:
+                self._stamps[part] = stamp
+                yield part
+
+    def new_records(self) -> Growth:
+        """The ledger's whole lines that came since the last call; all of them when the file is another, or shorter.
+
+        Raises Damaged for a line that is not what was written.
+        """
+        folder, before = self.session.folder, self._ledger
+        self._ledger = now = _stamp(folder / LEDGER)
+        if before and now and now[0] == before[0] and now[1] >= self._offset:
+            new = self._new_lines()
+            for number, record in enumerate(new, start=self._rounds + 1):
+                self.session.check_record(record, number)
+            self._rounds += len(new)
+            return Growth(new, anew=False)
+        records = self.session.records()
+        self._rounds = len(records)
+        end = _end_of_line(folder, len(records))
+        if end is None:  # a line that only its checkpoint has yet: when it comes, it must not count twice
+            self._ledger = None
+        self._offset = end or 0
+        return Growth(records, anew=True)
+
+    def _new_lines(self) -> list[Json]:
+        folder = self.session.folder
+        with files.open_regular(folder, LEDGER) as fd, files.storage(folder):
+            new = b"".join(files.chunks(fd, limits.TAIL, self._offset))
+        whole, newline, _ = new.rpartition(b"\n")
+        self._offset += len(whole) + len(newline)
+        return [parse(line, f"{folder}: {LEDGER}") for line in whole.splitlines()]
+
+
+def changed_stamp(folder: Path, *parts: Part) -> tuple[Stamp, ...]:
+    """A value that is another one whenever something was written that says how a session stands.
+
+    parts: only those; none: all of them.
+    """
+    return tuple(_stamp(folder / _FILES[part]) for part in parts or _FILES)
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - called every half second for every part of every session shown
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _end_of_line(folder: Path, lines: int) -> int | None:
+    """Where the ledger's line of that number ends; None if it has fewer whole lines."""
+    try:
+        text = files.read(folder, LEDGER, cap=limits.LEDGER + limits.TAIL)
+    except FileNotFoundError:
+        text = b""
+    end = 0
+    for _ in range(lines):
+        end = text.find(b"\n", end) + 1
+        if not end:
+            return None
+    return end

@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from checkpoints import events, files, layout, ledger, lock, manifests, objects, unfinished_round
-from checkpoints.completeness import explained, is_newest_missing, missing_checkpoints, warning
+from checkpoints import files, layout, ledger, lock, manifests, objects
 from checkpoints.errors import Damaged, SessionUnreadable
-from checkpoints.layout import EVENTS, FOLDERS, LEDGER, OBJECTS, TMP, is_object_folder
-from checkpoints.lines import LineWriter
-from checkpoints.manifests import Manifest
+from checkpoints.layout import EVENTS, FOLDERS, LEDGER, OBJECTS, PARTIAL, TMP, is_object_folder
+from checkpoints.ledger import LineWriter, explained, is_newest_missing, missing_checkpoints, warning
+from checkpoints.manifests import Manifest, UnfinishedRound
 from checkpoints.reader import SessionReader
 from checkpoints.schema import Json
-from checkpoints.unfinished_round import UnfinishedRound
 
 May = Callable[[], None]
 """Raises when the session is no longer owned."""
@@ -91,7 +89,7 @@ def mend(folder: Path, found: Found, may: May) -> list[str]:
 
 def _refuse_links(folder: Path) -> None:
     """No link, and no other thing, may stand where the store's folders are, at any level."""
-    inside = (f"{OBJECTS}/{name}" for name in _names(folder, OBJECTS) if is_object_folder(name))
+    inside = (f"{OBJECTS}/{name}" for name in files.listed(folder, OBJECTS) if is_object_folder(name))
     for name in (*FOLDERS, *inside):
         found = files.look(folder, name)
         if found is not None and not files.is_folder(found):
@@ -109,7 +107,7 @@ def _course(folder: Path, kept: list[Manifest]) -> tuple[bytes, bytes, bytes, li
     try:
         text, tail = ledger.recover(raw, kept)
     except Damaged:
-        told = events.last_checkpoint(folder)
+        told = ledger.last_checkpoint(folder)
         if len(kept) < 2 or told is None or told > kept[-2].round:
             raise
         course = kept[:-1]
@@ -120,7 +118,7 @@ def _course(folder: Path, kept: list[Manifest]) -> tuple[bytes, bytes, bytes, li
 
 def _torn_events(folder: Path) -> int | None:
     try:
-        return events.torn(folder)
+        return ledger.torn_events(folder)
     except FileNotFoundError:
         return None
 
@@ -163,18 +161,20 @@ def _mend_events(folder: Path, torn: int | None, may: May) -> Iterator[str]:
 def _unfinished(folder: Path, newest: int, may: May) -> tuple[list[UnfinishedRound], list[str]]:
     """The unfinished round after the newest checkpoint's, if it is whole; all others are removed."""
     usable, lost = [], []
-    for round in unfinished_round.rounds(folder):
+    for round in manifests.rounds(folder, PARTIAL):
         try:
-            found = unfinished_round.read(folder, round)
+            found = manifests.read_unfinished(folder, round)
             if round == newest + 1:
                 for ref in found.states.values():
                     objects.check(folder, ref)
                 usable.append(found)
                 continue
-            reason = f"{unfinished_round.path(round)} does not follow round {newest}, the newest checkpoint's"
+            reason = (
+                f"{manifests.path(round, PARTIAL)} does not follow round {newest}, the newest checkpoint's"
+            )
         except Damaged as error:
             reason = str(error).removesuffix(".")
-        _remove(folder, unfinished_round.path(round), may)
+        _remove(folder, manifests.path(round, PARTIAL), may)
         if round > newest:  # else the round was finished, and only this was left to do
             lost.append(f"{reason}; the finished clients of round {round} are computed again.")
     return usable, lost
@@ -197,10 +197,3 @@ def _remove(folder: Path, name: str, may: May) -> None:
         raise SessionUnreadable(f"{folder / name} is a folder the store did not make. Move it away.")
     may()
     files.remove(folder, name)
-
-
-def _names(folder: Path, name: str) -> list[str]:
-    try:
-        return sorted(files.names(folder, name))
-    except (FileNotFoundError, Damaged):
-        return []

@@ -8,9 +8,8 @@ from pathlib import Path
 from checkpoints import files, lock
 from checkpoints.errors import SessionUnreadable
 from checkpoints.layout import is_group
-from checkpoints.listing import session_folders
 from checkpoints.private import beside, held
-from checkpoints.reader import groups
+from checkpoints.reader import groups, session_folders
 
 
 def remove(folder: Path, *, steal: bool = False) -> None:

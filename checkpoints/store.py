@@ -11,17 +11,22 @@ from typing import TYPE_CHECKING, Any, Self
 
 from checkpoints import files, limits, lock, manifests, objects, recovery, tags
 from checkpoints.errors import Damaged, DiskError, SessionUnreadable
-from checkpoints.events import EventWriter
 from checkpoints.layout import HELD, IN_FLIGHT, MANIFESTS, PART, STATE, TMP
-from checkpoints.ledger import LedgerWriter, check_ledger
+from checkpoints.ledger import EventWriter, LedgerWriter, check_ledger
 from checkpoints.mailbox import Command, Inbox, Outcome, reply
 from checkpoints.making import in_private, lay_out
-from checkpoints.manifests import Manifest
+from checkpoints.manifests import (
+    Kept,
+    Manifest,
+    Pruned,
+    Retention,
+    UnfinishedRound,
+    UnfinishedRounds,
+    kept_manifests,
+)
 from checkpoints.objects import ObjectWriter, TensorSpec
 from checkpoints.reader import SessionReader
-from checkpoints.retention import Kept, Pruned, Retention, kept_manifests
 from checkpoints.schema import Json, ObjectRef, Prefix
-from checkpoints.unfinished_round import UnfinishedRound, UnfinishedRounds
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -146,7 +146,7 @@ def _travelling(folder: Path, owner: Json | None) -> list[str]:
 
 def _pieces(folder: Path, path: str, most: int) -> Iterator[Piece]:
     """A file in pieces; nothing of one that is gone by now."""
-    with suppress(FileNotFoundError), files.open_regular(folder, *path.split("/")) as fd:
+    with suppress(FileNotFoundError), files.open_regular(folder, path) as fd:
         at = 0
         while True:
             data = os.pread(fd, most, at)

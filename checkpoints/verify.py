@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from checkpoints import events, files, ledger, lock, mailbox, manifests, objects, tags, unfinished_round
-from checkpoints.completeness import explained, missing_checkpoints
+from checkpoints import files, ledger, lock, mailbox, manifests, objects, tags
 from checkpoints.errors import Damaged, SessionUnreadable
 from checkpoints.layout import (
     CONTROL,
@@ -32,11 +31,10 @@ from checkpoints.layout import (
     manifest_round,
     object_sha256,
 )
-from checkpoints.lines import LineWriter
-from checkpoints.manifests import Manifest
+from checkpoints.ledger import LineWriter, explained, missing_checkpoints
+from checkpoints.manifests import Manifest, UnfinishedRound
 from checkpoints.reader import read_document
 from checkpoints.schema import Json, ObjectRef
-from checkpoints.unfinished_round import UnfinishedRound
 
 _KNOWN = {SESSION, OWNER, LOCK, LEDGER, EVENTS, TAGS, OBJECTS, MANIFESTS, TMP, PARTIAL, CONTROL, POSTED}
 
@@ -94,12 +92,12 @@ def _read_manifests(folder: Path) -> tuple[list[Manifest], list[Finding]]:
 
 def _read_unfinished(folder: Path, newest: int, live: bool) -> tuple[list[UnfinishedRound], list[Finding]]:
     usable, findings = [], []
-    for name in _names(folder, PARTIAL):
+    for name in files.listed(folder, PARTIAL):
         where, round = f"{PARTIAL}/{name}", manifest_round(name)
         try:
             if round is None:
                 findings.append(_stray(where))
-            elif (found := unfinished_round.read(folder, round)).round == newest + 1:
+            elif (found := manifests.read_unfinished(folder, round)).round == newest + 1:
                 usable.append(found)
             elif not live:
                 note = (
@@ -122,7 +120,7 @@ def _objects(folder: Path, named: list[Manifest | UnfinishedRound], live: bool) 
         try:
             objects.check(folder, ref)
         except Damaged as error:
-            there = {*_kept_rounds(folder), *map(manifest_round, _names(folder, PARTIAL))}
+            there = {*_kept_rounds(folder), *map(manifest_round, files.listed(folder, PARTIAL))}
             still = [use for use in users if not live or use[0] in there]
             if still:
                 yield Finding(ref.name, "damage", f"{_users(still)}: {error}")
@@ -196,12 +194,12 @@ def _tail(folder: Path, tail: bytes, closed: Json | None) -> Iterator[Finding]:
 
 
 def _events(folder: Path, closed: Json | None, live: bool) -> Iterator[Finding]:
-    faults = events.read(folder)[1]
+    faults = ledger.read_events(folder)[1]
     yield from (Finding(EVENTS, "damage", fault) for fault in faults)
     if not _is_there(folder, EVENTS):
         return
     try:
-        if events.torn(folder):
+        if ledger.torn_events(folder):
             yield Finding(EVENTS, "note" if live else "damage", f"{EVENTS} ends in a torn line.")
         elif closed and "events" in closed and asdict(LineWriter(folder, EVENTS).prefix) != closed["events"]:
             message = f"{EVENTS} is not as it was left: lines of it were changed, added or lost."
@@ -230,7 +228,7 @@ def _owner(folder: Path) -> Iterator[Finding]:
 
 def _mailbox(folder: Path, kept: list[Manifest], live: bool) -> Iterator[Finding]:
     for place, read in ((INBOX, mailbox.read_command), (DONE, mailbox.read_answer)):
-        for name in _names(folder, place):
+        for name in files.listed(folder, place):
             where = f"{place}/{name}"
             try:
                 if (id := mailbox.file_id(name)) is not None:
@@ -269,22 +267,22 @@ def _strays(folder: Path, live: bool) -> Iterator[Finding]:
         ("", _KNOWN),
         (CONTROL, {path.rpartition("/")[2] for path in (INBOX, DONE, EARLIER_POSTED)}),
     ):
-        for name in _names(folder, place):
+        for name in files.listed(folder, place):
             if name not in known:
                 yield _stray(f"{place}/{name}" if place else name)
-    for name in _names(folder, MANIFESTS):
+    for name in files.listed(folder, MANIFESTS):
         if manifest_round(name) is None:
             yield _stray(f"{MANIFESTS}/{name}")
-    for sub in _names(folder, OBJECTS):
+    for sub in files.listed(folder, OBJECTS):
         where = f"{OBJECTS}/{sub}"
         if not files.is_folder(files.look(folder, where)):
             broken = is_object_folder(sub)
             message = f"{where} is not a folder; links are not followed."
             yield Finding(where, "damage", message) if broken else _stray(where)
-        for name in _names(folder, where):
+        for name in files.listed(folder, where):
             if object_sha256(sub, name) is None:
                 yield _stray(f"{where}/{name}")
-    for name in _names(folder, TMP):
+    for name in files.listed(folder, TMP):
         if not live:
             yield Finding(f"{TMP}/{name}", "note", "left by a crash; the next opening removes it.")
 
@@ -302,14 +300,6 @@ def _kept_rounds(folder: Path) -> list[int]:
     try:
         return manifests.rounds(folder)
     except Damaged:
-        return []
-
-
-def _names(folder: Path, name: str) -> list[str]:
-    """What is in a folder of the session; a link in its place is told of as a stray."""
-    try:
-        return sorted(files.names(folder, name))
-    except (FileNotFoundError, Damaged):
         return []
 
 

@@ -34,7 +34,7 @@ def fixed_clock(seconds: float = 0.5) -> Iterator[None]:
         at = BEGAN + timedelta(seconds=next(ticks) * seconds)
         return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
-    with patch("checkpoints.lock.now", now), patch("checkpoints.events.now", now):
+    with patch("checkpoints.lock.now", now):
         yield
 
 

@@ -13,10 +13,10 @@ from checkpoints import (
     first_record,
     is_session,
     last_record,
+    reader,
     session_folders,
     size_on_disk,
 )
-from checkpoints import listing as module
 from tests.checkpoints.helpers import KEEP_ALL, commit, make, record
 
 
@@ -35,7 +35,7 @@ def test_a_session_that_lost_its_session_file_is_listed_and_other_folders_are_no
 def test_the_last_record_is_read_from_the_end_however_long_it_is(
     tail: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "TAIL", tail)
+    monkeypatch.setattr(reader, "TAIL", tail)
     folder = make(tmp_path / "s", rounds=3)
     assert last_record(SessionReader(folder), None) == record(3)
 
@@ -110,7 +110,7 @@ def test_before_the_first_round_there_is_no_record(tmp_path: Path) -> None:
 def test_the_first_record_of_a_kind_is_found_in_a_few_lines(
     tail: int, first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "TAIL", tail)
+    monkeypatch.setattr(reader, "TAIL", tail)
     folder, seen = make(tmp_path / "s", rounds=9), list[int]()
 
     def holds(line: Mapping[str, Any]) -> bool:

@@ -116,7 +116,7 @@ def test_a_listing_reads_the_last_line_of_a_ledger_however_long_it_is(
     cli: Cli, done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = cli("sessions", "--json").json()
-    monkeypatch.setattr("checkpoints.listing.TAIL", 5)
+    monkeypatch.setattr("checkpoints.reader.TAIL", 5)
     assert cli("sessions", "--json").json() == whole
 
 

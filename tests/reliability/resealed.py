@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import checkpoints
-from checkpoints.lines import LineWriter
+from checkpoints.ledger import LineWriter
 from checkpoints.schema import canonical, seal, unseal
 from tests.reliability.strangers import call, faults
 
