@@ -8,6 +8,16 @@ tensors does.
 """
 
 from checkpoints import limits
+from checkpoints.directories import (
+    Leftover,
+    in_private,
+    is_free,
+    leftovers,
+    refuse_remains,
+    remove,
+    remove_leftover,
+    rename,
+)
 from checkpoints.errors import (
     Damaged,
     DiskError,
@@ -17,7 +27,7 @@ from checkpoints.errors import (
     TooLarge,
     UnsupportedVersion,
 )
-from checkpoints.groups import Group, GroupReader
+from checkpoints.group import Arrival, Group, GroupReader, Parcel, Piece, pack
 from checkpoints.layout import (
     POINTS,
     TUNING,
@@ -31,11 +41,8 @@ from checkpoints.layout import (
 from checkpoints.ledger import text_of as ledger_text
 from checkpoints.lock import now
 from checkpoints.mailbox import Answer, Command, answer, pending, post
-from checkpoints.making import in_private, is_free, refuse_remains
 from checkpoints.manifests import Manifest, Pruned, Retention, UnfinishedRound
 from checkpoints.objects import TensorSpec
-from checkpoints.private import Leftover, leftovers, remove_leftover
-from checkpoints.pruning import prune
 from checkpoints.reader import (
     Growth,
     Part,
@@ -52,82 +59,20 @@ from checkpoints.reader import (
     sessions,
     size_on_disk,
 )
-from checkpoints.removal import remove, rename
 from checkpoints.schema import ObjectRef, canonical, shown
-from checkpoints.store import Store
+from checkpoints.store import Store, prune
 from checkpoints.tags import Marks, check_note, check_tag, mark, tags_of
 from checkpoints.tags import read as marks_of
-from checkpoints.travel import Arrival, Parcel, Piece, pack
 from checkpoints.verify import Finding, verify
 
 __all__ = [
-    "POINTS",
-    "TUNING",
-    "Answer",
-    "Arrival",
-    "Command",
-    "Damaged",
-    "DiskError",
-    "Displaced",
-    "Finding",
-    "Group",
-    "GroupReader",
-    "Growth",
-    "Leftover",
-    "Locked",
-    "Manifest",
-    "Marks",
-    "ObjectRef",
-    "Parcel",
-    "Part",
-    "Piece",
-    "Pruned",
-    "Retention",
-    "SessionFollower",
-    "SessionReader",
-    "SessionUnreadable",
-    "Stamp",
-    "Store",
-    "TensorSpec",
-    "TooLarge",
-    "UnfinishedRound",
-    "UnsupportedVersion",
-    "answer",
-    "canonical",
-    "changed_stamp",
-    "check_note",
-    "check_tag",
-    "continues",
-    "first_record",
-    "fork_at",
-    "groups",
-    "in_private",
-    "is_free",
-    "is_group",
-    "is_session",
-    "last_record",
-    "ledger_text",
-    "leftovers",
-    "limits",
-    "mark",
-    "marks_of",
-    "mentions",
-    "name_of",
-    "now",
-    "pack",
-    "pending",
-    "post",
-    "prune",
-    "refuse_remains",
-    "remove",
-    "remove_leftover",
-    "rename",
-    "session_folders",
-    "sessions",
-    "sessions_folder",
-    "shown",
-    "size_on_disk",
-    "tags_of",
-    "typed",
-    "verify",
-]
+    "POINTS", "TUNING", "Answer", "Arrival", "Command", "Damaged", "DiskError", "Displaced", "Finding",
+    "Group", "GroupReader", "Growth", "Leftover", "Locked", "Manifest", "Marks", "ObjectRef", "Parcel",
+    "Part", "Piece", "Pruned", "Retention", "SessionFollower", "SessionReader", "SessionUnreadable", "Stamp",
+    "Store", "TensorSpec", "TooLarge", "UnfinishedRound", "UnsupportedVersion", "answer", "canonical",
+    "changed_stamp", "check_note", "check_tag", "continues", "first_record", "fork_at", "groups",
+    "in_private", "is_free", "is_group", "is_session", "last_record", "ledger_text", "leftovers", "limits",
+    "mark", "marks_of", "mentions", "name_of", "now", "pack", "pending", "post", "prune", "refuse_remains",
+    "remove", "remove_leftover", "rename", "session_folders", "sessions", "sessions_folder", "shown",
+    "size_on_disk", "tags_of", "typed", "verify",
+]  # fmt: skip

@@ -9,6 +9,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from checkpoints.errors import Damaged, DiskError, TooLarge
 from checkpoints.layout import EVENTS, LEDGER, MANIFESTS, manifest_name
 from checkpoints.manifests import Manifest
 from checkpoints.schema import EventHead, Json, Prefix, canonical, parse, seal, unseal, well_formed
+
+_CHUNK = 1 << 20
 
 
 class LineWriter:
@@ -79,6 +82,9 @@ def _split_lines(chunks: Iterable[bytes], cap: int, where: str) -> Iterator[byte
             raise Damaged(f"{where} has a line of more than the {cap:,} bytes it may have.")
     if rest:
         yield bytes(rest)
+
+
+# The ledger
 
 
 class LedgerWriter(LineWriter):
@@ -200,9 +206,8 @@ def is_as_written(root: Path, newest: Manifest | None, left: Json | None) -> boo
 
 def _sealed(left: Json | None) -> Prefix:
     """The whole ledger as the last owner left it, if its note is closed."""
-    return (
-        Prefix(**left["ledger"]) if left and left["closed"] is True and "ledger" in left else Prefix(-1, "")
-    )
+    said = left.get("ledger") if left is not None and lock.is_closed(left) else None
+    return Prefix(-1, "") if said is None else Prefix(**said)
 
 
 def _prefix(raw: bytes | memoryview) -> Prefix:
@@ -221,14 +226,8 @@ def records(text: bytes) -> list[Json]:
 
 def lines(text: bytes) -> Iterator[bytes]:
     """The lines of a ledger's text, each without its end; raises Damaged for one that is too long to be read."""
-    start = 0
-    while start < len(text):
-        end = text.find(b"\n", start, start + limits.RECORD)
-        if end < 0 and len(text) - start > limits.RECORD:
-            raise Damaged(f"{LEDGER} has a line of more than the {limits.RECORD:,} bytes it may have.")
-        end = len(text) if end < 0 else end
-        yield text[start:end]
-        start = end + 1
+    chunks = (text[at : at + _CHUNK] for at in range(0, len(text), _CHUNK))
+    return (line.removesuffix(b"\n") for line in _split_lines(chunks, limits.RECORD, LEDGER))
 
 
 def whole_records(tail: bytes) -> list[Json]:
@@ -257,6 +256,9 @@ def _covered(raw: bytes, newest: Manifest) -> int | None:
 def _line(record: Mapping[str, Any]) -> bytes:
     what = f"The record of round {record.get('round')}"
     return limits.check(canonical(record) + b"\n", limits.RECORD, what, limits.RECORD_VALUES)
+
+
+# Events
 
 
 class EventWriter(LineWriter):
@@ -306,6 +308,15 @@ def last_checkpoint(root: Path) -> int | None:
     return None
 
 
+def lost_events(root: Path, left: Json | None) -> str | None:
+    """Says that the events are not as the last owner left them, if its note says how that was; None if they are."""
+    if left is None or not lock.is_closed(left) or "events" not in left:
+        return None
+    if asdict(LineWriter(root, EVENTS).prefix) == left["events"]:
+        return None
+    return f"{EVENTS} is not as it was left: lines of it were changed, added or lost."
+
+
 def torn_events(root: Path) -> int:
     """How many bytes of a line without an end the file ends in; raises FileNotFoundError, Damaged or DiskError."""
     with files.open_regular(root, EVENTS) as fd, files.storage(root):
@@ -346,6 +357,9 @@ def _event_lines(root: Path) -> Iterator[tuple[int, bytes]]:
         if start:
             next(lines, None)  # begun before
         yield from enumerate((line for line in lines if line.endswith(b"\n")), start=1)
+
+
+# What is missing
 
 
 def missing_checkpoints(folder: Path, kept: list[int], left: Json | None) -> list[int]:

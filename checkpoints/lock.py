@@ -172,7 +172,8 @@ class Ownership:
         self.before = before
         """What the last owner noted, if that can be read."""
         self._root = root
-        self._fd = fd
+        self.descriptor = fd
+        """The lock's: a process that inherits it holds the lock as well."""
         self._raw = raw
         self._displaces = displaces
         self._beats = 0
@@ -215,11 +216,6 @@ class Ownership:
         except BaseException:
             os.close(fd)
             raise
-
-    @property
-    def descriptor(self) -> int:
-        """The lock's: a process that inherits it holds the lock as well."""
-        return self._fd
 
     def claim(self) -> None:
         """Become the owner: write the note of a new epoch. Raises Locked when another did so meanwhile."""
@@ -300,7 +296,7 @@ class Ownership:
 
     def _unlock(self) -> None:
         _HELD.discard(self)
-        os.close(self._fd)
+        os.close(self.descriptor)
 
     def _pulse(self) -> None:
         while not self._released.wait(PULSE_SECONDS):
@@ -354,12 +350,22 @@ def _leave_to_parent() -> None:
 os.register_at_fork(after_in_child=_leave_to_parent)
 
 
+@contextmanager
+def holding(root: Path, *, steal: bool = False) -> Iterator[Ownership]:
+    """The lock of a session, held while this lasts and let go without a word. Raises like `Ownership.acquire`."""
+    owner = Ownership.acquire(root, steal=steal)
+    try:
+        yield owner
+    finally:
+        owner.let_go()
+
+
 def is_held(root: Path) -> bool:
     """Whether a process on this machine holds the lock now; raises Damaged or DiskError."""
     try:
         with files.open_regular(root, LOCK) as fd:
             # Shared, and for an instant: an opener that meets it tries again.
-            return not _flock(fd, fcntl.LOCK_SH, probes=1)
+            return not flock(fd, fcntl.LOCK_SH, probes=1)
     except FileNotFoundError:
         return False
 
@@ -369,7 +375,8 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _flock(fd: int, kind: int = fcntl.LOCK_EX, probes: int = _PROBES) -> bool:
+def flock(fd: int, kind: int = fcntl.LOCK_EX, probes: int = _PROBES) -> bool:
+    """Lock an open file or folder; whether it is this process's now."""
     for left in reversed(range(probes)):
         try:
             fcntl.flock(fd, kind | fcntl.LOCK_NB)
@@ -384,7 +391,7 @@ def _flock(fd: int, kind: int = fcntl.LOCK_EX, probes: int = _PROBES) -> bool:
 
 
 def _take(root: Path, fd: int) -> None:
-    if not _flock(fd):
+    if not flock(fd):
         raise Locked(f"{root} is in use by {holder(legible_note(root))}. Stop it there first.")
 
 

@@ -22,7 +22,7 @@ from checkpoints.errors import Damaged, DiskError
 from checkpoints.layout import CONTROL, DONE, EARLIER_POSTED, INBOX, KIND, POSTED
 from checkpoints.lock import now
 from checkpoints.reader import read_document
-from checkpoints.schema import Json, Natural, Spelled, Text, Within, made, seal, shown, unseal
+from checkpoints.schema import Json, Natural, Spelled, Text, Within, fields_in, seal, shown, unseal
 
 READ_AT_ONCE = 1_000
 """Commands looked at in one go; of more, the oldest come first."""
@@ -67,8 +67,8 @@ class Posted:
     Written by whoever posts, after the command itself: it never speaks of one that was not there.
     """
 
-    first: Natural = 1
-    last: Annotated[int, Within(ge=0, lt=MOST_POSTED)] = 0
+    first: Natural
+    last: Annotated[int, Within(ge=0, lt=MOST_POSTED)]
 
 
 def post(folder: Path, kind: str, arguments: Json | None = None) -> Command:
@@ -146,21 +146,20 @@ def file_id(name: str, ending: str = "json") -> str | None:
 
 def read_command(root: Path, id: str) -> Command:
     """A command in the inbox; raises FileNotFoundError, Damaged or DiskError."""
-    where = f"{INBOX}/{id}.json"
-    return _read(Command, root, where, id, "a command")
+    return _read(Command, root, INBOX, id, "a command")
 
 
 def read_answer(root: Path, id: str) -> Answer:
     """An answer; raises FileNotFoundError, Damaged or DiskError."""
-    where = f"{DONE}/{id}.json"
-    found = _read(Answer, root, where, id, "an answer to a command")
+    found = _read(Answer, root, DONE, id, "an answer to a command")
     return replace(found, message=shown(found.message))
 
 
-def _read(kind: type[Document], root: Path, where: str, id: str, what: str) -> Document:
+def _read(kind: type[Document], root: Path, box: str, id: str, what: str) -> Document:
     """What lies under an id; raises FileNotFoundError, Damaged or DiskError."""
+    where = f"{box}/{id}.json"
     document = unseal(files.read(root, where, cap=limits.COMMAND), where)
-    found = made(kind, document, f"{where} is not {what}")
+    found = kind(**fields_in(kind, document, f"{where} is not {what}"))
     if found.id != id:
         raise Damaged(f"{where} is not {what}: it has another id.")
     return found
@@ -296,11 +295,11 @@ def _numbers(folder: Path, box: str) -> set[int]:
 def read_posted(folder: Path, where: str = POSTED) -> Posted:
     """Which numbers have been given; raises FileNotFoundError before the first, Damaged or DiskError."""
     document = unseal(files.read(folder, where, cap=limits.COMMAND), where)
-    return made(Posted, document, f"{where} does not say which commands were posted")
+    return Posted(**fields_in(Posted, document, f"{where} does not say which commands were posted"))
 
 
 def _posted(folder: Path) -> Posted:
-    found = [Posted()]
+    found = [Posted(1, 0)]
     for where in (POSTED, EARLIER_POSTED):
         with suppress(FileNotFoundError, Damaged):
             found.append(read_posted(folder, where))

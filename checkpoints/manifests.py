@@ -4,44 +4,54 @@ A manifest is one sealed file per kept checkpoint. An unfinished round has what 
 stop between two clients loses none. `Kept` says which checkpoints stay, and which objects nobody needs once one goes.
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from checkpoints import files, limits
 from checkpoints.errors import Damaged
-from checkpoints.layout import MANIFESTS, PARTIAL, manifest_name, manifest_round
+from checkpoints.layout import HELD, MANIFESTS, PART, PARTIAL, manifest_name, manifest_round
 from checkpoints.schema import (
+    FirstFault,
+    InJson,
     Json,
-    ManifestDocument,
+    Many,
+    Natural,
+    Object,
     ObjectRef,
     Prefix,
-    UnfinishedDocument,
+    Spelled,
     canonical,
+    fields_in,
     seal,
     unseal,
-    well_formed,
 )
 
 OfRound = TypeVar("OfRound", "Manifest", "UnfinishedRound")
+
+
+def _refs(names: re.Pattern[str]) -> Any:
+    """In JSON, objects by the names of their states."""
+    return Annotated[dict[Annotated[str, Spelled(names)], Annotated[Object, InJson(ObjectRef)]], FirstFault()]
 
 
 @dataclass(frozen=True)
 class Manifest:
     """A checkpoint: the states after a round, the round's record, and the ledger before that record."""
 
-    round: int
-    history: Sequence[Mapping[str, Any]]
-    states: Mapping[str, ObjectRef]
-    record: Mapping[str, Any] | None
-    ledger: Prefix
-    applied: list[str]
-    initial: Mapping[str, Any] | None = None
+    round: Natural
+    history: Annotated[Sequence[Mapping[str, Any]], InJson(Many[Object])]
+    states: Annotated[Mapping[str, ObjectRef], InJson(_refs(HELD))]
+    record: Annotated[Mapping[str, Any] | None, InJson(Object | None)]
+    ledger: Annotated[Prefix, InJson(Prefix)]
+    applied: Many[str]
+    initial: Annotated[Mapping[str, Any] | None, InJson(Object)] = None
     """What the clients began with that `states` does not name, in the caller's words; None: it names all."""
-    in_flight: Mapping[str, Any] | None = None
+    in_flight: Annotated[Mapping[str, Any] | None, InJson(Object)] = None
     """The caller's note of uplinks that wait for a later round. `states` names their tensors. None: there are none."""
 
     @property
@@ -59,24 +69,22 @@ class Manifest:
     def from_bytes(cls, raw: bytes, where: str) -> "Manifest":
         """Raises Damaged, naming `where`, unless the bytes are a sealed, well-formed manifest."""
         claim = f"{where} is not a manifest"
-        document = unseal(raw, where)
-        manifest = well_formed(ManifestDocument, document, claim)
-        record, round = manifest["record"], manifest["round"]
+        found = fields_in(Manifest, unseal(raw, where), claim)
+        record, round = found["record"], found["round"]
         if record is None and round > 0:
             raise Damaged(f"{claim}: it has no record.")
         if record is not None and record.get("round") != round:
             raise Damaged(f"{claim}: its record is not of its round.")
-        states, ledger = _of_json(manifest["states"]), Prefix(**manifest["ledger"])
-        return cls(**document | {"states": states, "ledger": ledger})
+        return cls(**found | {"states": _of_json(found["states"]), "ledger": Prefix(**found["ledger"])})
 
 
 @dataclass(frozen=True)
 class UnfinishedRound:
     """The part of a round that is done: the caller's note, and objects ("client/3/state", "client/3/uplink")."""
 
-    round: int
-    note: Mapping[str, Any]
-    states: Mapping[str, ObjectRef]
+    round: Natural
+    note: Annotated[Mapping[str, Any], InJson(Object)]
+    states: Annotated[Mapping[str, ObjectRef], InJson(_refs(PART))]
 
     def to_bytes(self) -> bytes:
         document = {"round": self.round, "note": self.note, "states": _in_json(self.states)}
@@ -85,9 +93,8 @@ class UnfinishedRound:
     @classmethod
     def from_bytes(cls, raw: bytes, where: str) -> "UnfinishedRound":
         """Raises Damaged, naming `where`, unless the bytes are a sealed, well-formed unfinished round."""
-        claim = f"{where} is not an unfinished round"
-        document = well_formed(UnfinishedDocument, unseal(raw, where), claim)
-        return cls(document["round"], document["note"], _of_json(document["states"]))
+        found = fields_in(UnfinishedRound, unseal(raw, where), f"{where} is not an unfinished round")
+        return cls(**found | {"states": _of_json(found["states"])})
 
 
 def _in_json(states: Mapping[str, ObjectRef]) -> Json:

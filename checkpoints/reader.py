@@ -340,6 +340,8 @@ def _rest(folder: Path) -> str:
     )
 
 
+# Listings
+
 TAIL = 1 << 16
 """Bytes first read from the end of a ledger; a line longer than that is read with four times as many."""
 
@@ -464,6 +466,8 @@ def _line_at(fd: int, first: int, at: int, last: int) -> tuple[int, bytes | None
             return begin + left + 1, text[left + 1 : right] if right >= 0 else None
         width *= 4
 
+
+# Following
 
 Part = Literal["document", "ledger", "events", "owner", "inbox", "tags", "checkpoints"]
 

@@ -13,14 +13,14 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Annotated, Any, NotRequired, TypeVar, cast, get_args, get_type_hints
 
 from typing_extensions import TypedDict
 
 from checkpoints import limits
 from checkpoints.errors import Damaged
-from checkpoints.layout import HELD, PART, SHA256, TAG, object_parts
+from checkpoints.layout import SHA256, TAG, object_parts
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -176,14 +176,18 @@ class ListOrNames:
 
 
 @dataclass(frozen=True)
-class KeysOf:
-    """An object whose keys are the fields of a data class, and which has no others."""
+class InJson:
+    """A value that a type describes as it is in JSON. Of a data class, that is an object whose keys are its fields."""
 
-    kind: type
+    kind: Any
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        fields = get_type_hints(self.kind, include_extras=True)
-        return handler.generate_schema(closed(cast(Any, TypedDict)(self.kind.__name__, fields)))
+        if not is_dataclass(self.kind):
+            return handler.generate_schema(self.kind)
+        hints = get_type_hints(self.kind, include_extras=True)
+        optional = {field.name for field in fields(self.kind) if field.default is not MISSING}
+        keys = {name: NotRequired[hint] if name in optional else hint for name, hint in hints.items()}
+        return handler.generate_schema(closed(cast(Any, TypedDict)("Keys", keys)))
 
 
 def closed(kind: type[T]) -> type[T]:
@@ -239,8 +243,6 @@ class Prefix:
     sha256: Sha256
 
 
-Ref = Annotated[Object, KeysOf(ObjectRef)]
-
 # Documents
 
 
@@ -251,29 +253,6 @@ class SessionDocument(TypedDict):
     id: Text
     created: Text
     parent: NotRequired[Object | None]
-
-
-@closed
-class ManifestDocument(TypedDict):
-    """A checkpoint, whose history, record and first states are the caller's."""
-
-    round: Natural
-    history: Many[Object]
-    states: Annotated[dict[Annotated[str, Spelled(HELD)], Ref], FirstFault()]
-    record: Object | None
-    ledger: Annotated[Object, KeysOf(Prefix)]
-    applied: Many[str]
-    initial: NotRequired[Object]
-    in_flight: NotRequired[Object]
-
-
-@closed
-class UnfinishedDocument(TypedDict):
-    """What is kept of a round that is not over, with the caller's note."""
-
-    round: Natural
-    note: Object
-    states: Annotated[dict[Annotated[str, Spelled(PART)], Ref], FirstFault()]
 
 
 class EventHead(TypedDict):
@@ -357,10 +336,10 @@ def well_formed(kind: type[T], value: Any, claim: str) -> T:
         raise Damaged(f"{claim}: {fault}.") from fault
 
 
-def made(kind: type[T], value: Any, claim: str) -> T:
-    """The data class whose fields a JSON object has as its keys. Raises Damaged like `well_formed`."""
-    fields: Json = well_formed(cast(Any, Annotated[Object, KeysOf(kind)]), value, claim)
-    return kind(**fields)
+def fields_in(kind: type, value: Any, claim: str) -> Json:
+    """The fields of a data class in a JSON object that has them as its keys. Raises Damaged like `well_formed`."""
+    found: Json = well_formed(cast(Any, Annotated[Object, InJson(kind)]), value, claim)
+    return found
 
 
 @functools.cache

@@ -1,20 +1,37 @@
-"""The owner's side of a session: create or open it, put states, commit rounds, retire old ones."""
+"""The owner's side of a session: create or open it, put states, commit rounds, retire old ones.
+
+Opening looks whether the session is whole, and refuses damage. Then it sweeps what a crash left, and mends. Looking
+changes nothing. Mending begins when the session is owned, and asks before each change whether it still is.
+"""
 
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from checkpoints import files, limits, lock, manifests, objects, recovery, tags
+from checkpoints import files, layout, ledger, limits, lock, manifests, objects, tags
+from checkpoints.directories import in_private, lay_out
 from checkpoints.errors import Damaged, DiskError, SessionUnreadable
-from checkpoints.layout import HELD, IN_FLIGHT, MANIFESTS, PART, STATE, TMP
+from checkpoints.layout import (
+    EVENTS,
+    FOLDERS,
+    HELD,
+    IN_FLIGHT,
+    LEDGER,
+    MANIFESTS,
+    OBJECTS,
+    PART,
+    PARTIAL,
+    STATE,
+    TMP,
+    is_object_folder,
+)
 from checkpoints.ledger import EventWriter, LedgerWriter, check_ledger
 from checkpoints.mailbox import Command, Inbox, Outcome, reply
-from checkpoints.making import in_private, lay_out
 from checkpoints.manifests import (
     Kept,
     Manifest,
@@ -30,6 +47,9 @@ from checkpoints.schema import Json, ObjectRef, Prefix
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+May = Callable[[], None]
+"""Raises when the session is no longer owned."""
 
 
 class Store:
@@ -99,14 +119,14 @@ class Store:
         SessionReader(folder)
         owner = lock.Ownership.acquire(folder, steal=steal)
         try:
-            found = recovery.look(folder, owner.before)
+            found = _look(folder, owner.before)
             files.make_folder(folder, TMP)
             owner.claim()
         except BaseException:
             owner.let_go()
             raise
         with owner.released_on_failure():
-            warnings = recovery.mend(folder, found, owner.check)
+            warnings = _mend(folder, found, owner.check)
             store = cls(folder, owner, retention or Retention(), found.ledger)
             with store._writing():
                 for warning in warnings:
@@ -413,3 +433,188 @@ class Store:
             if isinstance(error, Damaged):
                 raise Damaged(f"{self.folder}: {error} Remove it, then resume.") from error
             raise
+
+
+# Opening
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A session as it was found: the checkpoints, those that are not of its course, the ledger and what follows it."""
+
+    kept: list[Manifest]
+    strays: list[Manifest]
+    raw: bytes
+    ledger: bytes
+    tail: bytes
+    torn: int | None
+    """How many bytes the events end in that are no whole line; None when there are no events at all."""
+    warnings: list[str]
+
+    @property
+    def newest(self) -> int:
+        return self.kept[-1].round if self.kept else 0
+
+
+def _look(folder: Path, left: Json | None) -> _Found:
+    """Read a session whose lock is held; `left` is its last owner's note. Nothing is changed.
+
+    Raises Damaged when a manifest or an object of the newest checkpoint is missing or not what was written, or
+    when the ledger cannot be rebuilt.
+    """
+    _refuse_links(folder)
+    session = SessionReader(folder)
+    rounds = session.rounds()
+    missing = ledger.missing_checkpoints(folder, rounds, left)
+    if ledger.is_newest_missing(rounds, missing):
+        raise Damaged(f"{folder}: {ledger.explained(folder, rounds, missing)}")
+    kept = [session.manifest(round) for round in rounds]
+    if not kept and isinstance(session.parent, dict) and session.parent.get("round"):
+        raise SessionUnreadable(
+            f"{folder} is a fork that was interrupted while it was made. Remove it, then fork again: "
+            f"`htfl-sim rm {layout.typed(folder)}`."
+        )
+    try:
+        raw, text, tail, strays = _course(folder, kept)
+        torn = ledger.torn_events(folder) if files.look(folder, EVENTS) is not None else None
+        lost = ledger.lost_events(folder, left) if torn == 0 else None
+    except Damaged as error:
+        raise Damaged(f"{folder}: {error} Restore it from a backup.") from error
+    kept = [manifest for manifest in kept if manifest not in strays]
+    if kept:
+        # After a crash the newest checkpoint is read in full: a flush may have failed unseen.
+        for name in kept[-1].states:
+            session.check(kept[-1], name, thorough=not lock.is_closed(left))
+    warnings = ledger.warning(folder, rounds, missing) + ([lost] if lost else [])
+    return _Found(kept, strays, raw, text, tail, torn, warnings)
+
+
+def _mend(folder: Path, found: _Found, may: May) -> list[str]:
+    """Bring a session that is owned into order; returns what was amiss, as sentences."""
+    for name in FOLDERS:
+        may()
+        files.make_folder(folder, name)
+    mended = [*found.warnings, *_mend_ledger(folder, found, may), *_mend_events(folder, found.torn, may)]
+    for stray in found.strays:
+        may()
+        files.remove(folder, manifests.path(stray.round))
+        mended.append(
+            f"{manifests.path(stray.round)} is not of this session's course: an owner wrote it after it had been "
+            "displaced. It was removed."
+        )
+    usable, lost = _unfinished(folder, found.newest, may)
+    _sweep(folder, found.kept, usable, may)
+    return mended + lost
+
+
+def _refuse_links(folder: Path) -> None:
+    """No link, and no other thing, may stand where the store's folders are, at any level."""
+    inside = (f"{OBJECTS}/{name}" for name in files.listed(folder, OBJECTS) if is_object_folder(name))
+    for name in (*FOLDERS, *inside):
+        found = files.look(folder, name)
+        if found is not None and not files.is_folder(found):
+            raise Damaged(f"{folder}: {name} is not a folder; links are not followed. Remove it.")
+
+
+def _course(folder: Path, kept: list[Manifest]) -> tuple[bytes, bytes, bytes, list[Manifest]]:
+    """The ledger as it is, its part that the checkpoints vouch for, the rest; and which of them are not of it.
+
+    An owner that is displaced in the very instant in which it links a manifest may leave one behind. The newest
+    counts as such only if no event tells of it and the ledger that it speaks of is not there.
+    """
+    raw = ledger.read(folder, kept[-1] if kept else None)
+    course = kept
+    try:
+        text, tail = ledger.recover(raw, kept)
+    except Damaged:
+        told = ledger.last_checkpoint(folder)
+        if len(kept) < 2 or told is None or told > kept[-2].round:
+            raise
+        course = kept[:-1]
+        text, tail = ledger.recover(raw, course)
+    strays = [manifest for manifest in kept if manifest not in course or not ledger.belongs(text, manifest)]
+    return raw, text, tail, strays
+
+
+def _mend_ledger(folder: Path, found: _Found, may: May) -> Iterator[str]:
+    if found.ledger == found.raw and files.look(folder, LEDGER) is not None:
+        return
+    may()
+    files.replace(folder, LEDGER, found.ledger)
+    files.sync_folder(folder)
+    if is_rebuilt := found.raw[: len(found.ledger)] != found.ledger:
+        yield f"{LEDGER} was torn or altered; it was rebuilt from the checkpoints."
+    if lost := ledger.whole_records(found.tail):
+        rounds = " to ".join(str(record.get("round")) for record in (lost[0], lost[-1])[: len(lost)])
+        yield f"The ledger went beyond the last checkpoint; computed again: round {rounds}."
+    elif found.tail and not is_rebuilt:  # else these bytes may be those of an altered line
+        yield f"{LEDGER} had a torn line after the last checkpoint; it was cut off."
+
+
+def _mend_events(folder: Path, torn: int | None, may: May) -> Iterator[str]:
+    if torn is None:
+        may()
+        files.replace(folder, EVENTS, b"")
+        yield f"{EVENTS} was gone; it begins anew."
+    elif torn:
+        may()
+        files.cut(folder, EVENTS, torn)
+        yield f"{EVENTS} was torn; its whole lines were kept."
+
+
+def _unfinished(folder: Path, newest: int, may: May) -> tuple[list[UnfinishedRound], list[str]]:
+    """The unfinished round after the newest checkpoint's, if it is whole; all others are removed."""
+    usable, lost = [], []
+    for round in manifests.rounds(folder, PARTIAL):
+        try:
+            found = manifests.read_unfinished(folder, round)
+            if round == newest + 1:
+                for ref in found.states.values():
+                    objects.check(folder, ref)
+                usable.append(found)
+                continue
+            reason = (
+                f"{manifests.path(round, PARTIAL)} does not follow round {newest}, the newest checkpoint's"
+            )
+        except Damaged as error:
+            reason = str(error).removesuffix(".")
+        _remove(folder, manifests.path(round, PARTIAL), may)
+        if round > newest:  # else the round was finished, and only this was left to do
+            lost.append(f"{reason}; the finished clients of round {round} are computed again.")
+    return usable, lost
+
+
+def _sweep(folder: Path, kept: list[Manifest], usable: list[UnfinishedRound], may: May) -> None:
+    """Remove what belongs to no commit; objects only if a manifest shows that those are not lost."""
+    for name in files.names(folder, TMP):
+        _remove(folder, f"{TMP}/{name}", may)
+    named: list[Manifest | UnfinishedRound] = [*kept, *usable]
+    used = {ref.sha256 for each in named for ref in each.states.values()}
+    for ref in objects.present(folder) if kept else ():
+        if ref.sha256 not in used:
+            may()
+            files.remove(folder, ref.name)
+
+
+def _remove(folder: Path, name: str, may: May) -> None:
+    if files.is_folder(files.look(folder, name)):
+        raise SessionUnreadable(f"{folder / name} is a folder the store did not make. Move it away.")
+    may()
+    files.remove(folder, name)
+
+
+def prune(folder: Path, retention: Retention, *, dry_run: bool = False, steal: bool = False) -> Pruned:
+    """Remove the checkpoints of a stopped session that `retention` does not keep, or only say which."""
+    if dry_run:
+        unfinished = SessionReader(folder).unfinished_round()
+        needed = set(unfinished.states.values()) if unfinished else set()
+        kept = Kept(retention, kept_manifests(folder))
+        rounds = kept.surplus()
+        return Pruned(
+            rounds, sum(ref.size for round in rounds for ref in kept.drop(round) if ref not in needed)
+        )
+    before = lock.legible_note(folder)
+    with Store.open(folder, retention=Retention(last=1 << 62), steal=steal) as store:
+        pruned = store.prune(retention)
+        store.close(str(before["state"]) if before is not None and lock.is_closed(before) else "stopped")
+    return pruned

@@ -92,8 +92,7 @@ def mark(folder: Path, add: Iterable[str], remove: Iterable[str] = (), note: str
     DiskError.
     """
     read_document(folder)
-    owner = lock.Ownership.acquire(folder)
-    try:
+    with lock.holding(folder):
         before = lock.legible_note(folder)
 
         def may() -> None:
@@ -103,5 +102,3 @@ def mark(folder: Path, add: Iterable[str], remove: Iterable[str] = (), note: str
 
         files.make_folder(folder, TMP)
         return change(folder, add, remove, may, note)
-    finally:
-        owner.let_go()

@@ -2,8 +2,9 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -27,7 +28,6 @@ from checkpoints.layout import (
     TAGS,
     TMP,
     is_object_folder,
-    manifest_name,
     manifest_round,
     object_sha256,
 )
@@ -79,14 +79,14 @@ def verify(folder: Path) -> list[Finding]:
 
 
 def _read_manifests(folder: Path) -> tuple[list[Manifest], list[Finding]]:
-    kept, findings = [], []
-    for round in _kept_rounds(folder):
-        try:
-            kept.append(manifests.read(folder, round))
-        except Damaged as error:
-            findings.append(_damage(manifests.path(round), error))
-        except FileNotFoundError:
-            continue  # retired by a live owner meanwhile
+    kept: list[Manifest] = []
+    findings: list[Finding] = []
+
+    def read(round: int) -> None:
+        kept.append(manifests.read(folder, round))
+
+    for round in _kept_rounds(folder):  # one may be retired by a live owner meanwhile
+        findings += _tried(manifests.path(round), partial(read, round))
     return kept, findings
 
 
@@ -100,10 +100,10 @@ def _read_unfinished(folder: Path, newest: int, live: bool) -> tuple[list[Unfini
             elif (found := manifests.read_unfinished(folder, round)).round == newest + 1:
                 usable.append(found)
             elif not live:
-                note = (
+                remark = (
                     f"does not follow round {newest}, the newest checkpoint's; the next opening removes it."
                 )
-                findings.append(Finding(where, "note", f"{where} {note}"))
+                findings.append(Finding(where, "note", f"{where} {remark}"))
         except Damaged as error:
             findings.append(_damage(where, error))
         except FileNotFoundError:
@@ -152,8 +152,7 @@ def _missing(folder: Path, left: Json | None, live: bool) -> Iterator[Finding]:
     kept = _kept_rounds(folder)
     missing = [] if live else missing_checkpoints(folder, kept, left)
     if missing:
-        where = f"{MANIFESTS}/{manifest_name(missing[-1])}"
-        yield Finding(where, "damage", explained(folder, kept, missing))
+        yield Finding(manifests.path(missing[-1]), "damage", explained(folder, kept, missing))
 
 
 def _ledger(folder: Path, kept: list[Manifest], closed: Json | None, live: bool) -> Iterator[Finding]:
@@ -201,53 +200,34 @@ def _events(folder: Path, closed: Json | None, live: bool) -> Iterator[Finding]:
     try:
         if ledger.torn_events(folder):
             yield Finding(EVENTS, "note" if live else "damage", f"{EVENTS} ends in a torn line.")
-        elif closed and "events" in closed and asdict(LineWriter(folder, EVENTS).prefix) != closed["events"]:
-            message = f"{EVENTS} is not as it was left: lines of it were changed, added or lost."
-            yield Finding(EVENTS, "damage", message)
+        elif (lost := ledger.lost_events(folder, closed)) is not None:
+            yield Finding(EVENTS, "damage", lost)
     except Damaged as error:
         yield _damage(EVENTS, error)
 
 
 def _owner(folder: Path) -> Iterator[Finding]:
-    try:
-        if lock.read_note(folder) is None:
-            yield Finding(OWNER, "note", f"{OWNER} is not there; the next opening writes it.")
-    except Damaged as error:
-        yield _damage(OWNER, error)
-    try:
-        files.read(folder, LOCK, cap=0)
-    except FileNotFoundError:
+    if _look(folder, OWNER) is None:
+        yield Finding(OWNER, "note", f"{OWNER} is not there; the next opening writes it.")
+    yield from _tried(OWNER, lambda: lock.read_note(folder))
+    if _look(folder, LOCK) is None:
         yield Finding(LOCK, "note", f"{LOCK} is not there; the next opening makes it.")
-    except Damaged as error:
-        yield _damage(LOCK, error)
-    try:
-        tags.read(folder)
-    except Damaged as error:
-        yield _damage(TAGS, error)
+    yield from _tried(LOCK, lambda: files.read(folder, LOCK, cap=0))
+    yield from _tried(TAGS, lambda: tags.read(folder))
 
 
 def _mailbox(folder: Path, kept: list[Manifest], live: bool) -> Iterator[Finding]:
     for place, read in ((INBOX, mailbox.read_command), (DONE, mailbox.read_answer)):
         for name in files.listed(folder, place):
             where = f"{place}/{name}"
-            try:
-                if (id := mailbox.file_id(name)) is not None:
-                    read(folder, id)
-                elif place == DONE or mailbox.file_id(name, "tmp") is None:
-                    yield _stray(where)
-                elif not live:
-                    yield Finding(where, "note", "being written, or abandoned; a later opening removes it.")
-            except Damaged as error:
-                yield _damage(where, error)
-            except FileNotFoundError:
-                continue  # answered meanwhile
+            if (id := mailbox.file_id(name)) is not None:
+                yield from _tried(where, partial(read, folder, id))
+            elif place == DONE or mailbox.file_id(name, "tmp") is None:
+                yield _stray(where)
+            elif not live:
+                yield Finding(where, "note", "being written, or abandoned; a later opening removes it.")
     for where in (POSTED, EARLIER_POSTED):
-        try:
-            mailbox.read_posted(folder, where)
-        except FileNotFoundError:
-            continue
-        except Damaged as error:
-            yield _damage(where, error)
+        yield from _tried(where, partial(mailbox.read_posted, folder, where))
     if (lost := mailbox.lost_control(folder)) is not None:
         yield Finding(CONTROL, "damage", lost)
         return
@@ -315,6 +295,16 @@ def _is_there(folder: Path, name: str) -> bool:
     """Whether a file or folder of the session is there, itself and not a link."""
     found = _look(folder, name)
     return found is not None and (stat.S_ISREG(found.st_mode) or files.is_folder(found))
+
+
+def _tried(where: str, read: Callable[[], object]) -> Iterator[Finding]:
+    """The damage that reading a file shows; nothing of one that is not there, or by now is no more."""
+    try:
+        read()
+    except Damaged as error:
+        yield _damage(where, error)
+    except FileNotFoundError:
+        return
 
 
 def _stray(where: str) -> Finding:

@@ -8,7 +8,7 @@ import pytest
 
 import checkpoints
 from checkpoints import Group, GroupReader, Locked, SessionUnreadable, Store
-from checkpoints.groups import POINTS
+from checkpoints.group import POINTS
 
 DOCUMENTS = {"study.toml": b"rounds = 1\n", POINTS: b"[]\n"}
 OWN_AND_BEGIN_A_CHILD = """

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import checkpoints
-from checkpoints import Arrival, Damaged, Group, Locked, Piece, SessionReader, Store, pack, travel
+from checkpoints import Arrival, Damaged, Group, Locked, Piece, SessionReader, Store, files, pack
 from tests.checkpoints.helpers import commit, make, save_unfinished_round
 
 POINTS = {checkpoints.POINTS: b"[]"}
@@ -132,7 +132,7 @@ def test_a_crash_while_one_takes_the_other_s_place_loses_neither(
     study = group(tmp_path / "g")
     old = contents(make(study / "s", rounds=1))
     new = contents(make(tmp_path / "further", rounds=3))
-    arrival, renamed, real = arrived(study, tmp_path / "further"), [], travel.files.rename_folder
+    arrival, renamed, real = arrived(study, tmp_path / "further"), [], files.rename_folder
 
     def rename(source: Path, target: Path) -> None:
         if len(renamed) == ["before", "between", "after"].index(crash):
@@ -144,8 +144,8 @@ def test_a_crash_while_one_takes_the_other_s_place_loses_neither(
         raise RuntimeError("killed")
 
     with monkeypatch.context() as killed, pytest.raises(RuntimeError, match="killed"):
-        killed.setattr(travel.files, "rename_folder", rename)
-        killed.setattr(travel.shutil, "rmtree", remove)
+        killed.setattr(files, "rename_folder", rename)
+        killed.setattr(shutil, "rmtree", remove)
         arrival.settle()
     group(study)
     assert contents(study / "s") == (old if crash == "before" else new)

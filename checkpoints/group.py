@@ -2,20 +2,37 @@
 
 Such a folder has one owner at a time, who runs its sessions by other processes. Those hold on to the group's lock for
 as long as they live, so that nobody begins to run a group while processes of an owner that died still write in it.
+
+A session may travel to another machine and back: in parcels of bounded size, and under its name only when it is whole
+there. What travels is what a session is: not its lock and its scratch files, and not the note of an owner that died, of
+which nobody elsewhere could see that it did. `session.json` comes last.
 """
 
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
-from checkpoints import files, limits, lock, travel
+from checkpoints import files, limits, lock
 from checkpoints.errors import Damaged, DiskError, Locked, SessionUnreadable
-from checkpoints.layout import CONTROL, DONE, INBOX, LOCK, OWNER, POINTS, SESSION, TMP, is_group
+from checkpoints.layout import (
+    CONTROL,
+    DONE,
+    FOLDERS,
+    INBOX,
+    LEDGER,
+    LOCK,
+    OWNER,
+    POINTS,
+    SESSION,
+    TMP,
+    is_group,
+)
 from checkpoints.mailbox import Command, Inbox, Outcome, reply
 from checkpoints.schema import Json
 
@@ -87,7 +104,7 @@ class Group:
         owner = _acquired(folder, waiting or (lambda: False), steal)
         try:
             owner.claim()
-            travel.recover(folder)
+            recover_arrivals(folder)
             for name in files.names(folder, TMP):
                 if name.startswith(_SHOWN):
                     files.remove(folder, f"{TMP}/{name}")
@@ -190,3 +207,146 @@ def _refuse_strangers(folder: Path, documents: Mapping[str, Any]) -> None:
             f"{folder} is there already, with {strange[0]} in it, and holds no group of sessions. "
             "Choose another name."
         )
+
+
+# On the way to another machine
+
+PARCEL = 8 << 20
+"""Bytes that are under way at once."""
+_ARRIVING, _BEFORE = "arriving", "before"
+
+
+class Piece(NamedTuple):
+    """Bytes of a file of a session, from a place in it on; `path` is from the session's folder."""
+
+    path: str
+    at: int
+    data: bytes
+
+
+Parcel = list[Piece]
+
+
+def pack(folder: Path, most: int = PARCEL, *, live: bool = False) -> Iterator[Parcel]:
+    """The files of a session in pieces, so many bytes at most in each parcel.
+
+    It is held meanwhile, so that nobody runs it: raises Locked where somebody does, on whatever machine, unless it may
+    be `live` and is to be read alone. Raises Damaged or DiskError.
+    """
+    with nullcontext() if live else lock.holding(folder, steal=True) as owner:
+        parcel: Parcel = []
+        room = most
+        for path in _travelling(folder, None if owner is None else owner.before):
+            for piece in _pieces(folder, path, most):
+                if len(piece.data) > room and parcel:
+                    yield parcel
+                    parcel, room = [], most
+                parcel.append(piece)
+                room -= len(piece.data)
+        yield parcel
+
+
+class Arrival:
+    """A session that arrives in a group, piece by piece. The group's owner alone may receive one."""
+
+    def __init__(self, group: Path, name: str) -> None:
+        """Raises DiskError."""
+        self.place = group / name
+        self._private, self._before = _private(group, name, _ARRIVING), _private(group, name, _BEFORE)
+        shutil.rmtree(self._private, ignore_errors=True)
+        files.make_folders(self._private)
+        for folder in FOLDERS:
+            files.make_folder(self._private, folder)
+
+    def take(self, parcel: Parcel) -> None:
+        """Write pieces, which come in order. Raises Damaged for one that has no place in a session, and DiskError."""
+        for piece in parcel:
+            inner = PurePosixPath(piece.path)
+            if inner.is_absolute() or not inner.parts or ".." in inner.parts:
+                raise Damaged(f"'{piece.path}' has no place in a session.")
+            with files.storage(self.place, len(piece.data)):
+                target = self._private / inner
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with target.open("r+b" if piece.at else "wb") as file:
+                    file.seek(piece.at)
+                    file.write(piece.data)
+
+    def settle(self) -> None:
+        """Give it its name, in place of what it was when it left, durably.
+
+        What has got further here meanwhile stays instead. Raises Locked where a process runs it here, Damaged where its
+        ledger here is a link or no file, and DiskError.
+        """
+        with files.storage(self.place):
+            if files.look(self._private, SESSION) is None or _rounds(self.place) > _rounds(self._private):
+                self.discard()
+                return
+            os.close(files.open_lock(self._private, LOCK))
+            for folder, _, names in os.walk(self._private):
+                for name in names:
+                    files.sync(Path(folder), name)
+                files.sync_folder(Path(folder))
+            if not os.path.lexists(self.place):
+                files.rename_folder(self._private, self.place)
+                return
+            with lock.holding(self.place):
+                files.rename_folder(self.place, self._before)
+                files.rename_folder(self._private, self.place)
+            shutil.rmtree(self._before)
+
+    def discard(self) -> None:
+        """Let go of what has arrived."""
+        shutil.rmtree(self._private, ignore_errors=True)
+
+
+def recover_arrivals(group: Path) -> None:
+    """Put right what a crash left of arrivals: who had to make way gets its successor, the rest is removed.
+
+    For the group's owner, before it does anything else. Raises DiskError.
+    """
+    with files.storage(group):
+        for path in (group / TMP).iterdir():
+            name, _, kind = path.name.rpartition(".")
+            if kind == _BEFORE and not os.path.lexists(group / name):
+                arrived = _private(group, name, _ARRIVING)  # whole: it was synchronised before that made way
+                files.rename_folder(arrived if arrived.is_dir() else path, group / name)
+        for path in (group / TMP).iterdir():
+            if path.name.endswith((f".{_ARRIVING}", f".{_BEFORE}")):
+                shutil.rmtree(path)
+
+
+def _private(group: Path, name: str, kind: str) -> Path:
+    return group / TMP / f"{name}.{kind}"
+
+
+def _travelling(folder: Path, owner: Json | None) -> list[str]:
+    """The paths of a session's files, those first that others name."""
+    found = []
+    with files.storage(folder):
+        for place, folders, names in os.walk(folder):
+            inside = Path(place).relative_to(folder)
+            if inside == Path():
+                folders[:] = [name for name in folders if name != TMP]
+                names = [name for name in names if name not in (LOCK, SESSION, OWNER)]
+            found += [(inside / name).as_posix() for name in sorted(names)]
+    return [*sorted(found), *([OWNER] if lock.is_closed(owner) else []), SESSION]
+
+
+def _pieces(folder: Path, path: str, most: int) -> Iterator[Piece]:
+    """A file in pieces; nothing of one that is gone by now."""
+    with suppress(FileNotFoundError), files.open_regular(folder, path) as fd:
+        at = 0
+        while True:
+            data = os.pread(fd, most, at)
+            if data or not at:
+                yield Piece(path, at, data)
+            at += len(data)
+            if len(data) < most:
+                return
+
+
+def _rounds(folder: Path) -> int:
+    """How many lines a session's ledger has; −1 where there is no session."""
+    if not (folder / SESSION).is_file():
+        return -1
+    return sum(piece.data.count(b"\n") for piece in _pieces(folder, LEDGER, PARCEL))

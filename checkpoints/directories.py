@@ -1,0 +1,255 @@
+"""How a session's folder comes to be, gets another name, and goes: each in one step.
+
+A session is made whole in a hidden folder beside its place, then renamed there. So nobody ever sees half a session, of
+two that are made under one name at once one is refused, and what is removed when a making fails is what this very
+process made. It is removed from such a folder too.
+
+Whoever uses a hidden folder holds a lock on the folder itself, which the kernel frees when the process dies. A process
+that is killed leaves its folder behind: a leftover, which no process needs.
+"""
+
+import os
+import secrets
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from checkpoints import files, limits, lock, reader
+from checkpoints.errors import Damaged, DiskError, Locked, SessionUnreadable
+from checkpoints.layout import (
+    CONTROL,
+    EVENTS,
+    FOLDERS,
+    FORMATS,
+    LEDGER,
+    SESSION,
+    is_group,
+    is_private,
+    private_name,
+)
+from checkpoints.reader import groups, read_document, remains, session_folders
+from checkpoints.schema import seal
+
+# Making
+
+
+def is_free(folder: Path) -> bool:
+    """Whether a session can be made there: nothing is, or an empty folder. Raises DiskError."""
+    with files.storage(folder):
+        return not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir()))
+
+
+def refuse_remains(folder: Path) -> None:
+    """Raise SessionUnreadable if a session is there that lost its session.json, saying how it can be had back."""
+    if folder.is_dir() and files.look(folder, SESSION) is None and remains(folder):
+        read_document(folder)
+
+
+@contextmanager
+def in_private(folder: Path) -> Iterator[Path]:
+    """An empty folder of this process's own, which becomes `folder` at the end, or is removed when that fails.
+
+    A folder that is private already is taken as it is. Raises SessionUnreadable when something has that name, now or
+    by then, and DiskError.
+    """
+    if is_private(folder.name):
+        yield folder
+        return
+    _refuse_taken(folder)
+    place = folder.resolve()
+    files.make_folders(place.parent)
+    with _new_private(place) as private, _speaking_of(folder, private):
+        try:
+            yield private
+            try:
+                files.rename_folder(private, place)
+            except FileExistsError:
+                raise SessionUnreadable(
+                    f"{folder} was made by another program meanwhile. Choose another name."
+                ) from None
+        except BaseException:
+            with suppress(OSError):
+                shutil.rmtree(private)
+            raise
+
+
+def lay_out(folder: Path, session: Mapping[str, Any], ledger: bytes) -> lock.Ownership:
+    """All that a session begins with, durable, and its owner: this process."""
+    for name in FOLDERS:
+        files.make_folder(folder, name)
+    owner = lock.Ownership.acquire(folder)
+    try:
+        owner.claim()
+        files.replace(folder, LEDGER, ledger)
+        files.replace(folder, EVENTS, b"")
+        document = {"format": FORMATS[0], "id": uuid.uuid4().hex, "created": lock.now(), **session}
+        files.link_new(folder, SESSION, seal(document, limits.SESSION, SESSION))
+        for name in (CONTROL, ""):
+            files.sync_folder(folder, name)
+    except BaseException:
+        owner.let_go()
+        raise
+    return owner
+
+
+def _refuse_taken(folder: Path) -> None:
+    if not is_free(folder):
+        refuse_remains(folder)
+        raise SessionUnreadable(f"{folder} is there already. Choose another name.")
+
+
+@contextmanager
+def _speaking_of(folder: Path, private: Path) -> Iterator[None]:
+    """Errors name the folder that was asked for: nobody knows the private one."""
+    try:
+        yield
+    except (DiskError, SessionUnreadable) as error:
+        raise type(error)(str(error).replace(str(private), str(folder))) from error
+
+
+def remove(folder: Path, *, steal: bool = False) -> None:
+    """Remove a session or a group that nobody runs, whole or damaged; from the first step on nobody sees it any more.
+
+    Forks of it keep what they share with it. `steal`: the machine that held it is dead. Raises SessionUnreadable for a
+    folder that is none, Locked for a session that is run, DiskError.
+    """
+    with _own(folder, "removed", steal) as place:
+        private = _beside(place)
+        files.rename_folder(place, private)
+        shutil.rmtree(private)
+
+
+def rename(folder: Path, name: str) -> Path:
+    """Give a session or a group that nobody runs another name, in one step. Returns its folder from then on.
+
+    Raises SessionUnreadable for a folder that is no session, and for a name that is taken; Locked for a session that is
+    run, DiskError.
+    """
+    target = folder.parent / name
+    taken = SessionUnreadable(f"{target} is there already. Choose another name.")
+    with _own(folder, "renamed") as place:
+        if target.exists() or target.is_symlink():
+            raise taken
+        try:
+            files.rename_folder(place, place.parent / name)
+        except FileExistsError:
+            raise taken from None
+    return target
+
+
+@contextmanager
+def _own(folder: Path, done: str, steal: bool = False) -> Iterator[Path]:
+    """The place of a session or a group whose lock and folder are held meanwhile. Nobody runs a session of a group."""
+    place = folder.resolve()
+    if folder.is_symlink() or place not in (*session_folders(place.parent), *groups(place.parent)):
+        raise SessionUnreadable(
+            f"{folder} is not a session's own folder, and no study's; nothing was {done}."
+        )
+    with lock.holding(place, steal=steal):
+        for each in session_folders(place) if is_group(place) else ():
+            with lock.holding(each, steal=steal):
+                pass  # one by one: there may be more than open files
+        with files.storage(folder), _held(place):
+            yield place
+
+
+# Hidden folders
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A hidden folder. It is `in_use` while the process that makes or removes a session in it may live."""
+
+    path: Path
+    in_use: bool
+
+
+def leftovers(folder: Path, *, steal: bool = False) -> list[Leftover]:
+    """The hidden folders in a sessions folder and in its groups, by path. Raises DiskError.
+
+    `steal`: other machines that used them are dead.
+    """
+    with files.storage(folder):
+        found = []
+        for path in sorted(reader.entries(folder)):
+            if is_private(path.name) and path.is_dir() and not path.is_symlink():
+                with _opened(path) as descriptor:
+                    found.append(Leftover(path, not _hold(descriptor) or _has_owner(path, steal)))
+        return found
+
+
+def remove_leftover(leftover: Leftover, *, steal: bool = False) -> None:
+    """Remove a hidden folder that no living process uses. Raises Locked for one in use, and DiskError."""
+    with files.storage(leftover.path), suppress(FileNotFoundError), _opened(leftover.path) as descriptor:
+        if not _hold(descriptor) or _has_owner(leftover.path, steal):
+            raise Locked(
+                f"{leftover.path} is in use by {lock.holder(lock.legible_note(leftover.path))}. Wait until that "
+                "process ends. If its machine is dead, add `steal=True`."
+            )
+        shutil.rmtree(leftover.path)
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Hold a folder while this lasts, also when it gets another name."""
+    with _opened(folder) as descriptor:
+        _hold(descriptor)
+        yield
+
+
+@contextmanager
+def _new_private(place: Path) -> Iterator[Path]:
+    """A new hidden folder beside `place`, held while this lasts. Raises DiskError."""
+    while True:
+        private = _beside(place)
+        try:
+            files.new_folder(private)
+        except DiskError as error:  # nobody knows the hidden name
+            raise DiskError(str(error).replace(str(private), str(place))) from error
+        with suppress(FileNotFoundError):  # a removal of leftovers may come before the lock
+            descriptor = _open(private)
+            if _hold(descriptor) and private.exists():
+                break
+            os.close(descriptor)
+    try:
+        yield private
+    finally:
+        os.close(descriptor)
+
+
+def _beside(place: Path) -> Path:
+    """A name for a hidden folder beside `place` that no other folder has."""
+    return place.parent / private_name(place.name, secrets.token_hex(8))
+
+
+def _has_owner(path: Path, steal: bool) -> bool:
+    """Whether a process owns the session in a hidden folder, or may do so on a machine that cannot be seen."""
+    with suppress(Damaged):
+        if lock.is_held(path):
+            return True
+    owner = lock.legible_note(path)
+    if owner is None or steal:
+        return False
+    here = lock.is_in_sight(owner) and lock.is_alive(owner) and not lock.is_closed(owner)
+    return here or lock.is_elsewhere(owner)
+
+
+def _hold(descriptor: int) -> bool:
+    return lock.flock(descriptor, probes=1)
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    descriptor = _open(folder)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _open(folder: Path) -> int:
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
