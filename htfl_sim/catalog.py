@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from simulator.config.reference import Setting as Setting
     from simulator.data.datasets import Dataset as _Dataset
     from simulator.methods.base import Method as _Method
+    from simulator.methods.declarations import Declared as _Declared
 
 __all__ = [
     "DatasetCard",
@@ -156,17 +157,17 @@ def preset_config(found: Preset, profile: str | None = None) -> dict[str, Any]:
 
 
 def methods() -> list[MethodCard]:
-    """The methods: built-in ones, those of installed packages, and those of loaded plugins. Loads torch."""
+    """The methods: built-in ones, those of installed packages, and those of loaded plugins."""
     from simulator import methods as room
 
-    return [_of_method(room.get(each)) for each in room.names()]
+    return [_of_method(room.declared(each)) for each in room.names()]
 
 
 def method(name: str) -> MethodCard:
     """One method. Raises ConfigError with the nearest name for an unknown one."""
     from simulator import methods as room
 
-    return _of_method(room.get(name))
+    return _of_method(room.declared(name))
 
 
 def check_method(name: str) -> Iterator[Promise]:
@@ -241,7 +242,7 @@ def report(dataset: Place, settings: Sequence[str] = (), data_dir: Place | None 
     from simulator.base.errors import ConfigError
     from simulator.base.nested import with_overrides
     from simulator.config import Config
-    from simulator.data.loading import read
+    from simulator.data.datasets import read
     from simulator.data.report import check, report_of
 
     given = with_overrides({}, settings)
@@ -369,10 +370,12 @@ def watcher_names() -> list[str]:
 
 
 def method_keys(method: str | None = None) -> list[str]:
-    """The keys of one method or of all, without 'method.', from the source."""
-    from simulator.results.analysis import static_keys
+    """The keys of one method or of all, without 'method.'. An unknown method can have any of them."""
+    from simulator.methods import declarations
 
-    return list(static_keys.method_keys(method))
+    names = declarations.modules()
+    every = map(declarations.settings, [method] if method in names else names)
+    return sorted({key for each in every for key in each.model_fields} - {"name"})
 
 
 def shipped_studies() -> list[str]:
@@ -432,7 +435,7 @@ def _data_set(name: str) -> "_Dataset":
     return room.get(name)
 
 
-def _of_method(found: "type[_Method]") -> MethodCard:
+def _of_method(found: "_Declared | type[_Method]") -> MethodCard:
     from pydantic_core import PydanticUndefined
 
     from simulator.base.training_section import TrainingConfig

@@ -38,7 +38,7 @@ _SIMULATOR = Path(__file__).parents[1]
 _STORE = Path(checkpoints.__file__).parent
 _NO_BITS = ("results", "studies", "contract")
 """Rooms that read results, start runs, or test methods. They change no bit of a run."""
-_ALL_METHODS = ("__init__", "base", "checks", "hooks", "needs", "plugins", "registry")
+_ALL_METHODS = ("__init__", "base", "checks", "declarations", "hooks", "needs", "plugins", "registry")
 """Modules of the room `methods` that serve all methods. The other modules are the files of single methods."""
 
 

@@ -1,8 +1,7 @@
 """The configuration of one run: its sections and the method's own, frozen and complete.
 
 It is read from nested mappings (a preset, a TOML file, assignments) and refuses what it does not know, naming the
-nearest key it does know. The methods, and with them torch, are loaded only when a method's section is read: completion
-and listings ask for the keys alone.
+nearest key it does know. A method's section is read by what the method declares, without torch.
 """
 
 import re
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
 
 from checkpoints import limits
+from simulator import methods
 from simulator.base.data_section import OF_COLUMNS, DataConfig, has_columns, is_own
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.federation_section import FederationConfig
@@ -36,6 +36,7 @@ from simulator.base.training_section import TrainingConfig
 from simulator.base.units import seconds_of
 from simulator.base.unseen_section import UnseenConfig
 from simulator.base.watch_section import WatchConfig
+from simulator.methods import declarations
 
 if TYPE_CHECKING:
     from simulator.base.timeline import Timeline
@@ -45,12 +46,10 @@ if TYPE_CHECKING:
 def _read_method(section: Any) -> Any:
     if not isinstance(section, Mapping):
         return section
-    from simulator import methods
-
     name = section.get("name")
     if not isinstance(name, str):
         raise ConfigError("the [method] section has no name; see `htfl-sim methods`.")
-    return methods.get(name).Config.model_validate(section)
+    return methods.declared(name).Config.model_validate(section)
 
 
 class Config(Section):
@@ -368,11 +367,12 @@ def keys() -> list[str]:
     return found
 
 
-def limits_of(key: str) -> dict[str, float]:
-    """What numbers a setting may have, as gt, ge, lt, and le; nothing of a method's own."""
+def limits_of(key: str, method: str) -> dict[str, float]:
+    """What numbers a setting may have, as gt, ge, lt, and le; nothing is known of a method of the user's."""
     name, _, inner = key.partition(".")
     field = Config.model_fields.get(name)
     section = section_of(field.annotation) if field and inner else None
+    section = declarations.settings(method) if section is MethodConfig else section
     field = section.model_fields.get(inner) if section else field
     marks = ((mark, each) for each in (field.metadata if field else ()) for mark in ("gt", "ge", "lt", "le"))
     return {mark: getattr(each, mark) for mark, each in marks if hasattr(each, mark)}
@@ -434,12 +434,10 @@ def _meant(key: str, fault: Any) -> str:
 
 def _of_another_method(location: list[str], raw: Mapping[str, Any]) -> str:
     """Whose option this is, if it is one, and how to replace a method without its options."""
-    from simulator import methods
-
     section, key = location[0], location[-1]
     if section != "method" or len(location) != 2:
         return ""
-    owners = [name for name in methods.names() if key in methods.get(name).Config.model_fields]
+    owners = [name for name in methods.names() if key in methods.declared(name).Config.model_fields]
     if not owners:
         return ""
     others = f" and {len(owners) - 2} others" if len(owners) > 3 else ""
@@ -494,8 +492,6 @@ def _fields(annotation: Any) -> list[str]:
 
 
 def _method_fields(raw: Mapping[str, Any]) -> list[str]:
-    from simulator import methods
-
     section = raw.get("method")
     name = section.get("name") if isinstance(section, Mapping) else None
-    return list(methods.get(name).Config.model_fields) if isinstance(name, str) else []
+    return list(methods.declared(name).Config.model_fields) if isinstance(name, str) else []

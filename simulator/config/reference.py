@@ -47,7 +47,7 @@ def settings_of(method: str) -> list[Setting]:
     """A method's own keys. Raises ConfigError for an unknown method."""
     return [
         _setting(f"method.{key}", field, (method,))
-        for key, field in methods.get(method).Config.model_fields.items()
+        for key, field in methods.declared(method).Config.model_fields.items()
         if key not in MethodConfig.model_fields
     ]
 

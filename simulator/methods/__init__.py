@@ -1,12 +1,21 @@
-"""The methods, one file each. Every module of this folder is imported, so a new method needs only a new file."""
+"""The methods, one file each. A method's file is imported when something computes with it.
 
-import importlib
-import pkgutil
+So a new method needs only a new file, and listings need no torch.
+"""
 
-from simulator.methods.base import Aggregated, Card, Method, Uplink
-from simulator.methods.registry import get, names, register
+from typing import TYPE_CHECKING, Any
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+from simulator.methods.registry import declared, get, names, register
 
-__all__ = ["Aggregated", "Card", "Method", "Uplink", "get", "names", "register"]
+if TYPE_CHECKING:
+    from simulator.methods.base import Aggregated, Card, Method, Uplink
+
+__all__ = ["Aggregated", "Card", "Method", "Uplink", "declared", "get", "names", "register"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    from simulator.methods import base
+
+    return getattr(base, name)

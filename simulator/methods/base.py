@@ -15,6 +15,10 @@ from torch.nn import functional as F
 from simulator.base.errors import ConfigError
 from simulator.base.sections import MethodConfig
 from simulator.base.tensors import STATISTICS, Tensors, floating, named, of_module, part
+from simulator.methods.declarations import BY_ITS_STEPS as BY_ITS_STEPS
+from simulator.methods.declarations import COUNTS_FULLY as COUNTS_FULLY
+from simulator.methods.declarations import MOVES_LESS as MOVES_LESS
+from simulator.methods.declarations import Card as Card
 from simulator.models.federation import ClientInfo, Federation
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, WeightedBatch, recorded_cross_entropy
@@ -40,32 +44,6 @@ class Aggregated(NamedTuple):
 
     server: Tensors
     metrics: dict[str, Any]
-
-
-MOVES_LESS = "moves the server by its change, or less far towards it"
-"""What a stale uplink of averaged weights does. Local training begins with the downlink's tensors of equal names."""
-COUNTS_FULLY = "counts like any other"
-"""What the uplink of a client does that has not taken all its steps."""
-BY_ITS_STEPS = "counts by the number of its steps"
-"""The same where the method knows that number."""
-
-
-@dataclass(frozen=True)
-class Card:
-    """A method's entry in listings: its description, its source, its needs, and its messages.
-
-    stale: what a stale uplink does, or nothing if the method takes none. partial: the same for the uplink of a client
-    that has taken only the first steps of its training, which is then in one phase.
-    """
-
-    title: str
-    paper: str
-    kind: str
-    needs: str
-    down: str
-    up: str
-    stale: str = ""
-    partial: str = ""
 
 
 class Method:

@@ -1,5 +1,7 @@
 """The methods by name: built-in ones, those of the user's plugin files, and those of installed packages.
 
+A built-in method is imported on its first use, and torch with it. What it declares is known without that.
+
 A plugin can also register models and data sets. This module knows the file of each of them.
 
 A package names each of its methods as an entry point of the group `htfl_sim.methods`: the method's name, and the module
@@ -10,16 +12,18 @@ import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from simulator.base.errors import RAISED, ConfigError, nearest
 from simulator.base.own_files import failed, mark
-from simulator.data import datasets
-from simulator.methods.base import Card, Method
-from simulator.models import registry as models
+from simulator.methods import declarations as built_in
+
+if TYPE_CHECKING:
+    from simulator.methods.base import Method
 
 GROUP = "htfl_sim.methods"
 
@@ -34,19 +38,20 @@ class Plugin:
 
 _FORMER = {"merge": "aggregate", "start_server": "init_server", "start_client": "init_client"}
 """Names of hooks up to version 1.0. A hook with such a name would never be called."""
-_METHODS: dict[str, type[Method]] = {}
+_METHODS: dict[str, "type[Method]"] = {}
+"""The methods that are imported."""
 _ORIGINS: dict[str, Plugin] = {}
 """The plugin of each method that is not built in."""
 _MODEL_ORIGINS: dict[str, Plugin] = {}
 _DATA_ORIGINS: dict[str, Plugin] = {}
-M = TypeVar("M", bound=type[Method])
+M = TypeVar("M", bound="type[Method]")
 
 
 def register(name: str) -> Callable[[M], M]:
     """Add a method under `name`. Raises ValueError if the name is taken, or a hook has a former name."""
 
     def add(method: M) -> M:
-        if name in _METHODS:
+        if name in _METHODS or _module(name) not in (None, method.__module__):
             raise ValueError(f"a method named '{name}' exists already")
         for before, now in _FORMER.items():
             if before in vars(method) and now not in vars(method):
@@ -54,7 +59,9 @@ def register(name: str) -> Callable[[M], M]:
                     f"the hook {before}() is called {now}() now; CHANGELOG.md has all that changed"
                 )
         if not hasattr(method, "card"):
-            method.card = Card(name, *["–"] * 5)
+            method.card = built_in.Card(name, *["–"] * 5)
+        if name in built_in.modules():  # one class, so that sections of equal values are equal
+            method.Config = built_in.declared(name).Config
         method.name = name
         _METHODS[name] = method
         return method
@@ -63,18 +70,31 @@ def register(name: str) -> Callable[[M], M]:
 
 
 def names() -> list[str]:
-    """All methods' names, alphabetically. Methods of packages are listed without importing them."""
-    return sorted({*_METHODS, *(point.name for point in entry_points(group=GROUP))})
+    """All methods' names, alphabetically. Methods are listed without importing them."""
+    return sorted({*built_in.modules(), *_METHODS, *(point.name for point in entry_points(group=GROUP))})
 
 
-def get(name: str) -> type[Method]:
+def get(name: str) -> "type[Method]":
     """The method of that name. Raises ConfigError with the nearest name for an unknown one."""
     if name not in _METHODS:
-        _load_installed(name)
+        if (module := _module(name)) is not None:
+            import_module(module)
+        else:
+            _load_installed(name)
     if name not in _METHODS:
-        titles = {each: method.card.title for each, method in _METHODS.items()}
+        titles = {each: declared(each).card.title for each in (*built_in.modules(), *_METHODS)}
         raise ConfigError(f"unknown method '{name}'.{nearest(name, names(), titles)} See `htfl-sim methods`.")
     return _METHODS[name]
+
+
+def declared(name: str) -> "built_in.Declared | type[Method]":
+    """The card and the settings of the method of that name. Imports no built-in one. Raises ConfigError like `get`."""
+    return built_in.declared(name) if name in built_in.modules() else get(name)
+
+
+def _module(name: str) -> str | None:
+    """The module of a built-in method."""
+    return f"{built_in.PACKAGE}.{found}" if (found := built_in.modules().get(name)) else None
 
 
 def origin(name: str) -> Plugin | None:
@@ -104,7 +124,11 @@ def run_plugin(plugin: Plugin, path: Path, run: Callable[[], object]) -> None:
 
     Raises ConfigError for one that fails, with the line, or registers nothing.
     """
-    before, models_before, data_before = set(_METHODS), set(models.names()), set(datasets.names())
+    from simulator.data import datasets
+    from simulator.models import registry as models
+
+    before = {*_METHODS, *built_in.modules()}
+    models_before, data_before = set(models.names()), set(datasets.names())
     mark(path)
     try:
         run()

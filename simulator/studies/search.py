@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from simulator import methods
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.extras import library
 from simulator.base.nested import Raw
@@ -157,9 +158,7 @@ class Request:
 
 
 def _config(method: str) -> type[MethodConfig]:
-    from simulator import methods  # imports torch, and a study is read without it
-
-    return methods.get(method).Config
+    return methods.declared(method).Config
 
 
 @dataclass(frozen=True)

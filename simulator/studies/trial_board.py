@@ -13,8 +13,9 @@ import numpy as np
 from simulator.base.nested import Raw
 from simulator.base.space import Space, is_at_boundary, parsed
 from simulator.base.training_section import TrainingConfig
+from simulator.config import limits_of
+from simulator.methods.declarations import settings
 from simulator.results.analysis.axes import spelled
-from simulator.results.analysis.static_keys import limits, method_space
 from simulator.results.analysis.totals import Totals
 from simulator.studies.cells import Placed, PointCell
 from simulator.studies.search import Request, Trial
@@ -139,7 +140,7 @@ class TrialReader:
 
 def boundary(request: Request, method: str, values: Raw) -> tuple[str, ...]:
     """The keys of values that lie at the boundary of their ranges. A method of the user's has only given ranges."""
-    own = {f"method.{key}": each for key, each in method_space(method).items()}
+    own = {f"method.{key}": each for key, each in settings(method).space.items()}
     training = {f"training.{key}": each for key, each in TrainingConfig.space.items()}
     space = {**training, **own, **dict(map(parsed, request.ranges))}
     return at_boundary(space, method, values)
@@ -150,7 +151,7 @@ def at_boundary(space: Space, method: str, values: Mapping[str, Any]) -> tuple[s
     return tuple(
         key
         for key, value in values.items()
-        if key in space and is_at_boundary(space[key], value, limits(key, method))
+        if key in space and is_at_boundary(space[key], value, limits_of(key, method))
     )
 
 

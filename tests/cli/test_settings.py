@@ -5,10 +5,8 @@ from pathlib import Path
 import pytest
 
 import htfl_sim as hs
-from simulator import methods
-from simulator.config import keys, reference
+from simulator.config import keys
 from simulator.config.idle import cautions, idle
-from simulator.results.analysis.static_keys import method_keys
 from tests.cli.conftest import TINY, Cli
 from tests.cli.test_bad_input import assert_refused
 from tui.cli.running import diverged
@@ -32,13 +30,6 @@ def test_a_key_of_methods_is_shown_for_each_meaning_it_has(cli: Cli) -> None:
 
 def test_a_key_that_is_not_there_names_the_one_that_is(cli: Cli) -> None:
     assert_refused(cli("config", "lr"), 2, "'lr'", "'training.lr'")
-
-
-def test_the_keys_read_from_the_source_text_are_those_of_the_methods() -> None:
-    for name in methods.names():
-        assert method_keys(name) == sorted(
-            each.key.removeprefix("method.") for each in reference.settings_of(name)
-        )
 
 
 def test_the_partition_of_a_session_is_a_table_of_class_by_client(cli: Cli, done: Path) -> None:

@@ -5,13 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from pytest import approx
 
 import checkpoints
 from checkpoints import TUNING
-from simulator import methods
-from simulator.results.analysis.static_keys import limits, method_space
 from simulator.results.analysis.summary import Summary
 from simulator.studies import trial_board
 from simulator.studies.board import BoardReader
@@ -188,11 +185,6 @@ def test_a_request_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     assert "tuning.json is not what htfl-sim wrote" in BoardReader(tmp_path / "t").read({}).error
 
 
-@pytest.mark.parametrize("name", methods.names())
-def test_the_ranges_in_the_text_of_a_method_are_those_that_it_declares(name: str) -> None:
-    assert method_space(name) == methods.get(name).Config.space
-
-
 def test_boundaries_are_of_declared_ranges_unless_others_are_given() -> None:
     """λ of FedProto is from 0.01 to 10. A method of the user's has only given ranges."""
     assert trial_board.boundary(ASKED, "fedproto", {"method.lam": 9.9, "training.lr": 0.1}) == ("method.lam",)
@@ -241,13 +233,3 @@ def test_a_value_beyond_which_the_setting_has_none_is_at_no_boundary() -> None:
     assert trial_board.boundary(ASKED, "fedgh", least) == ()
     most = {"training.momentum": 0.9, "training.epochs": 5, "method.server_epochs": 5}
     assert trial_board.boundary(ASKED, "fedgh", most) == tuple(most)
-
-
-@pytest.mark.parametrize("name", methods.names())
-def test_limits_of_methods_are_read_as_their_classes_have_them(name: str) -> None:
-    for key, field in methods.get(name).Config.model_fields.items():
-        marks = ("gt", "ge", "lt", "le")
-        known = {
-            mark: getattr(each, mark) for each in field.metadata for mark in marks if hasattr(each, mark)
-        }
-        assert limits(f"method.{key}", name) == known

@@ -18,6 +18,7 @@ import numpy as np
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.nested import flattened, merged
 from simulator.config import decides_clients, keys
+from simulator.methods import declarations
 from simulator.results.analysis.averages import Difference, MeanStd, paired
 from simulator.results.analysis.axes import (
     SEEDS,
@@ -45,7 +46,6 @@ from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.printed import defaults
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.samples import Samples
-from simulator.results.analysis.static_keys import evaluated
 from simulator.sessions.legacy import completed
 
 BASELINE = "standalone"
@@ -357,6 +357,18 @@ def _resolved(run: SessionData) -> dict[str, Any]:
         **run.config,
         "evaluation": {**evaluation, "model": evaluation.get("model") or evaluated(run.method)},
     }
+
+
+def evaluated(method: str) -> str:
+    """Which weights of a client's model a method evaluates by default: 'local', or 'aggregated' for received ones.
+
+    Methods that receive no weights of the model evaluate the client's own, also if they use what they receive next. A
+    method of the user's counts as 'local'.
+    """
+    if method not in declarations.modules():
+        return "local"
+    declared = declarations.declared(method)
+    return declared.answers if declared.card.kind == "weights" else "local"
 
 
 def same_clients(run: SessionData) -> Key:

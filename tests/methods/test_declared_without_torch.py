@@ -1,0 +1,57 @@
+"""What a method declares is read from its source, without the imports of its module, and is what its class has."""
+
+import sys
+from dataclasses import fields
+
+import pytest
+from pydantic import ValidationError
+
+from simulator import methods
+from simulator.base.sections import MethodConfig
+from simulator.config import limits_of
+from simulator.methods import declarations
+
+
+def test_every_method_of_htfl_sim_is_found() -> None:
+    modules = {methods.get(name).__module__ for name in declarations.modules()}
+    assert modules == {f"simulator.methods.{module}" for module in declarations.modules().values()}
+
+
+@pytest.mark.parametrize("name", declarations.modules())
+def test_a_declaration_is_that_of_the_class(name: str) -> None:
+    declared, method = declarations.declared(name), methods.get(name)
+    assert declared.name == method.name
+    assert declared.card == method.card and declared.answers == method.answers
+
+
+@pytest.mark.parametrize("name", declarations.modules())
+def test_settings_are_those_that_the_module_makes(name: str) -> None:
+    declared, method = declarations.settings(name), methods.get(name)
+    assert method.Config is declared
+    made = getattr(sys.modules[method.__module__], declared.__name__, MethodConfig)
+    assert made.model_json_schema() == declared.model_json_schema()
+    assert made.space == declared.space
+    assert made(name=name).model_dump() == declared(name=name).model_dump()
+
+
+def test_a_validator_of_the_settings_checks_them() -> None:
+    with pytest.raises(ValidationError, match=r"t_start 0\.9 is above t_end 0\.5"):
+        declarations.settings("fedkd")(name="fedkd", t_start=0.9, t_end=0.5)
+
+
+def test_the_card_of_an_inco_method_has_the_texts_of_the_method_below_it() -> None:
+    """A function of its module makes the card from that of FedProx."""
+    made, below = declarations.declared("inco_prox").card, declarations.declared("fedprox").card
+    assert made.title == "InCoProx"
+    assert [each.name for each in fields(made) if getattr(made, each.name) == getattr(below, each.name)]
+
+
+def test_a_method_that_is_not_of_htfl_sim_has_the_settings_of_all_methods() -> None:
+    assert declarations.settings("mine") is MethodConfig
+
+
+def test_limits_of_a_methods_setting() -> None:
+    """μ of FedLoRA is from 0.5 to below 1."""
+    assert limits_of("method.mu", "fedlora") == {"ge": 0.5, "lt": 1}
+    assert limits_of("method.mu", "mine") == {}
+    assert limits_of("training.lr", "mine") == {"gt": 0}
