@@ -12,6 +12,7 @@ import presets
 from htfl_sim.folders import free_name, plain_name
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, a_type
+from simulator.base.federation_section import refuse_joined
 from simulator.base.nested import Raw, merged, read_toml, with_method, with_overrides
 from simulator.base.watch_section import section_of
 from simulator.config import Config
@@ -144,6 +145,8 @@ class Choices:
                 data[key] = absolute(name)
         Files(metrics=tuple(map(str, self.metrics))).load()  # --set may name them
         config = Config.read(loaded(raw))
+        group = config.federation.group
+        refuse_joined([group] if isinstance(group, str) else group)
         refuse_idle(config, (assignment.partition("=")[0].strip() for assignment in self.assignments))
         return config
 

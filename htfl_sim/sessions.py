@@ -298,7 +298,6 @@ def partition(
     import presets
     from simulator.base.nested import with_overrides
     from simulator.config import Config
-    from simulator.results.inspection import partition as room
 
     data = _data(data_dir)
     try:
@@ -306,11 +305,15 @@ def partition(
     except SessionUnreadable:
         if name not in presets.names():
             raise
-        raw = with_overrides(presets.load(str(name)).config, assignments)
-        return room.of_config(Config.read(raw), data)
+        config = Config.read(with_overrides(presets.load(str(name)).config, assignments))
+        from simulator.results.inspection.partition import of_config
+
+        return of_config(config, data)
     if assignments:
         raise ConfigError("Settings change a preset's partition; that of a session is what it was made with.")
-    return room.of_session(folder, data)
+    from simulator.results.inspection.partition import of_session
+
+    return of_session(folder, data)
 
 
 def similarity(

@@ -185,6 +185,11 @@ def switch(
         return _reply(reader, *_ask_switch(reader, arguments, wait, timeout, watch))
 
     from simulator.data.datasets import data_folder
+    from simulator.methods import declared
+
+    if method is not None:
+        declared(method)  # an unknown one is refused before torch is imported
+
     from simulator.sessions.dry_run import rehearse
 
     changes = rehearse(reader, arguments, data_folder(None if data_dir is None else str(data_dir)))

@@ -1,10 +1,12 @@
 """The section `federation`: the clients, who takes part in a round, and what changes about them."""
 
 import math
+from collections.abc import Iterable
 
 from pydantic import Field, model_validator
 
 from checkpoints import limits
+from simulator.base.errors import ConfigError
 from simulator.base.sections import Section
 from simulator.base.timeline_section import TimelineEvent
 
@@ -65,3 +67,11 @@ class FederationConfig(Section):
                 f"Use at least {least:.10g}"
             )
         return self
+
+
+def refuse_joined(models: Iterable[str]) -> None:
+    """Raise ConfigError for a name that is several, joined by commas."""
+    for name in models:
+        if "," in name:
+            listed = ",".join(each.strip() for each in name.strip("[]").split(","))
+            raise ConfigError(f"'{name}' is several models. Give a list: `federation.group=[{listed}]`.")

@@ -13,7 +13,7 @@ from typing import ClassVar
 from platformdirs import user_cache_dir
 
 from simulator.base import downloads
-from simulator.base.data_section import TABLES
+from simulator.base.data_section import TABLES, DataConfig
 from simulator.base.errors import ConfigError, DataError, nearest
 from simulator.data import hugging_face, saved, tables, user_data, words
 from simulator.data.hugging_face import Users
@@ -178,6 +178,15 @@ def _unknown(name_or_path: str) -> str:
 def _is_npz(path: str) -> bool:
     file = Path(path).expanduser()
     return file.suffix.lower() == ".npz" and file.is_file()
+
+
+def read(config: DataConfig, dataset: str, folder: Path) -> LabeledSet:
+    """The samples of the clients' data set or of the public one. The data set's own files are in `folder`."""
+    layout = Layout.of(config)
+    if not layout.old and dataset != config.dataset and not is_folder(dataset):
+        layout = ANY
+    found = load(dataset, folder, columns=Columns.of(config), layout=layout)
+    return words.as_before(found) if layout.old else found
 
 
 def is_folder(path: str) -> bool:

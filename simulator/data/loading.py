@@ -1,18 +1,14 @@
 """Load a federation's data from its source: read, divide, and move to the device."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 
-from simulator.base.data_section import DataConfig
-from simulator.data import datasets, words
+from simulator.data import datasets
 from simulator.data.federated import FederatedData, Source
-from simulator.data.image_folders import ANY, Layout
 from simulator.data.public import of_data_set
 from simulator.data.report import report_of
 from simulator.data.samples import LabeledSet
-from simulator.data.tables import Columns
 
 
 def load(source: Source, device: torch.device) -> FederatedData:
@@ -26,20 +22,11 @@ def load(source: Source, device: torch.device) -> FederatedData:
         # Older sessions took the form of samples from the files, before a pool or a limit.
         return found.learned(None)(found) if config.statistics == "all" else found
 
-    samples, public = read(config, config.dataset, source.folder), config.public
+    samples, public = datasets.read(config, config.dataset, source.folder), config.public
     shown = None
     if isinstance(public, str):
-        shown = of_data_set(formed(read(config, public, source.folder)), config, source.seed)
+        shown = of_data_set(formed(datasets.read(config, public, source.folder)), config, source.seed)
     data = FederatedData.build(
         config, source.clients, source.seed, formed(samples), device, source.changes, shown, source.measured
     )
     return replace(data, source=source, report=report_of(samples, data.reading))
-
-
-def read(config: DataConfig, dataset: str, folder: Path) -> LabeledSet:
-    """The samples of the clients' data set or of the public one. The data set's own files are in `folder`."""
-    layout = Layout.of(config)
-    if not layout.old and dataset != config.dataset and not datasets.is_folder(dataset):
-        layout = ANY
-    found = datasets.load(dataset, folder, columns=Columns.of(config), layout=layout)
-    return words.as_before(found) if layout.old else found

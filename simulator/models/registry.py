@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from simulator.base.errors import RAISED, ConfigError, HtflError, is_of_memory, nearest
+from simulator.base.federation_section import refuse_joined
 from simulator.base.rng import drawing_from, drawing_nothing
 from simulator.base.sections import ModelsConfig
 from simulator.data.inputs import blank
@@ -136,9 +137,7 @@ def names() -> list[str]:
 
 def get(name: str) -> RegisteredModel:
     """The model of that name. Raises ConfigError with the nearest name for an unknown one."""
-    if "," in name:
-        listed = ",".join(each.strip() for each in name.strip("[]").split(","))
-        raise ConfigError(f"'{name}' is several models. Give a list: `federation.group=[{listed}]`.")
+    refuse_joined([name])
     prefix, colon, name_there = name.partition(":")
     if colon and prefix in _LIBRARIES:
         return _LIBRARIES[prefix](name_there)

@@ -99,8 +99,10 @@ def load(folder: Path, files: Files, points: Iterable[Point]) -> None:
 
 def _points(study: StudySpec, sessions_dir: Path) -> list[Point]:
     """The points of a study and the files that each needs. The study's files are loaded already."""
-    from simulator.studies.files import needed, refuse_unnamed  # both need torch
+    found = study.points(sessions_dir)  # refused before torch is imported
 
-    points = [replace(point, files=needed(point.config)) for point in study.points(sessions_dir)]
+    from simulator.studies.files import needed, refuse_unnamed
+
+    points = [replace(point, files=needed(point.config)) for point in found]
     refuse_unnamed(study, points)
     return points

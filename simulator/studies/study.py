@@ -167,7 +167,7 @@ class StudySpec:
         return hashlib.sha256(self.to_toml().encode()).hexdigest()
 
     def points(self, sessions_dir: Path) -> list[Point]:
-        """Every point; the last axis varies fastest. Loads the methods and torch, but not the study's files.
+        """Every point; the last axis varies fastest. Does not load the study's files.
 
         Raises ConfigError with the point's name for invalid settings; PresetError; and, if the study branches off,
         SessionUnreadable or DiskError.

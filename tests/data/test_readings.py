@@ -12,7 +12,7 @@ from PIL import ExifTags, Image
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError
 from simulator.config import Config
-from simulator.data import datasets, loading
+from simulator.data import datasets
 from simulator.data.image_folders import Layout
 from simulator.data.images import ImageSet
 from simulator.data.samples import LabeledSet
@@ -159,8 +159,8 @@ def test_settings_of_folders_are_refused_for_other_data(tmp_path: Path) -> None:
 def test_a_public_data_set_that_is_no_folder_needs_none_of_its_settings(tmp_path: Path) -> None:
     own = pictures(tmp_path / "own", "photo/mug/1", "photo/pen/1", "sketch/mug/1", "sketch/pen/1")
     config = DataConfig(dataset=str(own), domains=True, public="digits")
-    assert loading.read(config, str(own), tmp_path).domains == ("photo", "sketch")
-    assert loading.read(config, "digits", tmp_path).domains == ()
+    assert datasets.read(config, str(own), tmp_path).domains == ("photo", "sketch")
+    assert datasets.read(config, "digits", tmp_path).domains == ()
 
 
 class TestLabels:

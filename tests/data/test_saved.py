@@ -14,7 +14,7 @@ from PIL import Image
 import htfl_sim as hs
 from htfl_sim.configuring import Choices
 from simulator.base.errors import ConfigError, DataError
-from simulator.data import datasets, loading
+from simulator.data import datasets
 from simulator.data.dividing import divided
 from simulator.data.tables import Columns
 from simulator.sessions.reader import CheckedReader
@@ -88,7 +88,7 @@ def load(folder: Path, columns: Columns = BY_LABEL) -> Any:
 def clients_of(folder: Path, *settings: str) -> Any:
     """The configuration of a run, and the features of each client's train and test samples."""
     config = Choices(dataset=f"hf:{folder}", assignments=["data.target=label", *settings]).read()
-    samples = loading.read(config.data, config.data.dataset, Path())
+    samples = datasets.read(config.data, config.data.dataset, Path())
     parts = divided(config.data, config.federation.clients, 0, samples)
     features = samples.columns[0].astype(int)  # type: ignore[attr-defined]  # rows of a table
     return config, [(features[train].tolist(), features[test].tolist()) for train, _, test in parts]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import DataError
-from simulator.data import datasets, loading, shakespeare, signals, words
+from simulator.data import datasets, shakespeare, signals, words
 from simulator.data.packaged import PackagedDataset
 from simulator.data.samples import ArraySet, UnfittedSet
 from tests import federations
@@ -111,7 +111,7 @@ def test_an_older_session_keeps_a_sentence_without_spaces_as_one_word(tmp_path: 
             dataset=str(tmp_path / "own.csv"), target="label", text="text", domains=domains, partition="iid",
             split="1:1",
         )  # fmt: skip
-        samples = loading.read(config, config.dataset, tmp_path)
+        samples = datasets.read(config, config.dataset, tmp_path)
         assert samples.learned(np.arange(2))(samples).values[:, :2].tolist() == tokens
 
 

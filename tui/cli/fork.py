@@ -67,11 +67,14 @@ def fork(
       htfl-sim fork mu07 --at-round 20 --session mu09 --set method.mu=0.9
       htfl-sim fork mu07 --at-round 0 --session reseeded --seed 1 --rounds 100
     """
-    from htfl_sim.running import branch, reopen
-
     parent = hs.sessions.folder_of(session, places.sessions_dir)
     folder = hs.folders.new_session(name, places.sessions_dir)
     own.load()
+    if method is not None:
+        hs.catalog.method(method)  # an unknown one is refused before torch is imported
+
+    from htfl_sim.running import branch, reopen
+
     quick = {"seed": seed, "rounds": rounds}
     given = [f"{key}={value}" for key, value in quick.items() if value is not None]
     mention = running.mention(places.sessions_dir, own.options())

@@ -60,7 +60,6 @@ def run(
     tags = list(map(hs.folders.checked_tag, tag or ()))
 
     from htfl_sim.configuring import new_name
-    from htfl_sim.running import begin
     from tui.cli.data import fetch_missing
 
     options.load_plugins(setup.plugin)
@@ -74,6 +73,8 @@ def run(
     if timing_only:
         running.draw(settings, places.data_dir, as_json)
         return
+    from htfl_sim.running import begin
+
     with begin(
         settings, folder, data_dir=places.data_dir, allow_inexact=machine.allow_inexact, tags=tags
     ) as opened:
