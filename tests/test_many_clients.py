@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import checkpoints
 from checkpoints import SessionReader
@@ -24,10 +23,9 @@ from simulator.base.sections import MANY
 from simulator.config import Config
 from simulator.metrics import by_client
 from simulator.results.analysis import feed, tidy
-from simulator.results.analysis.client_values import ClientValues
 from simulator.results.analysis.clients import results
 from simulator.results.analysis.comparison import differences
-from simulator.results.analysis.curves import Curves
+from simulator.results.analysis.totals import NUMBERS
 from simulator.results.export.following import scalars
 from simulator.results.inspection import models
 from simulator.sessions.legacy import completed
@@ -132,27 +130,17 @@ def test_above_a_thousand_clients_it_is_so_unless_the_settings_say_otherwise(
 
 def test_curves_put_the_news_together(told: dict[str, Path]) -> None:
     news, every = (feed.read(told[name]).curves for name in ("news", "all"))
-    clock = {
-        "seconds",
-        "train",
-        "server",
-        "evaluate",
-        "checkpoint",
-        "waited",
-        "cpu",
-        "memory",
-        "client_seconds",
-    }
-
-    def table(curves: Curves, name: str) -> NDArray[np.float64]:
-        values = getattr(curves, name)
-        return values.select(range(8)) if isinstance(values, ClientValues) else values
-
-    for name in Curves.__dataclass_fields__.keys() - clock:
-        np.testing.assert_array_equal(table(news, name), table(every, name), err_msg=name)
-    for name in clock:  # of the clock, whether there is a figure
-        there = [np.isfinite(table(curves, name)) for curves in (news, every)]
-        np.testing.assert_array_equal(*there, err_msg=name)
+    by_client = ("accuracy", "loss", "client_up", "client_down", "participated")
+    for name in by_client:
+        one, other = (getattr(curves, name).select(range(8)) for curves in (news, every))
+        np.testing.assert_array_equal(one, other, err_msg=name)
+    measured = {"memory", *(each.column for each in NUMBERS if each.unit == "seconds"), "workers"}
+    for column in {each.column for each in NUMBERS} - measured:
+        np.testing.assert_array_equal(news[column], every[column], err_msg=column)
+    for column in measured:  # whether there is a number
+        np.testing.assert_array_equal(np.isfinite(news[column]), np.isfinite(every[column]), err_msg=column)
+    took = [np.isfinite(curves.client_seconds.select(range(8))) for curves in (news, every)]
+    np.testing.assert_array_equal(*took)
 
 
 def test_tables_have_a_row_for_each_client_of_whom_there_is_news(told: dict[str, Path]) -> None:

@@ -9,6 +9,7 @@ that registers it. The module is imported on the first use of the method.
 """
 
 import hashlib
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -62,6 +63,9 @@ def register(name: str) -> Callable[[M], M]:
             method.card = built_in.Card(name, *["–"] * 5)
         if name in built_in.modules():  # one class, so that sections of equal values are equal
             method.Config = built_in.declared(name).Config
+            setattr(
+                sys.modules[method.__module__], method.Config.__name__, method.Config
+            )  # as pickle looks for it
         method.name = name
         _METHODS[name] = method
         return method

@@ -1,7 +1,10 @@
 """What a method declares is read from its source, without the imports of its module, and is what its class has."""
 
-import sys
+import pickle
+import runpy
+from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
@@ -9,7 +12,7 @@ from pydantic import ValidationError
 from simulator import methods
 from simulator.base.sections import MethodConfig
 from simulator.config import limits_of
-from simulator.methods import declarations
+from simulator.methods import declarations, registry
 
 
 def test_every_method_of_htfl_sim_is_found() -> None:
@@ -24,14 +27,38 @@ def test_a_declaration_is_that_of_the_class(name: str) -> None:
     assert declared.card == method.card and declared.answers == method.answers
 
 
+@pytest.fixture(scope="module")
+def made() -> dict[str, type[MethodConfig]]:
+    """The settings that the modules make when they run as a whole, by method."""
+    found = {}
+
+    def register(name: str) -> Callable[[type[methods.Method]], type[methods.Method]]:
+        def keep(method: type[methods.Method]) -> type[methods.Method]:
+            found[name] = method.Config
+            return method
+
+        return keep
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "register", register)
+        for module in sorted({*declarations.modules().values()}):
+            runpy.run_path(f"{Path(registry.__file__).parent}/{module}.py", run_name=f"whole_{module}")
+    return found
+
+
 @pytest.mark.parametrize("name", declarations.modules())
-def test_settings_are_those_that_the_module_makes(name: str) -> None:
-    declared, method = declarations.settings(name), methods.get(name)
-    assert method.Config is declared
-    made = getattr(sys.modules[method.__module__], declared.__name__, MethodConfig)
-    assert made.model_json_schema() == declared.model_json_schema()
-    assert made.space == declared.space
-    assert made(name=name).model_dump() == declared(name=name).model_dump()
+def test_settings_are_those_that_the_module_makes(name: str, made: dict[str, type[MethodConfig]]) -> None:
+    declared, whole = declarations.settings(name), made[name]
+    assert whole.model_json_schema() == declared.model_json_schema()
+    assert whole.space == declared.space
+    assert whole(name=name).model_dump() == declared(name=name).model_dump()
+
+
+@pytest.mark.parametrize("name", declarations.modules())
+def test_there_is_one_class_of_settings_and_pickle_finds_it(name: str) -> None:
+    declared = declarations.settings(name)
+    assert methods.get(name).Config is declared
+    assert pickle.loads(pickle.dumps(declared)) is declared
 
 
 def test_a_validator_of_the_settings_checks_them() -> None:
