@@ -250,8 +250,7 @@ def report(
     from simulator.results.analysis.comparison import table
     from simulator.results.analysis.feed import read
     from simulator.results.report.choice import pictures
-    from simulator.results.report.contents import gather
-    from simulator.results.report.page import page
+    from simulator.results.report.contents import gather, page
     from simulator.studies.folder import study_text
 
     names, home = _listed(names), folders.sessions_dir(sessions_dir)

@@ -17,10 +17,10 @@ from simulator.base.nested import merged
 from simulator.base.tensors import Tensors
 from simulator.base.training_section import TrainingConfig
 from simulator.config import Config
-from simulator.contract.bits import bits as bits
-from simulator.contract.bits import committed as committed
-from simulator.contract.bits import state_bits as state_bits
-from simulator.contract.bits import untimed as untimed
+from simulator.contract.promises import bits as bits
+from simulator.contract.promises import committed as committed
+from simulator.contract.promises import state_bits as state_bits
+from simulator.contract.promises import untimed as untimed
 from simulator.data import datasets
 from simulator.data.federated import ClientData, FederatedData
 from simulator.data.images import ImageSet, joined

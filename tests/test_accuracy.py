@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.metrics.accuracy import accuracy
+from simulator.metrics.evaluation import accuracy
 
 
 def test_mean_weighted_and_spread() -> None:

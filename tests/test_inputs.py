@@ -18,7 +18,7 @@ from simulator.base.documents import check_document
 from simulator.base.errors import ConfigError, DataError
 from simulator.base.nested import merged
 from simulator.config import Config
-from simulator.contract.bits import committed
+from simulator.contract.promises import committed
 from simulator.data import datasets
 from simulator.data.inputs import TokenInputs
 from simulator.data.specs import ImageSpec, SignalSpec, TableSpec, TokenSpec

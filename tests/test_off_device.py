@@ -14,7 +14,7 @@ from torch import Tensor
 from simulator.base import off_device
 from simulator.base.off_device import Piece, WayOff, on_host, portions
 from simulator.engine.progress import ClientTrained
-from simulator.sessions import committing, unfinished_round
+from simulator.sessions import committing, states
 from simulator.sessions.session import Session
 from simulator.training.operations import Operations
 from tests import federations
@@ -176,7 +176,7 @@ def test_every_state_of_a_session_goes_this_way(tmp_path: Path, monkeypatch: pyt
         second = any(isinstance(event, ClientTrained) and event.round == 2 for event in heard)
         return "enough" if second else None
 
-    for module in (committing, unfinished_round):
+    for module in (committing, states):
         monkeypatch.setattr(module, "on_host", noted)
     config = federations.config(
         "fedavg", rounds=2, federation={"participation": 1.0}, runtime={"runner": "sequential"}
@@ -186,9 +186,9 @@ def test_every_state_of_a_session_goes_this_way(tmp_path: Path, monkeypatch: pyt
         Session.create(config, tmp_path / "s", tmp_path) as session,
     ):
         session.run(heard.append, stop=stop)
-        states, (kept, uplink) = seen[:5], seen[5:]
-        assert states == [sorted(each) for each in (session._state.server, *session._state.clients)]
-        assert kept == states[1]
+        first, (kept, uplink) = seen[:5], seen[5:]
+        assert first == [sorted(each) for each in (session._state.server, *session._state.clients)]
+        assert kept == first[1]
         assert uplink == [name for name in kept if not name.endswith("num_batches_tracked")]
 
 

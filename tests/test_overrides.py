@@ -13,9 +13,8 @@ from simulator.engine import builder
 from simulator.results.inspection import cka
 from simulator.sessions.forking import fork
 from simulator.sessions.metadata import current
-from simulator.sessions.overrides import other_bits, overrides
 from simulator.sessions.reader import CheckedReader
-from simulator.sessions.session import RunOutcome, Session
+from simulator.sessions.session import RunOutcome, Session, other_bits, overrides
 from tests import federations
 
 

@@ -21,7 +21,7 @@ from simulator.engine.client_states import Known
 from simulator.engine.drawing import drawn
 from simulator.engine.progress import unobserved
 from simulator.selection import Candidate, Past, history, user_selection
-from simulator.selection.strategies import available, scores, utility
+from simulator.selection.selector import available, scores, utility
 from simulator.sessions.forking import fork
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session

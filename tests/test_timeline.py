@@ -29,7 +29,7 @@ from simulator.engine.progress import unobserved
 from simulator.results.inspection.cka import of_checkpoint
 from simulator.runners import LocalUpdate, local
 from simulator.runners.ray.worker_setup import WorkerSetup
-from simulator.sessions import unfinished_round
+from simulator.sessions import states
 from simulator.sessions.forking import fork
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session
@@ -419,7 +419,7 @@ def test_kept_updates_of_an_unfinished_round_look_like_those_of_its_data() -> No
     parts = federations.built(config(DIVIDED, name="fedproto", data={"classes_per_client": 2}))
     state = federations.run(parts.engine, 1)
     for info in parts.federation.at(2).clients:
-        expected = unfinished_round.uplink_specs(info.id, state, parts)
+        expected = states.uplink_specs(info.id, state, parts)
         assert expected is not None
         assert expected["prototypes"].shape[0] == len(info.classes)
 

@@ -11,10 +11,9 @@ import torch
 import checkpoints
 from checkpoints import Store
 from simulator.engine.progress import ClientStarted, ClientTrained, RoundStarted, StateChanged
-from simulator.sessions import meter, watching
-from simulator.sessions.meter import Meter
+from simulator.sessions import watching
 from simulator.sessions.session import Session
-from simulator.sessions.watching import Watching
+from simulator.sessions.watching import Meter, Watching
 from tests import federations, sessions
 
 STATES = (letter * 3 for letter in "abcdefghijklmnopqrstuvwxyz")
@@ -71,7 +70,7 @@ def test_the_meter_sees_this_process_s_memory_and_processors(monkeypatch: pytest
     found = Meter(torch.device("cpu"))
     found.begin()
     assert not found.due()
-    monkeypatch.setattr(meter, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(watching, "LOOK_SECONDS", 0.0)
     assert found.due()
     held = torch.ones(64 << 20, dtype=torch.uint8)  # 64 MiB that are written
     seen = found.now()["memory"]
@@ -87,11 +86,11 @@ def test_the_most_memory_of_a_round_is_known_though_nobody_looked_then() -> None
     """64 MiB more than this process ever had, held between two looks, and of that round alone."""
     found = Meter(torch.device("cpu"))
     found.begin()
-    size = meter.most_ever() - found._memory() + (64 << 20)
+    size = watching.most_ever() - found._memory() + (64 << 20)
     held = torch.ones(size, dtype=torch.uint8)
     del held
     highest = found.of_round()["memory"]
-    assert highest >= meter.most_ever() - (1 << 20)
+    assert highest >= watching.most_ever() - (1 << 20)
     assert highest > found._memory() + (32 << 20)
     found.begin()
     assert found.of_round()["memory"] < highest - (32 << 20)

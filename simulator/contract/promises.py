@@ -15,9 +15,9 @@ from torch import Tensor
 from simulator import methods
 from simulator.base import rng
 from simulator.base.errors import RAISED, HtflError
+from simulator.base.record import Record
 from simulator.base.rng import drawing_from
 from simulator.base.tensors import Tensors, total_bytes
-from simulator.contract.bits import bits, state_bits, untimed
 from simulator.contract.subject import CLIENTS, ROUNDS, Subject
 from simulator.data.datasets import data_folder
 from simulator.engine.client_states import State
@@ -29,6 +29,38 @@ from simulator.training.phase import Batch, Draws, Phase, parts_of
 from simulator.training.precision import networks_in
 
 CPU = torch.device("cpu")
+
+
+Bits = dict[str, tuple[str, tuple[int, ...], bytes]]
+
+
+def bits(tensors: Mapping[str, Tensor]) -> Bits:
+    """Names, dtypes, shapes, and bytes, so that two states compare bit for bit, NaN or not."""
+    return {
+        name: (
+            str(tensor.dtype),
+            tuple(tensor.shape),
+            tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes(),
+        )
+        for name, tensor in tensors.items()
+    }
+
+
+def state_bits(state: State) -> dict[str, Any]:
+    """Every tensor of the server and the clients, bit for bit."""
+    return {"server": bits(state.server), "clients": [bits(tensors) for tensors in state.clients]}
+
+
+def untimed(record: Record | None) -> dict[str, Any]:
+    """A ledger record without the part that may differ between equal runs."""
+    return {key: value for key, value in (record or {}).items() if key != "timing"}
+
+
+def committed(folder: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """A session's ledger without timing, and the object hash of every state after its last checkpoint."""
+    session = CheckedReader(folder)
+    states = {name: ref.sha256 for name, ref in session.manifest().states.items()}
+    return [untimed(record) for record in session.records()], states
 
 
 class Broken(Exception):

@@ -5,10 +5,10 @@ One direction, no room entered twice; the old state is left as it was.
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from types import MappingProxyType
 
 import torch
@@ -22,7 +22,6 @@ from simulator.base.tensors import Tensors
 from simulator.config import Config
 from simulator.data.federated import FederatedData
 from simulator.engine import newcomers
-from simulator.engine.adopting import adoption, keeps_the_same
 from simulator.engine.client_states import Beginning, ClientStates, State, StateCache
 from simulator.engine.collecting import Collected, at_once, on_the_clock
 from simulator.engine.progress import (
@@ -34,14 +33,13 @@ from simulator.engine.progress import (
     RoundStarted,
     Warned,
 )
-from simulator.engine.stages import Changes, Now
 from simulator.engine.timing import Clock
 from simulator.engine.wire import Wire
 from simulator.methods import Method, Uplink
 from simulator.methods.hooks import Hooks
-from simulator.metrics import by_client, cka_matrices, evaluation, training, user_metrics
-from simulator.metrics.accuracy import accuracy
-from simulator.models.federation import Federation
+from simulator.metrics import by_client, cka_matrices, evaluation, user_metrics
+from simulator.metrics.evaluation import accuracy
+from simulator.models.federation import ClientInfo, Federation
 from simulator.runners import (
     Decision,
     Gate,
@@ -66,6 +64,66 @@ from simulator.training.schedule import rate
 
 LONGEST_REASON = 300
 """Letters of an error that a warning repeats."""
+
+
+@dataclass(frozen=True)
+class Now:
+    """Clients, data, and method as they are in a round."""
+
+    federation: Federation
+    data: FederatedData
+    hooks: Hooks
+    parts: Sequence[str]
+    """The parts of the split whose metrics are recorded."""
+
+    def at(self, round: int) -> "Now":
+        """The same in another round."""
+        federation = self.federation.at(round)
+        if federation is self.federation:
+            return self
+        return Now(federation, self.data.at(round), self.hooks.at(round), self.parts)
+
+    @cached_property
+    def test_sizes(self) -> list[int]:
+        """Test samples by client."""
+        return [len(client.test) for client in self.data.clients]
+
+    @cached_property
+    def sizes(self) -> dict[str, list[int]]:
+        """Samples by client, of each recorded part."""
+        return {name: [len(client.part(name)) for client in self.data.clients] for name in self.parts}
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What changes at a round: clients, ascending."""
+
+    joined: tuple[int, ...] = ()
+    left: tuple[int, ...] = ()
+    data: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, before: Now, now: Now) -> "Changes":
+        """From one round to the next."""
+        if before.federation is now.federation:
+            return cls()
+        were, are = before.federation.absent, now.federation.absent
+        pairs = zip(before.data.clients, now.data.clients, strict=True)
+        return cls(
+            joined=tuple(sorted(were - are)),
+            left=tuple(sorted(are - were)),
+            data=tuple(client for client, (old, new) in enumerate(pairs) if old is not new),
+        )
+
+    def write(self, record: Record, present: int) -> None:
+        """Add the changes to the record of the round, if there are any."""
+        if self.joined or self.left or self.data:
+            record["timeline"] = {
+                "joined": list(self.joined),
+                "left": list(self.left),
+                "data": list(self.data),
+                "present": present,
+            }
 
 
 class Engine:
@@ -213,19 +271,19 @@ class Engine:
             "accuracy": accuracy(
                 evaluation.counts(answers), now.test_sizes, standing and standing["accuracy"], news, absent
             ),
-            "loss": training.losses(updates, None if news else len(clients), before),
+            "loss": evaluation.losses(updates, None if news else len(clients), before),
             "bytes": wire.traffic(before and before["bytes"], news),
             "params": wire.params(),
-            "flops": training.operations(took.flops, server_flops),
+            "flops": evaluation.operations(took.flops, server_flops),
             "cka": cka,
-            "method_metrics": training.phase_losses(sound) | metrics,
+            "method_metrics": evaluation.phase_losses(sound) | metrics,
             "timing": {
                 "seconds": evaluated - began - held,
                 "train": trained - began - held,
                 "server": trained - collected,
                 "evaluate": evaluated - trained,
                 "checkpoint": 0.0,
-                "per_client": training.seconds(updates, None if news else len(clients)),
+                "per_client": evaluation.seconds(updates, None if news else len(clients)),
                 "workers": self._runner.workers,
                 "at": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
             },
@@ -485,3 +543,28 @@ class Engine:
 
     def _on_device(self, tensors: Mapping[str, Tensor]) -> Tensors:
         return {name: tensor.to(self._federation.device) for name, tensor in tensors.items()}
+
+
+def keeps_the_same(
+    hooks: Hooks, server: Tensors, before: Hooks, left: Tensors, clients: Iterable[ClientInfo]
+) -> bool:
+    """Whether server and clients keep the same tensors, by name and shape, as with the settings before."""
+    return _shapes(server) == _shapes(left) and all(
+        _shapes(hooks.init_client(client)) == _shapes(before.init_client(client)) for client in clients
+    )
+
+
+def adoption(server: Tensors, adopted: Tensors) -> str:
+    """What a method's server took over at a switch, in words."""
+    taken = dict.fromkeys(name.split("/")[0] for name in adopted)
+    missing = [name for name in server if name not in adopted]
+    # Of a part taken over in part, what is missing by its full name: head/bias.
+    fresh = dict.fromkeys(name if name.split("/")[0] in taken else name.split("/")[0] for name in missing)
+    said = [f"takes over {', '.join(taken)}"] * bool(taken) + [f"starts {', '.join(fresh)} afresh"] * bool(
+        fresh
+    )
+    return " and ".join(said) or "has nothing to take over"
+
+
+def _shapes(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in tensors.items()}

@@ -28,9 +28,9 @@ from simulator.methods.base import (
 )
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
+from simulator.training.augmentation import RandomView
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
-from simulator.training.views import RandomView
 
 VIEW = RandomView()
 

@@ -1,4 +1,4 @@
-"""The ledger's figures of the held-out parts of clients' data: accuracy, loss and macro-F1 of each.
+"""The ledger's figures of a round: its accuracy, its training, and the held-out parts of clients' data.
 
 A record's `evaluation` has, for every part that is measured, accuracy, loss and macro-F1, each as mean, mean weighted
 by the part's samples, and per client. Beside them it has the counts of each client by class. Models are selected on
@@ -12,10 +12,16 @@ from typing import Any
 
 from simulator.base.errors import ConfigError
 from simulator.base.part_record import Measured, PartMetrics
+from simulator.base.record import Accuracy, Flops, Loss, Record
 from simulator.base.sections import CLASS_CELLS, PARTS, EvaluationConfig
 from simulator.data.federated import FederatedData
 from simulator.metrics import by_client
+from simulator.runners.base import LocalUpdate
 from simulator.runners.evaluation import Answers
+from simulator.training.phase import CROSS_ENTROPY
+
+Counts = tuple[int, int]
+"""Correct answers, test samples."""
 
 
 def measured_parts(settings: EvaluationConfig, data: FederatedData) -> tuple[str, ...]:
@@ -166,3 +172,100 @@ def _by_client(
     if news:
         return by_client.written(by_client.new(before, values, absent), None)
     return by_client.written(by_client.known(before, values, absent), clients)
+
+
+def accuracy(
+    counts: Mapping[int, Counts],
+    test_sizes: Sequence[int],
+    before: Mapping[str, Any] | None,
+    news: bool = False,
+    absent: Collection[int] = (),
+) -> Accuracy:
+    """Accuracy of every client, those not evaluated this round as they last were, and its summary.
+
+    `before` is that of the round before, with the accuracies of all who were evaluated so far. With `news`,
+    `per_client` names those alone who were evaluated now; the summary is of all the same.
+
+    `mean` and `std` (population) weigh clients alike; `weighted` weighs them by test samples; `per_client` has null
+    for a client never evaluated, or absent now; `best_mean` and `best_weighted` are the highest so far.
+    """
+    now = {client: correct / samples for client, (correct, samples) in counts.items()}
+    every = by_client.known(before, now, absent)
+    best = before or {}
+    per_client = (
+        by_client.written(by_client.new(before, now, absent), None)
+        if news
+        else by_client.written(every, len(test_sizes))
+    )
+    if not every:  # all that were ever evaluated are absent
+        return {
+            "mean": None,
+            "std": None,
+            "weighted": None,
+            "min": None,
+            "max": None,
+            "best_mean": best.get("best_mean"),
+            "best_weighted": best.get("best_weighted"),
+            "per_client": per_client,
+        }
+    values = list(every.values())
+    mean = statistics.fmean(values)
+    weighted = statistics.fmean(values, [test_sizes[client] for client in every])
+    return {
+        "mean": mean,
+        "std": statistics.pstdev(values),
+        "weighted": weighted,
+        "min": min(values),
+        "max": max(values),
+        "best_mean": _best(mean, best.get("best_mean")),
+        "best_weighted": _best(weighted, best.get("best_weighted", best.get("weighted"))),
+        "per_client": per_client,
+    }
+
+
+def _best(now: float, before: float | None) -> float:
+    return now if before is None else max(now, before)
+
+
+def losses(updates: list[LocalUpdate], clients: int | None, before: Record | None) -> Loss:
+    """Mean training loss of each participant's first phase; null where it took no part, diverged or had no phase.
+
+    The cross-entropy is the mean over the clients that recorded it. A session whose record `before` has none, because
+    it is older, continues without.
+    """
+    sound = [update for update in updates if not update.diverged]
+    firsts = {update.client.id: next(iter(update.losses.values()), None) for update in sound}
+    known = {client: loss for client, loss in firsts.items() if loss is not None}
+    plain = [update.losses[CROSS_ENTROPY] for update in sound if CROSS_ENTROPY in update.losses]
+    found: Loss = {
+        "mean": sum(known.values()) / len(known) if known else None,
+        "per_client": by_client.written(known, clients),
+    }
+    if before is None or "cross_entropy" in before["loss"]:
+        found["cross_entropy"] = sum(plain) / len(plain) if plain else None
+    return found
+
+
+def seconds(updates: list[LocalUpdate], clients: int | None) -> list[Any] | dict[str, Any]:
+    """What each participant's update took; null for who took no part, and where an earlier program computed it."""
+    known = {update.client.id: round(update.seconds, 4) for update in updates if update.seconds is not None}
+    return by_client.written(known, clients)
+
+
+def phase_losses(updates: list[LocalUpdate]) -> dict[str, float]:
+    """The mean loss of every phase after a client's first, which the ledger has no other place for.
+
+    Clients may have different phases. A mean is over those that have the phase.
+    """
+    found: dict[str, list[float]] = {}
+    for update in updates:
+        for phase in list(update.losses)[1:]:
+            if phase == CROSS_ENTROPY:
+                continue
+            found.setdefault(f"{phase}_loss", []).append(update.losses[phase])
+    return {name: sum(losses) / len(losses) for name, losses in found.items()}
+
+
+def operations(clients: int, server: int) -> Flops:
+    """Floating-point operations of training in this round; evaluation is not counted."""
+    return {"clients": clients, "server": server, "total": clients + server}

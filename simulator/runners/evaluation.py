@@ -4,6 +4,7 @@ Two clients give equal answers if they have the same images and every value that
 example, InCo's hundred clients are five models on one test set. The runner measures this; methods do not declare it.
 """
 
+import copy
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,21 +14,22 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
 from torch.nn import functional as F
 from torch.utils._pytree import tree_iter
 
 from simulator.base.errors import ConfigError, is_of_memory
+from simulator.base.tensors import Tensors
 from simulator.methods.hooks import Hooks
 from simulator.models.federation import ClientInfo
 from simulator.runners import memory
 from simulator.runners.base import Job, Runner
-from simulator.runners.stacked_answers import Stacked
 from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
 from simulator.training.flops import counting_flops
 from simulator.training.operations import Operations
-from simulator.training.stacking import why
+from simulator.training.stacking import CannotStack, refuse_unlike_networks, values, why
 
 Measure = Callable[[Tensor, Tensor], float | None]
 """A metric of a part's scores [n, C] and labels [n], int64, both on the device."""
@@ -333,3 +335,47 @@ def _place(tensor: Tensor) -> tuple[Any, ...]:
 
 def _bytes(tensor: Tensor) -> bytes:
     return tensor.detach().contiguous().reshape(-1).cpu().view(torch.uint8).numpy().tobytes()
+
+
+class Stacked:
+    """Clients ready to answer that differ only in the values of tensors. Raises CannotStack otherwise."""
+
+    def __init__(self, hooks: Hooks, clients: Sequence[LocalClient]) -> None:
+        self._hooks = hooks
+        self._first = first = clients[0]
+        for other in clients[1:]:
+            refuse_unlike_networks(first, other)
+            if {name: each.shape for name, each in other.state.items()} != {
+                name: each.shape for name, each in first.state.items()
+            }:
+                raise CannotStack("they keep other tensors")
+        of_each = [values(client.nets) for client in clients]
+        self._values = {
+            f"nets.{name}": torch.stack([each[name].detach() for each in of_each]) for name in of_each[0]
+        }
+        self._state = {name: torch.stack([client.state[name] for client in clients]) for name in first.state}
+
+    @torch.no_grad()
+    def scores(self, x: Tensor) -> Tensor:
+        """[n, B, C] of images x [B, …]. Raises torch's error if an answer cannot be mapped."""
+
+        def of_one(tensors: Tensors, state: Tensors) -> Tensor:
+            answer: Tensor = functional_call(_Answer(self._hooks, self._first), tensors, (state, x))
+            return answer
+
+        answers: Tensor = vmap(of_one, randomness="error")(self._values, self._state)
+        return answers
+
+
+class _Answer(nn.Module):
+    """A client's answer as a module of its networks, so that their tensors can be replaced."""
+
+    def __init__(self, hooks: Hooks, client: LocalClient) -> None:
+        super().__init__()
+        self.nets = client.nets
+        self._hooks, self._client = hooks, client
+
+    def forward(self, state: Tensors, x: Tensor) -> Tensor:
+        client = copy.copy(self._client)
+        client.state = state
+        return self._hooks.predict(client, x)

@@ -1,32 +1,70 @@
 """A run and its session directory: the engine's rounds, committed to the store one after the other, and steered."""
 
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, cast
 
 import checkpoints
 from checkpoints import Command, Store, TooLarge
-from simulator.base.documents import Change, Document, Entry, Report
+from simulator import runners
+from simulator.base.documents import Change, Document, Entry, Event, Report
 from simulator.base.errors import ConfigError, DataError, MachinesLost, SessionError
+from simulator.base.nested import Raw, flattened, with_overrides
+from simulator.base.notice import Notice
 from simulator.base.record import Record
+from simulator.base.sections import RuntimeConfig
+from simulator.base.watch_section import WatchConfig
 from simulator.config import Config
 from simulator.engine.builder import Built, build, rebuild
 from simulator.engine.client_states import State
-from simulator.engine.progress import Observer, RoundFinished, StateChanged, Switched, unobserved
+from simulator.engine.progress import Noticed, Observer, RoundFinished, StateChanged, Switched, unobserved
 from simulator.methods import plugins
+from simulator.metrics.watchers import Watchers
+from simulator.runners import RemoteMachine
 from simulator.runners.base import POLL_SECONDS, Decision, LocalUpdate, RoundInterrupted
-from simulator.sessions import brought, goal, metadata, noticing, remote_machines, states, unfinished_round
+from simulator.sessions import brought, goal, metadata, states
 from simulator.sessions.committing import Commits
-from simulator.sessions.history import asked_for, begun_after, differences, history_entry
-from simulator.sessions.overrides import other_bits, overrides
+from simulator.sessions.history import (
+    SETTINGS,
+    asked_for,
+    begun_after,
+    differences,
+    history_entry,
+    settings_in_force,
+    watching_since,
+)
 from simulator.sessions.reader import CheckedReader, unrecorded
 from simulator.sessions.records import too_large, with_finite_record
 from simulator.sessions.steering import Steering, never, unasked
 from simulator.sessions.watching import Watching
+
+BY_WATCHER = "watcher "
+"""The beginning of the reason of a stop."""
+PRECISION = "training.precision"
+AS_TORCH_HAS_IT = "float32, convolutions in tf32"
+"""What CUDA computed in before there was a precision to set."""
+
+
+@dataclass(frozen=True)
+class RemoteMachines:
+    """The machines beside this one that were got hold of, on which the session's clients are computed."""
+
+    found: Sequence[RemoteMachine]
+
+    @property
+    def differences(self) -> list[str]:
+        """What of them gives other bits than this machine's, as 'node b: torch 2.6 → 2.7'."""
+        return [f"node {place.node}: {each}" for place in self.found for each in place.inexact]
+
+    def record(self, store: Store, round: int) -> None:
+        """Tell of them, if there are any: how many clients are at work on each at a time, and its environment."""
+        if self.found:
+            store.event("nodes", round=round, nodes=[asdict(place) for place in self.found])
 
 
 @dataclass(frozen=True)
@@ -40,7 +78,7 @@ class RunOutcome:
     @property
     def by_watcher(self) -> bool:
         """Whether a watcher stopped the run."""
-        return self.state == "stopped" and (self.reason or "").startswith(noticing.BY_WATCHER)
+        return self.state == "stopped" and (self.reason or "").startswith(BY_WATCHER)
 
 
 class Session:
@@ -64,7 +102,7 @@ class Session:
         self._phase = "running"
         self._watching = Watching(store, built.federation)
         tested = [client.num_test for client in built.data.clients]
-        self._noticing = noticing.Noticing(store, config.watch, tested)
+        self._noticing = Noticing(store, config.watch, tested)
         self._noticed: str | None = None  # why a watcher wants the run to stop
         self.warnings: list[str] = []  # what was amiss with the session's files when it was opened
 
@@ -92,7 +130,7 @@ class Session:
         config, here = (metadata.on_device(each.begun(), built) for each in (config, here))
         with ExitStack() as failing:
             failing.callback(built.engine.close)
-            found = remote_machines.opened(built.engine, allow_inexact)
+            found = RemoteMachines(built.engine.open(exact=not allow_inexact))
             state = built.engine.initial_state()
             facts = metadata.of_new(config, built, None)
             said = look(cast(Document, facts))
@@ -140,7 +178,7 @@ class Session:
             )
         with ExitStack() as failing:
             failing.callback(built.engine.close)
-            found = remote_machines.opened(built.engine, allow_inexact)
+            found = RemoteMachines(built.engine.open(exact=not allow_inexact))
             store = Store.open(
                 folder, retention=metadata.retention(config, reader.document["parent"]), steal=steal
             )
@@ -308,7 +346,7 @@ class Session:
         self._watching(RoundFinished(record))
         for each in noticed:
             self._watching(each)
-        self._noticed = noticing.stop_reason(noticed)
+        self._noticed = stop_reason(noticed)
         if any(each.action == "pause" for each in noticed):
             self._steering.hold()
 
@@ -388,7 +426,7 @@ class Session:
         begun = self.round if config.method.name != before.method.name else None
         built = rebuild(self._built, config, begun)
         # Before what the old one computes on is let go: it may be the same.
-        found = remote_machines.opened(built.engine, not self._exact)
+        found = RemoteMachines(built.engine.open(exact=self._exact))
         taken, adopted = built.engine.take_over(self._state, self._built.method)
         dropped, self._state = len(self._state.in_flight) - len(taken.in_flight), taken
         self._built.engine.close()
@@ -430,13 +468,13 @@ class Session:
         self._steering.answer(self._applied, f"in force since round {self.round}", self.round)
 
     def _kept(self) -> dict[int, LocalUpdate]:
-        return unfinished_round.load(self._store, self._history, self._state, self._built)
+        return states.load_unfinished(self._store, self._history, self._state, self._built)
 
     def _keep(self, updates: Sequence[LocalUpdate]) -> None:
         """Keep the finished clients of the round under way; the state they started from has a checkpoint."""
         self._checkpoint()
         if updates:
-            unfinished_round.save(self._store, self.round + 1, self._history, updates)
+            states.save_unfinished(self._store, self.round + 1, self._history, updates)
 
     def _end(self, how: Literal["finished", "stopped"], reason: str | None) -> RunOutcome:
         self._checkpoint()
@@ -445,3 +483,115 @@ class Session:
         self._built.engine.close()
         self._store.close(how)
         return RunOutcome(how, self.round, reason)
+
+
+class Noticing:
+    """Has the watchers look at each new record: what they notice goes there and into events, and may hold the run.
+
+    Without watchers, it does nothing and reads nothing.
+    """
+
+    def __init__(self, store: Store, settings: WatchConfig, tested: Sequence[int]) -> None:
+        """tested: each client's number of test samples."""
+        self._store = store
+        self._tested = tested
+        self._told: set[tuple[int, str, tuple[int, ...]]] = set()
+        self.begin(settings)
+
+    @property
+    def on(self) -> bool:
+        return self._watchers is not None
+
+    def begin(self, settings: WatchConfig) -> None:
+        """Watch with these settings from round 1 on, or after `catch_up`."""
+        self._settings = settings
+        self._watchers = Watchers(settings, self._tested) if settings.watchers else None
+
+    def catch_up(
+        self, records: Sequence[Record], history: Sequence[Entry], events: Sequence[Event] = ()
+    ) -> None:
+        """Look at the finished rounds, about which nothing new is told.
+
+        Rounds before these settings are known, but what goes on is told again. events: of this session. What they
+        tell is not written twice if its round was lost and is run again.
+        """
+        if self._watchers is None:
+            return
+        since = watching_since(history)
+        for record in records:
+            if record["round"] == since:
+                self._watchers.forget()
+            self._watchers.after(record)
+        if since > len(records):
+            self._watchers.forget()
+        for event in events:
+            if event["event"] == "noticed":
+                self._told.add((event["round"], event["watcher"], tuple(event["clients"])))
+
+    def look(self, record: Record) -> list[Noticed]:
+        """What is noticed after this round, also in its record. It is written before the round is committed."""
+        found = self._watchers.after(record) if self._watchers is not None else []
+        if found:
+            record["watch"] = found
+        return [self._noticed(notice, record["round"]) for notice in found]
+
+    def _noticed(self, notice: Notice, round: int) -> Noticed:
+        watcher, clients = notice["watcher"], tuple(notice["clients"])
+        action = self._settings.action(watcher)
+        if (round, watcher, clients) not in self._told:
+            self._store.event("noticed", round=round, **notice, action=action)
+            self._told.add((round, watcher, clients))
+        return Noticed(round, watcher, notice["message"], clients, action)
+
+
+def stop_reason(noticed: Sequence[Noticed]) -> str | None:
+    """Why these stop the run; None if they do not."""
+    stops = [each for each in noticed if each.action == "stop"]
+    return f"{BY_WATCHER}{stops[0].watcher}: {stops[0].message}" if stops else None
+
+
+def overrides(workers: int | None, device: str | None, assignments: Sequence[str], folder: Path) -> Raw:
+    """Settings to lay over a session's, nested. Raises ConfigError for one that is not the machine's.
+
+    The error names the command that changes it in the session `folder`.
+    """
+    given = {"workers": workers, "device": device}
+    raw: Raw = {"runtime": {key: value for key, value in given.items() if value is not None}}
+    for assignment in assignments:
+        for key in flattened(with_overrides({}, [assignment])):
+            if not key.startswith("runtime.") and key != PRECISION:
+                raise ConfigError(
+                    f"'{key}' cannot change on resume, which takes runtime.… and {PRECISION}. "
+                    f"{_elsewhere(key, shlex.quote(assignment), checkpoints.typed(folder))}"
+                )
+    return with_overrides(raw, assignments)
+
+
+def _elsewhere(key: str, assignment: str, session: str) -> str:
+    """Which command changes a setting."""
+    match key.split(".")[0]:
+        case "seed" if key != "seed.data":
+            return (
+                f"Fork the session: `htfl-sim fork {session} --at-round R --session NEW --set {assignment}`."
+            )
+        case section if section == "method" or section in SETTINGS:
+            return f"Leave a switch for the resume: `htfl-sim switch {session} --set {assignment}`."
+    return "It is fixed for a session. Start a new one with `htfl-sim run`."
+
+
+def other_bits(session: CheckedReader, config: Config, on_cuda: bool) -> list[str]:
+    """What of a configuration gives other bits than the session's settings in force, as 'precision float32 → bf16'."""
+    history = session.manifest().history if session.rounds() else []
+    raw = settings_in_force(session.document, history)
+    then = raw["training"].get("precision", AS_TORCH_HAS_IT if on_cuda else "float32")
+    now = config.training.precision
+    ways = [_sums(RuntimeConfig.model_validate(raw.get("runtime", {}))), _sums(config.runtime)]
+    return [
+        f"{fact} {before} → {after}"
+        for fact, before, after in (("precision", then, now), ("clients", *ways))
+        if before != after
+    ]
+
+
+def _sums(settings: RuntimeConfig) -> str:
+    return runners.get(settings.runner).sums(settings)

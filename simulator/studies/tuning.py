@@ -6,12 +6,13 @@
 Trials are scored on the clients' eval parts, never on test data, with seeds of their own. Each method's first trial has
 the values that it has without tuning. With halving, all trials run to a first rung, and the best continue from their
 checkpoints, so no round is computed twice. Rungs are synchronous: a trial is promoted once all trials of its rung are
-there. So the choice depends neither on the order in which points finish, nor on a stop in between.
+there. So the choice depends neither on the order in which points finish, nor on a stop in between. How many trials a
+budget of training FLOPs allows is counted before anything runs.
 """
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from checkpoints import TUNING, SessionUnreadable
 from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw, flattened, merged, put, with_values
 from simulator.base.space import Choice, Log, Range
+from simulator.base.units import amount
 from simulator.config import Config
 from simulator.results.analysis.averages import MeanStd
 from simulator.results.analysis.caveats import listed as named
@@ -29,10 +31,9 @@ from simulator.results.analysis.divergence import NO_SESSION, Divergence
 from simulator.results.analysis.overview import read_overview
 from simulator.studies import links, slurm
 from simulator.studies.backends import HERE, backend
-from simulator.studies.budget import MOST, affordable, counting, left
 from simulator.studies.checking import check
 from simulator.studies.children import Here
-from simulator.studies.cost import rate_of
+from simulator.studies.cost import RoundCounter, rate_of
 from simulator.studies.executor import Launch
 from simulator.studies.files import needed
 from simulator.studies.folder import STUDY, read_points, read_study
@@ -50,6 +51,10 @@ if TYPE_CHECKING:
 
 _MOST = 8
 """Differences named in one sentence."""
+MOST = 1024
+"""Proposed trials of a method, so that a budget is no endless search."""
+_WITHOUT_FLOPS = ("training.clip", "training.momentum")
+"""Choices that change no counted operation."""
 
 
 @dataclass(frozen=True)
@@ -493,3 +498,73 @@ def _point(request: Request, trial: Trial, seed: int, final: bool = False) -> Po
 def is_done(folder: Path, point: Point, upto: int) -> bool:
     """Whether a point has finished this round."""
     return Status(point.name, point.rounds).read(links.session_of(folder, point)).round >= upto
+
+
+def affordable(request: Request, trials: Iterable[Trial], flops: Callable[[Trial], float]) -> list[Trial]:
+    """As many of a method's first trials as the budget allows. flops: of a round of a trial.
+
+    With halving, a promoted trial counts as the mean of all. Raises ConfigError if the first trial is too much.
+    """
+    assert request.budget_flops is not None
+    least = request.rungs(MOST)[0][1]
+    tried, costs, fitting = list[Trial](), list[float](), 0
+    for trial in trials:
+        tried.append(trial)
+        costs.append(flops(trial) * len(request.tuning_seeds))
+        if spent(request, costs) <= request.budget_flops:
+            fitting = len(costs)
+        if least * sum(costs) > request.budget_flops:
+            break
+    if not fitting:
+        needed = spent(request, costs[:1])
+        raise ConfigError(
+            f"A trial of {tried[0].method} takes {amount(needed)} training FLOPs, and the budget is "
+            f"{amount(request.budget_flops)}. Use `budget_flops={10 * needed:.0e}` for about 10 trials."
+        )
+    return tried[:fitting]
+
+
+def spent(request: Request, costs: Sequence[float]) -> float:
+    """The FLOPs of all rungs. costs: of a round of each trial."""
+    (_, before), *higher = request.rungs(len(costs))
+    total, mean = before * sum(costs), sum(costs) / len(costs)
+    for count, upto in higher:
+        total += count * (upto - before) * mean
+        before = upto
+    return total
+
+
+def left(request: Request, costs: Sequence[float], ran: Sequence[Sequence[int]]) -> float:
+    """The FLOPs of the rungs that are not done. ran: the rounds of each trial so far, with each tuning seed."""
+    (_, before), *higher = request.rungs(len(costs))
+    total, mean = 0.0, sum(costs) / len(costs)
+    total += sum(
+        cost * max(before - done, 0) for cost, seeds in zip(costs, ran, strict=True) for done in seeds
+    )
+    for count, upto in higher:
+        done = sum(min(max(each - before, 0), upto - before) for seeds in ran for each in seeds)
+        total += mean * max(count * (upto - before) * len(request.tuning_seeds) - done, 0)
+        before = upto
+    return total
+
+
+def counting(
+    request: Request, point_of: Callable[[Trial], Point], sessions_dir: Path, data_dir: Path
+) -> Callable[[Trial], float]:
+    """The FLOPs of a round of a trial. Settings that are searched over real numbers are taken to change none."""
+    counter, known = RoundCounter(sessions_dir, data_dir), dict[bytes, float]()
+
+    def flops(trial: Trial) -> float:
+        space = request.space(trial.method)
+        values = {
+            key: each
+            for key, each in trial.values.items()
+            if isinstance(space[key], Choice) and key not in _WITHOUT_FLOPS
+        }
+        point = point_of(Trial(trial.method, trial.number, values))
+        kind = checkpoints.canonical(point.config)
+        if kind not in known:
+            known[kind] = counter.flops(point)
+        return known[kind]
+
+    return flops

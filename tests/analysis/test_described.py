@@ -1,6 +1,6 @@
 """All settings of a session beside those of another."""
 
-from simulator.results.analysis.described import Setting, described
+from simulator.results.analysis.comparison import Setting, described
 
 OWN = {"rounds": 20, "training": {"lr": 0.01, "epochs": 5}, "method": {"name": "fedlora", "mu": 0.9}}
 

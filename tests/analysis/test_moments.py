@@ -7,9 +7,8 @@ import pytest
 
 from simulator.base.errors import ConfigError
 from simulator.base.units import span
-from simulator.results.analysis.comparison import table
+from simulator.results.analysis.comparison import at_moment, table
 from simulator.results.analysis.ledger import Lines
-from simulator.results.analysis.moments import at_moment
 from simulator.results.analysis.table import Pivot, Row, Table
 from tests.analysis.runs import clocked, run
 

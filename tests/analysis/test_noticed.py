@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from checkpoints import canonical
-from simulator.results.analysis import noticed
+from simulator.results.analysis import feed
 from simulator.results.analysis.events import description, is_alarming, shown_events
-from simulator.results.analysis.feed import Feed, read
+from simulator.results.analysis.feed import Feed, Noticer, read
 from simulator.results.analysis.ledger import Ledger
-from simulator.results.analysis.noticed import Noticer
 from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.analysis import runs
@@ -70,13 +69,13 @@ def test_a_client_that_diverged_is_a_warning_already() -> None:
 
 def test_each_round_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
-    after = noticed.Watchers.after
+    after = feed.Watchers.after
 
-    def look(self: noticed.Watchers, record: Any) -> Any:
+    def look(self: feed.Watchers, record: Any) -> Any:
         looked.append(record["round"])
         return after(self, record)
 
-    monkeypatch.setattr(noticed.Watchers, "after", look)
+    monkeypatch.setattr(feed.Watchers, "after", look)
     noticer, run = Noticer(), falling()
     first = noticer.events(replace(run, ledger=Ledger.of(run.records[:6])))
     assert noticer.events(run) is first

@@ -1,6 +1,6 @@
 """Traffic by tensor, by hand."""
 
-from simulator.results.analysis.traffic import TensorTraffic, by_tensor
+from simulator.results.analysis.costs import TensorTraffic, by_tensor
 from tests import sessions
 
 

@@ -11,7 +11,7 @@ from simulator import contract
 from simulator.base.off_device import WayOff
 from simulator.base.tensors import Tensors
 from simulator.contract import Broken, Promise, Subject
-from simulator.contract.bits import bits
+from simulator.contract.promises import bits
 from simulator.data.datasets import data_folder
 from simulator.engine.builder import build
 from simulator.engine.client_states import State

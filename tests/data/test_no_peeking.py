@@ -23,7 +23,7 @@ from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError
 from simulator.base.nested import merged
 from simulator.config import Config
-from simulator.contract.bits import committed
+from simulator.contract.promises import committed
 from simulator.data import datasets
 from simulator.data.federated import FederatedData
 from simulator.data.images import joined

@@ -12,8 +12,7 @@ from safetensors.torch import load_file
 
 import htfl_sim as hs
 from checkpoints import SessionReader
-from simulator.results.export.adapters import LowRank
-from simulator.results.export.weights import Exported
+from simulator.results.export.weights import Exported, LowRank
 from tests.face.conftest import tiny
 
 PREFIX = "base_model.model."

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from simulator.metrics.cka import all_pairs, centred_gram
+from simulator.metrics.cka_matrices import all_pairs, centred_gram
 
 ESTIMATORS = pytest.mark.parametrize("debiased", [False, True], ids=["plain", "debiased"])
 

@@ -18,8 +18,7 @@ from simulator.data import datasets
 from simulator.engine.builder import Built
 from simulator.engine.client_states import State
 from simulator.metrics import cka_matrices
-from simulator.metrics.cka import all_pairs, centred_gram
-from simulator.metrics.cka_matrices import Each, common_layers, measure, probe
+from simulator.metrics.cka_matrices import Each, all_pairs, centred_gram, common_layers, measure, probe
 from simulator.models import GROUPS
 from simulator.sessions import legacy
 from tests import federations

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from simulator import models
 from simulator.base import rng
 from simulator.base.errors import ConfigError
-from simulator.contract.bits import bits, state_bits
+from simulator.contract.promises import bits, state_bits
 from simulator.data.inputs import random
 from simulator.models import ImageShape, registry
 from simulator.models.heads import HiddenHead

@@ -15,7 +15,7 @@ from simulator import methods
 from simulator.engine.progress import ClientTrained, Event
 from simulator.sessions import states
 from simulator.sessions.session import Session
-from simulator.sessions.unfinished_round import uplink_specs
+from simulator.sessions.states import uplink_specs
 from tests import federations
 
 CONFIG = federations.config("fedgh", rounds=2)

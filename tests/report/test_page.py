@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 import checkpoints
 from simulator.results.analysis.comparison import table
 from simulator.results.analysis.feed import read
-from simulator.results.report.contents import EVENTS, Contents, gather
-from simulator.results.report.page import page
+from simulator.results.report.contents import EVENTS, Contents, gather, page
 from simulator.results.report.pictures import Picture, inline
 from tests import sessions
 

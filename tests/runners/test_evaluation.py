@@ -15,7 +15,7 @@ from simulator.engine.progress import Warned
 from simulator.methods import registry
 from simulator.methods.fedavg import FedAvg
 from simulator.models.federation import ClientInfo
-from simulator.runners import evaluation, stacked_answers
+from simulator.runners import evaluation
 from simulator.training.client import LocalClient
 from tests import federations
 from tests.methods import reference
@@ -210,7 +210,7 @@ class Whole:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.models: list[int] = []
         self.images = 0
-        scores = stacked_answers.Stacked.scores
+        scores = evaluation.Stacked.scores
 
         def noted(of: Any, x: Tensor) -> Tensor:
             shown = scores(of, x)
@@ -218,7 +218,7 @@ class Whole:
             self.images = max(self.images, len(x))
             return shown
 
-        monkeypatch.setattr(stacked_answers.Stacked, "scores", noted)
+        monkeypatch.setattr(evaluation.Stacked, "scores", noted)
 
 
 @pytest.mark.parametrize(("name", "together"), [("lg_fedavg", {3}), ("fedproto", {3}), ("fiarse", {2, 3})])

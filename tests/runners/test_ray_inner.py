@@ -23,9 +23,8 @@ from simulator.runners import Job, LocalUpdate, Work, memory, synchronous
 from simulator.runners.ray import inner
 from simulator.runners.ray.runner import RayRunner, trained
 from simulator.runners.ray.worker_setup import WorkerSetup
-from simulator.sessions.overrides import other_bits
 from simulator.sessions.reader import CheckedReader
-from simulator.sessions.session import Session
+from simulator.sessions.session import Session, other_bits
 from simulator.training.context import TrainingContext
 from tests import federations
 

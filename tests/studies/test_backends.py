@@ -128,7 +128,7 @@ class TestOnRay:
 
 def test_nodes_that_would_not_give_the_same_bits_are_named_with_what_differs() -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
-    from simulator.studies.ray.consistency import NodeInfo, refuse_unlike
+    from simulator.studies.ray.backend import NodeInfo, refuse_unlike
 
     here = {"torch": "2.6", "device": "cpu (AVX2)", "cpu": "one", "python": "3.11"}
     refuse_unlike([NodeInfo("a", here), NodeInfo("b", {**here, "python": "3.12"})])

@@ -34,7 +34,6 @@ from simulator.results.analysis.averages import MeanStd
 from simulator.results.analysis.summary import Summary
 from simulator.results.analysis.totals import Totals
 from simulator.studies import trials, tuning
-from simulator.studies.budget import affordable, counting, left, spent
 from simulator.studies.executor import Launch
 from simulator.studies.folder import read_points
 from simulator.studies.search import Request, Trial, proposed
@@ -42,7 +41,7 @@ from simulator.studies.selection import select
 from simulator.studies.status import Status
 from simulator.studies.study import StudySpec
 from simulator.studies.summary import StudySummary
-from simulator.studies.tuning import Tuned, tune, tuned
+from simulator.studies.tuning import Tuned, affordable, counting, left, spent, tune, tuned
 from tests import sessions
 from tests.cli.conftest import call
 from tests.cli.test_bad_input import rewrite

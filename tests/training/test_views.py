@@ -3,7 +3,7 @@
 import torch
 
 from simulator.base import rng
-from simulator.training.views import RandomView
+from simulator.training.augmentation import RandomView
 
 IMAGES = torch.arange(2 * 3 * 8 * 8, dtype=torch.float32).reshape(2, 3, 8, 8) / 100
 

@@ -6,7 +6,7 @@
     reached(run.curves, 0.9)                    # what it took to get to 90 %
 
 run, feed: a session at one moment, read once or as it grows. ledger, curves: its rounds, as records and as arrays.
-quantiles, costs, traffic, clients, cka, milestones: what is computed from them. comparison, table: several
+quantiles, costs, clients, cka, milestones: what is computed from them. comparison, table: several
 sessions, grouped by axes, over seeds (averages), beside what papers printed. measures: the lines they are drawn as.
 selection: which sessions are meant; overview: reading many at once, each no further (totals) than a table takes.
 summary, lineage: listings, which read only the end of each ledger. reproduction: the command lines that give a session

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any, cast
 
 import checkpoints
-from checkpoints import Command, Damaged, DiskError, SessionFollower, SessionUnreadable, shown
+from checkpoints import Command, Damaged, DiskError, SessionFollower, SessionUnreadable, now, shown
+from simulator.base.documents import Event
+from simulator.base.notice import Notice
 from simulator.base.record import Record, legible
+from simulator.base.watch_section import EVERY
+from simulator.metrics.watchers import Watchers
 from simulator.results.analysis.ledger import Ledger, LedgerBuilder
-from simulator.results.analysis.noticed import Noticer
-from simulator.results.analysis.outages import outages
 from simulator.results.analysis.pulse import Pulse
 from simulator.results.analysis.run import LIVE, SessionData
+from simulator.results.analysis.samples import Samples
 from simulator.results.analysis.well_formed import well_formed
 from simulator.sessions.history import settings_in_force
 from simulator.sessions.reader import CheckedReader
@@ -160,3 +163,103 @@ def _with_checkpoints(run: SessionData, session: CheckedReader) -> SessionData:
 
 def _pending(folder: Path) -> Iterator[Command]:
     return (replace(each, arguments=legible(each.arguments)) for each in checkpoints.pending(folder))
+
+
+class Noticer:
+    """What watchers notice in a session that has none of its own, from its ledger. Each round is looked at once."""
+
+    def __init__(self) -> None:
+        self._watchers: Watchers | None = None
+        self._last: Record | None = None
+        self._rounds = 0
+        self._events: tuple[Event, ...] = ()
+
+    def events(self, run: SessionData) -> tuple[Event, ...]:
+        """What all watchers with their defaults notice, as events; nothing if the session has watchers.
+
+        The same object while nothing is new.
+        """
+        if _has_watchers(run):
+            return ()
+        if self._watchers is None or run.record(self._rounds) is not self._last:
+            samples = Samples.of(run)
+            self._watchers = Watchers(EVERY, None if samples is None else samples.test.tolist())
+            self._rounds, self._events = 0, ()
+        found: list[Event] = []
+        for record in run.records[self._rounds :]:
+            found += [
+                _notice_event(notice, record)
+                for notice in self._watchers.after(record)
+                if not _is_told(notice)
+            ]
+        self._last, self._rounds = run.record(None), run.round
+        if found:
+            self._events = (*self._events, *found)
+        return self._events
+
+
+def _notice_event(notice: Notice, record: Record) -> Event:
+    return {
+        "at": record["timing"]["at"],
+        "event": "noticed",
+        "round": record["round"],
+        "watcher": notice["watcher"],
+        "message": notice["message"],
+        "clients": notice["clients"],
+        "action": "log",
+    }
+
+
+def _is_told(notice: Notice) -> bool:
+    """Whether the session's own events tell it: a client that diverges is a warning."""
+    return notice["watcher"] == "divergence" and bool(notice["clients"])
+
+
+def _has_watchers(run: SessionData) -> bool:
+    """Whether watchers look at it, or did so before a switch."""
+    return bool(run.config.get("watch")) or any(event["event"] == "noticed" for event in run.events)
+
+
+def outages(before: SessionData, after: SessionData, heard: str | None) -> tuple[Event, ...]:
+    """What its files do not tell between two looks at a session: an owner that dies or freezes, lost files.
+
+    heard: the time of its owner's last note.
+    """
+    found = []
+    if after.error and (after.error, after.state) != (before.error, before.state):
+        found.append(_gone(after) if after.state == "gone" else _outage("unreadable", after, after.error))
+    elif before.error and not after.error:
+        found.append(_outage("readable", after, "can be read again"))
+    if after.state == "interrupted" and (before.state != "interrupted" or not before.document):
+        found.append(_interrupted(after, None if before.document else heard))
+    was, is_now = (run.silence is not None and run.silence.long for run in (before, after))
+    if is_now and not was and after.silence is not None:
+        found.append(
+            _outage("silent", after, f"no heartbeat of {_owner_of(after)} for {after.silence.seconds} s")
+        )
+    elif was and not is_now and after.live and before.silence is not None and not after.error:
+        found.append(_outage("heard", after, f"heartbeat again after {before.silence.seconds} s"))
+    return tuple(found)
+
+
+def _gone(run: SessionData) -> Event:
+    return _outage("gone", run, f"the folder {run.folder} was deleted or moved")
+
+
+def _interrupted(run: SessionData, heard: str | None) -> Event:
+    """An owner that died before the session was read has the time of its last note, but stands after all events."""
+    reached = run.progress.get("round", 0)
+    where = f"in round {reached}" if reached > run.round else f"after round {run.round}"
+    event = _outage("interrupted", run, f"{_owner_of(run)} ended without a stop {where}")
+    if heard is not None:
+        event["at"] = max([heard, *(each["at"] for each in run.events[-1:])])
+    return event
+
+
+def _owner_of(run: SessionData) -> str:
+    pid = run.owner.get("pid")
+    return "its process" if pid is None else f"process {pid}"
+
+
+def _outage(kind: str, run: SessionData, message: str) -> Event:
+    return {"event": kind, "at": now(), "round": run.round, "message": message}

@@ -25,15 +25,15 @@ def sink(target: str, session: str, out: Path | None, what: str = "rounds", proj
 
             return CsvFile(out or Path(f"{session}-{what}.csv"), what)
         case "tensorboard":
-            from simulator.results.export.tensorboard import TensorBoard
+            from simulator.results.export.trackers import TensorBoard
 
             return TensorBoard(out or Path("runs") / session)
         case "wandb":
-            from simulator.results.export.wandb import Wandb
+            from simulator.results.export.trackers import Wandb
 
             return Wandb(project, out)
         case "mlflow":
-            from simulator.results.export.mlflow import Mlflow
+            from simulator.results.export.trackers import Mlflow
 
             return Mlflow(project, out)
     raise ConfigError(

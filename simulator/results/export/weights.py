@@ -1,18 +1,30 @@
-"""Clients' models as files that load without htfl-sim: plainly named safetensors, and a Python file beside each."""
+"""Clients' models as files that load without htfl-sim: plainly named safetensors, and a Python file beside each.
+
+LoRA adapters are peft's folders: `adapter_config.json`, and `adapter_model.safetensors` with peft's names. A client
+keeps its model with the update merged: W + ΔW. So the factors are those of the exported ΔW, by an SVD: ΔW = USVᵀ =
+(α/r)·BA with B = US·r/α and A = Vᵀ. Their product is the client's, up to rounding. The factors that the client trained
+differ from them by an invertible matrix.
+"""
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from safetensors.torch import save_file
-from torch import nn
+from torch import Tensor, nn
 
 from simulator.base.errors import ConfigError
 from simulator.base.names import escaped
-from simulator.methods.lora import LoRA
-from simulator.results.export import adapters
+from simulator.base.tensors import Tensors
+from simulator.methods.lora import A, B, LoRA, decomposed
 from simulator.results.export.program import Program, source
 from simulator.results.inspection.models import ClientModel, Models
+
+CONFIG, FACTORS = "adapter_config.json", "adapter_model.safetensors"
+ROUNDING = 1e-5
+"""The largest difference between an update and its factors, relative to the largest weight."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +61,7 @@ def _files(model: ClientModel, folder: Path) -> list[Path]:
     weights = folder / f"client_{model.info.id}.safetensors"
     found = [weights, weights.with_suffix(".py")]
     if isinstance(model.method, LoRA):
-        found += [adapters.folder_of(weights), adapters.body_of(model, folder)]
+        found += [folder_of(weights), body_of(model, folder)]
     return found
 
 
@@ -78,12 +90,12 @@ def _write(model: ClientModel, session: str, folder: Path, programs: dict[str, P
     }
     save_file(tensors, weights, facts)
     adapter = None
-    if isinstance(model.method, LoRA) and (found := adapters.LowRank.of(model, model.method)) is not None:
-        adapter = adapters.folder_of(weights)
+    if isinstance(model.method, LoRA) and (found := LowRank.of(model, model.method)) is not None:
+        adapter = folder_of(weights)
         found.write(adapter)
         body = {key: each.cpu().clone() for key, each in model.federation.first_weights[name].items()}
         known = {key: facts[key] for key in ("model", "format", "buffers")}
-        save_file(body, adapters.body_of(model, folder), known)
+        save_file(body, body_of(model, folder), known)
     if own:
         save_file(own, folder / f"client_{number}.method.safetensors", {"format": "pt"})
     path = None
@@ -99,3 +111,76 @@ def _buffers(network: nn.Module) -> list[str]:
     """The names in the state that are no parameters, such as running statistics."""
     parameters = dict(network.named_parameters())
     return [name for name in network.state_dict() if name not in parameters]
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """An adapter: its tensors under their names in the model, and the rank of each adapted layer."""
+
+    tensors: Tensors
+    ranks: dict[str, int]
+    alpha: float | None
+
+    @classmethod
+    def of(cls, model: ClientModel, method: LoRA) -> "LowRank | None":
+        """The client's adapter. None if its model is not the body with an update, as before its first round."""
+        name = model.info.architecture
+        body, network = model.federation.first_weights[name], model.network.state_dict()
+        layers = method.layers(name)
+        apart = [f"{path}.weight" for path in layers]
+        for key, each in network.items():
+            if not key.startswith("head.") and key not in apart and not torch.equal(each, body[key]):
+                return None
+        # The sum of all rounds' updates, which clients receive with `flora`, has any rank.
+        limit = max(map(min, (layer.weight.shape for layer in layers.values())))
+        rank = limit if method.config.aggregation == "flora" else method.ranks[model.info.id]
+        ranks, tensors = method.ranks_of(name, rank), Tensors()
+        for path, each in ranks.items():
+            weight = network[f"{path}.weight"]
+            update = (weight - body[f"{path}.weight"]).double()
+            b, a = decomposed(update, each)
+            if (b @ a - update).abs().max() > ROUNDING * weight.abs().max():
+                return None
+            tensors[f"{path}.{B}"], tensors[f"{path}.{A}"] = b / method.scale(each), a
+        tensors |= {key: each for key, each in network.items() if key.startswith("head.")}
+        return cls(tensors, ranks, method.config.alpha)
+
+    def write(self, folder: Path) -> None:
+        """Write it into a folder that is made. Raises OSError."""
+        folder.mkdir()
+        tensors = {f"base_model.model.{name}": _plain(each) for name, each in self.tensors.items()}
+        save_file(tensors, folder / FACTORS, {"format": "pt"})
+        (folder / CONFIG).write_text(json.dumps(self.config(), indent=2) + "\n", encoding="utf-8")
+
+    def config(self) -> dict[str, object]:
+        """What peft reads. Its patterns are regular expressions, where ^ begins a whole name."""
+        rank = max(self.ranks.values())
+        lower = {f"^{re.escape(path)}": each for path, each in self.ranks.items() if each != rank}
+        return {
+            "peft_type": "LORA",
+            "base_model_name_or_path": None,
+            "task_type": None,
+            "inference_mode": True,
+            "r": rank,
+            "rank_pattern": lower,
+            "lora_alpha": rank if self.alpha is None else self.alpha,
+            "alpha_pattern": lower if self.alpha is None else {},
+            "lora_dropout": 0.0,
+            "bias": "none",
+            "target_modules": "|".join(map(re.escape, self.ranks)),
+            "modules_to_save": ["head"],
+        }
+
+
+def folder_of(weights: Path) -> Path:
+    """The folder of a client's adapter, beside the file of its model."""
+    return weights.with_suffix(".adapter")
+
+
+def body_of(model: ClientModel, folder: Path) -> Path:
+    """The file of the frozen body that clients of this architecture share."""
+    return folder / f"{re.sub(r'[^A-Za-z0-9_.-]', '-', model.info.architecture)}.body.safetensors"
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    return tensor.detach().to(torch.float32).cpu().contiguous().clone()

@@ -1,8 +1,12 @@
-"""What a report tells of some sessions, before there is any layout."""
+"""What a report tells of some sessions, and its page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import resources
 from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
 
 from checkpoints import DiskError, SessionUnreadable
 from simulator.base.errors import HtflError
@@ -15,7 +19,7 @@ from simulator.results.analysis.reproduction import command_lines
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.summary import Summary
 from simulator.results.analysis.table import Table
-from simulator.results.report.pictures import Picture
+from simulator.results.report.pictures import Picture, inline
 
 ROUTINE = ("checkpoint",)
 EVENTS = 200
@@ -198,3 +202,18 @@ def _again(run: SessionData) -> Again:
 
 def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, list) else value
+
+
+def page(contents: Contents) -> str:
+    """The contents as one HTML file; it links to nothing and runs no script."""
+    here = resources.files("simulator.results.report")
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = environment.from_string((here / "page.html.jinja").read_text(encoding="utf-8"))
+    drawn = [
+        (Markup(inline(picture.figure, number)), picture)
+        for number, picture in enumerate(contents.pictures, 1)
+    ]
+    style = Markup((here / "style.css").read_text(encoding="utf-8"))
+    return template.render(it=contents, figures=drawn, style=style)

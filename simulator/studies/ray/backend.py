@@ -1,23 +1,105 @@
-"""The Ray cluster that runs the points of a study, and the resources of each point."""
+"""The Ray cluster that runs the points of a study, the resources of each point, and whether nodes give the same bits.
+
+Points of a study are compared with each other, so the nodes must compute the same bits. A thread of this process
+watches each point.
+"""
 
 import math
+import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import Any, NamedTuple, Self
+
+import ray
+from ray import exceptions
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from checkpoints import Group
-from simulator.base.errors import ConfigError
+from simulator.base.environment import environment, inexact
+from simulator.base.errors import ConfigError, HtflError
 from simulator.runners.ray import cluster
 from simulator.runners.ray.cluster import Needs
-from simulator.studies.executor import Backend, Launch
-from simulator.studies.ray.consistency import refuse_mixed
-from simulator.studies.ray.executor import OnNodes
+from simulator.studies.executor import Backend, Ended, Executor, Launch
+from simulator.studies.ray.remote_point import RemotePoint
+from simulator.studies.status import Status
 from simulator.studies.study import Point
 
 COUNT_SECONDS = 5.0
 """Seconds between two counts of the nodes."""
+ANSWER_SECONDS = 120.0
+"""Seconds that nodes have to report their libraries: each loads torch."""
+
+
+class OnNodes(Executor):
+    """Runs points on Ray.
+
+    Sessions are in the study's folder, or on the node until the point ends and they are copied.
+    """
+
+    takes_over = True
+
+    def __init__(
+        self, group: Group, launch: Launch, needs: Mapping[str, Needs], has_room: Callable[[], int]
+    ) -> None:
+        """needs: resources of each point on a node; has_room: how many points fit."""
+        super().__init__(group.folder)
+        self._launch, self._needs, self._has_room = launch, needs, has_room
+        self._showing = group.shown()
+        self._shown = ""
+        self._remote: dict[str, RemotePoint] = {}
+
+    @property
+    def room(self) -> int:
+        return self._has_room()
+
+    def names(self) -> list[str]:
+        return list(self._remote)
+
+    def start(self, point: Point) -> None:
+        remote_point = RemotePoint(point, self._study, self._shown, self._launch, self._needs[point.name])
+        self._remote[point.name] = remote_point
+        remote_point.start()
+
+    def ended(self) -> dict[str, Ended]:
+        found = {}
+        for name, remote_point in list(self._remote.items()):
+            if remote_point.how is not None and not remote_point.is_alive():
+                del self._remote[name]
+                found[name] = remote_point.how
+        return found
+
+    def stop(self) -> None:
+        for remote_point in self._remote.values():
+            remote_point.stop()
+
+    def read(self, status: Status) -> Status:
+        known = self._remote[status.name].known
+        return super().read(status) if known is None else known.status
+
+    def state(self, name: str) -> str | None:
+        known = self._remote[name].known
+        return super().state(name) if known is None else known.state
+
+    def tell(self, name: str, command: str) -> None:
+        remote_point = self._remote.get(name)
+        if remote_point is not None and remote_point.known is not None:
+            remote_point.tell(command)
+        else:
+            super().tell(name, command)
+
+    def __enter__(self) -> Self:
+        self._shown = self._showing.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        for remote_point in self._remote.values():
+            remote_point.join()
+        self._showing.__exit__(kind, error, trace)
 
 
 class OnRay(Backend):
@@ -117,4 +199,67 @@ def _refuse_ray_in_ray(points: Sequence[Point]) -> None:
             raise ConfigError(
                 f"point {point.name} trains its clients on Ray (runtime.runner), so it cannot run on Ray itself. Leave "
                 "out `on='ray'`, or use another runner."
+            )
+
+
+class NodeInfo(NamedTuple):
+    """A node's name, and what its bits depend on; or why it cannot tell."""
+
+    host: str
+    environment: Mapping[str, Any]
+    refusal: str = ""
+
+
+def refuse_mixed(needs: Needs) -> None:
+    """Raise ConfigError if nodes that fit a point would give different bits."""
+    nodes = cluster.nodes_with_room(needs)
+    if len(nodes) < 2:
+        return
+    device = "cuda" if needs.gpus else "cpu"
+    asked = [
+        ray.remote(node_info)
+        .options(
+            num_cpus=0,
+            num_gpus=needs.gpus,
+            max_retries=0,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
+        )
+        .remote(device)
+        for node in nodes
+    ]
+    answered, found = ray.wait(asked, num_returns=len(asked), timeout=ANSWER_SECONDS)[0], []
+    for ref in answered:
+        try:
+            found.append(ray.get(ref))
+        except exceptions.RayTaskError as fault:
+            raise ConfigError(
+                f"a node of the Ray cluster cannot report its versions ({cluster.short_message(fault.cause)}). "
+                "Install the same version of htfl-sim on every node."
+            ) from fault
+        except exceptions.RayError:
+            continue  # it has just left the cluster
+    refuse_unlike(found)
+
+
+def node_info(device: str) -> NodeInfo:
+    """The facts about this node that bits depend on."""
+    from simulator.base.devices import select_device
+
+    host = socket.gethostname()
+    try:
+        return NodeInfo(host, environment(select_device(device), 1))
+    except HtflError as error:
+        return NodeInfo(host, {}, str(error))
+
+
+def refuse_unlike(nodes: list[NodeInfo]) -> None:
+    """Raise ConfigError with two nodes and their differences unless all are equal."""
+    for node in nodes:
+        if node.refusal:
+            raise ConfigError(f"node {node.host}: {node.refusal}")
+    for node in nodes[1:]:
+        if differences := inexact(dict(nodes[0].environment), dict(node.environment)):
+            raise ConfigError(
+                f"nodes {nodes[0].host} and {node.host} would not give the same bits ({'; '.join(differences)}). Use "
+                "equal nodes, or `allow_inexact=True`. Each session records its node."
             )

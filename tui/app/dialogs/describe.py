@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 
 from htfl_sim.errors import HtflError
 from simulator.results.analysis import feed
-from simulator.results.analysis.described import Setting, described
+from simulator.results.analysis.comparison import Setting, described
 from simulator.results.analysis.run import SessionData
 from simulator.sessions.history import entries_to, settings_in_force
 from simulator.sessions.reader import parent_folder

@@ -8,7 +8,7 @@ from textual.containers import Horizontal
 
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.comparison import standing
-from simulator.results.analysis.costs import COSTS, SIMULATED, costs, reached
+from simulator.results.analysis.costs import COSTS, SIMULATED, by_tensor, costs, reached
 from simulator.results.analysis.curves import Curves
 from simulator.results.analysis.resources import (
     TIME_PARTS,
@@ -19,7 +19,6 @@ from simulator.results.analysis.resources import (
     seconds_by_part,
 )
 from simulator.results.analysis.timeline import timeline
-from simulator.results.analysis.traffic import by_tensor
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row, Rows, RowsByColumn, Texts, Trend, Trends
 from tui.app.messages import PanelWanted
