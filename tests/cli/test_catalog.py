@@ -16,7 +16,7 @@ from simulator.base.nested import as_toml
 from simulator.config import Config
 from tests.cli.conftest import Cli
 from tui.cli import output
-from tui.cli.doctor import _terminal
+from tui.cli.machine import _terminal
 
 
 def test_presets_are_listed_under_every_table_that_printed_them(cli: Cli) -> None:

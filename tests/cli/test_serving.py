@@ -20,7 +20,7 @@ from tests import sessions
 from tests.cli.conftest import Cli
 from tui.app import terminal
 from tui.app.launch_options import LaunchOptions
-from tui.cli import serving
+from tui.cli import tui
 from tui.cli.tui import _start
 
 ROOT = Path(tests.__file__).parents[1]
@@ -64,7 +64,7 @@ def test_a_port_without_a_server_is_refused(cli: Cli) -> None:
     ],
 )
 def test_only_pages_of_this_server_reach_the_app(host: str, origin: str | None, taken: bool) -> None:
-    assert serving.is_local(host, origin) is taken
+    assert tui.is_local(host, origin) is taken
 
 
 def test_a_page_that_is_opened_again_starts_no_second_run(
@@ -80,7 +80,7 @@ def test_the_page_names_the_port_that_the_browser_knows(web: Any) -> None:
     async def asked() -> tuple[str, int]:
         from aiohttp.test_utils import TestClient, TestServer
 
-        app = await serving.server("true", 8000, "secret")._make_app()
+        app = await tui.local_server("true", 8000, "secret")._make_app()
         async with TestClient(TestServer(app)) as client:
             page = await client.get("/?token=secret", headers={"Host": "localhost:9000"})
             foreign = {"Origin": "http://elsewhere.example", "Upgrade": "websocket", "Connection": "Upgrade"}
@@ -104,7 +104,7 @@ def test_the_page_names_the_port_that_the_browser_knows(web: Any) -> None:
 def test_a_request_needs_the_token_in_its_address_or_its_cookie(
     given: tuple[str | None, ...], known: bool
 ) -> None:
-    assert serving.knows("secret", *given) is known
+    assert tui.knows("secret", *given) is known
 
 
 def test_no_request_without_the_token_is_answered(web: Any) -> None:
@@ -116,7 +116,7 @@ def test_no_request_without_the_token_is_answered(web: Any) -> None:
     async def asked() -> tuple[list[int], list[int]]:
         from aiohttp.test_utils import TestClient, TestServer
 
-        app = await serving.server("true", 8000, "secret")._make_app()
+        app = await tui.local_server("true", 8000, "secret")._make_app()
         async with TestClient(TestServer(app)) as client:
             refused = [(await client.get(path, headers=upgrade)).status for path in paths]
             assert "no-referrer" in (await client.get("/?token=secret")).headers["Referrer-Policy"]
@@ -133,7 +133,7 @@ def test_no_request_without_the_token_is_answered(web: Any) -> None:
 
 def free_port() -> int:
     with socket.socket() as probe:
-        probe.bind((serving.HOST, 0))
+        probe.bind((tui.HOST, 0))
         return int(probe.getsockname()[1])
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.docs.pages import DOCS
-from tui.cli.plot import Kind
+from tui.cli.results import Kind
 
 SECTIONS = re.split(r"^## ", (DOCS / "figures.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
 

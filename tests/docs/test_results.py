@@ -12,7 +12,7 @@ from benchmarks import results
 from benchmarks.page import placed
 from simulator.studies.search import Request
 from tests.cli.conftest import call
-from tui.cli.tune import Sampler
+from tui.cli.sweep import Sampler
 
 TINY = "--dataset digits --clients 2 --set federation.group=tiny --set data.limit=200 --set data.split=4:2:4"
 
@@ -44,7 +44,7 @@ def test_its_commands_describe_studies_that_there_can_be(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(tuning, "carry_out", instead)
-    monkeypatch.setattr("tui.cli.data.fetch_missing", lambda *rest: None)
+    monkeypatch.setattr("tui.cli.machine.fetch_missing", lambda *rest: None)
     for name, arguments in result.studies.items():
         call("tune", name, *shlex.split(arguments), "--sessions-dir", tmp_path)
     assert len(asked) == len(result.studies)

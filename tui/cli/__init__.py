@@ -11,30 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tui.cli import (
-    catalog,
-    compare,
-    data,
-    details,
-    doctor,
-    export,
-    fork,
-    listing,
-    options,
-    plot,
-    removal,
-    report,
-    resume,
-    run,
-    settings,
-    steer,
-    sweep,
-    tags,
-    tui,
-    tune,
-    upkeep,
-    why,
-)
+from tui.cli import catalog, machine, options, results, running, sessions, steer, sweep, tui
 from tui.common import errors
 
 app = typer.Typer(
@@ -91,30 +68,30 @@ def _called() -> Any:
 _BY_SIGNAL = {128 + number: number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
 """Exit codes of commands that a signal ended, as in shells."""
 _PANELS: dict[str, list[Callable[..., None]]] = {
-    "Run": [run.run, tui.tui, resume.resume, sweep.sweep, tune.tune],
-    "Steer": [steer.pause, steer.stop, steer.checkpoint, steer.switch, fork.fork],
+    "Run": [running.run, tui.tui, running.resume, sweep.sweep, sweep.tune],
+    "Steer": [steer.pause, steer.stop, steer.checkpoint, steer.switch, running.fork],
     "Sessions": [
-        listing.sessions,
-        details.show,
-        why.why,
-        tags.tag,
-        tags.note,
-        settings.partition,
-        export.export,
-        upkeep.verify,
-        upkeep.inspect,
-        upkeep.prune,
-        upkeep.rename,
-        removal.rm,
+        sessions.sessions,
+        sessions.show,
+        sessions.why,
+        sessions.tag,
+        sessions.note,
+        sessions.partition,
+        sessions.export,
+        sessions.verify,
+        sessions.inspect,
+        sessions.prune,
+        sessions.rename,
+        sessions.rm,
     ],
-    "Results": [compare.compare, plot.plot, report.report],
-    "What there is": [catalog.presets, catalog.methods, catalog.models, catalog.datasets, settings.config],
+    "Results": [results.compare, results.plot, results.report],
+    "What there is": [catalog.presets, catalog.methods, catalog.models, catalog.datasets, catalog.config],
 }
 for _panel, _commands in _PANELS.items():
     for _command in _commands:
         app.command(rich_help_panel=_panel)(_command)
-app.add_typer(data.app, name="data", rich_help_panel="Machine")
-app.command(rich_help_panel="Machine")(doctor.doctor)
+app.add_typer(machine.app, name="data", rich_help_panel="Machine")
+app.command(rich_help_panel="Machine")(machine.doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

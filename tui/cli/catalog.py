@@ -1,4 +1,4 @@
-"""`htfl-sim presets`, `methods`, `models`, `datasets`: list everything to choose from."""
+"""`htfl-sim presets`, `methods`, `models`, `datasets`, and `config`: list everything to choose from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -10,7 +10,7 @@ from tui.common import reading
 from tui.common.formatting import size
 
 if TYPE_CHECKING:
-    from htfl_sim.catalog import Preset
+    from htfl_sim.catalog import Preset, Setting
 
 
 def presets(
@@ -192,6 +192,42 @@ def datasets(
         output.say(f"data folder: {hs.catalog.data_folder(data_dir)}", "dim")
 
 
+def config(
+    key: Annotated[str | None, options.argument("[KEY]", completion.keys, "Key to show.")] = None,
+    method: Annotated[
+        str | None,
+        options.option("Also list this method's own keys.", metavar="M", complete=completion.methods),
+    ] = None,
+    plugin: options.Plugins = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List every configuration key with its values, default, and meaning, or show one key.
+
+    A run's own values: `htfl-sim show NAME`, or `htfl-sim presets NAME`.
+
+    \b
+    Examples
+      htfl-sim config
+      htfl-sim config training.lr
+      htfl-sim config method.mu
+      htfl-sim config --method fedlora
+    """
+    options.load_plugins(plugin)
+    found = hs.catalog.settings(key, method)
+    if as_json:
+        output.emit([asdict(each) for each in found])
+    elif key is not None:
+        for number, each in enumerate(found):
+            output.show(*([""] if number else []), output.facts(_setting_facts(each)))
+    else:
+        rows = [[each.key, each.takes, _setting_default(each), each.description] for each in found]
+        output.show(output.table(["key", "takes", "default", "meaning"], rows))
+        if not method:
+            output.say(
+                "A method's own keys: htfl-sim config --method M, or htfl-sim config method.KEY", "dim"
+            )
+
+
 def _preset(preset: "Preset", profile: str | None, as_json: bool) -> None:
     """One preset: its complete configuration, as `run --config` accepts it, and the papers' printed values."""
     config = hs.catalog.preset_config(preset, profile)
@@ -247,3 +283,18 @@ def _default(value: object) -> object:
 
 def _listed(groups: Mapping[str, Sequence[str]]) -> list[tuple[str, object]]:
     return [(group, ", ".join(members)) for group, members in groups.items()]
+
+
+def _setting_facts(each: "Setting") -> list[tuple[str, object]]:
+    return [
+        ("key", each.key),
+        ("takes", each.takes),
+        ("default", _setting_default(each)),
+        ("meaning", each.description or None),
+        ("methods", ", ".join(each.methods) or None),
+        ("set it", f"--set {each.key}=VALUE"),
+    ]
+
+
+def _setting_default(each: "Setting") -> str:
+    return "not set" if each.default is None else hs.catalog.toml_value(each.default)

@@ -18,18 +18,6 @@ def of(known: Callable[[], Iterable[str]]) -> Completer:
     return complete
 
 
-def _presets() -> list[str]:
-    return hs.catalog.preset_names()
-
-
-def _watchers() -> list[str]:
-    return ["all", *hs.catalog.watcher_names()]
-
-
-def _datasets() -> list[str]:
-    return hs.catalog.dataset_names()
-
-
 def sessions(ctx: typer.Context, incomplete: str) -> list[str]:
     """The sessions in the folder from the command line or the environment."""
     names = hs.folders.session_names(ctx.params.get("sessions_dir"))
@@ -49,16 +37,17 @@ def studies(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def steerable(ctx: typer.Context, incomplete: str) -> list[str]:
     """Sessions, and studies."""
-    return [*sessions(ctx, incomplete), *(name for name in studies(ctx, incomplete) if _is_there(ctx, name))]
-
-
-def _is_there(ctx: typer.Context, study: str) -> bool:
-    return study in hs.folders.study_names(ctx.params.get("sessions_dir"))
+    there = hs.folders.study_names(ctx.params.get("sessions_dir"))
+    return [*sessions(ctx, incomplete), *(name for name in studies(ctx, incomplete) if name in there)]
 
 
 def axes(incomplete: str) -> list[str]:
     """The keys of axes, for --over."""
-    return [key for key in ("method=", "seed=", "preset=", *config_keys()) if key.startswith(incomplete)]
+    return [
+        key
+        for key in ("method=", "seed=", "preset=", *hs.catalog.config_keys())
+        if key.startswith(incomplete)
+    ]
 
 
 def methods(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -70,27 +59,18 @@ def methods(ctx: typer.Context, incomplete: str) -> list[str]:
 def assignments(ctx: typer.Context, incomplete: str) -> list[str]:
     """The configuration's dotted keys, for --set, with those of the method on the line, or else of all methods."""
     own = [f"method.{key}=" for key in hs.catalog.method_keys(ctx.params.get("method"))]
-    known = [*(f"{key}=" for key in config_keys()), *own]
+    known = [*(f"{key}=" for key in hs.catalog.config_keys()), *own]
     return [key for key in known if key.startswith(incomplete)]
 
 
 def keys(incomplete: str) -> list[str]:
     """The keys without '=', and every method's."""
-    known = [*config_keys(), *(f"method.{key}" for key in hs.catalog.method_keys())]
+    known = [*hs.catalog.config_keys(), *(f"method.{key}" for key in hs.catalog.method_keys())]
     return [key for key in known if key.startswith(incomplete)]
 
 
-def config_keys() -> list[str]:
-    """Every dotted key of the configuration except the methods' keys."""
-    return hs.catalog.config_keys()
-
-
-def _places() -> Iterable[str]:
-    return hs.catalog.places()
-
-
-places = of(_places)
-presets = of(_presets)
+places = of(lambda: hs.catalog.places())
+presets = of(lambda: hs.catalog.preset_names())
 models = of(lambda: hs.catalog.model_names())
-watchers = of(_watchers)
-datasets = of(_datasets)
+watchers = of(lambda: ["all", *hs.catalog.watcher_names()])
+datasets = of(lambda: hs.catalog.dataset_names())

@@ -1,12 +1,15 @@
-"""Tables and JSON on stdout, messages on stderr."""
+"""Tables and JSON on stdout, messages on stderr, and the line there while a command waits."""
 
 import json
 import sys
+import time
 from collections.abc import Iterable, Sequence
-from typing import IO, TYPE_CHECKING, Any
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from rich import box
 from rich.console import Console, JustifyMethod, OverflowMethod
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
 UNLIMITED = 10_000
 """Columns without a terminal's limit: in a pipe, no cell may be cut."""
+AT_ONCE_SECONDS = 0.25
+"""Seconds until the line appears. Faster answers need no line."""
 
 
 class _Console(Console):
@@ -168,3 +173,45 @@ def show_table(result: "TextTable[Any]") -> None:
     show(table(names, rows, [column.name for column in columns if column.expendable]))
     for remark in result.remarks():
         show(remark)
+
+
+class Ticker:
+    """A line that is updated in place on a terminal. Elsewhere, it is written once."""
+
+    def __init__(self) -> None:
+        console = stderr()
+        self._live = (
+            Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+        )
+        self._shown = ""
+        self._began = time.monotonic()
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+        if kind is KeyboardInterrupt:
+            say("No longer waiting; the command stays asked for.")
+
+    def show(self, text: str) -> None:
+        """Replace the text of the line."""
+        if time.monotonic() - self._began < AT_ONCE_SECONDS:
+            return
+        if self._live and text != self._shown:
+            self._live.update(Text(printable(text)), refresh=True)
+        elif not self._shown:
+            say(text)
+        self._shown = text
+
+    def say(self, text: str) -> None:
+        """Print a line that stays."""
+        if self._live:
+            self._live.console.print(Text(printable(text)))
+        else:
+            say(text)

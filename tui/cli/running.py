@@ -1,30 +1,384 @@
-"""Run an opened session, with the output before, during, and after its rounds."""
+"""`htfl-sim run`, `resume`, and `fork`, and the output before, during, and after the rounds of an opened session."""
 
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import htfl_sim as hs
 from simulator.base.record import Record
-from tui.cli import output
+from tui.cli import completion, options, output, steer
+from tui.cli.options import HOW, SCALE, WHAT, WHERE
 from tui.common import reading
 from tui.common.errors import DIVERGED, WATCHED, OutputClosed
 from tui.common.formatting import percent, size
 
 if TYPE_CHECKING:
-    from htfl_sim.running import Config, RunOutcome, Session
+    from htfl_sim.running import Config, Fork, RunOutcome, Session
     from htfl_sim.sessions import UnfinishedRound
     from simulator.base.documents import Report
-    from simulator.engine.progress import Observer
+    from simulator.engine.progress import Event, Observer
 
 Mention = Callable[[str], str]
 """From a command to the line to type: `resume x` → `htfl-sim resume x --sessions-dir …`."""
 _RUNS = ("resume ", "sweep ", "tune ")
 """Commands that need the user's files again."""
+
+
+@options.expanded
+def run(
+    setup: options.Setup,
+    session: Annotated[
+        str | None,
+        options.option("Name of the new session. Default: a generated name.", metavar="NAME", panel=WHERE),
+    ] = None,
+    tag: options.Tags = None,
+    *,
+    places: options.Folders,
+    dry_run: Annotated[
+        bool, options.dry_run("Only check the settings and print what would run.", HOW)
+    ] = False,
+    timing_only: Annotated[
+        bool,
+        options.flag(
+            "Only draw the rounds on the computed clock, without training.", "--timing-only", panel=HOW
+        ),
+    ] = False,
+    machine: options.Machine,
+    runner: options.RunnerOption = None,
+    watch: options.Watch = None,
+    progress: options.Progress = None,
+    as_json: options.Records = False,
+) -> None:
+    """Run a federation from its first round to its last, with a checkpoint after every round.
+
+    Ctrl-C lets the clients at work finish, writes a checkpoint, and exits.
+    `resume` continues from there, and the results are those of a run that
+    never stopped. Steer it from another terminal: pause, switch, fork, stop.
+
+    \b
+    Examples
+      htfl-sim run                   quickstart: no download, seconds a round
+      htfl-sim run --preset fedgh_htm5 --dataset fashion_mnist --rounds 10
+      htfl-sim run --method fedavg --clients 20 --set training.epochs=2
+      htfl-sim run --set method.mu=0.7 --session mu07 --tag paper
+      htfl-sim run --rounds 500 --until 0.9     at most 500, to 90 % accuracy
+      htfl-sim run --rounds 500 --until-time 2h --set system.devices=phone
+      htfl-sim run --rounds 500 --watch plateau:action=stop --watch collapse
+      htfl-sim run --set 'federation.group=["cnn1","cnn3"]'
+      htfl-sim run --config mine.toml --json > records.jsonl
+      htfl-sim run --preset fedgh_htm5 --dry-run
+      htfl-sim run --plugin my_method.py --method median_head
+      htfl-sim run --runner ray --set runtime.address=auto
+      htfl-sim run --model cnn1 --model mynets.py:MyNet --metric top2.py
+    """
+    name = hs.folders.checked_name(session) if session is not None else None
+    tags = list(map(hs.folders.checked_tag, tag or ()))
+
+    from htfl_sim.configuring import new_name
+    from tui.cli.machine import fetch_missing
+
+    options.load_plugins(setup.plugin)
+    settings = replace(setup.choices(machine), runner=runner, watch=watch or ()).read()
+    folder = hs.folders.sessions_dir(places.sessions_dir)
+    folder = folder / (name or new_name(settings, folder, datetime.now().astimezone()))
+    if dry_run:
+        rehearse(settings, folder, places.data_dir, as_json)
+        return
+    fetch_missing(settings.data.dataset, places.data_dir)
+    if timing_only:
+        draw(settings, places.data_dir, as_json)
+        return
+    from htfl_sim.running import begin
+
+    with begin(
+        settings, folder, data_dir=places.data_dir, allow_inexact=machine.allow_inexact, tags=tags
+    ) as opened:
+        own = options.Own(
+            model_files(setup.model),
+            setup.metric,
+            setup.plugin,
+            selection_files(setup.selection),
+        )
+        carry_out(opened, mention(places.sessions_dir, own.options()), progress, as_json)
+
+
+@options.expanded
+def resume(
+    session: options.SteerableArgument,
+    rounds: Annotated[
+        int | None,
+        options.option(
+            "New number of rounds. Extends a finished session.", least=1, metavar="N", panel=SCALE
+        ),
+    ] = None,
+    until: options.Until = None,
+    until_time: options.UntilTime = None,
+    *,
+    own: options.Own,
+    places: options.Folders,
+    machine: options.Machine,
+    runner: options.RunnerOption = None,
+    set_: options.MachineSettings = None,
+    steal: options.Steal = False,
+    progress: options.Progress = None,
+    as_json: options.Records = False,
+) -> None:
+    """Resume a paused session, or a stopped one from its last checkpoint.
+
+    The data must not have changed. The number of workers is free; another
+    device gives close but not bit-identical results: see --allow-inexact.
+    Waiting switches happen before the next round. A study's name resumes
+    its paused sweep.
+
+    \b
+    Examples
+      htfl-sim resume quickstart-20260102-101500
+      htfl-sim resume mu07 --workers 8
+      htfl-sim resume mu07 --rounds 200
+      htfl-sim resume mu07 --until 0.95
+      htfl-sim resume /mnt/big/sessions/mu07 --device cuda --allow-inexact
+      htfl-sim resume mu07 --set training.precision=float32 --allow-inexact
+    """
+    if study := hs.folders.study_folder(session, hs.folders.sessions_dir(places.sessions_dir)):
+        _go_on_with_study(study)
+        return
+    folder = hs.sessions.own_folder(session, places.sessions_dir)
+    if hs.steering.is_live(folder) and not steal:
+        given = {
+            "--rounds": rounds,
+            "--until": until,
+            "--until-time": until_time,
+            "--plugin": own.plugin,
+            "--model": own.model,
+            "--metric": own.metric,
+            "--selection": own.selection,
+            "--data-dir": places.data_dir,
+            "--device": machine.device,
+            "--workers": machine.workers,
+            "--runner": runner,
+            "--set": set_,
+            "--allow-inexact": machine.allow_inexact or None,
+            "--progress": progress,
+            "--json": as_json or None,
+        }
+        _go_on(folder, [option for option, value in given.items() if value is not None])
+        return
+
+    from htfl_sim.running import extend, reopen
+
+    own.load()
+    if rounds is not None or until is not None or until_time is not None:
+        extend(folder, rounds, until, until_time)
+    waiting = hs.steering.waiting_switches(folder)
+    with reopen(
+        folder,
+        data_dir=places.data_dir,
+        workers=machine.workers,
+        device=machine.device,
+        settings=[*([f"runtime.runner={runner}"] if runner else []), *(set_ or ())],
+        allow_inexact=machine.allow_inexact,
+        steal=steal,
+    ) as opened:
+        output.warn(opened.warnings)
+        for command in waiting:
+            output.say(hs.steering.prospect(folder, command, opened.finished))
+        if opened.finished:
+            why, remedy = f"round {opened.round} was its last", "More rounds: --rounds N."
+            if opened.goal_reached:
+                why, remedy = (
+                    opened.goal_reached,
+                    "More rounds: a higher goal, or 0 to run all: --until, --until-time.",
+                )
+            output.say(f"{hs.sessions.name_of(folder)} is finished: {why}. {remedy}")
+            return
+        carry_out(opened, mention(places.sessions_dir, own.options()), progress, as_json)
+
+
+def _go_on_with_study(folder: Path) -> None:
+    """Resume a paused sweep. Raises ConfigError if there is none, because `sweep` runs studies."""
+    if not hs.steering.is_live(folder):
+        raise hs.ConfigError(
+            f"No process runs the study {folder.name}. Continue it: "
+            f"`htfl-sim {hs.folders.continues(folder)} {folder.name}`."
+        )
+    _ask_to_go_on(folder)
+
+
+def _ask_to_go_on(folder: Path) -> None:
+    with output.Ticker() as watch:
+        reply = hs.steering.resume(folder, watch=watch)
+    steer.report(reply, as_json=False)
+
+
+def _go_on(folder: Path, options_given: list[str]) -> None:
+    """Resume a live session if it is paused. Raises Locked otherwise."""
+    who, state, name = *hs.steering.owner_of(folder), hs.folders.typed(folder)
+    if state not in ("paused", "pausing"):
+        raise hs.errors.Locked(
+            f"{folder} is in use by {who}: it is {state} and needs no resume. See how far it is with "
+            f"`htfl-sim show {name}`. If that machine is dead, add --steal."
+        )
+    if options_given:
+        raise hs.ConfigError(
+            f"{folder} is only paused, by {who}. {', '.join(options_given)} needs a restart: leave that out, "
+            f"or stop it first: `htfl-sim stop {name}`. To change settings, use `htfl-sim switch {name}`."
+        )
+    _ask_to_go_on(folder)
+
+
+@options.expanded
+def fork(
+    session: options.SessionArgument,
+    at_round: Annotated[
+        int,
+        options.option(
+            "Last round that both sessions share. 0: the beginning.",
+            "--at-round",
+            least=0,
+            metavar="R",
+            panel=WHAT,
+        ),
+    ],
+    name: Annotated[str, options.option("The new session's name.", "--session", metavar="NEW", panel=WHAT)],
+    method: Annotated[
+        str | None,
+        options.option(
+            "Method of the new session from that round on.",
+            metavar="M",
+            complete=completion.methods,
+            panel=WHAT,
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        options.option(
+            "Random seed of the new rounds. The partition of the data stays.", metavar="S", panel=SCALE
+        ),
+    ] = None,
+    rounds: Annotated[
+        int | None,
+        options.option("Number of rounds, counted from round 1.", least=1, metavar="N", panel=SCALE),
+    ] = None,
+    assignments: options.Assignments = None,
+    run: Annotated[bool, options.flag("Run the new session at once, as `resume` would.", "--run")] = False,
+    *,
+    own: options.Own,
+    places: options.Folders,
+    machine: options.Machine,
+    progress: options.Progress = None,
+    as_json: options.Records = False,
+) -> None:
+    """Branch a session off another at any of its rounds; the parent is only read, and may be running.
+
+    Where no checkpoint of that round is kept, rounds are run again from
+    the nearest earlier one, and must give what the parent's ledger says.
+    With nothing changed, the fork ends bit for bit as its parent.
+
+    \b
+    Examples
+      htfl-sim fork mu07 --at-round 20 --session mu07-ssa --method fedssa --run
+      htfl-sim fork mu07 --at-round 20 --session mu09 --set method.mu=0.9
+      htfl-sim fork mu07 --at-round 0 --session reseeded --seed 1 --rounds 100
+    """
+    parent = hs.sessions.folder_of(session, places.sessions_dir)
+    folder = hs.folders.new_session(name, places.sessions_dir)
+    own.load()
+    if method is not None:
+        hs.catalog.method(method)  # an unknown one is refused before torch is imported
+
+    from htfl_sim.running import branch, reopen
+
+    quick = {"seed": seed, "rounds": rounds}
+    given = [f"{key}={value}" for key, value in quick.items() if value is not None]
+    typed = mention(places.sessions_dir, own.options())
+    with ExitStack() as replaying:
+        made = branch(
+            parent,
+            folder,
+            at_round,
+            method=method,
+            assignments=[*given, *(assignments or ())],
+            data_dir=places.data_dir,
+            workers=machine.workers,
+            device=machine.device,
+            allow_inexact=machine.allow_inexact,
+            observe=_Replay(replaying, at_round, progress),
+        )
+    output.warn(made.warnings)
+    go_on = None if run else typed(f"resume {name}")
+    output.tell(output.facts(_fork_facts(made, parent, folder, go_on, machine.allow_inexact)))
+    if not run:
+        if as_json:
+            output.emit(_fork_json(made, parent, folder), indent=None)
+        return
+    with reopen(
+        folder,
+        data_dir=places.data_dir,
+        workers=machine.workers,
+        device=machine.device,
+        allow_inexact=machine.allow_inexact,
+    ) as opened:
+        carry_out(opened, typed, progress, as_json)
+
+
+class _Replay:
+    """Shows the rounds that are run again, once their first event comes. Usually, there are none."""
+
+    def __init__(self, stack: ExitStack, last: int, drawn: bool | None) -> None:
+        self._stack = stack
+        self._last = last
+        self._drawn = drawn
+        self._shown: Any = None
+
+    def __call__(self, event: "Event") -> None:
+        from tui.cli import progress
+
+        if self._shown is None:
+            output.say(f"no checkpoint of round {self._last} is kept: running rounds up to it again")
+            display = progress.display(self._last, 0, None, self._drawn)
+            self._shown = self._stack.enter_context(display)
+        self._shown(event)
+
+
+def _fork_facts(
+    made: "Fork", parent: Path, folder: Path, go_on: str | None, allow_inexact: bool
+) -> list[tuple[str, object]]:
+    checked = "not compared with the parent's" if allow_inexact else "with the parent's very results"
+    again = "1 round was" if made.replayed == 1 else f"{made.replayed} rounds were"
+    return [
+        ("forked", f"{folder.name}  ({folder}) from {hs.sessions.name_of(parent)} at round {made.round}"),
+        ("replayed", f"{again} run again, {checked}" if made.replayed else None),
+        ("changed", "; ".join(made.changes) or f"nothing: {_ends(made)}"),
+        ("state", made.adopted),
+        ("rounds", str(made.config.rounds)),
+        ("go on", go_on),
+    ]
+
+
+def _ends(made: "Fork") -> str:
+    if made.parent_changed is None:
+        return "it will end as its parent"
+    return f"it continues with {made.config.method.name}, as its parent did until round {made.parent_changed}"
+
+
+def _fork_json(made: "Fork", parent: Path, folder: Path) -> dict[str, Any]:
+    return {
+        "session": folder.name,
+        "path": str(folder),
+        "parent": hs.sessions.name_of(parent),
+        "round": made.round,
+        "rounds": made.config.rounds,
+        "replayed": made.replayed,
+        "changes": list(made.changes),
+        "adopted": made.adopted,
+    }
 
 
 def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json: bool) -> None:

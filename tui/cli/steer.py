@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import htfl_sim as hs
 from tui.cli import completion, options, output
-from tui.cli.ticker import Ticker
 from tui.common.formatting import number
 
 DONE = {
@@ -34,7 +33,7 @@ def pause(
       htfl-sim pause mu07
       htfl-sim pause mu07 --no-wait
     """
-    with Ticker() as watch:
+    with output.Ticker() as watch:
         reply = hs.steering.pause(
             session, wait=waiting.wait, timeout=waiting.timeout, sessions_dir=sessions_dir, watch=watch
         )
@@ -58,7 +57,7 @@ def stop(
       htfl-sim stop mu07
       htfl-sim stop mu07 --timeout 60
     """
-    with Ticker() as watch:
+    with output.Ticker() as watch:
         reply = hs.steering.stop(
             session, wait=waiting.wait, timeout=waiting.timeout, sessions_dir=sessions_dir, watch=watch
         )
@@ -101,7 +100,7 @@ def checkpoint(
         )
         _show_cka(hs.sessions.name_of(session, places.sessions_dir), measured, as_json)
         return
-    with Ticker() as watch:
+    with output.Ticker() as watch:
         reply = hs.steering.checkpoint(
             session,
             cka=cka,
@@ -162,7 +161,7 @@ def switch(
             "Name a method, or a setting: `htfl-sim switch SESSION METHOD`, or `--set KEY=VALUE`."
         )
     own.load()
-    with Ticker() as watch:
+    with output.Ticker() as watch:
         reply = hs.steering.switch(
             session,
             method,

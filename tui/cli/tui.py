@@ -1,15 +1,24 @@
-"""`htfl-sim tui`: open the terminal app on a new run, an existing session, or the list of sessions."""
+"""`htfl-sim tui`: open the terminal app on a new run, an existing session, or the list of sessions.
 
+With --serve, the app is in a browser on this machine, through textual-serve.
+"""
+
+import errno
+import secrets
+import shlex
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
+from hmac import compare_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
 import htfl_sim as hs
-from tui.cli import options, running
+from tui.cli import options, output, running
 from tui.cli.options import HOW, WHERE
 from tui.common.errors import OutputClosed
 
@@ -18,6 +27,14 @@ if TYPE_CHECKING:
     from simulator.engine.progress import Event, Observer
     from tui.app.app import HtflApp
     from tui.app.launch import ThreadRun
+
+HOST, PORT = "127.0.0.1", 8000
+NAMES = ("localhost", "127.0.0.1")
+"""The names under which a browser reaches this machine from itself, also through a tunnel."""
+_BEGIN = (
+    "import sys; root = sys.argv.pop(1); root in sys.path or sys.path.insert(0, root)\n"
+    "from tui.cli import main; sys.exit(main(sys.argv[1:]))"
+)
 
 
 class Glyphs(StrEnum):
@@ -85,6 +102,8 @@ def tui(
       htfl-sim tui --glyphs ascii
       htfl-sim tui --serve --port 8888
     """
+    from platformdirs import user_state_path
+
     from htfl_sim.configuring import Files
     from tui.app import terminal
     from tui.app.app import HtflApp
@@ -93,9 +112,7 @@ def tui(
     if port is not None and not serve:
         raise hs.ConfigError("--port is the port of --serve. Add --serve.")
     if serve and not terminal.is_web():
-        from tui.cli import serving
-
-        serving.serve(port or serving.PORT)
+        serve_pages(port or PORT)
         return
     if not terminal.is_there():
         raise hs.ConfigError(
@@ -124,7 +141,7 @@ def tui(
         _start(choices, session, launch_options),
         glyphs=glyphs.value,
         alert=alert.value,
-        state=_state_folder(),
+        state=user_state_path("htfl-sim"),
     )
     _carry_out(app)
 
@@ -176,8 +193,6 @@ def _carry_out(app: "HtflApp") -> None:
 
 def _say_who_goes_on(sessions: list[str]) -> None:
     """Print what processes of the app still run, and how to open or stop them."""
-    from tui.cli import output
-
     for name in sessions:
         output.say(
             f"{name} goes on in a process of its own. Look: htfl-sim tui --session {name}; end it: htfl-sim stop {name}"
@@ -189,7 +204,6 @@ def _see_out(launch: "ThreadRun", keep: bool, ended_by: int | None, rounds: int)
     import signal
 
     from htfl_sim.interrupts import Signals
-    from tui.cli import output
     from tui.cli.progress import Lines
 
     name = launch.folder.name
@@ -232,7 +246,82 @@ class _UntilHangup:
             terminal.silence()
 
 
-def _state_folder() -> Path:
-    from platformdirs import user_state_path
+def serve_pages(port: int) -> None:
+    """Answer browsers until Ctrl-C. Each page is an app of its own, with the options of this command line."""
+    app = local_server(page_command(sys.argv[1:]), port, secrets.token_hex(24))
+    try:
+        app.serve()
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise hs.ConfigError(
+            f"Port {port} is in use. Choose another one: `htfl-sim tui --serve --port {port + 1}`."
+        ) from error
 
-    return user_state_path("htfl-sim")
+
+def page_command(arguments: list[str]) -> str:
+    """The command line of one page's app: this same code with the same arguments."""
+    return shlex.join([sys.executable, "-P", "-c", _BEGIN, str(Path(__file__).parents[2]), *arguments])
+
+
+def is_local(host: str, origin: str | None) -> bool:
+    """Whether a request comes from a page of this server, under a name of this machine.
+
+    A browser lets the pages of any site open web sockets to this machine, and says which site it was.
+    """
+    return urlsplit(f"//{host}").hostname in NAMES and (origin is None or urlsplit(origin).netloc == host)
+
+
+def knows(token: str, *given: str | None) -> bool:
+    """Whether a request has the token, in its address or as the cookie that the first page sets."""
+    return any(each is not None and compare_digest(each.encode(), token.encode()) for each in given)
+
+
+def local_server(page_command: str, port: int, token: str) -> Any:
+    """A server of textual-serve that binds to this machine alone, and answers only who knows the token.
+
+    Raises ConfigError if it is not installed.
+    """
+    hs.machine.library("textual_serve.server", "serve")
+    from aiohttp.web import HTTPForbidden, middleware
+    from textual_serve.server import Server
+
+    cookie = f"htfl-sim-{port}"  # a browser sends the cookies of all servers on this machine
+
+    async def admit(request: Any, handler: Any) -> Any:
+        typed = request.query.get("token")
+        if not knows(token, typed, request.cookies.get(cookie)):
+            raise HTTPForbidden(text="Open the address that `htfl-sim tui --serve` printed, with its token.")
+        response = await handler(request)
+        if not response.prepared:
+            response.headers["Referrer-Policy"] = "no-referrer"  # the address has the token
+            if knows(token, typed):
+                response.set_cookie(cookie, token, httponly=True, samesite="Strict")
+        return response
+
+    class LocalServer(Server):
+        """Refuses pages of other sites. The port in its links is the browser's own, which a tunnel may change."""
+
+        async def _make_app(self) -> Any:
+            app = await super()._make_app()
+            app.middlewares.append(middleware(admit))
+            return app
+
+        def initialize_logging(self) -> None:
+            """Requests are not printed."""
+
+        async def on_startup(self, app: Any) -> None:
+            output.say(
+                f"The app is at http://localhost:{port}/?token={token} on this machine. Ctrl-C ends it."
+            )
+
+        async def handle_index(self, request: Any) -> Any:
+            self.public_url = f"http://{request.host}"
+            return await super().handle_index(request)
+
+        async def handle_websocket(self, request: Any) -> Any:
+            if not is_local(request.host, request.headers.get("Origin")):
+                raise HTTPForbidden(text="Open the app from this machine or through a tunnel.")
+            return await super().handle_websocket(request)
+
+    return LocalServer(page_command, host=HOST, port=port, title="htfl-sim")

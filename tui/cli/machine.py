@@ -1,8 +1,11 @@
-"""`htfl-sim data`: data sets to download, federations of other tools, and the download at the start of a run."""
+"""`htfl-sim data` and `doctor`: data sets to download, federations of other tools, and what this machine offers."""
 
+import os
 import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +23,7 @@ from tui.common.formatting import size
 
 if TYPE_CHECKING:
     from htfl_sim.catalog import DatasetCard, Told
+    from htfl_sim.machine import Check
 
 app = typer.Typer(
     help="""Download data sets, check that they are intact, and exchange federations with other tools.
@@ -166,3 +170,66 @@ def _say_files(dataset: "DatasetCard", as_json: bool) -> None:
         output.show(*dataset.files, f"{dataset.name}: sound.")
     else:
         output.show(f"{dataset.name}: sound; it comes with a dependency and needs no file.")
+
+
+def doctor(
+    sessions_dir: options.SessionsDir = None,
+    data_dir: options.DataDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show what this machine offers and what is missing: versions, cores, memory, CUDA, data, disk, terminal.
+
+    \b
+    Examples
+      htfl-sim doctor
+      htfl-sim doctor --json | jq -r '.[] | select(.status != "ok") | .what'
+    """
+    findings = [*hs.machine.doctor(sessions_dir, data_dir), *_terminal()]
+    if as_json:
+        output.emit([asdict(finding) for finding in findings])
+    else:
+        output.show(
+            output.table(["", "status", ""], ([each.what, each.status, each.detail] for each in findings))
+        )
+
+
+_COLOURS = {
+    "truecolor": "all of them",
+    "256": "256, from which the app chooses; COLORTERM=truecolor says where a terminal has all (ssh leaves it out)",
+    "standard": "16, which tell little apart; TERM=xterm-256color says where a terminal has more",
+}
+"""The terminal's abilities, as rich finds them."""
+
+
+def _terminal() -> Iterator["Check"]:
+    console = output.stderr()
+    if not console.is_terminal:
+        yield hs.machine.Check(
+            "terminal", "missing", "stderr is no terminal: a run writes one line per round"
+        )
+    else:
+        yield _room(*console.size)
+        yield _colours(None if console.no_color else console.color_system)
+    encoding = (sys.stdout.encoding or "").lower()
+    unicode = encoding.startswith("utf")
+    said = f"stdout writes {encoding or 'in no known encoding'}"
+    yield hs.machine.Check(
+        "unicode", "ok" if unicode else "missing", said if unicode else f"{said}; tui: --glyphs ascii"
+    )
+
+
+def _room(width: int, height: int) -> "Check":
+    from tui.app.dialogs.notices import SMALLEST
+
+    columns, rows = SMALLEST
+    enough = width >= columns and height >= rows
+    least = f"the app needs {columns}×{rows} and is made for 80×24 and more"
+    return hs.machine.Check("terminal", "ok" if enough else "missing", f"{width}×{height}; {least}")
+
+
+def _colours(system: str | None) -> "Check":
+    term = os.environ.get("TERM", "")
+    if system is None:
+        why = "NO_COLOR is set" if os.environ.get("NO_COLOR") else f"TERM={term}"
+        return hs.machine.Check("colours", "missing", f"none ({why}); the app says everything in characters")
+    return hs.machine.Check("colours", "ok", f"{_COLOURS.get(system, system)} (TERM={term})")

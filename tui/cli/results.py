@@ -1,0 +1,361 @@
+"""`htfl-sim compare`, `plot`, and `report`: sessions, studies, or globs as one table, a figure, or a page."""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import htfl_sim as hs
+from tui.cli import completion, options, output
+from tui.common.formatting import printable
+
+if TYPE_CHECKING:
+    from htfl_sim.comparing import TextTable
+
+
+class Format(StrEnum):
+    """The formats of a table."""
+
+    TABLE = "table"
+    MARKDOWN = "md"
+    LATEX = "latex"
+    CSV = "csv"
+    JSON = "json"
+
+
+class Select(StrEnum):
+    """The samples that choose the settings and the round of a row."""
+
+    EVAL = "eval"
+
+
+class Test(StrEnum):
+    """How a gain is tested."""
+
+    T = "t"
+    WILCOXON = "wilcoxon"
+
+
+NAMES = "Sessions, studies, STUDY/POINT, globs in quotes, as 't3/*', or tag:NAME."
+Names = Annotated[list[str], options.argument("NAMES...", completion.sessions, NAMES)]
+BY = "What the rows are: method, dataset, a dotted setting, study, or session. May be repeated. Default: what differs."
+By = Annotated[list[str] | None, options.option(BY, "--by", metavar="AXIS")]
+TARGET = "Also print the cost of reaching this mean test accuracy, 0 to 1."
+BASELINE = (
+    "Also the difference from this row, seed by seed, with its 95 % interval: a value of the first axis. "
+    "With --gain: the method that gains are over. Default there: standalone."
+)
+LAST = "Use the mean over this many last rounds as the last accuracy. Default: 1."
+AT_TIME = (
+    "Compare the sessions as they were at this simulated time, such as 90s, 30m, or 2h. They need a clock."
+)
+COLUMNS = "Column to print, by its heading or first words. May be repeated. See the page on compare for extra columns."
+PIVOT = "Two axes, as method,data.alpha: print a row for each value of the first, a column for each of the second."
+GAIN = "Print the gain of each client over the baseline: mean, interval, and the shares that gain and lose."
+MARGIN = "With --gain: also test whether the gain is smaller than this many percentage points (TOST)."
+TEST = "With --gain: also test whether there is a gain, by a paired t test or Wilcoxon's test."
+CORRECT = "With --gain: correct p values for the number of rows, by Holm."
+GAINS = "Gains over a baseline"
+SELECT = "Part on which each row's settings and round are chosen. The table shows their test accuracy."
+VARIANCE = (
+    "Print how much seed.data, seed.init, and seed.training contribute to the variance of the accuracy."
+)
+
+
+def compare(
+    names: Names,
+    by: By = None,
+    target: Annotated[float | None, options.option(TARGET, "--target", metavar="A")] = None,
+    baseline: Annotated[str | None, options.option(BASELINE, "--baseline", metavar="VALUE")] = None,
+    select: Annotated[Select | None, options.option(SELECT, "--select")] = None,
+    last: Annotated[int, options.option(LAST, "--last", metavar="K", least=1)] = 1,
+    at_time: Annotated[str | None, options.option(AT_TIME, "--at-time", metavar="T")] = None,
+    columns: Annotated[list[str] | None, options.option(COLUMNS, "--columns", metavar="NAME")] = None,
+    pivot: Annotated[str | None, options.option(PIVOT, "--pivot", metavar="AXIS,AXIS")] = None,
+    gain: Annotated[bool, options.flag(GAIN, "--gain", panel=GAINS)] = False,
+    margin: Annotated[float | None, options.option(MARGIN, "--margin", metavar="PP", panel=GAINS)] = None,
+    test: Annotated[Test | None, options.option(TEST, "--test", panel=GAINS)] = None,
+    correct: Annotated[bool, options.flag(CORRECT, "--holm", panel=GAINS)] = False,
+    format: Annotated[Format, options.option("Output format. Default: table.", "--format")] = Format.TABLE,
+    variance: Annotated[bool, options.flag(VARIANCE, "--variance")] = False,
+    sessions_dir: options.SessionsDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Compare sessions: accuracy over seeds, cost of a target, differences from a baseline, and published values.
+
+    "best on test" is chosen on the data that measures it. For a fair choice, use --select eval.
+
+    \b
+    Examples
+      htfl-sim compare t3 --by method --target 0.9 --baseline standalone
+      htfl-sim compare t3 --by method --at-time 2h --baseline fedavg
+      htfl-sim compare 'mu/*' --by method.mu --by method.hidden --select eval
+      htfl-sim compare t3 --by method --format latex > table.tex
+      htfl-sim compare t3 --by method --gain --last 10 --margin 0.5
+      htfl-sim compare t3 --pivot method,data.alpha --format latex
+      htfl-sim compare parts --variance
+    """
+    chosen: Literal["eval"] | None = None if select is None else "eval"
+    result: TextTable[Any]
+    if gain:
+        _refuse("gain", target=target, select=select, pivot=pivot, at_time=at_time)
+        result = hs.gains(
+            names,
+            by or (),
+            baseline or "standalone",
+            last=last,
+            margin=None if margin is None else margin / 100,
+            test=None if test is None else test.value,
+            correct=correct,
+            columns=columns or (),
+            sessions_dir=sessions_dir,
+            say=warn,
+        )
+    elif variance:
+        _refuse("variance", target=target, baseline=baseline, select=select, columns=columns, pivot=pivot)
+        _refuse("variance", at_time=at_time)
+        result = hs.variance(names, by or (), sessions_dir=sessions_dir, say=warn)
+    elif margin is not None or test is not None or correct:
+        raise hs.ConfigError("`margin`, `test`, and `holm` are about gains. Add `gain=True`.")
+    elif pivot is not None:
+        _refuse("pivot", by=by, target=target, baseline=baseline, columns=columns)
+        axes = [axis.strip() for axis in pivot.replace("×", ",").split(",")]
+        if len(axes) != 2 or not all(axes):
+            raise hs.ConfigError(f"'{pivot}' is not two axes. An example: `pivot=method,data.alpha`.")
+        result = hs.pivot(
+            names, axes[0], axes[1], chosen, last=last, at_time=at_time, sessions_dir=sessions_dir, say=warn
+        )
+    else:
+        result = hs.compare(
+            names,
+            by or (),
+            target,
+            baseline,
+            chosen,
+            last=last,
+            columns=columns or (),
+            at_time=at_time,
+            sessions_dir=sessions_dir,
+            say=warn,
+        )
+    written = Format.JSON if as_json else format
+    if written is Format.JSON:
+        output.emit(result.to_json())
+    elif written is Format.TABLE:
+        output.show_table(result)
+    else:
+        texts = {
+            Format.MARKDOWN: result.to_markdown,
+            Format.LATEX: result.to_latex,
+            Format.CSV: result.to_csv,
+        }
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in texts[written]().splitlines()))
+
+
+def warn(sentence: str) -> None:
+    """Print notes about a table or a figure on stderr."""
+    output.say(sentence, "yellow")
+
+
+def _refuse(what: str, **others: object) -> None:
+    """Raise ConfigError for an option that says nothing to a gain or a pivot."""
+    for name, value in others.items():
+        if value:
+            raise hs.ConfigError(f"`{name}` changes nothing of `{what}`. Leave one of them out.")
+
+
+class Kind(StrEnum):
+    """The kinds of figures."""
+
+    ACCURACY = "accuracy"
+    BOX = "box"
+    TRADEOFF = "tradeoff"
+    LOSS = "loss"
+    METRICS = "metrics"
+    PARTITION = "partition"
+    TSNE = "tsne"
+    CKA = "cka"
+    CKA_CURVES = "cka-curves"
+    INCO = "inco"
+    SENSITIVITY = "sensitivity"
+    HEATMAP = "heatmap"
+    GAIN_MAP = "gain-map"
+    GAIN_CLIENTS = "gain-clients"
+    CRITICAL_DIFFERENCE = "critical-difference"
+    PARETO = "pareto"
+    TUNING = "tuning"
+    TIMELINE = "timeline"
+
+
+class Cost(StrEnum):
+    """The x axes of a curve."""
+
+    ROUNDS = "rounds"
+    BYTES = "bytes"
+    FLOPS = "flops"
+    SECONDS = "seconds"
+    SIMULATED = "simulated"
+    JOULES = "joules"
+
+
+COSTS = {Cost.FLOPS: "FLOPs", Cost.SIMULATED: "simulated seconds"}
+"""Where Python has another name."""
+
+
+class Width(StrEnum):
+    """The widths of a figure on paper."""
+
+    COLUMN = "column"
+    PAGE = "page"
+
+
+KIND = (
+    "Figure: accuracy, box, tradeoff, loss, metrics, partition, tsne, cka, cka-curves, inco, sensitivity, heatmap, "
+    "gain-map, gain-clients, critical-difference, pareto, tuning, timeline."
+)
+FIGURE_OUT = "File to write: .pdf, .svg, or .png."
+X = (
+    "Horizontal axis of accuracy, loss, and metrics: rounds (default), bytes, flops, or seconds. "
+    "With a computed clock, also simulated (time) and joules."
+)
+ROUND = "Round that box, tsne, and cka show. Default: the last; for tsne, the newest checkpoint."
+LAYER = "Layer that cka and cka-curves show. May be repeated. Default: all measured layers."
+METRIC = (
+    "Metric of a method that metrics shows, by default all. Or loss that loss shows, by default cross_entropy: also "
+    "objective and PHASE_loss. May be repeated."
+)
+FIGURE_TARGET = "Accuracy, 0 to 1, whose cost tradeoff shows. Default: the best accuracy."
+AXIS = "Setting along the axis of sensitivity. Give two for heatmap, down and across."
+FIGURE_SELECT = "Part on which sensitivity and heatmap choose the best round, as in compare."
+FIGURE_BASELINE = "Method that gains are over. Default: standalone."
+IMAGES = "Number of test images per client in tsne."
+ROUNDS = "Rounds that timeline shows: this many last ones, or a range such as 10-20. Default: the last 5."
+WIDTH = "Width: 3.5 inches (column) or 7.16 (page). Default: what suits the kind."
+
+
+def plot(
+    kind: Annotated[Kind, options.argument("KIND", lambda: [each.value for each in Kind], KIND)],
+    names: Names,
+    out: Annotated[Path, options.option(FIGURE_OUT, "--out", "-o", metavar="FILE")],
+    by: By = None,
+    x: Annotated[Cost | None, options.option(X, "--x")] = None,
+    round: Annotated[int | None, options.option(ROUND, "--round", metavar="R", least=1)] = None,
+    layer: Annotated[list[str] | None, options.option(LAYER, "--layer", metavar="L")] = None,
+    metric: Annotated[list[str] | None, options.option(METRIC, "--metric", metavar="M")] = None,
+    target: Annotated[float | None, options.option(FIGURE_TARGET, "--target", metavar="A")] = None,
+    axis: Annotated[list[str] | None, options.option(AXIS, "--axis", metavar="KEY")] = None,
+    select: Annotated[Select | None, options.option(FIGURE_SELECT, "--select")] = None,
+    baseline: Annotated[str | None, options.option(FIGURE_BASELINE, "--baseline", metavar="METHOD")] = None,
+    last: Annotated[int | None, options.option(LAST, "--last", metavar="K", least=1)] = None,
+    images: Annotated[int | None, options.option(IMAGES, "--images", metavar="N", least=2)] = None,
+    rounds: Annotated[str | None, options.option(ROUNDS, "--rounds", metavar="N|A-B")] = None,
+    width: Annotated[Width | None, options.option(WIDTH, "--width")] = None,
+    model: options.ModelFiles = None,
+    plugin: options.Plugins = None,
+    sessions_dir: options.SessionsDir = None,
+    data_dir: options.DataDir = None,
+) -> None:
+    """Draw a figure for a paper: PDF, SVG, or PNG, with real text and colors that stay distinct in gray.
+
+    partition, tsne, cka, and timeline are of one session. partition and tsne load its data.
+    docs/figures.md shows every kind.
+
+    \b
+    Examples
+      htfl-sim plot accuracy t3 --by method --x bytes --out accuracy.pdf
+      htfl-sim plot heatmap 'mu/*' --axis method.mu --axis method.hidden --out mu.pdf
+      htfl-sim plot timeline t3/fedavg-s0 --rounds 10-20 --out timeline.pdf
+      htfl-sim plot tsne t3/fedproto-s0 --out prototypes.png
+    """
+    options.Own(model, plugin=plugin).load()
+    given: dict[str, Any] = {"by": by, "x": x and COSTS.get(x, x.value), "round": round}
+    given |= {"layer": layer, "metric": metric, "target": target, "axis": axis, "images": images}
+    given |= {"select": select and select.value, "baseline": baseline, "last": last, "rounds": rounds}
+    wanted = {name: value for name, value in given.items() if value is not None}
+    _refuse_others(kind, wanted)
+    if width is not None:
+        wanted["width"] = width.value
+    which: Any = kind.value
+    figure = hs.plot(
+        which,
+        names,
+        out,
+        sessions_dir=sessions_dir,
+        data_dir=data_dir,
+        say=warn,
+        **_as_arguments(kind, wanted),
+    )
+    inches = " × ".join(f"{each:.2f}" for each in figure.get_size_inches())
+    output.say(f"{out}: {inches} inches, {out.stat().st_size / 1024:.0f} KiB")
+
+
+_OPTIONS = {"metrics": "metric", "layers": "layer", "axes": "axis"}
+"""Options with other names than their arguments."""
+
+
+def _refuse_others(kind: Kind, wanted: dict[str, Any]) -> None:
+    """Raise ConfigError for an option that the kind does not have."""
+    from htfl_sim.comparing import KINDS
+
+    known = [_OPTIONS.get(each, each) for each in KINDS[kind.value]]
+    for name in wanted:
+        if name not in known:
+            ours = ", ".join(f"--{each}" for each in known) or "none of them"
+            raise hs.ConfigError(f"--{name} changes nothing of '{kind.value}', which takes {ours}.")
+
+
+def _as_arguments(kind: Kind, wanted: dict[str, Any]) -> dict[str, Any]:
+    """The options in the form of `hs.plot`. Raises ConfigError for too few or too many axes."""
+    if kind is Kind.SENSITIVITY:
+        (wanted["axis"],) = _axes(wanted, 1, "sensitivity takes one --axis, as --axis method.mu.")
+        return wanted
+    if kind is Kind.HEATMAP:
+        wanted["axes"] = tuple(
+            _axes(wanted, 2, "heatmap takes two, as --axis method.mu --axis method.hidden.")
+        )
+    arguments = {option: argument for argument, option in _OPTIONS.items()}
+    return {arguments.get(name, name): value for name, value in wanted.items()}
+
+
+def _axes(wanted: dict[str, Any], number: int, said: str) -> list[str]:
+    axes: list[str] = wanted.pop("axis", [])
+    if len(axes) != number:
+        raise hs.ConfigError(said)
+    return axes
+
+
+PAGE_OUT = "File to write. Default: the first name with .html, in this folder."
+
+
+def report(
+    names: Names,
+    out: Annotated[Path | None, options.option(PAGE_OUT, "--out", "-o", metavar="FILE")] = None,
+    by: By = None,
+    target: Annotated[float | None, options.option(TARGET, "--target", metavar="A")] = None,
+    baseline: Annotated[str | None, options.option(BASELINE, "--baseline", metavar="VALUE")] = None,
+    select: Annotated[Select | None, options.option(SELECT, "--select")] = None,
+    sessions_dir: options.SessionsDir = None,
+    data_dir: options.DataDir = None,
+) -> None:
+    """Write one HTML page: table, figures, settings, events, environment, and commands that reproduce the bits.
+
+    It needs no network and suits light, dark, phones, and paper.
+
+    \b
+    Examples
+      htfl-sim report t3
+      htfl-sim report 'mu/*' --by method.mu --select eval --out mu.html
+    """
+    page = hs.report(
+        names,
+        out,
+        by or (),
+        target,
+        baseline,
+        None if select is None else "eval",
+        sessions_dir=sessions_dir,
+        data_dir=data_dir,
+        say=warn,
+    )
+    kib = page.file.stat().st_size / 1024
+    output.say(f"{page.file}: {page.sessions} sessions, {page.figures} figures, {kib:.0f} KiB")
