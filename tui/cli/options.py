@@ -232,38 +232,49 @@ class Setup:
             selection=self.selection,
         )
 
+    def own(self) -> "Own":
+        """The user's files among the choices: mynets.py of mynets.py:MyNet, and a file that selects."""
+        models = dict.fromkeys(
+            f"{file}.py" for name in self.model or () if (file := name.rpartition(".py:")[0])
+        )
+        selections = [Path(each) for each in (self.selection,) if each is not None and each.endswith(".py")]
+        return Own(list(map(Path, models)), self.metric, self.plugin, selections)
+
     def without_files(self) -> "Setup":
         """The choices without the options that only name Python files."""
         models = [each for each in self.model or () if not each.endswith(".py")]
-        selects = self.selection is not None and self.selection.endswith(".py")
         return replace(
             self,
             model=models or None,
             metric=None,
-            selection=None if selects else self.selection,
+            selection=None if self.own().selection else self.selection,
             plugin=None,
         )
 
 
 @dataclass(frozen=True)
 class Own:
-    """The user's files that an existing session needs."""
+    """The user's files that a session needs."""
 
     model: ModelFiles = None
     metric: Metrics = None
     plugin: Plugins = None
     selection: Selections = None
 
+    def files(self) -> Iterator[Sequence[Path]]:
+        """The files of plugins, models, metrics, and selections."""
+        return (each or () for each in (self.plugin, self.model, self.metric, self.selection))
+
     def options(self) -> Iterator[str]:
         """The options that were typed."""
-        for kind in ("plugin", "model", "metric", "selection"):
-            for file in getattr(self, kind) or ():
+        for kind, files in zip(("plugin", "model", "metric", "selection"), self.files(), strict=True):
+            for file in files:
                 yield from (f"--{kind}", str(file))
 
     def load(self) -> None:
         """Load them. Raises ConfigError."""
-        if self.plugin or self.model or self.metric or self.selection:
-            hs.load_files(self.plugin or (), self.model or (), self.metric or (), self.selection or ())
+        if any(self.files()):
+            hs.load_files(*self.files())
 
 
 @dataclass(frozen=True)

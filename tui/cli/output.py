@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 UNLIMITED = 10_000
 """Columns without a terminal's limit: in a pipe, no cell may be cut."""
 AT_ONCE_SECONDS = 0.25
-"""Seconds until the line appears. Faster answers need no line."""
+"""Seconds until the line of a Ticker appears. Faster answers need no line."""
 
 
 class _Console(Console):

@@ -100,13 +100,7 @@ def run(
     with begin(
         settings, folder, data_dir=places.data_dir, allow_inexact=machine.allow_inexact, tags=tags
     ) as opened:
-        own = options.Own(
-            model_files(setup.model),
-            setup.metric,
-            setup.plugin,
-            selection_files(setup.selection),
-        )
-        carry_out(opened, mention(places.sessions_dir, own.options()), progress, as_json)
+        carry_out(opened, mention(places.sessions_dir, setup.own().options()), progress, as_json)
 
 
 @options.expanded
@@ -422,17 +416,6 @@ def mention(sessions_dir: Path | None, files: Iterable[str] = ()) -> Mention:
     where = f" --sessions-dir {sessions_dir}" if sessions_dir else ""
     given = "".join(f" {each if each.startswith('--') else shlex.quote(each)}" for each in files)
     return lambda command: f"htfl-sim {command}{given if command.startswith(_RUNS) else ''}{where}"
-
-
-def model_files(models: Sequence[str] | None) -> list[Path]:
-    """The files among the models of `run`: mynets.py of mynets.py:MyNet."""
-    files = [name.rpartition(".py:")[0] for name in models or ()]
-    return [Path(f"{file}.py") for file in dict.fromkeys(files) if file]
-
-
-def selection_files(selection: str | None) -> list[Path]:
-    """The file that selects, if it is not a strategy of htfl-sim."""
-    return [Path(selection)] if selection is not None and selection.endswith(".py") else []
 
 
 def rehearse(config: "Config", folder: Path, data_dir: str | None, as_json: bool) -> None:

@@ -454,7 +454,7 @@ def tune(
     from tui.cli.machine import fetch_missing
 
     hs.studies.checked_place(on)
-    own = (setup.plugin, setup.model, setup.metric, running.selection_files(setup.selection))
+    own = (setup.plugin, setup.model, setup.metric, setup.own().selection)
     files, _ = hs.studies.named_files(*(each or () for each in own))
     asked = None
     given: dict[str, Any] = {

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import typer
 
 import htfl_sim as hs
-from tui.cli import options, output, running
+from tui.cli import options, output
 from tui.cli.options import HOW, WHERE
 from tui.common.errors import OutputClosed
 
@@ -120,13 +120,7 @@ def tui(
         )
     options.load_plugins(setup.plugin)
     choices = replace(setup.choices(options.Machine(device, workers)), watch=watch or ())
-    own = (
-        setup.plugin,
-        running.model_files(setup.model),
-        setup.metric,
-        running.selection_files(setup.selection),
-    )
-    files = Files(*(tuple(str(file.absolute()) for file in named or ()) for named in own))
+    files = Files(*(tuple(str(file.absolute()) for file in named) for named in setup.own().files()))
     launch_options = LaunchOptions(
         hs.folders.sessions_dir(places.sessions_dir),
         hs.catalog.data_folder(places.data_dir),
@@ -277,7 +271,7 @@ def knows(token: str, *given: str | None) -> bool:
     return any(each is not None and compare_digest(each.encode(), token.encode()) for each in given)
 
 
-def local_server(page_command: str, port: int, token: str) -> Any:
+def local_server(command: str, port: int, token: str) -> Any:
     """A server of textual-serve that binds to this machine alone, and answers only who knows the token.
 
     Raises ConfigError if it is not installed.
@@ -324,4 +318,4 @@ def local_server(page_command: str, port: int, token: str) -> Any:
                 raise HTTPForbidden(text="Open the app from this machine or through a tunnel.")
             return await super().handle_websocket(request)
 
-    return LocalServer(page_command, host=HOST, port=port, title="htfl-sim")
+    return LocalServer(command, host=HOST, port=port, title="htfl-sim")
