@@ -10,9 +10,9 @@ from textual.pilot import Pilot
 from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.driving import blanks, drive, until
-from tui.app.alerts import Alert, Alerts, news, sequence
 from tui.app.app import HtflApp
 from tui.app.launch_options import LaunchOptions
+from tui.app.toasts import Alert, Alerts, news, sequence
 
 NOTICED: Any = {
     "at": "2026-01-02T10:15:00Z",

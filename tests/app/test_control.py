@@ -25,7 +25,7 @@ from tui.app.dialogs.new_run import NewRunDialog
 from tui.app.dialogs.switch import SwitchDialog, SwitchWish
 from tui.app.launch import ThreadRun
 from tui.app.launch_options import Beginning, LaunchOptions
-from tui.app.panels.log_lines import upto
+from tui.app.panels.log import upto
 from tui.app.remote_control import _waiting
 from tui.app.view import View
 

@@ -24,18 +24,15 @@ from tests import sessions
 from tests.app.driving import blanks, drive, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
-from tui.app.dialogs.attach import AttachDialog
 from tui.app.dialogs.base import Dialog
 from tui.app.dialogs.choose import Choose, confirm
-from tui.app.dialogs.effect import EffectDialog
-from tui.app.dialogs.fork import ForkDialog
+from tui.app.dialogs.fork import ForkDialog, ResumeDialog, ShadowDialog
 from tui.app.dialogs.help import Help
 from tui.app.dialogs.new_run import NewRunDialog
 from tui.app.dialogs.notices import SMALLEST, Text, TooSmall
-from tui.app.dialogs.resume import ResumeDialog
-from tui.app.dialogs.shadow import ShadowDialog
 from tui.app.dialogs.switch import SwitchDialog
-from tui.app.dialogs.why import WhyDialog
+from tui.app.dialogs.upkeep import AttachDialog
+from tui.app.dialogs.why import EffectDialog, WhyDialog
 from tui.app.launch_options import LaunchOptions
 from tui.app.view import View
 

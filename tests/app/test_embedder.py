@@ -46,8 +46,8 @@ class Process:
 
 @pytest.fixture
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HtflApp:
-    monkeypatch.setattr("tui.app.embedder.EmbeddingProcess", Process)
-    monkeypatch.setattr("tui.app.cka_computer.CkaProcess", Process)
+    monkeypatch.setattr("tui.app.computers.EmbeddingProcess", Process)
+    monkeypatch.setattr("tui.app.computers.CkaProcess", Process)
     Process.started = []
     sessions.make(tmp_path / "main", rounds=5, clients=4, checkpoint_every=1)
     return HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), tmp_path / "main")
@@ -199,8 +199,8 @@ def test_few_clients_are_read_at_once_and_of_many_only_the_one_selected(
     app: HtflApp, monkeypatch: pytest.MonkeyPatch, at_once: int, asked: list[list[int]]
 ) -> None:
     Reading.asked = []
-    monkeypatch.setattr("tui.app.sample_reader.SamplesProcess", Reading)
-    monkeypatch.setattr("tui.app.sample_reader.AT_ONCE", at_once)
+    monkeypatch.setattr("tui.app.computers.SamplesProcess", Reading)
+    monkeypatch.setattr("tui.app.computers.AT_ONCE", at_once)
 
     async def script(pilot: Any) -> None:
         await at_data_features(app, pilot)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.app.export import free_path, write_csv
+from tui.app.app import free_path, write_csv
 
 
 def test_a_csv_file_has_a_line_per_row_and_nothing_where_there_is_no_value(tmp_path: Path) -> None:

@@ -18,11 +18,10 @@ from tests import sessions
 from tests.app.driving import blanks, drive, typed_at_once, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
-from tui.app.dialogs.fork import ForkDialog, ForkWish
+from tui.app.dialogs.fork import ForkDialog, ForkWish, ResumeDialog, ResumeWish
 from tui.app.dialogs.form import VALUE_CELLS, Field, Form
 from tui.app.dialogs.help import Help, listing
 from tui.app.dialogs.new_run import NewRunDialog
-from tui.app.dialogs.resume import ResumeDialog, ResumeWish
 from tui.app.dialogs.switch import SwitchDialog, SwitchWish
 from tui.app.launch_options import LaunchOptions
 from tui.app.messages import RunRead

@@ -16,23 +16,19 @@ from tests import sessions
 from tests.app.driving import Blank, blanks, drive, until
 from tui.app import app as module
 from tui.app.app import HtflApp
-from tui.app.dialogs.attach import AttachDialog
 from tui.app.dialogs.choose import Choose
 from tui.app.dialogs.describe import Describe
-from tui.app.dialogs.effect import EffectDialog
-from tui.app.dialogs.fork import ForkDialog
+from tui.app.dialogs.fork import ForkDialog, ResumeDialog, ShadowDialog
 from tui.app.dialogs.help import Help, listing
 from tui.app.dialogs.new_run import NewRunDialog
-from tui.app.dialogs.resume import ResumeDialog
-from tui.app.dialogs.shadow import ShadowDialog
 from tui.app.dialogs.switch import SwitchDialog
-from tui.app.dialogs.upkeep import DeleteDialog, NoteDialog, RenameDialog
-from tui.app.dialogs.why import WhyDialog
+from tui.app.dialogs.upkeep import AttachDialog, DeleteDialog, NoteDialog, RenameDialog
+from tui.app.dialogs.why import EffectDialog, WhyDialog
 from tui.app.keys import KEYS, WHILE_REPLAYING, Commands, Key, bindings
 from tui.app.launch_options import LaunchOptions
 from tui.app.panels import PANELS
 from tui.app.panels.base import Part
-from tui.app.suspend import CANNOT
+from tui.app.terminal import CANNOT
 from tui.app.widgets import LineChart
 
 Press = Callable[[HtflApp, Pilot[str], str], Awaitable[None]]

@@ -7,14 +7,14 @@ from textual.message import Message
 
 from tests import sessions
 from tests.app.panels.stage import read
-from tui.app import pairing
+from tui.app import watch
 from tui.app.messages import PairRead
-from tui.app.pairing import Pairing
+from tui.app.watch import Pairing
 
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[Message]:
-    monkeypatch.setattr(pairing, "SEARCH_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "SEARCH_SECONDS", 0.0)
     return []
 
 

@@ -12,10 +12,9 @@ from simulator.results.analysis.run import SessionData
 from simulator.studies.summary import StudySummary
 from tests import sessions
 from tests.app.panels.stage import read
-from tui.app.idle_keys import idle_keys
 from tui.app.keys import PANEL_TITLES, footer
 from tui.app.panels import PANELS
-from tui.app.rows import ALARM, keys, status, tabs
+from tui.app.rows import ALARM, idle_keys, keys, status, tabs
 from tui.app.view import View
 
 

@@ -13,8 +13,7 @@ from tests import sessions
 from tests.app.driving import blanks, drive, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
-from tui.app.dialogs.fork import ForkWish
-from tui.app.dialogs.shadow import BESIDE, ShadowDialog
+from tui.app.dialogs.fork import BESIDE, ForkWish, ShadowDialog
 from tui.app.launch_options import LaunchOptions
 
 METHODS = [("fedlora", "FedLoRA"), ("fedgh", "FedGH"), ("standalone", "Standalone")]

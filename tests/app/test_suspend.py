@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from tests.app.driving import blanks, drive, until
 from tui.app.app import HtflApp
 from tui.app.launch_options import LaunchOptions
-from tui.app.suspend import CANNOT
+from tui.app.terminal import CANNOT
 
 
 def press_ctrl_z(app: HtflApp, monkeypatch: pytest.MonkeyPatch, able: bool, running: str = "") -> list[Any]:

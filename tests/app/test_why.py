@@ -155,7 +155,7 @@ class Process:
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HtflApp:
     """Like `app`, with the checkpoints of rounds 3, 4, and 5, and no process that computes."""
-    monkeypatch.setattr("tui.app.confusion_computer.ConfusionProcess", Process)
+    monkeypatch.setattr("tui.app.computers.ConfusionProcess", Process)
     Process.started = []
     about: Any = {"rounds": 5, "of": 8, "clients": 4, "state": "stopped", "checkpoint_every": 1}
     sessions.make(tmp_path / "main", **about)

@@ -13,7 +13,7 @@ from tests.app.driving import drive, until
 from tui.app.app import HtflApp
 from tui.app.charts.colours import VIRIDIS_256, ColourScheme
 from tui.app.launch_options import LaunchOptions
-from tui.app.xterm import COLOURS, FIRST, as_seen, nearest
+from tui.app.terminal import COLOURS, FIRST, as_seen, nearest
 
 TINTS = (0x242F38, 0x2A2218, 0x1E1E1E, 0x272727)  # of dark themes' panels
 

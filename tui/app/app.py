@@ -5,61 +5,254 @@ the mailbox of the session shown, and `runs` are those started here. All of them
 changes, the visible panel draws it.
 """
 
+import asyncio
+import csv
+import json
 import signal
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from textual.app import App, ComposeResult
+from textual.app import App, ComposeResult, ScreenStackError
 from textual.binding import BindingType
+from textual.command import CommandPalette
 from textual.containers import Vertical
 from textual.events import Event, Resize
 from textual.events import Key as KeyEvent
 from textual.filter import LineFilter
 from textual.geometry import Size
+from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
 from htfl_sim.configuring import Choices
+from htfl_sim.errors import ConfigError
+from simulator.base.names import cell
+from simulator.results.analysis.reproduction import command_lines
 from simulator.results.analysis.run import SessionData
-from tui.app import export, messages, rows, terminal
-from tui.app.alerts import Alert, Alerts
+from tui.app import messages, rows, terminal
 from tui.app.background import Background
 from tui.app.charts.glyphs import Glyphs
-from tui.app.cka_computer import CkaComputer
 from tui.app.color_slots import ColorSlots
 from tui.app.compatibility import MethodChoices
-from tui.app.confusion_computer import ConfusionComputer
+from tui.app.computers import CkaComputer, ConfusionComputer, Embedder, SampleReader
+from tui.app.dialogs import describe, upkeep
 from tui.app.dialogs.base import Dialog
-from tui.app.dialogs.choose import Choose
+from tui.app.dialogs.choose import Choice, Choose
+from tui.app.dialogs.help import Help
 from tui.app.dialogs.new_run import NewRun
-from tui.app.dialogs.notices import SMALLEST, TooSmall
-from tui.app.dialogs.why import WhyDialog
-from tui.app.embedder import Embedder
-from tui.app.host import Holds, Severity
-from tui.app.key_order import KeyQueue, Passed
-from tui.app.keys import KEYS, PANEL_TITLES, bindings
+from tui.app.dialogs.notices import SMALLEST, Text, TooSmall
+from tui.app.dialogs.upkeep import AttachDialog
+from tui.app.dialogs.why import WhyDialog, show_effects
+from tui.app.host import Holds, Host, Severity
+from tui.app.keys import KEYS, PANEL_TITLES, Commands, bindings
 from tui.app.launch_options import LaunchOptions
 from tui.app.local_runs import LocalRuns
 from tui.app.navigation import Moves, Navigation
-from tui.app.openers import Openers
 from tui.app.panels import PANELS, client_rows
-from tui.app.preferences import Preferences
+from tui.app.panels.session_list import SessionList
 from tui.app.remote_control import RemoteControl
-from tui.app.sample_reader import SampleReader
 from tui.app.steering import Steering
-from tui.app.suspend import suspend
-from tui.app.toasts import Toasts, say_fault, say_places
+from tui.app.terminal import XtermFilter, suspend, use_scroll_bars
+from tui.app.toasts import Alert, Alerts, Toasts, say_fault, say_places
 from tui.app.view import Panel, View
 from tui.app.watch import Watch
 from tui.app.widgets import LineChart, Table
-from tui.app.widgets.filter import Filter
-from tui.app.widgets.focus import offer_focus
+from tui.app.widgets.filter import Filter, offer_focus
 from tui.app.widgets.screen import AppScreen
-from tui.app.widgets.scroll_bar import use_scroll_bars
-from tui.app.xterm import XtermFilter
 from tui.common.errors import explain
 from tui.common.formatting import spelled
+
+PATIENCE = 2.0
+"""Seconds after which a key no longer waits for the one before it."""
+PREPARING = 20.0
+"""Seconds after which it no longer waits for a form."""
+
+
+class Passed(Message):
+    """Sent after a key on the same way. When the app receives it, the key and earlier messages have been handled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrived = asyncio.Event()
+
+
+class KeyQueue:
+    """Holds each key until the one before it has taken effect, so that it goes to the part that this one has focused.
+
+    Textual sends a key to the part that has the focus now. That part handles it in its own turn, and passes it on. With
+    fast typing, or while a run uses the processors, a letter after a tab would reach the previous field, and one after
+    the key that opens a form would be lost. If a form has to be prepared first, keys wait for it. Escape cancels it.
+    """
+
+    def __init__(
+        self, app: App[Any], deliver: Callable[[KeyEvent], Awaitable[None]], choices: MethodChoices
+    ) -> None:
+        """`deliver` handles a key. A form that waits for `choices` holds the keys back."""
+        self._app, self._deliver, self._choices = app, deliver, choices
+        self._keys: deque[KeyEvent] = deque()
+        self._following: asyncio.Task[None] | None = None
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a key has not taken effect yet, for another reason than a form that is being prepared."""
+        return self._following is not None and not self._choices.awaited
+
+    async def put(self, key: KeyEvent) -> None:
+        """Deliver a key now, or after those before it."""
+        if key.key == "escape" and self._choices.awaited:
+            self._keys.clear()
+            self._choices.forget()
+        elif self._following is not None:
+            self._keys.append(key)
+        else:
+            await self._hand_out(key)
+
+    async def _hand_out(self, key: KeyEvent) -> None:
+        target = self._app.focused or self._app.screen
+        await self._deliver(key)
+        self._following = asyncio.create_task(self._follow(target))
+
+    async def _follow(self, target: Widget) -> None:
+        """Wait for the key, for the messages that it caused, for a form that it requested, and for the focused or new
+        part.
+        """
+        for part in (target, target, None):
+            passed = Passed()
+            with suppress(TimeoutError, ScreenStackError):  # the key may have ended the app
+                if part is None:
+                    await asyncio.wait_for(self._prepared(), PREPARING)
+                if (part or self._app.focused or self._app.screen).post_message(passed):
+                    await asyncio.wait_for(passed.arrived.wait(), PATIENCE)
+        if self._keys:
+            self._app.call_later(self._hand_out, self._keys.popleft())
+        else:
+            self._following = None
+
+    async def _prepared(self) -> None:
+        while self._choices.awaited:
+            await asyncio.sleep(0.02)
+
+
+FILE = "app.json"
+SESSIONS = 200
+"""Sessions whose pins are kept: those with the latest changes."""
+
+
+@dataclass
+class Preferences:
+    """What is kept between starts of the app.
+
+    theme: its name. chart: the accuracy chart's mode. sort: the column by which clients are sorted, and whether
+    from high to low. pins: the pinned clients, by session id. places: the slots of compared lines, by folder and name.
+    """
+
+    theme: str = ""
+    chart: int = 0
+    sort: tuple[str, bool] = ("accuracy", False)
+    pins: dict[str, list[int]] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path | None) -> "Preferences":
+        """Read the preferences there. Unreadable ones have their defaults."""
+        kept = cls()
+        with suppress(OSError, ValueError, TypeError, AttributeError):
+            found = json.loads((folder / FILE).read_text(encoding="utf-8")) if folder else {}
+            for each in fields(cls):
+                value, usual = found.get(each.name), getattr(kept, each.name)
+                if isinstance(value, list) and isinstance(usual, tuple):
+                    value = tuple(value)
+                if type(value) is type(usual):
+                    setattr(kept, each.name, value)
+        return kept
+
+    def keep(self, folder: Path | None, *, theme: str, chart: int, sort: tuple[str, bool]) -> None:
+        """Write them there, with these changes. If that is impossible, they are not kept."""
+        self.theme, self.chart, self.sort = theme, chart, sort
+        if folder is None:
+            return
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            new = folder / f"{FILE}.new"
+            new.write_text(json.dumps(asdict(self)), encoding="utf-8")
+            new.replace(folder / FILE)
+
+    def pinned(self, session: str) -> frozenset[int]:
+        """The pinned clients of a session, by its id."""
+        kept = self.pins.get(session, [])
+        return (
+            frozenset(each for each in kept if type(each) is int) if isinstance(kept, list) else frozenset()
+        )
+
+    def pin(self, session: str, clients: Iterable[int]) -> None:
+        """Set the pinned clients of a session."""
+        self.pins.pop(session, None)
+        self.pins = dict([*self.pins.items(), (session, sorted(clients))][-SESSIONS:])
+
+
+EXPORTS: tuple[Choice, ...] = (
+    ("csv", "CSV", "the numbers of this panel"),
+    ("svg", "SVG", "a picture of the screen"),
+    ("command", "command line", "the command that makes this session again"),
+)
+
+
+def offer_export(host: Host, picture: Callable[[], str]) -> None:
+    """Ask what to write, and write it. `picture` draws the screen as SVG."""
+
+    def write(what: str) -> None:
+        try:
+            path, text = export(what, host.view, host.panel, picture)
+        except Exception as error:  # shown, and the app continues
+            host.say(explain(error)[0], "error")
+        else:
+            if text:
+                host.ask(Text(f"Wrote {path}", text), lambda _: None)
+            else:
+                host.say(f"Wrote {path}.")
+
+    host.ask(Choose("Export", "Files go to the folder in which you started the app.", EXPORTS), write)
+
+
+def export(what: str, view: View, panel: Panel, picture: Callable[[], str]) -> tuple[Path, str]:
+    """Write one of EXPORTS. Returns the file, and its text if the user should read it at once.
+
+    Raises OSError, or the project's errors for an unreadable session.
+    """
+    name = view.run.name
+    if what == "command":
+        if not name:
+            raise ConfigError("no session is open. Press a to open one.")
+        path, text = free_path(Path(), f"{name}-again", "txt"), "\n\n".join(command_lines(view.run.folder))
+        path.write_text(text.replace("\n\n", "\n") + "\n", encoding="utf-8", errors="surrogateescape")
+        return path, text
+    path = free_path(Path(), f"{name or 'htfl-sim'}-{panel.id}", what)
+    if what == "csv":
+        write_csv(path, *panel.table(view))
+    else:
+        path.write_text(picture(), encoding="utf-8")
+    return path, ""
+
+
+def free_path(folder: Path, stem: str, ending: str) -> Path:
+    """A new file of that name."""
+    number = 1
+    while (path := folder / f"{stem}{'' if number == 1 else f'-{number}'}.{ending}").exists():
+        number += 1
+    return path
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A header and a line per row. None and NaN are empty. Raises OSError."""
+    with path.open("x", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(map(cell, columns))
+        writer.writerows(map(cell, row) for row in rows)
+
 
 KEEP, STOP, LEAVE = "keep", "stop", "leave"
 """The app's result: the run of this process continues, is to stop, or does not exist."""
@@ -70,7 +263,7 @@ SETTLED_SECONDS = 0.05  # seconds after a resize without drawing, until the part
 Given = TypeVar("Given")
 
 
-class HtflApp(Moves, Openers, App[str]):
+class HtflApp(Moves, App[str]):
     """`htfl-sim tui`. `start`: the session to show, the run to begin, or the contents of the new-run form."""
 
     CSS_PATH = "style.tcss"
@@ -286,6 +479,21 @@ class HtflApp(Moves, Openers, App[str]):
             run=SessionData(folder), round=None, crosshair=None, client=None, pinned=frozenset(), filter=""
         )
 
+    def go_to(self, folder: Path) -> None:
+        """Show this session in Live."""
+        self.open_session(folder)
+        self.show_panel("live")
+
+    def session_changed(self, folder: Path, now: Path | None) -> None:
+        """Follow a change to a session by the user. now: its folder since then; None: it is gone."""
+        if now != folder and folder in self.view.marked:
+            places = (now if each == folder else each for each in self.view.marked)
+            self.navigation.mark_all([each for each in places if each is not None])
+        if now != folder and self.view.run.folder == folder:
+            self.open_session(now or Path())
+        for each in self.screen_stack[0].query(SessionList):
+            each.look()
+
     def on_session_opened(self, message: messages.SessionOpened) -> None:
         self.go_to(message.folder)
 
@@ -389,7 +597,41 @@ class HtflApp(Moves, Openers, App[str]):
             self._focus_panel()
 
     def action_export(self) -> None:
-        export.offer(self, lambda: self.export_screenshot(title=f"htfl-sim · {self.view.run.name}"))
+        offer_export(self, lambda: self.export_screenshot(title=f"htfl-sim · {self.view.run.name}"))
+
+    def action_command_palette(self) -> None:
+        if not any(isinstance(screen, CommandPalette) for screen in self.screen_stack):
+            self.push_screen(
+                CommandPalette(
+                    providers=[Commands], placeholder="Search for commands", id="--command-palette"
+                )
+            )
+
+    def action_describe(self) -> None:
+        describe.show(self, self._background)
+
+    def action_why(self) -> None:
+        self.push_screen(WhyDialog(self.view))
+
+    def action_effect(self) -> None:
+        show_effects(self, self._background)
+
+    def action_edit(self, what: str) -> None:
+        upkeep.edit(self, self._background, what)
+
+    def action_help(self) -> None:
+        self.push_screen(Help(self.panel.place))
+
+    def action_change_theme(self) -> None:
+        themes = [(name, name, "") for name in sorted(self.available_themes)]
+        self.ask(Choose("Theme", "", themes, str(self.theme)), lambda name: setattr(self, "theme", name))
+
+    def action_mouse(self) -> None:
+        """Give the mouse to the terminal, so that its own selection works, or take it back."""
+        terminal.switch_mouse(self)
+
+    def action_attach(self) -> None:
+        self.ask(AttachDialog(self.sessions_dir), self.go_to)
 
     # Leaving
 

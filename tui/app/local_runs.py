@@ -16,10 +16,8 @@ from simulator.results.analysis.run import SessionData
 from simulator.studies.summary import StudySummary
 from tui.app.background import Background
 from tui.app.compatibility import MethodChoices
-from tui.app.dialogs.fork import ForkDialog, ForkWish
+from tui.app.dialogs.fork import BESIDE, ForkDialog, ForkWish, ResumeDialog, ResumeWish, ShadowDialog
 from tui.app.dialogs.new_run import NewRun, NewRunDialog
-from tui.app.dialogs.resume import ResumeDialog, ResumeWish
-from tui.app.dialogs.shadow import BESIDE, ShadowDialog
 from tui.app.host import Host
 from tui.app.launch import LocalRun, ProcessRun, ThreadRun
 from tui.app.launch_options import Beginning, LaunchOptions

@@ -8,7 +8,7 @@ from simulator.results.analysis.run import LIVE
 from simulator.results.analysis.summary import Summary
 from simulator.studies.summary import StudySummary
 from tui.app.background import Background
-from tui.app.cka_computer import CkaComputer
+from tui.app.computers import CkaComputer
 from tui.app.dialogs.choose import confirm
 from tui.app.host import Host
 from tui.app.local_runs import LocalRuns

@@ -1,4 +1,4 @@
-"""The terminal under the app: what happens if there is none, after a signal, and when it is closed.
+"""The terminal under the app: what it can show, and what happens if there is none, after a signal, and at its end.
 
 poll notices a closed pty even if SIGHUP is ignored. Nothing may continue to read or write it: both fail at once, again
 and again, and would keep a core busy.
@@ -12,9 +12,20 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from functools import lru_cache
+from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+from rich.color import Color, ColorType
+from rich.segment import Segment, Segments
+from rich.style import Style
+from textual.color import Color as TextualColor
 from textual.driver import Driver
+from textual.filter import LineFilter
+from textual.scrollbar import ScrollBar, ScrollBarRender
+
+from tui.app.charts.glyphs import Glyphs
 
 HANGUP = 128 + signal.SIGHUP
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -93,3 +104,112 @@ def give_mouse(driver: object, to_app: bool) -> None:
     switch = getattr(driver, f"_{'enable' if to_app else 'disable'}_mouse_support", None)
     if switch is not None:
         switch()
+
+
+RUNS = "{name} runs in this process, so suspending the app would stop it. Press q to leave the app and keep training."
+CANNOT = "The app cannot be suspended in this terminal. Press q to leave it."
+
+
+def suspend(app: Any, running: str) -> None:
+    """Give the terminal back to the shell until `fg`, or say why not.
+
+    running: the session that this process runs; "" for none.
+    """
+    if running:
+        app.say(RUNS.format(name=running), holds=lambda: app.runs.running)
+    elif app._driver is None or not app._driver.can_suspend:
+        app.say(CANNOT)
+    else:
+        app.app_resume_signal.subscribe(app.screen_stack[0], _continue)
+        app.action_suspend_process()
+
+
+def _continue(app: Any) -> None:
+    """Leave the mouse to the terminal, if it was left to it: Textual takes it when the app continues."""
+    give_mouse(app._driver, app.has_mouse)
+
+
+class AsciiScrollBar(ScrollBarRender):
+    """For terminals without block characters, and visible without color: `#` for the visible part, `|` for the rest."""
+
+    VERTICAL_BARS: ClassVar[list[str]] = [" "] * 8
+    """No eighths of a cell: a bar begins and ends with a whole one."""
+
+    @classmethod
+    def render_bar(cls, *about: Any, **more: Any) -> Segments:
+        drawn = super().render_bar(*about, **more)
+        whole = Style(reverse=False)
+        return Segments(
+            [
+                Segment("#" if style is not None and style.reverse else "|", (style or whole) + whole)
+                for _, style, _ in drawn.segments
+            ],
+            new_lines=True,
+        )
+
+
+def use_scroll_bars(glyphs: Glyphs) -> None:
+    """Use scroll bars for these glyphs. Textual has one renderer per process."""
+    ScrollBar.renderer = AsciiScrollBar if glyphs == "ascii" else ScrollBarRender
+
+
+STEPS = (0, 95, 135, 175, 215, 255)
+FIRST = 16  # users may have changed those before it
+COLOURS = np.array(
+    [(red, green, blue) for red in STEPS for green in STEPS for blue in STEPS]
+    + [(grey, grey, grey) for grey in range(8, 239, 10)]
+)
+"""[240, 3] red, green, and blue of the colors from FIRST on."""
+
+_CONES = np.array(
+    [[0.4122214708, 0.5363325363, 0.0514459929], [0.2119034982, 0.6806995451, 0.1073969566],
+     [0.0883024619, 0.2817188376, 0.6299787005]]
+)  # fmt: skip
+_OPPONENTS = np.array(
+    [[0.2104542553, 0.7936177850, -0.0040720468], [1.9779984951, -2.4285922050, 0.4505937099],
+     [0.0259040371, 0.7827717662, -0.8086757660]]
+)  # fmt: skip
+
+
+def as_seen(rgb: NDArray[np.int_]) -> NDArray[np.float64]:
+    """Colors [n, 3] in a space of perceived distances: OKLab (Ottosson 2020), lightness first."""
+    share = rgb / 255
+    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+    return np.asarray(np.cbrt(linear @ _CONES.T) @ _OPPONENTS.T)
+
+
+_SEEN = as_seen(COLOURS)
+
+
+@lru_cache(maxsize=4096)
+def nearest(red: int, green: int, blue: int) -> int:
+    """The number of the nearest color."""
+    distance = np.linalg.norm(_SEEN - as_seen(np.array([[red, green, blue]])), axis=1)
+    return FIRST + int(distance.argmin())
+
+
+@lru_cache(maxsize=4096)
+def _style(style: Style) -> Style:
+    return style + Style.from_color(_colour(style.color), _colour(style.bgcolor))
+
+
+def _colour(colour: Color | None) -> Color | None:
+    if colour is None or colour.type is not ColorType.TRUECOLOR or colour.triplet is None:
+        return colour
+    return Color.from_ansi(nearest(*colour.triplet))
+
+
+class XtermFilter(LineFilter):
+    """Converts a drawing to xterm's 256 colors, which a terminal over SSH has: each color to the nearest of them.
+
+    By default, red, green, and blue are rounded separately, which makes a dark blue-gray navy blue, and an orange tint
+    olive.
+    """
+
+    def apply(self, segments: list[Segment], background: TextualColor) -> list[Segment]:
+        return [
+            segment
+            if segment.style is None
+            else Segment(segment.text, _style(segment.style), segment.control)
+            for segment in segments
+        ]

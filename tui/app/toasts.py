@@ -1,11 +1,16 @@
-"""Notices over the screen, each only as long as it is true."""
+"""Notices over the screen, each only as long as it is true, and what tells of news outside the app."""
 
-from typing import Any
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal
 
 from textual.app import App
 from textual.notifications import Notification, Notify
 from textual.widgets._toast import Toast
 
+from simulator.base.documents import Event
+from simulator.results.analysis.events import description
+from simulator.results.analysis.run import SessionData
 from tui.app.host import Holds, Host, Severity
 from tui.app.keys import PLACES, Key
 
@@ -58,3 +63,51 @@ def say_places(host: Host, key: Key) -> None:
     """Say where a key works, as long as the panel is shown in which it does not."""
     places, panel = ", ".join(PLACES[each] for each in key.where), host.panel.id
     host.say(f"{key.print} works in {places}: {key.about}", holds=lambda: host.panel.id == panel)
+
+
+Alert = Literal["off", "bell", "desktop"]
+BELL = "\a"
+LONGEST = 200
+"""Characters of a desktop notice."""
+
+
+def news(before: SessionData, now: SessionData) -> Iterator[Event]:
+    """What watchers have noticed since the session was read before. Nothing when it is opened."""
+    if before.document and before.folder == now.folder and before.events is not now.events:
+        for event in now.events[len(before.events) :]:
+            if event["event"] == "noticed":
+                yield event
+
+
+def sequence(text: str, alert: Alert, environment: Mapping[str, str] = os.environ) -> str:
+    """The characters that make a terminal ring and, for 'desktop', show a notice (OSC 9).
+
+    tmux passes the notice on only if its option `allow-passthrough` is on. screen does not, so there it only rings.
+    """
+    if alert == "off":
+        return ""
+    if alert == "bell" or "STY" in environment:
+        return BELL
+    plain = "".join(each for each in text if each.isprintable())[:LONGEST]
+    notice = f"\x1b]9;htfl-sim: {plain}{BELL}"
+    if "TMUX" in environment:
+        notice = "\x1bPtmux;" + notice.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+    return BELL + notice
+
+
+class Alerts:
+    """Tells what is new each time a session is read."""
+
+    def __init__(
+        self, alert: Alert, say: Callable[[str, Severity], None], write: Callable[[str], object]
+    ) -> None:
+        """say: shows a sentence in the app. write: sends characters to the terminal."""
+        self._alert, self._say, self._write = alert, say, write
+
+    def look(self, before: SessionData, now: SessionData) -> None:
+        """Tell what watchers noticed since `before`."""
+        for event in news(before, now):
+            words = f"Round {event['round']}: {description(event)}"
+            self._say(words, "warning")
+            if found := sequence(f"{now.name}, {words}", self._alert):
+                self._write(found)

@@ -26,8 +26,8 @@ from tui.app.panels import PANELS
 from tui.app.panels.base import SizedPanel
 from tui.app.panels.preview import UNREAD
 from tui.app.panels.session_list import SessionList
+from tui.app.terminal import use_scroll_bars
 from tui.app.view import View
-from tui.app.widgets.scroll_bar import use_scroll_bars
 
 
 def read(folder: Path) -> SessionData:

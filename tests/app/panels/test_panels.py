@@ -20,7 +20,7 @@ from tui.app.messages import ClientPinned
 from tui.app.panels import PANELS, client_rows, cost
 from tui.app.panels.client_rows import behind, remarks, rows
 from tui.app.panels.clients import facts_of
-from tui.app.panels.log_lines import lines, matches, upto
+from tui.app.panels.log import lines, matches, upto
 from tui.app.view import View
 from tui.common.formatting import percent, points
 

@@ -1,4 +1,4 @@
-"""Dialogs that change a session from outside its run: tags and note, its name, and removing it."""
+"""Dialogs for the sessions of a folder: showing one, its tags, note, and name, and removing it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -7,7 +7,16 @@ from pathlib import Path
 
 from htfl_sim import sessions
 from htfl_sim.errors import ConfigError, DiskError, SessionUnreadable
-from htfl_sim.folders import checked_note, checked_tag, is_group, name_of, tags_in
+from htfl_sim.folders import (
+    checked_note,
+    checked_tag,
+    is_group,
+    name_of,
+    session_folder,
+    session_names,
+    tags_in,
+)
+from htfl_sim.sessions import state
 from simulator.studies.summary import StudySummary
 from tui.app.background import Background
 from tui.app.dialogs.form import Field, Form, Known, form_hint
@@ -245,3 +254,29 @@ def _forks(names: Sequence[str]) -> str:
 def _some(names: Sequence[str]) -> str:
     """At most three names, and the number of others."""
     return ", ".join([*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else [])])
+
+
+class AttachDialog(Form[Path]):
+    """Returns the folder of a session, by its name in the sessions folder or by path."""
+
+    hint = form_hint("open")
+
+    def __init__(self, sessions: Path, known: Callable[[], Sequence[Known]] | None = None) -> None:
+        """`known`: the sessions to choose from; by default, those of the folder."""
+        self._sessions = sessions
+        super().__init__("Show a session", [Field("session", "name or path", known=known or self._known)])
+
+    def accept(self, values: dict[str, str]) -> Path:
+        folder = session_folder(values["session"], self._sessions)
+        state(folder)  # raises for an unknown session
+        return folder
+
+    def _known(self) -> Sequence[Known]:
+        return [(name, _state(self._sessions / name)) for name in session_names(self._sessions)]
+
+
+def _state(folder: Path) -> str:
+    try:
+        return state(folder)
+    except (SessionUnreadable, DiskError):
+        return "damaged"

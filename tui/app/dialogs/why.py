@@ -1,4 +1,4 @@
-"""Why the selected client does as it does, on one page."""
+"""What explains results: why the selected client does as it does, and what each switch and fork changed."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -13,15 +13,21 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from simulator.results.analysis.confusion import Confusion
+from simulator.results.analysis.effect import Effect, read_effects
 from simulator.results.analysis.why import Why, why
 from simulator.results.analysis.why_parts import ClassRow
+from tui.app.background import Background
+from tui.app.charts.colours import HEAT_LEVELS, ColourScheme, text_on
 from tui.app.charts.glyphs import Glyphs
-from tui.app.dialogs import confusion
 from tui.app.dialogs.base import Dialog
+from tui.app.dialogs.help import Keys
+from tui.app.host import Host
 from tui.app.messages import ClientSelected, ConfusionWanted
 from tui.app.view import View, client_of
 from tui.app.widgets.surface import glyphs_of, scheme_of
+from tui.common import effects
 from tui.common.cells import head, padded
+from tui.common.confusion import Cell, Line, grid, notes, summary
 from tui.common.formatting import percent, spelled, wrapped
 
 TOPIC = 13  # cells before a sentence: the mark, and the topic
@@ -84,7 +90,7 @@ class WhyDialog(Dialog[None]):
         matrix = self._matrix is not None
         title = self._matrix_title() if matrix else title_of(view)
         self.query_one(".title", Static).update(self.spelled(title))
-        self._page.tell(confusion.matrix_in(view, view.selected, self._kept) if matrix else found_in(view))
+        self._page.tell(matrix_in(view, view.selected, self._kept) if matrix else found_in(view))
 
     def _content_key(self) -> tuple[object, ...]:
         """What the page is made of."""
@@ -161,7 +167,7 @@ class Page(Widget):
         if isinstance(found, str):
             return Content("\n".join(wrapped(spelled(found, glyphs), width)))
         if isinstance(found, Confusion):
-            return Content("\n").join(confusion.lines(found, width, glyphs, scheme_of(self)))
+            return Content("\n").join(matrix_lines(found, width, glyphs, scheme_of(self)))
         return Content("\n").join(lines(found, width, glyphs))
 
 
@@ -246,3 +252,99 @@ def title_of(view: View) -> str:
     where = f" · round {view.shown}" if view.shown else ""
     replay = " (replay)" if view.replaying else ""
     return f"Why client {view.selected}{where}{replay} · {view.run.name}"
+
+
+def matrix_lines(found: Confusion, width: int, glyphs: Glyphs, scheme: ColourScheme) -> Iterator[Content]:
+    """The matrix line by line. Colors repeat what the counts say: a count's share of its row."""
+    yield from (Content(spelled(line, glyphs)) for line in wrapped(summary(found), width))
+    yield Content("")
+    empty = "." if glyphs == "ascii" else "·"
+    yield from (_matrix_line(line, glyphs, scheme) for line in grid(found, width, empty))
+    for note in notes(found):
+        yield Content("")
+        yield from (Content(spelled(line, glyphs)) for line in wrapped(note, width))
+
+
+def matrix_in(view: View, client: int, round: int | None) -> Confusion | str:
+    """The matrix of a client after a kept round, or a sentence in its place."""
+    if round is None:
+        kept = ", ".join(str(each) for each in view.run.checkpoints if each) or "none"
+        return (
+            f"The checkpoint of round {view.shown} is gone, and the matrix is computed from it. Kept rounds: {kept}. "
+            "Press [ or ] to move to one, or m for the page."
+        )
+    found = view.confusions.found.get((client_of(view.run, client), round))
+    return (
+        f"The confusion matrix of client {client}, round {round}, is being computed…"
+        if found is None
+        else found
+    )
+
+
+def _matrix_line(line: Line, glyphs: Glyphs, scheme: ColourScheme) -> Content:
+    return Content.assemble(
+        *(
+            (each.text, _cell_style(each, scheme)) if isinstance(each, Cell) else spelled(each, glyphs)
+            for each in line
+        )
+    )
+
+
+def _cell_style(cell: Cell, scheme: ColourScheme) -> str:
+    weight = "bold" if cell.correct else ""
+    if not cell.share:
+        return weight or "dim"
+    if not scheme.coloured:
+        return weight
+    ground = int(scheme.heat[min(int(cell.share * HEAT_LEVELS), HEAT_LEVELS - 1)])
+    return f"{weight} #{text_on(ground):06x} on #{ground:06x}".strip()
+
+
+class EffectDialog(Dialog[None]):
+    """A block for each switch and fork, the newest first: a table of the rounds around it, and what it cannot show."""
+
+    DEFAULT_CSS = """
+    EffectDialog VerticalScroll { scrollbar-gutter: stable; }
+    """
+    hint = "↑↓ page up, page down scroll · esc close"
+
+    def __init__(self, name: str, found: Sequence[Effect]) -> None:
+        super().__init__(f"Before and after: {name}")
+        self._found = found
+
+    def body(self) -> Iterable[Widget]:
+        yield VerticalScroll(Keys(self._text))
+
+    def on_mount(self) -> None:
+        self.set_focus(self.query_one(VerticalScroll))
+
+    def _text(self, width: int) -> Content:
+        """The blocks in `width` cells."""
+        if not self._found:
+            return Content("\n".join(wrapped(self.spelled(effects.NOTHING), width)))
+        blocks = [Content("\n").join(self._block(effect, width)) for effect in self._found]
+        return Content("\n\n").join(blocks)
+
+    def _block(self, effect: Effect, width: int) -> Iterable[Content]:
+        for line in wrapped(self.spelled(effects.title(effect)), width):
+            yield Content.styled(line, "bold")
+        for line in effects.lines(effect, width):
+            yield Content(self.spelled(line))
+        for note in effects.notes(effect):
+            for line in wrapped(self.spelled(note), width):
+                yield Content.styled(line, "dim")
+
+
+def show_effects(host: Host, background: Background) -> None:
+    """Show the effects of the session shown, once its parent has been read."""
+    run = host.view.run
+    if not run.document:
+        why = f"{run.name} is not open yet." if run.name else "No session is open. Press a to open one."
+        host.say(why, holds=lambda: host.view.run.name == run.name and not host.view.run.document)
+        return
+
+    def read(found: Sequence[Effect]) -> None:
+        if host.is_at(run.folder):
+            host.ask(EffectDialog(run.name, found), lambda _: None)
+
+    background.run("effect", "", lambda: read_effects(run), read)

@@ -1,9 +1,13 @@
 """The board of a study: its points as they fill, its settings over their costs, or the trials of a tuning study."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Container
+from textual.message import Message
 from textual.widget import Widget
 
 from simulator.base.units import size_unit
@@ -13,7 +17,10 @@ from simulator.studies.board import Board, BoardRow
 from simulator.studies.cells import PointCell
 from simulator.studies.summary import StudySummary
 from simulator.studies.trial_board import TrialRow
-from tui.app.charts.tradeoff import TradeoffFigure, TradeoffPoint
+from tui.app.charts.canvas import Canvas
+from tui.app.charts.colours import ColourScheme
+from tui.app.charts.glyphs import GlyphSet
+from tui.app.charts.tradeoff import TradeoffFigure, TradeoffPoint, draw_tradeoff
 from tui.app.messages import SessionOpened
 from tui.app.panels import board_words
 from tui.app.panels.base import WIDE, Part
@@ -21,9 +28,9 @@ from tui.app.panels.board_grid import Grid
 from tui.app.panels.chart_parts import PERCENT
 from tui.app.panels.facts import Facts
 from tui.app.widgets import Table
-from tui.app.widgets.focus import offer_focus
+from tui.app.widgets.canvas_widget import CanvasWidget
+from tui.app.widgets.filter import offer_focus
 from tui.app.widgets.surface import room
-from tui.app.widgets.tradeoff import Tradeoff
 
 POINTS, TRIALS, PARETO = "points", "trials", "Pareto"
 READING = "Reading the study…"
@@ -258,3 +265,40 @@ def tradeoff(board: Board, cost: Cost, chosen: str = "") -> TradeoffFigure:
     )
     names = [each.name for each in points]
     return TradeoffFigure(points, unit, chosen if chosen in names else next(iter(names), ""))
+
+
+class Tradeoff(CanvasWidget, can_focus=True):
+    """A scatter plot with names. Arrows choose the next point by its cost."""
+
+    DEFAULT_CSS = "Tradeoff { width: 1fr; height: 1fr; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("right,l,down,j", "choose(1)", "next point", show=False),
+        Binding("left,h,up,k", "choose(-1)", "point before", show=False),
+    ]
+
+    @dataclass
+    class Chosen(Message):
+        """Another point is highlighted."""
+
+        name: str
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.figure = TradeoffFigure()
+
+    def show(self, figure: TradeoffFigure) -> None:
+        """Replace the contents."""
+        if figure != self.figure:
+            self.figure = figure
+            self.changed()
+
+    def action_choose(self, steps: int) -> None:
+        names = [each.name for each in sorted(self.figure.points, key=lambda each: (each.x, each.y))]
+        if not names:
+            return
+        at = names.index(self.figure.chosen) + steps if self.figure.chosen in names else 0
+        self.show(replace(self.figure, chosen=names[min(max(at, 0), len(names) - 1)]))
+        self.post_message(self.Chosen(self.figure.chosen))
+
+    def draw(self, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
+        return draw_tradeoff(self.figure, width, height, scheme, glyphs)

@@ -23,7 +23,7 @@ from tui.app.messages import (
     PanelWanted,
     SessionOpened,
 )
-from tui.app.panels import client_rows, gains, log_lines
+from tui.app.panels import client_rows, gains, log
 from tui.app.panels.accuracy import AccuracyChart
 from tui.app.panels.base import Part, SizedPanel, at_most
 from tui.app.panels.chart_parts import (
@@ -85,7 +85,7 @@ class LivePanel(SizedPanel):
         self._behind = Static(classes="behind", markup=False)
         self._trend = LineChart()
         self._map = Heatmap(value_range=(0.0, 1.0), axes=("client", "client"))
-        self._log = Table(log_lines.COLUMNS, follows=True)
+        self._log = Table(log.COLUMNS, follows=True)
         self._sessions = SessionList(brief=True)
         self._parts = {
             "accuracy": Part("accuracy", self._accuracy, classes="accuracy"),
@@ -229,7 +229,7 @@ class LivePanel(SizedPanel):
         # One line per event if there are only two. One checkpoint per round would push out important events.
         width = room(self._log).width - 15 if self.has_class("-wide") else 1000
         if self.differs("log", view.run.events, view.run.outages, width, view.shown):
-            self._log.show(log_lines.lines(log_lines.upto(view), width, routine=False))
+            self._log.show(log.lines(log.upto(view), width, routine=False))
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         if message.table is self._table:

@@ -1,14 +1,111 @@
-"""The Log panel: events, newest at the bottom."""
+"""The Log panel: events as lines of a table, newest at the bottom."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from textual.app import ComposeResult
 
-from simulator.results.analysis.events import description, is_alarming
-from tui.app.panels import log_lines
+from simulator.base.documents import Event
+from simulator.results.analysis.events import description, is_alarming, shown_events
+from tui.app.charts.table import Column, Row, Tone
 from tui.app.panels.base import Part, SizedPanel
 from tui.app.panels.chart_parts import unread
 from tui.app.view import View
 from tui.app.widgets import Table
 from tui.app.widgets.surface import room
+from tui.common.formatting import wrapped
+from tui.common.fuzzy import fits
+
+COLUMNS = (Column("", worth=1), Column("", numeric=True, worth=2), Column("", stretch=True, worth=3))
+LINES = 2000  # the number of newest events shown; the file has all of them
+
+
+def upto(view: View) -> Sequence[Event]:
+    """The events of the rounds up to the one shown. Live, all of them."""
+    events = shown_events(view.run)
+    return [event for event in events if event.get("round", 0) <= view.shown] if view.replaying else events
+
+
+def matches(event: Event, query: str) -> bool:
+    """Whether every word is in the event's text."""
+    return not query.strip() or fits(
+        f"{event.get('event')} {description(event)} round {event.get('round', '')}", query
+    )
+
+
+def lines(events: Sequence[Event], width: int, query: str = "", routine: bool = True) -> list[Row]:
+    """Time, round, and words of each event that passes the filter. Long words wrap to `width` cells.
+
+    Consecutive checkpoints are one row, with the time and round of the newest. Without `routine`, checkpoints are left
+    out.
+    """
+    chosen = (
+        (number, event)
+        for number, event in enumerate(events)
+        if (routine or not _is_checkpoint(event)) and matches(event, query)
+    )
+    rows: list[Row] = []
+    for number, together in _folded(chosen)[-LINES:]:
+        event = together[-1]
+        routine_row = _is_checkpoint(event)
+        tone: Tone = "warning" if is_alarming(event) else "muted" if routine_row else "plain"
+        said = checkpoints_said(together) if len(together) > 1 else description(event)
+        round = f"r{event['round']}" if "round" in event else ""
+        for part, text in enumerate(wrapped(said, max(width, 20))):
+            cells = (clock(event), round, text) if not part else ("", "", text)
+            rows.append(Row((number, part), cells, tone))
+    return rows
+
+
+def checkpoints_said(events: Sequence[Event]) -> str:
+    """How many checkpoints these are, and of which rounds: '3 checkpoints, rounds 4 to 6'."""
+    rounds = sorted({event["round"] for event in events if "round" in event})
+    count = f"{len(events)} checkpoints"
+    steps = {later - earlier for earlier, later in pairwise(rounds)}
+    if not rounds:
+        return count
+    if not steps:
+        return f"{count}, round {rounds[0]}"
+    if len(rounds) == 2:
+        return f"{count}, rounds {rounds[0]} and {rounds[1]}"
+    span = f"rounds {rounds[0]} to {rounds[-1]}"
+    if steps == {1}:
+        return f"{count}, {span}"
+    if len(steps) == 1:
+        return f"{count}, {span} in steps of {steps.pop()}"
+    return f"{count}, rounds {_stretches(rounds)}"
+
+
+def _stretches(rounds: Sequence[int]) -> str:
+    """Rising rounds, with those in a row as one: '1, 4 to 6'."""
+    found: list[list[int]] = []
+    for each in rounds:
+        if found and each == found[-1][1] + 1:
+            found[-1][1] = each
+        else:
+            found.append([each, each])
+    return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in found)
+
+
+def _folded(events: Iterable[tuple[int, Event]]) -> list[tuple[int, list[Event]]]:
+    """The events with the number of the first, and consecutive checkpoints together."""
+    found: list[tuple[int, list[Event]]] = []
+    for number, event in events:
+        if found and _is_checkpoint(event) and _is_checkpoint(found[-1][1][0]):
+            found[-1][1].append(event)
+        else:
+            found.append((number, [event]))
+    return found
+
+
+def _is_checkpoint(event: Event) -> bool:
+    return bool(event.get("event") == "checkpoint")
+
+
+def clock(event: Event) -> str:
+    """The time of day of an event, as in its session (UTC)."""
+    return str(event.get("at", ""))[11:19]
+
 
 MARGIN = 16  # cells of time and round in a line
 
@@ -18,7 +115,7 @@ class LogPanel(SizedPanel):
 
     def __init__(self, id: str) -> None:
         super().__init__(id)
-        self._lines = Table(log_lines.COLUMNS, follows=True)
+        self._lines = Table(COLUMNS, follows=True)
         self._part = Part("log", self._lines)
 
     def compose(self) -> ComposeResult:
@@ -30,8 +127,8 @@ class LogPanel(SizedPanel):
             "log", view.run.events, view.run.outages, view.shown, view.filter, width, unread(view)
         ):
             return
-        events = log_lines.upto(view)
-        rows = log_lines.lines(events, width, view.filter)
+        events = upto(view)
+        rows = lines(events, width, view.filter)
         warnings = sum(is_alarming(event) for event in events)
         told = f"{len(events)} event{'s' * (len(events) != 1)}"
         told += f", {warnings} warning{'s' * (warnings > 1)}" if warnings else ""
@@ -48,6 +145,6 @@ class LogPanel(SizedPanel):
         """One row per event."""
         return ["at", "round", "event", "text"], [
             [event.get("at"), event.get("round"), event.get("event"), description(event)]
-            for event in log_lines.upto(view)
-            if log_lines.matches(event, view.filter)
+            for event in upto(view)
+            if matches(event, view.filter)
         ]

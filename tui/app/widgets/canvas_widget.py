@@ -13,9 +13,13 @@ from textual.geometry import Offset, Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
+from simulator.results.inspection.client_samples import ClientSamples
 from tui.app.charts.canvas import BOLD, DEFAULT, REVERSE, SECOND, Array, Canvas, row_text
 from tui.app.charts.colours import ColourScheme
 from tui.app.charts.glyphs import GLYPHS, GlyphSet
+from tui.app.charts.samples import draw_samples
+from tui.app.charts.scatter import ScatterFigure, draw_scatter
+from tui.app.charts.timeline import Make, draw_timeline
 from tui.app.widgets.surface import glyphs_of, scheme_of
 
 
@@ -140,3 +144,63 @@ def _style(fg: int, bg: int, flags: int) -> Style:
 
 def _colour(colour: int) -> Color:
     return Color.from_rgb(colour >> 16 & 255, colour >> 8 & 255, colour & 255)
+
+
+class Scatter(CanvasWidget, can_focus=True):
+    """Points of a plane, by group."""
+
+    DEFAULT_CSS = "Scatter { width: 1fr; height: 1fr; }"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.figure: ScatterFigure | None = None
+
+    def show(self, figure: ScatterFigure) -> None:
+        """Replace the contents."""
+        self.figure = figure
+        self.changed()
+
+    def draw(self, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
+        if self.figure is None:
+            return Canvas.blank(width, height, scheme.text, scheme.background)
+        return draw_scatter(self.figure, width, height, scheme, glyphs)
+
+
+class SampleList(CanvasWidget, can_focus=True):
+    """One sample of each class that a client trains on."""
+
+    DEFAULT_CSS = "SampleList { width: 1fr; height: 1fr; }"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.samples: ClientSamples | None = None
+
+    def show(self, samples: ClientSamples) -> None:
+        """Replace the contents."""
+        self.samples = samples
+        self.changed()
+
+    def draw(self, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
+        if self.samples is None:
+            return Canvas.blank(width, height, scheme.text, scheme.background)
+        return draw_samples(self.samples, width, height, scheme, glyphs)
+
+
+class TimelineChart(CanvasWidget):
+    """Who receives, trains, sends, and waits in some rounds."""
+
+    DEFAULT_CSS = "TimelineChart { width: 1fr; height: 1fr; }"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._make: Make | None = None
+
+    def show(self, make: Make | None) -> None:
+        """Show what `make` returns for as many clients as there is room for; None: nothing."""
+        self._make = make
+        self.changed()
+
+    def draw(self, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
+        if self._make is None:
+            return Canvas.blank(width, height, scheme.text, scheme.background)
+        return draw_timeline(self._make, width, height, scheme, glyphs)

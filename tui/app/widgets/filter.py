@@ -1,10 +1,12 @@
 """The line for the words of a filter."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.message import Message
+from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Input
 
 
@@ -50,3 +52,9 @@ class Filter(Input):
     def _leave(self, words: str) -> None:
         self._appear(False)
         self.post_message(self.Filtered(words, done=True))
+
+
+def offer_focus(screen: Screen[Any], part: Widget | None) -> None:
+    """Give a part the focus, unless the user types in the line of the filter."""
+    if not any(each.display for each in screen.children if isinstance(each, Filter)):
+        screen.set_focus(part)
