@@ -11,9 +11,9 @@ from simulator.studies.summary import Seeds
 from tests import sessions
 from tests.app.driving import drive, until
 from tui.app.app import FILE, SESSIONS, HtflApp, Preferences
-from tui.app.color_slots import ColorSlots
 from tui.app.launch_options import LaunchOptions
 from tui.app.panels.client_rows import known
+from tui.app.view import ColorSlots
 from tui.app.widgets import Table
 
 

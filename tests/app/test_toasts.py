@@ -17,7 +17,7 @@ from tui.app.app import HtflApp
 from tui.app.dialogs.notices import Text
 from tui.app.launch_options import LaunchOptions
 from tui.app.messages import RoundRefused, RunEnded
-from tui.app.widgets.filter import Filter
+from tui.app.widgets.screen import Filter
 
 ROUNDS = 12
 

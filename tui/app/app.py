@@ -36,7 +36,6 @@ from simulator.results.analysis.run import SessionData
 from tui.app import messages, rows, terminal
 from tui.app.background import Background
 from tui.app.charts.glyphs import Glyphs
-from tui.app.color_slots import ColorSlots
 from tui.app.compatibility import MethodChoices
 from tui.app.computers import CkaComputer, ConfusionComputer, Embedder, SampleReader
 from tui.app.dialogs import describe, upkeep
@@ -58,11 +57,10 @@ from tui.app.remote_control import RemoteControl
 from tui.app.steering import Steering
 from tui.app.terminal import XtermFilter, suspend, use_scroll_bars
 from tui.app.toasts import Alert, Alerts, Toasts, say_fault, say_places
-from tui.app.view import Panel, View
+from tui.app.view import ColorSlots, Panel, View
 from tui.app.watch import Watch
 from tui.app.widgets import LineChart, Table
-from tui.app.widgets.filter import Filter, offer_focus
-from tui.app.widgets.screen import AppScreen
+from tui.app.widgets.screen import AppScreen, Filter, offer_focus
 from tui.common.errors import explain
 from tui.common.formatting import spelled
 

@@ -12,7 +12,7 @@ from simulator.results.analysis.run import SessionData
 from simulator.results.inspection.client_samples import ClientSamples
 from simulator.results.inspection.embedding import Embedding
 from tui.app.background import Background
-from tui.app.child_process import ChildProcess
+from tui.app.child_process import ChildProcess, Found
 from tui.app.cka_process import CkaProcess
 from tui.app.confusion_process import ConfusionProcess
 from tui.app.embedding_process import EmbeddingProcess, images_of
@@ -22,15 +22,25 @@ from tui.app.view import Computed, Result, RoundKey, client_of, session_of
 from tui.common.errors import explain
 
 
-class RoundComputer(ABC, Generic[Result]):
+class _Worker(Generic[Found]):
+    """Has at most one process at work."""
+
+    def __init__(self, host: Host, background: Background, data_dir: Path) -> None:
+        self._host, self._background, self._data_dir = host, background, data_dir
+        self._process: ChildProcess[Found] | None = None
+
+    def end(self) -> None:
+        """Stop the running process, if any."""
+        if self._process is not None:
+            self._process.cancel()
+            self._process = None
+
+
+class RoundComputer(_Worker[Result], ABC):
     """Computes something from a kept round: one at a time, each only once. `results`: the field of View with them."""
 
     name: ClassVar[str]
     results: ClassVar[str]
-
-    def __init__(self, host: Host, background: Background, data_dir: Path) -> None:
-        self._host, self._background, self._data_dir = host, background, data_dir
-        self._process: ChildProcess[Result] | None = None
 
     @abstractmethod
     def process(self, run: SessionData, round: int) -> ChildProcess[Result]:
@@ -60,12 +70,6 @@ class RoundComputer(ABC, Generic[Result]):
             return process.result(lambda text: self._background.tell(topic, f"{doing}: {text}…"))
 
         self._background.run(topic, f"{doing}…", result, partial(self._ended, process, place))
-
-    def end(self) -> None:
-        """Stop the running computation, if any."""
-        if self._process is not None:
-            self._process.cancel()
-            self._process = None
 
     def _ended(self, process: ChildProcess[Result], place: RoundKey, found: Result | str | None) -> None:
         if process is self._process and found is not None:  # not canceled
@@ -148,12 +152,8 @@ AT_ONCE = 40
 """Up to this many clients are all read for the first one, so that the others appear at once."""
 
 
-class SampleReader:
+class SampleReader(_Worker[tuple[ClientSamples, ...]]):
     """Reads clients' samples, one session at a time. `View.samples` has the results."""
-
-    def __init__(self, host: Host, background: Background, data_dir: Path) -> None:
-        self._host, self._background, self._data_dir = host, background, data_dir
-        self._process: SamplesProcess | None = None
 
     def read(self, client: int) -> None:
         """Read samples of a client of the session shown. Stops a running process for another one."""
@@ -169,12 +169,6 @@ class SampleReader:
         self._show(under_way=session)
         ended = partial(self._ended, self._process, session, client)
         self._background.run("samples", "reading samples…", self._process.result, ended)
-
-    def end(self) -> None:
-        """Stop the running process, if any."""
-        if self._process is not None:
-            self._process.cancel()
-            self._process = None
 
     def _ended(
         self,

@@ -39,6 +39,7 @@ __all__ = [
     "size_unit",
     "span",
     "spelled",
+    "text_of",
     "until_target",
     "wrapped",
 ]
@@ -111,6 +112,11 @@ def until_target(stands: "Standing") -> str | None:
     return f"{percent(stands.target)} " + (
         "not reached" if took is None else f"in round {took.round}, after {size(took.bytes)}"
     )
+
+
+def text_of(value: object) -> str:
+    """The value of a setting."""
+    return NONE if value is None else str(value)
 
 
 @lru_cache(maxsize=8192)  # cached: a log of thousands of lines is wrapped again for every new one

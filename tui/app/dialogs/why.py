@@ -1,14 +1,12 @@
 """What explains results: why the selected client does as it does, and what each switch and fork changed."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.geometry import Size
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -90,7 +88,7 @@ class WhyDialog(Dialog[None]):
         matrix = self._matrix is not None
         title = self._matrix_title() if matrix else title_of(view)
         self.query_one(".title", Static).update(self.spelled(title))
-        self._page.tell(matrix_in(view, view.selected, self._kept) if matrix else found_in(view))
+        self._page.show(matrix_in(view, view.selected, self._kept) if matrix else found_in(view))
 
     def _content_key(self) -> tuple[object, ...]:
         """What the page is made of."""
@@ -140,27 +138,17 @@ class WhyDialog(Dialog[None]):
         (scroll.scroll_page_down if step > 0 else scroll.scroll_page_up)(animate=False)
 
 
-class Page(Widget):
+class Page(Keys):
     """Findings, in as many lines as the width needs."""
 
-    DEFAULT_CSS = "Page { width: 1fr; height: auto; }"
-
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(self._content)
         self._found: Why | Confusion | str = ""
-        self._made = lru_cache(1)(self._content)
 
-    def tell(self, found: Why | Confusion | str) -> None:
+    def show(self, found: Why | Confusion | str) -> None:
         """Show findings, a matrix, or a sentence in their place."""
         self._found = found
-        self._made.cache_clear()
-        self.refresh(layout=True)
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return self._made(width).plain.count("\n") + 1
-
-    def render(self) -> Content:
-        return self._made(self.content_size.width)
+        self.tell(self._content)
 
     def _content(self, width: int) -> Content:
         found, glyphs = self._found, glyphs_of(self)

@@ -29,7 +29,7 @@ from tui.app.panels.chart_parts import PERCENT
 from tui.app.panels.facts import Facts
 from tui.app.widgets import Table
 from tui.app.widgets.canvas_widget import CanvasWidget
-from tui.app.widgets.filter import offer_focus
+from tui.app.widgets.screen import offer_focus
 from tui.app.widgets.surface import room
 
 POINTS, TRIALS, PARETO = "points", "trials", "Pareto"

@@ -19,7 +19,8 @@ from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.resources import at_work
 from simulator.results.analysis.samples import Samples, tested
 from tui.app.charts.table import Column, Rows, RowsByColumn, Texts, Tone, Trend, Trends
-from tui.app.messages import ClientSelected
+from tui.app.messages import ClientPinned, ClientSelected, ClientsSorted
+from tui.app.panels.base import SizedPanel
 from tui.app.view import View
 from tui.app.widgets import Table
 from tui.common.formatting import NONE, percent, points, size
@@ -237,3 +238,25 @@ def remarks(view: View, client: int) -> list[str]:
         if rounds:
             found.append(f"{about} in {len(rounds)} earlier rounds, most recently in round {rounds[-1]}")
     return found
+
+
+class ClientTable(SizedPanel):
+    """A panel with a table of clients, and the keys for it."""
+
+    _table: Table
+
+    def action_pin(self) -> None:
+        """Pin the client under the cursor."""
+        if isinstance(self._table.selected, int):
+            self.post_message(ClientPinned(self._table.selected))
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        self._table.cycle_sort()
+
+    def action_reverse(self) -> None:
+        """Reverse the order."""
+        self._table.reverse_sort()
+
+    def on_table_sorted(self, message: Table.Sorted) -> None:
+        self.post_message(ClientsSorted(*self._table.sort))

@@ -12,9 +12,9 @@ from simulator.results.analysis.clients import best_round
 from simulator.results.analysis.parts import client_on_part, part_measures
 from simulator.results.analysis.samples import Samples
 from tui.app.charts.figure import Figure, Series
-from tui.app.messages import ClientPinned, ClientsSorted, PanelWanted
+from tui.app.messages import PanelWanted
 from tui.app.panels import client_rows
-from tui.app.panels.base import Part, SizedPanel, at_most
+from tui.app.panels.base import Part, at_most
 from tui.app.panels.chart_parts import PERCENT, at_best, by_round, marks, titled, unread
 from tui.app.panels.facts import NAMES, Facts
 from tui.app.view import View
@@ -27,7 +27,7 @@ CLASS_LINES = 2  # lines for the classes of a client
 BEGINNING = "No round is finished yet. This chart starts after the first round."
 
 
-class ClientsPanel(SizedPanel):
+class ClientsPanel(client_rows.ClientTable):
     """All clients, and one of them in detail."""
 
     DEFAULT_CSS = """
@@ -144,22 +144,6 @@ class ClientsPanel(SizedPanel):
 
     def idle(self, view: View) -> Sequence[str]:
         return () if view.run.models else ("pin", "sort", "reverse")
-
-    def action_pin(self) -> None:
-        """Pin the client under the cursor."""
-        if isinstance(self._table.selected, int):
-            self.post_message(ClientPinned(self._table.selected))
-
-    def action_sort(self) -> None:
-        """Sort by the next column."""
-        self._table.cycle_sort()
-
-    def action_reverse(self) -> None:
-        """Reverse the order."""
-        self._table.reverse_sort()
-
-    def on_table_sorted(self, message: Table.Sorted) -> None:
-        self.post_message(ClientsSorted(*self._table.sort))
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """One row per client, in the order shown."""

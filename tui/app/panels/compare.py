@@ -41,7 +41,18 @@ from tui.app.panels.compare_chart import (
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table
 from tui.app.widgets.surface import glyphs_of
-from tui.common.formatting import NONE, amount, at_round, course, duration, percent, size, spelled, wrapped
+from tui.common.formatting import (
+    NONE,
+    amount,
+    at_round,
+    course,
+    duration,
+    percent,
+    size,
+    spelled,
+    text_of,
+    wrapped,
+)
 
 UNMARKED = (
     "No session is marked. Go to Sessions (s), mark sessions with x, and press v to compare them.\n\n"
@@ -176,7 +187,7 @@ class ComparePanel(SizedPanel):
         for name, values in differences([run for line in lines for run in line.runs]):
             said = {line: dict[str, None]() for line in lines}
             for line, value in zip(of, values, strict=True):
-                said[line][_said(value)] = None
+                said[line][text_of(value)] = None
             if len({*map(tuple, said.values())}) > 1:
                 rows.append((name, *map(", ".join, said.values())))
         columns = [Column("setting", stretch=True, names=True, worth=99)]
@@ -326,7 +337,3 @@ def row_of(place: int, line: Seeds, target: float, upto: int | None = None) -> R
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return fmean(known) if known else None
-
-
-def _said(value: object) -> str:
-    return NONE if value is None else str(value)

@@ -17,15 +17,13 @@ from simulator.results.analysis.parts import part_means, part_measures
 from simulator.results.analysis.resources import at_work
 from tui.app.messages import (
     ChartWanted,
-    ClientPinned,
     ClientSelected,
-    ClientsSorted,
     PanelWanted,
     SessionOpened,
 )
 from tui.app.panels import client_rows, gains, log
 from tui.app.panels.accuracy import AccuracyChart
-from tui.app.panels.base import Part, SizedPanel, at_most
+from tui.app.panels.base import Part, at_most
 from tui.app.panels.chart_parts import (
     at_best,
     awaited_cka,
@@ -55,7 +53,7 @@ FEW = 4  # running clients with a name
 CROWD = 40  # from this many clients on, the matrix sorts similar clients next to each other if there is room
 
 
-class LivePanel(SizedPanel):
+class LivePanel(client_rows.ClientTable):
     """Accuracy and the log. If there is room, also the clients, the bytes, the similarity, and the other sessions."""
 
     DEFAULT_CSS = """
@@ -261,11 +259,6 @@ class LivePanel(SizedPanel):
         unseen = () if in_sight(self._table) else ("pin", "sort", "reverse")
         return unseen if view.run.round else (*unseen, "chart", "gain")
 
-    def action_pin(self) -> None:
-        """Pin the client under the table's cursor."""
-        if isinstance(self._table.selected, int):
-            self.post_message(ClientPinned(self._table.selected))
-
     def action_chart(self) -> None:
         """Show the next of the view's charts: accuracies, losses, F1, the user's own metrics."""
         self.post_message(ChartWanted())
@@ -274,17 +267,6 @@ class LivePanel(SizedPanel):
         """Show the gains over the partner as a map, or the chart again."""
         self._accuracy.comparing = not self._accuracy.comparing
         self.update()
-
-    def action_sort(self) -> None:
-        """Sort the table by its next column."""
-        self._table.cycle_sort()
-
-    def action_reverse(self) -> None:
-        """Reverse the table's order."""
-        self._table.reverse_sort()
-
-    def on_table_sorted(self, message: Table.Sorted) -> None:
-        self.post_message(ClientsSorted(*self._table.sort))
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """One row per round: accuracies over clients, traffic, seconds, and the accuracy of each client shown."""

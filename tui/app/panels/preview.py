@@ -21,7 +21,7 @@ from tui.app.panels.facts import Facts
 from tui.app.panels.library import Sketch
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table
-from tui.common.formatting import NONE, course, percent
+from tui.common.formatting import NONE, course, percent, text_of
 
 UNREAD = "Reading the session…"
 BEGINNING = "No round is finished yet."
@@ -81,7 +81,7 @@ class Preview(Horizontal):
             Column("this", stretch=True, names=True, worth=8),
             Column("shown", stretch=True, names=True, worth=7),
         ]
-        rows = [Row(name, (name, *map(_said, values))) for name, values in found]
+        rows = [Row(name, (name, *map(text_of, values))) for name, values in found]
         self._settings.show(rows, columns)
         self._differences.say(None if rows else f"It has the same settings as {other.name}.")
 
@@ -105,10 +105,6 @@ def _series(name: str, mean: object, key: str = "") -> Series:
     accuracy = np.asarray(mean, float)
     rounds = np.flatnonzero(np.isfinite(accuracy))
     return Series(name, accuracy[rounds] * PERCENT, rounds + 1.0, pinned=bool(key), key=key)
-
-
-def _said(value: object) -> str:
-    return NONE if value is None else str(value)
 
 
 def facts(session: Summary) -> list[tuple[str, str]]:

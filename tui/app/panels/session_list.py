@@ -244,9 +244,7 @@ def folder_of(one: Summary | StudySummary) -> Path:
     return _folder(one.path)
 
 
-@lru_cache(maxsize=8192)  # cached: a path takes longer to make than a row to draw
-def _folder(path: str) -> Path:
-    return Path(path)
+_folder = lru_cache(maxsize=8192)(Path)  # cached: a path takes longer to make than a row to draw
 
 
 def present() -> datetime:
@@ -309,9 +307,7 @@ def age(created: str | None, now: datetime) -> str:
         return NONE
 
 
-@lru_cache(maxsize=8192)
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+_moment = lru_cache(maxsize=8192)(datetime.fromisoformat)
 
 
 def _cells(line: Branch, view: View, old: str, sketch: Sketch | None, state: Cell, roomy: bool) -> Cells:

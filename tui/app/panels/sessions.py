@@ -22,7 +22,7 @@ from tui.app.panels.preview import Preview
 from tui.app.panels.session_list import SessionList
 from tui.app.view import View
 from tui.app.widgets import Table
-from tui.app.widgets.filter import offer_focus
+from tui.app.widgets.screen import offer_focus
 from tui.app.widgets.surface import glyphs_of
 from tui.common.formatting import course, spelled
 
