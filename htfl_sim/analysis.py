@@ -11,37 +11,8 @@
 """
 
 from simulator.results.analysis import feed
-from simulator.results.analysis.classes import (
-    class_changes,
-    class_counts,
-    class_table,
-    recall_changes,
-    recalls,
-)
+from simulator.results.analysis.classes import class_counts, class_table, recalls
 from simulator.results.analysis.clients import best_round, lowest_client
-from simulator.results.analysis.comparison import differences, standing
-from simulator.results.analysis.costs import costs, reached, spent
 from simulator.results.analysis.feed import Feed
-from simulator.results.analysis.measures import MEASURES, averaged, measured
-from simulator.results.analysis.run import SessionData
 
-__all__ = [
-    "MEASURES",
-    "Feed",
-    "SessionData",
-    "averaged",
-    "best_round",
-    "class_changes",
-    "class_counts",
-    "class_table",
-    "costs",
-    "differences",
-    "feed",
-    "lowest_client",
-    "measured",
-    "reached",
-    "recall_changes",
-    "recalls",
-    "spent",
-    "standing",
-]
+__all__ = ["Feed", "best_round", "class_counts", "class_table", "feed", "lowest_client", "recalls"]

@@ -119,11 +119,15 @@ class _Notes:
         return oddities.told(Reading((*self.left_out, *files), tuple(self.warnings), tuple(self.notes)))
 
 
+_FEDERATIONS = (("PFLlib", "train", "*.npz"), ("LEAF", "train", "*.json"), ("LEAF", "all_data", "*.json"))
+"""Other tools, and the files that their folders have in place of class folders."""
+
+
 def load(folder: Path, layout: Layout) -> UnfittedSet:
     """The images of a folder. Raises ConfigError for a wrong layout, DataError for other or damaged contents."""
     notes = _Notes(folder)
-    for tool, files in (("PFLlib", "train/*.npz"), ("LEAF", "train/*.json"), ("LEAF", "all_data/*.json")):
-        if any(folder.glob(files)) and not layout.old:
+    for tool, part, files in _FEDERATIONS:
+        if not layout.old and any((folder / part).glob(files)) and not _names(folder / part):
             command = shlex.join(["htfl-sim", "data", "import", str(folder), f"{folder.name}-imported"])
             raise DataError(
                 f"{folder} is a federation of {tool}. Turn it into files to run with `{command}`."

@@ -267,6 +267,8 @@ PARQUET = [
     refused("t.parquet (a CSV file)", XY, "is no Parquet file"),
 ]  # fmt: skip
 FOLDERS = [
+    Input("pets (annotations beside the class folders)", pictures("train/cat/2", "train/dog/1", "train/coco.json"), (),
+          "3 samples | cat 2, dog 1", "train/coco.json: no image"),
     Input("own (.JPG)", pets(name="cat/x.JPG"), (), PETS),
     Input("own (Tiny-ImageNet)", pictures("train/n1/images/5", "train/n1/n1_boxes.txt", "train/n2/images/4",
           "val/images/3", "val/notes.txt", "test/images/2", "wnids.txt"), (),
