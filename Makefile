@@ -14,10 +14,10 @@ WHAT ?= bench
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 SIDE_BY_SIDE := --numprocesses $(WORKERS) --maxprocesses 4 --dist worksteal
 # Threads beside theirs would wait for one another, and wait busily.
-test test-slow test-oldest: export OMP_NUM_THREADS := 1
+test test-rest test-slow test-oldest: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-kills test-oldest lint format bench results docs clean
+.PHONY: help demo test test-rest test-all test-slow test-kills test-oldest lint format bench results docs clean
 
 help:  ## List these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 15
@@ -25,8 +25,13 @@ help:  ## List these commands
 demo: $(READY)  ## Train the quickstart, five CNNs and FedLoRA on handwritten digits, to its end
 	$(BIN)/htfl-sim run
 
-test: $(READY)  ## Run the tests
+test: $(READY)  ## Run the tests: a few minutes
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+
+test-rest: $(READY)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m 'long and not slow'
+
+test-all: test test-rest  ## Run also the tests marked `long`, as continuous integration does
 
 test-slow: $(READY)  ## Run every test, also those that take minutes
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m ''

@@ -28,6 +28,7 @@ FAST = ("fedgen", "scaffold")
 """A generator that the server trains, by itself; corrections that each client keeps, in stacks."""
 
 
+@pytest.mark.long
 def test_methods_have_the_tensors_and_records_that_they_have_in_process() -> None:
     """Several in one test, the only one that is run each time: where tests run side by side, each would start a Ray."""
     alone, stacked = map(Subject, FAST)
