@@ -21,6 +21,8 @@ CODE = ("htfl-sim", "program", "methods", "torch", "torchvision", "timm", "numpy
 """The facts about code. They do not depend on the machine."""
 COMPARED = (*CODE, "libraries", "modes", "device", "cpu", "threads_per_client")
 """The facts that can change results. The others are recorded to help find causes."""
+SAME_BITS = ("0.1.0",)
+"""Earlier versions of htfl-sim to whose sessions this one gives the same bits (`simulator/sessions/legacy.py`)."""
 MODEL_LIBRARIES = ("torchvision", "timm")
 """A session depends on these only if its models come from them."""
 MODES = (
@@ -118,7 +120,10 @@ def inexact(
     return [
         f"{fact} {_short(recorded[fact])} → {_short(present[fact])}"
         for fact in facts
-        if fact in recorded and recorded[fact] != present[fact] and (fact != "cpu" or on_cpu)
+        if fact in recorded
+        and recorded[fact] != present[fact]
+        and (fact != "cpu" or on_cpu)
+        and not (fact == "htfl-sim" and recorded[fact] in SAME_BITS)
     ]
 
 

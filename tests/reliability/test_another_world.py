@@ -99,6 +99,15 @@ def test_a_mode_of_the_libraries_that_the_environment_sets_is_refused_unless_all
     assert event["inexact"] == [f"modes none → {variable}"]
 
 
+def test_a_session_of_the_version_before_the_first_release_goes_on_by_the_rules_of_its_time(
+    cli: Cli, done: Path
+) -> None:
+    facts = {fact: value for fact, value in recorded(done)["environment"].items() if fact != "program"}
+    rewrite(done, environment=facts | {"htfl-sim": "0.1.0"})
+    assert cli("switch", "done", "fedlora", "--set=rounds=5").code == 0
+    assert cli("resume", "done").code == 0
+
+
 @pytest.mark.parametrize("fact", ["htfl-sim", "numpy", "cpu", "libraries", "modes"])
 def test_a_session_of_another_version_machine_or_library_is_refused(cli: Cli, done: Path, fact: str) -> None:
     recorded = checkpoints.SessionReader(done).document["environment"]
