@@ -245,13 +245,13 @@ def test_on_a_gpu_another_cpu_changes_nothing() -> None:
     assert inexact(on_cpu | {"cpu": "other"}, on_cpu) == ["cpu other → same"]
 
 
-@pytest.mark.parametrize("version", [0, 4, 999])
+@pytest.mark.parametrize("other", [0, 4, 999])
 def test_a_session_of_another_format_is_refused_with_the_version_and_not_touched(
-    cli: Cli, done: Path, version: int
+    cli: Cli, done: Path, other: int
 ) -> None:
-    rewrite(done, format=version)
-    before = contents(done)
+    rewrite(done, format=other)
+    before, remedy = contents(done), f"Use htfl-sim {version('htfl-sim')}, which made it"
     for command in (["resume"], ["show"], ["fork", "--at-round=1", "--session=y"], ["pause"]):
         result = cli(command[0], "done", *command[1:])
-        assert_refused(result, 4, f"format {version}", "formats 1 to 3", "Use htfl-sim 0.1.0, which made it")
+        assert_refused(result, 4, f"format {other}", "formats 1 to 3", remedy)
     assert contents(done) == before
