@@ -24,7 +24,7 @@ def reference() -> str:
     parts = ["## Of the whole run\n", table(whole_run())]
     for name, section in sections():
         parts += [f"## {name}\n", f"{_about(section)}\n", table(rows(section, name)), ranges(section, name)]
-    parts += ["## method\n", f"`method.name`: {MethodConfig.model_fields['name'].description}.\n"]
+    parts += ["## method\n", f"`method.name`: {MethodConfig.meanings()['name']}.\n"]
     for name in methods.names():
         parts += [f"### [{name}](methods/{name}.md)\n", options(name)]
     return "\n".join(parts)
@@ -60,9 +60,9 @@ def whole_run() -> list[Row]:
 
 def rows(section: type[Section], prefix: str = "", without: str = "") -> list[Row]:
     """A section's keys."""
-    schema = section.model_json_schema()
+    schema, meanings = section.model_json_schema(), section.meanings()
     return [
-        (f"{prefix}.{key}" if prefix else key, *_row(each))
+        (f"{prefix}.{key}" if prefix else key, *_row(each), meanings[key])
         for key, each in schema["properties"].items()
         if key != without and "$ref" not in json.dumps(each)  # a section has rows of its own
     ]
@@ -84,10 +84,10 @@ def ranges(section: type[Section], prefix: str, base: str = "") -> str:
     return f"[`htfl-sim tune`]({base}tuning.md) searches {each}.\n" if each else ""
 
 
-def _row(schema: dict[str, Any]) -> tuple[str, str, str]:
+def _row(schema: dict[str, Any]) -> tuple[str, str]:
     default = schema.get("default")
     spelled = "not set" if default is None else f"`{json.dumps(default, ensure_ascii=False)}`"
-    return _type(schema), spelled, schema.get("description", "")
+    return _type(schema), spelled
 
 
 def _type(schema: dict[str, Any]) -> str:

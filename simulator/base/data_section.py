@@ -50,69 +50,48 @@ def is_own(data: Mapping[str, Any]) -> bool:
 class DataConfig(Section):
     """Which images there are and how they are divided over the clients."""
 
-    dataset: str = Field(
-        "digits",
-        description="Data set: a name from `htfl-sim datasets`, a folder of images, "
-        "an .npz, .csv, .tsv, .csv.gz, or .parquet file, hf:OWNER/NAME, or hf:./FOLDER.",
-    )
-    target: str | None = Field(
-        None, description="Column with the class of each row, for a CSV or Parquet file or an hf: data set."
-    )
-    client: str | None = Field(
-        None,
-        description="Column with the user of each row, for a table or an hf: data set and partition 'natural'.",
-    )
-    text: str | None = Field(None, description="Column of texts to train on, for a table or an hf: data set.")
-    ignore: tuple[str, ...] = Field((), description="Columns of a table or an hf: data set to leave out.")
-    labels: str | None = Field(
-        None,
-        description="CSV file in a folder of images, with a column of their files and a column of classes "
-        "(data.target).",
-    )
-    domains: bool | Literal["found"] | None = Field(
-        None,
-        description="Whether the first folders of a folder of images are domains with class folders in each. Default: "
-        "they are classes, and a folder that can be read in both ways is refused. Older sessions have 'found'.",
-    )
-    numbers: tuple[str, ...] | Literal["inferred"] | None = Field(
-        None,
-        description="Columns of a table that have only numbers. Other columns with numbers and texts are texts. "
-        "Default: columns whose cells are all numbers; a mixed column is an error. Older sessions have 'inferred'.",
-    )
-    decimal: Literal[".", ","] = Field(".", description="Decimal mark of the numbers in a table's texts.")
-    thousands: Literal[",", ".", " ", "'"] | None = Field(
-        None, description="Mark between groups of three digits in a table's texts. Default: none."
-    )
-    missing: tuple[str, ...] = Field(
-        (), description="Texts in a table that mean a missing value, such as '?'. An empty cell always does."
-    )
-    fill: Literal["mean", "median", "frequent"] | None = Field(
-        None,
-        description="Value of missing numbers: the column's mean, median, or most frequent value in the clients' "
-        "training parts. Missing texts become the most frequent text. Default: a missing value is an error.",
-    )
-    partition: Literal[Dividing, "natural", "indices"] = Field(
-        "pathological",
-        description="How samples are divided. Clients hold few classes (pathological, extended_dirichlet), Dirichlet "
-        "shares (dirichlet, inner_dirichlet), shards of sorted samples, any samples (iid), or one user's (natural). "
-        "'indices' reads them from a file.",
-    )
-    indices: str | None = Field(
-        None,
-        description="JSON file with every client's train, eval, and test indices, for partition 'indices' "
-        "(docs/your-own.md).",
-    )
+    dataset: str = "digits"
+    """Data set: a name from `htfl-sim datasets`, a folder of images, an .npz, .csv, .tsv, .csv.gz, or .parquet
+    file, hf:OWNER/NAME, or hf:./FOLDER."""
+    target: str | None = None
+    """Column with the class of each row, for a CSV or Parquet file or an hf: data set."""
+    client: str | None = None
+    """Column with the user of each row, for a table or an hf: data set and partition 'natural'."""
+    text: str | None = None
+    """Column of texts to train on, for a table or an hf: data set."""
+    ignore: tuple[str, ...] = ()
+    """Columns of a table or an hf: data set to leave out."""
+    labels: str | None = None
+    """CSV file in a folder of images, with a column of their files and a column of classes (data.target)."""
+    domains: bool | Literal["found"] | None = None
+    """Whether the first folders of a folder of images are domains with class folders in each. Default: they are
+    classes, and a folder that can be read in both ways is refused. Older sessions have 'found'."""
+    numbers: tuple[str, ...] | Literal["inferred"] | None = None
+    """Columns of a table that have only numbers. Other columns with numbers and texts are texts. Default: columns
+    whose cells are all numbers; a mixed column is an error. Older sessions have 'inferred'."""
+    decimal: Literal[".", ","] = "."
+    """Decimal mark of the numbers in a table's texts."""
+    thousands: Literal[",", ".", " ", "'"] | None = None
+    """Mark between groups of three digits in a table's texts. Default: none."""
+    missing: tuple[str, ...] = ()
+    """Texts in a table that mean a missing value, such as '?'. An empty cell always does."""
+    fill: Literal["mean", "median", "frequent"] | None = None
+    """Value of missing numbers: the column's mean, median, or most frequent value in the clients' training parts.
+    Missing texts become the most frequent text. Default: a missing value is an error."""
+    partition: Literal[Dividing, "natural", "indices"] = "pathological"
+    """How samples are divided. Clients hold few classes (pathological, extended_dirichlet), Dirichlet shares
+    (dirichlet, inner_dirichlet), shards of sorted samples, any samples (iid), or one user's (natural). 'indices'
+    reads them from a file."""
+    indices: str | None = None
+    """JSON file with every client's train, eval, and test indices, for partition 'indices' (docs/your-own.md)."""
     classes_per_client: int = Field(
         2, ge=1, description=f"Number of classes per client, for {_readers('classes_per_client')}."
     )
     shards_per_client: int = Field(
         2, ge=1, description=f"Number of shards per client, for {_readers('shards_per_client')}."
     )
-    domains_per_client: int | None = Field(
-        None,
-        ge=1,
-        description="Number of domains per client; each domain is divided separately. Default: any number.",
-    )
+    domains_per_client: int | None = Field(None, ge=1)
+    """Number of domains per client; each domain is divided separately. Default: any number."""
     alpha: float = Field(
         0.5, gt=0, description=f"Concentration α of the class shares, for {_readers('alpha')}."
     )
@@ -132,38 +111,26 @@ class DataConfig(Section):
         ge=1,
         description=f"Least number of samples per client, for {_readers('min_samples')}.",
     )
-    split: str = Field(
-        "8:1:1",
-        description="Shares of train:test or train:eval:test. 'global' uses the data set's own test set, and 'own' "
-        "each user's part of it, for partition 'natural'.",
-    )
-    limit: int | None = Field(None, ge=1, description="Use only this many samples, drawn at random.")
-    pool: Literal["tuning", "final"] | None = Field(
-        None,
-        description="Use one fifth of all samples, for tuning, or the other four fifths, for final runs. The two "
-        "are disjoint for every seed. Default: all samples.",
-    )
-    public: float | str | None = Field(
-        None,
-        description="Public samples, which the server and every client have: a share of the samples, such as 0.1, or a "
-        "data set without its test set. Clients divide the rest. Default: none.",
-    )
-    public_limit: int | None = Field(
-        None,
-        ge=2,
-        description="Use only this many samples of the data set in data.public, drawn at random.",
-    )
-    statistics: Literal["pooled", "client", "all"] = Field(
-        "pooled",
-        description="Source of means and deviations: the training parts of the clients of round 1 (pooled), or each "
-        "client's own training part (client). Older sessions have 'all'.",
-    )
-    size: int | None = Field(
-        None,
-        ge=1,
-        description="Side in pixels of the square to which images are scaled. Default: no scaling.",
-    )
-    rgb: bool = Field(False, description="Give gray images three equal channels.")
+    split: str = "8:1:1"
+    """Shares of train:test or train:eval:test. 'global' uses the data set's own test set, and 'own' each user's
+    part of it, for partition 'natural'."""
+    limit: int | None = Field(None, ge=1)
+    """Use only this many samples, drawn at random."""
+    pool: Literal["tuning", "final"] | None = None
+    """Use one fifth of all samples, for tuning, or the other four fifths, for final runs. The two are disjoint for
+    every seed. Default: all samples."""
+    public: float | str | None = None
+    """Public samples, which the server and every client have: a share of the samples, such as 0.1, or a data set
+    without its test set. Clients divide the rest. Default: none."""
+    public_limit: int | None = Field(None, ge=2)
+    """Use only this many samples of the data set in data.public, drawn at random."""
+    statistics: Literal["pooled", "client", "all"] = "pooled"
+    """Source of means and deviations: the training parts of the clients of round 1 (pooled), or each client's own
+    training part (client). Older sessions have 'all'."""
+    size: int | None = Field(None, ge=1)
+    """Side in pixels of the square to which images are scaled. Default: no scaling."""
+    rgb: bool = False
+    """Give gray images three equal channels."""
 
     def reads(self, key: str) -> bool:
         """Whether a key of `READ_BY` has an effect here."""

@@ -14,27 +14,19 @@ from simulator.base.timeline_section import TimelineEvent
 class FederationConfig(Section):
     """The clients: how many, how many of them take part in a round, and which models they hold."""
 
-    clients: int = Field(10, ge=1, le=limits.CLIENTS, description="Number of clients N.")
-    participation: float = Field(1.0, gt=0, le=1, description="Fraction C of the clients sampled each round.")
-    group: str | tuple[str, ...] = Field(
-        "htm5", description="Model group, or a list of X models. Client i gets model i mod X."
-    )
-    pretrained: bool | str = Field(
-        False,
-        description="Initial weights: true for the published ones of the hub, or a .safetensors file or folder.",
-    )
-    unseen: float | None = Field(
-        None,
-        gt=0,
-        lt=1,
-        description="Fraction of the clients that never train in the federation, to measure new clients. "
-        "Default: none.",
-    )
+    clients: int = Field(10, ge=1, le=limits.CLIENTS)
+    """Number of clients N."""
+    participation: float = Field(1.0, gt=0, le=1)
+    """Fraction C of the clients sampled each round."""
+    group: str | tuple[str, ...] = "htm5"
+    """Model group, or a list of X models. Client i gets model i mod X."""
+    pretrained: bool | str = False
+    """Initial weights: true for the published ones of the hub, or a .safetensors file or folder."""
+    unseen: float | None = Field(None, gt=0, lt=1)
+    """Fraction of the clients that never train in the federation, to measure new clients. Default: none."""
 
-    timeline: tuple[TimelineEvent, ...] = Field(
-        (),
-        description="Clients that join, leave, or whose data change, by round (docs/clients.md).",
-    )
+    timeline: tuple[TimelineEvent, ...] = ()
+    """Clients that join, leave, or whose data change, by round (docs/clients.md)."""
 
     @property
     def unseen_clients(self) -> int:

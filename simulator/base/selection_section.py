@@ -17,39 +17,22 @@ _OF_UTILITY = ("exploration", "exploration_decay", "exploration_min", *OF_SPEED,
 class SelectionConfig(Section):
     """How the participants of a round are selected. Without this section, at random."""
 
-    strategy: str = Field(
-        RANDOM,
-        min_length=1,
-        description="Selection of participants: random, available (clients that stay available first), utility (large "
-        "losses and fast clients first, like Oort), or a Python file of your own (docs/your-own.md).",
-    )
-    exploration: float = Field(
-        0.9, ge=0, le=1, description="Share of never selected clients in round 1, for strategy 'utility'."
-    )
-    exploration_decay: float = Field(
-        0.98, gt=0, le=1, description="Factor on that share per round, for strategy 'utility'."
-    )
-    exploration_min: float = Field(
-        0.3, ge=0, le=1, description="Smallest share of never selected clients, for strategy 'utility'."
-    )
-    speed_penalty: float = Field(
-        2.0,
-        ge=0,
-        description="Exponent α of the penalty (T / t)^α on clients that take t > T seconds, for strategy 'utility'.",
-    )
-    preferred: float = Field(
-        0.3,
-        gt=0,
-        le=1,
-        description="Quantile of the clients' last seconds that is the preferred duration T, for strategy 'utility'.",
-    )
-    cutoff: float = Field(
-        0.05,
-        gt=0,
-        le=1,
-        description="Clients of at least this share of the last selected client's utility take part in the draw, for "
-        "strategy 'utility'. 1: the clients of the largest utility.",
-    )
+    strategy: str = Field(RANDOM, min_length=1)
+    """Selection of participants: random, available (clients that stay available first), utility (large losses and
+    fast clients first, like Oort), or a Python file of your own (docs/your-own.md)."""
+    exploration: float = Field(0.9, ge=0, le=1)
+    """Share of never selected clients in round 1, for strategy 'utility'."""
+    exploration_decay: float = Field(0.98, gt=0, le=1)
+    """Factor on that share per round, for strategy 'utility'."""
+    exploration_min: float = Field(0.3, ge=0, le=1)
+    """Smallest share of never selected clients, for strategy 'utility'."""
+    speed_penalty: float = Field(2.0, ge=0)
+    """Exponent α of the penalty (T / t)^α on clients that take t > T seconds, for strategy 'utility'."""
+    preferred: float = Field(0.3, gt=0, le=1)
+    """Quantile of the clients' last seconds that is the preferred duration T, for strategy 'utility'."""
+    cutoff: float = Field(0.05, gt=0, le=1)
+    """Clients of at least this share of the last selected client's utility take part in the draw, for strategy
+    'utility'. 1: the clients of the largest utility."""
 
     @property
     def is_own(self) -> bool:

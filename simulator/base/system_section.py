@@ -42,179 +42,99 @@ _CORRELATIONS = ("correlation", "correlation_data", "correlation_availability")
 class SystemConfig(Section):
     """Devices of the clients and rounds on a computed clock. Without this section, a run has no clock."""
 
-    devices: dict[str, Positive] | tuple[str, ...] | None = Field(
-        None,
-        description="Devices of the clients: one name, a table of names with their relative shares, or a list with one "
-        "name per client.",
-    )
-    device_file: str | None = Field(None, description="TOML file with your own devices (docs/devices.md).")
-    trace: str | None = Field(
-        None,
-        description="CSV file with the device of each client, in place of system.devices (docs/devices.md).",
-    )
-    assign: Assign | None = Field(
-        None,
-        description="How clients get devices: in the order of a list (table), at random, by model size, or at "
-        "random among the devices whose memory suffices (by_memory). Default: table for a list, random for shares.",
-    )
-    correlation: float | None = Field(
-        None,
-        ge=-1,
-        le=1,
-        description="Rank correlation between speed of the device and size of the model, for assign 'by_model'. 1 "
-        "gives the largest models to the fastest devices. Default: 1.",
-    )
-    correlation_data: float | None = Field(
-        None,
-        ge=-1,
-        le=1,
-        description="Rank correlation between speed of the device and number of training samples. Default: any.",
-    )
-    correlation_availability: float | None = Field(
-        None,
-        ge=-1,
-        le=1,
-        description="Rank correlation between speed of the device and share of time in which the client is "
-        "available. Default: any.",
-    )
-    utilization: dict[str, Positive] = Field(
-        {},
-        description="Factor per architecture on the FLOP/s of every device.",
-    )
-    default_utilization: float | None = Field(
-        None,
-        gt=0,
-        description="Factor for architectures that system.utilization lacks. Default: 1 if that table is empty, "
-        "otherwise an error.",
-    )
-    jitter: float = Field(
-        0.0,
-        ge=0,
-        description="Spread σ of the random factor on the seconds of each dispatch: lognormal, with median 1.",
-    )
-    latency: float | None = Field(
-        None, ge=0, description="Latency of every device in seconds. Default: the device's own."
-    )
-    down: float | None = Field(
-        None, gt=0, description="Downlink of every device in Mbit/s. Default: the device's own."
-    )
-    up: float | None = Field(
-        None, gt=0, description="Uplink of every device in Mbit/s. Default: the device's own."
-    )
-    server_bandwidth: float | None = Field(
-        None,
-        gt=0,
-        description="Bandwidth of the server in Mbit/s in each direction. Simultaneous transfers share it fairly. "
-        "Default: no limit.",
-    )
-    server_device: str = Field("server_gpu", description="Device that computes the server's training.")
-    count_evaluation: bool = Field(
-        False,
-        description="Whether the evaluation of clients takes time and energy on their devices, after the server's "
-        "training.",
-    )
-    availability: Literal["always", "markov", "diurnal", "intervals"] = Field(
-        "always",
-        description="When clients are available: always, on and off in turn for random times (markov), some hours "
-        "of each day (diurnal), or as a file says (intervals).",
-    )
-    availability_on: float | None = Field(
-        None, gt=0, description="Mean number of seconds that a client stays available, for 'markov'."
-    )
-    availability_off: float | None = Field(
-        None, gt=0, description="Mean number of seconds that a client stays away, for 'markov'."
-    )
-    availability_hours: float | None = Field(
-        None,
-        gt=0,
-        le=24,
-        description="Mean number of hours per day in which a client is available, for 'diurnal'.",
-    )
-    availability_spread: float = Field(
-        0.0,
-        ge=0,
-        description="Spread of the clients' shares of available time, for 'markov' and 'diurnal': standard deviation "
-        "of their log-odds. 0: all clients have the same share.",
-    )
-    availability_file: str | None = Field(
-        None,
-        description="CSV file with the times in which clients are available, for 'intervals' (docs/clients.md).",
-    )
-    partial: Literal["lose", "send"] = Field(
-        "lose",
-        description="Work of a client that leaves before it has sent: lost (lose), or sent in time after fewer "
-        "training steps (send).",
-    )
-    schedule: Schedule = Field(
-        "synchronous",
-        description="End of a round: the slowest participant (synchronous), a deadline, the first N of M clients "
-        "(over_selection), K uplinks (buffered), or each uplink (asynchronous).",
-    )
-    deadline: float | None = Field(
-        None, gt=0, description="Seconds from the start of a round to its end, for schedule 'deadline'."
-    )
-    deadline_quantile: float | None = Field(
-        None,
-        gt=0,
-        le=1,
-        description="Deadline as a quantile of the participants' expected seconds, for schedule 'deadline'.",
-    )
-    late: Literal["drop", "next"] = Field(
-        "drop",
-        description="What happens to uplinks after the deadline: they are dropped, or arrive in the next round.",
-    )
-    select: int | None = Field(
-        None,
-        ge=1,
-        description="Number M of clients that start a round, for schedule 'over_selection'. The round ends with the "
-        "first N, the usual number of participants.",
-    )
-    buffer: int | None = Field(
-        None, ge=1, description="Number K of uplinks that end a round, for schedule 'buffered'."
-    )
-    in_flight: int | None = Field(
-        None,
-        ge=1,
-        description="Largest number L of clients at work, for schedules 'buffered' and 'asynchronous'. Default: the "
-        "usual number of participants.",
-    )
-    mixing: float | None = Field(
-        None,
-        gt=0,
-        le=1,
-        description="Weight α of the aggregated uplinks against the server's state, for schedules 'buffered' and "
-        "'asynchronous'. FedBuff's server learning rate. Default: 1, or 0.6 where a single uplink ends a round.",
-    )
-    stale_as: Literal["difference", "model"] = Field(
-        "difference",
-        description="Stale uplinks of weights, for schedules 'deadline' and 'buffered'. The server adds their "
-        "difference from what the client received (difference), or averages them as they are (model).",
-    )
-    staleness: Literal["constant", "polynomial", "hinge"] = Field(
-        "constant",
-        description="Weight of an uplink that is τ rounds old: 1 (constant), (1 + τ)^−a (polynomial), or 1 up to τ = "
-        "b and 1 / (1 + a (τ − b)) after it (hinge).",
-    )
-    staleness_exponent: float | None = Field(
-        None, gt=0, description="Exponent a, for staleness 'polynomial'. Default: 0.5."
-    )
-    staleness_slope: float | None = Field(
-        None, gt=0, description="Slope a, for staleness 'hinge'. Default: 10."
-    )
-    staleness_threshold: float | None = Field(
-        None, ge=0, description="Threshold b in rounds, for staleness 'hinge'. Default: 4."
-    )
-    max_staleness: int | None = Field(
-        None,
-        ge=0,
-        description="Discard uplinks that are older than this number of rounds. Default: keep all.",
-    )
-    costs: Literal["actual", "planned"] = Field(
-        "actual",
-        description="What counts of a dispatch: what happened until its client left (actual), or what was planned "
-        "(planned). 'planned' leaves out waiting in schedules 'buffered' and 'asynchronous'. It is the rule of "
-        "sessions that lack this key.",
-    )
+    devices: dict[str, Positive] | tuple[str, ...] | None = None
+    """Devices of the clients: one name, a table of names with their relative shares, or a list with one name per
+    client."""
+    device_file: str | None = None
+    """TOML file with your own devices (docs/devices.md)."""
+    trace: str | None = None
+    """CSV file with the device of each client, in place of system.devices (docs/devices.md)."""
+    assign: Assign | None = None
+    """How clients get devices: in the order of a list (table), at random, by model size, or at random among the
+    devices whose memory suffices (by_memory). Default: table for a list, random for shares."""
+    correlation: float | None = Field(None, ge=-1, le=1)
+    """Rank correlation between speed of the device and size of the model, for assign 'by_model'. 1 gives the
+    largest models to the fastest devices. Default: 1."""
+    correlation_data: float | None = Field(None, ge=-1, le=1)
+    """Rank correlation between speed of the device and number of training samples. Default: any."""
+    correlation_availability: float | None = Field(None, ge=-1, le=1)
+    """Rank correlation between speed of the device and share of time in which the client is available. Default:
+    any."""
+    utilization: dict[str, Positive] = Field({})
+    """Factor per architecture on the FLOP/s of every device."""
+    default_utilization: float | None = Field(None, gt=0)
+    """Factor for architectures that system.utilization lacks. Default: 1 if that table is empty, otherwise an
+    error."""
+    jitter: float = Field(0.0, ge=0)
+    """Spread σ of the random factor on the seconds of each dispatch: lognormal, with median 1."""
+    latency: float | None = Field(None, ge=0)
+    """Latency of every device in seconds. Default: the device's own."""
+    down: float | None = Field(None, gt=0)
+    """Downlink of every device in Mbit/s. Default: the device's own."""
+    up: float | None = Field(None, gt=0)
+    """Uplink of every device in Mbit/s. Default: the device's own."""
+    server_bandwidth: float | None = Field(None, gt=0)
+    """Bandwidth of the server in Mbit/s in each direction. Simultaneous transfers share it fairly. Default: no
+    limit."""
+    server_device: str = "server_gpu"
+    """Device that computes the server's training."""
+    count_evaluation: bool = False
+    """Whether the evaluation of clients takes time and energy on their devices, after the server's training."""
+    availability: Literal["always", "markov", "diurnal", "intervals"] = "always"
+    """When clients are available: always, on and off in turn for random times (markov), some hours of each day
+    (diurnal), or as a file says (intervals)."""
+    availability_on: float | None = Field(None, gt=0)
+    """Mean number of seconds that a client stays available, for 'markov'."""
+    availability_off: float | None = Field(None, gt=0)
+    """Mean number of seconds that a client stays away, for 'markov'."""
+    availability_hours: float | None = Field(None, gt=0, le=24)
+    """Mean number of hours per day in which a client is available, for 'diurnal'."""
+    availability_spread: float = Field(0.0, ge=0)
+    """Spread of the clients' shares of available time, for 'markov' and 'diurnal': standard deviation of their
+    log-odds. 0: all clients have the same share."""
+    availability_file: str | None = None
+    """CSV file with the times in which clients are available, for 'intervals' (docs/clients.md)."""
+    partial: Literal["lose", "send"] = "lose"
+    """Work of a client that leaves before it has sent: lost (lose), or sent in time after fewer training steps
+    (send)."""
+    schedule: Schedule = "synchronous"
+    """End of a round: the slowest participant (synchronous), a deadline, the first N of M clients (over_selection),
+    K uplinks (buffered), or each uplink (asynchronous)."""
+    deadline: float | None = Field(None, gt=0)
+    """Seconds from the start of a round to its end, for schedule 'deadline'."""
+    deadline_quantile: float | None = Field(None, gt=0, le=1)
+    """Deadline as a quantile of the participants' expected seconds, for schedule 'deadline'."""
+    late: Literal["drop", "next"] = "drop"
+    """What happens to uplinks after the deadline: they are dropped, or arrive in the next round."""
+    select: int | None = Field(None, ge=1)
+    """Number M of clients that start a round, for schedule 'over_selection'. The round ends with the first N, the
+    usual number of participants."""
+    buffer: int | None = Field(None, ge=1)
+    """Number K of uplinks that end a round, for schedule 'buffered'."""
+    in_flight: int | None = Field(None, ge=1)
+    """Largest number L of clients at work, for schedules 'buffered' and 'asynchronous'. Default: the usual number
+    of participants."""
+    mixing: float | None = Field(None, gt=0, le=1)
+    """Weight α of the aggregated uplinks against the server's state, for schedules 'buffered' and 'asynchronous'.
+    FedBuff's server learning rate. Default: 1, or 0.6 where a single uplink ends a round."""
+    stale_as: Literal["difference", "model"] = "difference"
+    """Stale uplinks of weights, for schedules 'deadline' and 'buffered'. The server adds their difference from what
+    the client received (difference), or averages them as they are (model)."""
+    staleness: Literal["constant", "polynomial", "hinge"] = "constant"
+    """Weight of an uplink that is τ rounds old: 1 (constant), (1 + τ)^−a (polynomial), or 1 up to τ = b and 1 / (1
+    + a (τ − b)) after it (hinge)."""
+    staleness_exponent: float | None = Field(None, gt=0)
+    """Exponent a, for staleness 'polynomial'. Default: 0.5."""
+    staleness_slope: float | None = Field(None, gt=0)
+    """Slope a, for staleness 'hinge'. Default: 10."""
+    staleness_threshold: float | None = Field(None, ge=0)
+    """Threshold b in rounds, for staleness 'hinge'. Default: 4."""
+    max_staleness: int | None = Field(None, ge=0)
+    """Discard uplinks that are older than this number of rounds. Default: keep all."""
+    costs: Literal["actual", "planned"] = "actual"
+    """What counts of a dispatch: what happened until its client left (actual), or what was planned (planned).
+    'planned' leaves out waiting in schedules 'buffered' and 'asynchronous'. It is the rule of sessions that lack
+    this key."""
 
     @property
     def assignment(self) -> Assign:

@@ -13,26 +13,25 @@ _ABOUT_DATA = ("partition", "alpha", "classes_per_client", "labels", "domain")
 class TimelineEvent(Section):
     """One event. It holds from the beginning of its round on."""
 
-    round: int = Field(ge=1, description="First round in which the event holds.")
-    event: Literal["join", "leave", "data"] = Field(description="What happens: join, leave, or data.")
+    round: int = Field(ge=1)
+    """First round in which the event holds."""
+    event: Literal["join", "leave", "data"]
+    """What happens: join, leave, or data."""
     clients: (
         tuple[Annotated[int, Field(ge=0)], ...] | Annotated[float, Field(gt=0, le=1)] | Literal["left"] | None
-    ) = Field(
-        None,
-        description="Client numbers, a fraction of the clients that may take part, or 'left' for those that have "
-        "left. Default for event 'data': all clients.",
-    )
-    partition: Dividing | None = Field(None, description="Divide the clients' samples anew, in this way.")
-    alpha: float | None = Field(
-        None, gt=0, description="Divide the clients' samples anew by Dirichlet shares with this α."
-    )
-    classes_per_client: int | None = Field(
-        None, ge=1, description="Divide the clients' samples anew, with this number of classes each."
-    )
-    labels: Literal["permuted"] | None = Field(
-        None, description="Permute the labels of all samples of the clients."
-    )
-    domain: str | None = Field(None, description="Give the clients samples of this domain.")
+    ) = None
+    """Client numbers, a fraction of the clients that may take part, or 'left' for those that have left. Default for
+    event 'data': all clients."""
+    partition: Dividing | None = None
+    """Divide the clients' samples anew, in this way."""
+    alpha: float | None = Field(None, gt=0)
+    """Divide the clients' samples anew by Dirichlet shares with this α."""
+    classes_per_client: int | None = Field(None, ge=1)
+    """Divide the clients' samples anew, with this number of classes each."""
+    labels: Literal["permuted"] | None = None
+    """Permute the labels of all samples of the clients."""
+    domain: str | None = None
+    """Give the clients samples of this domain."""
 
     @property
     def divides(self) -> bool:

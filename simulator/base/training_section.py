@@ -39,61 +39,40 @@ class TrainingConfig(Section):
     }
     """What `htfl-sim tune` searches for every method."""
 
-    epochs: Epochs | None = Field(
-        1,
-        gt=0,
-        description="Number of local epochs E. A fraction is that share of an epoch's batches, rounded to whole steps, "
-        "but at least one.",
-    )
-    steps: int | None = Field(
-        None, ge=1, description="Number of local steps of a client in a round, in place of epochs."
-    )
-    batch_size: int = Field(64, ge=1, description="Number of samples in a training step.")
-    optimizer: Literal["sgd", "adam", "adamw"] = Field(
-        "sgd", description="Optimizer. adamw decays weights separately from the gradient."
-    )
-    lr: float = Field(0.01, gt=0, description="Learning rate η.")
-    schedule: Literal["constant", "cosine", "step"] = Field(
-        "constant",
-        description="How η changes from round to round. Phases of a method that set their own rate keep it.",
-    )
-    lr_min: float | None = Field(
-        None, ge=0, description="Rate at the last round, for schedule 'cosine'. Default: 0."
-    )
-    lr_step: int | None = Field(
-        None, ge=1, description="Number of rounds between two changes of the rate, for schedule 'step'."
-    )
-    lr_decay: float = Field(
-        0.1, gt=0, lt=1, description="Factor on the rate at each change, for schedule 'step'."
-    )
-    momentum: float = Field(0.0, ge=0, lt=1, description="Momentum factor, for optimizer 'sgd'.")
-    weight_decay: float = Field(
-        0.0,
-        ge=0,
-        description="Weight decay: this times the weights is added to the gradient, or to the step for adamw.",
-    )
-    augment: tuple[Literal["flip", "crop", "resized_crop", "cutout", "erase"], ...] = Field(
-        (), description="Random changes to training images, in this order."
-    )
-    clip: float | None = Field(
-        None,
-        gt=0,
-        description="Largest gradient norm of a step, over all trained parameters. Default: no clipping.",
-    )
-    class_weights: Literal["balanced"] | None = Field(
-        None,
-        description="Weights of classes in the training loss: balanced gives each class of a client the same weight in "
-        "all (docs/training.md). Default: each sample counts the same.",
-    )
-    precision: Literal["float32", "tf32", "bf16"] = Field(
-        "float32",
-        description="Precision of matrix products and convolutions in training. tf32 needs CUDA "
-        "(docs/training.md).",
-    )
-    on_divergence: Literal["continue", "stop"] = Field(
-        "continue",
-        description="What to do after a round in which a client diverged: continue with the others, or stop.",
-    )
+    epochs: Epochs | None = Field(1, gt=0)
+    """Number of local epochs E. A fraction is that share of an epoch's batches, rounded to whole steps, but at
+    least one."""
+    steps: int | None = Field(None, ge=1)
+    """Number of local steps of a client in a round, in place of epochs."""
+    batch_size: int = Field(64, ge=1)
+    """Number of samples in a training step."""
+    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
+    """Optimizer. adamw decays weights separately from the gradient."""
+    lr: float = Field(0.01, gt=0)
+    """Learning rate η."""
+    schedule: Literal["constant", "cosine", "step"] = "constant"
+    """How η changes from round to round. Phases of a method that set their own rate keep it."""
+    lr_min: float | None = Field(None, ge=0)
+    """Rate at the last round, for schedule 'cosine'. Default: 0."""
+    lr_step: int | None = Field(None, ge=1)
+    """Number of rounds between two changes of the rate, for schedule 'step'."""
+    lr_decay: float = Field(0.1, gt=0, lt=1)
+    """Factor on the rate at each change, for schedule 'step'."""
+    momentum: float = Field(0.0, ge=0, lt=1)
+    """Momentum factor, for optimizer 'sgd'."""
+    weight_decay: float = Field(0.0, ge=0)
+    """Weight decay: this times the weights is added to the gradient, or to the step for adamw."""
+    augment: tuple[Literal["flip", "crop", "resized_crop", "cutout", "erase"], ...] = ()
+    """Random changes to training images, in this order."""
+    clip: float | None = Field(None, gt=0)
+    """Largest gradient norm of a step, over all trained parameters. Default: no clipping."""
+    class_weights: Literal["balanced"] | None = None
+    """Weights of classes in the training loss: balanced gives each class of a client the same weight in all
+    (docs/training.md). Default: each sample counts the same."""
+    precision: Literal["float32", "tf32", "bf16"] = "float32"
+    """Precision of matrix products and convolutions in training. tf32 needs CUDA (docs/training.md)."""
+    on_divergence: Literal["continue", "stop"] = "continue"
+    """What to do after a round in which a client diverged: continue with the others, or stop."""
 
     @model_validator(mode="before")
     @classmethod

@@ -19,45 +19,24 @@ _ACTIONS = ("log", "pause", "stop")
 class WatchConfig(Section):
     """Which watchers look at the record of every round. Without this section, none does."""
 
-    watchers: tuple[Watcher, ...] = Field(
-        (), description="Watchers that look at the record of every round (docs/steering.md#watchers)."
-    )
-    pause: tuple[Watcher, ...] = Field(
-        (), description="Watchers that pause the run if they notice something."
-    )
-    stop: tuple[Watcher, ...] = Field(
-        (), description="Watchers that stop the run, with a checkpoint and exit code 10."
-    )
-    falling_rounds: int = Field(
-        5, ge=1, description="Rounds in a row in which mean test accuracy falls, for watcher 'falling'."
-    )
-    divergence_factor: float = Field(
-        3.0,
-        gt=1,
-        description="Multiple of the lowest mean training loss above which the loss has exploded, for watcher "
-        "'divergence'.",
-    )
-    plateau_rounds: int = Field(
-        20, ge=1, description="Rounds without a better mean test accuracy, for watcher 'plateau'."
-    )
-    plateau_gain: float = Field(
-        0.005,
-        ge=0,
-        lt=1,
-        description="Gain in mean test accuracy (0 to 1) above which a round is better, for watcher 'plateau'.",
-    )
-    collapse_share: float = Field(
-        0.9,
-        gt=0.5,
-        le=1,
-        description="Share of a client's test samples for which it answers one class, for watcher 'collapse'.",
-    )
-    losing_rounds: int = Field(
-        5,
-        ge=1,
-        description="Rounds below the first evaluation, or evaluations in which accuracy falls, for watcher "
-        "'losing'.",
-    )
+    watchers: tuple[Watcher, ...] = ()
+    """Watchers that look at the record of every round (docs/steering.md#watchers)."""
+    pause: tuple[Watcher, ...] = ()
+    """Watchers that pause the run if they notice something."""
+    stop: tuple[Watcher, ...] = ()
+    """Watchers that stop the run, with a checkpoint and exit code 10."""
+    falling_rounds: int = Field(5, ge=1)
+    """Rounds in a row in which mean test accuracy falls, for watcher 'falling'."""
+    divergence_factor: float = Field(3.0, gt=1)
+    """Multiple of the lowest mean training loss above which the loss has exploded, for watcher 'divergence'."""
+    plateau_rounds: int = Field(20, ge=1)
+    """Rounds without a better mean test accuracy, for watcher 'plateau'."""
+    plateau_gain: float = Field(0.005, ge=0, lt=1)
+    """Gain in mean test accuracy (0 to 1) above which a round is better, for watcher 'plateau'."""
+    collapse_share: float = Field(0.9, gt=0.5, le=1)
+    """Share of a client's test samples for which it answers one class, for watcher 'collapse'."""
+    losing_rounds: int = Field(5, ge=1)
+    """Rounds below the first evaluation, or evaluations in which accuracy falls, for watcher 'losing'."""
 
     @field_validator("watchers", "pause", "stop")
     @classmethod

@@ -55,19 +55,18 @@ def _read_method(section: Any) -> Any:
 class Config(Section):
     """A whole run. Everything that decides its result is in here, with the data's fingerprint beside it."""
 
-    preset: str | None = Field(None, description="Preset that the configuration was made from.")
-    profile: str | None = Field(None, description="Profile of that preset. Default: the paper's.")
-    seed: int = Field(0, ge=0, lt=2**63, description="Random seed of the run.")
+    preset: str | None = None
+    """Preset that the configuration was made from."""
+    profile: str | None = None
+    """Profile of that preset. Default: the paper's."""
+    seed: int = Field(0, ge=0, lt=2**63)
+    """Random seed of the run."""
     seeds: SeedsConfig = SeedsConfig()
     """Plain values have these beside `seed`, as seed.data or {"all": 3, "data": 1}."""
-    rounds: int = Field(20, ge=1, le=limits.ROUNDS, description="Number of communication rounds T.")
-    until: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        description="End the run after the round in which mean test accuracy (0 to 1) reaches this value. 0: run "
-        "all rounds.",
-    )
+    rounds: int = Field(20, ge=1, le=limits.ROUNDS)
+    """Number of communication rounds T."""
+    until: float = Field(0.0, ge=0, le=1)
+    """End the run after the round in which mean test accuracy (0 to 1) reaches this value. 0: run all rounds."""
     until_time: Annotated[float, BeforeValidator(seconds_of)] = Field(
         0.0,
         ge=0,
@@ -472,8 +471,8 @@ def _described(sections: list[str], key: str) -> str | None:
     for name, field in Config.model_fields.items():
         section = section_of(field.annotation)
         if section is not None and sections in ([], [section_key(name)]):
-            for inner, each in section.model_fields.items():
-                if (each.description or "").lower().startswith(words):
+            for inner, meaning in section.meanings().items():
+                if meaning.lower().startswith(words):
                     return f"{section_key(name)}.{inner}"
     return None
 

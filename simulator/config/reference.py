@@ -2,15 +2,14 @@
 
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from simulator import methods
 from simulator.base.errors import ConfigError, nearest
-from simulator.base.sections import MethodConfig
+from simulator.base.sections import MethodConfig, Section
 from simulator.config import Config, section_key, section_of
 
 _NAMES = {bool: "true or false", int: "whole number", float: "number", str: "text"}
@@ -30,25 +29,20 @@ class Setting:
 
 def settings() -> list[Setting]:
     """Every key that all runs have, in the order of the configuration."""
-    found: list[Setting] = []
+    found, whole = list[Setting](), {each.key: each for each in _settings(Config)}
     for name, field in Config.model_fields.items():
-        if name in ("preset", "profile", "method"):
-            continue
-        if (section := section_of(field.annotation)) is not None:
-            found += [
-                _setting(f"{section_key(name)}.{key}", each) for key, each in section.model_fields.items()
-            ]
-        else:
-            found.append(_setting(name, field))
+        if name not in ("preset", "profile", "method"):
+            section = section_of(field.annotation)
+            found += [whole[name]] if section is None else _settings(section, f"{section_key(name)}.")
     return found
 
 
 def settings_of(method: str) -> list[Setting]:
     """A method's own keys. Raises ConfigError for an unknown method."""
     return [
-        _setting(f"method.{key}", field, (method,))
-        for key, field in methods.declared(method).Config.model_fields.items()
-        if key not in MethodConfig.model_fields
+        replace(each, methods=(method,))
+        for each in _settings(methods.declared(method).Config, "method.")
+        if each.key.removeprefix("method.") not in MethodConfig.model_fields
     ]
 
 
@@ -68,25 +62,27 @@ def setting(key: str) -> list[Setting]:
 
 def _joined(found: list[Setting]) -> Iterator[Setting]:
     """Methods that have a key alike, in one."""
-    alike: dict[tuple[str, str, str], list[Setting]] = {}
+    alike: dict[str, list[Setting]] = {}
     for each in found:
-        alike.setdefault((each.takes, repr(each.default), each.description), []).append(each)
+        alike.setdefault(repr(replace(each, methods=())), []).append(each)
     for group in alike.values():
-        first = group[0]
-        names = tuple(name for each in group for name in each.methods)
-        yield Setting(first.key, first.takes, first.default, first.description, names)
+        yield replace(group[0], methods=tuple(name for each in group for name in each.methods))
 
 
-def _setting(key: str, field: FieldInfo, of: tuple[str, ...] = ()) -> Setting:
-    default = field.get_default(call_default_factory=True)
-    bounds = [
-        f"{sign} {getattr(limit, name):g}"
-        for limit in field.metadata
-        for name, sign in _BOUNDS.items()
-        if getattr(limit, name, None) is not None and abs(getattr(limit, name)) < 2**53
-    ]
-    takes = ", ".join([_takes(field.annotation), *bounds])
-    return Setting(key, takes, None if default is PydanticUndefined else default, field.description or "", of)
+def _settings(section: type[Section], prefix: str = "") -> Iterator[Setting]:
+    """The keys of a section."""
+    meanings = section.meanings()
+    for key, field in section.model_fields.items():
+        default = field.get_default(call_default_factory=True)
+        bounds = [
+            f"{sign} {getattr(limit, name):g}"
+            for limit in field.metadata
+            for name, sign in _BOUNDS.items()
+            if getattr(limit, name, None) is not None and abs(getattr(limit, name)) < 2**53
+        ]
+        takes = ", ".join([_takes(field.annotation), *bounds])
+        default = None if default is PydanticUndefined else default
+        yield Setting(f"{prefix}{key}", takes, default, meanings[key])
 
 
 def _takes(annotation: Any) -> str:
