@@ -21,9 +21,9 @@ from benchmarks.bench import METHODS, Bench, Machine, at_least, compared
 from benchmarks.page import placed
 from benchmarks.settings import GROUPS, config
 from benchmarks.sheet import Sheet
-from simulator.base.devices import select_device
 from simulator.base.errors import ConfigError, HtflError
 from simulator.base.nested import Raw
+from simulator.base.tensors import select_device
 from simulator.config import Config
 from simulator.engine.builder import build
 from simulator.engine.progress import unobserved

@@ -9,8 +9,7 @@ from typing import Annotated, Any, NotRequired, Union, get_args, get_origin
 from typing_extensions import get_type_hints, is_typeddict
 
 from checkpoints.schema import Share
-from simulator.base.part_record import When
-from simulator.base.record import SCALARS, Record
+from simulator.base.record import SCALARS, Record, When
 
 HEAD = "| key | type | setting | column | meaning |\n|---|---|---|---|---|\n"
 _WORDS = {int: "whole number", float: "number", str: "text", bool: "true or false", NoneType: "null"}

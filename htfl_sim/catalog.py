@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import presets as _presets
 from presets import Preset
-from simulator.base.downloads import NotDownloaded
-from simulator.base.downloads import forbidden as without_downloads
+from simulator.base.extras import NotDownloaded
+from simulator.base.extras import forbidden as without_downloads
 from simulator.base.nested import as_toml, toml_value
 
 if TYPE_CHECKING:
     from simulator.base.documents import Report
     from simulator.base.space import Range
     from simulator.config import Config
-    from simulator.config.reference import Setting as Setting
+    from simulator.config import Setting as Setting
     from simulator.data.datasets import Dataset as _Dataset
     from simulator.methods.base import Method as _Method
     from simulator.methods.declarations import Declared as _Declared
@@ -364,7 +364,7 @@ def config_keys() -> list[str]:
 
 def watcher_names() -> list[str]:
     """The names of all watchers of a run."""
-    from simulator.base.watch_section import WATCHERS
+    from simulator.base.sections import WATCHERS
 
     return list(WATCHERS)
 
@@ -404,11 +404,11 @@ def settings(key: str | None = None, method: str | None = None) -> "list[Setting
 
     key: only this key, with one entry for each meaning if methods share it. Raises ConfigError.
     """
-    from simulator.config import reference
+    from simulator import config
 
     if key is not None:
-        return reference.setting(key)
-    return reference.settings() + (reference.settings_of(method) if method else [])
+        return config.setting(key)
+    return config.settings() + (config.settings_of(method) if method else [])
 
 
 def preset_json(found: Preset) -> dict[str, Any]:
@@ -438,7 +438,7 @@ def _data_set(name: str) -> "_Dataset":
 def _of_method(found: "_Declared | type[_Method]") -> MethodCard:
     from pydantic_core import PydanticUndefined
 
-    from simulator.base.training_section import TrainingConfig
+    from simulator.base.sections import TrainingConfig
 
     parameters = [
         {

@@ -14,7 +14,7 @@ from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, a_type
 from simulator.base.federation_section import refuse_joined
 from simulator.base.nested import Raw, merged, read_toml, with_method, with_overrides
-from simulator.base.watch_section import section_of
+from simulator.base.sections import section_of
 from simulator.config import Config
 from simulator.config.idle import refuse_idle
 from simulator.config.user_files import Files, Names, loaded

@@ -14,7 +14,7 @@ from checkpoints import is_group as is_group
 from checkpoints import name_of as name_of
 from checkpoints import sessions_folder as sessions_folder
 from simulator.base.errors import ConfigError, nearest
-from simulator.base.names import escaped as escaped
+from simulator.base.units import escaped as escaped
 
 
 def sessions_dir(option: Path | str | None) -> Path:

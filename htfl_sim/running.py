@@ -18,12 +18,12 @@ from htfl_sim.interrupts import heeded
 from htfl_sim.results import Place, Results
 from htfl_sim.steering import assigned
 from simulator import runners
-from simulator.base.devices import select_device
 from simulator.base.documents import Report
 from simulator.base.errors import ConfigError
 from simulator.base.nested import flattened, toml_value
 from simulator.base.record import Record
 from simulator.base.sections import RuntimeConfig
+from simulator.base.tensors import select_device
 from simulator.config import Config
 from simulator.config.idle import cautions
 from simulator.data.datasets import data_folder

@@ -200,7 +200,7 @@ def write_slurm(planned: "Plan", launched: "Launch", jobs: int | None = None) ->
 
     Raises ConfigError for points that Slurm cannot run, and DiskError.
     """
-    from simulator.base.devices import select_device
+    from simulator.base.tensors import select_device
     from simulator.studies import slurm
 
     slurm.check(planned.folder, planned.points)

@@ -301,7 +301,7 @@ def write_slurm(
 
     Raises like `tune`, and ConfigError for points that Slurm cannot run.
     """
-    from simulator.base.devices import select_device
+    from simulator.base.tensors import select_device
     from simulator.studies import tuning as studies
 
     launch = _launch(data_dir, workers, device, files)

@@ -14,8 +14,8 @@ from torch import Tensor
 from simulator import methods
 from simulator.base import rng
 from simulator.base.nested import merged
+from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import Tensors
-from simulator.base.training_section import TrainingConfig
 from simulator.config import Config
 from simulator.contract.promises import bits as bits
 from simulator.contract.promises import committed as committed

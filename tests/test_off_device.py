@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from simulator.base import off_device
-from simulator.base.off_device import Piece, WayOff, on_host, portions
+from simulator.base import tensors as moving
+from simulator.base.tensors import Piece, WayOff, on_host, portions
 from simulator.engine.progress import ClientTrained
 from simulator.sessions import committing, states
 from simulator.sessions.session import Session
@@ -194,8 +194,8 @@ def test_every_state_of_a_session_goes_this_way(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_state_on_a_device_arrives_with_what_was_queued_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(off_device, "PINNED", 1 << 20)
-    off_device._way_off.cache_clear()
+    monkeypatch.setattr(moving, "PINNED", 1 << 20)
+    moving._way_off.cache_clear()
     device = torch.device("cuda")
     tensors = {f"w{n}": torch.full((300, 1_000), float(n), device=device) for n in range(4)}
     for tensor in tensors.values():
@@ -204,4 +204,4 @@ def test_a_state_on_a_device_arrives_with_what_was_queued_before(monkeypatch: py
     found = on_host(tensors | {"here": torch.ones(2)})
     assert all(each.device.type == "cpu" for each in found.values())
     assert [found[f"w{n}"].unique().tolist() for n in range(4)] == [[100.0 + n] for n in range(4)]
-    off_device._way_off.cache_clear()
+    moving._way_off.cache_clear()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from simulator.base.errors import ConfigError
 from simulator.base.record import Record
 from simulator.base.rng import numpy_stream
-from simulator.base.selection_section import SelectionConfig
+from simulator.base.sections import SelectionConfig
 from simulator.config import Config
 from simulator.config.idle import cautions
 from simulator.engine.client_states import Known

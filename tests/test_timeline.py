@@ -18,10 +18,10 @@ from simulator import methods
 from simulator.base import rng
 from simulator.base.data_section import DataConfig, Dividing
 from simulator.base.errors import ConfigError
+from simulator.base.federation_section import TimelineEvent
 from simulator.base.nested import merged
 from simulator.base.record import check_record
 from simulator.base.timeline import resolved
-from simulator.base.timeline_section import TimelineEvent
 from simulator.config import Config
 from simulator.config.idle import cautions
 from simulator.engine.drawing import drawn

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from simulator import methods
+from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import Tensors, named, of_module
-from simulator.base.training_section import TrainingConfig
 from simulator.methods import Uplink
 from simulator.methods.hooks import Hooks
 from simulator.models import ImageShape, generators

@@ -27,8 +27,7 @@ from checkpoints.schema import (
     Within,
     checked,
 )
-from simulator.base.notice import Notice
-from simulator.base.part_record import Client
+from simulator.base.record import Client, Notice
 
 MAX_SAMPLES = 10**12
 

@@ -2,12 +2,15 @@
 
 import importlib
 import re
+import shlex
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from itertools import chain
 from typing import Any
 
-from simulator.base.errors import ConfigError
+from simulator.base.errors import ConfigError, DataError
 from simulator.base.own_files import OURS
 
 
@@ -76,3 +79,39 @@ def install_command(extra: str, package: str | None = None) -> str:
         entries = []
     found = [name.strip() for name, _, marker in entries if f"extra == '{extra}'" in marker.replace('"', "'")]
     return "pip install " + " ".join(f"'{each}'" for each in found or [package or extra])
+
+
+_forbidding = 0
+
+
+class NotDownloaded(DataError):
+    """A run would download something, and a dry run does not."""
+
+
+@contextmanager
+def forbidden() -> Iterator[None]:
+    """Forbid downloads in this process."""
+    global _forbidding
+    _forbidding += 1
+    try:
+        yield
+    finally:
+        _forbidding -= 1
+
+
+def allowed() -> bool:
+    """Whether this process may download."""
+    return not _forbidding
+
+
+def not_downloaded(what: str, *command: str, **options: str | None) -> NotDownloaded:
+    """The error of a dry run for something that is not here, such as 'cifar10 is not in FOLDER'.
+
+    `command` downloads it. `options` are its flags, with an underscore for the dash; None: without it.
+    """
+    given = [(f"--{key.replace('_', '-')}", value) for key, value in options.items() if value is not None]
+    line = shlex.join([*command, *chain(*given)])
+    return NotDownloaded(
+        f"{what} yet. A run would download it, and a dry run downloads nothing. To check everything, download it "
+        f"first: `{line}`."
+    )

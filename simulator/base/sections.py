@@ -7,13 +7,24 @@ import ast
 import functools
 import inspect
 import textwrap
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    field_validator,
+    model_validator,
+)
 
-from simulator.base.space import Space
+from simulator.base.errors import ConfigError, nearest
+from simulator.base.nested import Raw, parsed
+from simulator.base.space import Choice, Log, Space
 
 MANY = 1000
 """Above this many clients, work that grows with their number needs a setting to cover all clients."""
@@ -38,11 +49,11 @@ class Section(BaseModel):
 
 
 @functools.cache
-def texts_of(kind: type) -> dict[str, str]:
-    """The text under each key of a class and its bases, read from the source when somebody asks; each in one line."""
+def texts_of(section: type[Section]) -> dict[str, str]:
+    """The text under each key of a section, in one line. It is read from the source when somebody asks."""
     found: dict[str, str] = {}
-    for each in reversed(kind.__mro__[:-1]):
-        with suppress(OSError, TypeError):  # built in, or from a notebook's cell
+    for each in (each for each in reversed(section.__mro__) if issubclass(each, Section)):
+        with suppress(OSError, TypeError):  # a class from a notebook's cell has no source
             body = ast.parse(textwrap.dedent(inspect.getsource(each))).body[0].body  # type: ignore[attr-defined]
             for key, text in pairwise(body):
                 match key, text:
@@ -210,3 +221,253 @@ class MethodConfig(Section):
         An extension keeps them.
         """
         return self
+
+
+def _whole(epochs: float) -> int | float:
+    """A whole number of epochs as an integer, so that it is written without a point."""
+    return int(epochs) if epochs == int(epochs) else epochs
+
+
+Epochs = Annotated[float, AfterValidator(_whole), PlainSerializer(_whole)]
+"""A number of epochs, which may be a fraction."""
+
+
+def refuse_two_lengths(given: Mapping[str, Any]) -> None:
+    """Raise ValueError if a section has both epochs and steps."""
+    if given.get("epochs") is not None and given.get("steps") is not None:
+        raise ValueError(
+            f"epochs = {given['epochs']} and steps = {given['steps']} are two lengths of one training; "
+            "remove one of them"
+        )
+
+
+class TrainingConfig(Section):
+    """Local training, unless a method's phase says otherwise. The optimizer starts afresh each round."""
+
+    space: ClassVar[Space] = {
+        "lr": Log(0.001, 0.3),
+        "clip": Choice((None, 1.0, 10.0)),
+        "momentum": Choice((0.0, 0.5, 0.9)),
+        "batch_size": Choice((16, 32, 64, 128)),
+        "epochs": Choice((1, 2, 5)),
+    }
+    """What `htfl-sim tune` searches for every method."""
+
+    epochs: Epochs | None = Field(1, gt=0)
+    """Number of local epochs E. A fraction is that share of an epoch's batches, rounded to whole steps, but at
+    least one."""
+    steps: int | None = Field(None, ge=1)
+    """Number of local steps of a client in a round, in place of epochs."""
+    batch_size: int = Field(64, ge=1)
+    """Number of samples in a training step."""
+    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
+    """Optimizer. adamw decays weights separately from the gradient."""
+    lr: float = Field(0.01, gt=0)
+    """Learning rate η."""
+    schedule: Literal["constant", "cosine", "step"] = "constant"
+    """How η changes from round to round. Phases of a method that set their own rate keep it."""
+    lr_min: float | None = Field(None, ge=0)
+    """Rate at the last round, for schedule 'cosine'. Default: 0."""
+    lr_step: int | None = Field(None, ge=1)
+    """Number of rounds between two changes of the rate, for schedule 'step'."""
+    lr_decay: float = Field(0.1, gt=0, lt=1)
+    """Factor on the rate at each change, for schedule 'step'."""
+    momentum: float = Field(0.0, ge=0, lt=1)
+    """Momentum factor, for optimizer 'sgd'."""
+    weight_decay: float = Field(0.0, ge=0)
+    """Weight decay: this times the weights is added to the gradient, or to the step for adamw."""
+    augment: tuple[Literal["flip", "crop", "resized_crop", "cutout", "erase"], ...] = ()
+    """Random changes to training images, in this order."""
+    clip: float | None = Field(None, gt=0)
+    """Largest gradient norm of a step, over all trained parameters. Default: no clipping."""
+    class_weights: Literal["balanced"] | None = None
+    """Weights of classes in the training loss: balanced gives each class of a client the same weight in all
+    (docs/training.md). Default: each sample counts the same."""
+    precision: Literal["float32", "tf32", "bf16"] = "float32"
+    """Precision of matrix products and convolutions in training. tf32 needs CUDA (docs/training.md)."""
+    on_divergence: Literal["continue", "stop"] = "continue"
+    """What to do after a round in which a client diverged: continue with the others, or stop."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_one_length(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        refuse_two_lengths(given)
+        epochs = None if given.get("steps") is not None else given.get("epochs")
+        return {**given, "epochs": 1 if epochs is None and given.get("steps") is None else epochs}
+
+    @model_validator(mode="after")
+    def _momentum_is_sgds(self) -> "TrainingConfig":
+        if self.optimizer != "sgd" and self.momentum:
+            raise ValueError("momentum belongs to optimizer 'sgd'; remove it or change the optimizer")
+        return self
+
+    @model_validator(mode="after")
+    def _schedules_have_what_they_need(self) -> "TrainingConfig":
+        if self.schedule == "step" and self.lr_step is None:
+            raise ValueError("schedule 'step' needs lr_step, the rounds between two steps")
+        for key, schedule in (("lr_min", "cosine"), ("lr_step", "step")):
+            if getattr(self, key) is not None and self.schedule != schedule:
+                raise ValueError(f"{key} belongs to schedule '{schedule}'; set that, or remove it")
+        if self.lr_min is not None and self.lr_min > self.lr:
+            raise ValueError(f"lr_min = {self.lr_min:g} is above lr = {self.lr:g}")
+        return self
+
+
+class UnseenConfig(Section):
+    """When unseen clients are measured, and how long they train before: see `federation.unseen`."""
+
+    every: int | None = Field(None, ge=1)
+    """Number of rounds between measurements of unseen clients. Default: only after the last round."""
+    epochs: Epochs | None = Field(None, gt=0)
+    """Epochs in which an unseen client adapts. Phases that set their own number keep it. Default: training.epochs
+    or training.steps."""
+    steps: int | None = Field(None, ge=1)
+    """Training steps in which an unseen client adapts, in place of epochs."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_length(cls, given: Any) -> Any:
+        if isinstance(given, Mapping):
+            refuse_two_lengths(given)
+        return given
+
+
+RANDOM, AVAILABLE, UTILITY = "random", "available", "utility"
+STRATEGIES = (RANDOM, AVAILABLE, UTILITY)
+"""The strategies of htfl-sim. Other names are those of users' files."""
+PAPERS = {UTILITY: "Oort"}
+"""What strategies are called in papers."""
+OF_SPEED = ("speed_penalty", "preferred")
+"""The options that need seconds, and so a clock."""
+_OF_UTILITY = ("exploration", "exploration_decay", "exploration_min", *OF_SPEED, "cutoff")
+
+
+class SelectionConfig(Section):
+    """How the participants of a round are selected. Without this section, at random."""
+
+    strategy: str = Field(RANDOM, min_length=1)
+    """Selection of participants: random, available (clients that stay available first), utility (large losses and
+    fast clients first, like Oort), or a Python file of your own (docs/your-own.md)."""
+    exploration: float = Field(0.9, ge=0, le=1)
+    """Share of never selected clients in round 1, for strategy 'utility'."""
+    exploration_decay: float = Field(0.98, gt=0, le=1)
+    """Factor on that share per round, for strategy 'utility'."""
+    exploration_min: float = Field(0.3, ge=0, le=1)
+    """Smallest share of never selected clients, for strategy 'utility'."""
+    speed_penalty: float = Field(2.0, ge=0)
+    """Exponent α of the penalty (T / t)^α on clients that take t > T seconds, for strategy 'utility'."""
+    preferred: float = Field(0.3, gt=0, le=1)
+    """Quantile of the clients' last seconds that is the preferred duration T, for strategy 'utility'."""
+    cutoff: float = Field(0.05, gt=0, le=1)
+    """Clients of at least this share of the last selected client's utility take part in the draw, for strategy
+    'utility'. 1: the clients of the largest utility."""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether a user's file selects."""
+        return self.strategy not in STRATEGIES
+
+    def changed(self) -> list[str]:
+        """The options of `utility` whose values are not the defaults."""
+        return [key for key in _OF_UTILITY if getattr(self, key) != type(self).model_fields[key].default]
+
+    @model_validator(mode="after")
+    def _options_belong_to_utility(self) -> "SelectionConfig":
+        if self.strategy != UTILITY:
+            for key in self.changed():
+                raise ValueError(
+                    f"{key} belongs to strategy 'utility', and this is '{self.strategy}'; remove it"
+                )
+        return self
+
+
+Watcher = Literal["falling", "divergence", "plateau", "collapse", "losing"]
+WATCHERS: tuple[Watcher, ...] = get_args(Watcher)
+ALL = "all"
+"""All watchers, on the command line."""
+_ACTIONS = ("log", "pause", "stop")
+
+
+class WatchConfig(Section):
+    """Which watchers look at the record of every round. Without this section, none does."""
+
+    watchers: tuple[Watcher, ...] = ()
+    """Watchers that look at the record of every round (docs/steering.md#watchers)."""
+    pause: tuple[Watcher, ...] = ()
+    """Watchers that pause the run if they notice something."""
+    stop: tuple[Watcher, ...] = ()
+    """Watchers that stop the run, with a checkpoint and exit code 10."""
+    falling_rounds: int = Field(5, ge=1)
+    """Rounds in a row in which mean test accuracy falls, for watcher 'falling'."""
+    divergence_factor: float = Field(3.0, gt=1)
+    """Multiple of the lowest mean training loss above which the loss has exploded, for watcher 'divergence'."""
+    plateau_rounds: int = Field(20, ge=1)
+    """Rounds without a better mean test accuracy, for watcher 'plateau'."""
+    plateau_gain: float = Field(0.005, ge=0, lt=1)
+    """Gain in mean test accuracy (0 to 1) above which a round is better, for watcher 'plateau'."""
+    collapse_share: float = Field(0.9, gt=0.5, le=1)
+    """Share of a client's test samples for which it answers one class, for watcher 'collapse'."""
+    losing_rounds: int = Field(5, ge=1)
+    """Rounds below the first evaluation, or evaluations in which accuracy falls, for watcher 'losing'."""
+
+    @field_validator("watchers", "pause", "stop")
+    @classmethod
+    def _in_one_order(cls, named: tuple[Watcher, ...]) -> tuple[Watcher, ...]:
+        return tuple(each for each in WATCHERS if each in named)
+
+    @model_validator(mode="after")
+    def _settings_belong_to_watchers(self) -> "WatchConfig":
+        for key in ("pause", "stop"):
+            for name in getattr(self, key):
+                if name not in self.watchers:
+                    raise ValueError(f"{key} names '{name}', which does not watch; add it to watch.watchers")
+        if both := next((name for name in self.pause if name in self.stop), None):
+            raise ValueError(f"'{both}' is in watch.pause and in watch.stop; keep one")
+        for key, field in type(self).model_fields.items():
+            name = key.partition("_")[0]
+            if name in WATCHERS and name not in self.watchers and getattr(self, key) != field.default:
+                raise ValueError(
+                    f"{key} is for watcher '{name}', which is off; add it to watch.watchers, or set watch={{}} "
+                    "before the other settings"
+                )
+        return self
+
+    def action(self, watcher: str) -> Literal["log", "pause", "stop"]:
+        """What happens if this watcher notices something."""
+        return "stop" if watcher in self.stop else "pause" if watcher in self.pause else "log"
+
+
+EVERY = WatchConfig(watchers=WATCHERS)
+"""All watchers with their defaults."""
+
+
+def section_of(words: Iterable[str]) -> Raw:
+    """The section that the words of the option `watch` stand for: 'plateau', 'plateau:rounds=20,action=stop', 'all'.
+
+    Empty without words. Raises ConfigError.
+    """
+    found: Raw = {}
+    for word in words:
+        name, _, options = word.partition(":")
+        if name not in (*WATCHERS, ALL):
+            hint = nearest(name, (*WATCHERS, ALL)) or f" Known: {', '.join((*WATCHERS, ALL))}."
+            raise ConfigError(f"`watch`: there is no watcher '{name}'.{hint}")
+        named = WATCHERS if name == ALL else (name,)
+        found["watchers"] = [*found.get("watchers", []), *named]
+        for option in filter(None, options.split(",")):
+            key, equals, value = option.partition("=")
+            if key == "action" and value in _ACTIONS:
+                if value != "log":
+                    found[value] = [*found.get(value, []), *named]
+            elif equals and f"{name}_{key}" in WatchConfig.model_fields:
+                found[f"{name}_{key}"] = parsed(value)
+            else:
+                raise ConfigError(f"`watch`: '{option}' is no option of '{name}'. Use {_usage(name)}.")
+    return found
+
+
+def _usage(name: str) -> str:
+    keys = (key.removeprefix(f"{name}_") for key in WatchConfig.model_fields if key.startswith(f"{name}_"))
+    return " or ".join([*(f"{key}=VALUE" for key in keys), "action=pause or action=stop"])

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from simulator.base import rng
 from simulator.base.errors import ConfigError
-from simulator.base.timeline_section import TimelineEvent
+from simulator.base.federation_section import TimelineEvent
 
 
 @dataclass(frozen=True)

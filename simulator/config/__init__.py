@@ -5,20 +5,25 @@ nearest key it does know. A method's section is read by what the method declares
 """
 
 import re
-from collections.abc import Mapping
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
+from pydantic_core import PydanticUndefined
 
 from checkpoints import limits
 from simulator import methods
 from simulator.base.data_section import OF_COLUMNS, DataConfig, has_columns, is_own
 from simulator.base.errors import ConfigError, nearest
-from simulator.base.federation_section import FederationConfig
+from simulator.base.federation_section import FederationConfig, TimelineEvent
 from simulator.base.nested import ALL, SEED, Raw, merged, renamed, with_method
 from simulator.base.sections import (
+    AVAILABLE,
     MANY,
+    OF_SPEED,
     CheckpointConfig,
     CkaConfig,
     EvaluationConfig,
@@ -27,15 +32,14 @@ from simulator.base.sections import (
     RuntimeConfig,
     Section,
     SeedsConfig,
+    SelectionConfig,
+    TrainingConfig,
+    UnseenConfig,
+    WatchConfig,
     WireConfig,
 )
-from simulator.base.selection_section import AVAILABLE, OF_SPEED, SelectionConfig
 from simulator.base.system_section import SystemConfig
-from simulator.base.timeline_section import TimelineEvent
-from simulator.base.training_section import TrainingConfig
 from simulator.base.units import seconds_of
-from simulator.base.unseen_section import UnseenConfig
-from simulator.base.watch_section import WatchConfig
 from simulator.methods import declarations
 
 if TYPE_CHECKING:
@@ -494,3 +498,93 @@ def _method_fields(raw: Mapping[str, Any]) -> list[str]:
     section = raw.get("method")
     name = section.get("name") if isinstance(section, Mapping) else None
     return list(methods.declared(name).Config.model_fields) if isinstance(name, str) else []
+
+
+_NAMES = {bool: "true or false", int: "whole number", float: "number", str: "text"}
+_BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A dotted key. default: None if it is not set. methods: those that have the key."""
+
+    key: str
+    takes: str
+    default: Any
+    description: str
+    methods: tuple[str, ...] = ()
+
+
+def settings() -> list[Setting]:
+    """Every key that all runs have, in the order of the configuration."""
+    found, whole = list[Setting](), {each.key: each for each in _settings(Config)}
+    for name, field in Config.model_fields.items():
+        if name not in ("preset", "profile", "method"):
+            section = section_of(field.annotation)
+            found += [whole[name]] if section is None else _settings(section, f"{section_key(name)}.")
+    return found
+
+
+def settings_of(method: str) -> list[Setting]:
+    """A method's own keys. Raises ConfigError for an unknown method."""
+    return [
+        replace(each, methods=(method,))
+        for each in _settings(methods.declared(method).Config, "method.")
+        if each.key.removeprefix("method.") not in MethodConfig.model_fields
+    ]
+
+
+def setting(key: str) -> list[Setting]:
+    """The setting of that key; of a method's key, one for each method that has it. Raises ConfigError."""
+    every = settings()
+    if found := [each for each in every if each.key == key]:
+        return found
+    own = [each for method in methods.names() for each in settings_of(method)]
+    if found := [each for each in own if each.key == key]:
+        return list(_joined(found))
+    known = list(dict.fromkeys(each.key for each in (*every, *own)))
+    ends = [each for each in known if each.rpartition(".")[2] == key]
+    hint = f" Did you mean '{ends[0]}'?" if ends else nearest(key, known)
+    raise ConfigError(f"there is no key '{key}'.{hint} See `htfl-sim config`.")
+
+
+def _joined(found: list[Setting]) -> Iterator[Setting]:
+    """Methods that have a key alike, in one."""
+    alike: dict[str, list[Setting]] = {}
+    for each in found:
+        alike.setdefault(repr(replace(each, methods=())), []).append(each)
+    for group in alike.values():
+        yield replace(group[0], methods=tuple(name for each in group for name in each.methods))
+
+
+def _settings(section: type[Section], prefix: str = "") -> Iterator[Setting]:
+    """The keys of a section."""
+    meanings = section.meanings()
+    for key, field in section.model_fields.items():
+        default = field.get_default(call_default_factory=True)
+        bounds = [
+            f"{sign} {getattr(limit, name):g}"
+            for limit in field.metadata
+            for name, sign in _BOUNDS.items()
+            if getattr(limit, name, None) is not None and abs(getattr(limit, name)) < 2**53
+        ]
+        takes = ", ".join([_takes(field.annotation), *bounds])
+        default = None if default is PydanticUndefined else default
+        yield Setting(f"{prefix}{key}", takes, default, meanings[key])
+
+
+def _takes(annotation: Any) -> str:
+    """What a value may be, in words."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _takes(inner[0])
+    if origin is Literal:
+        return " | ".join(str(each) for each in inner)
+    if origin in (Union, types.UnionType):
+        return " | ".join(_takes(each) for each in inner if each is not type(None))
+    if origin is dict:
+        return f"table of {_takes(inner[1])}"
+    if origin is tuple:
+        of = _takes(inner[0])
+        return f"list of {of}" if " | " not in of else f"list of ({of})"
+    return _NAMES.get(annotation, getattr(annotation, "__name__", str(annotation)))

@@ -7,8 +7,7 @@ import presets
 from simulator.base.data_section import READ_BY, DataConfig
 from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw, flattened, toml_value
-from simulator.base.sections import RuntimeConfig
-from simulator.base.selection_section import RANDOM
+from simulator.base.sections import RANDOM, RuntimeConfig
 from simulator.config import Config
 
 

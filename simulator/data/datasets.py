@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from platformdirs import user_cache_dir
 
-from simulator.base import downloads
+from simulator.base import extras
 from simulator.base.data_section import TABLES, DataConfig
 from simulator.base.errors import ConfigError, DataError, nearest
 from simulator.data import hugging_face, saved, tables, user_data, words
@@ -139,12 +139,10 @@ def load(
     if name_or_path in _DATASETS:
         dataset = _DATASETS[name_or_path]
         if not dataset.is_present(data_dir):
-            if not downloads.allowed():
+            if not extras.allowed():
                 place = None if data_dir == data_folder(None) else str(data_dir)
                 what = f"{name_or_path} is not in {data_dir}"
-                raise downloads.not_downloaded(
-                    what, "htfl-sim", "data", "fetch", name_or_path, data_dir=place
-                )
+                raise extras.not_downloaded(what, "htfl-sim", "data", "fetch", name_or_path, data_dir=place)
             dataset.fetch(data_dir, progress)
         return dataset.load(data_dir)
     return user_data.load(path, layout)

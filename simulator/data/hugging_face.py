@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from simulator.base import downloads
+from simulator.base import extras
 from simulator.base.errors import ConfigError, DataError
 from simulator.base.extras import install_command, library
 from simulator.data import saved, tables
@@ -238,13 +238,13 @@ def _of_hub(name: str, columns: Columns) -> dict[str, Split]:
         )
     offline = hub.config.HF_HUB_OFFLINE
     try:
-        hub.config.HF_HUB_OFFLINE = offline or not downloads.allowed()  # then it reads its cache alone
+        hub.config.HF_HUB_OFFLINE = offline or not extras.allowed()  # then it reads its cache alone
         parts = hub.load_dataset(path, read["config"])
     except Exception as failed:  # its errors have no common class
-        if not downloads.allowed():
+        if not extras.allowed():
             target = None if columns.target is None else f"data.target={columns.target}"
             what = f"{name} is not on this machine"
-            raise downloads.not_downloaded(what, "htfl-sim", "datasets", name, set=target) from failed
+            raise extras.not_downloaded(what, "htfl-sim", "datasets", name, set=target) from failed
         reason = (str(failed).strip() or type(failed).__name__).splitlines()[0].rstrip(".")
         raise DataError(
             f"'{name}' cannot be loaded ({reason}). Check its name at Hugging Face, and the network."

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import torch
 
 from simulator import methods, models
-from simulator.base.devices import select_device
 from simulator.base.errors import RAISED, ConfigError, HtflError
 from simulator.base.own_files import failed
 from simulator.base.sections import MethodConfig
+from simulator.base.tensors import select_device
 from simulator.base.timeline import Timeline
 from simulator.config import Config
 from simulator.data.federated import FederatedData

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from simulator.base.errors import ConfigError
-from simulator.base.selection_section import AVAILABLE, RANDOM
+from simulator.base.sections import AVAILABLE, RANDOM
 from simulator.base.tensors import Tensors, total_bytes
 from simulator.clock.durations import Work
 from simulator.clock.schedule import Flight, carry_out, cut

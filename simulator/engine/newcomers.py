@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from simulator.base.record import Record, UnseenAccuracy
-from simulator.base.sections import MethodConfig
+from simulator.base.sections import MethodConfig, UnseenConfig
 from simulator.base.tensors import named, part
-from simulator.base.unseen_section import UnseenConfig
 from simulator.config import Config
 from simulator.engine.client_states import State
 from simulator.methods.hooks import Hooks

@@ -11,8 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from simulator.base.errors import ConfigError
-from simulator.base.part_record import Measured, PartMetrics
-from simulator.base.record import Accuracy, Flops, Loss, Record
+from simulator.base.record import Accuracy, Flops, Loss, Measured, PartMetrics, Record
 from simulator.base.sections import CLASS_CELLS, PARTS, EvaluationConfig
 from simulator.data.federated import FederatedData
 from simulator.metrics import by_client

@@ -10,10 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.base.notice import Notice
-from simulator.base.record import Record
+from simulator.base.record import Notice, Record
+from simulator.base.sections import WatchConfig
 from simulator.base.units import percent
-from simulator.base.watch_section import WatchConfig
 from simulator.metrics import by_client
 from simulator.metrics.significance import FEW, is_fall
 

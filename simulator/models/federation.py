@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from simulator import models
 from simulator.base import rng
+from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import Tensors, of_module
-from simulator.base.training_section import TrainingConfig
 from simulator.clock.devices import Device
 from simulator.data.specs import InputSpec
 from simulator.models import Network

@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from simulator.base import downloads
+from simulator.base import extras
 from simulator.base.errors import ConfigError, DataError
 from simulator.base.reading import refuse_irregular
 from simulator.models.network import Network
@@ -106,12 +106,10 @@ def _hub(name: str) -> Path:
     from huggingface_hub import hf_hub_download
 
     try:
-        return Path(
-            hf_hub_download(repository, "model.safetensors", local_files_only=not downloads.allowed())
-        )
+        return Path(hf_hub_download(repository, "model.safetensors", local_files_only=not extras.allowed()))
     except Exception as failed:  # many kinds: no network, no such repository, no space
-        if not downloads.allowed():
-            raise downloads.not_downloaded(
+        if not extras.allowed():
+            raise extras.not_downloaded(
                 f"the pretrained weights of model '{name}' are not on this machine",
                 *("hf", "download", repository, "model.safetensors"),
             ) from failed

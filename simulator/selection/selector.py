@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.base import rng
-from simulator.base.selection_section import AVAILABLE, RANDOM, UTILITY, SelectionConfig
+from simulator.base.sections import AVAILABLE, RANDOM, UTILITY, SelectionConfig
 from simulator.models.federation import Federation
 from simulator.selection import user_selection
 from simulator.selection.candidates import Candidate, Strategy

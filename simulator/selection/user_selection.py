@@ -10,7 +10,7 @@ from simulator.base import own_files
 from simulator.base.errors import RAISED, ConfigError, nearest
 from simulator.base.own_files import OwnFile
 from simulator.base.rng import drawing_from, torch_stream
-from simulator.base.selection_section import PAPERS, STRATEGIES
+from simulator.base.sections import PAPERS, STRATEGIES
 from simulator.selection.candidates import Candidate, Strategy
 
 _FUNCTIONS: dict[str, Any] = {}

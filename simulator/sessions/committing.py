@@ -12,7 +12,7 @@ from typing import cast
 
 from checkpoints import Manifest, ObjectRef, Store
 from simulator.base.documents import Dispatched, Entry, FlightNote, Initial
-from simulator.base.off_device import on_host
+from simulator.base.tensors import on_host
 from simulator.engine.client_states import Beginning, Loader, State
 from simulator.sessions.states import Stored, digest, name_of, noted
 

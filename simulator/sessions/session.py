@@ -15,10 +15,8 @@ from simulator import runners
 from simulator.base.documents import Change, Document, Entry, Event, Report
 from simulator.base.errors import ConfigError, DataError, MachinesLost, SessionError
 from simulator.base.nested import Raw, flattened, with_overrides
-from simulator.base.notice import Notice
-from simulator.base.record import Record
-from simulator.base.sections import RuntimeConfig
-from simulator.base.watch_section import WatchConfig
+from simulator.base.record import Notice, Record
+from simulator.base.sections import RuntimeConfig, WatchConfig
 from simulator.config import Config
 from simulator.engine.builder import Built, build, rebuild
 from simulator.engine.client_states import State

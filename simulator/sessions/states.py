@@ -15,8 +15,7 @@ import checkpoints
 from checkpoints import Damaged, ObjectRef, SessionUnreadable, Store, TensorSpec, UnfinishedRound
 from simulator.base.documents import Entry, Finished, Initial, check_unfinished
 from simulator.base.errors import SessionError
-from simulator.base.off_device import on_host
-from simulator.base.tensors import Tensors
+from simulator.base.tensors import Tensors, on_host
 from simulator.clock.schedule import Flight
 from simulator.engine.builder import Built
 from simulator.engine.client_states import (

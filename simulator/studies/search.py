@@ -16,9 +16,8 @@ from simulator import methods
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.extras import library
 from simulator.base.nested import Raw
-from simulator.base.sections import MethodConfig
+from simulator.base.sections import MethodConfig, TrainingConfig
 from simulator.base.space import Choice, Linear, Log, Range, parsed
-from simulator.base.training_section import TrainingConfig
 
 BATCH = 5
 """Trials that TPE proposes at a time: it learns from the batches before."""

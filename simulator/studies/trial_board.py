@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from simulator.base.nested import Raw
+from simulator.base.sections import TrainingConfig
 from simulator.base.space import Space, is_at_boundary, parsed
-from simulator.base.training_section import TrainingConfig
 from simulator.config import limits_of
 from simulator.methods.declarations import settings
 from simulator.results.analysis.axes import spelled

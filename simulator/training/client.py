@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import Tensors, named, of_module, part
-from simulator.base.training_section import TrainingConfig
 from simulator.data.inputs import arranged
 from simulator.models import Network
 from simulator.models.federation import ClientInfo

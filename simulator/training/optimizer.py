@@ -14,8 +14,8 @@ from torch.optim.adam import adam
 from torch.optim.adamw import adamw
 from torch.optim.sgd import sgd
 
+from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import Tensors
-from simulator.base.training_section import TrainingConfig
 
 Named = Sequence[tuple[str, nn.Parameter]]
 

@@ -2,7 +2,7 @@
 
 import math
 
-from simulator.base.training_section import TrainingConfig
+from simulator.base.sections import TrainingConfig
 
 
 def rate(training: TrainingConfig, round: int, rounds: int) -> float:

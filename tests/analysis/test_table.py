@@ -9,7 +9,7 @@ import pytest
 import presets
 from simulator.base.errors import ConfigError
 from simulator.base.nested import merged
-from simulator.base.selection_section import SelectionConfig
+from simulator.base.sections import SelectionConfig
 from simulator.results.analysis.averages import Difference, MeanStd, paired
 from simulator.results.analysis.axes import group_label
 from simulator.results.analysis.caveats import rows_differ, unfinished

@@ -7,7 +7,7 @@ import pytest
 
 import checkpoints
 from simulator.base.errors import ConfigError
-from simulator.base.watch_section import WATCHERS, section_of
+from simulator.base.sections import WATCHERS, section_of
 from simulator.studies import executor
 from tests.cli.conftest import TINY, Cli
 from tui.cli.options import with_watchers

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from simulator.base.errors import ConfigError
 from simulator.base.rng import numpy_stream
-from simulator.base.selection_section import SelectionConfig
+from simulator.base.sections import SelectionConfig
 from simulator.base.system_section import SystemConfig
 from simulator.clock.durations import Work
 from simulator.clock.schedule import Ended, Fate, Flight, carry_out

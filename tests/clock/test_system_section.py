@@ -9,8 +9,7 @@ from docsite import configuration
 from simulator.base.errors import ConfigError
 from simulator.base.nested import with_overrides
 from simulator.base.system_section import SystemConfig
-from simulator.config import Config, keys
-from simulator.config.reference import setting
+from simulator.config import Config, keys, setting
 from simulator.config.user_files import Names
 from simulator.sessions import legacy
 from tests import federations

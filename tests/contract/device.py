@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from simulator import contract
-from simulator.base.off_device import WayOff
-from simulator.base.tensors import Tensors
+from simulator.base.tensors import Tensors, WayOff
 from simulator.contract import Broken, Promise, Subject
 from simulator.contract.promises import bits
 from simulator.data.datasets import data_folder

@@ -44,7 +44,7 @@ ALLOWED: dict[str, str] = {
     "simulator.runners.central.update": "losses of the server are read once for each of its phases",
     "simulator.runners.evaluation._Tally.answers": "answers are counted on the device and read once",
     "simulator.runners.evaluation._bytes": "received models are compared, so that equal ones answer once",
-    "simulator.base.off_device.WayOff.__call__": "a checkpoint needs the values",
+    "simulator.base.tensors.WayOff.__call__": "a checkpoint needs the values",
     "simulator.methods.checks.finite": "a hook's result is checked at once",
     "simulator.methods.hooks.Hooks.downlink": "the server chooses between rounds what to send",
     "simulator.methods.hooks.Hooks.aggregate": "the server reports metrics, and adds up rows of known classes",

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from simulator import methods
-from simulator.base import off_device
+from simulator.base import tensors as moving
 from simulator.contract import Subject
 from simulator.methods import registry
 from simulator.training import loop
@@ -253,8 +253,8 @@ def test_a_constant_of_a_method_on_the_host_breaks_the_promise(
 
 
 def test_a_checkpoint_that_loses_bytes_breaks_the_promise(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = off_device.portions
+    right = moving.portions
     assert subject("standalone").first
-    monkeypatch.setattr(off_device, "portions", lambda sizes, room: [*right(sizes, room)][:-1])
+    monkeypatch.setattr(moving, "portions", lambda sizes, room: [*right(sizes, room)][:-1])
     broken = STAYS.broken_by(subject("standalone"))
     assert broken is not None and broken.startswith("a checkpoint has other tensors of client")

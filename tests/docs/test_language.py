@@ -13,8 +13,7 @@ import click
 import pytest
 import typer
 
-from simulator import methods
-from simulator.config import reference
+from simulator import config, methods
 from tests.docs.pages import AT_THE_TOP, PAGES, ROOT
 from tui.app.keys import GROUPS, KEYS, PANEL_TITLES, PANELS_SHOW
 from tui.cli import app
@@ -109,8 +108,8 @@ def option_texts() -> list[tuple[str, str]]:
 
 def key_texts() -> list[tuple[str, str]]:
     """The meaning of every configuration key, those of methods included."""
-    own = [setting for name in methods.names() for setting in reference.settings_of(name)]
-    return [(setting.key, setting.description) for setting in [*reference.settings(), *own]]
+    own = [setting for name in methods.names() for setting in config.settings_of(name)]
+    return [(setting.key, setting.description) for setting in [*config.settings(), *own]]
 
 
 def written(node: ast.expr) -> str | None:
@@ -222,7 +221,7 @@ def test_the_meaning_of_a_key_is_plain() -> None:
 
 
 def test_the_meaning_of_a_key_of_every_run_stands_alone() -> None:
-    assert [each.key for each in reference.settings() if not stands_alone(each.description)] == []
+    assert [each.key for each in config.settings() if not stands_alone(each.description)] == []
 
 
 def test_errors_are_in_plain_sentences() -> None:

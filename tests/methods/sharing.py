@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import Tensors, floating
-from simulator.base.training_section import TrainingConfig
 from simulator.methods import Uplink
 from simulator.methods.fedavg import FedAvg
 from simulator.models.federation import ClientInfo, Federation

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from simulator.base.errors import ConfigError
+from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import Tensors, floating, named, part, total_bytes
-from simulator.base.training_section import TrainingConfig
 from simulator.methods import Uplink
 from simulator.methods.fedapen import FedAPEN, slope, together
 from simulator.models import ImageShape

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from simulator.base.training_section import TrainingConfig
+from simulator.base.sections import TrainingConfig
 from simulator.methods import Uplink
 from simulator.methods.fedgh import FedGH
 from simulator.models import ImageShape

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from simulator.base.errors import ConfigError
 from simulator.base.rng import drawing_from
+from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import Tensors, of_module, part
-from simulator.base.training_section import TrainingConfig
 from simulator.data.specs import TableSpec
 from simulator.engine.progress import unobserved
 from simulator.methods import Uplink

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import part
-from simulator.base.training_section import TrainingConfig
 from simulator.methods import Uplink
 from simulator.methods.fednova import FedNova
 from tests import federations

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from simulator.base.errors import ConfigError
+from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import Tensors, of_module
-from simulator.base.training_section import TrainingConfig
 from simulator.methods import Uplink
 from simulator.methods.fedproto import FedProto
 from simulator.methods.hooks import Hooks

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from simulator.base.errors import ConfigError
 from simulator.base.rng import drawing_from
+from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import Tensors, part
-from simulator.base.training_section import TrainingConfig
 from simulator.methods import Uplink
 from simulator.methods.fedtgp import FedTGP
 from simulator.models.federation import ClientInfo

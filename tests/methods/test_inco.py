@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from simulator.base.errors import ConfigError
+from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import part
-from simulator.base.training_section import TrainingConfig
 from simulator.methods import Aggregated
 from simulator.methods.heteroavg import HeteroAvg
 from simulator.methods.inco import InCo, InCoConfig, mixed

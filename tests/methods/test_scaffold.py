@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import part
-from simulator.base.training_section import TrainingConfig
 from simulator.methods.base import cross_entropy
 from simulator.methods.scaffold import Scaffold
 from tests import federations

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.base.notice import Notice
-from simulator.base.record import Record
-from simulator.base.watch_section import EVERY, WatchConfig
+from simulator.base.record import Notice, Record
+from simulator.base.sections import EVERY, WatchConfig
 from simulator.metrics.watchers import Watchers
 from tests.analysis import runs
 

@@ -14,7 +14,7 @@ from safetensors import safe_open
 
 from checkpoints.schema import seal, unseal
 from simulator.base.errors import ConfigError
-from simulator.base.names import cell
+from simulator.base.units import cell
 from simulator.studies.study import StudySpec
 from tests.cli.conftest import TINY, Cli
 

@@ -26,8 +26,8 @@ from checkpoints import Damaged, SessionReader
 from htfl_sim.configuring import Choices
 from simulator import methods
 from simulator.base.errors import ConfigError, SessionError
+from simulator.base.sections import TrainingConfig
 from simulator.base.space import Choice, Linear, Log, described, is_at_boundary, parsed
-from simulator.base.training_section import TrainingConfig
 from simulator.config import Config
 from simulator.config.user_files import Files
 from simulator.results.analysis.averages import MeanStd

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from simulator.base.errors import ConfigError
 from simulator.base.nested import merged, with_overrides
-from simulator.base.training_section import TrainingConfig
+from simulator.base.sections import TrainingConfig
 from simulator.config import Config
 from simulator.engine.builder import Built
 from simulator.methods.base import cross_entropy

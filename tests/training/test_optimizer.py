@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from simulator.base import rng
-from simulator.base.training_section import TrainingConfig
+from simulator.base.sections import TrainingConfig
 from simulator.training import optimizer
 
 TORCHS = {

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.base.errors import ConfigError
-from simulator.base.training_section import TrainingConfig
+from simulator.base.sections import TrainingConfig
 from simulator.methods.standalone import Standalone
 from simulator.training import optimizer
 from simulator.training.phase import Phase

@@ -30,7 +30,7 @@ from textual.widgets import ContentSwitcher, Static
 
 from htfl_sim.configuring import Choices
 from htfl_sim.errors import ConfigError
-from simulator.base.names import cell
+from simulator.base.units import cell
 from simulator.results.analysis.reproduction import command_lines
 from simulator.results.analysis.run import SessionData
 from tui.app import messages, rows, terminal

@@ -5,11 +5,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
-from simulator.base.names import escaped
 from simulator.base.units import (
     NONE,
     amount,
     duration,
+    escaped,
     in_unit,
     number,
     percent,

@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from simulator.base.errors import ConfigError, nearest
-from simulator.base.names import escaped
 from simulator.base.nested import flattened
-from simulator.base.selection_section import SelectionConfig
+from simulator.base.sections import SelectionConfig
+from simulator.base.units import escaped
 from simulator.results.analysis.run import SessionData
 
 SEEDS = ("seed", "seed.data", "seed.init", "seed.training", "data.seed")

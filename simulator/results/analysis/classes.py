@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.base.part_record import ByClass
-from simulator.base.record import Record
+from simulator.base.record import ByClass, Record
 from simulator.metrics import by_client
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.gain import EQUAL

@@ -10,9 +10,8 @@ from typing import Any, cast
 import checkpoints
 from checkpoints import Command, Damaged, DiskError, SessionFollower, SessionUnreadable, now, shown
 from simulator.base.documents import Event
-from simulator.base.notice import Notice
-from simulator.base.record import Record, legible
-from simulator.base.watch_section import EVERY
+from simulator.base.record import Notice, Record, legible
+from simulator.base.sections import EVERY
 from simulator.metrics.watchers import Watchers
 from simulator.results.analysis.ledger import Ledger, LedgerBuilder
 from simulator.results.analysis.pulse import Pulse

@@ -157,7 +157,7 @@ def _flat(raw: Raw) -> Raw:
 
 def _usual(raw: Raw) -> Raw:
     """Every setting that a configuration comes to, by dotted key; the method's only where it is known here."""
-    from simulator.base.selection_section import SelectionConfig
+    from simulator.base.sections import SelectionConfig
     from simulator.base.system_section import SystemConfig
     from simulator.config import Config
     from simulator.methods import registry

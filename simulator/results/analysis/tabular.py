@@ -10,8 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from simulator.base.errors import ConfigError, nearest
-from simulator.base.names import cell, escaped
-from simulator.base.units import NONE
+from simulator.base.units import NONE, cell, escaped
 from simulator.results.analysis.averages import MeanStd
 from simulator.results.analysis.axes import spelled
 from simulator.results.analysis.static_names import titles

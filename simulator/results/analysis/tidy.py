@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from simulator.base.part_record import Measured, measures_of
-from simulator.base.record import SCALARS, Record, UnseenAccuracy
+from simulator.base.record import SCALARS, Measured, Record, UnseenAccuracy, measures_of
 from simulator.metrics import by_client
 from simulator.results.analysis.clients import results
 from simulator.results.analysis.run import SessionData

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import IO
 
 from simulator.base.errors import cannot_write
-from simulator.base.names import cell
 from simulator.base.record import Record
+from simulator.base.units import cell
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.tidy import SESSION_TABLES, Tidy
 

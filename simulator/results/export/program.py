@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from simulator.base.errors import RAISED, ConfigError
-from simulator.base.names import in_literal
+from simulator.base.units import in_literal
 from simulator.data.federated import FederatedData
 from simulator.data.inputs import ImageInputs, Inputs, NumberInputs, TokenInputs, blank
 from simulator.data.specs import InputSpec

@@ -16,8 +16,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from simulator.base.errors import ConfigError
-from simulator.base.names import escaped
 from simulator.base.tensors import Tensors
+from simulator.base.units import escaped
 from simulator.methods.lora import A, B, LoRA, decomposed
 from simulator.results.export.program import Program, source
 from simulator.results.inspection.models import ClientModel, Models

@@ -14,7 +14,7 @@ from matplotlib.textpath import TextPath
 from matplotlib.ticker import MaxNLocator
 
 from simulator.base.errors import ConfigError
-from simulator.base.names import escaped
+from simulator.base.units import escaped
 from simulator.results.figures import palette
 from simulator.results.figures.palette import Look
 

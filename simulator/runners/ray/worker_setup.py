@@ -10,10 +10,10 @@ from typing import Any
 
 from simulator import methods
 from simulator.base import own_files
-from simulator.base.devices import select_device
 from simulator.base.errors import ConfigError, DataError
 from simulator.base.own_files import Sent
 from simulator.base.sections import RuntimeConfig
+from simulator.base.tensors import select_device
 from simulator.data import datasets
 from simulator.data.federated import FederatedData, Source
 from simulator.data.loading import load

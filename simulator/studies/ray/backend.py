@@ -243,7 +243,7 @@ def refuse_mixed(needs: Needs) -> None:
 
 def node_info(device: str) -> NodeInfo:
     """The facts about this node that bits depend on."""
-    from simulator.base.devices import select_device
+    from simulator.base.tensors import select_device
 
     host = socket.gethostname()
     try:
