@@ -21,8 +21,7 @@ from simulator.results.analysis.milestones import Switch, switches
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.summary import Summary
 from simulator.results.analysis.well_formed import well_formed
-from simulator.sessions.history import SETTINGS
-from simulator.sessions.legacy import younger
+from simulator.sessions.history import SETTINGS, younger
 from simulator.sessions.reader import CheckedReader, parent_folder
 
 __all__ = [

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from simulator.sessions.signals import Signals, die_by
+from simulator.sessions.steering import Signals, die_by
 
 __all__ = ["Interrupt", "Signals", "die_by", "heeded"]
 

@@ -34,7 +34,7 @@ from simulator.engine.progress import Observer, RoundStarted, unobserved
 from simulator.sessions import dry_run
 from simulator.sessions.forking import Fork
 from simulator.sessions.forking import fork as make_fork
-from simulator.sessions.legacy import completed
+from simulator.sessions.history import completed
 from simulator.sessions.metadata import check_read
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import RunOutcome, Session

@@ -2,7 +2,7 @@
 
 from simulator.base.system_section import SystemConfig
 from simulator.clock.availability import availability
-from simulator.engine.equipping import facts
+from simulator.engine.timing import facts
 from tests import federations
 
 

@@ -113,7 +113,7 @@ COMMAND_LINES = (
     "checkpoints.layout", "checkpoints.lock",  # commands that take a session over, or fork it
     "simulator.results.analysis.reproduction", "simulator.results.report.choice",  # what computes a session or a figure
     "simulator.results.figures.cka", "simulator.runners.memory", "simulator.sessions.session",
-    "simulator.sessions.records", "simulator.studies.backends",  # one command with its options as the remedy
+    "simulator.sessions.committing", "simulator.studies.backends",  # one command with its options as the remedy
     "simulator.studies.children", "simulator.studies.executor", "simulator.studies.point",
     "simulator.studies.ray.node",  # the arguments of a point's process
     "simulator.studies.slurm",  # a script for the shell

@@ -28,7 +28,7 @@ from simulator.results.analysis.comparison import differences
 from simulator.results.analysis.totals import NUMBERS
 from simulator.results.export.following import scalars
 from simulator.results.inspection import models
-from simulator.sessions.legacy import completed
+from simulator.sessions.history import completed
 from simulator.sessions.session import Session
 from simulator.studies.study import StudySpec
 from tests import federations

@@ -12,7 +12,7 @@ from simulator.base.errors import ConfigError
 from simulator.config import Config
 from simulator.engine import newcomers
 from simulator.engine.drawing import drawn
-from simulator.sessions import dry_run, goal
+from simulator.sessions import dry_run, history
 from simulator.sessions.session import RunOutcome, Session
 from tests import federations
 
@@ -65,7 +65,7 @@ def goal_between(course: list[dict[str, Any]]) -> float:
 def test_a_run_is_finished_at_its_goal_or_after_its_last_round(
     until: float, round: int, mean: float | None, finished: bool
 ) -> None:
-    assert goal.finished(config(until=until), round, {"accuracy": {"mean": mean}}) == finished
+    assert history.finished(config(until=until), round, {"accuracy": {"mean": mean}}) == finished
 
 
 def test_it_ends_after_the_first_round_that_reaches_the_goal(tmp_path: Path, course: Any) -> None:

@@ -15,8 +15,8 @@ from simulator.base.timeline import Timeline
 from simulator.config import Config
 from simulator.data.federated import FederatedData
 from simulator.data.loading import load
-from simulator.engine.equipping import equipped
 from simulator.engine.round import Engine
+from simulator.engine.timing import equipped
 from simulator.methods import Method, registry
 from simulator.models.federation import ClientInfo, Federation, Stage
 from simulator.training import augmentation

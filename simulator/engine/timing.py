@@ -10,15 +10,15 @@ import numpy as np
 
 from simulator.base.errors import ConfigError
 from simulator.base.record import FlightRecord, Time
+from simulator.base.system_section import SystemConfig
 from simulator.base.tensors import total_bytes
 from simulator.clock import durations
-from simulator.clock.availability import Always, availability
-from simulator.clock.devices import library, named
+from simulator.clock.availability import Always, Availability, availability
+from simulator.clock.devices import ClientFacts, assigned, library, named
 from simulator.clock.durations import Energy, Parts, Work
 from simulator.clock.schedule import Ended, Flight, cut
 from simulator.config import Config
 from simulator.engine.client_states import InFlight
-from simulator.engine.equipping import facts
 from simulator.methods import Method
 from simulator.models.federation import Federation
 from simulator.selection import History, Selector
@@ -315,3 +315,29 @@ def _timed(flight: Flight) -> FlightRecord:
     found = flight.facts()
     del found["lost"]
     return found  # type: ignore[return-value]
+
+
+PER_WEIGHT = 4 * 4
+"""Estimated bytes of training per weight: the weight, its gradient, and two values of an optimizer, as float32."""
+
+
+def facts(federation: Federation, times: Availability) -> Sequence[ClientFacts]:
+    """The facts about each client on which its device may depend."""
+    weights = federation.parameters
+    return [
+        ClientFacts(
+            id=client.id,
+            architecture=client.architecture,
+            parameters=weights[client.architecture],
+            memory=PER_WEIGHT * weights[client.architecture],
+            train_size=client.samples,
+            available=times.share(client.id),
+        )
+        for client in federation.clients
+    ]
+
+
+def equipped(federation: Federation, system: SystemConfig) -> Federation:
+    """The same federation, whose clients have devices. Raises ConfigError for devices that cannot be given."""
+    times = availability(system, len(federation.clients), federation.seed)
+    return federation.with_devices(assigned(system, facts(federation, times), federation.seed))

@@ -14,8 +14,14 @@ from simulator.engine.builder import Built, rebuild
 from simulator.engine.client_states import State
 from simulator.engine.progress import Observer, unobserved
 from simulator.sessions import committing, metadata
-from simulator.sessions.goal import reached
-from simulator.sessions.history import SETTINGS, changed_settings, differences, history_entry, next_change
+from simulator.sessions.history import (
+    SETTINGS,
+    changed_settings,
+    differences,
+    history_entry,
+    next_change,
+    reached,
+)
 from simulator.sessions.reader import CheckedReader, Manifest, unrecorded
 from simulator.sessions.replay import Source
 

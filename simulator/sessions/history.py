@@ -3,13 +3,117 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from simulator.base.data_section import has_columns, is_own
 from simulator.base.documents import Change, Changeable, Configured, Entry, Event
 from simulator.base.errors import ConfigError
-from simulator.base.nested import Raw, flattened, merged, with_method, with_overrides
+from simulator.base.nested import Raw, flattened, merged, renamed, with_method, with_overrides
 from simulator.base.record import Record
+from simulator.base.sections import SAMPLED
+from simulator.base.units import span
 from simulator.config import Config
-from simulator.sessions.goal import reached
-from simulator.sessions.legacy import completed
+
+# Before there was a setting
+
+SECTIONS: dict[str, Raw] = {
+    "data": {"statistics": "all"},
+    "cka": {"every": 0, "model": "local", "untrained": True},
+    "evaluation": {"parts": [], "initial": "all", "metrics_for": "all", "classes": False},
+}
+"""What sessions did before a setting existed. A session records its configuration whole, so a key that is missing there
+is younger than the session, which goes on as before, whatever new sessions do by default."""
+METHODS: dict[str, Raw] = {
+    "fedssa": {"t_from": 1, "holders": "participants"},
+    "fedgh": {"server_step": "client"},
+    "fedgen": {"weighting": "samples", "hidden_bias": True},
+    "fedtgp": {"distance": "samples"},
+    **{name: {"scale_layers": False} for name in ("heterofl", "fedrolex")},
+    "fedproto": {"collect": "after"},
+    "fd": {"distance": "mse", "collect": "after"},
+    "moon": {"first": "own"},
+    "inco_moon": {"first": "own", "epsilon": 0.0},
+    **{name: {"epsilon": 0.0} for name in ("inco_avg", "inco_prox", "inco_nova", "inco_scaffold")},
+}
+"""By the method's name, of its own section."""
+
+
+def completed(raw: Mapping[str, Any]) -> Raw:
+    """A recorded configuration with what was so before its missing keys existed."""
+    today = renamed(raw)
+    return merged(_before(today), today)
+
+
+def younger(raw: Mapping[str, Any]) -> Raw:
+    """The settings that a recorded configuration lacks, by dotted key, as `completed` fills them."""
+    today = renamed(raw)
+    known = flattened(today)
+    return {key: value for key, value in flattened(_before(today)).items() if key not in known}
+
+
+COMPARED = 1000
+"""Up to so many clients, CKA compared all of them."""
+
+
+def _before(raw: Mapping[str, Any]) -> Raw:
+    method, federation, system = (raw.get(section) for section in ("method", "federation", "system"))
+    name = method.get("name") if isinstance(method, Mapping) else None
+    own = METHODS.get(str(name), {})
+    clients = federation.get("clients") if isinstance(federation, Mapping) else None
+    everybody: Raw = {}
+    if isinstance(clients, int) and SAMPLED < clients <= COMPARED:
+        everybody = {"cka": {"clients": clients}}
+    data = raw.get("data")
+    columns: Raw = {}
+    if isinstance(data, Mapping) and is_own(data):
+        columns["domains"] = "found"
+    if isinstance(data, Mapping) and has_columns(str(data.get("dataset"))):
+        columns["numbers"] = "inferred"
+    timed: Raw = {}
+    if isinstance(system, Mapping):
+        stale = system.get("schedule") == "buffered" or system.get("late") == "next"
+        timed = {"system": {"costs": "planned", **({"stale_as": "model"} if stale else {})}}
+    return merged(
+        merged({**SECTIONS, **({"method": own} if own else {}), **timed}, everybody), {"data": columns}
+    )
+
+
+# When a run is finished
+
+
+def finished(config: Config, round: int, record: Record | None) -> bool:
+    """Whether no round is left under these settings; `record` is that of the last one."""
+    return round >= config.rounds or config.reached(mean_accuracy(record), simulated(record))
+
+
+def mean_accuracy(record: Record | None) -> float | None:
+    """The mean test accuracy of a record, if there is one."""
+    return None if record is None else record["accuracy"]["mean"]
+
+
+def simulated(record: Record | None) -> float | None:
+    """The simulated time at the end of a record's round, in seconds. None: it has no clock, or there is no record."""
+    return record["time"]["ends"] if record is not None and "time" in record else None
+
+
+def reached(config: Config, record: Record | None) -> tuple[str, str] | None:
+    """Which goal a round has reached, in words, and the setting that removes it. None: no goal."""
+    accuracy, seconds = mean_accuracy(record), simulated(record)
+    if config.reached_accuracy(accuracy):
+        return f"mean accuracy {accuracy:.1%} has reached until = {config.until:g}", "until=0"
+    if config.reached_time(seconds):
+        return (
+            f"simulated time {span(seconds or 0.0)} has reached until_time = {span(config.until_time)}",
+            "until_time=0",
+        )
+    return None
+
+
+def reason_to_end(config: Config, round: int, record: Record | None) -> str | None:
+    """Why a run is finished before its last round, in words; None where it is not."""
+    found = reached(config, record)
+    return None if round >= config.rounds or found is None else found[0]
+
+
+# Changes
 
 SETTINGS = ("rounds", "until", "until_time", "training", "evaluation", "wire", "cka", "checkpoint", "watch")
 """What may change besides the method. Data, models and seed are what a session is; a fork may have another seed."""

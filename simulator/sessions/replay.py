@@ -19,9 +19,9 @@ from simulator.engine.builder import Built, build, rebuild
 from simulator.engine.client_states import State
 from simulator.engine.progress import Observer
 from simulator.sessions import metadata, states
+from simulator.sessions.committing import with_finite_record
 from simulator.sessions.history import begun_after, entries_to, settings_in_force
 from simulator.sessions.reader import CheckedReader, parent_folder
-from simulator.sessions.records import with_finite_record
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from simulator.methods import plugins
 from simulator.metrics.watchers import Watchers
 from simulator.runners import RemoteMachine
 from simulator.runners.base import POLL_SECONDS, Decision, LocalUpdate, RoundInterrupted
-from simulator.sessions import brought, goal, metadata, states
-from simulator.sessions.committing import Commits
+from simulator.sessions import history, metadata, states
+from simulator.sessions.committing import Commits, too_large, with_finite_record
 from simulator.sessions.history import (
     SETTINGS,
     asked_for,
@@ -37,7 +37,6 @@ from simulator.sessions.history import (
     watching_since,
 )
 from simulator.sessions.reader import CheckedReader, unrecorded
-from simulator.sessions.records import too_large, with_finite_record
 from simulator.sessions.steering import Steering, never, unasked
 from simulator.sessions.watching import Watching
 
@@ -213,12 +212,12 @@ class Session:
     @property
     def finished(self) -> bool:
         """Whether all rounds have run, under the settings requested so far."""
-        return goal.finished(self._steering.planned(self.round) or self.config, self.round, self.record)
+        return history.finished(self._steering.planned(self.round) or self.config, self.round, self.record)
 
     @property
     def goal_reached(self) -> str | None:
         """Why the run is finished before its last round, in words."""
-        return goal.reason_to_end(self.config, self.round, self.record)
+        return history.reason_to_end(self.config, self.round, self.record)
 
     @property
     def record(self) -> Record | None:
@@ -439,8 +438,8 @@ class Session:
         }
         files: Change = {
             "plugin": plugins.recorded(config.method.name),
-            "files": brought.recorded(config),
-            "method_files": brought.method_files(config.method.name),
+            "files": metadata.recorded_files(config),
+            "method_files": metadata.files_of_method(config.method.name),
         }
         self._history.append(history_entry(config, self.round + 1, {**files, **about}))
         if config.watch != before.watch:

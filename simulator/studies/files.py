@@ -9,13 +9,13 @@ from simulator.base.errors import ConfigError, SessionError
 from simulator.base.nested import Raw
 from simulator.config import Config
 from simulator.config.user_files import Files
-from simulator.sessions import brought
+from simulator.sessions import metadata
 from simulator.studies.study import Point, StudySpec
 
 
 def needed(config: Raw) -> tuple[OwnFile, ...]:
     """The entries of a point's list: kind, name, and SHA-256 of each file. The files must be loaded."""
-    return tuple(brought.needed(Config.read(config)))
+    return tuple(metadata.needed_files(Config.read(config)))
 
 
 def refuse_unnamed(study: StudySpec, points: Iterable[Point]) -> None:

@@ -18,7 +18,7 @@ from simulator.base.documents import check_point
 from simulator.base.errors import ConfigError
 from simulator.base.reading import MOST
 from simulator.base.units import size
-from simulator.sessions.legacy import completed
+from simulator.sessions.history import completed
 from simulator.studies.study import Point, StudySpec
 
 STUDY = "study.toml"

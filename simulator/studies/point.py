@@ -24,7 +24,7 @@ from simulator.base.errors import ConfigError, HtflError
 from simulator.base.nested import merged
 from simulator.config import Config
 from simulator.config.user_files import Files
-from simulator.sessions.signals import Signals, die_by
+from simulator.sessions.steering import Signals, die_by
 from simulator.studies.executor import DIVERGED, REUSED, WATCHED, Launch
 from simulator.studies.folder import read_points
 from simulator.studies.links import SESSIONS, STUDY, twin_of

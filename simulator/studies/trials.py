@@ -15,7 +15,7 @@ from simulator.base.nested import Raw
 from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.overview import read_overview
 from simulator.results.analysis.totals import Totals
-from simulator.sessions.legacy import completed
+from simulator.sessions.history import completed
 from simulator.studies.folder import read_points
 from simulator.studies.links import session_of
 from simulator.studies.search import Request, Trial

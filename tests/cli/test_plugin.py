@@ -6,7 +6,7 @@ import pytest
 
 from checkpoints import SessionReader
 from simulator.methods import registry
-from simulator.sessions.signals import Signals
+from simulator.sessions.steering import Signals
 from tests.cli.conftest import TINY, Cli
 from tests.cli.test_output import complete
 

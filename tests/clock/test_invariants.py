@@ -18,8 +18,7 @@ from simulator.base.sections import SelectionConfig
 from simulator.base.system_section import SystemConfig
 from simulator.clock.durations import Work
 from simulator.clock.schedule import Ended, Fate, Flight, carry_out
-from simulator.engine.equipping import equipped
-from simulator.engine.timing import Clock
+from simulator.engine.timing import Clock, equipped
 from simulator.models.federation import Federation
 from simulator.selection.selector import Selector
 from tests import federations

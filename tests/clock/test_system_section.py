@@ -11,7 +11,7 @@ from simulator.base.nested import with_overrides
 from simulator.base.system_section import SystemConfig
 from simulator.config import Config, keys, setting
 from simulator.config.user_files import Names
-from simulator.sessions import legacy
+from simulator.sessions import history
 from tests import federations
 
 PHONES: dict[str, Any] = {"devices": {"phone": 1.0}}
@@ -169,9 +169,9 @@ def test_sessions_of_before_keep_their_rules(schedule: dict[str, Any], kept: dic
     recorded = config(**PHONES, **schedule).to_json()
     for key in ("stale_as", "costs"):
         del recorded["system"][key]
-    completed = Config.read(legacy.completed(recorded)).to_json()["system"]
+    completed = Config.read(history.completed(recorded)).to_json()["system"]
     assert completed == recorded["system"] | {"stale_as": "difference"} | kept
-    assert {key: value for key, value in legacy.younger(recorded).items() if key.startswith("system.")} == {
+    assert {key: value for key, value in history.younger(recorded).items() if key.startswith("system.")} == {
         f"system.{key}": value for key, value in kept.items()
     }
 

@@ -23,7 +23,7 @@ from simulator.data import datasets
 from simulator.data.loading import load
 from simulator.data.report import report_of
 from simulator.data.tables import Columns
-from simulator.sessions.legacy import completed
+from simulator.sessions.history import completed
 from simulator.sessions.session import Session
 from tests import federations
 

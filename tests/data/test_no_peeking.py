@@ -32,7 +32,7 @@ from simulator.data.samples import ArraySet
 from simulator.data.specs import SignalSpec
 from simulator.data.tables import Columns
 from simulator.engine.builder import build
-from simulator.sessions.legacy import completed
+from simulator.sessions.history import completed
 from simulator.sessions.session import Session
 from tests import federations
 

@@ -18,7 +18,7 @@ from simulator.data.images import ImageSet
 from simulator.data.samples import LabeledSet
 from simulator.data.specs import ImageSpec
 from simulator.data.tables import Columns
-from simulator.sessions import legacy
+from simulator.sessions import history
 from tests import federations
 
 Draw = Callable[..., None]
@@ -252,9 +252,9 @@ class TestOlderSessions:
         """Those on data sets of htfl-sim lack nothing."""
         for dataset, domains in (("/my/office", "found"), ("hf:a/b", "found"), ("digits", None)):
             old = {"method": {"name": "fedavg"}, "data": {"dataset": dataset}}
-            assert Config.read(legacy.completed(old)).data.domains == domains
+            assert Config.read(history.completed(old)).data.domains == domains
             new = Config.read(old).to_json()
-            assert Config.read(legacy.completed(new)).data.domains is None
+            assert Config.read(history.completed(new)).data.domains is None
 
     def test_folders_of_folders_stay_domains_and_deeper_images_out(self, tmp_path: Path) -> None:
         own = pictures(

@@ -10,7 +10,7 @@ import torch
 from simulator.base.tensors import Tensors
 from simulator.methods import Uplink
 from simulator.methods.fd import FD, FDConfig
-from simulator.sessions import legacy
+from simulator.sessions import history
 from simulator.training.loop import steps
 from simulator.training.phase import Nets
 from tests import federations
@@ -215,7 +215,7 @@ def test_a_client_receives_guides_by_class() -> None:
 
 
 def test_a_session_older_than_the_options_goes_on_with_logits_after_training() -> None:
-    before = legacy.completed({"method": {"name": "fd", "gamma": 1.0, "include_self": False}})
+    before = history.completed({"method": {"name": "fd", "gamma": 1.0, "include_self": False}})
     assert before["method"] == {
         "name": "fd",
         "gamma": 1.0,

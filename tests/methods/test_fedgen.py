@@ -14,7 +14,7 @@ from simulator.base.tensors import Tensors, part
 from simulator.methods import Uplink
 from simulator.methods.fedgen import FedGen, classes_from, diversity_loss
 from simulator.models.federation import ClientInfo
-from simulator.sessions import legacy
+from simulator.sessions import history
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.phase import Batch, Nets
@@ -148,7 +148,7 @@ def test_every_weight_of_the_generator_has_a_gradient() -> None:
 
 
 def test_a_session_recorded_before_keeps_its_head_weights_and_its_bias() -> None:
-    before = legacy.completed({"method": {"name": "fedgen", "teacher": "losses"}})["method"]
+    before = history.completed({"method": {"name": "fedgen", "teacher": "losses"}})["method"]
     assert before == {"name": "fedgen", "teacher": "losses", "weighting": "samples", "hidden_bias": True}
 
 

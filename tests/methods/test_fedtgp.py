@@ -16,7 +16,7 @@ from simulator.base.tensors import Tensors, part
 from simulator.methods import Uplink
 from simulator.methods.fedtgp import FedTGP
 from simulator.models.federation import ClientInfo
-from simulator.sessions import legacy
+from simulator.sessions import history
 from simulator.training.phase import Batch, Nets, WeightedBatch
 from tests import federations
 from tests.methods import reference
@@ -194,7 +194,7 @@ def test_the_defaults_are_the_papers() -> None:
 
 def test_a_session_recorded_before_keeps_its_lambda_and_its_distance() -> None:
     recorded = {"name": "fedtgp", "lam": 10.0}
-    assert legacy.completed({"method": recorded})["method"] == recorded | {"distance": "samples"}
+    assert history.completed({"method": recorded})["method"] == recorded | {"distance": "samples"}
 
 
 def test_in_the_first_round_nothing_travels_down() -> None:

@@ -11,7 +11,7 @@ from simulator.base.tensors import part
 from simulator.methods import Uplink, needs
 from simulator.methods.heterofl import HeteroFL, masked
 from simulator.models import ImageShape, Network, slices
-from simulator.sessions import legacy
+from simulator.sessions import history
 from tests import federations
 from tests.methods import reference
 
@@ -178,7 +178,7 @@ def test_without_batchnorm_every_layer_but_the_head_is_divided_by_the_width(
 
 def test_a_session_recorded_before_keeps_its_scaler_to_batchnorm() -> None:
     recorded = {"name": "fedrolex", "scaler": True}
-    assert legacy.completed({"method": recorded})["method"] == recorded | {"scale_layers": False}
+    assert history.completed({"method": recorded})["method"] == recorded | {"scale_layers": False}
 
 
 def test_before_it_answers_a_client_takes_statistics_of_its_own_images() -> None:

@@ -20,7 +20,7 @@ from simulator.engine.client_states import State
 from simulator.metrics import cka_matrices
 from simulator.metrics.cka_matrices import Each, all_pairs, centred_gram, common_layers, measure, probe
 from simulator.models import GROUPS
-from simulator.sessions import legacy
+from simulator.sessions import history
 from tests import federations
 from tests.federations import built, config, context, federation, local, pixels, run
 
@@ -287,12 +287,12 @@ def test_cka_takes_at_most_2_percent_of_training_by_default(
 def test_a_session_from_before_measures_cka_only_when_asked() -> None:
     raw = config().to_json()
     del raw["cka"]["every"]
-    assert Config.read(legacy.completed(raw)).cka.every == 0
-    assert Config.read(legacy.completed({"method": {"name": "standalone"}})).cka.every == 0
+    assert Config.read(history.completed(raw)).cka.every == 0
+    assert Config.read(history.completed({"method": {"name": "standalone"}})).cka.every == 0
 
 
 @pytest.mark.parametrize(("clients", "compared"), [(100, 100), (400, 400), (1000, 1000), (1001, 100)])
 def test_a_session_from_before_compares_as_many_clients_as_it_did(clients: int, compared: int) -> None:
     raw = config(federation={"clients": clients}).to_json()
     del raw["cka"]["clients"]
-    assert Config.read(legacy.completed(raw)).cka.clients == compared
+    assert Config.read(history.completed(raw)).cka.clients == compared

@@ -16,7 +16,7 @@ from simulator.base.tensors import part
 from simulator.methods import Method
 from simulator.metrics.evaluation import counts_classes, figures, macro_f1, mean_loss
 from simulator.runners.evaluation import Answers
-from simulator.sessions import legacy
+from simulator.sessions import history
 from tests import federations
 
 
@@ -238,7 +238,7 @@ def test_a_class_without_a_score_leaves_the_loss_null(monkeypatch: pytest.Monkey
 
 
 def test_a_session_recorded_without_parts_measures_none() -> None:
-    before = legacy.completed({"method": {"name": "fedlora"}, "evaluation": {"clients": "all"}})
+    before = history.completed({"method": {"name": "fedlora"}, "evaluation": {"clients": "all"}})
     assert before["evaluation"]["parts"] == []
     assert before["evaluation"]["classes"] is False
     assert before["evaluation"]["clients"] == "all"

@@ -24,7 +24,7 @@ from simulator.base.environment import (
     recorded_facts,
 )
 from simulator.data import partition
-from simulator.sessions import brought
+from simulator.sessions import metadata
 from tests.cli.conftest import TINY, Cli, call
 from tests.cli.test_bad_input import assert_refused, rewrite
 from tests.reliability.sessions import COMMAND, contents
@@ -201,11 +201,11 @@ def test_a_session_without_hashes_of_its_code_opens_and_says_so(cli: Cli, done: 
 
 
 def test_the_hashes_of_code_tell_the_program_and_each_methods_files_apart() -> None:
-    assert brought.method_files("fedavg").keys() == {"fedavg.py"}
-    assert brought.method_files("fedprox").keys() == {"fedavg.py", "fedprox.py"}
+    assert metadata.files_of_method("fedavg").keys() == {"fedavg.py"}
+    assert metadata.files_of_method("fedprox").keys() == {"fedavg.py", "fedprox.py"}
     assert {"small_model.py", "fml.py"} & METHOD_FILES.keys() == {"small_model.py", "fml.py"}
     assert not {"hooks.py", "base.py"} & METHOD_FILES.keys()
-    every = {file for name in methods.names() for file in brought.method_files(name)}
+    every = {file for name in methods.names() for file in metadata.files_of_method(name)}
     assert every >= METHOD_FILES.keys(), "each file of the room belongs to the program or to a method"
 
 

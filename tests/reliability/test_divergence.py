@@ -11,7 +11,7 @@ import checkpoints
 import simulator
 from simulator.config import Config
 from simulator.engine.progress import Event, Warned
-from simulator.sessions.records import finite
+from simulator.sessions.committing import finite
 from simulator.sessions.session import RunOutcome, Session
 from tests import federations
 from tests.cli.conftest import TINY, Cli

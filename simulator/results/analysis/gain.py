@@ -46,7 +46,7 @@ from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.printed import defaults
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.samples import Samples
-from simulator.sessions.legacy import completed
+from simulator.sessions.history import completed
 
 BASELINE = "standalone"
 _DECIDING = {key for key in keys() if decides_clients(key)}

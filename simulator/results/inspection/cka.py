@@ -20,7 +20,7 @@ from simulator.methods.hooks import Hooks
 from simulator.metrics import by_client, cka_matrices
 from simulator.runners import Job
 from simulator.runners.evaluation import answering
-from simulator.sessions import brought
+from simulator.sessions import metadata
 from simulator.sessions.history import settings_in_force
 from simulator.sessions.metadata import check_data, check_models, read_config
 from simulator.sessions.reader import CheckedReader, Manifest
@@ -105,7 +105,7 @@ def opened(folder: Path, data_dir: Path, round: int | None, model: Model | None,
     compared = model or _compared(folder, raw, manifest.history)
     check_models(session)
     models = [file for file in session.document.get("files", []) if file["kind"] == "model"]
-    brought.check(folder, {}, models)
+    metadata.check_files(folder, {}, models)
     drawn_anew = manifest.initial is not None and compared == "aggregated"
     config = _config(session, raw, compared, runtime, drawn_anew)
     built = build(config, data_dir, runs=False)
