@@ -47,8 +47,7 @@ from tests import sessions
 from tui.app.app import HtflApp
 from tui.app.launch_options import LaunchOptions
 from tui.app.panels import PANELS
-from tui.app.panels.library import Library
-from tui.app.panels.session_list import SessionList
+from tui.app.panels.session_list import Library, SessionList
 from tui.app.view import View
 
 CLIENTS, ROUNDS, LONG = 100, 500, 1000

@@ -21,8 +21,7 @@ from tui.app.app import HtflApp
 from tui.app.dialogs.base import Behind
 from tui.app.launch_options import LaunchOptions
 from tui.app.panels import PANELS
-from tui.app.panels.base import Part
-from tui.app.panels.facts import Facts
+from tui.app.panels.base import Facts, Part
 from tui.app.widgets import Table
 
 ROUNDS, CLIENTS = 3, 40

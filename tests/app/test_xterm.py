@@ -11,7 +11,7 @@ from simulator.results.figures.palette import OKABE_ITO, channels, contrast
 from tests import sessions
 from tests.app.driving import drive, until
 from tui.app.app import HtflApp
-from tui.app.charts.colours import VIRIDIS_256, ColourScheme
+from tui.app.charts.look import VIRIDIS_256, Look
 from tui.app.launch_options import LaunchOptions
 from tui.app.terminal import COLOURS, FIRST, as_seen, nearest
 
@@ -43,7 +43,7 @@ def test_a_dark_tint_becomes_a_grey_and_not_a_blue_or_an_olive(tint: int) -> Non
 
 
 def test_the_lines_of_a_chart_stay_apart_and_legible() -> None:
-    for scheme in (ColourScheme(exact=False), ColourScheme(0x202020, 0xF0F0F0, 0xB35C00, False, exact=False)):
+    for scheme in (Look(exact=False), Look(0x202020, 0xF0F0F0, 0xB35C00, False, exact=False)):
         lines = [sent(scheme.series(place)) for place in range(len(OKABE_ITO))]
         seen = as_seen(np.array(lines))
         apart = np.linalg.norm(seen[:, None] - seen[None], axis=2)
@@ -56,7 +56,7 @@ def test_the_lines_of_a_chart_stay_apart_and_legible() -> None:
 
 
 def test_the_cursor_is_not_red() -> None:
-    hue, _, _ = colorsys.rgb_to_hsv(*(part / 255 for part in sent(ColourScheme(exact=False).highlight)))
+    hue, _, _ = colorsys.rgb_to_hsv(*(part / 255 for part in sent(Look(exact=False).highlight)))
     assert 25 <= hue * 360 <= 60  # orange to yellow
 
 

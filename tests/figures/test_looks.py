@@ -15,7 +15,7 @@ from simulator.results.figures.palette import OKABE_ITO, look_of
 from simulator.studies.summary import Seeds
 from tests.analysis.runs import run
 from tests.figures.test_others import measured
-from tui.app.panels.compare_chart import colours
+from tui.app.panels.compare import colours
 
 NAMES = ("fedgh", "inco_avg", "mine")
 

@@ -27,7 +27,7 @@ from simulator.studies.sweep import sweep
 from tests import federations
 from tests.cli.conftest import call
 from tests.cli.test_bad_input import rewrite
-from tui.app.panels.preview import study_facts
+from tui.app.panels.sessions import study_facts
 
 SEEDS = {"all": 7, "data": 1, "init": 1, "training": 1}
 SETTINGS: dict[str, Any] = federations.config(rounds=1).to_json() | {"seed": SEEDS}

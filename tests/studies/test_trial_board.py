@@ -20,7 +20,7 @@ from simulator.studies.summary import StudySummary
 from simulator.studies.trial_board import TrialBoard, TrialRow
 from simulator.studies.tuning import request_file
 from tests import sessions
-from tui.app.panels import board_words
+from tui.app.panels import board as board_words
 
 RATES = (None, 0.1, 0.01, 0.3)
 """The learning rate of each trial; the first has the method's own."""

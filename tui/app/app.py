@@ -35,7 +35,7 @@ from simulator.results.analysis.reproduction import command_lines
 from simulator.results.analysis.run import SessionData
 from tui.app import messages, rows, terminal
 from tui.app.background import Background
-from tui.app.charts.glyphs import Glyphs
+from tui.app.charts.look import Glyphs
 from tui.app.compatibility import MethodChoices
 from tui.app.computers import CkaComputer, ConfusionComputer, Embedder, SampleReader
 from tui.app.dialogs import describe, upkeep

@@ -14,12 +14,11 @@ from simulator.results.analysis import remaining
 from simulator.results.analysis.pulse import Silence
 from simulator.results.analysis.run import LIVE
 from simulator.studies.summary import StudySummary
-from tui.app.charts.glyphs import GLYPHS, Glyphs
-from tui.app.charts.names import cut
+from tui.app.charts.look import GLYPHS, Glyphs
 from tui.app.keys import KEYS, PANEL_TITLES, SHORT_TITLES, WHILE_REPLAYING, Key, footer
 from tui.app.view import Panel, View, in_sight
 from tui.app.widgets import LineChart
-from tui.common.cells import cell_count, head
+from tui.common.cells import cell_count, cut, head
 from tui.common.formatting import duration, spelled
 
 ALARMING = ("interrupted", "failed", "gone")

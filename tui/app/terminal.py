@@ -25,7 +25,7 @@ from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.scrollbar import ScrollBar, ScrollBarRender
 
-from tui.app.charts.glyphs import Glyphs
+from tui.app.charts.look import Glyphs
 
 HANGUP = 128 + signal.SIGHUP
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.app.charts.axis import Axis, label, labels, nice_ticks, reach, reading
+from tui.app.charts.plot import Axis, label, labels, nice_ticks, reach, reading
 
 ends = st.floats(-1e9, 1e9).filter(lambda value: value == 0 or abs(value) > 1e-6)
 

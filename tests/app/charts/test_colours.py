@@ -6,10 +6,10 @@ import pytest
 from rich.color import Color, ColorSystem
 
 from simulator.results.figures.palette import OKABE_ITO, channels, contrast, luminance
-from tui.app.charts.colours import HEAT_LEVELS, VIRIDIS_256, ColourScheme, text_on
+from tui.app.charts.look import HEAT_LEVELS, VIRIDIS_256, Look, text_on
 
-DARK = ColourScheme(exact=False)
-LIGHT = ColourScheme(0x202020, 0xE0E0E0, 0xB35C00, dark=False, exact=False)
+DARK = Look(exact=False)
+LIGHT = Look(0x202020, 0xE0E0E0, 0xB35C00, dark=False, exact=False)
 
 
 def as_sent(colour: int) -> tuple[int, int, int]:
@@ -37,8 +37,8 @@ def test_a_tint_is_neither_olive_nor_red_but_a_grey_that_is_not_the_background(s
 
 
 def test_a_terminal_of_all_colours_gets_the_tint_itself():
-    assert ColourScheme(background=0x000000).tint(0xFF8000, 0.5) == 0x804000
-    assert channels(ColourScheme(background=0x000000, exact=False).tint(0xFF8000, 0.5)) == (
+    assert Look(background=0x000000).tint(0xFF8000, 0.5) == 0x804000
+    assert channels(Look(background=0x000000, exact=False).tint(0xFF8000, 0.5)) == (
         78,
         78,
         78,

@@ -1,5 +1,6 @@
 """Heatmaps as cells."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,13 +12,21 @@ from hypothesis.extra.numpy import arrays
 from simulator.results.figures.palette import contrast, luminance
 from tests.app.charts.pictures import drawn, picture
 from tui.app.charts.canvas import REVERSE
-from tui.app.charts.colours import HEAT_LEVELS, VIRIDIS, ColourScheme, text_on
-from tui.app.charts.glyphs import ASCII, BRAILLE, GLYPHS
-from tui.app.charts.heat_plan import HeatFigure, binned, cell_at, edges, number_cells, plan_of
-from tui.app.charts.heatmap import cell_text, draw_heatmap, levels_of
+from tui.app.charts.heatmap import (
+    HeatFigure,
+    binned,
+    cell_at,
+    cell_text,
+    draw_heatmap,
+    edges,
+    levels_of,
+    number_cells,
+    plan_of,
+)
+from tui.app.charts.look import ASCII, BRAILLE, GLYPHS, HEAT_LEVELS, VIRIDIS, Look, text_on
 from tui.app.widgets.heatmap import cluster_order
 
-NO_COLOUR = ColourScheme(coloured=False)
+NO_COLOUR = Look(coloured=False)
 LOW, HIGH = int(VIRIDIS[0]), int(VIRIDIS[-1])
 matrices = st.tuples(st.integers(1, 30), st.integers(1, 30)).flatmap(
     lambda shape: arrays(float, shape, elements=st.floats(0, 1) | st.just(np.nan))
@@ -32,7 +41,7 @@ def figure(matrix, **options):
 
 def test_a_small_ascii_heatmap_in_full():
     # nine characters for 0…1: 0 is the first, 0.5 the fifth, 1 the ninth; an empty cell is empty
-    shown = draw_heatmap(figure([[1, 0.5], [0, np.nan]]), 12, 5, ColourScheme(), ASCII)
+    shown = draw_heatmap(figure([[1, 0.5], [0, np.nan]]), 12, 5, Look(glyphs=ASCII))
     assert drawn(shown) == picture(
         """
         |@ 1 @@ .50 +|
@@ -45,21 +54,21 @@ def test_a_small_ascii_heatmap_in_full():
 
 
 def test_rows_that_do_not_fit_share_a_cell():
-    canvas = draw_heatmap(figure([[0], [1], [1], [0]]), 2, 2, ColourScheme(), BRAILLE)
+    canvas = draw_heatmap(figure([[0], [1], [1], [0]]), 2, 2, Look())
     assert drawn(canvas) == ["▀▀", "▀▀"]
     assert canvas.fg[:, 0].tolist() == [LOW, HIGH]
     assert canvas.bg[:, 0].tolist() == [HIGH, LOW]
 
 
 def test_an_odd_last_row_leaves_the_lower_half_of_its_cell_empty():
-    scheme = ColourScheme()
-    canvas = draw_heatmap(figure([[0], [1], [1]]), 2, 2, scheme, BRAILLE)
+    scheme = Look()
+    canvas = draw_heatmap(figure([[0], [1], [1]]), 2, 2, scheme)
     assert (int(canvas.fg[1, 0]), int(canvas.bg[1, 0])) == (HIGH, scheme.background)
 
 
 def test_more_rows_than_half_cells_are_averaged():
     # eight rows on two cells: four halves of two rows each, with means 0, 1, 0.5, 0.5
-    canvas = draw_heatmap(figure([[0], [0], [1], [1], [0], [1], [1], [0]]), 2, 2, ColourScheme(), BRAILLE)
+    canvas = draw_heatmap(figure([[0], [0], [1], [1], [0], [1], [1], [0]]), 2, 2, Look())
     middle = int(VIRIDIS[HEAT_LEVELS // 2])
     assert [int(canvas.fg[0, 0]), int(canvas.bg[0, 0])] == [LOW, HIGH]
     assert [int(canvas.fg[1, 0]), int(canvas.bg[1, 0])] == [middle, middle]
@@ -95,13 +104,13 @@ def test_every_value_has_a_level_and_those_outside_the_range_the_nearest(value):
 
 
 def test_an_empty_value_is_the_background():
-    scheme = ColourScheme()
-    canvas = draw_heatmap(figure([[np.nan]]), 4, 1, scheme, BRAILLE)
+    scheme = Look()
+    canvas = draw_heatmap(figure([[np.nan]]), 4, 1, scheme)
     assert int(canvas.bg[0, 0]) == scheme.background
 
 
 def test_values_are_written_where_they_fit_and_read_on_their_colours():
-    canvas = draw_heatmap(figure([[0.83, 0.1], [0.5, 1]]), 40, 12, ColourScheme(), BRAILLE)
+    canvas = draw_heatmap(figure([[0.83, 0.1], [0.5, 1]]), 40, 12, Look())
     assert all(text in canvas.text() for text in (".83", ".10", ".50", " 1 "))
     row, column = np.argwhere(canvas.chars == ord("8"))[0]
     assert contrast(int(canvas.fg[row, column]), int(canvas.bg[row, column])) >= 4.5
@@ -121,19 +130,17 @@ def test_cells_grow_to_the_room_that_there_is():
 
 
 def test_numbers_in_the_cells_take_the_place_of_the_color_bar():
-    wide = draw_heatmap(figure(np.full((9, 9), 0.5)), 40, 12, ColourScheme(), BRAILLE)
+    wide = draw_heatmap(figure(np.full((9, 9), 0.5)), 40, 12, Look())
     assert across(9, 9, 40) == [4] * 9  # 36 of 37, which leaves no room for the bar
     assert drawn(wide)[0] == " 0 .50 .50 .50 .50 .50 .50 .50 .50 .50  "
-    narrow = draw_heatmap(figure(np.full((9, 10), 0.5)), 40, 12, ColourScheme(), BRAILLE)
+    narrow = draw_heatmap(figure(np.full((9, 10), 0.5)), 40, 12, Look())
     assert "1.00" in drawn(narrow)[0]  # 10 × 4 cells would not fit either way
 
 
 def test_counts_are_written_into_cells_of_three():
     held = figure([[7, 44], [8, 9]], value_range=(0, 44), decimals=0)
     assert number_cells(held) == 3
-    shown = draw_heatmap(
-        figure(np.full((2, 9), 44), value_range=(0, 44), decimals=0), 38, 6, ColourScheme(), BRAILLE
-    )
+    shown = draw_heatmap(figure(np.full((2, 9), 44), value_range=(0, 44), decimals=0), 38, 6, Look())
     assert drawn(shown)[0].startswith(" 0 44 44 44")
 
 
@@ -192,9 +199,7 @@ def test_a_percentage_in_a_cell_has_a_decimal_where_there_is_room(value, room, t
 
 
 def test_without_colour_the_same_matrix_is_told_by_characters_alone():
-    canvas = draw_heatmap(
-        figure(np.linspace(0, 1, 30).reshape(1, 30).repeat(30, axis=0)), 50, 20, NO_COLOUR, BRAILLE
-    )
+    canvas = draw_heatmap(figure(np.linspace(0, 1, 30).reshape(1, 30).repeat(30, axis=0)), 50, 20, NO_COLOUR)
     row = drawn(canvas)[0]
     assert [character for character in "·░▒▓█" if character not in row] == []
     assert len(np.unique(canvas.bg)) == 1
@@ -202,14 +207,14 @@ def test_without_colour_the_same_matrix_is_told_by_characters_alone():
 
 def test_ascii_glyphs_are_all_ascii():
     shown = figure(np.random.default_rng(0).random((40, 40)), cursor=(3, 4), axes=("client", "client"))
-    assert draw_heatmap(shown, 80, 24, ColourScheme(), ASCII).text().isascii()
+    assert draw_heatmap(shown, 80, 24, Look(glyphs=ASCII)).text().isascii()
 
 
 def test_the_bar_names_both_ends_of_the_range():
-    rows = drawn(draw_heatmap(figure(np.eye(10), value_range=(-1, 3)), 60, 20, ColourScheme(), BRAILLE))
+    rows = drawn(draw_heatmap(figure(np.eye(10), value_range=(-1, 3)), 60, 20, Look()))
     assert rows[0].rstrip().endswith("3.00")
     assert any(row.rstrip().endswith("−1.00") for row in rows)
-    rows = drawn(draw_heatmap(figure(np.eye(10), value_range=(-1, 3)), 60, 20, ColourScheme(), ASCII))
+    rows = drawn(draw_heatmap(figure(np.eye(10), value_range=(-1, 3)), 60, 20, Look(glyphs=ASCII)))
     assert any(row.rstrip().endswith("-1.00") for row in rows)
 
 
@@ -218,11 +223,7 @@ def test_an_automatic_range_is_that_of_the_values():
 
 
 def test_the_cursor_names_its_cell_and_its_value():
-    rows = drawn(
-        draw_heatmap(
-            figure(np.eye(4), cursor=(2, 1), axes=("client", "round")), 60, 16, ColourScheme(), BRAILLE
-        )
-    )
+    rows = drawn(draw_heatmap(figure(np.eye(4), cursor=(2, 1), axes=("client", "round")), 60, 16, Look()))
     assert rows[-1].rstrip() == "client 2 × round 1: 0.000"
     assert sum(row.startswith(" 2▶") for row in rows) == 1
     assert sum("▲1" in row for row in rows) == 1
@@ -231,7 +232,7 @@ def test_the_cursor_names_its_cell_and_its_value():
 @pytest.mark.parametrize("column", [0, 17, 39])
 def test_the_other_columns_keep_their_names_beside_the_cursors(column):
     def names(cursor):
-        canvas = draw_heatmap(figure(np.zeros((4, 40)), cursor=cursor), 100, 16, ColourScheme(), BRAILLE)
+        canvas = draw_heatmap(figure(np.zeros((4, 40)), cursor=cursor), 100, 16, Look())
         return next(row.split() for row in reversed(drawn(canvas)[:-1]) if row.strip())
 
     pointed = names((2, column))
@@ -254,7 +255,7 @@ def test_the_other_columns_keep_their_names_beside_the_cursors(column):
     ],
 )
 def test_where_cells_are_means_it_is_said_of_how_many(shape, axes, said):
-    rows = drawn(draw_heatmap(figure(np.zeros(shape), axes=axes), 60, 24, ColourScheme(), ASCII))
+    rows = drawn(draw_heatmap(figure(np.zeros(shape), axes=axes), 60, 24, Look(glyphs=ASCII)))
     assert ("means" in "".join(rows)) == bool(said)
     if said:
         assert rows[-2].rstrip() == said
@@ -262,8 +263,8 @@ def test_where_cells_are_means_it_is_said_of_how_many(shape, axes, said):
 
 def test_two_rows_that_share_a_cell_are_no_mean():
     shown = figure(np.zeros((40, 3)), axes=("client", "round"))
-    assert "means" not in draw_heatmap(shown, 60, 24, ColourScheme(), BRAILLE).text()
-    assert "means of 1–2 clients" in draw_heatmap(shown, 60, 24, NO_COLOUR, BRAILLE).text()
+    assert "means" not in draw_heatmap(shown, 60, 24, Look()).text()
+    assert "means of 1–2 clients" in draw_heatmap(shown, 60, 24, NO_COLOUR).text()
 
 
 def test_among_means_the_cell_under_the_cursor_is_its_own():
@@ -272,7 +273,7 @@ def test_among_means_the_cell_under_the_cursor_is_its_own():
 
     def number(cursor):
         shown = figure(shares, value_range=(0, 100), cursor=cursor, axes=("client", "round"), unit="%")
-        rows = drawn(draw_heatmap(shown, 60, 23, ColourScheme(), ASCII))
+        rows = drawn(draw_heatmap(shown, 60, 23, Look(glyphs=ASCII)))
         return rows[3][4:10].strip(" []"), rows[-2].rstrip()
 
     assert number(None) == ("40.0", "rows are means of 2 clients")
@@ -281,7 +282,7 @@ def test_among_means_the_cell_under_the_cursor_is_its_own():
 
 def test_a_row_or_a_column_can_be_marked_where_there_is_no_cursor():
     def margins(**marks):
-        rows = drawn(draw_heatmap(figure(np.eye(4), **marks), 60, 16, ColourScheme(), BRAILLE))
+        rows = drawn(draw_heatmap(figure(np.eye(4), **marks), 60, 16, Look()))
         return any("2▶" in row for row in rows), any("▲1" in row for row in rows)
 
     assert margins(marked=(2, None)) == (True, False)
@@ -291,19 +292,19 @@ def test_a_row_or_a_column_can_be_marked_where_there_is_no_cursor():
 
 
 def test_the_cursor_on_a_shared_cell_shows_the_colour_of_its_own_value():
-    canvas = draw_heatmap(figure([[0], [1], [1], [0]], cursor=(1, 0)), 2, 2, ColourScheme(), BRAILLE)
+    canvas = draw_heatmap(figure([[0], [1], [1], [0]], cursor=(1, 0)), 2, 2, Look())
     assert drawn(canvas)[0] == "++"
     assert int(canvas.bg[0, 0]) == HIGH
 
 
 def test_without_colour_the_cursor_on_a_small_cell_is_reversed():
-    canvas = draw_heatmap(figure(np.zeros((4, 40)), cursor=(1, 5)), 60, 6, NO_COLOUR, BRAILLE)
+    canvas = draw_heatmap(figure(np.zeros((4, 40)), cursor=(1, 5)), 60, 6, NO_COLOUR)
     assert np.argwhere(canvas.flags & REVERSE).tolist() == [[1, 8]]  # five columns after the labels' three
 
 
 def test_few_columns_of_many_rows_are_as_wide_as_there_is_room():
     rounds = figure(np.tile(np.arange(24.0), (100, 1)), cursor=(1, 3))
-    canvas = draw_heatmap(rounds, 132, 54, ColourScheme(), BRAILLE)
+    canvas = draw_heatmap(rounds, 132, 54, Look())
     plot = canvas.chars[0, 4:100]  # four cells for each of the 24, after the labels
     assert "".join(map(chr, plot)) == "▀" * 12 + "++++" + "▀" * 80
 
@@ -313,11 +314,11 @@ def test_the_cursor_takes_no_figure_of_a_value(glyphs):
     shares = figure(np.full((2, 8), 63.6), value_range=(0, 100), cursor=(0, 3), unit="%")
     seen = set()
     for width in range(40, 90):
-        text = "".join(drawn(draw_heatmap(shares, width, 8, ColourScheme(), GLYPHS[glyphs]))[:-1])
+        text = "".join(drawn(draw_heatmap(shares, width, 8, Look(glyphs=GLYPHS[glyphs])))[:-1])
         seen.add((text.count("63.6"), text.count("64")))
     assert {(0, 16), (16, 0)} <= seen <= {(0, 0), (0, 16), (16, 0)}
     none = figure(np.zeros((4, 2)), value_range=(0, 100), cursor=(1, 1), unit="%")
-    rows = drawn(draw_heatmap(none, 60, 6, ColourScheme(), GLYPHS[glyphs]))
+    rows = drawn(draw_heatmap(none, 60, 6, Look(glyphs=GLYPHS[glyphs])))
     assert "".join(rows[:4]).count("0.0") == 8
 
 
@@ -326,7 +327,7 @@ def test_the_cursor_takes_no_figure_of_a_value(glyphs):
 @pytest.mark.parametrize("shape", [(0, 0), (1, 1), (3, 40), (100, 100), (7, 1)])
 def test_a_heatmap_has_the_size_asked_for_whatever_the_matrix(glyphs, size, shape):
     cursor = (shape[0] - 1, shape[1] - 1) if shape[0] else None
-    canvas = draw_heatmap(figure(np.zeros(shape), cursor=cursor), *size, ColourScheme(), GLYPHS[glyphs])
+    canvas = draw_heatmap(figure(np.zeros(shape), cursor=cursor), *size, Look(glyphs=GLYPHS[glyphs]))
     assert (canvas.width, canvas.height) == size
 
 
@@ -344,7 +345,7 @@ def test_clustering_takes_missing_pairs_for_unlike():
 
 @given(arrays(float, st.tuples(st.integers(1, 12), st.integers(1, 12)), elements=st.floats(width=32)))
 def test_any_values_can_be_drawn(matrix):
-    canvas = draw_heatmap(figure(matrix, value_range=None), 50, 10, ColourScheme(), BRAILLE)
+    canvas = draw_heatmap(figure(matrix, value_range=None), 50, 10, Look())
     assert (canvas.width, canvas.height) == (50, 10)
 
 
@@ -356,7 +357,7 @@ def test_differences_have_their_signs_without_colour():
     # Half of the range is 5: beyond it, a loss or a gain is large. 0.04 is shown as 0.0.
     shown = signed([[-7, -3, 0.04, 3, 7, np.nan]])
     for glyphs, signs in ((BRAILLE, "▼−·+▲"), (ASCII, "v-.+^")):
-        assert drawn(draw_heatmap(shown, 12, 1, NO_COLOUR, glyphs)) == [
+        assert drawn(draw_heatmap(shown, 12, 1, replace(NO_COLOUR, glyphs=glyphs))) == [
             "".join(2 * sign for sign in signs + " ")
         ]
 
@@ -368,27 +369,27 @@ def test_differences_are_written_with_their_signs():
         "0.0",
         "+12",
     ]
-    told = drawn(draw_heatmap(signed([[-7.0, 3.0]]), 60, 5, ColourScheme(), BRAILLE))[-1]
+    told = drawn(draw_heatmap(signed([[-7.0, 3.0]]), 60, 5, Look()))[-1]
     assert told.rstrip() == "1 × 2, −7.0 to +3.0 pp, mean −2.0"
-    told = drawn(draw_heatmap(signed([[-7.0, 3.0]]), 60, 5, ColourScheme(), ASCII))[-1]
+    told = drawn(draw_heatmap(signed([[-7.0, 3.0]]), 60, 5, Look(glyphs=ASCII)))[-1]
     assert told.rstrip() == "1 x 2, -7.0 to +3.0 pp, mean -2.0"
 
 
 def test_the_cursor_leaves_a_difference_its_sign():
     # Six cells: -17.6 takes the first five, so brackets would take its sign.
-    shown = draw_heatmap(signed([[-17.6, 3.0]], cursor=(0, 0)), 12, 1, ColourScheme(), BRAILLE)
+    shown = draw_heatmap(signed([[-17.6, 3.0]], cursor=(0, 0)), 12, 1, Look())
     assert "−17.6" in drawn(shown)[0]
 
 
 def test_the_largest_difference_is_written_although_it_fills_its_cell():
     whole = figure([[-3, 100]], value_range=(-12, 12), unit="pp", decimals=0, signed=True)
-    assert "+100" in drawn(draw_heatmap(whole, 10, 1, ColourScheme(), BRAILLE))[0]
+    assert "+100" in drawn(draw_heatmap(whole, 10, 1, Look()))[0]
 
 
 @pytest.mark.parametrize("dark", [True, False])
 @pytest.mark.parametrize("exact", [True, False])
 def test_the_colours_of_differences_part_from_a_quiet_middle(dark, exact):
-    scheme = ColourScheme(dark=dark, exact=exact)
+    scheme = Look(dark=dark, exact=exact)
     ramp = [int(colour) for colour in scheme.signed]
     assert len(ramp) == HEAT_LEVELS
     middle = HEAT_LEVELS // 2

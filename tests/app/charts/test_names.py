@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.app.charts.names import TELLING, apart, cut
+from tui.common.cells import TELLING, apart, cut
 
 RUNS = ["quickstart-20261122-104512-fedproto-fashion_mnist", "quickstart-20261122-104609-fedgh-fashion_mnist"]
 

@@ -5,8 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.app.charts.axis import Axis
-from tui.app.charts.plot_area import PlotArea
+from tui.app.charts.plot import Axis, PlotArea
 
 
 def area(height: int, low: float, high: float) -> PlotArea:

@@ -1,19 +1,23 @@
 """Samples in cells: one line for each class, pictures, and means."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from simulator.results.inspection.client_samples import ClassSample, ClientSamples, FeatureMean
 from tui.app.charts.canvas import Canvas
-from tui.app.charts.colours import ColourScheme
-from tui.app.charts.glyphs import ASCII, BRAILLE, GlyphSet
+from tui.app.charts.look import ASCII, BRAILLE, GlyphSet, Look
 from tui.app.charts.samples import class_line, draw_samples, feature_lines, paint
 
-PLAIN = ColourScheme(coloured=False)
+PLAIN = Look(coloured=False)
 
 
 def drawn(samples: ClientSamples, width: int, height: int, glyphs: GlyphSet = BRAILLE) -> list[str]:
-    return [line.rstrip() for line in draw_samples(samples, width, height, PLAIN, glyphs).text().split("\n")]
+    return [
+        line.rstrip()
+        for line in draw_samples(samples, width, height, replace(PLAIN, glyphs=glyphs)).text().split("\n")
+    ]
 
 
 PLAYS = ClientSamples(
@@ -43,8 +47,8 @@ def test_a_text_stands_behind_its_class_and_number() -> None:
 
 def test_a_long_text_is_cut_and_ascii_has_a_stroke_for_a_lines_end() -> None:
     # name 5, space, count 2, two spaces: 10 of 20 cells
-    assert class_line(PLAYS, PLAYS.classes[0], 20, BRAILLE) == "e     12  To be,⏎or…"
-    assert class_line(PLAYS, PLAYS.classes[0], 20, ASCII) == "e     12  To be,/or~"
+    assert class_line(PLAYS, PLAYS.classes[0], 20, Look()) == "e     12  To be,⏎or…"
+    assert class_line(PLAYS, PLAYS.classes[0], 20, Look(glyphs=ASCII)) == "e     12  To be,/or~"
 
 
 def test_classes_without_room_are_counted() -> None:
@@ -82,12 +86,12 @@ def test_means_stand_below_the_classes_with_the_largest_difference_first() -> No
         "",
         "",
     ]
-    assert feature_lines(TABLE, 25, BRAILLE)[0] == "mea…  client    all    SDs"
+    assert feature_lines(TABLE, 25, Look())[0] == "mea…  client    all    SDs"
 
 
 def test_a_picture_is_two_pixels_in_each_cell() -> None:
     plot = Canvas.blank(1, 1)
-    paint(plot, np.array([[1.0], [0.5]]), ColourScheme(), BRAILLE)
+    paint(plot, np.array([[1.0], [0.5]]), Look())
     assert (plot.text(), plot.fg[0, 0], plot.bg[0, 0]) == ("▀", 0xFFFFFF, 0x808080)
 
 
@@ -98,7 +102,7 @@ def test_without_color_a_picture_is_characters_by_brightness(
     glyphs: GlyphSet, dark: str, middle: str, light: str
 ) -> None:
     plot = Canvas.blank(3, 1)
-    paint(plot, np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 1.0]]), PLAIN, glyphs)
+    paint(plot, np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 1.0]]), replace(PLAIN, glyphs=glyphs))
     assert plot.text() == dark + middle + light
 
 

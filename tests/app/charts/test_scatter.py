@@ -1,5 +1,7 @@
 """Points of a plane as cells."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,11 +10,10 @@ from hypothesis.extra.numpy import arrays
 
 from tests.app.charts.pictures import drawn, picture
 from tui.app.charts.canvas import REVERSE
-from tui.app.charts.colours import ColourScheme
-from tui.app.charts.glyphs import ASCII, BRAILLE, GLYPHS
+from tui.app.charts.look import ASCII, GLYPHS, Look
 from tui.app.charts.scatter import IN_TURN, KEYS, ScatterFigure, colour_of, draw_scatter, key_of, most_in_each
 
-COLOURED, NO_COLOUR = ColourScheme(), ColourScheme(coloured=False)
+COLOURED, NO_COLOUR = Look(), Look(coloured=False)
 NOWHERE = np.zeros((0, 2)), np.zeros(0, int)
 
 
@@ -25,7 +26,7 @@ def figure(points, groups, names=("cat", "dog", "owl"), marks=NOWHERE, **options
 
 def test_the_points_fill_the_plot_with_y_upwards():
     # a mark needs a cell on either side, so that the outermost columns stay empty
-    shown = draw_scatter(figure([[0, 0], [1, 1], [0.5, 0.5]], [0, 1, 2]), 7, 5, COLOURED, BRAILLE)
+    shown = draw_scatter(figure([[0, 0], [1, 1], [0.5, 0.5]], [0, 1, 2]), 7, 5, COLOURED)
     assert drawn(shown) == picture(
         """
         |     1 |
@@ -44,20 +45,20 @@ def test_a_cell_shows_the_group_that_has_most_points_in_it_and_of_equal_ones_the
 
 def test_a_mark_stands_over_the_points_in_its_groups_colour():
     points, marks = [[0, 0], [1, 0], [0.5, 1]], ([[0.5, 1]], [1])
-    shown = draw_scatter(figure(points, [0, 2, 2], marks=marks), 9, 3, COLOURED, BRAILLE)
+    shown = draw_scatter(figure(points, [0, 2, 2], marks=marks), 9, 3, COLOURED)
     assert drawn(shown) == ["   [1]   ", "         ", " 0     2 "]
     assert shown.bg[0, 3:6].tolist() == [colour_of(1, 3, COLOURED)] * 3
 
 
 def test_where_marks_meet_their_keys_stand_before_their_brackets():
     points, marks = [[0, 0], [8, 0]], ([[3, 0], [4, 0]], [1, 2])
-    shown = draw_scatter(figure(points, [0, 0], marks=marks), 11, 2, COLOURED, BRAILLE)
+    shown = draw_scatter(figure(points, [0, 0], marks=marks), 11, 2, COLOURED)
     assert drawn(shown)[1] == " 0 [12]  0 "
 
 
 def test_without_colour_a_mark_is_reversed_and_points_are_told_apart_by_their_keys():
     points, marks = [[0, 0], [1, 1]], ([[1, 0]], [1])
-    shown = draw_scatter(figure(points, [0, 1], marks=marks), 9, 3, NO_COLOUR, BRAILLE)
+    shown = draw_scatter(figure(points, [0, 1], marks=marks), 9, 3, NO_COLOUR)
     assert drawn(shown) == ["       1 ", "         ", " 0    [1]"]
     assert (shown.flags[2, 6:9] & REVERSE).all()
     assert set(shown.fg.ravel().tolist()) == {NO_COLOUR.text}
@@ -66,13 +67,13 @@ def test_without_colour_a_mark_is_reversed_and_points_are_told_apart_by_their_ke
 def test_points_that_do_not_count_are_dots_behind_those_that_do():
     points = [[0, 0], [0, 0], [1, 1]]
     shown = draw_scatter(
-        figure(points, [0, 1, 0], shown=np.array([False, True, False])), 7, 3, COLOURED, ASCII
+        figure(points, [0, 1, 0], shown=np.array([False, True, False])), 7, 3, replace(COLOURED, glyphs=ASCII)
     )
     assert drawn(shown) == ["     . ", "       ", " 1     "]
 
 
 def test_the_legend_names_marks_and_the_groups_there_are():
-    shown = draw_scatter(figure([[0, 0], [1, 1]], [0, 2], marks=([[0, 0]], [2])), 60, 9, COLOURED, BRAILLE)
+    shown = draw_scatter(figure([[0, 0], [1, 1]], [0, 2], marks=([[0, 0]], [2])), 60, 9, COLOURED)
     assert drawn(shown)[0].rstrip() == "[k] prototype of class k  0 cat  2 owl"
 
 
@@ -95,7 +96,7 @@ def test_any_points_fit_into_any_room(points, width, height, glyphs, coloured):
     groups = np.arange(len(points)) % 3
     marks = points[:2], groups[:2]
     canvas = draw_scatter(
-        figure(points, groups, marks=marks), width, height, ColourScheme(coloured=coloured), glyphs
+        figure(points, groups, marks=marks), width, height, Look(coloured=coloured, glyphs=glyphs)
     )
     assert (canvas.width, canvas.height) == (width, height)
     if glyphs.name == "ascii":
@@ -104,5 +105,5 @@ def test_any_points_fit_into_any_room(points, width, height, glyphs, coloured):
 
 @pytest.mark.parametrize("same", [[[2, 2]], [[2, 2], [2, 2]]])
 def test_points_all_at_one_place_are_drawn_there(same):
-    shown = draw_scatter(figure(same, [0] * len(same)), 5, 2, COLOURED, BRAILLE)
+    shown = draw_scatter(figure(same, [0] * len(same)), 5, 2, COLOURED)
     assert drawn(shown).count("") == 0 and "".join(drawn(shown)).count("0") == 1

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tests.app.charts.pictures import drawn, picture
 from tui.app.charts.canvas import Canvas
-from tui.app.charts.colours import ColourScheme
-from tui.app.charts.glyphs import ASCII, BRAILLE, GLYPHS
+from tui.app.charts.look import ASCII, BRAILLE, Look
 from tui.app.charts.table import (
     Column,
     Row,
@@ -40,18 +39,19 @@ ROWS = rows_of(
 
 
 def places(rows, width, columns=COLUMNS):
-    return layout(columns, widths(columns, Rows(rows), None, BRAILLE), width, 1)
+    return layout(columns, widths(columns, Rows(rows), None, Look()), width, 1)
 
 
 def shown(rows, width, glyphs=BRAILLE, cursor=None):
-    texts = widths(COLUMNS, rows, (1, False), glyphs)
+    look = Look(glyphs=glyphs)
+    texts = widths(COLUMNS, rows, (1, False), look)
     columns = layout(COLUMNS, texts, width, 1)
-    canvas, scheme = Canvas.blank(width, len(rows) + 1), ColourScheme()
-    draw_header(canvas, COLUMNS, columns, (1, False), left_out(texts, columns), scheme, glyphs)
-    names = shortened(COLUMNS, columns, rows, glyphs)
+    canvas = Canvas.blank(width, len(rows) + 1)
+    draw_header(canvas, COLUMNS, columns, (1, False), left_out(texts, columns), look)
+    names = shortened(COLUMNS, columns, rows, look)
     for line, row in enumerate(rows, 1):
         here = row.key == cursor
-        draw_row(canvas.window(line, 0, 1, width), row, COLUMNS, columns, names, here, scheme, glyphs)
+        draw_row(canvas.window(line, 0, 1, width), row, COLUMNS, columns, names, here, look)
     return drawn(canvas)
 
 
@@ -98,7 +98,7 @@ def test_a_column_in_which_no_row_says_anything_has_no_place():
     columns = [Column("", least=1), Column("a"), Column("b", least=5), Column("c")]
     rows = Rows([Row(1, ("", "x", "", "y"))])
     assert [each.column for each in places(rows, 40, columns)] == [0, 1, 3]
-    assert left_out(widths(columns, rows, None, BRAILLE), places(rows, 40, columns)) == 0
+    assert left_out(widths(columns, rows, None, Look()), places(rows, 40, columns)) == 0
 
 
 def test_a_column_that_stretches_gives_way_and_takes_what_is_left():
@@ -135,22 +135,21 @@ def test_a_filter_wants_every_word(query, found):
 def test_a_column_of_trends_is_as_wide_as_the_longest_so_that_its_title_stands_over_it():
     (trend,) = (column for column in COLUMNS if column.title == "trend")
     rows = Rows(Row(place, (Trend((0.5,) * rounds),)) for place, rounds in enumerate((7, 3)))
-    assert widths([trend], rows, None, BRAILLE) == [7]
-    assert widths([trend], Rows([Row(0, (Trend((0.5,) * 99),))]), None, BRAILLE) == [40]
+    assert widths([trend], rows, None, Look()) == [7]
+    assert widths([trend], Rows([Row(0, (Trend((0.5,) * 99),))]), None, Look()) == [40]
 
 
 def test_texts_are_cut_with_an_ellipsis_of_their_own_glyphs():
-    assert fit("abcdef", 4, False, GLYPHS["braille"]) == "abc…"
-    assert fit("abcdef", 4, False, GLYPHS["ascii"]).isascii()
-    assert fit("7", 3, True, GLYPHS["ascii"]) == "  7"
+    assert fit("abcdef", 4, "…") == "abc…"
+    assert fit("7", 3, "…", right=True) == "  7"
 
 
 def test_texts_of_wide_characters_are_cut_and_filled_by_their_cells():
-    assert fit("日本語", 6, False, GLYPHS["braille"]) == "日本語"
-    assert fit("日本語", 5, False, GLYPHS["braille"]) == "日本…"
-    assert fit("日本語", 4, False, GLYPHS["braille"]) == "日… "  # the second would need two more cells
-    assert fit("日本", 6, True, GLYPHS["braille"]) == "  日本"
-    assert widths([Column("a")], Rows([Row(0, ("日本🙂",))]), None, BRAILLE) == [6]
+    assert fit("日本語", 6, "…") == "日本語"
+    assert fit("日本語", 5, "…") == "日本…"
+    assert fit("日本語", 4, "…") == "日… "  # the second would need two more cells
+    assert fit("日本", 6, "…", right=True) == "  日本"
+    assert widths([Column("a")], Rows([Row(0, ("日本🙂",))]), None, Look()) == [6]
 
 
 def test_the_header_says_how_many_columns_have_no_room():

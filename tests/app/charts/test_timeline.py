@@ -9,8 +9,7 @@ from simulator.clock.schedule import Fate
 from simulator.results.analysis.timeline import Dispatch, Timeline
 from simulator.results.figures.timeline import FATES
 from tui.app.charts.canvas import DEFAULT, Canvas, row_text
-from tui.app.charts.colours import ColourScheme
-from tui.app.charts.glyphs import GLYPHS
+from tui.app.charts.look import ASCII, Look
 from tui.app.charts.timeline import _WASTED, _WASTED_NAMES, FRAME, draw_timeline
 
 USED = Dispatch(
@@ -21,16 +20,16 @@ FOUND = Timeline((1, 2), 0, 10, ((1, 5.0), (2, 10.0)), (0, 1), 2, (LOST, USED))
 """Rounds end after 5 s and 10 s. With names of one digit, the plot is two cells narrower than the chart."""
 
 
+IN_ASCII = Look(glyphs=ASCII)
+
+
 def drawn(
     found: Timeline = FOUND,
     width: int = 22,
     height: int = 6,
-    scheme: ColourScheme | None = None,
-    ascii: bool = True,
+    look: Look = IN_ASCII,
 ) -> Canvas:
-    return draw_timeline(
-        lambda most: found, width, height, scheme or ColourScheme(), GLYPHS["ascii" if ascii else "braille"]
-    )
+    return draw_timeline(lambda most: found, width, height, look)
 
 
 def lines(canvas: Canvas) -> list[str]:
@@ -46,20 +45,19 @@ def test_a_cell_shows_what_its_client_does_and_a_mark_ends_lost_work() -> None:
 
 
 def test_other_glyphs_have_the_same_places() -> None:
-    assert lines(drawn(ascii=False))[1:3] == ["0 ··▼▼▼▼██████▲▲──────", "1 ▼▼▼▼████× ┊        ┊"]
+    assert lines(drawn(look=Look()))[1:3] == ["0 ··▼▼▼▼██████▲▲──────", "1 ▼▼▼▼████× ┊        ┊"]
 
 
 def test_without_color_characters_alone_say_it() -> None:
-    canvas = drawn(scheme=ColourScheme(text=DEFAULT, background=DEFAULT, coloured=False))
+    canvas = drawn(look=Look(text=DEFAULT, background=DEFAULT, coloured=False, glyphs=ASCII))
     assert lines(canvas)[1] == lines(drawn())[1]
     assert set(canvas.fg.ravel().tolist()) == {DEFAULT}
 
 
 def test_lost_work_is_gray() -> None:
-    scheme = ColourScheme()
-    canvas = drawn(scheme=scheme)
-    assert set(canvas.fg[2, 2:10].tolist()) == {scheme.muted}
-    assert canvas.fg[1, 8] == scheme.series(4)
+    canvas = drawn()
+    assert set(canvas.fg[2, 2:10].tolist()) == {IN_ASCII.muted}
+    assert canvas.fg[1, 8] == IN_ASCII.series(4)
 
 
 @pytest.mark.parametrize("fate", get_args(Fate))
@@ -90,7 +88,7 @@ def test_it_asks_for_no_more_clients_than_have_a_row(height: int) -> None:
         clients = tuple(range(min(most, 50)))
         return Timeline((1, 2), 0, 10, ((1, 5.0),), clients, 50, (LOST, USED))
 
-    canvas = draw_timeline(make, 60, height, ColourScheme(), GLYPHS["ascii"])
+    canvas = draw_timeline(make, 60, height, IN_ASCII)
     assert (canvas.height, canvas.width) == (height, 60)
     assert all(1 <= most <= height - FRAME for most in asked)
 

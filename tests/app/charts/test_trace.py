@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.app.charts.trace import NOWHERE, counts, masks, trace
+from tui.app.charts.plot import NOWHERE, counts, masks, trace
 
 shares = st.floats(0, 1)
 

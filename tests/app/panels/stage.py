@@ -13,7 +13,7 @@ from simulator.base.record import Record
 from simulator.results.analysis.feed import Feed
 from simulator.results.analysis.run import SessionData
 from tui.app.app import FRAME_ROWS
-from tui.app.charts.glyphs import Glyphs
+from tui.app.charts.look import Glyphs
 from tui.app.messages import (
     ClientPinned,
     ClientSelected,
@@ -24,8 +24,8 @@ from tui.app.messages import (
 )
 from tui.app.panels import PANELS
 from tui.app.panels.base import SizedPanel
-from tui.app.panels.preview import UNREAD
 from tui.app.panels.session_list import SessionList
+from tui.app.panels.sessions import UNREAD
 from tui.app.terminal import use_scroll_bars
 from tui.app.view import View
 

@@ -17,16 +17,14 @@ from tests.app.panels.stage import on_stage
 from tests.app.panels.test_snapshots import MIDDLE, check
 from tests.studies.test_board import board_of, seen, study
 from tui.app.app import HtflApp
-from tui.app.charts.colours import ColourScheme
-from tui.app.charts.glyphs import ASCII, BRAILLE
+from tui.app.charts.look import ASCII, BRAILLE, Look
+from tui.app.charts.scatter import TradeoffFigure, TradeoffPoint, draw_tradeoff
 from tui.app.charts.table import Cell
-from tui.app.charts.tradeoff import TradeoffFigure, TradeoffPoint, draw_tradeoff
 from tui.app.launch_options import LaunchOptions
 from tui.app.messages import SessionOpened
-from tui.app.panels import board_words
+from tui.app.panels import board as board_words
 from tui.app.panels.board import StudyBoard, tradeoff
-from tui.app.panels.library import Library
-from tui.app.panels.session_list import SessionList
+from tui.app.panels.session_list import Library, SessionList
 from tui.app.panels.sessions import SessionsPanel
 from tui.app.view import View
 
@@ -224,7 +222,7 @@ def test_beaten_settings_are_rings_so_that_color_is_not_needed(glyphs: Any) -> N
         TradeoffPoint("bad", 4, 40, False, so_far=True),
     )
     text = draw_tradeoff(
-        TradeoffFigure(points, "MiB", "good"), 60, 12, ColourScheme(coloured=False), glyphs
+        TradeoffFigure(points, "MiB", "good"), 60, 12, Look(coloured=False, glyphs=glyphs)
     ).text()
     full, ring, more = ("*", "o", "~") if glyphs.name == "ascii" else ("●", "○", "…")
     assert text.count(full) == 2

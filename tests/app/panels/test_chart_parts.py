@@ -6,7 +6,7 @@ import numpy as np
 
 from simulator.results.analysis.run import SessionData
 from tui.app.charts.figure import Mark
-from tui.app.panels.chart_parts import marks, recent, sizes, traffic
+from tui.app.panels.base import marks, recent, sizes, traffic
 
 
 def test_milestones_are_marks_with_a_word_each() -> None:

@@ -15,8 +15,16 @@ from simulator.results.analysis.run import SessionData
 from simulator.results.figures.palette import OKABE_ITO
 from simulator.studies.summary import Seeds
 from tests.app.panels.stage import measured, on_stage, read
-from tui.app.panels.compare import ALONE, ComparePanel, row_of, standing_row
-from tui.app.panels.compare_chart import OF_CLIENTS, different_clients, figure, shown_of
+from tui.app.panels.compare import (
+    ALONE,
+    OF_CLIENTS,
+    ComparePanel,
+    different_clients,
+    figure,
+    row_of,
+    shown_of,
+    standing_row,
+)
 from tui.app.view import ColorSlots, View
 
 

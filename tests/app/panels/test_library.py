@@ -21,8 +21,7 @@ from tests.app.panels.stage import on_stage, read
 from tui.app.charts.table import Cell
 from tui.app.messages import SessionMarked, SessionOpened
 from tui.app.panels import session_list
-from tui.app.panels.library import Library
-from tui.app.panels.session_list import SessionList, age, arranged, words_of
+from tui.app.panels.session_list import Library, SessionList, age, arranged, words_of
 from tui.app.view import View
 from tui.common.fuzzy import fits
 
@@ -134,7 +133,7 @@ def test_the_list_does_not_call_a_frozen_session_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, at = sessions.make(tmp_path / "one", rounds=2, of=4, clients=2, state="stopped"), [100.0]
-    monkeypatch.setattr("tui.app.panels.library.time", SimpleNamespace(monotonic=lambda: at[0]))
+    monkeypatch.setattr("tui.app.panels.session_list.time", SimpleNamespace(monotonic=lambda: at[0]))
     monkeypatch.setattr("checkpoints.lock.PULSE_SECONDS", 60.0)  # a heart that stands still
     reader = Library(lambda found: None)
     with Store.open(folder) as store:

@@ -14,8 +14,8 @@ from tests.app.panels.stage import on_stage, read
 from tests.app.panels.test_library import damage
 from tui.app.charts.table import Cell, Trend
 from tui.app.keys import KEYS
-from tui.app.panels.preview import NONE_OPEN, OPEN
 from tui.app.panels.session_list import STATES, SessionList
+from tui.app.panels.sessions import NONE_OPEN, OPEN
 from tui.app.view import View
 from tui.common.formatting import spelled
 

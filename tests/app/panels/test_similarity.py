@@ -10,7 +10,7 @@ from simulator.results.analysis.cka import least_similar
 from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
-from tui.app.charts.heat_plan import cell_at
+from tui.app.charts.heatmap import cell_at
 from tui.app.view import Similarities, View, session_of
 
 CKA_OF_THREE = {**sessions.cka(3, 5), "clients": [1, 3, 5]}

@@ -19,16 +19,13 @@ from tests import sessions
 from tests.app.charts.pictures import drawn
 from tests.app.panels.stage import on_stage, read
 from tests.app.panels.test_snapshots import MIDDLE, check
-from tui.app.charts.glyphs import BRAILLE
 from tui.app.messages import SessionMarked
-from tui.app.panels.compare import ComparePanel
-from tui.app.panels.compare_chart import figure
-from tui.app.panels.preview import study_facts
+from tui.app.panels.compare import ComparePanel, figure
 from tui.app.panels.session_list import SessionList
-from tui.app.panels.sessions import SessionsPanel
+from tui.app.panels.sessions import SessionsPanel, study_facts
 from tui.app.view import View
 from tui.app.watch import sessions_of
-from tui.app.widgets.surface import scheme_of
+from tui.app.widgets.surface import look_of
 
 METHODS = {"fedlora": 0.95, "standalone": 0.85}
 
@@ -167,9 +164,9 @@ def test_one_band_at_a_time_is_shown_without_gaps_that_of_the_row_under_the_curs
         for key in (home / "t3" / "standalone-s0", home / "base", home / "t3" / "fedlora-s0"):
             panel._table.put_cursor(key)
             await pilot.pause()
-            figure, scheme = panel._chart.figure, scheme_of(panel._chart)
+            figure, scheme = panel._chart.figure, look_of(panel._chart)
             assert figure.band is not None
-            canvas = panel._chart.draw(72, 24, scheme, BRAILLE)
+            canvas = panel._chart.draw(72, 24, scheme)
             plot = canvas.window(2, 4, 19, 48)
             whole = canvas.bg[canvas.bg != scheme.background]
             assert "░" not in drawn(plot) and len(np.unique(whole)) == 1

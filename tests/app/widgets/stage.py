@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.pilot import Pilot
 from textual.widget import Widget
 
-from tui.app.charts.glyphs import Glyphs
+from tui.app.charts.look import Glyphs
 from tui.app.widgets.canvas_widget import CanvasWidget
 
 

@@ -5,8 +5,8 @@ import pytest
 
 from tests.app.driving import until
 from tests.app.widgets.stage import Refreshed, lines, on_stage
-from tui.app.charts.colours import contrast
 from tui.app.charts.figure import Figure, Mark, Series
+from tui.app.charts.look import contrast
 from tui.app.charts.table import Column, Row
 from tui.app.panels.client_rows import COLUMNS, rows_of
 from tui.app.widgets import Heatmap, LineChart, Table
@@ -404,7 +404,7 @@ def test_a_table_that_follows_shows_its_end_after_a_resize_only_if_it_did_before
 
 def test_a_fault_in_a_drawing_is_a_sentence_in_its_place():
     class Faulty(LineChart):
-        def draw(self, width, height, scheme, glyphs):
+        def draw(self, width, height, look):
             raise ZeroDivisionError("a fault")
 
     chart = Faulty()

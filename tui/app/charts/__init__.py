@@ -1,6 +1,5 @@
 """Charts, heatmaps, and tables on grids of character cells. They take numpy arrays and return a canvas.
 
-canvas: the grid; glyphs: the three sets of characters; colours: palettes for any theme; axis, trace, figure, plot_area,
-legend, chart: line charts; heatmap, bins, order: heatmaps; sparkline, table: text. None of them needs the app or a
-terminal.
+canvas: the grid; look: characters and colors; plot: axes and lines as dots; figure, chart: line charts; heatmap,
+scatter, timeline, samples, table: what their names say. None of them needs the app or a terminal.
 """

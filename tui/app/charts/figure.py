@@ -7,8 +7,8 @@ from functools import cached_property, reduce
 import numpy as np
 
 from simulator.results.analysis.costs import Cost, nearest
-from tui.app.charts.axis import Axis, apart, reach
 from tui.app.charts.canvas import Array
+from tui.app.charts.plot import Axis, apart, reach
 
 KEYS = "123456789abcdefghijklmnopqrstuvwxyz"
 CROWD = 8  # from this many plain series on, they are a crowd: one muted color, counted in the legend and not named

@@ -4,62 +4,57 @@ import numpy as np
 
 from simulator.results.inspection.client_samples import ClassSample, ClientSamples
 from tui.app.charts.canvas import BOLD, Array, Canvas
-from tui.app.charts.colours import GREYS_256, ColourScheme
-from tui.app.charts.glyphs import GlyphSet
-from tui.app.charts.table import fit
-from tui.common.cells import cell_count, head
-from tui.common.formatting import spelled
+from tui.app.charts.look import GREYS_256, Look
+from tui.common.cells import cell_count, fit, head
 from tui.common.sparkline import sparkline
 
 NARROWEST, WIDEST = 12, 32
 """Cells of a sparkline."""
 
 
-def draw_samples(
-    samples: ClientSamples, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet
-) -> Canvas:
+def draw_samples(samples: ClientSamples, width: int, height: int, look: Look) -> Canvas:
     """`samples` on [height, width] cells. The largest classes come first. The last line counts those without room."""
-    canvas = Canvas.blank(width, height, scheme.text, scheme.background)
+    canvas = look.blank(width, height)
     if width < 8 or height < 1:
         return canvas
-    if samples.kind == "image" and _draw_pictures(canvas, samples, scheme, glyphs):
+    if samples.kind == "image" and _draw_pictures(canvas, samples, look):
         return canvas
     below = canvas
     if samples.channels:
-        canvas.put(0, 0, _header(samples, width, glyphs), scheme.muted)
+        canvas.put(0, 0, _header(samples, width, look), look.muted)
         below = canvas.window(1, 0, height - 1, width)
     elif samples.features:
         rows = min(len(samples.classes), max(height // 3, 1))
-        _draw_means(canvas.window(rows, 0, height - rows, width), samples, scheme, glyphs)
+        _draw_means(canvas.window(rows, 0, height - rows, width), samples, look)
         below = canvas.window(0, 0, rows, width)
     fits = below.height - (len(samples.classes) > below.height)
     for row, each in enumerate(samples.classes[:fits]):
-        below.put(row, 0, class_line(samples, each, width, glyphs), scheme.text)
-    _draw_rest(below, fits, samples, scheme)
+        below.put(row, 0, class_line(samples, each, width, look), look.text)
+    _draw_rest(below, fits, samples, look)
     return canvas
 
 
-def class_line(samples: ClientSamples, each: ClassSample, width: int, glyphs: GlyphSet) -> str:
+def class_line(samples: ClientSamples, each: ClassSample, width: int, look: Look) -> str:
     """The name of a class, its number of training samples, and a sample, in one line of `width` cells."""
     names, counts = _left(samples, width)
-    start = f"{fit(spelled(each.name, glyphs.name), names, False, glyphs)} {each.count:>{counts}}"
+    start = f"{fit(look.spelled(each.name), names, look.glyphs.ellipsis)} {each.count:>{counts}}"
     room = width - cell_count(start) - 2
     if room < 4:
-        return fit(start, width, False, glyphs)
+        return fit(start, width, look.glyphs.ellipsis)
     if each.text:
-        return f"{start}  {fit(spelled(each.text, glyphs.name), room, False, glyphs)}".rstrip()
+        return f"{start}  {fit(look.spelled(each.text), room, look.glyphs.ellipsis)}".rstrip()
     if samples.channels:
         chosen, across = _channels(len(samples.channels), room)
-        lines = [sparkline(each.values[channel], across, glyphs.bars) for channel in chosen]
+        lines = [sparkline(each.values[channel], across, look.glyphs.bars) for channel in chosen]
         return f"{start}  {' '.join(lines)}"
     return start
 
 
-def feature_lines(samples: ClientSamples, width: int, glyphs: GlyphSet) -> list[str]:
+def feature_lines(samples: ClientSamples, width: int, look: Look) -> list[str]:
     """A header, and a line for each feature: its means for the client and for all, and the difference."""
     texts = [
         (
-            spelled(each.name, glyphs.name),
+            look.spelled(each.name),
             f"{each.mean:.4g}",
             f"{each.overall:.4g}",
             f"{each.difference:+.2f}",
@@ -70,7 +65,7 @@ def feature_lines(samples: ClientSamples, width: int, glyphs: GlyphSet) -> list[
     sizes = [max(cell_count(row[column]) for row in table) for column in range(4)]
     name = max(min(sizes[0], width - sum(sizes[1:]) - 6), 4)
     return [
-        fit(row[0], name, False, glyphs)
+        fit(row[0], name, look.glyphs.ellipsis)
         + "".join(f"  {text:>{size}}" for text, size in zip(row[1:], sizes[1:], strict=True))
         for row in table
     ]
@@ -89,20 +84,20 @@ def _channels(count: int, room: int) -> tuple[list[int], int]:
     return [place * count // number for place in range(number)], across
 
 
-def _header(samples: ClientSamples, width: int, glyphs: GlyphSet) -> str:
+def _header(samples: ClientSamples, width: int, look: Look) -> str:
     """The names of the channels over their sparklines."""
     start = sum(_left(samples, width)) + 3
     chosen, across = _channels(len(samples.channels), width - start)
-    names = [fit(spelled(samples.channels[each], glyphs.name), across, False, glyphs) for each in chosen]
+    names = [fit(look.spelled(samples.channels[each]), across, look.glyphs.ellipsis) for each in chosen]
     return " " * start + " ".join(names)
 
 
-def _draw_means(canvas: Canvas, samples: ClientSamples, scheme: ColourScheme, glyphs: GlyphSet) -> None:
-    for row, line in enumerate(feature_lines(samples, canvas.width, glyphs)[: max(canvas.height - 1, 0)]):
-        canvas.put(row + 1, 0, line, scheme.text if row else scheme.muted, 0 if row else BOLD)
+def _draw_means(canvas: Canvas, samples: ClientSamples, look: Look) -> None:
+    for row, line in enumerate(feature_lines(samples, canvas.width, look)[: max(canvas.height - 1, 0)]):
+        canvas.put(row + 1, 0, line, look.text if row else look.muted, 0 if row else BOLD)
 
 
-def _draw_pictures(canvas: Canvas, samples: ClientSamples, scheme: ColourScheme, glyphs: GlyphSet) -> bool:
+def _draw_pictures(canvas: Canvas, samples: ClientSamples, look: Look) -> bool:
     """Draw a grid of pictures below their names; half as large if not all fit. False if not even one fits."""
     pictures = [np.array(each.values) for each in samples.classes]
     if not pictures:
@@ -123,29 +118,31 @@ def _draw_pictures(canvas: Canvas, samples: ClientSamples, scheme: ColourScheme,
             return False
     for place, (each, picture) in enumerate(zip(samples.classes[:fits], small[:fits], strict=True)):
         top, left = place // columns * down, place % columns * across
-        name = spelled(each.name, glyphs.name)
+        name = look.spelled(each.name)
         room = max(min(cell_count(name), across - 3 - len(str(each.count))), 1)
-        canvas.put(top, left, head(f"{fit(name, room, False, glyphs)} {each.count}", across - 1), scheme.text)
-        paint(canvas.window(top + 1, left, down - 1, across - 2), picture, scheme, glyphs)
-    _draw_rest(canvas, fits, samples, scheme)
+        canvas.put(
+            top, left, head(f"{fit(name, room, look.glyphs.ellipsis)} {each.count}", across - 1), look.text
+        )
+        paint(canvas.window(top + 1, left, down - 1, across - 2), picture, look)
+    _draw_rest(canvas, fits, samples, look)
     return True
 
 
-def paint(plot: Canvas, picture: Array, scheme: ColourScheme, glyphs: GlyphSet) -> None:
+def paint(plot: Canvas, picture: Array, look: Look) -> None:
     """Brightness [2 × rows, columns] from 0 to 1: two pixels per cell in gray, or else their mean as a character."""
     if len(picture) % 2:
         picture = np.vstack([picture, picture[-1:]])
     above, below = picture[0::2], picture[1::2]
-    if scheme.coloured and glyphs.name != "ascii":
+    if look.coloured and not look.ascii:
         plot.chars[:] = ord("▀")
-        plot.fg[:], plot.bg[:] = _grey(above, scheme), _grey(below, scheme)
+        plot.fg[:], plot.bg[:] = _grey(above, look), _grey(below, look)
         return
-    ramp = np.array([ord(each) for each in glyphs.ramp], np.int32)
+    ramp = np.array([ord(each) for each in look.glyphs.ramp], np.int32)
     plot.chars[:] = ramp[np.clip((above + below) / 2 * len(ramp), 0, len(ramp) - 1).astype(int)]
 
 
-def _grey(brightness: Array, scheme: ColourScheme) -> Array:
-    if scheme.exact:
+def _grey(brightness: Array, look: Look) -> Array:
+    if look.exact:
         return np.clip(brightness * 255 + 0.5, 0, 255).astype(np.int32) * 0x010101
     greys = np.array(GREYS_256, np.int32)
     return np.asarray(greys[np.clip(brightness * len(greys), 0, len(greys) - 1).astype(int)])
@@ -160,7 +157,7 @@ def _shrunk(picture: Array, by: int) -> Array:
     return np.asarray(kept.reshape(rows, by, columns, by).mean(axis=(1, 3)))
 
 
-def _draw_rest(canvas: Canvas, fits: int, samples: ClientSamples, scheme: ColourScheme) -> None:
+def _draw_rest(canvas: Canvas, fits: int, samples: ClientSamples, look: Look) -> None:
     """Count the classes without room in the last line."""
     if (rest := len(samples.classes) - fits) > 0:
-        canvas.put(canvas.height - 1, 0, f"+{rest} class{'es' * (rest > 1)}", scheme.muted)
+        canvas.put(canvas.height - 1, 0, f"+{rest} class{'es' * (rest > 1)}", look.muted)

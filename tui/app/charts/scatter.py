@@ -1,15 +1,16 @@
 """Points of a plane in cells. Each cell shows the group of most of its points by a character and a color."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from simulator.results.figures.palette import OKABE_ITO
 from tui.app.charts.canvas import BOLD, DEFAULT, REVERSE, Array, Canvas
-from tui.app.charts.colours import ColourScheme, text_on
-from tui.app.charts.glyphs import GlyphSet
-from tui.app.charts.legend import Entry, draw_legend, legend_rows
+from tui.app.charts.chart import Entry, draw_legend, legend_rows
+from tui.app.charts.look import Look, text_on
+from tui.app.charts.plot import Axis, PlotArea, apart, counts, draw_axes, masks, plot_area, reach, trace
+from tui.common.cells import cell_count, cut
 
 KEYS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 IN_TURN = 3 * len(OKABE_ITO)
@@ -39,35 +40,33 @@ class ScatterFigure:
     marks_coloured: bool = True
 
 
-def draw_scatter(
-    figure: ScatterFigure, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet
-) -> Canvas:
+def draw_scatter(figure: ScatterFigure, width: int, height: int, look: Look) -> Canvas:
     """`figure` on [height, width] cells. The axes have no unit. The legend is above."""
-    canvas = Canvas.blank(width, height, scheme.text, scheme.background)
+    canvas = look.blank(width, height)
     if width < 4 or height < 2 or not len(figure.points):
         return canvas
     shown = np.ones(len(figure.points), bool) if figure.shown is None else figure.shown
     entries = [
-        Entry(key_of(group), name, "", colour_of(group, len(figure.names), scheme))
+        Entry(key_of(group), name, "", colour_of(group, len(figure.names), look))
         for group, name in enumerate(figure.names)
         if (figure.groups[shown] == group).any()
     ]
     if len(figure.marks):
-        entries.insert(0, Entry("[k]", f"{figure.mark_name} of class k", "", scheme.text, pinned=True))
+        entries.insert(0, Entry("[k]", f"{figure.mark_name} of class k", "", look.text, pinned=True))
     legend = legend_rows(entries, width, height)
     if legend:
-        draw_legend(canvas, entries, legend, 0, scheme)
+        draw_legend(canvas, entries, legend, 0, look)
     plot = canvas.window(legend, 1, height - legend, width - 2)  # a mark is three cells wide
     rows, columns = places(np.concatenate([figure.points, figure.marks]), plot.width, plot.height)
     own = slice(len(figure.points))
     behind, before = rows[own][~shown], columns[own][~shown]
-    plot.chars[behind, before] = ord("." if glyphs.name == "ascii" else "·")
-    plot.fg[behind, before] = scheme.muted
+    plot.chars[behind, before] = ord("." if look.ascii else "·")
+    plot.fg[behind, before] = look.muted
     for row, column, group in most_in_each(rows[own][shown], columns[own][shown], figure.groups[shown]):
-        plot.put(row, column, key_of(group), colour_of(group, len(figure.names), scheme))
+        plot.put(row, column, key_of(group), colour_of(group, len(figure.names), look))
     marks = slice(len(figure.points), None)
     of_marks = zip(rows[marks].tolist(), columns[marks].tolist(), figure.mark_groups.tolist(), strict=True)
-    draw_marks(canvas.window(legend, 0, height - legend, width), list(of_marks), figure, scheme)
+    draw_marks(canvas.window(legend, 0, height - legend, width), list(of_marks), figure, look)
     return canvas
 
 
@@ -92,15 +91,15 @@ def most_in_each(rows: Array, columns: Array, groups: Array) -> list[tuple[int, 
     return [(int(row), int(column), int(group)) for row, column, group in cells[last]]
 
 
-def colour_of(group: int, groups: int, scheme: ColourScheme) -> int:
+def colour_of(group: int, groups: int, look: Look) -> int:
     """The color of one of `count` groups."""
-    if groups <= IN_TURN or not scheme.coloured:
-        return scheme.series(group)
-    return scheme.clear(int(scheme.heat[group * (len(scheme.heat) - 1) // (groups - 1)]))
+    if groups <= IN_TURN or not look.coloured:
+        return look.series(group)
+    return look.clear(int(look.heat[group * (len(look.heat) - 1) // (groups - 1)]))
 
 
 def draw_marks(
-    canvas: Canvas, marks: Sequence[tuple[int, int, int]], figure: ScatterFigure, scheme: ColourScheme
+    canvas: Canvas, marks: Sequence[tuple[int, int, int]], figure: ScatterFigure, look: Look
 ) -> None:
     """Write [k] for each (row, column, group), three cells from its column on, in black or white on its color.
 
@@ -109,10 +108,114 @@ def draw_marks(
     for cells in (slice(0, 3), slice(1, 2)):
         for row, column, group in marks:
             text, first = f"[{key_of(group)}]", column + cells.start
-            canvas.put(row, first, text[cells], scheme.text, BOLD)
+            canvas.put(row, first, text[cells], look.text, BOLD)
             place = (row, slice(first, column + cells.stop))
-            if scheme.coloured and scheme.text != DEFAULT:
-                colour = colour_of(group, len(figure.names), scheme) if figure.marks_coloured else scheme.text
+            if look.coloured and look.text != DEFAULT:
+                colour = colour_of(group, len(figure.names), look) if figure.marks_coloured else look.text
                 canvas.bg[place], canvas.fg[place] = colour, text_on(colour)
             else:
                 canvas.flags[place] = BOLD | REVERSE
+
+
+LONGEST = 24
+"""Cells of a name at most."""
+MARGIN = 0.06
+"""Share of the axis beyond the costs at both ends."""
+
+
+@dataclass(frozen=True)
+class TradeoffPoint:
+    """A setting: its cost in the axis's unit, and its accuracy in per cent. front: whether no other one beats it.
+
+    so_far: whether some of its sessions still have rounds to go, so that it will move.
+    """
+
+    name: str
+    x: float
+    y: float
+    front: bool
+    so_far: bool = False
+
+
+@dataclass(frozen=True)
+class TradeoffFigure:
+    """points, and the name of the one to highlight. x_label: the cost's unit."""
+
+    points: tuple[TradeoffPoint, ...] = ()
+    x_label: str = ""
+    chosen: str = ""
+
+
+def draw_tradeoff(figure: TradeoffFigure, width: int, height: int, look: Look) -> Canvas:
+    """`figure` on [height, width] cells."""
+    canvas = look.blank(width, height)
+    if width < 4 or height < 2 or not figure.points:
+        return canvas
+    y = reach(np.array([each.y for each in figure.points]), ceiling=100.0)
+    area = plot_area(x_axis(figure.points), y, width, height, 0, 1)
+    draw_axes(canvas, area, figure.x_label, look)
+    _draw_front(canvas, area, figure.points, look)
+    _draw_points(canvas, area, figure, look)
+    return canvas
+
+
+def x_axis(points: Sequence[TradeoffPoint]) -> Axis:
+    """The costs with a margin, from 0 on if they come near it."""
+    low, high = apart(min(each.x for each in points), max(each.x for each in points))
+    room = (high - low) * MARGIN
+    return Axis(0.0 if 0 <= low <= (high - low) / 2 else low - room, high + room)
+
+
+def _draw_front(canvas: Canvas, area: PlotArea, points: Sequence[TradeoffPoint], look: Look) -> None:
+    """The line through the front, by cost."""
+    front = sorted({(each.x, each.y) for each in points if each.front})
+    if len(front) < 2:
+        return
+    x, y = np.array(front).T
+    rows, columns = area.height * look.glyphs.dots[0], area.width * look.glyphs.dots[1]
+    dots = counts(trace(area.x.fractions(x), area.y.fractions(y[None]), columns, rows), rows)
+    cells = masks(dots, look.glyphs.dots)
+    plot = canvas.window(area.top, area.left, area.height, area.width)
+    there = cells > 0
+    plot.chars[there] = look.glyphs.cells[cells[there]] if not look.ascii else ord(".")
+    plot.fg[there] = look.muted
+
+
+def _draw_points(canvas: Canvas, area: PlotArea, figure: TradeoffFigure, look: Look) -> None:
+    """The points, then their names: the chosen one's first, then those of the front, where there is room."""
+    plot = canvas.window(area.top, area.left, area.height, area.width)
+    ordered = sorted(figure.points, key=lambda each: (each.name != figure.chosen, not each.front))
+    taken = np.zeros((area.height, area.width), bool)
+    places = [(area.row(each.y) or 0, area.column(each.x) or 0) for each in ordered]
+    for row, column in places:
+        taken[row, column] = True
+    signs = ("*", "o") if look.ascii else ("●", "○")
+    for each, (row, column) in reversed([*zip(ordered, places, strict=True)]):
+        plot.put(row, column, signs[not each.front], _colour(each, figure, look), BOLD if each.front else 0)
+    for each, (row, column) in zip(ordered, places, strict=True):
+        so_far = look.glyphs.ellipsis if each.so_far else ""
+        text = cut(look.spelled(each.name), min(LONGEST, area.width // 2), look.glyphs.ellipsis) + so_far
+        text = f"[{text}]" if each.name == figure.chosen else text
+        width = cell_count(text)
+        for top, left in _beside(row, column, width):
+            cells = slice(max(left - 1, 0), left + width + 1)
+            if 0 <= top < area.height and 0 <= left <= area.width - width and not taken[top, cells].any():
+                taken[top, left : left + width] = True
+                plot.put(top, left, text, _colour(each, figure, look), BOLD if each.front else 0)
+                break
+
+
+def _beside(row: int, column: int, length: int) -> Iterator[tuple[int, int]]:
+    """Places for a name around a point: right, left, above, and below."""
+    yield row, column + 2
+    yield row, column - 1 - length
+    for top in (row - 1, row + 1):
+        yield top, column + 1
+        yield top, column - length
+        yield top, column - length // 2
+
+
+def _colour(point: TradeoffPoint, figure: TradeoffFigure, look: Look) -> int:
+    if point.name == figure.chosen:
+        return look.highlight
+    return look.text if point.front else look.muted

@@ -6,10 +6,8 @@ from functools import lru_cache
 from typing import Literal, overload
 
 from tui.app.charts.canvas import BOLD, Canvas
-from tui.app.charts.colours import ColourScheme
-from tui.app.charts.glyphs import GlyphSet
-from tui.app.charts.names import apart
-from tui.common.cells import cell_count, head, padded, settled
+from tui.app.charts.look import Look
+from tui.common.cells import apart, cell_count, fit, settled
 from tui.common.formatting import spelled
 from tui.common.sparkline import sparkline
 
@@ -218,15 +216,15 @@ def _missing(value: Value) -> bool:
     return value is None or value != value
 
 
-def widths(columns: Sequence[Column], rows: Rows, order: Order, glyphs: GlyphSet) -> list[int]:
+def widths(columns: Sequence[Column], rows: Rows, order: Order, look: Look) -> list[int]:
     """The widths of each column's texts and title, with a pointer next to the title of the column sorted by.
 
     A column without a text has width 0.
     """
     sorted_by = order[0] if order else None
-    texts = rows.widths(glyphs.name) or [1] * len(columns)
+    texts = rows.widths(look.glyphs.name) or [1] * len(columns)
     return [
-        max(text, _width(column.title, glyphs.name) + (place == sorted_by)) if text else 0
+        max(text, _width(column.title, look.glyphs.name) + (place == sorted_by)) if text else 0
         for place, (text, column) in enumerate(zip(texts, columns, strict=True))
     ]
 
@@ -295,8 +293,7 @@ def draw_header(
     places: Sequence[ShownColumn],
     order: Order,
     missing: int,
-    scheme: ColourScheme,
-    glyphs: GlyphSet,
+    look: Look,
 ) -> None:
     """The titles in the first row, with a pointer next to that of the column sorted by, if there is one.
 
@@ -304,23 +301,25 @@ def draw_header(
     """
     for place in places:
         column, sorted_by = columns[place.column], order is not None and place.column == order[0]
-        pointer = (glyphs.down if order[1] else glyphs.up) if order and sorted_by else ""
-        text = fit(pointer + _text(column.title, glyphs.name), place.width, column.numeric, glyphs)
-        canvas.put(0, place.left, text, scheme.highlight if sorted_by else scheme.muted, BOLD)
+        pointer = (look.glyphs.down if order[1] else look.glyphs.up) if order and sorted_by else ""
+        text = fit(
+            pointer + _text(column.title, look.glyphs.name), place.width, look.glyphs.ellipsis, column.numeric
+        )
+        canvas.put(0, place.left, text, look.highlight if sorted_by else look.muted, BOLD)
     if missing:
-        canvas.put(0, canvas.width - LEFT_OUT, f"+{missing}".rjust(LEFT_OUT), scheme.muted, BOLD)
+        canvas.put(0, canvas.width - LEFT_OUT, f"+{missing}".rjust(LEFT_OUT), look.muted, BOLD)
 
 
 def shortened(
-    columns: Sequence[Column], places: Sequence[ShownColumn], rows: Rows, glyphs: GlyphSet
+    columns: Sequence[Column], places: Sequence[ShownColumn], rows: Rows, look: Look
 ) -> dict[int, dict[str, str]]:
     """For each column of names without enough room: each name as it is shown there, so that all can be told apart."""
     found = {}
     for place in places:
         if columns[place.column].names:
-            names = {_text(text, glyphs.name) for text in rows.texts(place.column)}
+            names = {_text(text, look.glyphs.name) for text in rows.texts(place.column)}
             if any(cell_count(name) > place.width for name in names):
-                found[place.column] = apart(names, place.width, glyphs.ellipsis)
+                found[place.column] = apart(names, place.width, look.glyphs.ellipsis)
     return found
 
 
@@ -331,48 +330,40 @@ def draw_row(
     places: Sequence[ShownColumn],
     names: Mapping[int, Mapping[str, str]],
     under_cursor: bool,
-    scheme: ColourScheme,
-    glyphs: GlyphSet,
+    look: Look,
 ) -> None:
     """A row as a grid of one row, with its names as in `shortened`.
 
     The cursor is a pointer, with a tint if there is color.
     """
     if under_cursor:
-        canvas.put(0, 0, glyphs.pointer, scheme.highlight, BOLD)
-        if scheme.coloured:
-            scheme = replace(scheme, background=scheme.tint(scheme.accent, 0.18))
-            canvas.bg[:] = scheme.background
+        canvas.put(0, 0, look.glyphs.pointer, look.highlight, BOLD)
+        if look.coloured:
+            look = replace(look, background=look.tint(look.accent, 0.18))
+            canvas.bg[:] = look.background
     for place in places:
         cell, column = row.cells[place.column], columns[place.column]
         if isinstance(cell, Trend):
-            text = sparkline(cell.values, place.width, glyphs.bars, (0.0, cell.top))
-            canvas.put(0, place.left, text, scheme.series(1))
+            text = sparkline(cell.values, place.width, look.glyphs.bars, (0.0, cell.top))
+            canvas.put(0, place.left, text, look.series(1))
             continue
         own = cell.tone if isinstance(cell, Cell) else column.tone
         tone = own if row.tone == "plain" else row.tone
         bold = BOLD if under_cursor or tone in ("strong", "highlight") else 0
-        text = _text(cell, glyphs.name)
+        text = _text(cell, look.glyphs.name)
         text = names.get(place.column, {}).get(text, text)
-        text = fit(text, place.width, column.numeric, glyphs)
-        canvas.put(0, place.left, text, _colour(tone, scheme), bold)
+        text = fit(text, place.width, look.glyphs.ellipsis, column.numeric)
+        canvas.put(0, place.left, text, _colour(tone, look), bold)
 
 
-def _colour(tone: Tone, scheme: ColourScheme) -> int:
+def _colour(tone: Tone, look: Look) -> int:
     match tone:
         case "muted":
-            return scheme.muted
+            return look.muted
         case "highlight":
-            return scheme.highlight
+            return look.highlight
         case "warning" | "loss":
-            return scheme.series(5)
+            return look.series(5)
         case "gain":
-            return scheme.series(2)
-    return scheme.text
-
-
-def fit(text: str, room: int, numeric: bool, glyphs: GlyphSet) -> str:
-    """`text` in `room` cells: aligned right if numeric, cut with an ellipsis if too long."""
-    if cell_count(text) > room:
-        text = head(text, room - 1) + glyphs.ellipsis if room else ""
-    return padded(text, room, right=numeric)
+            return look.series(2)
+    return look.text

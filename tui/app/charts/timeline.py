@@ -6,12 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.results.analysis.timeline import Timeline
-from tui.app.charts.axis import Axis
 from tui.app.charts.canvas import BOLD, Array, Canvas
-from tui.app.charts.colours import ColourScheme
-from tui.app.charts.glyphs import GlyphSet
-from tui.app.charts.legend import Entry, draw_legend, legend_rows
-from tui.app.charts.plot_area import PlotArea, draw_axes
+from tui.app.charts.chart import Entry, draw_legend, legend_rows
+from tui.app.charts.look import Look
+from tui.app.charts.plot import Axis, PlotArea, draw_axes
 from tui.common.cells import cell_count
 
 UNITS = ((3600.0, "h"), (60.0, "min"), (1.0, "s"))
@@ -42,17 +40,17 @@ Make = Callable[[int], Timeline]
 """The timeline of at most so many clients."""
 
 
-def draw_timeline(make: Make, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
+def draw_timeline(make: Make, width: int, height: int, look: Look) -> Canvas:
     """A timeline on [height, width] cells: a row for each client, and a line with its number at the end of each round.
 
     Work that is not used is gray, with a mark at its end. If not all clients have a row, the x axis says how many do.
     """
-    canvas = Canvas.blank(width, height, scheme.text, scheme.background)
+    canvas = look.blank(width, height)
     if height < FRAME + 1:
         return canvas
-    plain = glyphs.name == "ascii"
+    plain = look.ascii
     found = make(height - FRAME)
-    legend = legend_rows(_entries(found, plain, scheme), width, height)
+    legend = legend_rows(_entries(found, plain, look), width, height)
     if len(found.clients) > height - legend - FRAME:
         found = make(height - legend - FRAME)
     names = list(map(str, found.clients))
@@ -60,7 +58,7 @@ def draw_timeline(make: Make, width: int, height: int, scheme: ColourScheme, gly
     if width < gutter + 10 or not found.ends > found.begins:
         return canvas
     if legend:
-        draw_legend(canvas, _entries(found, plain, scheme), legend, 0, scheme)
+        draw_legend(canvas, _entries(found, plain, look), legend, 0, look)
     rows = len(names)
     top = legend + 1
     plot = canvas.window(top, gutter, rows, width - gutter)
@@ -68,36 +66,36 @@ def draw_timeline(make: Make, width: int, height: int, scheme: ColourScheme, gly
     axis = Axis(found.begins / second, found.ends / second)
     area = PlotArea(0, 0, rows, plot.width, axis, Axis(0, 1))
     label = ", ".join(filter(None, (found.reduced, f"simulated {unit}")))
-    draw_axes(canvas.window(top, gutter, rows + 2, plot.width), area, label, scheme, glyphs)
+    draw_axes(canvas.window(top, gutter, rows + 2, plot.width), area, label, look)
     for row, name in enumerate(names):
-        canvas.put(top + row, gutter - 1 - cell_count(name), name, scheme.muted)
-    _draw_rounds(canvas, plot, found, (top, gutter), area, second, scheme, glyphs)
+        canvas.put(top + row, gutter - 1 - cell_count(name), name, look.muted)
+    _draw_rounds(canvas, plot, found, (top, gutter), area, second, look)
     for row, client in enumerate(found.clients):
-        _draw_client(plot, row, client, found, scheme, plain)
+        _draw_client(plot, row, client, found, look, plain)
     return canvas
 
 
-def _entries(found: Timeline, plain: bool, scheme: ColourScheme) -> list[Entry]:
+def _entries(found: Timeline, plain: bool, look: Look) -> list[Entry]:
     phases = {_ORDER[phase] for each in found.dispatches for phase, _, _ in each.parts}
     fates = {each.fate for each in found.dispatches if each.arrives <= found.ends}
     entries = [
-        Entry(phase.ascii if plain else phase.glyph, phase.name, "", _colour(phase, scheme), pinned=True)
+        Entry(phase.ascii if plain else phase.glyph, phase.name, "", _colour(phase, look), pinned=True)
         for place, phase in enumerate(_PHASES)
         if place in phases
     ]
     return entries + [
-        Entry(signs[plain], _WASTED_NAMES[fate], "", _alarm(scheme), pinned=True)
+        Entry(signs[plain], _WASTED_NAMES[fate], "", _alarm(look), pinned=True)
         for fate, signs in _WASTED.items()
         if fate in fates
     ]
 
 
-def _colour(phase: _Phase, scheme: ColourScheme) -> int:
-    return scheme.muted if phase.series is None else scheme.series(phase.series)
+def _colour(phase: _Phase, look: Look) -> int:
+    return look.muted if phase.series is None else look.series(phase.series)
 
 
-def _alarm(scheme: ColourScheme) -> int:
-    return scheme.series(5)
+def _alarm(look: Look) -> int:
+    return look.series(5)
 
 
 def _draw_rounds(
@@ -107,8 +105,7 @@ def _draw_rounds(
     corner: tuple[int, int],
     area: PlotArea,
     second: float,
-    scheme: ColourScheme,
-    glyphs: GlyphSet,
+    look: Look,
 ) -> None:
     """Lines at the ends of rounds, and their numbers above, the newest first, where there is room."""
     top, left = corner
@@ -117,17 +114,15 @@ def _draw_rounds(
         if (column := area.column(end / second)) is None:
             continue
         for row in range(plot.height):
-            plot.put(row, column, glyphs.mark, scheme.muted)
+            plot.put(row, column, look.glyphs.mark, look.muted)
         text = str(round)
         start = min(max(column - len(text) + 1, 0), plot.width - len(text))
         if start + len(text) < free:
-            canvas.put(top - 1, left + start, text, scheme.muted)
+            canvas.put(top - 1, left + start, text, look.muted)
             free = start
 
 
-def _draw_client(
-    plot: Canvas, row: int, client: int, found: Timeline, scheme: ColourScheme, plain: bool
-) -> None:
+def _draw_client(plot: Canvas, row: int, client: int, found: Timeline, look: Look, plain: bool) -> None:
     """The row of a client. A cell shows the phase that takes most of its time, if that is more than half of it."""
     cells = plot.width
     shares = np.zeros((len(_PHASES), cells))
@@ -142,15 +137,15 @@ def _draw_client(
                 wasted += covered
     shown = np.flatnonzero(shares.sum(axis=0) >= 0.5)
     for column in shown.tolist():
-        look = _PHASES[int(shares[:, column].argmax())]
+        doing = _PHASES[int(shares[:, column].argmax())]
         pale = wasted[column] > 0.5 * shares[:, column].sum()
-        colour = scheme.muted if pale else _colour(look, scheme)
-        plot.put(row, column, look.ascii if plain else look.glyph, colour)
+        colour = look.muted if pale else _colour(doing, look)
+        plot.put(row, column, doing.ascii if plain else doing.glyph, colour)
     for each in found.dispatches:
         if each.client == client and each.wasted and each.arrives <= found.ends:
             place = (each.arrives - found.begins) / (found.ends - found.begins)
             column = min(int(place * cells), cells - 1)
-            plot.put(row, column, _WASTED[each.fate][plain], _alarm(scheme), BOLD)
+            plot.put(row, column, _WASTED[each.fate][plain], _alarm(look), BOLD)
 
 
 def _covered(start: float, end: float, found: Timeline, cells: int) -> Array:

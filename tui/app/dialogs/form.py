@@ -15,11 +15,10 @@ from textual.widgets import Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
 from htfl_sim import catalog
-from tui.app.charts.glyphs import GLYPHS
-from tui.app.charts.names import apart
+from tui.app.charts.look import GLYPHS
 from tui.app.dialogs.base import Dialog
 from tui.app.widgets.surface import glyphs_of
-from tui.common.cells import cell_count, padded
+from tui.common.cells import apart, cell_count, padded
 from tui.common.errors import explain
 from tui.common.fuzzy import best
 

@@ -9,7 +9,7 @@ from textual.geometry import Size
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tui.app.charts.glyphs import Glyphs
+from tui.app.charts.look import Glyphs
 from tui.app.dialogs.base import Searched
 from tui.app.keys import GROUPS, PLACES, Key
 from tui.app.widgets.surface import glyphs_of

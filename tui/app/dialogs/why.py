@@ -15,14 +15,13 @@ from simulator.results.analysis.effect import Effect, read_effects
 from simulator.results.analysis.why import Why, why
 from simulator.results.analysis.why_parts import ClassRow
 from tui.app.background import Background
-from tui.app.charts.colours import HEAT_LEVELS, ColourScheme, text_on
-from tui.app.charts.glyphs import Glyphs
+from tui.app.charts.look import HEAT_LEVELS, Glyphs, Look, text_on
 from tui.app.dialogs.base import Dialog
 from tui.app.dialogs.help import Keys
 from tui.app.host import Host
 from tui.app.messages import ClientSelected, ConfusionWanted
 from tui.app.view import View, client_of
-from tui.app.widgets.surface import glyphs_of, scheme_of
+from tui.app.widgets.surface import glyphs_of, look_of
 from tui.common import effects
 from tui.common.cells import head, padded
 from tui.common.confusion import Cell, Line, grid, notes, summary
@@ -155,7 +154,7 @@ class Page(Keys):
         if isinstance(found, str):
             return Content("\n".join(wrapped(spelled(found, glyphs), width)))
         if isinstance(found, Confusion):
-            return Content("\n").join(matrix_lines(found, width, glyphs, scheme_of(self)))
+            return Content("\n").join(matrix_lines(found, width, glyphs, look_of(self)))
         return Content("\n").join(lines(found, width, glyphs))
 
 
@@ -242,12 +241,12 @@ def title_of(view: View) -> str:
     return f"Why client {view.selected}{where}{replay} · {view.run.name}"
 
 
-def matrix_lines(found: Confusion, width: int, glyphs: Glyphs, scheme: ColourScheme) -> Iterator[Content]:
+def matrix_lines(found: Confusion, width: int, glyphs: Glyphs, look: Look) -> Iterator[Content]:
     """The matrix line by line. Colors repeat what the counts say: a count's share of its row."""
     yield from (Content(spelled(line, glyphs)) for line in wrapped(summary(found), width))
     yield Content("")
     empty = "." if glyphs == "ascii" else "·"
-    yield from (_matrix_line(line, glyphs, scheme) for line in grid(found, width, empty))
+    yield from (_matrix_line(line, glyphs, look) for line in grid(found, width, empty))
     for note in notes(found):
         yield Content("")
         yield from (Content(spelled(line, glyphs)) for line in wrapped(note, width))
@@ -269,22 +268,22 @@ def matrix_in(view: View, client: int, round: int | None) -> Confusion | str:
     )
 
 
-def _matrix_line(line: Line, glyphs: Glyphs, scheme: ColourScheme) -> Content:
+def _matrix_line(line: Line, glyphs: Glyphs, look: Look) -> Content:
     return Content.assemble(
         *(
-            (each.text, _cell_style(each, scheme)) if isinstance(each, Cell) else spelled(each, glyphs)
+            (each.text, _cell_style(each, look)) if isinstance(each, Cell) else spelled(each, glyphs)
             for each in line
         )
     )
 
 
-def _cell_style(cell: Cell, scheme: ColourScheme) -> str:
+def _cell_style(cell: Cell, look: Look) -> str:
     weight = "bold" if cell.correct else ""
     if not cell.share:
         return weight or "dim"
-    if not scheme.coloured:
+    if not look.coloured:
         return weight
-    ground = int(scheme.heat[min(int(cell.share * HEAT_LEVELS), HEAT_LEVELS - 1)])
+    ground = int(look.heat[min(int(cell.share * HEAT_LEVELS), HEAT_LEVELS - 1)])
     return f"{weight} #{text_on(ground):06x} on #{ground:06x}".strip()
 
 

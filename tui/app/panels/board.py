@@ -1,5 +1,6 @@
-"""The board of a study: its points as they fill, its settings over their costs, or the trials of a tuning study."""
+"""The texts of a study's board: its rows, and what there is to know of the row and the point under the cursor."""
 
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -17,20 +18,336 @@ from simulator.studies.board import Board, BoardRow
 from simulator.studies.cells import PointCell
 from simulator.studies.summary import StudySummary
 from simulator.studies.trial_board import TrialRow
-from tui.app.charts.canvas import Canvas
-from tui.app.charts.colours import ColourScheme
-from tui.app.charts.glyphs import GlyphSet
-from tui.app.charts.tradeoff import TradeoffFigure, TradeoffPoint, draw_tradeoff
+from tui.app.charts.canvas import BOLD, Canvas
+from tui.app.charts.look import Look
+from tui.app.charts.scatter import TradeoffFigure, TradeoffPoint, draw_tradeoff
+from tui.app.charts.table import Cell, Column, Row, Rows, Tone, layout, widths
 from tui.app.messages import SessionOpened
-from tui.app.panels import board_words
-from tui.app.panels.base import WIDE, Part
-from tui.app.panels.board_grid import Grid
-from tui.app.panels.chart_parts import PERCENT
-from tui.app.panels.facts import Facts
+from tui.app.panels.base import PERCENT, WIDE, Facts, Part
+from tui.app.panels.session_list import STATES
 from tui.app.widgets import Table
 from tui.app.widgets.canvas_widget import CanvasWidget
 from tui.app.widgets.screen import offer_focus
-from tui.app.widgets.surface import room
+from tui.app.widgets.surface import look_of, room
+from tui.common.formatting import NONE, amount, duration, percent, points, size
+
+FIRST, SHOWN, PASSED = 8, 5, 1
+"""The worth of the first two columns of seeds in sight, of the others, and of those before them."""
+
+
+@dataclass(frozen=True)
+class GridRow:
+    """A row: the texts before the seeds, a cell for each seed (None: there is none), and the texts after them."""
+
+    key: Hashable
+    before: tuple[str | Cell, ...]
+    cells: tuple[Cell | None, ...]
+    after: tuple[str | Cell, ...]
+    tone: Tone = "plain"
+
+
+class Grid(Table):
+    """Rows of cells by seed. Enter is `Table.Chosen`, as in every table."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "seed(-1)", "seed before", show=False),
+        Binding("right,l", "seed(1)", "next seed", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__((), cursor=True)
+        self._seeds: tuple[str, ...] = ()
+        self._before: tuple[Column, ...] = ()
+        self._after: tuple[Column, ...] = ()
+        self._at = 0
+        self._first = 0
+        """The first seed in sight."""
+
+    @property
+    def seed(self) -> int:
+        """The number of the seed under the cursor."""
+        return self._at
+
+    def show_grid(
+        self, rows: Sequence[GridRow], before: Sequence[Column], seeds: Sequence[str], after: Sequence[Column]
+    ) -> None:
+        """Replace the contents. The cursor stays."""
+        self._before, self._seeds, self._after = tuple(before), tuple(seeds), tuple(after)
+        self._at = min(self._at, max(len(seeds) - 1, 0))
+        shown = []
+        for row in rows:
+            cells = (*row.before, *map(_with_room, row.cells), *row.after)
+            shown.append(Row(row.key, cells, row.tone, search=str(row.key)))
+        self._show(Rows(shown))
+
+    def action_seed(self, steps: int) -> None:
+        at = min(max(self._at + steps, 0), max(len(self._seeds) - 1, 0))
+        if at != self._at:
+            self._at = at
+            self._show(self._all)
+            self.changed()
+            self.post_message(self.CursorMoved(self, self.selected))
+
+    def on_resize(self) -> None:
+        super().on_resize()
+        self._show(self._all)
+
+    def _show(self, rows: Rows) -> None:
+        """Show the rows with the columns near the cursor."""
+        if not self._seeds:
+            self.show(rows, [*self._before, *self._after])
+            return
+        wanted = widths(self._columns_from(0), rows, None, look_of(self))
+        self._first = min(self._first, self._at)
+        while self._first < self._at and not self._is_in_sight(wanted):
+            self._first += 1
+        self.show(rows, self._columns_from(self._first))
+
+    def _is_in_sight(self, wanted: Sequence[int]) -> bool:
+        at = len(self._before) + self._at
+        places = layout(self._columns_from(self._first), wanted, room(self).width, 1)
+        return any(place.column == at for place in places)
+
+    def _columns_from(self, first: int) -> list[Column]:
+        """All columns, those of the seeds from `first` on with more worth than those before."""
+        seeds = [
+            Column(
+                f"{seed} ",
+                numeric=True,
+                worth=PASSED if place < first else FIRST if place < first + 2 else SHOWN,
+            )
+            for place, seed in enumerate(self._seeds)
+        ]
+        return [*self._before, *seeds, *self._after]
+
+    def draw(self, width: int, height: int, look: Look) -> Canvas:
+        canvas = super().draw(width, height, look)
+        at = len(self._before) + self._at
+        place = next((each for each in self._places if each.column == at), None)
+        line = self._place() - self.scroll_offset.y + self._header
+        if self._seeds and place is not None and self.rows and self._header <= line < height:
+            canvas.put(line, place.left, "[", look.highlight, BOLD)
+            canvas.put(line, place.left + place.width - 1, "]", look.highlight, BOLD)
+        return canvas
+
+
+def _with_room(cell: Cell | None) -> Cell | str:
+    """The cell with room for the cursor's brackets."""
+    return "" if cell is None else replace(cell, text=f" {cell.text} ")
+
+
+SETTINGS = (Column("setting", stretch=True, names=True, worth=10, least=10),)
+BEFORE_SEEDS = (
+    Column("", worth=9),
+    Column("trial", stretch=True, names=True, worth=10, least=12),
+    Column("rung", numeric=True, worth=9),
+)
+AFTER_SEEDS = (Column("eval", numeric=True, worth=9), Column("values", stretch=True, worth=7, least=12))
+ONE_SEED = "one seed: no interval"
+Fact = tuple[str, str]
+
+
+def of_settings(board: Board, wide: bool) -> tuple[list[GridRow], tuple[Column, ...]]:
+    """The rows of the settings, and the columns after the seeds.
+
+    wide: intervals have their ends, and not half their width.
+    """
+    has_paper = any(row.paper for row in board.rows)
+    mean = "mean" if board.round is None else f"mean at r{board.round}"
+    columns = [Column(f"{mean} [95 %]" if wide else f"{mean} ±95 %", numeric=True, worth=9)]
+    if board.baseline:
+        title = f"Δ vs {board.baseline} [95 %]" if wide else "Δ ±95 %"
+        columns.append(Column(title, "Δ", numeric=True, worth=7))
+    if has_paper:
+        columns.append(Column("paper", numeric=True, worth=6))
+    rows = []
+    for row in board.rows:
+        after = [_mean(row, wide)]
+        after += [_difference(row, wide)] * bool(board.baseline) + [_paper(row)] * has_paper
+        rows.append(GridRow(row.label, (row.label,), tuple(map(of_point, row.cells)), tuple(after)))
+    return rows, tuple(columns)
+
+
+def of_trials(board: Board) -> list[GridRow]:
+    """The rows of a tuning study's trials."""
+    if board.trials is None:
+        return []
+    return [
+        GridRow(
+            name_of(row),
+            (
+                Cell("best", "gain") if row.is_best else "",
+                name_of(row),
+                f"{row.rung}/{board.trials.rungs}",
+            ),
+            tuple(map(_progress, row.cells)),
+            ("diverged" if row.lost else _hundred(row.score), row.words),
+            "muted" if row.out or row.lost else "plain",
+        )
+        for row in board.trials.rows
+    ]
+
+
+def name_of(trial: TrialRow) -> str:
+    """A trial's method and number."""
+    return f"{trial.method} t{trial.number:02d}"
+
+
+def of_point(cell: PointCell | None) -> Cell | None:
+    """A point's accuracy in per cent and the symbol of its state, with the round unless it is finished."""
+    if cell is None:
+        return None
+    if cell.state == "waiting":
+        return Cell(NONE, "muted")
+    glyph, tone = STATES.get(cell.state, ("?", "plain"))
+    if cell.error:
+        return Cell(STATES["damaged"][0], "warning")
+    accuracy = "" if cell.accuracy is None else f"{_hundred(cell.accuracy)} "
+    return Cell(f"{accuracy}{glyph}{'' if cell.state == 'finished' else cell.round}", tone)
+
+
+def _progress(cell: PointCell | None) -> Cell | None:
+    """The round of a trial's point, and the symbol of its state."""
+    if cell is None:
+        return None
+    if cell.state == "waiting":
+        return Cell(NONE, "muted")
+    glyph, tone = STATES["damaged"] if cell.error else STATES.get(cell.state, ("?", "plain"))
+    return Cell(f"r{cell.round} {glyph}", tone)
+
+
+def facts(board: Board, row: BoardRow, seed: int) -> list[Fact]:
+    """What there is to know of a setting, and of its point with the seed of this number."""
+    cell = row.cells[seed] if seed < len(row.cells) else None
+    found = [(f"seed {cell.seed}", said(cell))] if cell else []
+    if cell and cell.error:
+        found.append(("damaged", cell.error))
+    done, when = f"{row.finished} of {len(row.points)} seeds finished", after_round(board)
+    if row.accuracy is None:
+        found.append((row.label, f"no accuracy yet; {done}"))
+    else:
+        between = _interval(row.interval) if row.interval else ONE_SEED
+        found.append((row.label, f"{percent(row.accuracy.mean)}{when}, {between}; {done}"))
+    if (change := row.difference) is not None:
+        between = (
+            f"[{', '.join(map(points, change.interval))}]" if change.interval else "one pair: no interval"
+        )
+        found.append(
+            (f"Δ vs {board.baseline}", f"{points(change.mean)} pp{when}, {between}, {change.pairs} paired")
+        )
+    elif board.baseline and row.method != board.baseline:
+        found.append((f"Δ vs {board.baseline}", "no pair yet: both sessions of a seed need an accuracy"))
+    if costs := _costs(row.costs):
+        found.append(("cost", f"{costs} per seed{when}"))
+    if row.paper:
+        values = dict.fromkeys(f"{_printed(each.accuracy)} ({each.place})" for each in row.paper)
+        found.append(("paper", " / ".join(values)))
+        if details := row.paper[0].details:
+            found.append(("remark", f"Not comparable with the published value: {', '.join(details)}."))
+    return [*found, *(("remark", note) for note in board.notes)]
+
+
+def after_round(board: Board) -> str:
+    """The round that an unfinished board compares its rows at, in words."""
+    return "" if board.round is None else f" after round {board.round}"
+
+
+def trial_facts(board: Board, row: TrialRow, seed: int) -> list[Fact]:
+    """What there is to know of a trial."""
+    trials = board.trials
+    if trials is None:
+        return []
+    cell = row.cells[seed] if seed < len(row.cells) else None
+    score = (
+        f"{percent(row.score)} on eval after round {row.round}" if row.score is not None else "no score yet"
+    )
+    if row.lost:
+        score = "a client diverged, so it loses"
+    fate = "; others were promoted" if row.out and not row.lost else ""
+    found = [(name_of(row), f"{score}; rung {row.rung} of {trials.rungs}, to round {row.upto}{fate}")]
+    if row.is_best:
+        chosen = "chosen" if row.method in trials.chosen else "best so far"
+        found.append((chosen, row.words))
+    else:
+        found.append(("values", row.words))
+    if row.boundary:
+        where = f"At the boundary of its range: {', '.join(row.boundary)}. A wider range may be better."
+        found.append(("remark", where))
+    if cell:
+        found.append((f"seed {cell.seed}", said(cell)))
+        found += [("damaged", cell.error)] * bool(cell.error)
+    return [*found, ("budget", trials.budget), ("score", trials.scored)]
+
+
+def said(cell: PointCell) -> str:
+    """A point in words."""
+    words = f"{cell.point}: {cell.state}"
+    if cell.linked:
+        words += f", uses the session {cell.linked}"
+    if cell.state != "waiting" and not cell.error:
+        words += f", round {cell.round} of {cell.rounds}"
+    if cell.accuracy is not None:
+        words += f", {percent(cell.accuracy)}, best {percent(cell.best)}"
+    return words
+
+
+def _mean(row: BoardRow, wide: bool) -> str:
+    if row.accuracy is None:
+        return NONE
+    if row.interval is None:
+        return _hundred(row.accuracy.mean)
+    return f"{_hundred(row.accuracy.mean)} {_interval(row.interval) if wide else _half(row.interval)}"
+
+
+def _difference(row: BoardRow, wide: bool) -> str:
+    if row.difference is None:
+        return NONE
+    interval, mean = row.difference.interval, points(row.difference.mean)
+    if interval is None:
+        return mean
+    return f"{mean} [{', '.join(map(points, interval))}]" if wide else f"{mean} {_half(interval)}"
+
+
+def _half(interval: tuple[float, float]) -> str:
+    """Half the width of an interval."""
+    return f"±{50 * (interval[1] - interval[0]):.1f}"
+
+
+def _paper(row: BoardRow) -> str:
+    """The published values, in parentheses if they are not comparable."""
+    if not row.paper:
+        return NONE
+    values = "/".join(dict.fromkeys(_printed(each.accuracy) for each in row.paper)).replace(" %", "")
+    return f"({values})" if row.paper[0].details else values
+
+
+def _printed(accuracy: float | None) -> str:
+    return "failed to converge" if accuracy is None else f"{100 * accuracy:.2f} %"
+
+
+def _interval(interval: tuple[float, float]) -> str:
+    """The ends of an interval of accuracies, cut at 0 and 100."""
+    low, high = max(interval[0], 0.0), min(interval[1], 1.0)
+    return f"[{_hundred(low)}, {_hundred(high)}]"
+
+
+def _hundred(share: float | None) -> str:
+    return NONE if share is None else f"{100 * share:.1f}"
+
+
+def _costs(costs: Mapping[Cost, float]) -> str:
+    """The costs that there are."""
+    formats: dict[Cost, Callable[[float], str]] = {
+        "bytes": size,
+        "FLOPs": lambda value: f"{amount(value)} FLOPs",
+        "seconds": duration,
+        "simulated seconds": lambda value: f"{duration(value)} simulated",
+        "joules": lambda value: f"{amount(value)} J",
+    }
+    return ", ".join(
+        formats[cost](value) for cost, value in costs.items() if cost in formats and value == value
+    )
+
 
 POINTS, TRIALS, PARETO = "points", "trials", "Pareto"
 READING = "Reading the study…"
@@ -154,26 +471,26 @@ class StudyBoard(Container):
 
     def _draw_grid(self, board: Board, head: str) -> None:
         if self._mode == TRIALS and board.trials is not None:
-            rows = board_words.of_trials(board)
+            rows = of_trials(board)
             best = sum(bool(row.boundary) for row in board.trials.rows)
             warned = f", {best} best at a boundary" if best else ""
             self._cells.caption(f"{head}, {len(rows)} trials{warned}")
-            self._grid.show_grid(rows, board_words.TRIALS, board.trials.seeds, board_words.OF_TRIALS)
+            self._grid.show_grid(rows, BEFORE_SEEDS, board.trials.seeds, AFTER_SEEDS)
         else:
-            rows, columns = board_words.of_settings(board, wide=room(self).width >= WIDE)
+            rows, columns = of_settings(board, wide=room(self).width >= WIDE)
             done = sum(row.finished for row in board.rows)
             every = sum(len(row.points) for row in board.rows)
             what = "final seeds" if board.trials else "points"
             lead = head.removesuffix("finished") if head.endswith(": finished") else f"{head}, "
             said = f"{lead}{done} of {every} {what} finished"
             self._cells.caption(f"{said}: accuracy in %, by seed", f"{said}: accuracy in %", said)
-            self._grid.show_grid(rows, board_words.SETTINGS, board.seeds, columns)
+            self._grid.show_grid(rows, SETTINGS, board.seeds, columns)
         self._cells.say(None if rows else NO_POINTS)
 
     def _draw_pareto(self, board: Board, name: str) -> None:
         cost = self._cost if self._cost in self._costs() else self._costs()[0]
         figure = tradeoff(board, cost, str(self._grid.selected or ""))
-        when = board_words.after_round(board)
+        when = after_round(board)
         said = f"{name}: accuracy in % over {cost}{',' * bool(when)}{when}"
         self._plot.caption(f"{said}, means over seeds", said)
         self._plot.say(None if figure.points else NOTHING)
@@ -185,11 +502,11 @@ class StudyBoard(Container):
             self._about.caption("point")
             self._facts.tell([])
         elif isinstance(found, TrialRow):
-            self._about.caption(board_words.name_of(found))
-            self._facts.tell(board_words.trial_facts(self._board, found, self._grid.seed))
+            self._about.caption(name_of(found))
+            self._facts.tell(trial_facts(self._board, found, self._grid.seed))
         else:
             self._about.caption(found.label)
-            self._facts.tell(board_words.facts(self._board, found, self._grid.seed))
+            self._facts.tell(facts(self._board, found, self._grid.seed))
 
     def _row(self) -> BoardRow | TrialRow | None:
         """The row under the cursor, or the chosen one of the chart."""
@@ -197,9 +514,7 @@ class StudyBoard(Container):
         if board is None:
             return None
         if self._mode == TRIALS and board.trials is not None:
-            return next(
-                (each for each in board.trials.rows if board_words.name_of(each) == self._grid.selected), None
-            )
+            return next((each for each in board.trials.rows if name_of(each) == self._grid.selected), None)
         key = self._chart.figure.chosen if self._mode == PARETO else self._grid.selected
         return next((each for each in board.rows if each.label == key), None)
 
@@ -300,5 +615,5 @@ class Tradeoff(CanvasWidget, can_focus=True):
         self.show(replace(self.figure, chosen=names[min(max(at, 0), len(names) - 1)]))
         self.post_message(self.Chosen(self.figure.chosen))
 
-    def draw(self, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
-        return draw_tradeoff(self.figure, width, height, scheme, glyphs)
+    def draw(self, width: int, height: int, look: Look) -> Canvas:
+        return draw_tradeoff(self.figure, width, height, look)

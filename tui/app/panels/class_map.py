@@ -17,7 +17,7 @@ from simulator.results.analysis.classes import (
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.samples import Samples
 from tui.app.panels import gains
-from tui.app.panels.chart_parts import PERCENT
+from tui.app.panels.base import PERCENT
 from tui.app.view import View
 from tui.common.formatting import percent, points
 

@@ -14,9 +14,7 @@ from simulator.results.analysis.samples import Samples
 from tui.app.charts.figure import Figure, Series
 from tui.app.messages import PanelWanted
 from tui.app.panels import client_rows
-from tui.app.panels.base import Part, at_most
-from tui.app.panels.chart_parts import PERCENT, at_best, by_round, marks, titled, unread
-from tui.app.panels.facts import NAMES, Facts
+from tui.app.panels.base import NAMES, PERCENT, Facts, Part, at_best, at_most, by_round, marks, titled, unread
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table
 from tui.app.widgets.surface import room

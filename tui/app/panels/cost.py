@@ -23,10 +23,21 @@ from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row, Rows, RowsByColumn, Texts, Trend, Trends
 from tui.app.messages import PanelWanted
 from tui.app.panels import client_rows
-from tui.app.panels.base import Part, SizedPanel, at_most
-from tui.app.panels.chart_parts import PERCENT, in_each_round, marks, silent, sizes, steady, traffic, unread
+from tui.app.panels.base import (
+    PERCENT,
+    Facts,
+    Part,
+    SizedPanel,
+    at_most,
+    in_each_round,
+    marks,
+    silent,
+    sizes,
+    steady,
+    traffic,
+    unread,
+)
 from tui.app.panels.client_rows import each_once
-from tui.app.panels.facts import Facts
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table, TimelineChart
 from tui.common.formatting import NONE, amount, duration, percent, size, span

@@ -13,20 +13,18 @@ from textual.widgets import Static
 from simulator.results.analysis.samples import Samples
 from simulator.results.inspection.client_samples import ClientSamples
 from simulator.results.inspection.embedding import Embedding
-from tui.app.charts.glyphs import GLYPHS
-from tui.app.charts.names import apart
+from tui.app.charts.look import GLYPHS
 from tui.app.charts.scatter import ScatterFigure, key_of
 from tui.app.embedding_process import images_of, looked_at
 from tui.app.messages import ClientSelected, EmbeddingWanted, RoundRefused, SamplesWanted
 from tui.app.panels import class_map
-from tui.app.panels.base import Part, SizedPanel, at_most
-from tui.app.panels.chart_parts import named_clients, unread
+from tui.app.panels.base import Part, SizedPanel, at_most, named_clients, unread
 from tui.app.panels.class_map import ClassMap
 from tui.app.view import View, session_of
 from tui.app.widgets import Heatmap, SampleList, Scatter
 from tui.app.widgets.surface import glyphs_of, room
 from tui.common import reading
-from tui.common.cells import cell_count, head
+from tui.common.cells import apart, cell_count, head
 from tui.common.formatting import spelled
 
 BEGINNING = (

@@ -14,7 +14,7 @@ from simulator.results.analysis.round_gains import (
     gains_of,
 )
 from tui.app.charts.figure import Band, Figure, Series
-from tui.app.panels.chart_parts import PERCENT, marks
+from tui.app.panels.base import PERCENT, marks
 from tui.app.panels.client_rows import shown
 from tui.app.view import View
 from tui.common.formatting import points

@@ -8,8 +8,7 @@ from textual.app import ComposeResult
 from simulator.base.documents import Event
 from simulator.results.analysis.events import description, is_alarming, shown_events
 from tui.app.charts.table import Column, Row, Tone
-from tui.app.panels.base import Part, SizedPanel
-from tui.app.panels.chart_parts import unread
+from tui.app.panels.base import Part, SizedPanel, unread
 from tui.app.view import View
 from tui.app.widgets import Table
 from tui.app.widgets.surface import room

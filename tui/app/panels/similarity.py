@@ -15,8 +15,7 @@ from simulator.results.analysis.client_values import Array
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.messages import ClientSelected
-from tui.app.panels.base import Part, SizedPanel, at_most
-from tui.app.panels.chart_parts import OPENING, awaited_cka, named_clients, unread
+from tui.app.panels.base import OPENING, Part, SizedPanel, at_most, awaited_cka, named_clients, unread
 from tui.app.panels.data_features import gone
 from tui.app.view import View
 from tui.app.widgets import Heatmap, LineChart, Table

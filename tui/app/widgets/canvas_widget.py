@@ -15,12 +15,11 @@ from textual.widget import Widget
 
 from simulator.results.inspection.client_samples import ClientSamples
 from tui.app.charts.canvas import BOLD, DEFAULT, REVERSE, SECOND, Array, Canvas, row_text
-from tui.app.charts.colours import ColourScheme
-from tui.app.charts.glyphs import GLYPHS, GlyphSet
+from tui.app.charts.look import Look
 from tui.app.charts.samples import draw_samples
 from tui.app.charts.scatter import ScatterFigure, draw_scatter
 from tui.app.charts.timeline import Make, draw_timeline
-from tui.app.widgets.surface import glyphs_of, scheme_of
+from tui.app.widgets.surface import look_of
 
 
 class CanvasWidget(Widget):
@@ -37,11 +36,11 @@ class CanvasWidget(Widget):
         self._strips: list[Strip] = []
         self._stripped: Canvas | None = None
         """The canvas that the strips show."""
-        self._drawn_on: tuple[ColourScheme, Size, Offset] | None = None
+        self._drawn_on: tuple[Look, Size, Offset] | None = None
         self._waiting = False
 
     @abstractmethod
-    def draw(self, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
+    def draw(self, width: int, height: int, look: Look) -> Canvas:
         """The content as [height, width] cells."""
 
     def changed(self) -> None:
@@ -81,26 +80,26 @@ class CanvasWidget(Widget):
 
     def _bring_up_to_date(self) -> None:
         """Draw, unless the last drawing had the same data, size, theme, and scrolling."""
-        surface = (scheme_of(self), self.scrollable_content_region.size, self.scroll_offset)
+        surface = (look_of(self), self.scrollable_content_region.size, self.scroll_offset)
         if self._canvas is None or surface != self._drawn_on:
-            scheme, size, _ = surface
-            self._canvas = self._drawing(size, scheme)
+            look, size, _ = surface
+            self._canvas = self._drawing(size, look)
             self._strips = strips(self._canvas, self._stripped, self._strips)
             self._stripped = self._canvas
             self._drawn_on = surface
 
-    def _drawing(self, size: Size, scheme: ColourScheme) -> Canvas:
+    def _drawing(self, size: Size, look: Look) -> Canvas:
         """The canvas, or a sentence after an error, because an error in drawing must not end the app."""
         try:
-            return self.draw(size.width, size.height, scheme, GLYPHS[glyphs_of(self)])
+            return self.draw(size.width, size.height, look)
         except Exception as fault:
-            canvas = Canvas.blank(size.width, size.height, scheme.text, scheme.background)
+            canvas = look.blank(size.width, size.height)
             lines = wrap(
                 f"Drawing failed. This is a bug in htfl-sim: {type(fault).__name__}: {fault}",
                 max(size.width, 1),
             )
             for row, line in enumerate(lines):
-                canvas.put(row, 0, line, scheme.text)
+                canvas.put(row, 0, line, look.text)
             return canvas
 
 
@@ -160,10 +159,10 @@ class Scatter(CanvasWidget, can_focus=True):
         self.figure = figure
         self.changed()
 
-    def draw(self, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
+    def draw(self, width: int, height: int, look: Look) -> Canvas:
         if self.figure is None:
-            return Canvas.blank(width, height, scheme.text, scheme.background)
-        return draw_scatter(self.figure, width, height, scheme, glyphs)
+            return look.blank(width, height)
+        return draw_scatter(self.figure, width, height, look)
 
 
 class SampleList(CanvasWidget, can_focus=True):
@@ -180,10 +179,10 @@ class SampleList(CanvasWidget, can_focus=True):
         self.samples = samples
         self.changed()
 
-    def draw(self, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
+    def draw(self, width: int, height: int, look: Look) -> Canvas:
         if self.samples is None:
-            return Canvas.blank(width, height, scheme.text, scheme.background)
-        return draw_samples(self.samples, width, height, scheme, glyphs)
+            return look.blank(width, height)
+        return draw_samples(self.samples, width, height, look)
 
 
 class TimelineChart(CanvasWidget):
@@ -200,7 +199,7 @@ class TimelineChart(CanvasWidget):
         self._make = make
         self.changed()
 
-    def draw(self, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
+    def draw(self, width: int, height: int, look: Look) -> Canvas:
         if self._make is None:
-            return Canvas.blank(width, height, scheme.text, scheme.background)
-        return draw_timeline(self._make, width, height, scheme, glyphs)
+            return look.blank(width, height)
+        return draw_timeline(self._make, width, height, look)

@@ -25,12 +25,10 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from tui.app.charts.canvas import Array, Canvas
-from tui.app.charts.colours import ColourScheme
-from tui.app.charts.glyphs import GlyphSet
-from tui.app.charts.heat_plan import HeatFigure, cell_at
-from tui.app.charts.heatmap import draw_heatmap
+from tui.app.charts.heatmap import HeatFigure, cell_at, draw_heatmap
+from tui.app.charts.look import Look
 from tui.app.widgets.canvas_widget import CanvasWidget
-from tui.app.widgets.surface import glyphs_of, scheme_of
+from tui.app.widgets.surface import look_of
 
 
 class Heatmap(CanvasWidget, can_focus=True):
@@ -162,9 +160,8 @@ class Heatmap(CanvasWidget, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on the cell clicked."""
         offset = event.get_content_offset(self)
-        scheme = scheme_of(self)
         if offset is not None and self._matrix.size:
-            halves = scheme.coloured and glyphs_of(self) != "ascii"
+            halves = look_of(self).painted
             cell = cell_at(self._figure(), *self.content_size, halves, offset.x, offset.y)
             if cell is not None:
                 self._set_cursor(cell)
@@ -196,8 +193,8 @@ class Heatmap(CanvasWidget, can_focus=True):
             self._at = int(np.flatnonzero(by_row == kept[0])[0]), int(np.flatnonzero(by_column == kept[1])[0])
         self.changed()
 
-    def draw(self, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
-        return draw_heatmap(self._figure(), width, height, scheme, glyphs)
+    def draw(self, width: int, height: int, look: Look) -> Canvas:
+        return draw_heatmap(self._figure(), width, height, look)
 
     def _figure(self) -> HeatFigure:
         by_row, by_column = self._orders

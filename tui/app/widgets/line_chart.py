@@ -30,11 +30,10 @@ from textual.message import Message
 
 from tui.app.charts.canvas import Canvas
 from tui.app.charts.chart import draw_chart, place_at
-from tui.app.charts.colours import ColourScheme
 from tui.app.charts.figure import Figure
-from tui.app.charts.glyphs import GLYPHS, GlyphSet
+from tui.app.charts.look import Look
 from tui.app.widgets.canvas_widget import CanvasWidget
-from tui.app.widgets.surface import glyphs_of, scheme_of
+from tui.app.widgets.surface import look_of
 
 NARROWEST = 4.0  # minimum steps of x in a zoom, so that a line is still visible
 
@@ -152,14 +151,13 @@ class LineChart(CanvasWidget, can_focus=True):
         self.release_mouse()
 
     def _point(self, event: events.MouseEvent) -> None:
-        scheme, glyphs = scheme_of(self), GLYPHS[glyphs_of(self)]
         at = event.get_content_offset_capture(self)
-        x = place_at(self._shown(), at.x, *self.content_size, scheme, glyphs)
+        x = place_at(self._shown(), at.x, *self.content_size, look_of(self))
         if x is not None:
             self.post_message(self.Pointed(self, x))
 
-    def draw(self, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
-        return draw_chart(self._shown(), width, height, scheme, glyphs)
+    def draw(self, width: int, height: int, look: Look) -> Canvas:
+        return draw_chart(self._shown(), width, height, look)
 
     def _shown(self) -> Figure:
         return replace(self.figure, x_range=self._view, cursor=self._cursor)

@@ -5,20 +5,20 @@ from textual.geometry import Size
 from textual.widget import Widget
 
 from tui.app.charts.canvas import DEFAULT
-from tui.app.charts.colours import ColourScheme
-from tui.app.charts.glyphs import Glyphs
+from tui.app.charts.look import GLYPHS, Glyphs, Look
 
 
-def scheme_of(widget: Widget) -> ColourScheme:
-    """The text, background, and accent of `widget` under the app's present theme, and whether color may be used."""
+def look_of(widget: Widget) -> Look:
+    """The colors of `widget` under the app's present theme, whether color may be used, and the app's characters."""
     app = widget.app
     dark, colour = app.current_theme.dark, not app.no_color
     exact = app.console.color_system not in ("256", "standard")
     accent = _packed(_parsed(app.theme_variables.get("accent", ""), dark))
-    if app.native_ansi_color:
-        return ColourScheme(DEFAULT, DEFAULT, accent, dark, colour, exact)
-    _, _, background, text = widget.colors
-    return ColourScheme(_packed(background + text), _packed(background), accent, dark, colour, exact)
+    text = ground = DEFAULT
+    if not app.native_ansi_color:
+        _, _, background, over = widget.colors
+        text, ground = _packed(background + over), _packed(background)
+    return Look(text, ground, accent, dark, colour, exact, GLYPHS[glyphs_of(widget)])
 
 
 def glyphs_of(widget: Widget) -> Glyphs:

@@ -25,8 +25,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 
 from tui.app.charts.canvas import Canvas
-from tui.app.charts.colours import ColourScheme
-from tui.app.charts.glyphs import GlyphSet
+from tui.app.charts.look import Look
 from tui.app.charts.table import (
     Column,
     Row,
@@ -211,22 +210,22 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         elif self._has_cursor and line < len(self._rows):
             self._select(line)
 
-    def draw(self, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
-        canvas = Canvas.blank(width, height, scheme.text, scheme.background)
+    def draw(self, width: int, height: int, look: Look) -> Canvas:
+        canvas = look.blank(width, height)
         before = self._places
         if self._widths is None:
-            before, self._widths = [], widths(self._columns, self._all, self._order, glyphs)
+            before, self._widths = [], widths(self._columns, self._all, self._order, look)
         self._places = layout(self._columns, self._widths, width, int(self._has_cursor))
         if self._places != before:
-            self._names = shortened(self._columns, self._places, self._all, glyphs)
+            self._names = shortened(self._columns, self._places, self._all, look)
         if self._header:
             missing = left_out(self._widths, self._places)
-            draw_header(canvas, self._columns, self._places, self._order, missing, scheme, glyphs)
+            draw_header(canvas, self._columns, self._places, self._order, missing, look)
         top, lines = self.scroll_offset.y, max(height - self._header, 0)
         for line, row in enumerate(self._rows[top : top + lines], self._header):
             here = self._has_cursor and row.key == self._cursor
             window = canvas.window(line, 0, 1, width)
-            draw_row(window, row, self._columns, self._places, self._names, here, scheme, glyphs)
+            draw_row(window, row, self._columns, self._places, self._names, here, look)
         return canvas
 
     def _arrange(self) -> None:

@@ -1,16 +1,122 @@
-"""Colors that are legible on dark and light themes and for color-blind people. Every color is an int 0xRRGGBB.
+"""Characters and colors: three sets of characters, and colors that are legible on any theme and for color-blind people.
 
-The palette is that of the figures. This module adapts it to the terminal, which alone knows some of its colors.
+The palette is that of the figures. This module adapts it to the terminal. Every color is an int 0xRRGGBB.
 """
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Literal
 
 import numpy as np
 
 from simulator.results.figures import palette
 from simulator.results.figures.palette import OKABE_ITO, VIRIDIS_STOPS, channels, contrast, luminance
-from tui.app.charts.canvas import DEFAULT, Array
+from tui.app.charts.canvas import DEFAULT, Array, Canvas
+from tui.common.formatting import spelled
+
+Glyphs = Literal["braille", "block", "ascii"]
+
+
+@dataclass(frozen=True)
+class GlyphSet:
+    """The characters of one set.
+
+    dots: (rows, columns) of dots in a cell. cells: [2 ** (rows × columns)] code points; bit (row × columns + column) of
+    the index is the dot there. ramp: from low to high, without color; a space is no value. signs: a large loss, a loss,
+    no difference, a gain, and a large gain, without color. bars: from low to high, for
+    sparklines; none fills its cell, so rows stay apart. up, down, pointer: pointers from below, from above, and from
+    the left. The rest: the parts of axes and marks.
+    """
+
+    name: Glyphs
+    dots: tuple[int, int]
+    cells: Array
+    ramp: str
+    signs: str
+    bars: str
+    vertical: str
+    horizontal: str
+    corner: str
+    tick_left: str
+    tick_below: str
+    grid: str
+    mark: str
+    cursor: str
+    shade: str
+    up: str
+    down: str
+    pointer: str
+    ellipsis: str
+    dash: str = "–"
+    times: str = "×"
+
+
+def _braille() -> Array:
+    """Code points by dots. Unicode numbers them 1 2 3 7 down the left column and 4 5 6 8 down the right."""
+    unicode_bit = np.array([[0, 3], [1, 4], [2, 5], [6, 7]]).ravel()
+    masks = np.arange(256)
+    moved = sum((masks >> ours & 1) << int(theirs) for ours, theirs in enumerate(unicode_bit))
+    return (0x2800 + np.asarray(moved)).astype(np.int32)
+
+
+def _codes(text: str) -> Array:
+    return np.array([ord(character) for character in text], np.int32)
+
+
+BRAILLE = GlyphSet(
+    name="braille",
+    dots=(4, 2),
+    cells=_braille(),
+    ramp="·░▒▓█",
+    signs="▼−·+▲",
+    bars="▁▂▃▄▅▆▇",
+    vertical="│",
+    horizontal="─",
+    corner="└",
+    tick_left="┤",
+    tick_below="┬",
+    grid="┈",
+    mark="┊",
+    cursor="│",
+    shade="░",
+    up="▲",
+    down="▼",
+    pointer="▶",
+    ellipsis="…",
+)
+BLOCK = GlyphSet(
+    **{
+        **BRAILLE.__dict__,
+        "name": "block",
+        "dots": (2, 2),
+        "cells": _codes(" ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"),
+    }
+)
+ASCII = GlyphSet(
+    name="ascii",
+    dots=(1, 1),
+    cells=_codes(" *"),
+    ramp=".:-=+*#%@",
+    signs="v-.+^",
+    bars="_.-=+*#@",
+    vertical="|",
+    horizontal="-",
+    corner="+",
+    tick_left="+",
+    tick_below="+",
+    grid=" ",
+    mark=":",
+    cursor="|",
+    shade=".",
+    up="^",
+    down="v",
+    pointer=">",
+    ellipsis="~",
+    dash="-",
+    times="x",
+)
+GLYPHS: dict[Glyphs, GlyphSet] = {"braille": BRAILLE, "block": BLOCK, "ascii": ASCII}
+
 
 HEAT_LEVELS = 32  # half-block cells show pairs of levels: Textual's filters cache 32 × 32 styles
 
@@ -83,8 +189,8 @@ def _grey(light: float) -> int:
 
 
 @dataclass(frozen=True)
-class ColourScheme:
-    """The surface on which a chart is drawn.
+class Look:
+    """The surface on which a chart is drawn, and its characters.
 
     text, background: those of the app's theme, or DEFAULT if only the terminal knows them (ANSI themes). accent: the
     cursor and the focus. dark: whether the background is dark. coloured: False under NO_COLOR, where color alone must
@@ -98,6 +204,24 @@ class ColourScheme:
     dark: bool = True
     coloured: bool = True
     exact: bool = True
+    glyphs: GlyphSet = BRAILLE
+
+    @property
+    def ascii(self) -> bool:
+        return self.glyphs.name == "ascii"
+
+    @property
+    def painted(self) -> bool:
+        """Whether cells have colors, and not characters alone."""
+        return self.coloured and not self.ascii
+
+    def spelled(self, text: str) -> str:
+        """The text for display in these characters."""
+        return spelled(text, self.glyphs.name)
+
+    def blank(self, width: int, height: int) -> Canvas:
+        """An empty grid on this surface."""
+        return Canvas.blank(width, height, self.text, self.background)
 
     @cached_property
     def muted(self) -> int:

@@ -1,0 +1,374 @@
+"""From values to cells: axes with their ticks and labels, the plot between them, and lines as dots."""
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from simulator.base.units import SUFFIXES
+from tui.app.charts.canvas import Array, Canvas
+from tui.app.charts.look import Look
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The range low…high of an axis, low < high."""
+
+    low: float
+    high: float
+
+    def fraction(self, value: float) -> float:
+        """The position of one value between the ends."""
+        return float(self.fractions(np.asarray(value, float)))
+
+    def fractions(self, values: Array) -> Array:
+        """The positions of values between the ends: 0 at low, 1 at high."""
+        return (values - self.low) / (self.high - self.low)
+
+    def ticks(self, most: int) -> list[float]:
+        """At most `most` round numbers within the range, ascending. Fewer if the range is short."""
+        return nice_ticks(self.low, self.high, most)
+
+
+def nice_ticks(low: float, high: float, most: int) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten within low…high: as many as `most` allows."""
+    if most < 1 or not high > low:
+        return []
+    step = nice_step((high - low) / most)
+    while True:
+        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        if last - first + 1 <= most:
+            return [place * step for place in range(first, last + 1)]
+        step = nice_step(step * 1.01)
+
+
+def nice_step(least: float) -> float:
+    """The smallest of 1, 2, 5 times a power of ten that is at least `least`."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
+
+
+def whole_ticks(low: float, high: float, most: int) -> list[float]:
+    """`nice_ticks` at whole numbers only, for rounds."""
+    return [tick for tick in nice_ticks(low, high, most) if abs(tick - round(tick)) < 1e-6]
+
+
+def label(value: float, step: float = 0.0, largest: float = 0.0) -> str:
+    """A number in an axis's format, with the decimals that steps of `step` need (0: three significant digits).
+
+    From 10,000 on, it has a suffix k, M, G, or T. Smaller numbers have it too if the axis reaches that far (`largest`).
+    """
+    if not math.isfinite(value):
+        return str(value)
+    size = max(abs(value), abs(largest))
+    if value == 0 and (step >= 1 or not step):
+        return "0"
+    if size >= 10_000:
+        unit, suffix = next(one for one in SUFFIXES if size >= one[0])
+        return _decimals(value / unit, step / unit) + suffix
+    if value and max(size, step) < 1e-3:
+        return with_minus(f"{value:.0e}".replace("e-0", "e-"))
+    return _decimals(value, step)
+
+
+def labels(ticks: list[float]) -> list[str]:
+    """Labels for ticks, with enough decimals to tell them apart."""
+    if len(ticks) < 2:
+        return [label(tick) for tick in ticks]
+    evenly = math.isclose(ticks[-1] - ticks[-2], ticks[1] - ticks[0], rel_tol=1e-6)
+    step, largest = (ticks[1] - ticks[0], max(map(abs, ticks))) if evenly else (0.0, 0.0)
+    return [label(tick, step, largest) for tick in ticks]
+
+
+def with_minus(text: str) -> str:
+    """The text of a number with a minus sign in place of its hyphen."""
+    return text.replace("-", "−", 1) if text.startswith("-") else text
+
+
+def _decimals(value: float, step: float) -> str:
+    """`value` with the decimals of `step`. Without a step, three significant digits."""
+    if step:
+        places = max(0, -math.floor(math.log10(abs(step)) + 1e-9))
+        return with_minus(f"{value:.{places}f}") if value else f"{0:.{places}f}"
+    places = max(0, 2 - math.floor(math.log10(abs(value)))) if value else 0
+    text = with_minus(f"{value:.{places}f}")
+    return text.rstrip("0").rstrip(".") if places else text
+
+
+def apart(low: float, high: float) -> tuple[float, float]:
+    """low and high, or values a little below and above them if they are almost equal."""
+    size = max(abs(low), abs(high))
+    if high - low > size * 1e-9:
+        return low, high
+    room = max(size * 0.05, 0.05)
+    return low - room, high + room
+
+
+def reach(values: Array, ceiling: float = 1.0, margin: float = 0.04) -> Axis:
+    """The axis that shows all finite values with a margin at both ends; 0…1 if there are none.
+
+    There is no margin below 0 if all values are at least 0, and none above the ceiling if all are below it. For
+    example, an accuracy is at most 1, or 100 %.
+    """
+    values = np.asarray(values, float).ravel()
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return Axis(0.0, 1.0)
+    low, high = float(values.min()), float(values.max())
+    at_least_0, under_ceiling = low >= 0, low >= 0 and high <= ceiling
+    low, high = apart(low, high)
+    room = (high - low) * margin
+    return Axis(
+        max(low - room, 0.0) if at_least_0 else low - room,
+        min(high + room, ceiling) if under_ceiling else high + room,
+    )
+
+
+def reading(value: float, unit: str = "") -> str:
+    """A number in a legend's format: with a unit such as "%" or "MiB", one decimal, as everywhere.
+
+    Without a unit, three decimals below ten, as in columns of numbers; otherwise, as on an axis.
+    """
+    if unit:
+        return with_minus(f"{value:.1f} {unit}")
+    return with_minus(f"{value:.3f}") if 1e-3 <= abs(value) < 10 or value == 0 else label(value)
+
+
+@dataclass(frozen=True)
+class PlotArea:
+    """The plot's place in the grid, in cells, and its axes."""
+
+    top: int
+    left: int
+    height: int
+    width: int
+    x: Axis
+    y: Axis
+
+    @property
+    def bottom(self) -> int:
+        """The row of the x axis."""
+        return self.top + self.height
+
+    def column(self, x: float) -> int | None:
+        """The column of cells of `x`, counted from the plot's left; None outside of the range."""
+        share = self.x.fraction(x)
+        return int(share * (self.width - 1) + 0.5) if 0 <= share <= 1 else None
+
+    def x_at(self, column: int) -> float:
+        """The x in the middle of a column of cells, counted from the plot's left."""
+        return self.x.low + column / max(self.width - 1, 1) * (self.x.high - self.x.low)
+
+    def row(self, y: float) -> int | None:
+        """The row of cells of `y`, counted from the plot's top; None outside of the range."""
+        share = self.y.fraction(y)
+        return int((1 - share) * (self.height - 1) + 0.5) if 0 <= share <= 1 else None
+
+    def y_ticks(self) -> list[float]:
+        """About one tick in five rows: three from five rows on, eleven at most.
+
+        Fewer, but at least three, if only those are evenly spaced.
+        """
+        most = min(max(self.height * 2 // 5, 3 if self.height >= 5 else 2), 11)
+        for number in range(most, 2, -1):
+            ticks = self.y.ticks(number)
+            if len(ticks) > 2 and self._evenly(ticks):
+                return ticks
+        return self.y.ticks(most)
+
+    def _evenly(self, ticks: list[float]) -> bool:
+        rows = [row for row in map(self.row, ticks) if row is not None]
+        return len({lower - upper for lower, upper in pairwise(rows)}) == 1
+
+    def x_ticks(self) -> list[float]:
+        """About one tick in eight columns. Whole numbers, for rounds, if the range has any."""
+        most = max(self.width // 8, 3)
+        return whole_ticks(self.x.low, self.x.high, most) or self.x.ticks(most)
+
+
+def plot_area(x: Axis, y: Axis, width: int, height: int, above: int, right: int) -> PlotArea:
+    """The area that leaves `above` rows above the plot, `right` columns next to it, and room for the labels."""
+    axis_rows = 2 if height - above >= 4 else 0
+    rows = max(height - above - axis_rows, 1)
+    draft = PlotArea(above, 0, rows, 1, x, y)
+    gutter = max((len(text) for text in labels(draft.y_ticks())), default=0) + 1
+    left = gutter if width - gutter - right >= 10 else 0
+    return PlotArea(above, left, rows, max(width - left - right, 1), x, y)
+
+
+def draw_axes(canvas: Canvas, area: PlotArea, x_label: str, look: Look) -> None:
+    """Draw grid, axes, ticks, and labels. Draws nothing if there is no room for axes."""
+    if area.left:
+        _draw_y(canvas, area, look)
+    if area.bottom + 1 < canvas.height:
+        _draw_x(canvas, area, x_label, look)
+
+
+def _draw_y(canvas: Canvas, area: PlotArea, look: Look) -> None:
+    axis = area.left - 1
+    for row in range(area.height):
+        canvas.put(area.top + row, axis, look.glyphs.vertical, look.muted)
+    ticks = area.y_ticks()
+    last = -1
+    for tick, text in sorted(zip(ticks, _spelled(labels(ticks), look), strict=True), reverse=True):
+        at = area.row(tick)
+        if at is None or at == last:
+            continue
+        last = at
+        canvas.put(area.top + at, axis - len(text), text, look.muted)
+        canvas.put(area.top + at, axis, look.glyphs.tick_left, look.muted)
+        if at < area.height - 1:
+            canvas.put(area.top + at, area.left, look.glyphs.grid * area.width, look.faint)
+
+
+def _spelled(texts: list[str], look: Look) -> list[str]:
+    return [look.spelled(text) for text in texts]
+
+
+def _draw_x(canvas: Canvas, area: PlotArea, x_label: str, look: Look) -> None:
+    canvas.put(area.bottom, area.left, look.glyphs.horizontal * area.width, look.muted)
+    if area.left:
+        canvas.put(area.bottom, area.left - 1, look.glyphs.corner, look.muted)
+    room = area.left + area.width
+    if x_label and len(x_label) + 12 <= area.width:
+        room -= len(x_label) + 1
+        canvas.put(area.bottom + 1, room + 1, x_label, look.muted)
+    ticks = area.x_ticks()
+    free = 0
+    for tick, text in zip(ticks, _spelled(labels(ticks), look), strict=True):
+        column = area.column(tick)
+        if column is None:
+            continue
+        start = min(max(area.left + column - (len(text) - 1) // 2, 0), area.left + area.width - len(text))
+        if start < free or start + len(text) > room:
+            continue
+        free = start + len(text) + 1
+        canvas.put(area.bottom, area.left + column, look.glyphs.tick_below, look.muted)
+        canvas.put(area.bottom + 1, start, text, look.muted)
+
+
+NOWHERE = -(2**30)
+DASH, POINT, GAP = 9, 2, 3
+"""Columns of dots that the parts of a dashed line take."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """low, high [s, columns]: the rows of dots, counted from the bottom, that each line covers in each column.
+
+    Rows may be outside of the plot. Both are NOWHERE where a line has no value.
+    """
+
+    low: Array
+    high: Array
+
+    def clipped(self, rows: int) -> tuple[Array, Array, Array]:
+        """low and high within 0…rows − 1, and where anything is left [s, columns]."""
+        there = (self.low != NOWHERE) & (self.high >= 0) & (self.low < rows)
+        return np.clip(self.low, 0, rows - 1), np.clip(self.high, 0, rows - 1), there
+
+
+def trace(x: Array, y: Array, columns: int, rows: int) -> Spans:
+    """The spans of the lines y [s, n] over x [n] on a plot of columns × rows dots.
+
+    x (ascending) and y are fractions of the axes: 0 is the middle of the first column or lowest row, 1 the middle of
+    the last column or highest row. Points left or right of the plot only give the line its slope there.
+    """
+    at = x * (columns - 1)
+    height = y * (rows - 1)
+    low, high = _extremes(at, height, columns)
+    centres = _between(at, height, np.arange(columns, dtype=float))
+    low, high = np.fmin(low, centres), np.fmax(high, centres)
+    return _joined(_whole(low), _whole(high), _unbroken(at, height, columns))
+
+
+def _extremes(at: Array, height: Array, columns: int) -> tuple[Array, Array]:
+    """The lowest and highest point in each column [s, columns]; NaN if there is none."""
+    nearest = np.floor(at + 0.5)
+    inside = (nearest >= 0) & (nearest < columns)
+    nearest, points = nearest[inside].astype(int), height[:, inside]
+    low = np.full((len(height), columns), np.nan)
+    high = low.copy()
+    if nearest.size:
+        starts = np.flatnonzero(np.r_[True, nearest[1:] != nearest[:-1]])
+        low[:, nearest[starts]] = np.fmin.reduceat(points, starts, axis=1)
+        high[:, nearest[starts]] = np.fmax.reduceat(points, starts, axis=1)
+    return low, high
+
+
+def _between(at: Array, height: Array, where: Array) -> Array:
+    """The lines' heights at `where` [s, k], straight between neighboring points; NaN beyond the ends and in gaps."""
+    if len(at) < 2:
+        return np.full((len(height), len(where)), np.nan)
+    left = np.clip(np.searchsorted(at, where, side="right") - 1, 0, len(at) - 2)
+    step = at[left + 1] - at[left]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(step > 0, (where - at[left]) / step, 0.0)
+    share = np.where((where < at[0]) | (where > at[-1]), np.nan, share)
+    with np.errstate(invalid="ignore"):  # a loss may be infinite
+        return np.asarray(height[:, left] * (1 - share) + height[:, left + 1] * share)
+
+
+def _unbroken(at: Array, height: Array, columns: int) -> Array:
+    """Whether each line crosses the edge between one column and the next [s, columns − 1]."""
+    return np.isfinite(_between(at, height, np.arange(columns - 1) + 0.5))
+
+
+def _whole(heights: Array) -> Array:
+    """Rows of dots. Heights far outside of the plot are limited so that they do not overflow."""
+    rounded = np.floor(np.clip(np.where(np.isnan(heights), 0, heights), -1e6, 1e6) + 0.5).astype(int)
+    return np.where(np.isnan(heights), NOWHERE, rounded)
+
+
+def _joined(low: Array, high: Array, unbroken: Array) -> Spans:
+    """Make neighboring columns touch: each reaches half-way to the other where the line jumps between them."""
+    there = (low != NOWHERE) & (high != NOWHERE)
+    joins = unbroken & there[:, :-1] & there[:, 1:]
+    reach_low, reach_high = low.copy(), high.copy()
+    rises = joins & (low[:, 1:] > high[:, :-1] + 1)
+    middle = (high[:, :-1] + low[:, 1:]) // 2
+    reach_high[:, :-1] = np.where(rises, np.maximum(reach_high[:, :-1], middle), reach_high[:, :-1])
+    reach_low[:, 1:] = np.where(rises, np.minimum(reach_low[:, 1:], middle + 1), reach_low[:, 1:])
+    falls = joins & (low[:, :-1] > high[:, 1:] + 1)
+    middle = (low[:, :-1] + high[:, 1:]) // 2
+    reach_low[:, :-1] = np.where(falls, np.minimum(reach_low[:, :-1], middle + 1), reach_low[:, :-1])
+    reach_high[:, 1:] = np.where(falls, np.maximum(reach_high[:, 1:], middle), reach_high[:, 1:])
+    return Spans(reach_low, reach_high)
+
+
+def counts(spans: Spans, rows: int) -> Array:
+    """[rows, columns], the top row first: the number of lines with a dot there."""
+    low, high, there = spans.clipped(rows)
+    columns = low.shape[1]
+    place = np.broadcast_to(np.arange(columns), low.shape)[there]
+    size = (rows + 1) * columns
+    begins = np.bincount(low[there] * columns + place, minlength=size)
+    ends = np.bincount((high[there] + 1) * columns + place, minlength=size)
+    return np.cumsum((begins - ends).reshape(rows + 1, columns), axis=0)[:rows][::-1]
+
+
+def stroked(dots: Array, points: int, steep: int) -> Array:
+    """The dots of a line with this many points between its dashes.
+
+    Columns with more than `steep` dots stay whole, so that spikes stay visible.
+    """
+    if not points:
+        return dots
+    parts = [1] * DASH + [0] * GAP + ([1] * POINT + [0] * GAP) * points
+    shown = np.resize(parts, dots.shape[1]) + (dots.sum(axis=0) > steep) > 0
+    return np.asarray(dots * shown)
+
+
+def by_cell(dots: Array, per_cell: tuple[int, int]) -> Array:
+    """[height, width, down × across]: the dots of each cell, row by row, from [height × down, width × across]."""
+    down, across = per_cell
+    height, width = dots.shape[0] // down, dots.shape[1] // across
+    return dots.reshape(height, down, width, across).transpose(0, 2, 1, 3).reshape(height, width, -1)
+
+
+def masks(dots: Array, per_cell: tuple[int, int]) -> Array:
+    """[height, width]: for each cell the number whose bit row × across + column is the dot there."""
+    down, across = per_cell
+    cells = by_cell(dots > 0, per_cell)
+    return np.asarray(cells @ (1 << np.arange(down * across)))
