@@ -18,7 +18,7 @@ import htfl_sim as hs
 from benchmarks.page import placed
 from checkpoints import DiskError, SessionUnreadable
 from htfl_sim.tuning import tuning
-from simulator.results.analysis.divergence import NO_SCORE
+from simulator.results.analysis.ledger import NO_SCORE
 
 PAGE = Path(__file__).parent.parent / "docs" / "results.md"
 README = PAGE.parents[1] / "README.md"

@@ -16,8 +16,8 @@ from simulator.base.errors import ConfigError, cannot_write, check_output
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from simulator.results.analysis.gain import GainTable as GainTable
     from simulator.results.analysis.gain import Test
-    from simulator.results.analysis.gain_table import GainTable as GainTable
     from simulator.results.analysis.run import SessionData
     from simulator.results.analysis.table import Pivot as Pivot
     from simulator.results.analysis.table import Select
@@ -158,8 +158,8 @@ def gains(
     whether the gain is smaller (TOST). test 't' or 'wilcoxon': also test whether there is a gain. correct: correct
     p values for the number of rows (Holm). Raises like `compare`, and ConfigError where no session has a partner.
     """
+    from simulator.results.analysis.gain import GainTable
     from simulator.results.analysis.gain import gains as found
-    from simulator.results.analysis.gain_table import GainTable
     from simulator.results.analysis.overview import read_overview
 
     runs, _ = chosen(names, read_overview, sessions_dir, say)
@@ -249,8 +249,7 @@ def report(
     """
     from simulator.results.analysis.comparison import table
     from simulator.results.analysis.feed import read
-    from simulator.results.report.choice import pictures
-    from simulator.results.report.contents import gather, page
+    from simulator.results.report.contents import gather, page, pictures
     from simulator.studies.folder import study_text
 
     names, home = _listed(names), folders.sessions_dir(sessions_dir)
@@ -328,7 +327,7 @@ def drawn(
 ) -> "tuple[Figure, list[str]]":
     """The figure of a kind, and notes about it."""
     if kind == "tuning":
-        from simulator.results.figures.tuning import tuning
+        from simulator.results.figures.sensitivity import tuning
         from simulator.studies.links import sessions_of
         from simulator.studies.tuning import tried
 
@@ -356,26 +355,24 @@ def drawn(
 def _of_one(kind: str, run: "SessionData", options: dict[str, Any], data_dir: Place | None) -> "Figure":
     options = dict(options)
     if kind == "partition":
-        from simulator.results.figures.partition import partition
+        from simulator.results.figures.clients import partition
         from simulator.results.inspection.partition import of_session
 
         found = of_session(run.folder, _data(data_dir))
         return partition(found.train, found.classes, **options)
     if kind == "cka":
-        from simulator.results.figures import cka
+        from simulator.results.figures import clients
 
-        return cka.matrices(run, **options)
+        return clients.cka_matrices(run, **options)
     if kind == "timeline":
         from simulator.results.figures.timeline import timeline
 
         return timeline(run, **options)
-    from simulator.results.figures.embedding import embedding
-    from simulator.results.inspection import representations
+    from simulator.results.figures.clients import embedding
+    from simulator.results.inspection.checkpoint import IMAGES, representations
 
-    images = options.pop("images", representations.IMAGES)
-    known = representations.of_checkpoint(
-        run.folder, _data(data_dir), options.pop("round", None), images=images
-    )
+    images = options.pop("images", IMAGES)
+    known = representations(run.folder, _data(data_dir), options.pop("round", None), images=images)
     points, anchors = known.in_the_plane()
     about = (known.labels, known.clients, known.classes, anchors, known.anchor_labels, known.anchor_kind)
     return embedding(points, *about, **options)

@@ -12,15 +12,12 @@ from simulator.base.nested import toml_value
 from simulator.base.record import Record
 from simulator.results.analysis.clients import ClientResult, results
 from simulator.results.analysis.comparison import Standing, standing
-from simulator.results.analysis.divergence import Divergence
-from simulator.results.analysis.effect import Effect, read_effects
+from simulator.results.analysis.events import Effect, Switch, read_effects, switches
 from simulator.results.analysis.events import description as event_text
 from simulator.results.analysis.feed import read
-from simulator.results.analysis.lineage import forks_of
-from simulator.results.analysis.milestones import Switch, switches
+from simulator.results.analysis.ledger import Divergence, well_formed
+from simulator.results.analysis.overview import Summary, forks_of
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.summary import Summary
-from simulator.results.analysis.well_formed import well_formed
 from simulator.sessions.history import SETTINGS, younger
 from simulator.sessions.reader import CheckedReader, parent_folder
 

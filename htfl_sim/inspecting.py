@@ -17,10 +17,9 @@ from simulator.base.documents import Change, OwnFile
 from simulator.base.errors import ConfigError
 from simulator.base.reading import sha256_of
 from simulator.config.user_files import PATHS, Files
-from simulator.results.analysis.cka import last_measured
 from simulator.results.analysis.feed import read
+from simulator.results.analysis.ledger import last_measured, well_formed
 from simulator.results.analysis.partners import Partners
-from simulator.results.analysis.well_formed import well_formed
 from simulator.results.analysis.why import Why
 from simulator.results.analysis.why import why as explained
 from simulator.sessions.history import settings_in_force
@@ -28,9 +27,9 @@ from simulator.sessions.reader import CheckedReader
 from simulator.studies.folder import read_points, read_study
 
 if TYPE_CHECKING:
-    from simulator.results.analysis.confusion import Confusion
+    from simulator.results.analysis.classes import Confusion
+    from simulator.results.inspection.checkpoint import Representations
     from simulator.results.inspection.client_samples import ClientSamples
-    from simulator.results.inspection.representations import Representations
 
 Place = str | Path
 CODE = {str(kind): kind for kind, _ in Files()}
@@ -49,9 +48,9 @@ def representations(
 
     Raises SessionUnreadable, ConfigError, and DataError.
     """
-    from simulator.results.inspection.representations import of_checkpoint
+    from simulator.results.inspection.checkpoint import representations
 
-    return of_checkpoint(_folder(session, sessions_dir), _data(data_dir), round, images=images)
+    return representations(_folder(session, sessions_dir), _data(data_dir), round, images=images)
 
 
 def samples(
@@ -77,9 +76,9 @@ def samples_of_clients(
     sessions_dir: Place | None = None,
 ) -> "tuple[ClientSamples, ...]":
     """As `samples`, of several clients (None: all). The data are read once."""
-    from simulator.results.inspection.looking import of_session
+    from simulator.results.inspection.partition import samples_of_session
 
-    return of_session(_folder(session, sessions_dir), _data(data_dir), clients)
+    return samples_of_session(_folder(session, sessions_dir), _data(data_dir), clients)
 
 
 def why(session: Place, client: int, round: int | None = None, *, sessions_dir: Place | None = None) -> Why:

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import checkpoints
 from checkpoints import Answer, Command, Damaged
 from simulator.base.errors import SessionError
-from simulator.results.analysis.pulse import SILENT_SECONDS, STILL_SECONDS
+from simulator.results.analysis.run import SILENT_SECONDS, STILL_SECONDS
 
 POLL_SECONDS = 0.05
 """Seconds between two looks for the answer."""

@@ -48,15 +48,13 @@ from htfl_sim.upkeep import (
 )
 from simulator.base.errors import ConfigError
 from simulator.base.record import Record
-from simulator.results.analysis.lineage import Branch, tree, with_parents
-from simulator.results.analysis.summary import Summary
-from simulator.results.analysis.well_formed import well_formed
+from simulator.results.analysis.ledger import well_formed
+from simulator.results.analysis.overview import Branch, Summary, tree, with_parents
 from simulator.sessions.reader import CheckedReader
 
 if TYPE_CHECKING:
     from htfl_sim.details import Details
-    from simulator.results.export.following import Sink
-    from simulator.results.export.sinks import Target
+    from simulator.results.export.sinks import Sink, Target
     from simulator.results.export.weights import Exported as Exported
     from simulator.results.inspection.partition import Partition as Partition
 
@@ -330,13 +328,13 @@ def similarity(
     DataError.
     """
     from simulator.base.sections import CkaConfig
-    from simulator.results.inspection import cka
+    from simulator.results.inspection.checkpoint import cka as cka_of_checkpoint
     from simulator.sessions.history import settings_in_force
 
     reader = CheckedReader(folder_of(session, sessions_dir))
     in_force = settings_in_force(reader.document, reader.manifest(round).history)
     settings = CkaConfig.model_validate(in_force.get("cka", {}))
-    return cka.of_checkpoint(
+    return cka_of_checkpoint(
         reader.folder,
         _data(data_dir),
         round,
@@ -364,8 +362,7 @@ def export(
     follow: continue as long as the session runs. Raises ConfigError if the library is not installed, or the target
     exists.
     """
-    from simulator.results.export.following import send
-    from simulator.results.export.sinks import sink
+    from simulator.results.export.sinks import send, sink
 
     folder, place = folder_of(session, sessions_dir), None if out is None else Path(out)
     chosen = sink(to, folder.name, place, what, project) if isinstance(to, str) else to
@@ -374,7 +371,7 @@ def export(
 
 def csv_stream(stream: TextIO, what: str = "rounds") -> "Sink":
     """An open file to which `export` writes CSV, line by line."""
-    from simulator.results.export.csv_file import CsvStream
+    from simulator.results.export.sinks import CsvStream
 
     return CsvStream(stream, what)
 
@@ -384,7 +381,7 @@ def export_partition(
 ) -> str:
     """The partition of a session as CSV text: one line per client and class."""
     from simulator.results.analysis.tidy import Tidy
-    from simulator.results.export.csv_file import text
+    from simulator.results.export.sinks import text
     from simulator.results.inspection import partition as room
 
     found = room.of_session(folder_of(session, sessions_dir), _data(data_dir))

@@ -14,8 +14,7 @@ from htfl_sim.results import Place, Results
 from simulator.base.errors import ConfigError, PointsFailed
 from simulator.results.analysis.comparison import table
 from simulator.results.analysis.feed import read
-from simulator.results.analysis.gain import gains
-from simulator.results.analysis.gain_table import GainTable
+from simulator.results.analysis.gain import GainTable, gains
 from simulator.results.analysis.run import SessionData as Moment
 from simulator.results.analysis.table import Select, Table
 from simulator.studies.folder import read_points

@@ -14,8 +14,8 @@ from simulator.base.nested import ALL, with_overrides
 from simulator.base.units import NONE, amount
 from simulator.results.analysis.averages import MeanStd
 from simulator.results.analysis.caveats import divergences
-from simulator.results.analysis.divergence import NO_SCORE
 from simulator.results.analysis.gain import BASELINE
+from simulator.results.analysis.ledger import NO_SCORE
 from simulator.results.analysis.tabular import Column, TextTable, percent
 from simulator.studies.status import Status
 from simulator.studies.values import axis as axis

@@ -9,8 +9,7 @@ from checkpoints import Leftover, Locked, SessionUnreadable
 from htfl_sim import folders
 from htfl_sim.mailbox import holder, owner
 from simulator.base.errors import ConfigError
-from simulator.results.analysis.lineage import forks_of
-from simulator.results.analysis.summary import Summary
+from simulator.results.analysis.overview import Summary, forks_of
 
 Place = str | Path
 

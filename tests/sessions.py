@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from checkpoints import Retention, Store
 from checkpoints.schema import canonical
 from simulator.config import Config
-from simulator.results.analysis.totals import NUMBERS, Totals
-from simulator.results.inspection.embedding import Embedding
+from simulator.results.analysis.ledger import NUMBERS, Totals
+from simulator.results.inspection.client_samples import Embedding
 
 BEGAN = datetime(2026, 1, 2, 10, 15, tzinfo=UTC)
 LAYERS = ("conv1", "conv2", "fc1", "fc2")

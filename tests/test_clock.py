@@ -24,7 +24,7 @@ from simulator.engine.progress import ClientTrained, Event, unobserved
 from simulator.methods import Uplink
 from simulator.methods.base import moved
 from simulator.metrics import by_client
-from simulator.results.inspection.cka import of_checkpoint
+from simulator.results.inspection.checkpoint import cka as measured_cka
 from simulator.runners import Job, Work, synchronous
 from simulator.sessions import metadata, states
 from simulator.sessions.committing import Commits
@@ -799,7 +799,7 @@ def test_cka_of_a_checkpoint_is_that_of_the_record(flown: tuple[Path, Config]) -
     """Also while clients have been sent off whose first uplinks are in flight: they are left out of both."""
     alone, _ = flown
     for record in CheckedReader(alone).records():
-        found = of_checkpoint(alone, alone.parent, record["round"])
+        found = measured_cka(alone, alone.parent, record["round"])
         assert {key: found[key] for key in record["cka"]} == record["cka"]
 
 

@@ -111,8 +111,9 @@ UNTYPED = ("dict[str, Any]", "Mapping[str, Any]", "Json", "Raw")
 """An object of JSON of which nothing is known."""
 COMMAND_LINES = (
     "checkpoints.layout", "checkpoints.lock",  # commands that take a session over, or fork it
-    "simulator.results.analysis.reproduction", "simulator.results.report.choice",  # what computes a session or a figure
-    "simulator.results.figures.cka", "simulator.runners.memory", "simulator.sessions.session",
+    "simulator.results.analysis.reproduction",  # what computes a session
+    "simulator.results.report.contents",  # what draws a figure
+    "simulator.results.figures.clients", "simulator.runners.memory", "simulator.sessions.session",
     "simulator.sessions.committing", "simulator.studies.backends",  # one command with its options as the remedy
     "simulator.studies.children", "simulator.studies.executor", "simulator.studies.point",
     "simulator.studies.ray.node",  # the arguments of a point's process

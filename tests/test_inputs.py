@@ -27,7 +27,7 @@ from simulator.methods import plugins
 from simulator.models import GROUPS as GROUPS_OF_MODELS
 from simulator.models import registry
 from simulator.models import user_models as own_models
-from simulator.results.inspection import cka, partition, representations
+from simulator.results.inspection import checkpoint, partition
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session
 from tests import federations
@@ -206,8 +206,8 @@ def test_a_session_of_tokens_is_looked_at_and_exported_like_one_of_images(
     run = hs.open(trained(config(texts, rounds=2), tmp_path / "s"))
     tokens, labels = run.data(1)
     assert tokens.dtype == torch.int64 and tokens.shape == (len(labels), LENGTH)
-    assert representations.of_checkpoint(run.path, tmp_path).features.shape[1] == 8
-    assert cka.of_checkpoint(run.path, tmp_path)["layers"].keys() == {"mean", "words", "fc1", "fc2"}
+    assert checkpoint.representations(run.path, tmp_path).features.shape[1] == 8
+    assert checkpoint.cka(run.path, tmp_path)["layers"].keys() == {"mean", "words", "fc1", "fc2"}
     assert sum(map(sum, partition.of_session(run.path, tmp_path).train)) > 100
     (exported,) = run.export_weights([1], tmp_path / "models")
     assert exported.program is not None

@@ -25,8 +25,8 @@ from simulator.metrics import by_client
 from simulator.results.analysis import feed, tidy
 from simulator.results.analysis.clients import results
 from simulator.results.analysis.comparison import differences
-from simulator.results.analysis.totals import NUMBERS
-from simulator.results.export.following import scalars
+from simulator.results.analysis.ledger import NUMBERS
+from simulator.results.export.sinks import scalars
 from simulator.results.inspection import models
 from simulator.sessions.history import completed
 from simulator.sessions.session import Session

@@ -14,7 +14,7 @@ from checkpoints import SessionReader
 from checkpoints.schema import seal
 from simulator.base.errors import SessionError
 from simulator.config import Config
-from simulator.results.inspection import cka, models
+from simulator.results.inspection import checkpoint, models
 from simulator.sessions import metadata, states
 from simulator.sessions.session import Session
 from tests import federations
@@ -170,7 +170,7 @@ def test_inspection_knows_clients_that_never_took_part(made: Path) -> None:
         weights = {f"model/{name}": tensor for name, tensor in model.network.state_dict().items()}
         own = {key: value for key, value in state.clients[model.info.id].items() if key.startswith("model/")}
         assert federations.bits(weights) == federations.bits(own)
-    features = cka.of_checkpoint(made, made.parent, untrained=True)["matrix"]["fc1"]
+    features = checkpoint.cka(made, made.parent, untrained=True)["matrix"]["fc1"]
     assert None not in [value for row in features for value in row]
 
 

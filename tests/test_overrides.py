@@ -10,7 +10,7 @@ import pytest
 import checkpoints
 from simulator.base.errors import ConfigError, SessionError
 from simulator.engine import builder
-from simulator.results.inspection import cka
+from simulator.results.inspection import checkpoint
 from simulator.sessions.forking import fork
 from simulator.sessions.metadata import current
 from simulator.sessions.reader import CheckedReader
@@ -103,7 +103,7 @@ def test_what_was_trained_in_a_precision_that_is_not_here_can_be_looked_at_and_f
         session = made(tmp_path, training={"precision": "tf32"})
     with pytest.raises(ConfigError, match="'tf32' needs a CUDA device"):
         go_on(session)
-    assert cka.of_checkpoint(session, tmp_path)["round"] == 1
+    assert checkpoint.cka(session, tmp_path)["round"] == 1
     with pytest.raises(ConfigError, match="'tf32' needs a CUDA device"):
         fork(session, tmp_path / "same", tmp_path, 1)
     forked = fork(

@@ -26,7 +26,7 @@ from simulator.config import Config
 from simulator.config.idle import cautions
 from simulator.engine.drawing import drawn
 from simulator.engine.progress import unobserved
-from simulator.results.inspection.cka import of_checkpoint
+from simulator.results.inspection.checkpoint import cka as measured_cka
 from simulator.runners import LocalUpdate, local
 from simulator.runners.ray.worker_setup import WorkerSetup
 from simulator.sessions import states
@@ -592,5 +592,5 @@ def test_cka_of_a_checkpoint_is_among_the_clients_of_its_round(
     with Session.create(given, tmp_path / "s", tmp_path) as running:
         running.run()
     for record in CheckedReader(tmp_path / "s").records():
-        found = of_checkpoint(tmp_path / "s", tmp_path, record["round"])
+        found = measured_cka(tmp_path / "s", tmp_path, record["round"])
         assert {key: found[key] for key in record["cka"]} == record["cka"]

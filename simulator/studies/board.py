@@ -19,14 +19,12 @@ from checkpoints import DiskError, SessionUnreadable
 from simulator.base.nested import Raw
 from simulator.results.analysis.averages import Difference, MeanStd, paired
 from simulator.results.analysis.axes import SEEDS, Key, group_label, seeds_of
-from simulator.results.analysis.caveats import dependent, rows_differ
-from simulator.results.analysis.costs import Cost, energy_differs
+from simulator.results.analysis.caveats import Printed, dependent, printed, rows_differ
+from simulator.results.analysis.costs import Cost, energy_differs, spent_by_cost
 from simulator.results.analysis.gain import BASELINE
-from simulator.results.analysis.lineage import Origins
-from simulator.results.analysis.pareto import spent_by_cost
-from simulator.results.analysis.printed import Printed, printed
+from simulator.results.analysis.ledger import Totals
+from simulator.results.analysis.overview import Origins
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.totals import Totals
 from simulator.studies.cells import Cells, Placed, PointCell, Seeds, Seen, last_of
 from simulator.studies.status import FINISHED
 from simulator.studies.study import Point

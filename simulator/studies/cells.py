@@ -10,9 +10,8 @@ import checkpoints
 from simulator.base.nested import Raw
 from simulator.results.analysis.axes import seed_words, seeds_of
 from simulator.results.analysis.client_values import Array
-from simulator.results.analysis.divergence import Divergence
-from simulator.results.analysis.summary import Summary
-from simulator.results.analysis.totals import Totals
+from simulator.results.analysis.ledger import Divergence, Totals
+from simulator.results.analysis.overview import Summary
 from simulator.studies.links import session_of
 from simulator.studies.status import WAITING
 from simulator.studies.study import Point

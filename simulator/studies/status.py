@@ -9,10 +9,9 @@ from typing import Any
 import checkpoints
 from checkpoints import DiskError, SessionUnreadable
 from simulator.base.record import Record
-from simulator.results.analysis.divergence import Divergence
-from simulator.results.analysis.remaining import rounds_left
-from simulator.results.analysis.summary import untrained
-from simulator.results.analysis.totals import of_lines
+from simulator.results.analysis.costs import rounds_left
+from simulator.results.analysis.ledger import Divergence, totals_of_lines
+from simulator.results.analysis.overview import untrained
 from simulator.sessions.reader import CheckedReader
 
 WAITING, STARTING, FINISHED, STOPPED, FAILED = "waiting", "starting", "finished", "stopped", "failed"
@@ -83,7 +82,7 @@ class Status:
         if time is not None:
             timed = {"simulated": time["ends"], "until_time": self._until_time(session)}
         if self.last:
-            totals = of_lines(session.lines())
+            totals = totals_of_lines(session.lines())
             timed |= {
                 "score": totals.score(min(self.last, record["round"]), record["round"]),
                 "losers": Divergence.of(totals).clients,

@@ -13,8 +13,8 @@ from checkpoints import DiskError, GroupReader, SessionUnreadable
 from simulator.base.errors import ConfigError
 from simulator.base.nested import flattened
 from simulator.results.analysis.axes import SEEDS, TRIAL
+from simulator.results.analysis.overview import Summary
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.summary import Summary
 from simulator.studies.folder import read_points
 from simulator.studies.links import session_of
 from simulator.studies.study import Point

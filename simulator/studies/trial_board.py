@@ -16,7 +16,7 @@ from simulator.base.space import Space, is_at_boundary, parsed
 from simulator.config import limits_of
 from simulator.methods.declarations import settings
 from simulator.results.analysis.axes import spelled
-from simulator.results.analysis.totals import Totals
+from simulator.results.analysis.ledger import Totals
 from simulator.studies.cells import Placed, PointCell
 from simulator.studies.search import Request, Trial
 from simulator.studies.trials import has_lost, read_request, score_of

@@ -12,9 +12,8 @@ import checkpoints
 from checkpoints import TUNING, GroupReader, SessionUnreadable
 from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw
-from simulator.results.analysis.divergence import Divergence
+from simulator.results.analysis.ledger import Divergence, Totals
 from simulator.results.analysis.overview import read_overview
-from simulator.results.analysis.totals import Totals
 from simulator.sessions.history import completed
 from simulator.studies.folder import read_points
 from simulator.studies.links import session_of

@@ -27,7 +27,7 @@ from simulator.config import Config
 from simulator.results.analysis.averages import MeanStd
 from simulator.results.analysis.caveats import listed as named
 from simulator.results.analysis.comparison import outcome
-from simulator.results.analysis.divergence import NO_SESSION, Divergence
+from simulator.results.analysis.ledger import NO_SESSION, Divergence
 from simulator.results.analysis.overview import read_overview
 from simulator.studies import links, slurm
 from simulator.studies.backends import HERE, backend
@@ -46,7 +46,7 @@ from simulator.studies.trial_board import at_boundary
 from simulator.studies.trials import Trials, read_request, rounds_of
 
 if TYPE_CHECKING:
-    from simulator.results.figures.tuning import Tried
+    from simulator.results.figures.sensitivity import Tried
 
 
 _MOST = 8
@@ -354,7 +354,7 @@ def tried(folder: Path) -> "tuple[list[Tried], list[str]]":
 
     Raises SessionUnreadable if there is no such study, and DiskError.
     """
-    from simulator.results.figures.tuning import Tried  # needs matplotlib
+    from simulator.results.figures.sensitivity import Tried  # needs matplotlib
 
     request = read_request(folder)
     listed = Trials(folder, request)

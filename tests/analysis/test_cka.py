@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from simulator.results.analysis.cka import CkaMeasurement, last_measured, least_similar
 from simulator.results.analysis.feed import read
+from simulator.results.analysis.ledger import CkaMeasurement, last_measured, least_similar
 from simulator.results.analysis.tidy import cka_rows
 from tests import sessions
 

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from simulator.base.record import check_record
 from simulator.metrics.by_client import Values
 from simulator.results.analysis import client_values
-from simulator.results.analysis.client_values import Array, ClientValues, ClientValuesBuilder
+from simulator.results.analysis.client_values import Array, ClientValues, ClientValuesBuilder, quantiles
 from simulator.results.analysis.clients import accuracy_changes, falls, fell_most, lowest_client
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.measures import measured
-from simulator.results.analysis.quantiles import quantiles
 from simulator.results.analysis.run import SessionData
 from tests import sessions
 

@@ -19,8 +19,7 @@ from simulator.results.analysis.clients import (
     lowest_client,
     results,
 )
-from simulator.results.analysis.curves import Curves
-from simulator.results.analysis.ledger import Ledger
+from simulator.results.analysis.ledger import Curves, Ledger
 from tests import sessions
 from tests.analysis import runs
 from tests.analysis.rounds import ledger

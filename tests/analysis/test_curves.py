@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from simulator.results.analysis.curves import CurvesBuilder
-from simulator.results.analysis.ledger import LedgerBuilder
+from simulator.results.analysis.ledger import CurvesBuilder, LedgerBuilder
 from tests import sessions
 
 

@@ -8,17 +8,15 @@ from unittest.mock import patch
 import pytest
 
 from simulator.base.errors import ConfigError
-from simulator.results.analysis import totals
 from simulator.results.analysis.caveats import caveats, divergences
 from simulator.results.analysis.comparison import common_target, table
-from simulator.results.analysis.divergence import Divergence
-from simulator.results.analysis.gain import gains
-from simulator.results.analysis.gain_table import GainTable
+from simulator.results.analysis.gain import GainTable, gains
+from simulator.results.analysis.ledger import Divergence, totals_of_lines, totals_of_records
+from simulator.results.analysis.overview import Summary
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.summary import Summary
 from simulator.results.analysis.table import Pivot
 from simulator.results.analysis.why import why
-from simulator.results.export.following import scalars
+from simulator.results.export.sinks import scalars
 from simulator.studies.summary import Setting
 from tests import sessions as made
 from tests.analysis.runs import of, record
@@ -63,7 +61,7 @@ def test_counts_of_sessions_are_summed() -> None:
 def test_the_count_in_the_text_of_a_ledger_is_that_of_its_records() -> None:
     for run in (SOUND, PARTLY, LOST):
         lines = [json.dumps(each, sort_keys=True, separators=(",", ":")).encode() for each in run.records]
-        assert Divergence.of(totals.of_lines(lines)) == Divergence.of(run.totals)
+        assert Divergence.of(totals_of_lines(lines)) == Divergence.of(run.totals)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +87,7 @@ def test_trackers_get_no_score_as_long_as_every_update_has_diverged(
 def test_a_record_from_before_the_count_has_no_diverged_client() -> None:
     older = dict(record(1, 0.5))
     older.pop("diverged", None)
-    assert not Divergence.of(totals.of_records([older]))  # type: ignore[list-item]
+    assert not Divergence.of(totals_of_records([older]))  # type: ignore[list-item]
 
 
 def test_a_session_without_an_update_has_not_diverged() -> None:

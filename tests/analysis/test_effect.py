@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import checkpoints
-from simulator.results.analysis.effect import Effect, Window, effects, read_effects
+from simulator.results.analysis.events import Effect, Window, effects, read_effects
 from simulator.results.analysis.feed import read
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData

@@ -16,9 +16,8 @@ from simulator.base.errors import ConfigError
 from simulator.base.nested import flattened, merged, with_values
 from simulator.config import OF_CLIENTS, decides_clients, keys
 from simulator.results.analysis.averages import Difference, MeanStd
-from simulator.results.analysis.gain import evaluated, gains, holm, p_of_equivalence, p_of_gain
-from simulator.results.analysis.gain_table import GainTable
-from simulator.results.analysis.printed import defaults
+from simulator.results.analysis.caveats import defaults
+from simulator.results.analysis.gain import GainTable, evaluated, gains, holm, p_of_equivalence, p_of_gain
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.tabular import _heading
 from tests import sessions as made

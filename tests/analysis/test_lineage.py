@@ -3,9 +3,7 @@
 from pathlib import Path
 
 import checkpoints
-from simulator.results.analysis.lineage import Branch, forks_of, origins, tree
-from simulator.results.analysis.overview import read_overview
-from simulator.results.analysis.summary import Summary
+from simulator.results.analysis.overview import Branch, Summary, forks_of, origins, read_overview, tree
 from tests import sessions
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from simulator.results.analysis.milestones import Milestone, Switch, milestones, switches
+from simulator.results.analysis.events import Milestone, Switch, milestones, switches
 from simulator.results.analysis.run import SessionData
 
 

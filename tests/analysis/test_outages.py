@@ -13,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpoints import Store
-from simulator.results.analysis import pulse
+from simulator.results.analysis import run as run_module
 from simulator.results.analysis.events import description, is_alarming, shown_events
 from simulator.results.analysis.feed import Feed
-from simulator.results.analysis.pulse import Pulse, Silence
-from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.run import Pulse, SessionData, Silence
 from tests import sessions
 from tests.processes import FORKED
 
@@ -31,7 +30,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.at = 1000.0
-        monkeypatch.setattr(pulse, "time", SimpleNamespace(monotonic=lambda: self.at))
+        monkeypatch.setattr(run_module, "time", SimpleNamespace(monotonic=lambda: self.at))
 
 
 def test_an_owner_is_silent_from_two_and_a_half_seconds_on_and_unresponsive_from_ten(
@@ -100,7 +99,7 @@ def test_an_owner_that_freezes_and_dies_is_told_with_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = sessions.make(tmp_path / "main", rounds=12, of=40, clients=4, state="stopped")
-    monkeypatch.setattr(pulse, "SILENT_SECONDS", 4.0)
+    monkeypatch.setattr(run_module, "SILENT_SECONDS", 4.0)
     feed = Feed(folder)
     process = FORKED.Process(target=own, args=(folder,), daemon=True)
     process.start()

@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 
 from checkpoints import Damaged, SessionReader, canonical
 from simulator.engine.progress import unobserved
-from simulator.results.analysis import totals
 from simulator.results.analysis.feed import read
-from simulator.results.analysis.ledger import Lines
+from simulator.results.analysis.ledger import NUMBERS, Lines, Totals, totals_of_lines, totals_of_records
 from simulator.results.analysis.overview import read_overview, read_overviews
-from simulator.results.analysis.totals import NUMBERS, Totals
 from tests import federations, sessions
 from tests.analysis.runs import record
 
@@ -51,14 +49,14 @@ def test_scalars_of_a_line_are_those_of_the_decoded_record(
     made["bytes"]["by_tensor"] = {f"up/{name}": 12, 'up/"up_total":9': 7}
     made["cka"] = sessions.cka(3, 1) if cka else None
     line = canonical(made)
-    assert same(totals.of_lines([line]), totals.of_records([json.loads(line)]))
+    assert same(totals_of_lines([line]), totals_of_records([json.loads(line)]))
 
 
 def test_the_scalars_of_a_run_are_those_of_its_records() -> None:
     parts = federations.built(federations.config(evaluation={"parts": ["test", "eval"]}, cka={"every": 1}))
     made = parts.engine.round(parts.engine.initial_state(), unobserved).record
-    found = totals.of_lines([canonical(made)])
-    assert same(found, totals.of_records([made]))
+    found = totals_of_lines([canonical(made)])
+    assert same(found, totals_of_records([made]))
     assert found["accuracy"].tolist() == [made["accuracy"]["mean"]]
     assert found["eval_accuracy"].tolist() == [made["evaluation"]["eval"]["accuracy"]["mean"]]
     assert found["bytes"].tolist() == [made["bytes"]["up"] + made["bytes"]["down"]]
@@ -67,7 +65,7 @@ def test_the_scalars_of_a_run_are_those_of_its_records() -> None:
 @pytest.mark.parametrize("line", [b"not json", b"{}", b'{"accuracy":"high"}', b"[" * 100_000])
 def test_a_line_that_is_no_record_is_refused(line: bytes) -> None:
     with pytest.raises((ValueError, RecursionError)):
-        totals.of_lines([line])
+        totals_of_lines([line])
 
 
 def test_a_glance_is_what_reading_all_gives(tmp_path: Path) -> None:

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from simulator.results.analysis.measures import measured
-from simulator.results.analysis.parts import client_on_part, part_means, part_measures
+from simulator.results.analysis.measures import client_on_part, measured, part_means, part_measures
 from tests.analysis.runs import of, record
 
 

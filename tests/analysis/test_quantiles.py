@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from simulator.results.analysis.quantiles import quantiles
+from simulator.results.analysis.client_values import quantiles
 
 
 def test_quantiles_lie_between_order_statistics_and_leave_nan_out() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.results.analysis import feed, remaining
+from simulator.results.analysis import costs, feed
 from simulator.results.analysis.run import SessionData
 from tests import sessions
 
@@ -16,16 +16,16 @@ def half(tmp_path: Path) -> SessionData:
 
 
 def test_the_estimate_is_the_latest_rounds_mean_times_what_is_left(half: SessionData) -> None:
-    assert remaining.seconds_left(half.curves, 8) == pytest.approx(8 * 2.5)
-    assert remaining.seconds_left(half.curves, 0) is None
-    assert remaining.seconds_left(half.curves.upto(0), 8) is None
+    assert costs.seconds_left(half.curves, 8) == pytest.approx(8 * 2.5)
+    assert costs.seconds_left(half.curves, 0) is None
+    assert costs.seconds_left(half.curves.upto(0), 8) is None
 
 
 @pytest.mark.parametrize(("round", "rounds"), [(9, 4), (10, 0), (4, 4), (0, 0)])
 def test_a_state_is_computed_again_from_the_nearest_checkpoint_before(
     round: int, rounds: int, half: SessionData
 ) -> None:
-    assert remaining.rounds_again(half, round) == (rounds, rounds * 2.5)
+    assert costs.rounds_again(half, round) == (rounds, rounds * 2.5)
 
 
 @pytest.mark.parametrize(
@@ -43,4 +43,4 @@ def test_a_state_is_computed_again_from_the_nearest_checkpoint_before(
 def test_a_run_that_ends_at_a_simulated_time_has_the_rounds_left_that_this_takes(
     until_time: float, simulated: float | None, left: int
 ) -> None:
-    assert remaining.rounds_left(100, 10, until_time, simulated) == left
+    assert costs.rounds_left(100, 10, until_time, simulated) == left

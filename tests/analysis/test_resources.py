@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator.results.analysis.ledger import Ledger
-from simulator.results.analysis.resources import (
+from simulator.results.analysis.costs import (
     at_work,
     busy_share,
     machine_use,
     method_metrics,
     seconds_by_part,
 )
+from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from tests import sessions
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.results.analysis import round_gains
-from simulator.results.analysis.round_gains import (
+from simulator.results.analysis import partners
+from simulator.results.analysis.partners import (
     Worst,
     client_gains,
     common_rounds,
@@ -136,7 +136,7 @@ def test_a_table_in_pieces_is_the_table(rounds: list[list[float]], cells: int) -
     which = common_rounds(own, other)
     whole = gains_of(own, other, [0, 1], which)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(round_gains, "CELLS", cells)
+        patched.setattr(partners, "CELLS", cells)
         pieces = gains_by_round(own, other, which, lambda gains: gains.mean(axis=1))
     assert pieces.tolist() == whole.mean(axis=1).tolist()
     assert np.abs(whole).max() <= 1

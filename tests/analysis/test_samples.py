@@ -7,8 +7,7 @@ import pytest
 
 from checkpoints import Damaged
 from simulator.results.analysis import feed
-from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.samples import Samples
+from simulator.results.analysis.run import Samples, SessionData
 from tests import sessions
 
 NOTED = {"classes": ["cat", "dog", "owl"], "train": [[3, 0, 9], [0, 1, 1]], "test": [19, 20]}

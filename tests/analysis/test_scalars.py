@@ -6,8 +6,8 @@ from typing import Any, cast
 from docsite import ledger
 from simulator.base.record import SCALARS, Record, Scalar
 from simulator.results.analysis import measures, table, tidy
-from simulator.results.export.following import scalars
-from simulator.results.figures.losses import values_of
+from simulator.results.export.sinks import scalars
+from simulator.results.figures.accuracy import values_of
 from tests import sessions
 from tests.analysis.runs import of, record
 from tests.cli.conftest import call

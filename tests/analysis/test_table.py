@@ -12,9 +12,8 @@ from simulator.base.nested import merged
 from simulator.base.sections import SelectionConfig
 from simulator.results.analysis.averages import Difference, MeanStd, paired
 from simulator.results.analysis.axes import group_label
-from simulator.results.analysis.caveats import rows_differ, unfinished
+from simulator.results.analysis.caveats import defaults, rows_differ, unfinished
 from simulator.results.analysis.comparison import table
-from simulator.results.analysis.printed import defaults
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.table import STD, Row
 from tests.analysis.runs import chosen, clocked, of, record, run

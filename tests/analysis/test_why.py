@@ -10,12 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.base.errors import ConfigError
-from simulator.results.analysis.cka import CkaMeasurement
-from simulator.results.analysis.ledger import Ledger
-from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.samples import Samples
-from simulator.results.analysis.why import Why, why
-from simulator.results.analysis.why_parts import ClassRow, overlaps
+from simulator.results.analysis.ledger import CkaMeasurement, Ledger
+from simulator.results.analysis.run import Samples, SessionData
+from simulator.results.analysis.why import ClassRow, Why, overlaps, why
 from tests import sessions
 
 BEFORE, NOW = [19 / 24, 0.7, 0.8, 0.9], [10 / 24, 0.75, 0.8, 0.9]  # the mean of NOW is 0.71667

@@ -17,7 +17,7 @@ from textual.widgets import Input
 
 from htfl_sim.compatibility import MethodChoice, Parameter
 from htfl_sim.configuring import Choices
-from simulator.results.analysis.effect import Effect, Window
+from simulator.results.analysis.events import Effect, Window
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from tests import sessions

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from simulator.results.analysis.cka import CkaMeasurement
-from simulator.results.inspection.client_samples import ClientSamples
-from simulator.results.inspection.embedding import Embedding
+from simulator.results.analysis.ledger import CkaMeasurement
+from simulator.results.inspection.client_samples import ClientSamples, Embedding
 from tests import sessions
 from tests.app.driving import drive, until
 from tui.app.app import HtflApp

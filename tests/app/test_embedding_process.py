@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from htfl_sim.sessions import confusion, records, samples_of_clients
-from simulator.results.analysis.cka import CkaMeasurement
-from simulator.results.inspection.embedding import Embedding
+from simulator.results.analysis.ledger import CkaMeasurement
+from simulator.results.inspection.client_samples import Embedding
 from tests.metrics.test_representations import session
 from tui.app.child_process import ChildProcess, carry_out
 from tui.app.cka_process import CkaProcess

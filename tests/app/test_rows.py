@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from simulator.results.analysis.ledger import Ledger
-from simulator.results.analysis.pulse import Silence
-from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.run import SessionData, Silence
 from simulator.studies.summary import StudySummary
 from tests import sessions
 from tests.app.panels.stage import read

@@ -11,8 +11,8 @@ from textual.widgets import Static
 
 import checkpoints
 from checkpoints import Store
+from simulator.results.analysis.overview import Summary
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.summary import Summary
 from simulator.studies.summary import StudySummary
 from tests import sessions
 from tests.app.driving import blanks, drive, until

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from checkpoints import Store
-from simulator.results.analysis.confusion import Confusion
+from simulator.results.analysis.classes import Confusion
 from simulator.results.analysis.partners import Pair, Partner
 from simulator.results.analysis.run import SessionData
 from tests import sessions

@@ -14,7 +14,7 @@ import htfl_sim as hs
 from checkpoints import SessionReader
 from simulator.results.analysis import reproduction
 from simulator.results.analysis.overview import read_overview
-from simulator.results.figures.losses import names_of
+from simulator.results.figures.accuracy import names_of
 from tests.cli.conftest import TINY, Cli
 from tests.own import METRIC, MODEL, another_process, written
 

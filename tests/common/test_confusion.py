@@ -1,6 +1,6 @@
 """A confusion matrix as a grid of text."""
 
-from simulator.results.analysis.confusion import Confusion
+from simulator.results.analysis.classes import Confusion
 from tui.common.cells import cell_count
 from tui.common.confusion import grid, notes, plain, summary
 

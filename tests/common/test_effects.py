@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from simulator.results.analysis.effect import Effect, Window
+from simulator.results.analysis.events import Effect, Window
 from tui.common import effects
 
 BEFORE = Window("s", "fedlora", 3, 12, accuracy=0.6, change=0.02, bytes=3 << 20, seconds=2, simulated=None)

@@ -17,9 +17,7 @@ from checkpoints import SessionReader
 from simulator.base.errors import ConfigError
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.tidy import CLIENT_COLUMNS, Tidy
-from simulator.results.export.csv_file import text
-from simulator.results.export.following import send
-from simulator.results.export.sinks import sink
+from simulator.results.export.sinks import send, sink, text
 from tests.cli.conftest import Cli, cli, sessions  # noqa: F401 - fixtures
 from tests.face.conftest import tiny
 

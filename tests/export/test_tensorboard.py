@@ -8,7 +8,7 @@ import htfl_sim as hs
 from checkpoints import SessionReader
 from simulator.base.record import check_record
 from simulator.results.analysis.feed import Feed
-from simulator.results.export.following import scalars
+from simulator.results.export.sinks import scalars
 
 accumulator = pytest.importorskip("tensorboard.backend.event_processing.plugin_event_accumulator")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simulator.base.errors import ConfigError
-from simulator.results.analysis.pareto import pareto_front
+from simulator.results.analysis.costs import pareto_front
 from simulator.results.figures import gains
 from simulator.results.figures.kinds import notes
 from tests.analysis.runs import clocked, run

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from simulator import methods
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.static_names import titles
-from simulator.results.figures import accuracy, cka, gains, losses, palette, sensitivity, style
+from simulator.results.figures import accuracy, clients, gains, palette, sensitivity, style
 from simulator.results.figures.kinds import OF_SESSIONS
 from simulator.results.figures.palette import OKABE_ITO, look_of
 from simulator.studies.summary import Seeds
@@ -85,13 +85,13 @@ def test_a_method_has_its_color_in_whatever_order_it_is_drawn(order: tuple[str, 
 
 def test_a_method_has_its_color_in_every_kind_of_figure() -> None:
     runs = sessions(*NAMES)
-    assert shades(losses.losses(runs, metrics=["objective"], by="method"), NAMES) == expected(*NAMES)
+    assert shades(accuracy.losses(runs, metrics=["objective"], by="method"), NAMES) == expected(*NAMES)
     boxes = accuracy.boxes(runs, by="method").axes[0].patches
     discs = accuracy.tradeoff(runs, by="method").axes[0].collections
     assert [to_hex(box.get_facecolor()) for box in boxes] == [*expected(*NAMES).values()]
     assert [to_hex(disc.get_facecolor()[0]) for disc in discs] == [*expected(*NAMES).values()]
     both = [measured(name, (2, 0.2, 0.4), method=name) for name in NAMES]
-    by_layer = cka.curves(both, by="method").axes[1]
+    by_layer = clients.cka_curves(both, by="method").axes[1]
     assert [to_hex(line.get_color()) for line in by_layer.lines] == [*expected(*NAMES).values()]
     grid = [
         run(f"{name}-{size}", [0.5], method=name, training={"batch_size": size})

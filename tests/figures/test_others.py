@@ -6,10 +6,8 @@ from matplotlib.figure import Figure
 
 from simulator.base.errors import ConfigError
 from simulator.results.analysis.run import SessionData
-from simulator.results.figures import cka, losses, sensitivity, style
-from simulator.results.figures.coefficients import coefficients
-from simulator.results.figures.embedding import embedding, look
-from simulator.results.figures.partition import partition
+from simulator.results.figures import accuracy, clients, sensitivity, style
+from simulator.results.figures.clients import coefficients, embedding, look, partition
 from tests.analysis.runs import chosen, of, record, run
 
 approx = pytest.approx
@@ -55,7 +53,7 @@ def drawn(figure: Figure) -> list[list[float]]:
 def test_losses_are_the_cross_entropies_of_all_methods_whatever_they_add_to_them() -> None:
     """The paper draws nine methods' "original local loss" on one axis (FedL2G, Figure 3)."""
     runs = [session("a", [7, 5], plain=[2, 1], adapter_loss=[4, 3]), session("b", [3, 2], "fd", [1.5, 1])]
-    figure = losses.losses(runs, by="method")
+    figure = accuracy.losses(runs, by="method")
     assert titles(figure) == ["cross-entropy"]
     assert drawn(figure) == [[2, 1], [1.5, 1]]
 
@@ -66,30 +64,30 @@ def test_a_session_of_an_earlier_version_shows_its_objective_and_says_so() -> No
         session("b", [3, 2], "fd", [1.5, 1]),
         session("c", [9, 8], "fedl2g_f", cross_entropy_loss=[2, 1]),
     ]
-    figure = losses.losses(runs, by="method")
+    figure = accuracy.losses(runs, by="method")
     assert legend(figure) == ["FD (FedDistill)", "FedL2G-f", "FedLoRA (whole objective)"]
     assert drawn(figure) == [[1.5, 1], [2, 1], [7, 5]]
 
 
 def test_no_mean_over_seeds_mixes_cross_entropies_and_objectives() -> None:
-    figure = losses.losses([session("a", [7, 5]), session("b", [5, 3], plain=[2, 1], seed=1)], by="method")
+    figure = accuracy.losses([session("a", [7, 5]), session("b", [5, 3], plain=[2, 1], seed=1)], by="method")
     assert figure.axes[0].lines[0].get_label() == "FedLoRA (whole objective)"
     assert drawn(figure) == [[6, 4]]
 
 
 def test_rounds_in_which_nobody_trains_have_no_loss() -> None:
-    figure = losses.losses([session("a", [7, 5], plain=[None, 1])], by="method")
+    figure = accuracy.losses([session("a", [7, 5], plain=[None, 1])], by="method")
     assert figure.axes[0].lines[0].get_xydata().tolist() == [[2, 1]]
 
 
 def test_a_loss_that_is_not_there_is_refused_with_those_that_are() -> None:
     with pytest.raises(ConfigError, match=r"a loss 'objectiv'\. Did you mean 'objective'"):
-        losses.losses([session("a", [2])], metrics=["objectiv"])
+        accuracy.losses([session("a", [2])], metrics=["objectiv"])
 
 
 def test_every_phase_has_a_plot_with_the_methods_that_have_it() -> None:
     runs = [session("a", [2, 1], adapter_loss=[4, 3]), session("b", [3, 2], "standalone")]
-    figure = losses.losses(runs, metrics=["objective", "adapter_loss"], by="method")
+    figure = accuracy.losses(runs, metrics=["objective", "adapter_loss"], by="method")
     assert titles(figure) == ["objective of the first phase", "adapter"]
     first, adapter = figure.axes[:2]
     assert [line.get_ydata().tolist() for line in first.lines] == [[2, 1], [3, 2]]
@@ -100,8 +98,8 @@ def test_every_phase_has_a_plot_with_the_methods_that_have_it() -> None:
 
 def test_metrics_are_the_methods_own_numbers_losses_apart() -> None:
     runs = [session("a", [2, 1], adapter_loss=[4, 3], guided=[7, 9], norm=[0.5, 0.25])]
-    assert titles(losses.metrics(runs)) == ["guided", "norm"]
-    figure = losses.metrics(runs, metrics=["norm"], x="bytes")
+    assert titles(accuracy.metrics(runs)) == ["guided", "norm"]
+    figure = accuracy.metrics(runs, metrics=["norm"], x="bytes")
     assert figure.axes[0].lines[0].get_xydata().tolist() == [[150, 0.5], [300, 0.25]]
 
 
@@ -110,11 +108,11 @@ def test_a_metric_that_is_not_there_is_refused_with_those_that_are() -> None:
     with pytest.raises(
         ConfigError, match=r"no session here has a metric 'nrm'\. Did you mean 'norm'\? There are: norm"
     ):
-        losses.metrics(runs, metrics=["nrm"])
+        accuracy.metrics(runs, metrics=["nrm"])
     with pytest.raises(ConfigError, match="no numbers"):
-        losses.metrics([session("a", [2])])
+        accuracy.metrics([session("a", [2])])
     with pytest.raises(ConfigError, match="13 metrics do not fit"):
-        losses.metrics([session("a", [2], **{f"m{each}": [1.0] for each in range(13)})])
+        accuracy.metrics([session("a", [2], **{f"m{each}": [1.0] for each in range(13)})])
 
 
 def test_theta_and_beta_are_drawn_by_layer_and_round_as_the_mean_over_sessions() -> None:
@@ -158,14 +156,14 @@ def measured(
 
 def test_cka_matrices_are_those_of_the_last_measurement_up_to_a_round() -> None:
     one = measured("a", (2, 0.25, 0.5), (4, 0.75, 0.5))
-    figure = cka.matrices(one)
+    figure = clients.cka_matrices(one)
     assert titles(figure)[:2] == ["conv", "fc"]
     assert figure.axes[0].images[0].get_array().tolist() == [[1, 0.75], [0.75, 1]]
     assert np.isnan(np.ma.filled(figure.axes[1].images[0].get_array(), np.nan)).tolist() == [
         [False, True],
         [True, False],
     ]
-    earlier = cka.matrices(one, round=3, layers=["conv"])
+    earlier = clients.cka_matrices(one, round=3, layers=["conv"])
     assert titles(earlier)[:1] == ["conv"]
     assert earlier.axes[0].images[0].get_array()[0].tolist() == [1, 0.25]
     assert earlier.get_supxlabel() == "client (round 2)"
@@ -173,7 +171,7 @@ def test_cka_matrices_are_those_of_the_last_measurement_up_to_a_round() -> None:
 
 def test_cka_curves_are_means_over_seeds_by_round_and_by_layer() -> None:
     runs = [measured("a", (2, 0.2, 0.4), (4, 0.6, 0.8)), measured("b", (2, 0.4, 0.4), (4, 0.8, 0.4), seed=1)]
-    figure = cka.curves(runs, by="method")
+    figure = clients.cka_curves(runs, by="method")
     by_round, by_layer = figure.axes
     assert legend(figure) == ["conv", "fc"]
     assert by_round.lines[0].get_xydata().tolist() == [[2, approx(0.3)], [4, approx(0.7)]]
@@ -182,7 +180,7 @@ def test_cka_curves_are_means_over_seeds_by_round_and_by_layer() -> None:
 
 def test_cka_curves_of_several_groups_name_each_group_and_each_layer_once() -> None:
     other = measured("b", (2, 0.5, 0.25), method="inco_avg", layers=("conv", "stage1"))
-    figure = cka.curves([measured("a", (2, 0.2, 0.4)), other], by="method")
+    figure = clients.cka_curves([measured("a", (2, 0.2, 0.4)), other], by="method")
     by_round, by_layer = figure.axes
     assert legend(figure) == ["FedLoRA", "InCoAvg", "conv", "fc", "stage1"]
     assert [line.get_ydata().tolist() for line in by_round.lines] == [[0.2], [0.4], [0.5], [0.25]]
@@ -206,11 +204,11 @@ def test_a_legend_above_takes_the_columns_that_fit_and_makes_the_figure_higher()
 def test_cka_that_was_not_measured_is_refused() -> None:
     helps = r"run with `cka\.every=5`, or see `htfl-sim checkpoint SESSION --cka`"
     with pytest.raises(ConfigError, match=f"a has no CKA in its ledger; {helps}"):
-        cka.matrices(run("a", [0.5]))
+        clients.cka_matrices(run("a", [0.5]))
     with pytest.raises(ConfigError, match="a has no CKA"):
-        cka.curves([run("a", [0.5])])
+        clients.cka_curves([run("a", [0.5])])
     with pytest.raises(ConfigError, match=r"no layer 'convv' was measured\. Did you mean 'conv'"):
-        cka.matrices(measured("a", (1, 0.5, 0.5)), layers=["convv"])
+        clients.cka_matrices(measured("a", (1, 0.5, 0.5)), layers=["convv"])
 
 
 def test_names_under_a_plot_are_slanted_where_they_would_run_together_and_the_figure_grows_by_that() -> None:

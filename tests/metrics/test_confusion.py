@@ -15,8 +15,7 @@ from checkpoints import SessionUnreadable
 from simulator.base.errors import ConfigError
 from simulator.data.samples import ArraySet
 from simulator.data.specs import TableSpec
-from simulator.results.analysis.classes import ClassCounts, class_counts
-from simulator.results.analysis.confusion import Confusion
+from simulator.results.analysis.classes import ClassCounts, Confusion, class_counts
 from simulator.results.inspection import models
 from simulator.results.inspection.models import ClientModel
 from simulator.sessions.session import Session

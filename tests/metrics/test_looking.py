@@ -25,7 +25,7 @@ from simulator.results.inspection.client_samples import (
     from_bytes,
     to_bytes,
 )
-from simulator.results.inspection.looking import of_data
+from simulator.results.inspection.partition import samples_of_data
 from tests import federations
 from tests.metrics.test_representations import session
 
@@ -78,37 +78,37 @@ def arrays(values: list[object], labels: list[int], spec: InputSpec) -> ArraySet
 
 def test_the_largest_class_comes_first_with_the_first_training_sample() -> None:
     samples = arrays([[1, 2, 0], [2, 2, 2], [1, 0, 0], [2, 0, 0]], [0, 1, 1, 0], TokenSpec(3, 3))
-    [found] = of_data(divided(samples.named(["", "a", "b"]), [3, 2, 1]), [0])
+    [found] = samples_of_data(divided(samples.named(["", "a", "b"]), [3, 2, 1]), [0])
     assert found.classes == (ClassSample(1, "yes", 2, "a"), ClassSample(0, "no", 1, "b"))
 
 
 def test_padding_of_texts_without_words_is_left_out() -> None:
-    [found] = of_data(divided(arrays([[1, 2, 0]], [0], TokenSpec(3, 3)), [0]), [0])
+    [found] = samples_of_data(divided(arrays([[1, 2, 0]], [0], TokenSpec(3, 3)), [0]), [0])
     assert found.classes[0].text == "1 2"
 
 
 def test_a_long_signal_is_averaged_and_its_channels_keep_their_names() -> None:
     ramp = np.arange(128.0)  # neighbors in pairs: (0 + 1) / 2, (2 + 3) / 2, …
     samples = arrays([[ramp, -ramp]], [1], SignalSpec(2, 128))
-    [found] = of_data(divided(samples.named(["x", "y"]), [0]), [0])
+    [found] = samples_of_data(divided(samples.named(["x", "y"]), [0]), [0])
     assert found.channels == ("x", "y")
     first, second = found.classes[0].values
     assert first == tuple(2 * step + 0.5 for step in range(64)) and second[:2] == (-0.5, -2.5)
-    assert of_data(divided(samples, [0]), [0])[0].channels == ("0", "1")
+    assert samples_of_data(divided(samples, [0]), [0])[0].channels == ("0", "1")
 
 
 def test_a_large_image_is_a_small_one_of_brightness() -> None:
     pixels = np.zeros((1, 32, 64, 3), np.uint8)
     pixels[:, :, 32:] = 255
     images = ImageSet(pixels, np.zeros(1, np.int64), ("only",), (0.5,) * 3, (1.0,) * 3, 1)
-    [found] = of_data(divided(images, [0]), [0])
+    [found] = samples_of_data(divided(images, [0]), [0])
     assert found.classes[0].values == ((0.0,) * 8 + (1.0,) * 8,) * 8
 
 
 def test_features_that_differ_most_from_all_clients_come_first() -> None:
     rows: list[object] = [[0, 1, 5], [0, 1, 5], [0, 3, 5], [4, 3, 5]]
     samples = arrays(rows, [0, 0, 1, 1], TableSpec(3)).named(["age", "dose", "same"])
-    [_, found] = of_data(divided(samples, [0, 1], [2, 3]), [0, 1])
+    [_, found] = samples_of_data(divided(samples, [0, 1], [2, 3]), [0, 1])
     # dose: 3 against 2, deviation 1. age: 2 against 1, deviation √3 = √((1 + 1 + 1 + 9) / 4).
     assert found.features == (
         FeatureMean("dose", 3.0, 2.0, 1.0),

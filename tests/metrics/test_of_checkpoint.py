@@ -10,7 +10,7 @@ from checkpoints import SessionUnreadable
 from simulator.base.errors import ConfigError, SessionError
 from simulator.config import Config
 from simulator.metrics.cka_matrices import common_layers, measure, probe
-from simulator.results.inspection.cka import of_checkpoint
+from simulator.results.inspection.checkpoint import cka
 from tests import federations
 from tests.federations import built, config, context, generated, on_images
 
@@ -30,7 +30,7 @@ def settings() -> Config:
 
 def after(folder: Path, *args: Any, **options: Any) -> dict[str, Any]:
     with on_images(generated()):
-        return of_checkpoint(folder, Path(), *args, **options)
+        return cka(folder, Path(), *args, **options)
 
 
 def in_the_run(rounds: int, debiased: bool = False) -> dict[str, Any]:
@@ -86,4 +86,4 @@ def test_a_layer_that_is_not_there_is_refused(folder: Path) -> None:
 
 def test_other_data_are_refused(folder: Path) -> None:
     with on_images(generated(per_class=41)), pytest.raises(SessionError, match="data_dir=DIR"):
-        of_checkpoint(folder, Path())
+        cka(folder, Path())

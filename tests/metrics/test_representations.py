@@ -10,8 +10,8 @@ import simulator
 from simulator.base.errors import ConfigError
 from simulator.base.tensors import part
 from simulator.config import Config
-from simulator.results.inspection import representations
-from simulator.results.inspection.embedding import Embedding
+from simulator.results.inspection.checkpoint import _guides_logits, representations
+from simulator.results.inspection.client_samples import Embedding
 from simulator.results.inspection.partition import of_session
 from simulator.sessions.reader import CheckedReader
 from tui.app.embedding_process import embedding
@@ -48,7 +48,7 @@ def fedproto(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_what_the_head_makes_of_the_features_is_the_recorded_accuracy(tmp_path: Path) -> None:
     folder = session(tmp_path / "s", "standalone")
-    found = representations.of_checkpoint(folder, tmp_path / "data", images=1000)
+    found = representations(folder, tmp_path / "data", images=1000)
     reader = CheckedReader(folder)
     recorded = reader.records()[-1]["accuracy"]["per_client"]
     assert found.round == 2
@@ -60,7 +60,7 @@ def test_what_the_head_makes_of_the_features_is_the_recorded_accuracy(tmp_path: 
 
 
 def test_prototypes_come_with_the_classes_somebody_has_sent(fedproto: Path) -> None:
-    found = representations.of_checkpoint(fedproto, fedproto.parent / "data", images=3)
+    found = representations(fedproto, fedproto.parent / "data", images=3)
     server = CheckedReader(fedproto).load(2, "server")
     known = server["prototypes/known"] > 0
     assert found.anchor_kind == "prototype"
@@ -70,7 +70,7 @@ def test_prototypes_come_with_the_classes_somebody_has_sent(fedproto: Path) -> N
 
 
 def test_the_plane_is_the_same_each_time(fedproto: Path) -> None:
-    found = representations.of_checkpoint(fedproto, fedproto.parent / "data", images=3)
+    found = representations(fedproto, fedproto.parent / "data", images=3)
     points, anchors = found.in_the_plane()
     again, _ = found.in_the_plane()
     assert points.shape == (12, 2) and anchors.shape == (len(found.anchors), 2)
@@ -79,10 +79,10 @@ def test_the_plane_is_the_same_each_time(fedproto: Path) -> None:
 
 def test_guiding_vectors_are_drawn_among_what_they_guide(tmp_path: Path) -> None:
     """FedL2G-f's are features. FedL2G-l's are logits, and its Figure 4a has "feature vectors" of both."""
-    features = representations.of_checkpoint(session(tmp_path / "f", "fedl2g_f"), tmp_path / "data", images=2)
+    features = representations(session(tmp_path / "f", "fedl2g_f"), tmp_path / "data", images=2)
     assert (features.anchor_kind, len(features.anchors)) == ("guiding vector", 10)
     folder = session(tmp_path / "l", "fedl2g_l")
-    logits = representations.of_checkpoint(folder, tmp_path / "data", images=1000)
+    logits = representations(folder, tmp_path / "data", images=1000)
     reader = CheckedReader(folder)
     assert logits.anchor_kind == "guiding vector (points are logits)"
     assert np.array_equal(logits.anchors, reader.load(2, "server")["vectors"].numpy())
@@ -93,7 +93,7 @@ def test_guiding_vectors_are_drawn_among_what_they_guide(tmp_path: Path) -> None
 
 def test_logits_have_a_common_plane_where_features_differ_in_width(tmp_path: Path) -> None:
     folder = session(tmp_path / "l", "fedl2g_l", ["tiny_mlp", "cnn5"])
-    found = representations.of_checkpoint(folder, tmp_path / "data", images=2)
+    found = representations(folder, tmp_path / "data", images=2)
     assert found.features.shape == (8, 10) and len(found.anchors) == 10
 
 
@@ -105,13 +105,13 @@ def test_in_features_as_wide_as_logits_the_method_says_what_is_guided(
     method: str, width: int, logits: bool
 ) -> None:
     server = {"vectors": torch.zeros(10, 10)}
-    assert representations._guides_logits(server, method, {width}, 10) is logits
+    assert _guides_logits(server, method, {width}, 10) is logits
 
 
 def test_features_of_different_width_have_no_common_plane(tmp_path: Path) -> None:
     folder = session(tmp_path / "s", "standalone", ["tiny_mlp", "cnn5"])
     with pytest.raises(ConfigError, match="differ in width"):
-        representations.of_checkpoint(folder, tmp_path / "data")
+        representations(folder, tmp_path / "data")
 
 
 def test_of_very_many_clients_some_that_took_part_are_looked_at(
@@ -123,7 +123,7 @@ def test_of_very_many_clients_some_that_took_part_are_looked_at(
     assert len(trained) == 3
     monkeypatch.setattr(representations, "MANY", 3)
     monkeypatch.setattr(representations, "SAMPLED", 2)
-    found = representations.of_checkpoint(folder, tmp_path / "data", images=3)
+    found = representations(folder, tmp_path / "data", images=3)
     assert len(set(found.clients.tolist())) == 2 and set(found.clients.tolist()) <= trained
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from simulator.results.analysis.feed import read
-from simulator.results.report.choice import pictures
+from simulator.results.report.contents import pictures
 from tests import sessions
 from tests.cli.conftest import TINY, call
 

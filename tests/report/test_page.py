@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 import checkpoints
 from simulator.results.analysis.comparison import table
 from simulator.results.analysis.feed import read
-from simulator.results.report.contents import EVENTS, Contents, gather, page
-from simulator.results.report.pictures import Picture, inline
+from simulator.results.report.contents import EVENTS, Contents, Picture, gather, inline, page
 from tests import sessions
 
 WARNING = "<script>alert(1)</script> & more"

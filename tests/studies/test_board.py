@@ -11,9 +11,8 @@ from pytest import approx
 import checkpoints
 import htfl_sim as hs
 from simulator.base.nested import ALL
-from simulator.results.analysis.overview import read_overview
-from simulator.results.analysis.summary import Summary
-from simulator.results.analysis.totals import Totals
+from simulator.results.analysis.ledger import Totals
+from simulator.results.analysis.overview import Summary, read_overview
 from simulator.studies import links
 from simulator.studies.board import Board, BoardReader, BoardRow
 from simulator.studies.cells import Seen

@@ -13,8 +13,7 @@ from checkpoints import SessionUnreadable
 from htfl_sim.folders import linked_names
 from simulator.base.environment import PROGRAM
 from simulator.base.errors import SessionError
-from simulator.results.analysis.overview import read_overview
-from simulator.results.analysis.summary import Summary
+from simulator.results.analysis.overview import Summary, read_overview
 from simulator.sessions.fingerprint import fingerprint_of
 from simulator.studies.executor import Launch
 from simulator.studies.links import SESSIONS, STUDY, key, session_of, users_of

@@ -9,7 +9,7 @@ from pytest import approx
 
 import checkpoints
 from checkpoints import TUNING
-from simulator.results.analysis.summary import Summary
+from simulator.results.analysis.overview import Summary
 from simulator.studies import trial_board
 from simulator.studies.board import BoardReader
 from simulator.studies.cells import Seen

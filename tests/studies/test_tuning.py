@@ -31,8 +31,8 @@ from simulator.base.space import Choice, Linear, Log, described, is_at_boundary,
 from simulator.config import Config
 from simulator.config.user_files import Files
 from simulator.results.analysis.averages import MeanStd
-from simulator.results.analysis.summary import Summary
-from simulator.results.analysis.totals import Totals
+from simulator.results.analysis.ledger import Totals
+from simulator.results.analysis.overview import Summary
 from simulator.studies import trials, tuning
 from simulator.studies.executor import Launch
 from simulator.studies.folder import read_points

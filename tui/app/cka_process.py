@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from simulator.results.analysis.cka import CkaMeasurement
+from simulator.results.analysis.ledger import CkaMeasurement
 from tui.app.child_process import ChildProcess, Progress, carry_out
 
 

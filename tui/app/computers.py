@@ -6,11 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar, Generic
 
-from simulator.results.analysis.cka import CkaMeasurement
-from simulator.results.analysis.confusion import Confusion
+from simulator.results.analysis.classes import Confusion
+from simulator.results.analysis.ledger import CkaMeasurement
 from simulator.results.analysis.run import SessionData
-from simulator.results.inspection.client_samples import ClientSamples
-from simulator.results.inspection.embedding import Embedding
+from simulator.results.inspection.client_samples import ClientSamples, Embedding
 from tui.app.background import Background
 from tui.app.child_process import ChildProcess, Found
 from tui.app.cka_process import CkaProcess

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from simulator.results.analysis.confusion import Confusion
+from simulator.results.analysis.classes import Confusion
 from tui.app.child_process import ChildProcess, Progress, carry_out
 
 

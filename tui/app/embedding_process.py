@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from simulator.base.sections import MANY, SAMPLED
-from simulator.results.inspection.embedding import Embedding
+from simulator.results.inspection.client_samples import Embedding
 from tui.app.child_process import ChildProcess, carry_out
 
 IMAGES, MOST = 40, 1500

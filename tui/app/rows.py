@@ -10,9 +10,8 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from simulator.base.units import AT_LEAST
-from simulator.results.analysis import remaining
-from simulator.results.analysis.pulse import Silence
-from simulator.results.analysis.run import LIVE
+from simulator.results.analysis.costs import rounds_left, seconds_left
+from simulator.results.analysis.run import LIVE, Silence
 from simulator.studies.summary import StudySummary
 from tui.app.charts.look import GLYPHS, Glyphs
 from tui.app.keys import KEYS, PANEL_TITLES, SHORT_TITLES, WHILE_REPLAYING, Key, footer
@@ -160,8 +159,8 @@ def _facts(view: View) -> list[str]:
         facts.append(within)
     simulated = float(run.curves["simulated_seconds"][-1]) if run.round else None
     until_time = float(run.config.get("until_time", 0.0))
-    rounds = remaining.rounds_left(run.rounds, run.round, until_time, simulated)
-    left = remaining.seconds_left(run.curves, rounds)
+    rounds = rounds_left(run.rounds, run.round, until_time, simulated)
+    left = seconds_left(run.curves, rounds)
     if run.state == "running" and not run.error and left is not None:
         facts.append(f"ETA {duration(left)}")
     return facts

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simulator.results.analysis import feed
+from simulator.results.analysis.overview import Summary
 from simulator.results.analysis.run import LIVE
-from simulator.results.analysis.summary import Summary
 from simulator.studies.summary import StudySummary
 from tui.app.background import Background
 from tui.app.computers import CkaComputer

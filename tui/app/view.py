@@ -12,18 +12,16 @@ from textual.widget import Widget
 
 from htfl_sim.folders import sessions_folder
 from simulator.base.record import Record
-from simulator.results.analysis.cka import CkaMeasurement, last_measured
+from simulator.results.analysis.classes import Confusion
 from simulator.results.analysis.clients import lowest_client
-from simulator.results.analysis.confusion import Confusion
 from simulator.results.analysis.costs import Cost, Position, elsewhere
-from simulator.results.analysis.curves import Curves
+from simulator.results.analysis.ledger import CkaMeasurement, Curves, last_measured
+from simulator.results.analysis.measures import part_measures
+from simulator.results.analysis.overview import Summary
 from simulator.results.analysis.partners import Pair
-from simulator.results.analysis.parts import part_measures
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.summary import Summary
 from simulator.results.figures.palette import OKABE_ITO
-from simulator.results.inspection.client_samples import ClientSamples
-from simulator.results.inspection.embedding import Embedding
+from simulator.results.inspection.client_samples import ClientSamples, Embedding
 from simulator.studies.summary import Seeds, StudySummary
 
 

@@ -518,7 +518,7 @@ def _facts(config: "Config", report: "Report | None") -> list[tuple[str, object]
 
 
 def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Mention) -> Any:
-    from simulator.results.analysis.divergence import Divergence
+    from simulator.results.analysis.ledger import Divergence
 
     records, left = hs.sessions.records(session.folder), hs.sessions.unfinished_round(session.folder)
     name = hs.sessions.name_of(session.folder)
@@ -554,7 +554,7 @@ def _why(outcome: "RunOutcome") -> str:
 
 def diverged(records: Sequence[Record]) -> str | None:
     """The clients whose losses were no longer finite, in words; None if there are none."""
-    from simulator.results.analysis.divergence import Divergence
+    from simulator.results.analysis.ledger import Divergence
 
     count = Divergence.of_records(records)
     if not count:

@@ -12,9 +12,9 @@ from simulator.base.record import SCALARS, Record
 from simulator.base.sections import PARTS
 from simulator.results.analysis.axes import seed_text
 from simulator.results.analysis.clients import ClientResult
-from simulator.results.analysis.divergence import Divergence
+from simulator.results.analysis.events import Switch
 from simulator.results.analysis.events import description as event_text
-from simulator.results.analysis.milestones import Switch
+from simulator.results.analysis.ledger import Divergence
 from tui.cli import output, running
 from tui.common import effects
 from tui.common.formatting import course, duration, in_unit, number, percent, size, span, until_target

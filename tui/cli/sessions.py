@@ -17,11 +17,9 @@ from tui.common.errors import OutputClosed
 
 if TYPE_CHECKING:
     from htfl_sim.sessions import Exported, Leftover, Partition
-    from simulator.results.analysis.confusion import Confusion
-    from simulator.results.analysis.lineage import Branch
-    from simulator.results.analysis.summary import Summary
-    from simulator.results.analysis.why import Why
-    from simulator.results.analysis.why_parts import ClassRow
+    from simulator.results.analysis.classes import Confusion
+    from simulator.results.analysis.overview import Branch, Summary
+    from simulator.results.analysis.why import ClassRow, Why
 
 EXPENDABLE = ["created", "size", "best", "data", "forked at", "tags"]
 
@@ -132,7 +130,7 @@ def _tell_leftovers(hidden: "Sequence[Leftover]") -> None:
 
 
 def _session_row(branch: "Branch", columns: Sequence[str]) -> list[object]:
-    from simulator.results.analysis.divergence import NO_SCORE
+    from simulator.results.analysis.ledger import NO_SCORE
 
     each = branch.summary
     return [

@@ -7,7 +7,7 @@ from tui.common.cells import cell_count, head, padded
 from tui.common.formatting import percent
 
 if TYPE_CHECKING:
-    from simulator.results.analysis.confusion import Confusion
+    from simulator.results.analysis.classes import Confusion
 
 NAME = 16  # cells of a class's name
 RECALL = 9  # cells of a row's recall

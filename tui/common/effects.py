@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from simulator.results.analysis.effect import Effect, Window
+from simulator.results.analysis.events import Effect, Window
 from tui.common.formatting import NONE, duration, percent, points, size
 
 NOTHING = "No switch and no fork yet. Press m to switch the method, or f to fork the round shown."

@@ -5,11 +5,9 @@
     run.curves["accuracy"], run.curves.accuracy.of(3)  # [rounds], [rounds] of client 3
     reached(run.curves, 0.9)                    # what it took to get to 90 %
 
-run, feed: a session at one moment, read once or as it grows. ledger, curves: its rounds, as records and as arrays.
-quantiles, costs, clients, cka, milestones: what is computed from them. comparison, table: several
-sessions, grouped by axes, over seeds (averages), beside what papers printed. measures: the lines they are drawn as.
-selection: which sessions are meant; overview: reading many at once, each no further (totals) than a table takes.
-summary, lineage: listings, which read only the end of each ledger. reproduction: the command lines that give a session
-again. static_names: names of methods and model groups, from source text. Nothing here knows who reads it: no layout,
-no colours, no rounding.
+run, feed: a session at one moment, read once or as it grows. ledger, client_values: its rounds, as records and as
+arrays. overview: listings and many sessions at once, each read no further than is asked. comparison, table, gain,
+variance: several sessions, grouped by axes, over seeds (averages), with what a reader must know (caveats). measures:
+the lines they are drawn as. The others compute one thing from sessions. Nothing here knows who reads it: no layout, no
+colours, no rounding.
 """

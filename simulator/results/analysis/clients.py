@@ -12,7 +12,7 @@ from simulator.base.sections import MANY
 from simulator.metrics import by_client
 from simulator.metrics.significance import FEW, Z, standard_errors
 from simulator.results.analysis.client_values import Array
-from simulator.results.analysis.curves import Curves
+from simulator.results.analysis.ledger import Curves
 from simulator.results.analysis.static_names import assigned
 
 Counts = NDArray[np.int64]

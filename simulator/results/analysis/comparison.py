@@ -33,18 +33,16 @@ from simulator.results.analysis.caveats import (
     divergences,
     joined,
     members,
+    printed,
     rows_differ,
     unfinished,
 )
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.costs import Reached, energy_differs, reached, spent
-from simulator.results.analysis.divergence import Divergence
 from simulator.results.analysis.gain import final_accuracies
-from simulator.results.analysis.ledger import Ledger, Lines
-from simulator.results.analysis.printed import printed
+from simulator.results.analysis.ledger import Divergence, Ledger, Lines, Totals
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.table import EXTRAS, Row, Select, Table
-from simulator.results.analysis.totals import Totals
 
 _SEPARATE = "Group by these to separate them, or select the best on eval."
 

@@ -1,5 +1,6 @@
 """What rounds cost, what crossed the wire by tensor, and what a target accuracy took."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +10,8 @@ import numpy as np
 
 from simulator.base.record import Record
 from simulator.results.analysis.client_values import Array
+from simulator.results.analysis.ledger import Curves, Totals
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.totals import Totals
 
 Cost = Literal["rounds", "bytes", "FLOPs", "seconds", "simulated seconds", "joules"]
 COSTS: tuple[Cost, ...] = ("rounds", "bytes", "FLOPs", "seconds")
@@ -158,3 +159,122 @@ def by_tensor(records: Sequence[Record]) -> list[TensorTraffic]:
         if total:
             found.append(TensorTraffic(name, direction, count, count / whole if whole else 0.0, total))
     return sorted(found, key=lambda each: (-each.total, each.name, each.direction))
+
+
+def spent_by_cost(curves: Totals) -> dict[Cost, float]:
+    """What all rounds so far took. Simulated seconds and joules are NaN without a clock."""
+    took = spent(curves)
+    return {
+        "bytes": took.bytes,
+        "FLOPs": took.flops,
+        "seconds": took.seconds,
+        "simulated seconds": math.nan if took.simulated is None else took.simulated,
+        "joules": math.nan if took.joules is None else took.joules,
+    }
+
+
+def pareto_front(points: Mapping[str, tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points (cost, accuracy) that none beats with less cost and more accuracy, by cost."""
+    front: list[tuple[float, float]] = []
+    for cost, accuracy in sorted(points.values(), key=lambda each: (each[0], -each[1])):
+        if not front or accuracy > front[-1][1]:
+            front.append((cost, accuracy))
+    return front
+
+
+RECENT = 10
+"""Rounds whose mean time an estimate is made from."""
+
+
+def rounds_left(rounds: int, round: int, until_time: float, simulated: float | None) -> int:
+    """The rounds that a run of so many has left after `round`.
+
+    A run that ends at a simulated time, `until_time`, needs as many as follow from the mean simulated time of its
+    rounds. `simulated` is the time after `round`. until_time 0: it ends with its last round.
+    """
+    left = max(rounds - round, 0)
+    if not (until_time and round and simulated) or math.isnan(simulated):
+        return left
+    return min(left, math.ceil(max(until_time - simulated, 0.0) * round / simulated))
+
+
+def seconds_left(curves: Totals, rounds: int) -> float | None:
+    """For so many rounds more, by the mean of the latest; None before the first, and for no rounds."""
+    recent = curves["seconds"][-RECENT:]
+    return float(np.mean(recent)) * rounds if len(recent) and rounds > 0 else None
+
+
+def rounds_again(run: SessionData, round: int) -> tuple[int, float]:
+    """The rounds that are computed again for the state after `round`, since the checkpoint before; and the seconds they
+    took the first time."""
+    kept = max((each for each in run.checkpoints if each <= round), default=0)
+    return round - kept, float(run.curves["seconds"][kept:round].sum())
+
+
+TIME_PARTS = ("clients", "server", "evaluation", "checkpoint", "waiting")
+"""What a round's time is for; the first two are training. Waiting is a pause, and in no round's `seconds`."""
+_AT_WORK = {"w": "waiting", "t": "training", "d": "done"}
+
+
+def seconds_by_part(curves: Curves) -> dict[str, Array]:
+    """[n] seconds of each of TIME_PARTS; NaN where the ledger does not say.
+
+    `clients` includes the server's time where the ledger has no time of the server."""
+    server = np.where(np.isfinite(curves["seconds_server"]), curves["seconds_server"], 0.0)
+    seconds = (
+        curves["seconds_train"] - server,
+        curves["seconds_server"],
+        curves["seconds_evaluate"],
+        curves["seconds_checkpoint"],
+        curves["seconds_waited"],
+    )
+    return dict(zip(TIME_PARTS, seconds, strict=True))
+
+
+def busy_share(curves: Curves) -> Array:
+    """[n] the share of their time, 0…1, in which the workers had a client while clients trained; NaN: not recorded.
+
+    The rest is waiting for the last client. Clients that were kept of an interrupted round took no time in it, so the
+    share may be more than the workers could do; it is 1 then.
+    """
+    worked = curves.client_seconds.sums()
+    had = curves["workers"] * seconds_by_part(curves)["clients"]
+    share = np.divide(worked, had, out=np.full(len(worked), np.nan), where=had > 0)
+    return np.asarray(np.minimum(share, 1.0))
+
+
+def method_metrics(records: Sequence[Record]) -> dict[str, Array]:
+    """[n] the method's own figures, and the losses of its later phases, by name; NaN in rounds that lack them."""
+    names = dict.fromkeys(name for record in records for name in record["method_metrics"])
+    found = {
+        name: np.array([_number(record["method_metrics"].get(name)) for record in records], float)
+        for name in names
+    }
+    return {name: values for name, values in found.items() if np.isfinite(values).any()}
+
+
+def at_work(run: SessionData) -> tuple[str, ...]:
+    """Where each client is in the round under way: 'waiting', 'training', 'done', '' for one that takes no part.
+
+    Empty where no round is under way, or the owner does not say.
+    """
+    each = _progress(run).get("each", "")
+    return tuple(_AT_WORK.get(letter, "") for letter in each) if len(each) == _clients(run) else ()
+
+
+def machine_use(run: SessionData) -> Mapping[str, Any]:
+    """What the run takes of the machine now, as far as its owner says: memory, gpu_memory (bytes), cpu (processors)."""
+    said = run.progress if run.live else {}
+    return {name: said[name] for name in ("cpu", "memory", "gpu_memory") if name in said}
+
+
+def _progress(run: SessionData) -> Mapping[str, Any]:
+    return run.progress if run.live and run.progress.get("round", 0) > run.round else {}
+
+
+def _clients(run: SessionData) -> int:
+    return run.curves.clients or len(run.models)
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else np.nan

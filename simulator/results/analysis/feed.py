@@ -13,11 +13,8 @@ from simulator.base.documents import Event
 from simulator.base.record import Notice, Record, legible
 from simulator.base.sections import EVERY
 from simulator.metrics.watchers import Watchers
-from simulator.results.analysis.ledger import Ledger, LedgerBuilder
-from simulator.results.analysis.pulse import Pulse
-from simulator.results.analysis.run import LIVE, SessionData
-from simulator.results.analysis.samples import Samples
-from simulator.results.analysis.well_formed import well_formed
+from simulator.results.analysis.ledger import Ledger, LedgerBuilder, well_formed
+from simulator.results.analysis.run import LIVE, Pulse, Samples, SessionData
 from simulator.sessions.history import settings_in_force
 from simulator.sessions.reader import CheckedReader
 

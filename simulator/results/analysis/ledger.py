@@ -1,17 +1,370 @@
 """The finished rounds of a session: its records, and what takes a pass over all of them to know."""
 
+import functools
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
+from typing import Any, Self
 
-from simulator.base.record import Record, check_record, legible
-from simulator.results.analysis import totals
-from simulator.results.analysis.cka import CkaMeasurement
-from simulator.results.analysis.curves import Curves, CurvesBuilder
-from simulator.results.analysis.totals import Totals
-from simulator.results.analysis.well_formed import well_formed
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from checkpoints import Damaged
+from simulator.base.record import SCALARS, Record, check_record, legible
+from simulator.metrics import by_client
+from simulator.results.analysis.client_values import Array, ClientValues, ClientValuesBuilder, Growing
+
+
+@contextmanager
+def well_formed(folder: Path) -> Iterator[None]:
+    """Within it, a key or a value that the session's files lack raises Damaged instead of a KeyError."""
+    try:
+        yield
+    except (
+        KeyError,
+        TypeError,
+        IndexError,
+        AttributeError,
+        ValueError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
+        raise Damaged(
+            f"{folder} is no session that htfl-sim wrote: its JSON lacks what belongs there ({error})."
+        ) from error
+
+
+@dataclass(frozen=True, eq=False)
+class CkaMeasurement:
+    """CKA after one round: the layers from shallow to deep, the mean over pairs and the matrix [N, N] of each."""
+
+    round: int
+    layers: tuple[str, ...]
+    cka: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, record: Record) -> "CkaMeasurement | None":
+        """A record's measurement; None where it has none, or no layer that two clients have. Raises what foreign JSON
+        raises when it is read."""
+        cka = record.get("cka")
+        if not cka:
+            return None
+        for part in ("layers", "matrix"):
+            cka[part].items()
+        layers = tuple(cka.get("order") or cka["layers"])
+        return cls(record["round"], layers, cka) if layers else None
+
+    def mean(self, layer: str) -> float:
+        """Over the pairs of clients that have the layer; NaN where none have."""
+        value = self.cka["layers"].get(layer)
+        return float("nan") if value is None else float(value)
+
+    @property
+    def clients(self) -> Sequence[int]:
+        """Whom the rows and columns of a matrix are of: everybody, or of very many clients those that were drawn."""
+        matrices: Mapping[str, list[Any]] = self.cka["matrix"]
+        drawn: list[int] | None = self.cka.get("clients")
+        return range(len(next(iter(matrices.values()), []))) if drawn is None else drawn
+
+    def between(self, one: int, other: int, layer: str) -> float:
+        """CKA of two clients; NaN where they were not compared."""
+        rows, clients = self._rows(layer), self.clients
+        if not rows or one not in clients or other not in clients:
+            return float("nan")
+        value = rows[clients.index(one)][clients.index(other)]
+        return float("nan") if value is None else float(value)
+
+    @property
+    def whom(self) -> str:
+        """What is to be said of `clients` where they are not everybody."""
+        return f", {len(self.clients)} clients drawn" if "clients" in self.cka else ""
+
+    def matrix(self, layer: str) -> Array:
+        """[n, n] of `clients`, NaN for a pair that has none; [0, 0] for a layer that was not measured."""
+        rows = self._rows(layer)
+        return np.array(rows, float).reshape(len(rows), -1 if rows else 0)  # None becomes NaN
+
+    def _rows(self, layer: str) -> list[list[float | None]]:
+        rows: list[list[float | None]] = self.cka["matrix"].get(layer, [])
+        return rows
+
+
+def least_similar(matrix: Array) -> list[tuple[int, int]]:
+    """The pairs (i < j) of a matrix [N, N] that have a value, the lowest first."""
+    rows, columns = np.triu_indices(len(matrix), 1)
+    values = matrix[rows, columns]
+    order = np.argsort(values, kind="stable")[: int(np.isfinite(values).sum())]  # NaN sorts last
+    return list(zip(rows[order].tolist(), columns[order].tolist(), strict=True))
+
+
+def last_measured(measured: Sequence[CkaMeasurement], round: int) -> CkaMeasurement | None:
+    """The last measurement at or before a round, of those in order of round."""
+    return next((one for one in reversed(measured) if one.round <= round), None)
+
+
+NUMBERS = tuple(each for each in SCALARS if each.unit != "text")
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """n rounds. Row i is round i + 1."""
+
+    arrays: Mapping[str, Array]
+    """The scalars [n] by column, without texts; NaN where a record has none."""
+    diverged: tuple[tuple[int, ...], ...]
+    """The participants that diverged [n]."""
+
+    def __getitem__(self, column: str) -> Array:
+        """[n] the scalar of a column of `SCALARS`, such as 'accuracy'."""
+        return self.arrays[column]
+
+    @property
+    def rounds(self) -> int:
+        return len(self.diverged)
+
+    @property
+    def traffic(self) -> Array:
+        """[n] bytes up and down since round 1."""
+        return np.asarray(self["bytes_up_total"] + self["bytes_down_total"])
+
+    def score(self, last: int, upto: int) -> float:
+        """The mean eval accuracy of the last rounds up to one, in which a round without an accuracy counts as 0."""
+        known = np.zeros(min(last, upto))
+        values = np.nan_to_num(self["eval_accuracy"][:upto][max(0, upto - last) :], nan=0.0)
+        known[: len(values)] = values
+        return math.fsum(known) / len(known)
+
+    def without_scores(self) -> Self:
+        """The same without accuracies: those of a session that has learned nothing are no result."""
+        none = {each.column: np.full(self.rounds, np.nan) for each in NUMBERS if each.unit == "share"}
+        return replace(self, arrays={**self.arrays, **none})
+
+    def upto(self, round: int) -> Self:
+        """The first so many rounds, without a copy."""
+        arrays = {column: values[:round] for column, values in self.arrays.items()}
+        return replace(self, arrays=arrays, diverged=self.diverged[:round])
+
+
+def totals_of_records(records: Iterable[Record]) -> Totals:
+    """Of decoded records. Raises ValueError for those that htfl-sim did not write."""
+    try:
+        return _totals([msgspec.convert(record, _kind()) for record in records])
+    except msgspec.MsgspecError as odd:
+        raise ValueError(str(odd)) from odd
+
+
+def totals_of_lines(lines: Sequence[bytes]) -> Totals:
+    """Of records as text. Raises ValueError for text that is no record."""
+    decoder = msgspec.json.Decoder(_kind())
+    try:
+        return _totals([decoder.decode(line) for line in lines])
+    except msgspec.MsgspecError as odd:
+        raise ValueError(str(odd)) from odd
+
+
+def _totals(rows: Sequence[Any]) -> Totals:
+    arrays = {
+        each.column: sum(_numbers(map(attrgetter(path), rows)) for path in each.paths) for each in NUMBERS
+    }
+    return Totals(arrays, tuple(tuple(row.diverged) for row in rows))  # type: ignore[arg-type]
+
+
+def _numbers(values: Iterable[Any]) -> Array:
+    return np.array([len(each) if isinstance(each, list) else each for each in values], float)
+
+
+@functools.cache
+def _kind() -> Any:
+    """A type that has only the scalars of a record, so that the rest of a line is skipped."""
+    tree: dict[str, Any] = {}
+    for each in NUMBERS:
+        for path in each.paths:
+            *sections, key = path.split(".")
+            at = functools.reduce(lambda inner, section: inner.setdefault(section, {}), sections, tree)
+            at[key] = each
+    return _object("record", tree)
+
+
+def _object(name: str, tree: Mapping[str, Any]) -> Any:
+    """A type of these keys. One that may be missing has None, and an object without any other key has its like."""
+    fields: list[Any] = []
+    for key, inner in tree.items():
+        if isinstance(inner, dict):
+            kind = _object(key, inner)
+            fields.append((key, kind, kind()) if _may_lack(inner) else (key, kind))
+        elif inner.listed:
+            fields.append((key, list[int], msgspec.field(default_factory=list)))
+        else:
+            fields.append((key, float | None, None) if inner.optional else (key, float | None))
+    return msgspec.defstruct(name, fields, frozen=True, kw_only=True)
+
+
+def _may_lack(tree: Mapping[str, Any]) -> bool:
+    return all(_may_lack(each) if isinstance(each, dict) else each.optional for each in tree.values())
+
+
+@dataclass(frozen=True, eq=False)
+class Curves(Totals):
+    """n rounds of N clients: the scalars, and by round and client the following.
+
+    accuracy: which a client keeps until it is evaluated again; loss; client_up, client_down: bytes; client_seconds: of
+    the client's update; participated: 1 or 0.
+    """
+
+    accuracy: ClientValues
+    loss: ClientValues
+    client_up: ClientValues
+    client_down: ClientValues
+    client_seconds: ClientValues
+    participated: ClientValues
+
+    @property
+    def clients(self) -> int:
+        return self.accuracy.clients
+
+    @cached_property
+    def evaluated(self) -> NDArray[np.int_]:
+        """[k] the rounds, from 1, after which any client was evaluated."""
+        return np.flatnonzero(np.isfinite(self["accuracy"])) + 1
+
+    def upto(self, round: int) -> Self:
+        """The first so many rounds, without a copy."""
+        clients: dict[str, Any] = {name: getattr(self, name).upto(round) for name in _CLIENTS}
+        return replace(super().upto(round), **clients)
+
+
+class CurvesBuilder:
+    """Appends records; a `Curves` taken earlier does not change."""
+
+    def __init__(self) -> None:
+        self._arrays = {each.column: Growing(np.float64) for each in NUMBERS}
+        self._diverged: list[tuple[int, ...]] = []
+        self._by_client = {name: ClientValuesBuilder(**options) for name, (_, options) in _CLIENTS.items()}
+
+    def extend(self, records: Sequence[Record]) -> None:
+        """Take in more rounds. Raises KeyError, TypeError or ValueError for records that htfl-sim did not write."""
+        if not records:
+            return
+        for record in records:
+            _check(record)
+        added, clients = totals_of_records(records), _clients(records[0])
+        for column, array in self._arrays.items():
+            array.extend(added[column])
+        self._diverged += added.diverged
+        for name, (values, _) in _CLIENTS.items():
+            self._by_client[name].extend([values(record) for record in records], clients)
+
+    def curves(self) -> Curves:
+        by_clients = {name: values.taken() for name, values in self._by_client.items()}
+        arrays = {column: array.taken() for column, array in self._arrays.items()}
+        return Curves(arrays, tuple(self._diverged), **by_clients)
+
+
+_CLIENTS: dict[str, tuple[Callable[[Record], by_client.Values], dict[str, Any]]] = {
+    "accuracy": (lambda record: record["accuracy"]["per_client"], {"carried": True}),
+    "loss": (lambda record: record["loss"]["per_client"], {}),
+    "client_up": (lambda record: record["bytes"]["per_client_up"], {"absent": 0.0}),
+    "client_down": (lambda record: record["bytes"]["per_client_down"], {"absent": 0.0}),
+    # Earlier versions wrote no seconds.
+    "client_seconds": (lambda record: record["timing"].get("per_client", {}), {}),
+    "participated": (lambda record: dict.fromkeys(record["participants"], 1.0), {"absent": 0.0}),
+}
+"""By field of `Curves`: what a record reports of clients, and how `ClientValuesBuilder` takes it."""
+
+
+def _check(record: Record) -> None:
+    """Raise ValueError where a record names clients that the session lacks."""
+    clients = _clients(record)
+    if not all(0 <= client < clients for client in record["participants"]):
+        raise ValueError("a participant is none of the clients")
+
+
+def _clients(record: Record) -> int:
+    """How many clients there are; a record that names some of them says it."""
+    values = record["accuracy"]["per_client"]
+    return int(record["clients"]) if isinstance(values, Mapping) else len(values)
+
+
+NO_SCORE = "no score"
+"""The cell of sessions of which one has learned nothing."""
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The diverged clients of n sessions.
+
+    sessions: in how many a client diverged. clients, rounds, updates: how many diverged, in how many rounds, and how
+    often, summed over the sessions. untrained: sessions whose every update diverged. Their clients have their first
+    models, so their accuracies are no result.
+    """
+
+    n: int = 1
+    sessions: int = 0
+    clients: int = 0
+    rounds: int = 0
+    updates: int = 0
+    untrained: int = 0
+
+    @classmethod
+    def of(cls, totals: Totals, upto: int | None = None) -> "Divergence":
+        """Those of a session, up to a round."""
+        return cls._of(zip(totals["participants"][:upto], totals.diverged[:upto], strict=True))
+
+    @classmethod
+    def of_records(cls, records: Iterable[Record]) -> "Divergence":
+        """Those of the rounds of a session."""
+        return cls._of((len(each["participants"]), each.get("diverged", ())) for each in records)
+
+    @classmethod
+    def _of(cls, clients: Iterable[tuple[float, Sequence[int]]]) -> "Divergence":
+        each_round = list(clients)
+        rounds = [diverged for _, diverged in each_round if diverged]
+        trained = any(participants > len(diverged) for participants, diverged in each_round)
+        return cls(
+            sessions=bool(rounds),
+            clients=len({client for each in rounds for client in each}),
+            rounds=len(rounds),
+            updates=sum(map(len, rounds)),
+            untrained=bool(rounds) and not trained,
+        )
+
+    @classmethod
+    def over(cls, sessions: Iterable["Divergence"]) -> "Divergence":
+        """Those of several sessions together."""
+        each = [(s.n, s.sessions, s.clients, s.rounds, s.updates, s.untrained) for s in sessions]
+        return cls(*map(sum, zip(*each, strict=True))) if each else NO_SESSION
+
+    def __bool__(self) -> bool:
+        return self.sessions > 0
+
+    def __str__(self) -> str:
+        """'3 clients in 12 rounds'."""
+        return f"{_number(self.clients, 'client')} in {_number(self.rounds, 'round')}"
+
+    def fields(self) -> Iterator[tuple[str, int]]:
+        """The columns of a table for programs."""
+        yield from {"diverged": self.sessions, "diverged_clients": self.clients}.items()
+        yield from {"diverged_rounds": self.rounds, "untrained": self.untrained}.items()
+
+    def marked(self, text: str) -> str:
+        """The cell of an accuracy with this count: '77.37 ± 13.37 (2 of 5 diverged)'."""
+        if not self:
+            return text
+        return f"{text} (diverged)" if self.n == 1 else f"{text} ({self.sessions} of {self.n} diverged)"
+
+
+NO_SESSION = Divergence(0)
+"""That of no session."""
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +406,7 @@ class Lines:
     @cached_property
     def totals(self) -> Totals:
         with well_formed(self.folder):
-            return totals.of_lines(self.lines)
+            return totals_of_lines(self.lines)
 
     @cached_property
     def _whole(self) -> Ledger:

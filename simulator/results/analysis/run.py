@@ -1,18 +1,65 @@
 """A session at one moment, as everything that shows or compares sessions takes it."""
 
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from checkpoints import Command, name_of
 from simulator.base.documents import Document, Entry, Event
 from simulator.base.record import Record
-from simulator.results.analysis.curves import Curves
-from simulator.results.analysis.ledger import Ledger, Lines
-from simulator.results.analysis.pulse import Silence
+from simulator.metrics.significance import FEW
+from simulator.results.analysis.ledger import Curves, Ledger, Lines, Totals
 from simulator.results.analysis.static_names import members
-from simulator.results.analysis.totals import Totals
+
+STILL_SECONDS = 2.5
+"""Seconds without a heartbeat after which an owner may have died. It beats at least once a second."""
+SILENT_SECONDS = 10.0
+"""Seconds without a heartbeat after which an owner counts as unresponsive."""
+
+
+@dataclass(frozen=True)
+class Silence:
+    """Whole seconds since the last heartbeat. exact: whether its time is known; otherwise it may be longer ago."""
+
+    seconds: int
+    exact: bool = True
+
+    @property
+    def long(self) -> bool:
+        """Whether the owner counts as unresponsive."""
+        return self.seconds >= SILENT_SECONDS
+
+
+class Pulse:
+    """The heartbeat of an owner, as its notes come."""
+
+    def __init__(self) -> None:
+        self._beat: object = None
+        self._at = 0.0
+        self._exact = False
+
+    def take(self, note: Mapping[str, Any], ago: float | None) -> None:
+        """Take a note of the owner. ago: seconds since it was written; None if its clock is another machine's."""
+        beat = note.get("epoch"), note.get("heartbeat")
+        if not note or beat == self._beat:
+            return
+        unseen = self._beat is None
+        self._beat, self._at = beat, time.monotonic()
+        self._exact = not unseen or ago is not None
+        if unseen and ago is not None:
+            self._at -= max(ago, 0.0)
+
+    def silence(self) -> Silence | None:
+        """The silence of the owner; None if it is not longer than usual, or there is no note."""
+        quiet = time.monotonic() - self._at
+        return Silence(int(quiet), self._exact) if self._beat is not None and quiet > STILL_SECONDS else None
+
 
 LIVE = ("running", "pausing", "paused", "stopping")
 """The states in which a process owns the session."""
@@ -114,3 +161,42 @@ class SessionData:
         """The record of a round, of the last one for None; None where there is none."""
         number = self.round if round is None else round
         return self.records[number - 1] if 1 <= number <= self.round else None
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """classes: the names of all C classes. train [N, C]: the samples that each client trains on. test [N]: how many it
+    is tested on."""
+
+    classes: tuple[str, ...]
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, run: SessionData) -> "Samples | None":
+        """None for a session that does not say: one from before it was noted, or of very many clients and classes."""
+        noted = run.document.get("samples")
+        if noted is None:
+            return None
+        train = np.array(noted["train"], np.int64).reshape(len(noted["test"]), len(noted["classes"]))
+        return cls(tuple(noted["classes"]), train, np.array(noted["test"], np.int64))
+
+    def few(self, client: int) -> bool:
+        """Whether its accuracy rests on fewer than FEW samples."""
+        return bool(self.test[client] < FEW)
+
+    def largest(self, client: int) -> list[tuple[str, int]]:
+        """Its classes with their training samples, the largest first, those it has none of left out."""
+        counts = self.train[client]
+        order = np.argsort(-counts, kind="stable")
+        return [(self.classes[label], int(counts[label])) for label in order if counts[label]]
+
+
+def tested(run: SessionData, round: int) -> NDArray[np.int64] | None:
+    """[N] the test samples behind each client's accuracy after a round.
+
+    None where the session does not say, or where the timeline has changed the data of clients by then.
+    """
+    samples = Samples.of(run)
+    changed = any(record["timeline"]["data"] for record in run.records[:round] if "timeline" in record)
+    return None if samples is None or changed else samples.test

@@ -21,10 +21,9 @@ from simulator.base.units import (
 )
 from simulator.results.analysis.averages import Difference, MeanStd
 from simulator.results.analysis.axes import Key, spelled
-from simulator.results.analysis.caveats import listed
+from simulator.results.analysis.caveats import Printed, listed
 from simulator.results.analysis.client_values import Array
-from simulator.results.analysis.divergence import NO_SCORE, Divergence
-from simulator.results.analysis.printed import Printed
+from simulator.results.analysis.ledger import NO_SCORE, Divergence
 from simulator.results.analysis.tabular import Column, TextTable, axis_columns, chosen_columns, percent
 
 Select = Literal["eval"]

@@ -8,19 +8,472 @@ every round (data, model, similarity, training) explains only an accuracy that i
 clients. Facts that a session does not have are in `missing`, each with what to do.
 """
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from simulator.base.errors import ConfigError
-from simulator.results.analysis import why_parts
-from simulator.results.analysis.cka import CkaMeasurement
-from simulator.results.analysis.classes import class_counts
-from simulator.results.analysis.divergence import Divergence
+from simulator.base.record import Record
+from simulator.base.units import number, percent
+from simulator.metrics.significance import FEW, Z, is_fall, standard_errors
+from simulator.results.analysis.classes import ClassCounts, class_counts
+from simulator.results.analysis.client_values import Array
+from simulator.results.analysis.clients import Counts, incidents
 from simulator.results.analysis.gain import BASELINE
-from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.samples import Samples, tested
-from simulator.results.analysis.why_parts import ClassRow, Finding
+from simulator.results.analysis.ledger import CkaMeasurement, Curves, Divergence
+from simulator.results.analysis.measures import client_on_part
+from simulator.results.analysis.run import Samples, SessionData, tested
+
+Topic = Literal["result", "round", "classes", "data", "model", "similarity", "baseline", "training"]
+SEEN = 0.0005
+"""The smallest difference of accuracies that is shown as one."""
+NAMED = 5
+"""The most classes, or clients, that a sentence names."""
+APART = 0.05
+"""A mean accuracy of a model's clients that is this far below that of all others concerns the model."""
+UNALIKE = 0.1
+"""A client whose mean CKA is this far below that of all pairs is an outlier, if no client's is lower."""
+OVERFIT = 1.1
+"""A test loss this many times its minimum has risen."""
+CHANCE = " This can be chance."
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence or a few. facts: their numbers by name; shares are 0…1.
+
+    bad: it may explain a low accuracy, by a test or as a failure of the round.
+    """
+
+    topic: Topic
+    text: str
+    facts: Mapping[str, object]
+    bad: bool = False
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    """A class of a client. train: its training samples; None if they are not known. before: the correct answers of the
+    round before; None if it had none."""
+
+    label: int
+    name: str
+    samples: int
+    correct: int
+    answered: int
+    train: int | None
+    before: int | None
+
+    @property
+    def recall(self) -> float | None:
+        return self.correct / self.samples if self.samples else None
+
+    @property
+    def lost(self) -> bool:
+        """Whether the round lost two or more correct answers, and at least half of them."""
+        return self.before is not None and self.before >= max(2 * self.correct, self.correct + 2)
+
+    @property
+    def gained(self) -> bool:
+        return self.before is not None and self.correct >= max(2 * self.before, self.before + 2)
+
+
+def surely(before: float, after: float, tested: int | None) -> bool:
+    """Whether two shares of at least FEW samples differ significantly, at 5 %."""
+    return bool(tested and tested >= FEW and abs(standard_errors(before, after, tested)) >= Z)
+
+
+def is_low(accuracy: Array, client: int, tested: int | None) -> bool:
+    """Whether a client is significantly less accurate than the mean of the other clients."""
+    others = np.delete(accuracy, client)
+    others = others[np.isfinite(others)]
+    return bool(tested and others.size and is_fall(others.mean(), accuracy[client], tested))
+
+
+def class_name(label: int, name: str) -> str:
+    """A class in a sentence: class 4, or class 4 (coat)."""
+    return f"class {label}" if name == str(label) else f"class {label} ({name})"
+
+
+def class_rows(
+    now: Mapping[int, ClassCounts],
+    before: Mapping[int, ClassCounts] | None,
+    samples: Samples | None,
+    client: int,
+) -> tuple[ClassRow, ...]:
+    """The classes of a client, those of the lowest recall first, and last those without samples."""
+    rows = []
+    for label, counts in now.items():
+        known = samples is not None and label < len(samples.classes)
+        old = None if before is None else before.get(label, ClassCounts(counts.samples, 0, 0))
+        rows.append(
+            ClassRow(
+                label,
+                samples.classes[label] if samples is not None and known else str(label),
+                *counts,
+                int(samples.train[client][label]) if samples is not None and known else None,
+                old.correct if old is not None and old.samples == counts.samples else None,
+            )
+        )
+    return tuple(
+        sorted(rows, key=lambda row: (row.recall is None, row.recall or 0.0, -row.samples, row.label))
+    )
+
+
+def _result(
+    curves: Curves, client: int, model: str, parameters: int | None, tested: int | None
+) -> Iterator[Finding]:
+    """The accuracy, beside that of all others. curves: up to the round."""
+    accuracy = curves.accuracy.after(curves.rounds)
+    own, mean = float(accuracy[client]), float(curves["accuracy"][-1])
+    who = f"{model}, {parameters:,} parameters" if parameters else model
+    facts: dict[str, object] = {"model": model, "parameters": parameters}
+    if math.isnan(own):
+        text = f"Client {client} ({who}) was not evaluated up to round {curves.rounds}."
+        yield Finding("result", text, facts)
+        return
+    counts = f" ({own * tested:.0f} of {tested} test samples)" if tested else ""
+    gap = own - mean
+    beside = (
+        f"{_pp(gap)} {'below' if gap < 0 else 'above'} the mean" if abs(gap) >= SEEN else "equal to the mean"
+    )
+    known = accuracy[np.isfinite(accuracy)]
+    lower, higher = int((known < own).sum()), int((known > own).sum())
+    place = f" Of {len(known)} clients, {lower} {_are(lower)} lower and {higher} {_are(higher)} higher."
+    facts |= {"accuracy": own, "mean": mean, "tested": tested, "lower": lower, "higher": higher}
+    text = f"Client {client} ({who}): {percent(own)}{counts}, {beside}.{place if len(known) > 1 else ''}"
+    yield Finding("result", text, facts)
+    if tested and tested < FEW:
+        text = f"It has only {tested} test samples: each one changes its accuracy by {_pp(1 / tested)}."
+        yield Finding("result", text, {"tested": tested})
+
+
+def _last_round(
+    run: SessionData, round: int, client: int, tested: int | None, classes: Sequence[ClassRow]
+) -> Iterator[Finding]:
+    """What the round changed."""
+    record, records = run.records[round - 1], run.records[:round]
+    yield from _participation(records, client, run.curves.upto(round).participated.totals())
+    yield from _flights(record, client)
+    changed = record.get("timeline")
+    if changed and client in changed["data"]:
+        yield Finding("round", f"At the beginning of round {round}, its data changed.", {}, bad=True)
+    if round > 1:
+        now, before = (float(run.curves.accuracy.after(each)[client]) for each in (round, round - 1))
+        if abs(now - before) >= SEEN:
+            yield _change(round, before, now, tested)
+    for verb, rows in (
+        ("lost", [row for row in classes if row.lost]),
+        ("gained", [row for row in classes if row.gained]),
+    ):
+        ranked = sorted(rows, key=lambda row: -abs(row.correct - (row.before or 0)))
+        for row in ranked[:NAMED]:
+            assert row.before is not None
+            shares = f"recall {percent(row.before / row.samples)} → {percent(row.recall)}"
+            sure = surely(row.before / row.samples, row.correct / row.samples, row.samples)
+            text = (
+                f"In round {round}, it {verb} {class_name(row.label, row.name)}: {shares} "
+                f"({row.before} → {row.correct} of {row.samples}).{'' if sure else CHANCE}"
+            )
+            facts = {"class": row.label, "before": row.before, "correct": row.correct, "samples": row.samples}
+            yield Finding("round", text, facts | {"significant": sure}, bad=verb == "lost" and sure)
+
+
+def _answers(classes: Sequence[ClassRow]) -> Iterator[Finding]:
+    """Recall of the classes, and what the model answers too often or never: its share of answers and of samples."""
+    held = [row for row in classes if row.samples]
+    tested = sum(row.samples for row in held)
+    if held:
+        text = "; ".join(
+            f"{class_name(row.label, row.name)} {percent(row.recall)} ({row.correct} of {row.samples})"
+            for row in held[:NAMED]
+        )
+        more = f"; {len(held) - NAMED} more" if len(held) > NAMED else ""
+        yield Finding("classes", f"Recall, lowest first: {text}{more}.", {"classes": len(held)})
+    often = max(classes, key=lambda row: row.answered - row.samples, default=None)
+    if often is not None and often.answered - often.samples >= max(2, tested / 10):
+        name = class_name(often.label, often.name)
+        true = f"{often.samples} {'is' if often.samples == 1 else 'are'} of this class"
+        text = f"It answers {name} for {often.answered} of {tested} test samples; {true}."
+        facts = {"class": often.label, "answered": often.answered, "samples": often.samples, "tested": tested}
+        sure = surely(often.samples / tested, often.answered / tested, tested)
+        yield Finding("classes", text, facts, bad=sure)
+    if never := [row for row in held if not row.answered]:
+        number_of = sum(row.samples for row in never)
+        text = f"It never answers {_classes(never)} ({number_of} of {tested} test samples)."
+        where = {"classes": [row.label for row in never], "samples": number_of}
+        yield Finding("classes", text, where, bad=surely(number_of / tested, 0.0, tested))
+    if unseen := [row for row in held if row.train == 0]:
+        number_of, right = sum(row.samples for row in unseen), sum(row.correct for row in unseen)
+        text = (
+            f"It has no training samples of {_classes(unseen)}, but {number_of} of {tested} test samples "
+            f"({right} correct)."
+        )
+        where = {"classes": [row.label for row in unseen], "samples": number_of, "correct": right}
+        yield Finding("data", text, where, bad=surely((number_of - right) / tested, 0.0, tested))
+
+
+def _data(samples: Samples, client: int) -> Iterator[Finding]:
+    """How much data it has, and with whom it shares classes."""
+    totals, own = samples.train.sum(axis=1), int(samples.train[client].sum())
+    found, of = samples.largest(client), len(samples.classes)
+    labels = {name: label for label, name in enumerate(samples.classes)}
+    named = ", ".join(f"{class_name(labels[name], name)} ({count})" for name, count in found[:NAMED])
+    more = f", {len(found) - NAMED} more" if len(found) > NAMED else ""
+    middle = float(np.median(totals))
+    text = (
+        f"It trains on {own:,} samples of {len(found)} of {of} classes: {named}{more}. "
+        f"The median client has {middle:,g}."
+    )
+    facts = {"train": own, "classes": len(found), "of_classes": of, "median": middle}
+    yield Finding("data", text, facts, bad=2 * own <= middle)
+    if len(totals) > 1 and own:
+        yield _overlap(samples, client)
+
+
+def overlaps(samples: Samples, client: int) -> Array:
+    """[N] how much the classes of each client overlap with those of one client, 0…1: Σ min of their shares. NaN for
+    itself, and for clients without training samples."""
+    totals = samples.train.sum(axis=1, keepdims=True)
+    shares = np.divide(samples.train, totals, out=np.zeros(samples.train.shape), where=totals > 0)
+    found = np.minimum(shares, shares[client]).sum(axis=1)
+    found[totals[:, 0] == 0] = np.nan
+    found[client] = np.nan
+    return np.asarray(found)
+
+
+def _models(
+    run: SessionData, accuracy: Array, client: int, parameters: Mapping[str, int], tested: Counts | None
+) -> Iterator[Finding]:
+    """Whether clients with its model do worse than others, over the test samples of the smaller group."""
+    names = np.array(run.models[: len(accuracy)])
+    model, known = str(names[client]), np.isfinite(accuracy)
+    same, rest = names == model, known & (names != model)
+    same &= known
+    same[client] = False
+    facts: dict[str, object] = {"model": model, "same": int(same.sum()), "others": int(rest.sum())}
+    parts = []
+    if same.any() and rest.any():
+        own, others = float(accuracy[same].mean()), float(accuracy[rest].mean())
+        facts |= {"same_mean": own, "others_mean": others}
+        number_of = int(same.sum())
+        parts.append(
+            f"{number_of} other client{'s' * (number_of > 1)} with {model}: {percent(own)} on average. "
+            f"{int(rest.sum())} with other models: {percent(others)}."
+        )
+        fewer = 0 if tested is None else int(min(tested[each].sum() for each in (same, rest)))
+        bad = own - others <= -APART and surely(others, own, fewer)
+    else:
+        bad = False
+    if model in parameters and len(parameters) > 1:
+        least, most = min(parameters.values()), max(parameters.values())
+        facts |= {"parameters": parameters[model], "least": least, "most": most}
+        parts.append(
+            f"Its model has {parameters[model]:,} parameters; the models here have {least:,} to {most:,}."
+        )
+    if parts:
+        yield Finding("model", " ".join(parts), facts, bad)
+
+
+def _similarity(run: SessionData, found: CkaMeasurement, client: int) -> Iterator[Finding]:
+    """The most and the least similar peer in the deepest layer that the client has."""
+    for layer in reversed(found.layers):
+        if client not in found.clients:
+            return
+        matrix, row = found.matrix(layer), list(found.clients).index(client)
+        if not matrix.size:
+            continue
+        matrix = matrix.copy()
+        np.fill_diagonal(matrix, np.nan)
+        own = matrix[row]
+        if not np.isfinite(own).any():
+            continue
+        near, far = (found.clients[int(pick(own))] for pick in (np.nanargmax, np.nanargmin))
+        mean, everybody = float(np.nanmean(own)), found.mean(layer)
+        rows = [float(np.nanmean(each)) for each in matrix if np.isfinite(each).any()]
+        text = (
+            f"By CKA of {layer} after round {found.round}, client {near} ({run.models[near]}) is nearest "
+            f"({number(float(np.nanmax(own)))}) and client {far} ({run.models[far]}) furthest "
+            f"({number(float(np.nanmin(own)))}). Its mean is {number(mean)}, that of all pairs is {number(everybody)}."
+        )
+        facts = {
+            "layer": layer, "round": found.round, "nearest": near, "furthest": far, "mean": mean,
+            "mean_of_pairs": everybody, "nearest_cka": float(np.nanmax(own)), "furthest_cka": float(np.nanmin(own)),
+        }  # fmt: skip
+        yield Finding("similarity", text, facts, mean <= min(rows) and mean <= everybody - UNALIKE)
+        return
+
+
+def _baseline(
+    run: SessionData, other: SessionData, shared: int, round: int, client: int, tested: int | None
+) -> Iterator[Finding]:
+    """The gain over the same client of a session of a baseline, after the last round that both have."""
+    at = min(round, other.round)
+    if at <= shared or other.curves.clients != run.curves.clients:
+        return
+    own, theirs = (float(each.curves.accuracy.after(at)[client]) for each in (run, other))
+    if math.isnan(own) or math.isnan(theirs):
+        return
+    gain = own - theirs
+    verb = (
+        f"it gains {_pp(gain)}"
+        if gain >= SEEN
+        else f"it loses {_pp(gain)}"
+        if gain <= -SEEN
+        else "it gains nothing"
+    )
+    counts = f" ({own * tested:.0f} against {theirs * tested:.0f} of {tested})" if tested else ""
+    last = f"after round {at}" if at == round else f"after round {at}, the last of that session"
+    text = (
+        f"Against {other.method} (session {other.name}) {verb}: {percent(own)} against {percent(theirs)} "
+        f"{last}{counts}."
+    )
+    sure = surely(theirs, own, tested)
+    facts = {
+        "session": other.name, "method": other.method, "round": at, "gain": gain, "accuracy": theirs,
+        "significant": sure,
+    }  # fmt: skip
+    chance = CHANCE if abs(gain) >= SEEN and not sure else ""
+    yield Finding("baseline", text + chance, facts, gain <= -SEEN and sure)
+
+
+def _training(run: SessionData, round: int, client: int, tested: int | None) -> Iterator[Finding]:
+    """Its best round, and whether it overfits: by its losses, and by a significant fall of its accuracy."""
+    accuracy = run.curves.accuracy.of(client)[:round]
+    if np.isfinite(accuracy).any():
+        best = int(np.nanargmax(accuracy))
+        if accuracy[best] - accuracy[-1] >= SEEN:
+            text = f"Its best accuracy was {percent(float(accuracy[best]))} after round {best + 1}."
+            yield Finding("training", text, {"best": float(accuracy[best]), "round": best + 1})
+    test = client_on_part(run.records[:round], "test", "loss", client)
+    trained = run.curves.loss.of(client)[:round]
+    both = np.isfinite(test) & np.isfinite(trained)
+    if not both.any():
+        return
+    low, now = int(np.argmin(np.where(both, test, np.inf))), int(np.flatnonzero(both)[-1])
+    if test[now] >= OVERFIT * test[low] and trained[now] < trained[low]:
+        fell = bool(is_fall(accuracy[low], accuracy[now], tested or 0))
+        text = (
+            f"{'It overfits: from' if fell else 'From'} round {low + 1} to {now + 1}, its test loss rose from "
+            f"{number(float(test[low]))} to {number(float(test[now]))}, and its training loss fell from "
+            f"{number(float(trained[low]))} to {number(float(trained[now]))}."
+            f"{'' if fell else ' Its accuracy did not fall by more than chance.'}"
+        )
+        facts = {
+            "from_round": low + 1, "to_round": now + 1, "test_loss": [float(test[low]), float(test[now])],
+            "training_loss": [float(trained[low]), float(trained[now])], "significant": fell,
+        }  # fmt: skip
+        yield Finding("training", text, facts, bad=fell)
+
+
+def _participation(records: Sequence[Record], client: int, counts: Array) -> Iterator[Finding]:
+    """counts [N]: the rounds in which each client took part."""
+    round, happened = len(records), incidents(records, client)
+    took = round - len(happened.absent)
+    if round in happened.absent:
+        last = next(
+            (record["round"] for record in reversed(records) if client in record["participants"]), None
+        )
+        since = f"It took part in {took} of {round} rounds, most recently in round {last}."
+        if last is None:
+            since = f"It has not taken part in any of {round} rounds."
+        facts = {"took_part": took, "rounds": round, "last": last}
+        yield Finding("round", f"It was not selected in round {round}. {since}", facts)
+    elif happened.absent:
+        text = f"It took part in {took} of {round} rounds."
+        rarely = bool(2 * took <= np.median(counts))
+        yield Finding("training", text, {"took_part": took, "rounds": round}, bad=rarely)
+    for rounds, now, before in (
+        (
+            happened.diverged,
+            "it diverged: its loss or weights were not finite, so it kept its state from before the round",
+            "It diverged",
+        ),
+        (happened.dropped, "its uplink was lost", "Its uplink was lost"),
+    ):
+        if round in rounds:
+            yield Finding("round", f"In round {round}, {now}.", {"round": round}, bad=True)
+        if earlier := [each for each in rounds if each < round]:
+            rounds_said = f"{len(earlier)} earlier round{'s' * (len(earlier) > 1)}"
+            text = f"{before} in {rounds_said}, most recently in round {earlier[-1]}."
+            yield Finding("training", text, {"rounds": len(earlier), "last": earlier[-1]}, bad=True)
+
+
+_FATES = {
+    "late": "arrived after the end of the round and was not used",
+    "stale": "was too old and was not used",
+    "lost": "was lost, because the client left before it had sent",
+    "dropped": "was lost on the wire",
+}
+
+
+def _flights(record: Record, client: int) -> Iterator[Finding]:
+    """On a clock: how old the client's uplink was, and what became of it."""
+    for flight in record["time"]["flights"] if "time" in record else ():
+        if flight["client"] != client:
+            continue
+        age = record["round"] - flight["dispatch"]
+        facts = {"dispatch": flight["dispatch"], "age": age, "fate": flight["fate"]}
+        sent = f"sent off in round {flight['dispatch']}"
+        if (fate := _FATES.get(flight["fate"])) is not None:
+            yield Finding("round", f"Its uplink, {sent}, {fate}.", facts, bad=True)
+        elif age:
+            text = f"The server used its uplink when it was {age} round{'s' * (age > 1)} old ({sent})."
+            yield Finding("round", text, facts)
+
+
+def _change(round: int, before: float, now: float, tested: int | None) -> Finding:
+    by = now - before
+    verb = "fell" if by < 0 else "rose"
+    counts = f" ({before * tested:.0f} → {now * tested:.0f} of {tested})" if tested else ""
+    sure = surely(before, now, tested)
+    text = f"In round {round}, it {verb} from {percent(before)} to {percent(now)}{counts}.{'' if sure else CHANCE}"
+    facts = {"before": before, "now": now, "tested": tested, "significant": sure}
+    return Finding("round", text, facts, bad=by < 0 and sure)
+
+
+def _overlap(samples: Samples, client: int) -> Finding:
+    values = overlaps(samples, client)
+    none = [int(each) for each in np.flatnonzero(values == 0.0)]
+    near = int(np.nanargmax(values))
+    far = int(np.nanargmin(values))
+    held = samples.train > 0
+    common = (held & held[client]).sum(axis=1)
+    of = int(held[client].sum())
+    text = f"Client {near} has the most similar classes: overlap {values[near]:.2f}, {common[near]} of {of} in common."
+    if none:
+        names = ", ".join(map(str, none[:NAMED])) + (
+            f", {len(none) - NAMED} more" if len(none) > NAMED else ""
+        )
+        whose = f"client {names} shares" if len(none) == 1 else f"clients {names} share"
+        text += f" {whose[0].upper()}{whose[1:]} none of its classes."
+    elif far != near:
+        text += f" Client {far} has the least: {values[far]:.2f}, {common[far]} in common."
+    facts = {
+        "nearest": near, "nearest_overlap": float(values[near]), "furthest": far,
+        "furthest_overlap": float(values[far]), "without_common_classes": none,
+    }  # fmt: skip
+    return Finding("data", text, facts, bad=float(values[near]) == 0.0)
+
+
+def _classes(rows: Sequence[ClassRow]) -> str:
+    names = [class_name(row.label, row.name) for row in rows[:NAMED]]
+    rest = [f"{len(rows) - NAMED} more"] if len(rows) > NAMED else []
+    *first, last = [*names, *rest]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _pp(difference: float) -> str:
+    """The size of a difference of accuracies: 11.2 pp."""
+    return f"{abs(100 * difference):.1f} pp"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
 
 STANDING = ("data", "model", "similarity", "training")
 """The topics that explain only a low accuracy."""
@@ -82,25 +535,25 @@ def why(
     samples = None if known is None else Samples.of(run)
     counts = class_counts(run.records[:at], client)
     before = class_counts(run.records[: at - 1], client) if at > 1 else None
-    rows = () if counts is None else why_parts.class_rows(counts, before, samples, client)
+    rows = () if counts is None else class_rows(counts, before, samples, client)
     number = sum(row.samples for row in rows) or (None if known is None else int(known[client]))
     sizes = parameters or run.document.get("parameters", {})
     model, accuracy = run.models[client], curves.accuracy.after(at)
 
     def found() -> Iterator[Finding]:
-        yield from why_parts.result(curves, client, model, sizes.get(model), number)
-        yield from why_parts.last_round(run, at, client, number, rows)
-        yield from why_parts.answers(rows)
+        yield from _result(curves, client, model, sizes.get(model), number)
+        yield from _last_round(run, at, client, number, rows)
+        yield from _answers(rows)
         if samples is not None:
-            yield from why_parts.data(samples, client)
-        yield from why_parts.models(run, accuracy, client, sizes, known)
+            yield from _data(samples, client)
+        yield from _models(run, accuracy, client, sizes, known)
         if cka is not None:
-            yield from why_parts.similarity(run, cka, client)
+            yield from _similarity(run, cka, client)
         if baseline is not None:
-            yield from why_parts.baseline(run, baseline, shared, at, client, number)
-        yield from why_parts.training(run, at, client, number)
+            yield from _baseline(run, baseline, shared, at, client, number)
+        yield from _training(run, at, client, number)
 
-    low = why_parts.is_low(accuracy, client, number)
+    low = is_low(accuracy, client, number)
     first, *rest = (
         each if low or each.topic not in STANDING else replace(each, bad=False) for each in found()
     )

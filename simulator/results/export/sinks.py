@@ -1,19 +1,305 @@
 """The sinks by name."""
 
+import csv
+import errno
+import io
+import os
+import time
+from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import IO, Any, Literal, Protocol, get_args
 
-from simulator.base.errors import ConfigError, nearest
+import numpy as np
 
-if TYPE_CHECKING:
-    from simulator.results.export.following import Sink
+from simulator.base.errors import ConfigError, cannot_write, nearest
+from simulator.base.extras import library
+from simulator.base.nested import as_toml, flattened, toml_value
+from simulator.base.record import Record
+from simulator.base.units import cell
+from simulator.metrics import by_client
+from simulator.results.analysis.feed import Feed
+from simulator.results.analysis.ledger import Divergence
+from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.tidy import SESSION_TABLES, Tidy, round_row
+
+
+def text(table: Tidy, header: bool = True) -> str:
+    """The table as CSV."""
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    if header:
+        writer.writerow(map(cell, table.columns))
+    writer.writerows(map(cell, row) for row in table.rows)
+    return written.getvalue()
+
+
+class CsvFile:
+    """A table of a session, written whole whenever there is more: a switch of method may bring new columns."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        """Raises ConfigError if a folder has the file's name."""
+        if path.is_dir():
+            raise cannot_write(path, IsADirectoryError(errno.EISDIR, ""))
+        self._path = path
+        self._what = what
+
+    def begin(self, run: SessionData) -> None:
+        self._write(run)
+
+    def add(self, records: Sequence[Record], run: SessionData) -> None:
+        self._write(run)
+
+    def close(self) -> None:
+        return
+
+    def _write(self, run: SessionData) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        beside.write_text(text(SESSION_TABLES[self._what](run)), encoding="utf-8")
+        beside.replace(self._path)
+
+
+class CsvStream:
+    """The same, line by line, as it comes. Its columns are those of the first rounds."""
+
+    def __init__(self, stream: IO[str], what: str) -> None:
+        self._stream = stream
+        self._what = what
+        self._columns: tuple[str, ...] | None = None
+        self._rows = 0
+
+    def begin(self, run: SessionData) -> None:
+        if not run.live:  # all that there will be
+            self._write(run)
+
+    def add(self, records: Sequence[Record], run: SessionData) -> None:
+        self._write(run)
+
+    def close(self) -> None:
+        return
+
+    def _write(self, run: SessionData) -> None:
+        table = SESSION_TABLES[self._what](run)
+        header = self._columns is None
+        self._columns = self._columns or table.columns
+        kept = [table.columns.index(name) if name in table.columns else None for name in self._columns]
+        rows = tuple(
+            tuple(None if place is None else row[place] for place in kept) for row in table.rows[self._rows :]
+        )
+        self._rows = len(table.rows)
+        self._stream.write(text(Tidy(self._columns, rows), header))
+        self._stream.flush()
+
+
+POLL_SECONDS = 0.5
+"""How often a live session is looked at."""
+
+
+class Sink(Protocol):
+    """Where rounds go. `begin` comes first and `close` last, also when something failed in between."""
+
+    def begin(self, run: SessionData) -> None:
+        """The session, as it was found."""
+
+    def add(self, records: Sequence[Record], run: SessionData) -> None:
+        """The next rounds, in order, each exactly once."""
+
+    def close(self) -> None:
+        """There will be no more."""
+
+
+def send(folder: Path, sink: Sink, follow: bool = False) -> int:
+    """Hand every finished round to the sink, in order; how many there were.
+
+    With `follow` the session is watched as long as a process runs it. Raises SessionUnreadable or DiskError.
+    """
+    feed = Feed(folder)
+    feed.refresh()
+    sent, live = 0, True
+    try:
+        sink.begin(feed.run)
+        while True:
+            # A round that is run again after a kill gives what it gave: it has been sent.
+            if new := feed.run.records[sent:]:
+                sink.add(new, feed.run)
+                sent += len(new)
+            if not (follow and live):
+                return sent
+            live = (
+                feed.run.live
+            )  # once it is not, one more look: rounds may have come before the end was seen
+            if live:
+                time.sleep(POLL_SECONDS)
+            feed.refresh()
+    finally:
+        sink.close()
+
+
+_SCORES = ("rounds/accuracy", *(f"rounds/{part}_" for part in ("train", "eval", "test", "unseen")))
+"""How the names of a round's scores begin."""
+
+
+def scalars(record: Record, run: SessionData) -> dict[str, float]:
+    """A round's numbers for a tracker: `rounds/COLUMN` as the table of rounds has them, and every client's.
+
+    Trackers take the last number of a name for the result. So as long as every update has diverged, there are no
+    scores, and `rounds/untrained` is 1.
+    """
+    numbers = {
+        f"rounds/{name}": value
+        for name, value in round_row(record).items()
+        if name != "round" and isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    # The count over all rounds is asked for only if this round has brought nothing.
+    if len(record["participants"]) == len(record.get("diverged", ())) and (
+        Divergence.of(run.totals, record["round"]).untrained
+    ):
+        numbers = {name: each for name, each in numbers.items() if not name.startswith(_SCORES)}
+        return numbers | {"rounds/untrained": 1}
+    for what in ("accuracy", "loss"):
+        numbers |= {
+            f"{what}/client_{client}": value
+            for client, value in by_client.items(record[what]["per_client"])
+            if value is not None
+        }
+    return numbers
+
+
+BATCH = 1000
+"""Numbers in one request to MLflow: its store takes no more."""
+
+
+class TensorBoard:
+    """A log directory with one event file; the step is the round, the time that of its end.
+
+    Scalars have double precision, so that they read back as the ledger has them.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Raises ConfigError where TensorBoard is not installed, or the folder holds events already."""
+        self._event = library("tensorboard.compat.proto.event_pb2", "tensorboard").Event
+        self._summary = library("tensorboard.compat.proto.summary_pb2", "tensorboard")
+        self._tensor = library("tensorboard.util.tensor_util", "tensorboard").make_tensor_proto
+        writer = library("tensorboard.summary.writer.event_file_writer", "tensorboard").EventFileWriter
+        if any(folder.glob("events.out.tfevents.*")):
+            raise ConfigError(
+                f"{folder} holds TensorBoard events already, which would be shown twice; remove it, or choose "
+                "another folder: `out=DIR`."
+            )
+        self._writer = writer(str(folder))
+
+    def begin(self, run: SessionData) -> None:
+        if run.config:
+            text = as_toml(run.config)
+            settings = "\n".join(f"    {line}" for line in text.splitlines())  # Markdown for: as it stands
+            self._add(
+                "settings",
+                "text",
+                np.array([settings.encode(errors="backslashreplace")], dtype=object),
+                0,
+                None,
+            )
+
+    def add(self, records: Sequence[Record], run: SessionData) -> None:
+        for record in records:
+            for tag, value in scalars(record, run).items():
+                self._add(tag, "scalars", np.float64(value), record["round"], record["timing"].get("at"))
+        self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def _add(self, tag: str, plugin: str, value: object, step: int, at: str | None) -> None:
+        metadata = self._summary.SummaryMetadata(
+            plugin_data=self._summary.SummaryMetadata.PluginData(plugin_name=plugin)
+        )
+        shown = self._summary.Summary.Value(tag=tag, tensor=self._tensor(value), metadata=metadata)
+        when = datetime.fromisoformat(at) if at else datetime.now().astimezone()
+        self._writer.add_event(
+            self._event(wall_time=when.timestamp(), step=step, summary=self._summary.Summary(value=[shown]))
+        )
+
+
+class Wandb:
+    """A run named like the session, with its settings as config and the round as step.
+
+    $WANDB_MODE=offline keeps it on this machine.
+    """
+
+    def __init__(self, project: str, folder: Path | None) -> None:
+        """Raises ConfigError where wandb is not installed."""
+        self._wandb = library("wandb", "wandb")
+        self._project = project
+        self._folder = folder
+        self._run: Any = None
+
+    def begin(self, run: SessionData) -> None:
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        where = None if self._folder is None else str(self._folder)
+        self._run = self._wandb.init(project=self._project, name=run.name, config=run.config, dir=where)
+
+    def add(self, records: Sequence[Record], run: SessionData) -> None:
+        for record in records:
+            self._run.log(scalars(record, run), step=record["round"])
+
+    def close(self) -> None:
+        if self._run is not None:
+            self._run.finish()
+
+
+class Mlflow:
+    """A run named like the session, with its settings as parameters and the round as step.
+
+    Its tracking store is $MLFLOW_TRACKING_URI, or a folder that is named.
+    """
+
+    def __init__(self, experiment: str, folder: Path | None) -> None:
+        """Raises ConfigError where MLflow is not installed."""
+        mlflow = library("mlflow", "mlflow")
+        self._metric = library("mlflow.entities", "mlflow").Metric
+        where = None if folder is None else f"sqlite:///{_made(folder).resolve() / 'mlflow.db'}"
+        self._client: Any = mlflow.MlflowClient(tracking_uri=where)
+        self._experiment = experiment
+        self._id: str | None = None
+
+    def begin(self, run: SessionData) -> None:
+        known = self._client.get_experiment_by_name(self._experiment)
+        experiment = known.experiment_id if known else self._client.create_experiment(self._experiment)
+        self._id = self._client.create_run(experiment, run_name=run.name).info.run_id
+        for key, value in flattened(run.config).items():
+            if value is not None:
+                self._client.log_param(self._id, key, value if isinstance(value, str) else toml_value(value))
+
+    def add(self, records: Sequence[Record], run: SessionData) -> None:
+        for record in records:
+            at = record["timing"].get("at")
+            when = datetime.fromisoformat(at) if at else datetime.now().astimezone()
+            time = int(when.timestamp() * 1000)
+            metrics = [
+                self._metric(key, float(value), time, record["round"])
+                for key, value in scalars(record, run).items()
+            ]
+            for start in range(0, len(metrics), BATCH):
+                self._client.log_batch(self._id, metrics=metrics[start : start + BATCH])
+
+    def close(self) -> None:
+        if self._id is not None:
+            self._client.set_terminated(self._id)
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
 
 Target = Literal["csv", "tensorboard", "wandb", "mlflow"]
 TARGETS: tuple[Target, ...] = get_args(Target)
 PROJECT = "htfl-sim"
 
 
-def sink(target: str, session: str, out: Path | None, what: str = "rounds", project: str = PROJECT) -> "Sink":
+def sink(target: str, session: str, out: Path | None, what: str = "rounds", project: str = PROJECT) -> Sink:
     """Where a session's rounds go: `out` is a file (csv) or a folder; each has a default of its own.
 
     `what` is a table for csv; `project` is W&B's project or MLflow's experiment. Raises ConfigError for an unknown
@@ -21,20 +307,12 @@ def sink(target: str, session: str, out: Path | None, what: str = "rounds", proj
     """
     match target:
         case "csv":
-            from simulator.results.export.csv_file import CsvFile
-
             return CsvFile(out or Path(f"{session}-{what}.csv"), what)
         case "tensorboard":
-            from simulator.results.export.trackers import TensorBoard
-
             return TensorBoard(out or Path("runs") / session)
         case "wandb":
-            from simulator.results.export.trackers import Wandb
-
             return Wandb(project, out)
         case "mlflow":
-            from simulator.results.export.trackers import Mlflow
-
             return Mlflow(project, out)
     raise ConfigError(
         f"there is no export to '{target}'.{nearest(target, TARGETS)} There is: {', '.join(TARGETS)}."

@@ -11,9 +11,8 @@ from simulator.base.errors import ConfigError
 from simulator.results.analysis.axes import axes, group_label
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.comparison import outcome
-from simulator.results.analysis.costs import Cost, comparable_costs
+from simulator.results.analysis.costs import Cost, comparable_costs, pareto_front, spent_by_cost
 from simulator.results.analysis.gain import ALPHA, BASELINE, SessionGain, paired_sessions
-from simulator.results.analysis.pareto import pareto_front, spent_by_cost
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.static_names import titles
 from simulator.results.figures import style

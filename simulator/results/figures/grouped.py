@@ -10,7 +10,7 @@ from simulator.base.units import SIZES
 from simulator.results.analysis.axes import checked, groups, key_of, varying
 from simulator.results.analysis.caveats import caveats, listed, titled
 from simulator.results.analysis.costs import SIMULATED, Cost, energy_differs
-from simulator.results.analysis.divergence import Divergence
+from simulator.results.analysis.ledger import Divergence
 from simulator.results.analysis.measures import Line, Values, averaged
 from simulator.results.analysis.run import SessionData
 from simulator.results.figures import style

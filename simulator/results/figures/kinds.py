@@ -8,16 +8,16 @@ from matplotlib.figure import Figure
 from simulator.results.analysis.caveats import unfinished
 from simulator.results.analysis.gain import BASELINE, paired_sessions
 from simulator.results.analysis.run import SessionData
-from simulator.results.figures import accuracy, cka, coefficients, gains, grouped, losses, sensitivity
+from simulator.results.figures import accuracy, clients, gains, grouped, sensitivity
 
 OF_SESSIONS: Mapping[str, Callable[..., Figure]] = {
     "accuracy": accuracy.over,
     "box": accuracy.boxes,
     "tradeoff": accuracy.tradeoff,
-    "loss": losses.losses,
-    "metrics": losses.metrics,
-    "cka-curves": cka.curves,
-    "inco": coefficients.coefficients,
+    "loss": accuracy.losses,
+    "metrics": accuracy.metrics,
+    "cka-curves": clients.cka_curves,
+    "inco": clients.coefficients,
     "sensitivity": sensitivity.curve,
     "heatmap": sensitivity.heatmap,
     "gain-map": gains.gain_map,

@@ -19,8 +19,7 @@ from simulator.methods.hooks import Hooks
 from simulator.metrics import by_client
 from simulator.models import Network
 from simulator.models.federation import ClientInfo, Federation
-from simulator.results.analysis.classes import class_counts
-from simulator.results.analysis.confusion import Confusion
+from simulator.results.analysis.classes import Confusion, class_counts
 from simulator.results.inspection.partition import data_of_session
 from simulator.runners import Job
 from simulator.runners.evaluation import answering

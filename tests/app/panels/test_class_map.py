@@ -11,8 +11,7 @@ import pytest
 from simulator.base.record import Record
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.partners import Pair, Partners
-from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.samples import Samples
+from simulator.results.analysis.run import Samples, SessionData
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
 from tui.app.panels import class_map

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from simulator.results.analysis.ledger import Ledger
-from simulator.results.analysis.partners import Pair, Partners
-from simulator.results.analysis.round_gains import RoundGain, Worst
+from simulator.results.analysis.partners import Pair, Partners, RoundGain, Worst
 from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.panels.stage import on_stage, read

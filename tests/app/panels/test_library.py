@@ -12,7 +12,7 @@ import pytest
 
 import checkpoints
 from checkpoints import Store
-from simulator.results.analysis.summary import Summary
+from simulator.results.analysis.overview import Summary
 from simulator.studies.folder import documents
 from simulator.studies.study import Point, StudySpec
 from tests import sessions

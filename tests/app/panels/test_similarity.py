@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simulator.results.analysis.cka import least_similar
+from simulator.results.analysis.ledger import least_similar
 from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.panels.stage import on_stage, read

@@ -10,8 +10,8 @@ import pytest
 from rich.color import ColorSystem
 
 import checkpoints
+from simulator.results.analysis.overview import Summary
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.summary import Summary
 from simulator.studies.folder import documents
 from simulator.studies.study import Point, StudySpec
 from simulator.studies.summary import StudySummary, by_seed

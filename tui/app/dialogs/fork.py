@@ -6,7 +6,7 @@ from pathlib import Path
 
 from htfl_sim.details import changeable_sections
 from htfl_sim.folders import checked_name, free_name, plain_name
-from simulator.results.analysis import remaining
+from simulator.results.analysis.costs import rounds_again, seconds_left
 from simulator.results.analysis.gain import BASELINE
 from simulator.results.analysis.partners import Pair
 from simulator.results.analysis.run import SessionData
@@ -72,7 +72,7 @@ class ForkDialog(Form[ForkWish]):
 
     def remark(self, values: dict[str, str]) -> str:
         """What will be computed for it, and its result if nothing changes."""
-        rounds, took = remaining.rounds_again(self._run, self._round)
+        rounds, took = rounds_again(self._run, self._round)
         count = "1 round" if rounds == 1 else f"{rounds} rounds"
         said = [f"{count} must be computed again, about {duration(took)}."] if rounds else []
         if not any(values[name] for name in ("method", "seed", "rounds", "set")):
@@ -137,12 +137,12 @@ class ShadowDialog(Form[ForkWish]):
         if self._pair is not None:
             said = [f"{run.name} is already compared with {self._pair.partner.name} (B). {said[0]}"]
         if text.isdigit() and int(text) <= run.round:
-            rounds, took = remaining.rounds_again(run, int(text))
+            rounds, took = rounds_again(run, int(text))
             left = run.rounds - int(text)
             if rounds:
                 again = "1 round is" if rounds == 1 else f"{rounds} rounds are"
                 said.append(f"First, {again} computed again, about {duration(took)}.")
-            if (seconds := remaining.seconds_left(run.curves, left)) is not None:
+            if (seconds := seconds_left(run.curves, left)) is not None:
                 runs = (
                     "1 round runs in a process of its"
                     if left == 1
@@ -206,12 +206,12 @@ class ResumeDialog(Form[ResumeWish]):
 
     def remark(self, values: dict[str, str]) -> str:
         """The rounds to be computed, and about how long they take."""
-        repeated, _ = remaining.rounds_again(self._run, self._run.round)
+        repeated, _ = rounds_again(self._run, self._run.round)
         first = self._run.round - repeated + 1
         last = int(values["rounds"]) if values["rounds"].isdecimal() else self._run.rounds
         if last <= self._run.round:
             return ""
-        took = remaining.seconds_left(self._run.curves, last - first + 1)
+        took = seconds_left(self._run.curves, last - first + 1)
         text = f"Computes rounds {first} to {last}" + (f", about {duration(took)}." if took else ".")
         return text + (
             f" Rounds {first} to {self._run.round} have no checkpoint and are computed again."

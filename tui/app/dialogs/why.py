@@ -10,10 +10,9 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from simulator.results.analysis.confusion import Confusion
-from simulator.results.analysis.effect import Effect, read_effects
-from simulator.results.analysis.why import Why, why
-from simulator.results.analysis.why_parts import ClassRow
+from simulator.results.analysis.classes import Confusion
+from simulator.results.analysis.events import Effect, read_effects
+from simulator.results.analysis.why import ClassRow, Why, why
 from tui.app.background import Background
 from tui.app.charts.look import HEAT_LEVELS, Glyphs, Look, text_on
 from tui.app.dialogs.base import Dialog

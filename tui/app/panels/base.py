@@ -16,9 +16,9 @@ from simulator.base.record import Record
 from simulator.base.sections import PARTS
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.clients import best_round, change_over
-from simulator.results.analysis.curves import Curves
-from simulator.results.analysis.milestones import milestones
-from simulator.results.analysis.parts import client_on_part, part_means
+from simulator.results.analysis.events import milestones
+from simulator.results.analysis.ledger import Curves
+from simulator.results.analysis.measures import client_on_part, part_means
 from simulator.results.analysis.run import SessionData
 from tui.app.charts.figure import Figure, Mark, Series
 from tui.app.charts.look import GLYPHS

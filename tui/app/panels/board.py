@@ -12,8 +12,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from simulator.base.units import size_unit
-from simulator.results.analysis.costs import COSTS, SIMULATED, Cost
-from simulator.results.analysis.pareto import pareto_front
+from simulator.results.analysis.costs import COSTS, SIMULATED, Cost, pareto_front
 from simulator.studies.board import Board, BoardRow
 from simulator.studies.cells import PointCell
 from simulator.studies.summary import StudySummary

@@ -15,7 +15,7 @@ from simulator.results.analysis.classes import (
     recall_changes,
 )
 from simulator.results.analysis.client_values import Array
-from simulator.results.analysis.samples import Samples
+from simulator.results.analysis.run import Samples
 from tui.app.panels import gains
 from tui.app.panels.base import PERCENT
 from tui.app.view import View

@@ -15,9 +15,9 @@ from simulator.results.analysis.clients import (
     listed_clients,
     lowest_client,
 )
-from simulator.results.analysis.divergence import Divergence
-from simulator.results.analysis.resources import at_work
-from simulator.results.analysis.samples import Samples, tested
+from simulator.results.analysis.costs import at_work
+from simulator.results.analysis.ledger import Divergence
+from simulator.results.analysis.run import Samples, tested
 from tui.app.charts.table import Column, Rows, RowsByColumn, Texts, Tone, Trend, Trends
 from tui.app.messages import ClientPinned, ClientSelected, ClientsSorted
 from tui.app.panels.base import SizedPanel

@@ -9,8 +9,8 @@ from textual.containers import Vertical
 from simulator.base.sections import PARTS
 from simulator.metrics.significance import FEW
 from simulator.results.analysis.clients import best_round
-from simulator.results.analysis.parts import client_on_part, part_measures
-from simulator.results.analysis.samples import Samples
+from simulator.results.analysis.measures import client_on_part, part_measures
+from simulator.results.analysis.run import Samples
 from tui.app.charts.figure import Figure, Series
 from tui.app.messages import PanelWanted
 from tui.app.panels import client_rows

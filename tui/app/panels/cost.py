@@ -8,16 +8,20 @@ from textual.containers import Horizontal
 
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.comparison import standing
-from simulator.results.analysis.costs import COSTS, SIMULATED, by_tensor, costs, reached
-from simulator.results.analysis.curves import Curves
-from simulator.results.analysis.resources import (
+from simulator.results.analysis.costs import (
+    COSTS,
+    SIMULATED,
     TIME_PARTS,
     at_work,
     busy_share,
+    by_tensor,
+    costs,
     machine_use,
     method_metrics,
+    reached,
     seconds_by_part,
 )
+from simulator.results.analysis.ledger import Curves
 from simulator.results.analysis.timeline import timeline
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row, Rows, RowsByColumn, Texts, Trend, Trends

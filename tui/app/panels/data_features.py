@@ -10,9 +10,8 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Static
 
-from simulator.results.analysis.samples import Samples
-from simulator.results.inspection.client_samples import ClientSamples
-from simulator.results.inspection.embedding import Embedding
+from simulator.results.analysis.run import Samples
+from simulator.results.inspection.client_samples import ClientSamples, Embedding
 from tui.app.charts.look import GLYPHS
 from tui.app.charts.scatter import ScatterFigure, key_of
 from tui.app.embedding_process import images_of, looked_at

@@ -4,9 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.metrics.significance import FEW
-from simulator.results.analysis.client_values import Array
-from simulator.results.analysis.quantiles import quantiles
-from simulator.results.analysis.round_gains import (
+from simulator.results.analysis.client_values import Array, quantiles
+from simulator.results.analysis.partners import (
     RoundGain,
     common_rounds,
     gain_after,

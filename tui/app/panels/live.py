@@ -14,13 +14,11 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from simulator.base.sections import PARTS
-from simulator.results.analysis.cka import CkaMeasurement
-from simulator.results.analysis.client_values import Array
+from simulator.results.analysis.client_values import Array, quantiles
 from simulator.results.analysis.clients import best_round
-from simulator.results.analysis.divergence import NO_SCORE, Divergence
-from simulator.results.analysis.parts import part_means, part_measures
-from simulator.results.analysis.quantiles import quantiles
-from simulator.results.analysis.resources import at_work
+from simulator.results.analysis.costs import at_work
+from simulator.results.analysis.ledger import NO_SCORE, CkaMeasurement, Divergence
+from simulator.results.analysis.measures import part_means, part_measures
 from simulator.results.figures.palette import OKABE_ITO
 from tui.app.charts.figure import Band, Figure, Series
 from tui.app.messages import (

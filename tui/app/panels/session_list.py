@@ -18,13 +18,9 @@ from textual.message import Message
 from htfl_sim import sessions
 from htfl_sim.errors import DiskError, SessionUnreadable
 from simulator.results.analysis.client_values import Array
-from simulator.results.analysis.divergence import NO_SCORE
-from simulator.results.analysis.lineage import Branch, tree, with_parents
-from simulator.results.analysis.overview import read_overview
-from simulator.results.analysis.pulse import SILENT_SECONDS
-from simulator.results.analysis.run import LIVE
-from simulator.results.analysis.summary import Summary
-from simulator.results.analysis.totals import Totals
+from simulator.results.analysis.ledger import NO_SCORE, Totals
+from simulator.results.analysis.overview import Branch, Summary, read_overview, tree, with_parents
+from simulator.results.analysis.run import LIVE, SILENT_SECONDS
 from simulator.studies.board import Board, BoardReader
 from simulator.studies.cells import Seen
 from simulator.studies.summary import StudySummary

@@ -15,9 +15,9 @@ from textual.widgets import Static
 from htfl_sim import catalog
 from htfl_sim.configuring import QUICKSTART
 from simulator.results.analysis.comparison import differences
-from simulator.results.analysis.divergence import NO_SCORE
+from simulator.results.analysis.ledger import NO_SCORE
+from simulator.results.analysis.overview import Summary
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.summary import Summary
 from simulator.studies.summary import StudySummary
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row

@@ -10,8 +10,8 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from simulator.results.analysis.cka import CkaMeasurement, least_similar
 from simulator.results.analysis.client_values import Array
+from simulator.results.analysis.ledger import CkaMeasurement, least_similar
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.messages import ClientSelected

@@ -1,0 +1,276 @@
+"""How alike clients' models are: CKA matrices of layers, and its mean by round and by layer."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from numpy.typing import ArrayLike, NDArray
+
+from simulator.base.errors import ConfigError, nearest
+from simulator.results.analysis.ledger import CkaMeasurement, last_measured
+from simulator.results.analysis.run import SessionData
+from simulator.results.figures import palette, style
+from simulator.results.figures.accuracy import values_of
+from simulator.results.figures.grouped import By, grouped, looks
+from simulator.results.figures.palette import in_order
+from simulator.results.figures.style import Width
+
+NOT_MEASURED = (
+    "{} has no CKA in its ledger; run with `cka.every=5`, or see `htfl-sim checkpoint SESSION --cka`."
+)
+
+
+def cka_matrices(
+    run: SessionData, *, round: int | None = None, layers: Sequence[str] = (), width: Width = "page"
+) -> Figure:
+    """CKA of every pair of clients, a matrix a layer, shallow to deep, at the last measurement up to `round`."""
+    found = _measured(run, round)
+    chosen = _known_layers(found.layers, layers)
+    most = 6 if width == "page" else 3
+    columns = len(chosen) if len(chosen) <= most else most - 2 * (width == "page")
+    rows = math.ceil(len(chosen) / columns)
+    figure, axes = style.blank(width, 0.08 + 0.92 * rows / columns, rows, columns)
+    with style.styled():
+        for plot, layer in zip(axes.flat, chosen, strict=False):
+            plot.imshow(found.matrix(layer), vmin=0, vmax=1, cmap=style.heat(), interpolation="nearest")
+            plot.set(title=style.label(layer))
+            plot.spines[:].set_visible(False)
+            every = max(1, len(found.matrix(layer)) // 5)
+            ticks = range(0, len(found.matrix(layer)), every)
+            named = [str(found.clients[tick]) for tick in ticks]
+            plot.set_xticks(ticks, named)
+            plot.set_yticks(ticks, named)
+        for plot in axes.flat[len(chosen) :]:
+            plot.set_visible(False)
+        figure.colorbar(axes[0, 0].images[0], ax=axes, label="CKA", shrink=0.85, pad=0.01)
+        figure.supxlabel(f"client (round {found.round}{found.whom})", fontsize=8)
+        figure.supylabel("client", fontsize=8)
+    return figure
+
+
+def cka_curves(
+    runs: Sequence[SessionData], *, by: By = (), layers: Sequence[str] = (), width: Width = "page"
+) -> Figure:
+    """Mean CKA over pairs of clients: left by round, a line a layer and group; right by layer at the last measurement.
+
+    Over seeds the mean; a group is drawn at the rounds that all its sessions measured. Of one group every layer has a
+    color, dashes, and a mark; of several every group has a color and dashes, and the layers differ in marks.
+    """
+    groups = {
+        label: group for label, group in grouped(runs, by).items() if all(r.ledger.measured for r in group)
+    }
+    if not groups:
+        raise ConfigError(NOT_MEASURED.format(", ".join(run.name for run in runs)))
+    measured = [run.ledger.measured[-1].layers for group in groups.values() for run in group]
+    chosen = _known_layers(tuple(dict.fromkeys(layer for each in measured for layer in each)), layers)
+    figure, axes = style.blank(width, 0.38, 1, 2)
+    several = len(groups) > 1
+    with style.styled():
+        by_round, by_layer = axes[0]
+        look = looks(runs, by)
+        for label, group in groups.items():
+            color, dashes = style.shade(look[label]), style.DASHES[look[label].dashes]
+            rounds = sorted(set.intersection(*({one.round for one in run.ledger.measured} for run in group)))
+            means = _means(group, rounds, chosen)
+            there = np.flatnonzero(
+                np.isfinite(means).any(axis=0)
+            ).tolist()  # models of other kinds have other layers
+            for depth in there:
+                layer = style.stroke(in_order(depth))
+                if several:
+                    layer |= {"color": color, "linestyle": dashes}
+                by_round.plot(rounds, means[:, depth], **layer)
+            by_layer.plot(there, means[-1, there], color=color, linestyle=dashes, marker="o")
+        by_round.set(xlabel="round", ylabel="mean CKA over pairs")
+        by_layer.set(xlabel="layer, shallow to deep", title="at the last measurement")
+        style.named(
+            by_layer, range(len(chosen)), list(map(style.label, chosen)), style.WIDTHS[width] / 2 - 0.4
+        )
+        for plot in (by_round, by_layer):
+            plot.grid(True)
+        style.whole_numbers(by_round)
+        keys = [
+            Line2D([], [], color=style.shade(look[label]), linestyle=style.DASHES[look[label].dashes])
+            for label in (groups if several else ())
+        ]
+        of_layer = {"color": "#555555", "linestyle": ""} if several else {}
+        keys += [Line2D([], [], **(style.stroke(in_order(depth)) | of_layer)) for depth in range(len(chosen))]
+        style.legend_above(figure, keys, [*(groups if several else ()), *map(style.label, chosen)])
+    return figure
+
+
+def _means(group: Sequence[SessionData], rounds: Sequence[int], layers: Sequence[str]) -> np.ndarray:
+    """[rounds, layers], over the sessions."""
+    tables = []
+    for run in group:
+        at = {one.round: one for one in run.ledger.measured}
+        tables.append([[at[round].mean(layer) for layer in layers] for round in rounds])
+    return np.asarray(np.mean(tables, axis=0))
+
+
+def _measured(run: SessionData, round: int | None) -> CkaMeasurement:
+    every = run.ledger.measured
+    found = (every[-1] if every else None) if round is None else last_measured(every, round)
+    if found is None:
+        raise ConfigError(NOT_MEASURED.format(run.name))
+    return found
+
+
+def _known_layers(layers: tuple[str, ...], wanted: Sequence[str]) -> tuple[str, ...]:
+    """The layers that are wanted, of these; all where none is. Raises ConfigError."""
+    for layer in wanted:
+        if layer not in layers:
+            there = ", ".join(layers)
+            raise ConfigError(f"no layer '{layer}' was measured.{nearest(layer, layers)} There are: {there}.")
+    return tuple(wanted) or layers
+
+
+SYMBOLS = {"theta": "θ", "beta": "β"}
+
+
+def coefficients(runs: Sequence[SessionData], *, by: By = (), width: Width = "page") -> Figure:
+    """θ and β of every layer that learns from a shallower one, as heat over rounds, in the order in which they stand.
+
+    A row of two plots a group; over seeds the mean. Blue is below zero, where the gradients conflict, red above. Raises
+    ConfigError where no session's method has them.
+    """
+    groups = {label: group for label, group in grouped(runs, by).items() if all(map(layers_of, group))}
+    if not groups:
+        raise ConfigError("none of these sessions was run by InCo Aggregation, whose θ and β these are.")
+    inches = style.WIDTHS[width]
+    height = sum(0.55 + 0.115 * len(layers_of(group[0])) for group in groups.values())
+    figure, axes = style.blank(width, height / inches, len(groups), 2)
+    with style.styled():
+        for row, (label, group) in enumerate(groups.items()):
+            layers = layers_of(group[0])
+            for column, (key, symbol) in enumerate(SYMBOLS.items()):
+                plot = axes[row, column]
+                values = _values(group, key, layers)
+                reach = float(np.nanmax(np.abs(values))) or 1.0
+                image = plot.imshow(
+                    values, aspect="auto", cmap="RdBu_r", vmin=-reach, vmax=reach, interpolation="nearest",
+                    extent=(0.5, values.shape[1] + 0.5, len(layers) - 0.5, -0.5),
+                )  # fmt: skip
+                plot.set(title=f"{symbol}, {label}", xlabel="round")
+                plot.set_yticks(range(len(layers)), [_short(each) for each in layers] if column == 0 else [])
+                plot.tick_params(axis="y", labelsize=6)
+                style.whole_numbers(plot)
+                figure.colorbar(image, ax=plot, pad=0.02)
+    return figure
+
+
+def layers_of(run: SessionData) -> list[str]:
+    """The layers with a θ, from shallow to deep as their names order them."""
+    names = run.records[-1].get("method_metrics", {}) if run.records else {}
+    return [name.removeprefix("theta/") for name in names if name.startswith("theta/")]
+
+
+def _values(group: Sequence[SessionData], key: str, layers: Sequence[str]) -> np.ndarray:
+    """[layers, rounds], the mean over the sessions up to the shortest."""
+    tables = [np.array([values_of(f"{key}/{layer}")(run) for layer in layers]) for run in group]
+    length = min(table.shape[1] for table in tables)
+    return np.asarray(np.mean([table[:, :length] for table in tables], axis=0))
+
+
+def _short(layer: str) -> str:
+    return layer.removesuffix(".weight")
+
+
+Points = NDArray[np.floating]
+Numbers = NDArray[np.integer]
+
+
+def embedding(
+    points: Points,
+    labels: Numbers,
+    clients: Numbers,
+    classes: Sequence[str],
+    anchors: Points,
+    anchor_labels: Numbers,
+    anchor_kind: str = "",
+    *,
+    width: Width = "page",
+) -> Figure:
+    """Points [n, 2] twice: coloured by class, and by client; anchors [m, 2] are larger and outlined.
+
+    What the anchors are (guiding vectors, prototypes) stands in the legend. Axes of t-SNE have no unit and no scale.
+    """
+    figure, axes = style.blank(width, 0.52, 1, 2)
+    with style.styled():
+        by_class, by_client = axes[0]
+        _scatter(by_class, points, labels, list(map(style.label, classes)), "class", anchor_kind)
+        _scatter(
+            by_client, points, clients, [str(k) for k in range(int(clients.max()) + 1)], "client", anchor_kind
+        )
+        for (x, y), label in zip(anchors, anchor_labels, strict=True):
+            colour, marker = look(int(label), len(classes))
+            by_class.scatter(x, y, s=45, color=colour, marker=marker, **_ANCHOR)
+            by_client.scatter(x, y, s=45, color="white", marker="o", **_ANCHOR)
+    return figure
+
+
+_ANCHOR: Any = {"edgecolors": "black", "linewidths": 1.0, "zorder": 3}
+_SHAPES = ("o", "^", "s")
+
+
+def look(place: int, of: int) -> tuple[str, str]:
+    """Colour and mark of the `place`-th of so many: the series' colours, one mark after the other, else the heat."""
+    colours = len(palette.OKABE_ITO)
+    if of <= colours * len(_SHAPES):
+        return style.colour(place), _SHAPES[place // colours]
+    return to_hex(style.heat()(place / max(of - 1, 1))), "o"
+
+
+def _scatter(plot: Axes, points: Points, of: Numbers, names: list[str], title: str, anchor_kind: str) -> None:
+    present = sorted({int(each) for each in of})
+    for each in present:
+        colour, marker = look(each, len(names))
+        own = points[of == each]
+        plot.scatter(own[:, 0], own[:, 1], s=7, color=colour, marker=marker, linewidths=0, label=names[each])
+    plot.set(title=f"by {title}", xticks=[], yticks=[])
+    plot.spines[:].set_visible(True)
+    handles = [_key(names[each], *look(each, len(names))) for each in present] if len(present) <= 24 else []
+    if anchor_kind:
+        handles.append(_key(anchor_kind, "white", "o", markersize=6, markeredgecolor="black"))
+    plot.legend(
+        handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.02), fontsize=6, handletextpad=0.1,
+        ncols=style.balanced(len(handles), 5)[0], columnspacing=0.8,
+    )  # fmt: skip
+
+
+def _key(label: str, colour: str, marker: str, **options: Any) -> Line2D:
+    return Line2D(
+        [], [], linestyle="", color=colour, marker=marker, label=label, **{"markersize": 3.5} | options
+    )
+
+
+def partition(held: ArrayLike, classes: Sequence[str], *, width: Width = "column") -> Figure:
+    """A bubble for every client and class, its area the training samples [clients, classes]; none where it has none."""
+    counts = np.asarray(held, np.int64)
+    clients, known = counts.shape
+    if known != len(classes) or not counts.any():
+        raise ConfigError("the partition has no samples to show.")
+    most = int(counts.max())
+    inches = style.WIDTHS[width]
+    figure, axes = style.blank(width, min(1.4, 0.32 + 0.52 * known / max(clients, known)))
+    with style.styled():
+        plot = axes[0, 0]
+        client, label = np.nonzero(counts)
+        largest = (0.72 * 72 * (inches - 1.1) / max(clients, known)) ** 2
+        plot.scatter(
+            client, label, s=np.maximum(largest * counts[client, label] / most, 1.0),
+            color=style.colour(4), alpha=0.75, linewidths=0,
+        )  # fmt: skip
+        every = max(1, clients // 20)
+        names = list(map(style.label, classes)) if known <= 30 else [str(number) for number in range(known)]
+        plot.set_xticks(range(0, clients, every))
+        plot.set_yticks(range(0, known, max(1, known // 30)), names[:: max(1, known // 30)])
+        plot.set(xlabel="client", ylabel="class", title=f"largest bubble: {most:,} training samples")
+        plot.set(xlim=(-0.7, clients - 0.3), ylim=(-0.7, known - 0.3))
+        plot.grid(True)
+    return figure
