@@ -296,7 +296,7 @@ def export_federation(config: "Config", folder: Place, data_dir: Place | None = 
     import torch
 
     from simulator.data import pfllib
-    from simulator.data.loading import load
+    from simulator.data.federated import load
 
     data = load(config.source(data_folder(data_dir)), torch.device("cpu"))
     return pfllib.write(data, Path(folder), config.training.batch_size)

@@ -23,9 +23,8 @@ from simulator.contract.promises import state_bits as state_bits
 from simulator.contract.promises import untimed as untimed
 from simulator.data import datasets
 from simulator.data.federated import ClientData, FederatedData
-from simulator.data.images import ImageSet, joined
 from simulator.data.inputs import ImageInputs
-from simulator.data.samples import ArraySet, LabeledSet, SampleSet
+from simulator.data.samples import ArraySet, ImageSet, LabeledSet, SampleSet, joined
 from simulator.data.specs import ImageSpec, InputSpec, Kind, SignalSpec, TableSpec, TokenSpec
 from simulator.engine.builder import Built, build, rebuild
 from simulator.engine.client_states import State

@@ -3,22 +3,9 @@
 Only `federated` and `inputs` import torch, so that listing and completing data sets stays quick.
 """
 
-from simulator.data import (
-    cifar,
-    cinic10,
-    digits,
-    domains,
-    fashion_mnist,
-    flowers102,
-    shakespeare,
-    signals,
-    svhn,
-    text,
-    tiny_imagenet,
-)
+from simulator.data import decoded, image_sets, number_sets, text_sets
 from simulator.data.datasets import Dataset, register
-from simulator.data.images import ImageSet
-from simulator.data.samples import ArraySet
+from simulator.data.samples import ArraySet, ImageSet
 from simulator.data.specs import ImageSpec, SignalSpec, TableSpec, TokenSpec
 
 __all__ = [
@@ -29,16 +16,9 @@ __all__ = [
     "SignalSpec",
     "TableSpec",
     "TokenSpec",
-    "cifar",
-    "cinic10",
-    "digits",
-    "domains",
-    "fashion_mnist",
-    "flowers102",
+    "decoded",
+    "image_sets",
+    "number_sets",
     "register",
-    "shakespeare",
-    "signals",
-    "svhn",
-    "text",
-    "tiny_imagenet",
+    "text_sets",
 ]

@@ -1,17 +1,26 @@
-"""The samples of each client before the first round: partition, then split."""
+"""The samples of each client: partition, then split, and how they change from round to round.
 
-from collections.abc import Iterator
+Changes are new partitions, permuted labels, and other domains. A sample keeps its part. One that some client tests on
+is never a training sample of anybody, in any round. Permuted labels need no copies of samples. With n samples, index
+n·b + i is sample i with the labels of block b. Block 0 has the true labels.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator.base import rng
 from simulator.base.data_section import DataConfig, split_shares
-from simulator.base.errors import ConfigError, DataError
-from simulator.data import indices, partition
+from simulator.base.errors import ConfigError, DataError, nearest
+from simulator.base.timeline import Happening
+from simulator.data import partition
+from simulator.data.partition import PARTS, TooFew, stratified
 from simulator.data.samples import Indices, LabeledSet, Labels
-from simulator.data.split import TooFew, stratified
 
 Parts = tuple[Indices, Indices, Indices]
 """Train, eval and test indices of one client."""
@@ -32,7 +41,7 @@ def divided(config: DataConfig, clients: int, seed: int, samples: LabeledSet) ->
 
 def _divided(config: DataConfig, clients: int, seed: int, samples: LabeledSet) -> list[Parts]:
     if config.indices is not None:
-        return indices.read(Path(config.indices), clients, len(samples))
+        return partition.read_indices(Path(config.indices), clients, len(samples))
     none = np.empty(0, dtype=np.int64)
     if config.split in ("global", "own") and not samples.has_test_set:
         raise DataError(
@@ -131,3 +140,217 @@ def by_rule(
     if config.partition == "inner_dirichlet":
         return partition.inner_dirichlet(labels, num_classes, clients, alpha, quantity, stream)
     return partition.iid(labels, clients, quantity, stream)
+
+
+@dataclass(frozen=True)
+class Changed:
+    """All clients' parts from a round on."""
+
+    round: int
+    parts: list[Parts]
+    """Those of clients that did not change are the same objects as before."""
+
+
+class Changes:
+    """Carries out the events that change data, one after the other."""
+
+    def __init__(self, config: DataConfig, samples: LabeledSet, parts: Sequence[Parts], seed: int) -> None:
+        self._config, self._samples, self._seed = config, samples, seed
+        self._first = list(parts)
+        self._parts = list(parts)
+        """Indices of samples, without blocks."""
+        self._block = [0] * len(parts)
+        self.labels: list[Labels] = [samples.labels]
+        """The labels of every block."""
+
+    def after(self, happenings: Sequence[Happening]) -> list[Changed]:
+        """The parts from the round of each event on. Raises ConfigError or DataError if one cannot be carried out."""
+        found, shown = list[Changed](), list(self._first)
+        for each in happenings:
+            before, blocks = list(self._parts), list(self._block)
+            self._carry_out(each)
+            moved: dict[tuple[int, int], Indices] = {}  # clients that share an array go on sharing it
+            for client in each.clients:
+                if self._parts[client] is not before[client] or self._block[client] != blocks[client]:
+                    shown[client] = self._shown(client, moved)
+            if found and found[-1].round == each.round:
+                found.pop()
+            found.append(Changed(each.round, list(shown)))
+        return found
+
+    def _shown(self, client: int, moved: dict[tuple[int, int], Indices]) -> Parts:
+        block = self._block[client]
+        if not block:
+            return self._parts[client]
+        for part in self._parts[client]:
+            if (id(part), block) not in moved:
+                moved[id(part), block] = part + block * len(self._samples)
+        train, evaluation, test = (moved[id(part), block] for part in self._parts[client])
+        return train, evaluation, test
+
+    def _carry_out(self, each: Happening) -> None:
+        if each.event.labels is not None:
+            self._permute(each)
+            return
+        if self._config.partition == "indices":
+            raise _fault(
+                each,
+                "clients of a file of indices keep their samples. Use labels = 'permuted', or another partition",
+            )
+        try:
+            if each.event.domain is not None:
+                self._move(each, each.event.domain)
+            else:
+                self._divide(each)
+        except DataError as error:
+            raise DataError(f"federation.timeline, round {each.round}: {error}") from error
+
+    def _permute(self, each: Happening) -> None:
+        """One cycle through all classes for the clients of the event, so that no class keeps its label."""
+        order = rng.numpy_stream(self._seed, "timeline/labels", each.number).permutation(
+            len(self._samples.classes)
+        )
+        permutation = np.empty_like(order)
+        permutation[order] = np.roll(order, -1)
+        new: dict[int, int] = {}
+        for client in each.clients:
+            block = self._block[client]
+            if block not in new:
+                new[block] = len(self.labels)
+                self.labels.append(permutation[self.labels[block]])
+            self._block[client] = new[block]
+
+    def _divide(self, each: Happening) -> None:
+        """A new partition of the clients' samples among them. With one domain per client, within each domain."""
+        config, clients = each.event.divided(self._config), list(each.clients)
+        stream = rng.numpy_stream(self._seed, "timeline/partition", each.number)
+        groups = [clients]
+        if config.domains_per_client is not None:
+            if config.domains_per_client > 1:
+                raise _fault(
+                    each, "clients of several domains cannot be divided anew. Use data.domains_per_client=1"
+                )
+            groups = self._by_domain(clients)
+        for group in groups:
+            self._divide_among(group, config, stream)
+
+    def _divide_among(self, clients: Sequence[int], config: DataConfig, stream: np.random.Generator) -> None:
+        shared = config.split == "global"
+        own = [self._parts[client][: 1 if shared else 3] for client in clients]
+        pools = [np.unique(np.concatenate(part)) for part in zip(*own, strict=True)]
+        pool = np.concatenate(pools)
+        part = np.repeat(np.arange(len(pools)), [len(each) for each in pools])
+        labels = self._samples.labels[pool]
+        held = by_rule(config, labels, len(self._samples.classes), len(clients), config.min_samples, stream)
+        owner = _dealt([labels[positions] for positions in held], labels, part, stream)
+        _give_each_part(owner, part, labels, len(clients), len(pools))
+        for place, client in enumerate(clients):
+            mine = [np.sort(pool[(owner == place) & (part == number)]) for number in range(len(pools))]
+            train, *others = mine
+            evaluation, test = others or self._parts[client][1:]
+            self._parts[client] = train, evaluation, test
+
+    def _by_domain(self, clients: Sequence[int]) -> list[list[int]]:
+        assert self._samples.domain is not None
+        groups: dict[int, list[int]] = defaultdict(list)
+        for client in clients:
+            groups[int(self._samples.domain[self._parts[client][0][0]])].append(client)
+        return [groups[domain] for domain in sorted(groups)]
+
+    def _move(self, each: Happening, name: str) -> None:
+        """As many samples of each class as before, of another domain. Their holders keep them, too."""
+        samples = self._samples
+        if samples.domain is None:
+            raise _fault(
+                each,
+                f"data set '{self._config.dataset}' has no domains. Use digits_domains, or remove domain",
+            )
+        if name not in samples.domains:
+            raise _fault(
+                each,
+                f"there is no domain '{name}'.{nearest(name, samples.domains)} There are {', '.join(samples.domains)}",
+            )
+        number = samples.domains.index(name)
+        moving = 1 if self._config.split == "global" else 3  # a common test set stays
+        pools = []
+        for place in range(moving):
+            every = np.unique(np.concatenate([parts[place] for parts in self._first]))
+            pools.append(every[samples.domain[every] == number])
+        for client in each.clients:
+            stream = rng.numpy_stream(self._seed, "timeline/domain", each.number, client)
+            found = list(self._parts[client])
+            for place, pool in enumerate(pools):
+                found[place] = self._like(found[place], pool, stream)
+                if len(self._parts[client][place]) and not len(found[place]):
+                    raise DataError(
+                        f"domain '{name}' has no {PARTS[place]} samples of the classes of client {client}. "
+                        "Choose another domain or client."
+                    )
+            train, evaluation, test = found
+            self._parts[client] = train, evaluation, test
+
+    def _like(self, held: Indices, pool: Indices, stream: np.random.Generator) -> Indices:
+        """Samples of the pool with the class counts of those that are held, or all of a class if it has fewer."""
+        labels = self._samples.labels
+        drawn = [np.empty(0, dtype=np.int64)]
+        for label, count in zip(*np.unique(labels[held], return_counts=True), strict=True):
+            members = pool[labels[pool] == label]
+            drawn.append(stream.choice(members, min(int(count), len(members)), replace=False))
+        return np.sort(np.concatenate(drawn))
+
+
+def _dealt(held: Sequence[Labels], labels: Labels, part: Indices, stream: np.random.Generator) -> Indices:
+    """The owner of each sample, for clients that hold samples of these labels.
+
+    Each client with samples of a class gets one that is trained on, if there are as many. The parts of the others are
+    spread evenly.
+    """
+    owner = np.empty(len(labels), dtype=np.int64)
+    order = stream.permutation(len(held))
+    for label in np.unique(labels):
+        counts = np.array([int((own == label).sum()) for own in held])
+        owners = order[counts[order] > 0]
+        of_part = [
+            stream.permutation(np.flatnonzero((labels == label) & (part == number)))
+            for number in range(int(part.max()) + 1)
+        ]
+        firsts = of_part[0][: len(owners)] if len(of_part[0]) >= len(owners) else of_part[0][:0]
+        rest = [of_part[0][len(firsts) :], *of_part[1:]]
+        spread = np.concatenate([(np.arange(len(each)) + 0.5) / max(len(each), 1) for each in rest])
+        others = np.concatenate(rest)[np.argsort(spread, kind="stable")]
+        owner[firsts] = owners[: len(firsts)]
+        owner[others] = np.repeat(owners, counts[owners] - (len(firsts) > 0))
+    return owner
+
+
+def _give_each_part(owner: Indices, part: Indices, labels: Labels, clients: int, parts: int) -> None:
+    """Swap samples of one class between clients, so that each client has at least one sample of each part.
+
+    All clients keep their class counts. Raises DataError if a client has too few samples.
+    """
+    counts: NDArray[np.int64] = np.zeros((clients, parts), dtype=np.int64)
+    np.add.at(counts, (owner, part), 1)
+    for client, lacking in np.argwhere(counts == 0):
+        for giver in np.argsort(-counts[:, lacking], kind="stable"):
+            if counts[giver, lacking] < 2:
+                continue
+            theirs = np.flatnonzero((owner == giver) & (part == lacking))
+            mine = np.flatnonzero((owner == client) & (counts[client, part] > 1))
+            common = np.intersect1d(labels[theirs], labels[mine])
+            if len(common):
+                given, taken = (each[labels[each] == common[0]][0] for each in (theirs, mine))
+                owner[given], owner[taken] = client, giver
+                counts[client, lacking] += 1
+                counts[giver, lacking] -= 1
+                counts[client, part[taken]] -= 1
+                counts[giver, part[taken]] += 1
+                break
+        else:
+            raise DataError(
+                f"a new partition leaves a client without {PARTS[lacking] if parts == 3 else 'train'} samples. "
+                "Use a larger data.min_samples, a larger alpha, or fewer clients."
+            )
+
+
+def _fault(each: Happening, what: str) -> ConfigError:
+    return ConfigError(f"federation.timeline, round {each.round}: {what}.")

@@ -16,14 +16,15 @@ from simulator.base.data_section import DataConfig
 from simulator.base.documents import Report
 from simulator.base.errors import ConfigError
 from simulator.base.timeline import Happening
-from simulator.data.changing import Changed, Changes
-from simulator.data.dividing import Parts, divided
-from simulator.data.images import ImageSet
+from simulator.data import datasets
+from simulator.data.dividing import Changed, Changes, Parts, divided
 from simulator.data.inputs import Inputs, inputs_of
-from simulator.data.public import AnySet, PublicData, drawn, set_apart
+from simulator.data.public import AnySet, PublicData, drawn, of_data_set, set_apart
+from simulator.data.report import report_of
 from simulator.data.samples import (
     NOTHING_SAID,
     Form,
+    ImageSet,
     Indices,
     LabeledSet,
     Labels,
@@ -106,7 +107,7 @@ class FederatedData:
     later: tuple["Later", ...] = ()
     """The clients' data from later rounds on, in order."""
     blocks: int = 1
-    """Blocks of labels, each as long as the samples (`changing`)."""
+    """Blocks of labels, each as long as the samples (`dividing`)."""
     first: tuple[ClientData, ...] = ()
     """The clients' data before round 1, if these are of a later round."""
     names: tuple[str, ...] = ()
@@ -363,3 +364,24 @@ def _on_device(
         return made[id(parts), first]
 
     return [tuple(client(number, parts) for number, parts in enumerate(stage)) for stage in stages]
+
+
+def load(source: Source, device: torch.device) -> FederatedData:
+    """Load the data, which are the same every time, as their fingerprint shows.
+
+    Raises ConfigError or DataError if they are missing or cannot be divided as configured.
+    """
+    config = source.config
+
+    def formed(found: LabeledSet) -> LabeledSet:
+        # Older sessions took the form of samples from the files, before a pool or a limit.
+        return found.learned(None)(found) if config.statistics == "all" else found
+
+    samples, public = datasets.read(config, config.dataset, source.folder), config.public
+    shown = None
+    if isinstance(public, str):
+        shown = of_data_set(formed(datasets.read(config, public, source.folder)), config, source.seed)
+    data = FederatedData.build(
+        config, source.clients, source.seed, formed(samples), device, source.changes, shown, source.measured
+    )
+    return replace(data, source=source, report=report_of(samples, data.reading))

@@ -21,7 +21,6 @@ from simulator.base import extras
 from simulator.base.errors import ConfigError, DataError
 from simulator.base.extras import install_command, library
 from simulator.data import saved, tables
-from simulator.data.images import Images, ImageSet
 from simulator.data.pictures import (
     DEEP_MODES,
     GREY_MODES,
@@ -32,7 +31,7 @@ from simulator.data.pictures import (
     opened,
     upright,
 )
-from simulator.data.samples import Indices, LabeledSet, Reading, SampleSet, UnfittedSet
+from simulator.data.samples import Images, ImageSet, Indices, LabeledSet, Reading, SampleSet, UnfittedSet
 from simulator.data.saved import Split
 from simulator.data.specs import Kind
 from simulator.data.tables import Columns, OwnParts
@@ -95,8 +94,7 @@ def load(name: str, columns: Columns, old: bool = False) -> LabeledSet:
         left_out += (("split test", "its labels are hidden"),)
     if found.clients:
         notes += (f"each of {found.clients} folders has the samples of a client",)
-    reading = replace(read, left_out=left_out, notes=notes)
-    return replace(samples, reading=reading)  # type: ignore[type-var]  # every kind is a dataclass
+    return replace(samples, reading=replace(read, left_out=left_out, notes=notes))
 
 
 def _samples(found: _Opened, old: bool) -> LabeledSet:
@@ -158,9 +156,9 @@ def _of_images(
     samples = UnfittedSet(
         (images, gray),
         _learned,
-        labels,
-        classes,
-        own.test_from or len(labels),
+        labels=labels,
+        classes=classes,
+        test_from=own.test_from or len(labels),
         reading=oddities.told(Reading(tuple(left_out), notes=(f"images in column '{column}'",))),
     )
     if columns.client is None:
@@ -365,7 +363,7 @@ def _learned(samples: UnfittedSet, held: Indices | None) -> Callable[[UnfittedSe
             images = np.ascontiguousarray(stored[..., :1])
             for number in np.flatnonzero(~gray):
                 images[number, ..., 0] = np.asarray(Image.fromarray(stored[number]).convert("L"))
-        found: SampleSet = ImageSet.of_unfitted(each, images)
+        found: SampleSet = ImageSet(images, **each.common)
         return found if held is not None else found.learned(None)(found)
 
     return formed

@@ -23,7 +23,6 @@ from PIL import Image
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError, nearest
 from simulator.base.reading import read_bytes
-from simulator.data.images import Images, ImageSet
 from simulator.data.pictures import (
     DEEP_MODES,
     GREY_MODES,
@@ -35,7 +34,7 @@ from simulator.data.pictures import (
     size_of,
     upright,
 )
-from simulator.data.samples import Indices, Reading, SampleSet, UnfittedSet
+from simulator.data.samples import Images, ImageSet, Indices, Reading, SampleSet, UnfittedSet
 from simulator.data.tables import spelled_alike
 
 LARGEST = 1 << 26
@@ -150,9 +149,9 @@ def load(folder: Path, layout: Layout) -> UnfittedSet:
     return UnfittedSet(
         (paths, gray),
         partial(_learned, old=layout.old),
-        np.array([classes[each.label] for each in everything], dtype=np.int64),
-        tuple(classes),
-        len(train),
+        labels=np.array([classes[each.label] for each in everything], dtype=np.int64),
+        classes=tuple(classes),
+        test_from=len(train),
         domains=tuple(domains),
         domain=np.array([domains[each.domain] for each in everything], dtype=np.int64) if domains else None,
         reading=notes.reading(oddities),
@@ -548,7 +547,7 @@ def _learned(samples: UnfittedSet, held: Indices | None, old: bool) -> Callable[
     becomes_gray = all(2 * each.sum() > len(each) for each in of_domains)
 
     def formed(each: UnfittedSet) -> SampleSet:
-        found: SampleSet = ImageSet.of_unfitted(each, _decoded(each.columns[0].tolist(), becomes_gray, old))
+        found = ImageSet(_decoded(each.columns[0].tolist(), becomes_gray, old), **each.common)
         return found if held is not None else found.learned(None)(found)
 
     return formed

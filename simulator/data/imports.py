@@ -21,11 +21,11 @@ from checkpoints import limits
 from simulator.base import reading
 from simulator.base.data_section import split_shares
 from simulator.base.errors import ConfigError, DataError, cannot_write
-from simulator.data import indices, pfllib, words
+from simulator.data import pfllib, words
+from simulator.data.partition import INDICES_BYTES, MOST_INDICES, PARTS, stratified
 from simulator.data.pfllib import Federation, Kind
 from simulator.data.pictures import check_memory
-from simulator.data.shakespeare import CHARACTER_NAMES, CHARACTERS
-from simulator.data.split import stratified
+from simulator.data.text_sets import CHARACTER_NAMES, CHARACTERS
 
 LARGEST = 512 << 20
 """Bytes of a file of LEAF. With 100 writers of FEMNIST, it has some 350 MB."""
@@ -69,7 +69,7 @@ def convert(
     divided = [*_divided(folder, found, split)]
     x, y = (np.concatenate(each) for each in zip(*found.train, *found.test, strict=True))
     clients = json.dumps(divided, separators=(",", ":")).encode()
-    if len(clients) > indices.LARGEST or limits.values(clients) > indices.MOST_VALUES:
+    if len(clients) > INDICES_BYTES or limits.values(clients) > MOST_INDICES:
         raise DataError(
             f"{folder} has {len(y):,} samples, more than a partition can list. Import a part of it."
         )
@@ -82,7 +82,7 @@ def convert(
     except OSError as failed:
         raise cannot_write(target, failed) from failed
     sizes = [sum(map(len, parts.values())) for parts in divided]
-    parts = {name: sum(len(each.get(name, ())) for each in divided) for name in indices.PARTS}
+    parts = {name: sum(len(each.get(name, ())) for each in divided) for name in PARTS}
     counts = ", ".join(f"{name} {count:,}" for name, count in parts.items() if count)
     notes = [f"{len(divided):,} clients with their own parts: {counts} samples.", *found.notes]
     return Imported(samples, partition, dict(zip(found.clients, sizes, strict=True)), notes, found.left_out)
@@ -140,7 +140,7 @@ def _divided(folder: Path, found: Federation, split: str | None) -> Iterator[dic
         shares = split_shares(split)
     except ValueError as wrong:
         raise ConfigError(f"{wrong}.") from wrong
-    names = indices.PARTS if len(shares) == 3 else ("train", "test")
+    names = PARTS if len(shares) == 3 else ("train", "test")
     for client, (held, (_, labels)) in enumerate(zip(ranges, found.train, strict=True)):
         parts = stratified(held, labels, shares, client, rng.numpy_stream(0, "data/split", client=client))
         yield {name: part.tolist() for name, part in zip(names, parts, strict=True)}

@@ -17,8 +17,7 @@ from torch.nn import functional as F
 
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError
-from simulator.data.images import ImageSet, measured
-from simulator.data.samples import Indices, SampleSet
+from simulator.data.samples import ImageSet, Indices, SampleSet, measured
 from simulator.data.specs import ImageSpec, InputSpec, TokenSpec
 
 

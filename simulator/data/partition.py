@@ -1,20 +1,30 @@
 """The partitions of samples over clients: by class, by Dirichlet shares, IID, by user, and any but the last by domain.
 
 Each function is pure: the same labels and generator state give the same partition. Each assigns one owner per sample.
-None loops without a bound, and none leaves a client empty.
+None loops without a bound, and none leaves a client empty. A client's samples are then split into parts, stratified by
+class. Or the user's file in JSON says it all: the indices of every client's parts.
 """
 
+import json
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from checkpoints import limits
 from simulator.base.errors import ConfigError, DataError
+from simulator.base.reading import read_bytes
 from simulator.data.samples import Indices, Labels
-from simulator.data.shares import apportion
 
 NOBODY = -1
+PARTS = ("train", "eval", "test")
+INDICES_BYTES = 32 << 20
+"""The maximum number of bytes of a file of indices."""
+MOST_INDICES = 3_000_000
+"""Indices in a file. A parsed one takes some 140 bytes of memory until it is in an array."""
 
 
 class LogNormal(NamedTuple):
@@ -412,3 +422,126 @@ def _holdings(owner: Indices, clients: int) -> list[Indices]:
     by_owner = np.argsort(owner, kind="stable")
     starts = np.searchsorted(owner[by_owner], np.arange(clients + 1))
     return [by_owner[starts[k] : starts[k + 1]] for k in range(clients)]
+
+
+def apportion(total: int, weights: ArrayLike, minimum: ArrayLike = 0) -> NDArray[np.int64]:
+    """Divide `total` into whole counts in proportion to `weights`, each at least its `minimum`.
+
+    The largest remainders are rounded up, the earlier entry on a tie. So every count is within one of its exact share,
+    unless a minimum raises it. Samples for a minimum come from the entries that are furthest above theirs. Raises
+    ValueError if the minima exceed the total.
+    """
+    weight = np.asarray(weights, dtype=np.float64)
+    least = np.broadcast_to(np.asarray(minimum, dtype=np.int64), weight.shape)
+    if least.sum() > total:
+        raise ValueError(f"{total} cannot give each its minimum, {least.sum()} in all")
+    exact = total * (weight / weight.sum())
+    counts: NDArray[np.int64] = np.floor(exact).astype(np.int64)
+    left_over = total - int(counts.sum())
+    counts[np.argsort(counts - exact, kind="stable")[:left_over]] += 1
+    while (short := np.flatnonzero(counts < least)).size:
+        counts[(counts - least).argmax()] -= 1
+        counts[short[0]] += 1
+    return counts
+
+
+class TooFew(DataError):
+    """A client has too few samples for all parts."""
+
+
+def stratified(
+    indices: Indices, labels: Labels, shares: Sequence[float], client: int, stream: np.random.Generator
+) -> tuple[Indices, ...]:
+    """Divide one client's sample indices [n] with their labels [n] into parts (train first) by `shares`.
+
+    Parts have their shares of n to within one. No part is empty, and the train part has every class; where that takes
+    more than its share, the others give way. Raises TooFew when the client has too few samples for that.
+
+    Each class comes close to its shares, but not to within a fixed number. The first sample of each of the K
+    classes is trained on, and large classes compensate for it. With P parts, a class of c samples, and r = (c - 1)
+    / (n - K), a part of share s has s c of it to within 1 + (P - 2) t + r + |r K - 1| max(s, 1 - s). t is the
+    part's share of the n - K samples that are not a first one: `_others` gives a part of any stretch its share
+    to within 1 + (P - 2) t.
+    """
+    held, rank = np.unique(labels, return_inverse=True)
+    if len(indices) < max(len(held), 1) + len(shares) - 1:
+        raise TooFew(
+            f"client {client} holds {len(indices)} samples of {len(held)} classes, too few for "
+            f"{len(shares)} parts with every class in training."
+        )
+    # Classes are in sequence. They and the samples of each are in random order.
+    by_class = np.lexsort((stream.random(len(rank)), stream.permutation(len(held))[rank]))
+    firsts = np.ones(len(indices), dtype=bool)
+    firsts[1:] = labels[by_class[1:]] != labels[by_class[:-1]]
+    part = np.zeros(len(indices), dtype=np.int64)
+    part[by_class[~firsts]] = _others(len(indices), len(held), tuple(shares))
+    return tuple(indices[part == number] for number in range(len(shares)))
+
+
+@cache  # only a few are distinct, even for many clients
+def _others(samples: int, classes: int, shares: tuple[float, ...]) -> Indices:
+    """Part numbers of a client's samples by class, without the first of each class, which is for training.
+
+    They are evenly spread, so that any stretch is a fair sample.
+    """
+    minimum = [max(classes, 1)] + [1] * (len(shares) - 1)
+    train, *rest = apportion(samples, shares, minimum).tolist()
+    totals = [train - classes, *rest]
+    places = np.concatenate([(np.arange(total) + 0.5) / max(total, 1) for total in totals])
+    return np.repeat(np.arange(len(totals)), totals)[np.argsort(places, kind="stable")]
+
+
+def read_indices(path: Path, clients: int, samples: int) -> list[tuple[Indices, Indices, Indices]]:
+    """Train, eval, and test indices of every client, from a list with an object for each: {"train": [...], ...}.
+
+    An index is a sample's position in the data set, from 0. The data set's own test samples come after those for
+    training. `eval` may be missing. Clients may share samples, and equal parts of two clients are one array. Raises
+    DataError with the client and the part for an unreadable file, too few or too many clients, an index out of range or
+    twice, and an empty train or test part.
+    """
+    content = read_bytes(path, f"the partition {path}", INDICES_BYTES, DataError)
+    if limits.values(content) > MOST_INDICES:
+        raise DataError(f"{path} has more than {MOST_INDICES:,} values. Use fewer clients or samples.")
+    try:
+        described = json.loads(content)
+    except (ValueError, RecursionError) as invalid:
+        raise DataError(f"{path} is not JSON: {invalid}.") from invalid
+    if not isinstance(described, list):
+        raise DataError(f"{path} must be a list with an object of indices for each client.")
+    if len(described) != clients:
+        raise DataError(
+            f"{path} has the indices of {len(described)} clients, federation.clients is {clients}; "
+            f"use `clients={len(described)}`, or complete the file."
+        )
+    known: dict[bytes, Indices] = {}
+    divisions = []
+    for client, parts in enumerate(described):
+        where = f"{path}, client {client}"
+        if not isinstance(parts, dict) or parts.keys() - set(PARTS) or not {"train", "test"} <= parts.keys():
+            raise DataError(
+                f'{where}: must be {{"train": [...], "eval": [...], "test": [...]}}, without or with eval.'
+            )
+        arrays = [_checked(parts.get(name, []), samples, f"{where}, {name}") for name in PARTS]
+        for name, array in zip(PARTS, arrays, strict=True):
+            if not len(array) and name != "eval":
+                raise DataError(f"{where}: its {name} part is empty; give it samples.")
+        for one, other in ((0, 2), (0, 1), (1, 2)):
+            if len(common := np.intersect1d(arrays[one], arrays[other])):
+                raise DataError(
+                    f"{where}: sample {common[0]} is in both {PARTS[one]} and {PARTS[other]}; it can be in one of them."
+                )
+        train, evaluation, test = (known.setdefault(array.tobytes(), array) for array in arrays)
+        divisions.append((train, evaluation, test))
+    return divisions
+
+
+def _checked(given: Any, samples: int, where: str) -> Indices:
+    if not isinstance(given, list) or not all(type(index) is int for index in given):
+        raise DataError(f"{where}: must be a list of whole numbers.")
+    if outside := [index for index in given if not 0 <= index < samples]:
+        raise DataError(f"{where}: there is no sample {outside[0]}; the data set has 0 to {samples - 1}.")
+    array = np.array(given, dtype=np.int64)
+    values, counts = np.unique(array, return_counts=True)
+    if (counts > 1).any():
+        raise DataError(f"{where}: sample {values[counts > 1][0]} appears twice.")
+    return array

@@ -12,8 +12,8 @@ from simulator.base import rng
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError
 from simulator.data.inputs import ImageInputs, Inputs, NumberInputs, inputs_of
+from simulator.data.partition import apportion
 from simulator.data.samples import Indices, LabeledSet, SampleSet
-from simulator.data.shares import apportion
 from simulator.data.specs import InputSpec
 
 

@@ -8,7 +8,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Self, cast
 
@@ -16,11 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.base.errors import DataError
-from simulator.data.specs import InputSpec, TokenSpec
+from simulator.data.specs import ImageSpec, InputSpec, TokenSpec
 
 Labels = NDArray[np.int64]
 Indices = NDArray[np.int64]
 Values = NDArray[np.generic]
+Images = NDArray[np.uint8]
+CHUNK = 1024
+"""Images measured at a time. All at once would take eight times their memory."""
 
 
 def _stored(values: Values, spec: InputSpec) -> Values:
@@ -58,6 +61,7 @@ class Reading:
 NOTHING_SAID = Reading()
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class LabeledSet(ABC):
     """Samples with labels int64 [n], training samples first, then test samples.
 
@@ -69,10 +73,10 @@ class LabeledSet(ABC):
     labels: Labels
     classes: tuple[str, ...]
     test_from: int
-    domains: tuple[str, ...]
-    domain: Labels | None
-    users: tuple[str, ...]
-    user: Labels | None
+    domains: tuple[str, ...] = ()
+    domain: Labels | None = None
+    users: tuple[str, ...] = ()
+    user: Labels | None = None
     reading: Reading = NOTHING_SAID
 
     @abstractmethod
@@ -96,7 +100,7 @@ class LabeledSet(ABC):
 
     def take(self, indices: Indices) -> Self:
         """The samples at ascending `indices`, as a data set with the same classes."""
-        return replace(  # type: ignore[type-var]  # every kind is a dataclass
+        return replace(
             self.taken(indices),
             labels=self.labels[indices],
             test_from=int(np.searchsorted(indices, self.test_from)),
@@ -108,9 +112,15 @@ class LabeledSet(ABC):
         """The same samples with the name of each one's user, in the order of samples: those of training, then test."""
         number: dict[str, int] = {}
         owner = np.array([number.setdefault(name, len(number)) for name in users], dtype=np.int64)
-        return replace(self, users=tuple(number), user=owner)  # type: ignore[type-var]  # every kind is a dataclass
+        return replace(self, users=tuple(number), user=owner)
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """The fields of every kind of set."""
+        return {each.name: getattr(self, each.name) for each in fields(LabeledSet)}
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SampleSet(LabeledSet):
     """Samples whose form is known.
 
@@ -164,21 +174,82 @@ Form = Callable[[LabeledSet], SampleSet]
 
 
 @dataclass(frozen=True, eq=False)
+class ImageSet(SampleSet):
+    """Images uint8 [n, h, w, c].
+
+    `mean` and `std` are constants that the data set publishes: per channel, of pixel values divided by 255. None: they
+    are measured (`inputs_of`).
+    """
+
+    images: Images
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+
+    @property
+    def spec(self) -> ImageSpec:
+        _, height, width, channels = self.images.shape
+        return ImageSpec(channels, height, width)
+
+    @property
+    def values(self) -> Images:
+        return self.images
+
+    def facts(self) -> list[Any]:
+        return [self.images.shape, self.classes, self.mean, self.std, self.test_from]
+
+    def taken(self, indices: Indices) -> Self:
+        return replace(self, images=self.images[indices])
+
+    def learned(self, held: Indices | None) -> Form:
+        if held is None and self.mean is None:  # older sessions measured before the samples were divided
+            mean, std = measured(self.images, np.arange(self.test_from))
+            return lambda samples: replace(cast(ImageSet, samples), mean=mean, std=std)
+        return super().learned(held)
+
+
+def joined(
+    train: tuple[Images, Labels],
+    test: tuple[Images, Labels] | None,
+    classes: tuple[str, ...],
+    mean: tuple[float, ...] | None = None,
+    std: tuple[float, ...] | None = None,
+) -> ImageSet:
+    """An image set of (images, labels) for training and, optionally, for test."""
+    images, labels = train
+    test_from = len(labels)
+    if test is not None:
+        images, labels = np.concatenate([images, test[0]]), np.concatenate([labels, test[1]])
+    images = np.ascontiguousarray(images)
+    labels = labels.astype(np.int64)
+    return ImageSet(images, mean, std, labels=labels, classes=classes, test_from=test_from)
+
+
+def measured(images: Images, held: Indices) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation per channel of the images at `held` / 255. The deviation is 1 for a constant channel.
+
+    Sums are whole numbers, so every machine gets the same bits.
+    """
+    means, deviations = [], []
+    values = np.arange(256)
+    counts = np.zeros((images.shape[3], 256), dtype=np.int64)
+    for start in range(0, len(held), CHUNK):
+        chunk = images[held[start : start + CHUNK]]
+        for channel, count in enumerate(counts):
+            count += np.bincount(chunk[..., channel].ravel(), minlength=256)
+    for count in counts:
+        pixels, total, squares = (int((count * values**power).sum()) for power in (0, 1, 2))
+        variance = (pixels * squares - total * total) / (pixels * 255) ** 2
+        means.append(total / (pixels * 255))
+        deviations.append(variance**0.5 or 1.0)
+    return tuple(means), tuple(deviations)
+
+
+@dataclass(frozen=True, eq=False)
 class ArraySet(SampleSet):
     """Tokens int32 [n, length], signals float32 [n, channels, time], or table rows float32 [n, features]."""
 
     array: Values
     form: InputSpec
-    labels: Labels
-    classes: tuple[str, ...]
-    test_from: int
-    domains: tuple[str, ...] = ()
-    domain: Labels | None = None
-    users: tuple[str, ...] = ()
-    user: Labels | None = None
-    reading: Reading = NOTHING_SAID
-    names: tuple[str, ...] = ()
-    unknown: tuple[tuple[str, int], ...] = ()
 
     @classmethod
     def of(
@@ -202,7 +273,7 @@ class ArraySet(SampleSet):
         names = classes or tuple(str(label) for label in range(int(labels.max()) + 1))
         if labels.min() < 0 or labels.max() >= len(names):
             raise DataError(f"a label is not in 0 … {len(names) - 1}, the numbers of the classes.")
-        return cls(array, spec, labels.astype(np.int64), names, len(train[1]))
+        return cls(array, spec, labels=labels.astype(np.int64), classes=names, test_from=len(train[1]))
 
     def named(self, names: Sequence[str]) -> "ArraySet":
         """The same samples with the text of each token, or the name of each channel or feature."""
@@ -230,16 +301,8 @@ class UnfittedSet(LabeledSet):
     columns: tuple[NDArray[Any], ...]
     learn: Callable[["UnfittedSet", Indices | None], Callable[["UnfittedSet"], SampleSet]]
     """Learns the form, as `learned` does."""
-    labels: Labels
-    classes: tuple[str, ...]
-    test_from: int
     titles: tuple[str, ...] = ()
     """What the columns are. Other sets with the same titles can take the form of these samples. None can without."""
-    domains: tuple[str, ...] = ()
-    domain: Labels | None = None
-    users: tuple[str, ...] = ()
-    user: Labels | None = None
-    reading: Reading = NOTHING_SAID
 
     def learned(self, held: Indices | None) -> Form:
         form = self.learn(self, held)
@@ -264,6 +327,5 @@ class UnfittedSet(LabeledSet):
         unknown: Sequence[tuple[str, int]] = (),
     ) -> ArraySet:
         """The same samples as these values. Raises DataError if they do not fit the spec."""
-        own = (self.labels, self.classes, self.test_from, self.domains, self.domain, self.users, self.user)
         array = _stored(values, spec)
-        return ArraySet(array, spec, *own, self.reading, names=tuple(names), unknown=tuple(unknown))
+        return ArraySet(array, spec, names=tuple(names), unknown=tuple(unknown), **self.common)

@@ -157,7 +157,14 @@ def samples(where: Where, table: Any, columns: Columns, own: OwnParts) -> Unfitt
             odd += _row_numbers(where, features, first_test, columns)
             odd += _names_in_doubt(list(table))
         learn = partial(_learned, where, own.types or not columns.inferred, columns)
-        found = UnfittedSet(tuple(features.values()), learn, labels, classes, first_test, tuple(features))
+        found = UnfittedSet(
+            tuple(features.values()),
+            learn,
+            tuple(features),
+            labels=labels,
+            classes=classes,
+            test_from=first_test,
+        )
     else:
         texts = _texts(where, table[columns.text], columns)
         found = words.of_texts(texts, labels, classes, first_test)

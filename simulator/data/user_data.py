@@ -16,9 +16,19 @@ from numpy.typing import NDArray
 from simulator.base.errors import DataError
 from simulator.data import image_folders
 from simulator.data.image_folders import ANY, Layout, damaged
-from simulator.data.images import CHUNK, Images, joined
 from simulator.data.pictures import PIXELS, check_memory
-from simulator.data.samples import ArraySet, Indices, LabeledSet, Reading, SampleSet, UnfittedSet, Values
+from simulator.data.samples import (
+    CHUNK,
+    ArraySet,
+    Images,
+    Indices,
+    LabeledSet,
+    Reading,
+    SampleSet,
+    UnfittedSet,
+    Values,
+    joined,
+)
 from simulator.data.specs import ImageSpec, InputSpec, SignalSpec, TableSpec, TokenSpec
 
 UNREADABLE_NPZ = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
@@ -110,7 +120,13 @@ def _load_npz(file: Path, old: bool) -> LabeledSet:
         own = np.concatenate([numbers for _, numbers in pairs])
         learn = partial(_learned_vocabulary, file, _number(file, arrays, "padding", 0))
         return UnfittedSet(
-            (tokens,), learn, own, classes, len(samples[0]), titles=("tokens",), reading=reading
+            (tokens,),
+            learn,
+            ("tokens",),
+            labels=own,
+            classes=classes,
+            test_from=len(samples[0]),
+            reading=reading,
         )
     spec = _spec(file, name, samples[0].shape, arrays)
     try:

@@ -89,7 +89,7 @@ def of_texts(
     column = np.empty(len(texts), dtype=object)
     column[:] = texts
     learn = partial(_learned, split=split)
-    return UnfittedSet((column,), learn, labels, classes, test_from, titles=("text",))
+    return UnfittedSet((column,), learn, ("text",), labels=labels, classes=classes, test_from=test_from)
 
 
 def as_before(samples: LabeledSet) -> LabeledSet:

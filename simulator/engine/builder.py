@@ -13,8 +13,7 @@ from simulator.base.sections import MethodConfig
 from simulator.base.tensors import select_device
 from simulator.base.timeline import Timeline
 from simulator.config import Config
-from simulator.data.federated import FederatedData
-from simulator.data.loading import load
+from simulator.data.federated import FederatedData, load
 from simulator.engine.round import Engine
 from simulator.engine.timing import equipped
 from simulator.methods import Method, registry

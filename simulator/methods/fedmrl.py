@@ -20,7 +20,7 @@ from simulator.methods.registry import register
 from simulator.methods.small_model import SmallModelConfig, SmallModelMethod
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
-from simulator.models.pooling import to_width
+from simulator.models.network import to_width
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy, recorded_cross_entropy
 

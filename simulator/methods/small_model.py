@@ -18,7 +18,7 @@ from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.methods.base import Aggregated, Method, Uplink, averaged
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
-from simulator.models.pooled import NoHead
+from simulator.models.network import NoHead
 from simulator.training.client import LocalClient
 
 

@@ -1,8 +1,7 @@
 """Models with a hidden layer in the head: those of HtFLlib's groups with different heads, and tiny ones."""
 
-from simulator.models import convnets, resnet, tiny  # noqa: F401  # they register the models first
-from simulator.models.heads import HiddenHead
-from simulator.models.network import Network
+from simulator.models import images, tiny  # noqa: F401  # they register the models first
+from simulator.models.network import HiddenHead, Network
 from simulator.models.registry import Builder, get, register
 
 
@@ -17,22 +16,16 @@ def _with_hidden(builder: Builder, hidden: int) -> Builder:
     return build
 
 
-def _register(name: str, *widths: int) -> None:
-    """Register a model again for each width of a hidden layer: resnet34 gives resnet34_h256, for example."""
-    model = get(name)
-    for width in widths:
-        title = f"{model.title}; hidden layer of {width} in the head"
-        register(f"{name}_h{width}", title, model.smallest_side, stems=model.stems, kind=model.kinds)(
-            _with_hidden(model.builder, width)
-        )
-
-
-_register("googlenet", 512)
-_register("mobilenet_v2", 256)
-_register("resnet18", 128)
-_register("resnet34", 512, 256, 128)
-_register("resnet50", 512)
-_register("resnet101", 256)
-_register("resnet152", 128)
-_register("tiny_cnn", 6)
-_register("tiny_mlp", 4)
+for _name, *_widths in (
+    ("googlenet", 512), ("mobilenet_v2", 256), ("resnet18", 128), ("resnet34", 512, 256, 128), ("resnet50", 512),
+    ("resnet101", 256), ("resnet152", 128), ("tiny_cnn", 6), ("tiny_mlp", 4),
+):  # fmt: skip
+    _model = get(str(_name))
+    for _width in map(int, _widths):
+        register(
+            f"{_name}_h{_width}",  # such as resnet34_h256
+            f"{_model.title}; hidden layer of {_width} in the head",
+            _model.smallest_side,
+            stems=_model.stems,
+            kind=_model.kinds,
+        )(_with_hidden(_model.builder, _width))

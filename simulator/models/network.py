@@ -1,10 +1,40 @@
-"""The interface of every architecture: named representations, the features before the head, and the head."""
+"""The interface of every architecture: named representations, the features before the head, and the head.
 
-from collections.abc import Mapping
+Features can be pooled to another width (`models.features`). FedL2G §4.1 does so before every head, so that all have the
+same K.
+"""
 
+import functools
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from simulator.models.heads import Head
+from simulator.base.errors import ConfigError
+
+
+class HiddenHead(nn.Sequential):
+    """K → hidden layers, each with an activation → C."""
+
+    def __init__(
+        self, features: int, hidden: Sequence[int], num_classes: int, activation: type[nn.Module] = nn.ReLU
+    ) -> None:
+        widths = (features, *hidden, num_classes)
+        layers: list[nn.Module] = []
+        for given, made in pairwise(widths):
+            layers += [nn.Linear(given, made), activation()]
+        super().__init__(*layers[:-1])
+        self.in_features = features
+        self.out_features = num_classes
+        self.hidden = tuple(hidden)
+        self.activation = activation
+
+    def reading(self, features: int) -> "HiddenHead":
+        """A head with the same layers for another number of features. Its weights are drawn."""
+        return HiddenHead(features, self.hidden, self.out_features, self.activation)
 
 
 class Network(nn.Module):
@@ -15,7 +45,7 @@ class Network(nn.Module):
     """
 
     layers: tuple[str, ...]
-    head: Head
+    head: nn.Linear | HiddenHead
     """Reads the features. `needs.same_head` rejects all but a linear layer."""
 
     published = ""
@@ -58,3 +88,92 @@ class Network(nn.Module):
     def num_features(self) -> int:
         """K, the width of the features."""
         return self.head.in_features
+
+
+_ALIGNMENT = 64
+"""Bytes to which torch aligns tensors on the CPU. The bits of a product can depend on it."""
+
+
+def to_width(features: Tensor, width: int) -> Tensor:
+    """Feature vectors [B, in] averaged over `width` even windows: [B, width].
+
+    Window i covers ⌊i·in/width⌋ to ⌈(i+1)·in/width⌉. If in < width, values repeat. The means are one matrix product,
+    because torch's own adaptive pooling has no deterministic gradient on CUDA.
+    """
+    given = features.shape[1]
+    if given == width:
+        return features
+    if (
+        features.device.type == "cpu"
+        and features.dtype == torch.float32
+        and not torch.compiler.is_compiling()
+    ):
+        # An exported program computes the weights, because a constant is not in the network's state.
+        # Not a cached tensor: one that is made inside torch.func.grad or inference_mode is of no use outside.
+        return features @ torch.from_numpy(_means(given, width)).T
+    window = torch.arange(width, device=features.device)[:, None]
+    position = torch.arange(given, device=features.device)
+    start, end = window * given // width, -(-(window + 1) * given // width)
+    means = ((start <= position) & (position < end)).to(features.dtype) / (end - start)
+    return features @ means.T
+
+
+@functools.cache
+def _means(given: int, width: int) -> NDArray[np.float32]:
+    """The weights of `to_width` [width, given], with the same bits, as making them takes longer than a model's step."""
+    window, position = np.arange(width)[:, None], np.arange(given)
+    start, end = window * given // width, -(-(window + 1) * given // width)
+    room = np.empty(width * given + _ALIGNMENT, dtype=np.float32)
+    first = -room.ctypes.data % _ALIGNMENT // room.itemsize
+    means = room[first : first + width * given].reshape(width, given)
+    inside = (start <= position) & (position < end)
+    np.divide(inside.astype(np.float32), (end - start).astype(np.float32), out=means)
+    return means
+
+
+class NoHead(nn.Module):
+    """In place of a head. Networks ask their head for its width."""
+
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__()
+        self.in_features = in_features
+        self.out_features = out_features
+
+
+class Pooled(Network):
+    """The features of `body`, averaged to K even windows → a head of the body's kind for K features."""
+
+    def __init__(self, body: Network, head: nn.Linear | HiddenHead) -> None:
+        super().__init__()
+        body.head = NoHead(body.num_features, body.head.out_features)  # type: ignore[assignment]  # it is never called
+        self.body = body
+        self.head = head
+        self.layers = body.layers
+        self.published = f"body.{body.published}"
+        self.rate = body.rate
+
+    def represent(self, x: Tensor) -> dict[str, Tensor]:
+        shown = self.body.represent(x)
+        last = self.layers[-1]
+        return shown | {last: to_width(shown[last], self.num_features)}
+
+    def stages(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(tuple(f"body.{name}" for name in stage) for stage in self.body.stages())
+
+
+def with_width(network: Network, width: int | None, name: str) -> Network:
+    """The network with features of that width and a new head, or the same one if it has them already.
+
+    Draws the head's initial weights. Raises ConfigError for a head of an unknown kind. `name` is the model's.
+    """
+    head = network.head
+    if width is None or network.num_features == width:
+        return network
+    if isinstance(head, HiddenHead):
+        return Pooled(network, head.reading(width))
+    if isinstance(head, nn.Linear):
+        return Pooled(network, nn.Linear(width, head.out_features, head.bias is not None))
+    raise ConfigError(
+        f"models.features cannot change the features of '{name}', because its head is a {type(head).__name__}. "
+        "Leave it out, or choose another model."
+    )

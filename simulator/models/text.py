@@ -1,6 +1,10 @@
-"""Models of token sequences: HtFLlib's fastText, logistic regression, LSTM, GRU, and BiLSTM, and tiny ones.
+"""Models of token sequences, as in HtFLlib: fastText, logistic regression, LSTM, GRU, BiLSTM, transformers; tiny ones.
 
 Padding never reaches the features. A sequence of nothing but padding counts as one token for recurrent models.
+
+Cells and attention are matrix products. Torch's own LSTM and GRU are one fused operation each. Its FLOPs are not
+counted, it cannot be mapped over clients, and it has no forward-mode derivative on a CPU. Nor have the fused kernels of
+attention, which FedL2G needs, and they have no dropout of each of several clients.
 """
 
 import math
@@ -13,12 +17,99 @@ from torch.nn import functional as F
 
 from simulator.data.specs import TokenSpec
 from simulator.models.network import Network
-from simulator.models.recurrent import GRU, LSTM, Recurrent, attended, last, lengths, mean, turned
-from simulator.models.registry import register
+from simulator.models.registry import Builder, register
 
 FEATURES = 512
 """K, HtFLlib's default width of embeddings, hidden layers, and features."""
 SMALL, TINY = 64, 8
+HIDDEN = 2048
+DROPOUT = 0.1
+HTFLLIB = ((8, 1), (8, 2), (8, 4), (8, 8), (8, 16), (1, 4), (2, 4), (4, 4), (16, 4), (1, 1), (2, 2), (16, 16))
+"""Heads and blocks of the transformers in HtFLlib's groups."""
+
+
+class Recurrent(nn.Module):
+    """One layer in one direction: words [B, length, given] → the states after every word [B, length, hidden]."""
+
+    gates: int
+
+    def __init__(self, given: int, hidden: int) -> None:
+        super().__init__()
+        bound = hidden**-0.5  # as torch draws them
+        rows = self.gates * hidden
+        self.of_input, self.of_state = nn.Linear(given, rows), nn.Linear(hidden, rows)
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -bound, bound)
+        self.hidden = hidden
+
+    def forward(self, words: Tensor) -> Tensor:
+        inputs = self.of_input(words)  # of all words at once
+        # In the dtype of the weights: in bf16, sums over many words would lose too much.
+        h = torch.zeros(words.shape[0], self.hidden, dtype=self.of_state.weight.dtype, device=words.device)
+        memory, states = h, []
+        for word in inputs.unbind(1):
+            h, memory = self.step(word, h, memory)
+            states.append(h)
+        return torch.stack(states, 1)
+
+    def step(self, word: Tensor, h: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """The state and the memory after a word, of which `word` [B, gates · hidden] is the part of the input."""
+        raise TypeError(f"{type(self).__name__} has no step")
+
+
+class LSTM(Recurrent):
+    """Hochreiter and Schmidhuber 1997, with forget gates."""
+
+    gates = 4
+
+    def step(self, word: Tensor, h: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        sums = word + self.of_state(h)
+        keep, write, show = sums[:, : 3 * self.hidden].sigmoid().chunk(3, 1)
+        memory = keep * memory + write * sums[:, 3 * self.hidden :].tanh()
+        return show * memory.tanh(), memory
+
+
+class GRU(Recurrent):
+    """Cho et al. 2014. The reset gate acts on the product with the state, as in torch."""
+
+    gates = 3
+
+    def step(self, word: Tensor, h: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        of_state = self.of_state(h)
+        both = 2 * self.hidden
+        reset, keep = (word[:, :both] + of_state[:, :both]).sigmoid().chunk(2, 1)
+        new = (word[:, both:] + reset * of_state[:, both:]).tanh()
+        return new + keep * (h - new), memory
+
+
+def lengths(tokens: Tensor, padding: int) -> Tensor:
+    """The number of tokens up to the last one that is no padding, at least 1: [B]."""
+    place = torch.arange(1, tokens.shape[1] + 1, device=tokens.device)
+    return ((tokens != padding) * place).amax(1).clamp(min=1)
+
+
+def turned(tokens: Tensor, count: Tensor) -> Tensor:
+    """Each row's first `count` entries in reverse order. The others stay."""
+    place = torch.arange(tokens.shape[1], device=tokens.device)
+    mirrored = count[:, None] - 1 - place
+    return tokens.gather(1, torch.where(mirrored >= 0, mirrored, place))
+
+
+def last(states: Tensor, count: Tensor) -> Tensor:
+    """The state after each row's word number `count`: [B, hidden]."""
+    return states.gather(1, (count - 1)[:, None, None].expand(-1, 1, states.shape[2])).squeeze(1)
+
+
+def mean(words: Tensor, real: Tensor) -> Tensor:
+    """The mean of the words [B, length, width] that are `real` [B, length], 0 if none is: [B, width]."""
+    return (words * real[:, :, None]).sum(1) / real.sum(1, keepdim=True).clamp(min=1)
+
+
+def attended(states: Tensor, query: Tensor, real: Tensor) -> Tensor:
+    """The states [B, length, width] weighted by the softmax of their products with `query` [B, width]: [B, width]."""
+    scores = (states @ query[:, :, None]).squeeze(2)
+    weights = F.softmax(scores.masked_fill(~real, torch.finfo(scores.dtype).min), 1)
+    return (weights[:, None] @ states).squeeze(1)
 
 
 class FastText(Network):
@@ -126,33 +217,126 @@ class BiLSTM(Network):
         return {"states": states, "fc1": self.fc1(self.attention(torch.cat((seen, states), 1)))}
 
 
-register("fasttext", "fastText: mean of embeddings of 512, FC 512", kind="tokens")(FastText)
-register("text_lr", "logistic regression on the mean of embeddings of 512", kind="tokens")(TextLR)
-register("lstm", "two layers of LSTM of 512", kind="tokens")(partial(RecurrentText, cell=LSTM, relu=True))
-register("gru", "two layers of GRU of 512", kind="tokens")(partial(RecurrentText, cell=GRU))
-register("bilstm", "an LSTM of 512 in each direction, FC 512", kind="tokens")(BiLSTM)
-register("bilstm_attention", "the same with attention over all words", kind="tokens")(
-    partial(BiLSTM, attention=True)
-)
-register("small_lstm", "two layers of LSTM of 64", kind="tokens")(
-    partial(RecurrentText, cell=LSTM, features=SMALL, relu=True)
-)
-register("small_gru", "one layer of GRU of 64", kind="tokens")(
-    partial(RecurrentText, cell=GRU, features=SMALL, depth=1)
-)
-register("small_bilstm", "an LSTM of 64 in each direction, FC 64", kind="tokens")(
-    partial(BiLSTM, features=SMALL)
-)
-register("tiny_fasttext", "mean of embeddings of 8, FC 8", kind="tokens")(partial(FastText, features=TINY))
-register("tiny_fasttext_w2", "mean of embeddings of 8, FC 8, at 1/2 of the width", kind="tokens")(
-    partial(FastText, features=TINY, rate=1 / 2)
-)
-register("tiny_lstm", "two layers of LSTM of 8", kind="tokens")(
-    partial(RecurrentText, cell=LSTM, features=TINY, relu=True)
-)
-register("tiny_gru", "one layer of GRU of 8", kind="tokens")(
-    partial(RecurrentText, cell=GRU, features=TINY, depth=1)
-)
-register("tiny_bilstm", "an LSTM of 8 in each direction with attention", kind="tokens")(
-    partial(BiLSTM, features=TINY, attention=True)
-)
+class Block(nn.Module):
+    """attention → add → norm → FC → ReLU → FC → add → norm, with dropout on the weights and before each addition."""
+
+    def __init__(self, width: int, heads: int, hidden: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.fc1, self.fc2 = nn.Linear(width, hidden), nn.Linear(hidden, width)
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.dropout = nn.Dropout(DROPOUT)
+        nn.init.xavier_uniform_(self.qkv.weight)
+        nn.init.zeros_(self.qkv.bias)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, words: Tensor, real: Tensor) -> Tensor:
+        words = self.norm1(words + self.dropout(self._attention(words, real)))
+        made: Tensor = self.norm2(words + self.dropout(self.fc2(self.dropout(F.relu(self.fc1(words))))))
+        return made
+
+    def _attention(self, words: Tensor, real: Tensor) -> Tensor:
+        query, key, value = self.qkv(words).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+        scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-2, -1)
+        # Not −∞: without any real token, the softmax must still be a number.
+        scores = scores.masked_fill(~real[:, None, None], torch.finfo(scores.dtype).min)
+        seen = self.dropout(scores.softmax(-1)) @ value
+        made: Tensor = self.out(seen.transpose(1, 2).flatten(2))
+        return made
+
+
+class TextTransformer(Network):
+    """embeddings · √K + positions → dropout → blocks → the first token → head C.
+
+    Representation `block<i>` holds all tokens [B, length, K]. Padding is zero in it.
+    """
+
+    def __init__(
+        self,
+        spec: TokenSpec,
+        num_classes: int,
+        heads: int,
+        depth: int,
+        features: int = FEATURES,
+        hidden: int = HIDDEN,
+    ) -> None:
+        super().__init__()
+        self.padding = spec.padding
+        self.embedding = nn.Embedding(spec.vocabulary, features)
+        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+        self.dropout = nn.Dropout(DROPOUT)
+        self.blocks = nn.ModuleList(Block(features, heads, hidden) for _ in range(depth))
+        self.head = nn.Linear(features, num_classes)
+        self.layers = (*(f"block{number + 1}" for number in range(depth)), "features")
+
+    def represent(self, x: Tensor) -> dict[str, Tensor]:
+        real = x != self.padding
+        words = self.embedding(x) * math.sqrt(self.num_features)
+        words = self.dropout(words + positions(x.shape[1], self.num_features, x.device))
+        shown = {}
+        for number, block in enumerate(self.blocks, start=1):
+            shown[f"block{number}"] = words = block(words, real) * real[:, :, None]
+        return shown | {"features": words[:, 0]}
+
+    def stages(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(
+            (f"blocks.{number}.norm1.weight", f"blocks.{number}.norm2.weight")
+            for number in range(len(self.blocks))
+        )
+
+
+def positions(length: int, width: int, device: torch.device) -> Tensor:
+    """Sines and cosines of each position, in turn: [length, width]. They are no state, so no message holds them."""
+    rates = torch.exp(torch.arange(0, width, 2, device=device) * (-math.log(10_000.0) / width))
+    angles = torch.arange(length, device=device)[:, None] * rates
+    return torch.stack((angles.sin(), angles.cos()), 2).flatten(1)
+
+
+def _transformer(heads: int, depth: int, **sizes: int) -> Builder:
+    return lambda spec, num_classes: TextTransformer(spec, num_classes, heads, depth, **sizes)
+
+
+_RELU_LSTM = partial(RecurrentText, cell=LSTM, relu=True)
+_GRU = partial(RecurrentText, cell=GRU)
+for _name, _title, _builder in (
+    ("fasttext", "fastText: mean of embeddings of 512, FC 512", FastText),
+    ("text_lr", "logistic regression on the mean of embeddings of 512", TextLR),
+    ("lstm", "two layers of LSTM of 512", _RELU_LSTM),
+    ("gru", "two layers of GRU of 512", _GRU),
+    ("bilstm", "an LSTM of 512 in each direction, FC 512", BiLSTM),
+    ("bilstm_attention", "the same with attention over all words", partial(BiLSTM, attention=True)),
+    ("small_lstm", "two layers of LSTM of 64", partial(_RELU_LSTM, features=SMALL)),
+    ("small_gru", "one layer of GRU of 64", partial(_GRU, features=SMALL, depth=1)),
+    ("small_bilstm", "an LSTM of 64 in each direction, FC 64", partial(BiLSTM, features=SMALL)),
+    ("tiny_fasttext", "mean of embeddings of 8, FC 8", partial(FastText, features=TINY)),
+    (
+        "tiny_fasttext_w2",
+        "mean of embeddings of 8, FC 8, at 1/2 of the width",
+        partial(FastText, features=TINY, rate=1 / 2),
+    ),
+    ("tiny_lstm", "two layers of LSTM of 8", partial(_RELU_LSTM, features=TINY)),
+    ("tiny_gru", "one layer of GRU of 8", partial(_GRU, features=TINY, depth=1)),
+    (
+        "tiny_bilstm",
+        "an LSTM of 8 in each direction with attention",
+        partial(BiLSTM, features=TINY, attention=True),
+    ),
+    *(
+        (
+            f"tr_h{heads}_l{depth}",
+            f"transformer of 512: heads {heads}, blocks {depth}",
+            _transformer(heads, depth),
+        )
+        for heads, depth in HTFLLIB
+    ),
+    *(
+        (
+            f"tiny_tr_l{depth}",
+            f"transformer of 8: two heads, {blocks}",
+            _transformer(2, depth, features=8, hidden=12),
+        )
+        for depth, blocks in ((1, "one block"), (2, "two blocks"))
+    ),
+):
+    register(_name, _title, kind="tokens")(_builder)

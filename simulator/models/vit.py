@@ -12,11 +12,9 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.models.heads import HiddenHead
-from simulator.models.network import Network
-from simulator.models.pooling import to_width
+from simulator.models.images import FEATURES
+from simulator.models.network import HiddenHead, Network, to_width
 from simulator.models.registry import Builder, ImageShape, register
-from simulator.models.resnet import FEATURES
 
 
 class ViT(Network):
@@ -82,26 +80,17 @@ def plain_attention(module: nn.Module) -> None:
             part.fused_attn = False  # type: ignore[assignment]
 
 
-def _small(depth: int) -> Builder:
-    return lambda shape, num_classes: ViT(shape, num_classes, patch=16, width=384, depth=depth, heads=6)
+def _vit(**sizes: int) -> Builder:
+    return lambda shape, num_classes: ViT(shape, num_classes, **sizes)
 
 
-def _base(patch: int) -> Builder:
-    return lambda shape, num_classes: ViT(
-        shape, num_classes, patch, width=768, depth=12, heads=12, features=FEATURES
+for _patch in (16, 32):
+    register(f"vit_b_{_patch}", f"ViT-B/{_patch}: patches of {_patch}, twelve blocks of 768, own head")(
+        _vit(patch=_patch, width=768, depth=12, heads=12, features=FEATURES)
     )
-
-
-def _tiny(depth: int) -> Builder:
-    return lambda shape, num_classes: ViT(shape, num_classes, patch=4, width=8, depth=depth, heads=2)
-
-
-register("vit_b_16", "ViT-B/16: patches of 16, twelve blocks of 768, own head", 1)(_base(16))
-register("vit_b_32", "ViT-B/32: patches of 32, twelve blocks of 768, own head", 1)(_base(32))
-register("vit_s8", "ViT-S/16 of 8 blocks of 384", 1)(_small(8))
-register("vit_s9", "ViT-S/16 of 9 blocks of 384", 1)(_small(9))
-register("vit_s10", "ViT-S/16 of 10 blocks of 384", 1)(_small(10))
-register("vit_s11", "ViT-S/16 of 11 blocks of 384", 1)(_small(11))
-register("vit_s12", "ViT-S/16 of 12 blocks of 384", 1)(_small(12))
-register("tiny_vit1", "patches of 4, one block of 8", 1)(_tiny(1))
-register("tiny_vit2", "patches of 4, two blocks of 8", 1)(_tiny(2))
+for _depth in range(8, 13):
+    register(f"vit_s{_depth}", f"ViT-S/16 of {_depth} blocks of 384")(
+        _vit(patch=16, width=384, depth=_depth, heads=6)
+    )
+register("tiny_vit1", "patches of 4, one block of 8")(_vit(patch=4, width=8, depth=1, heads=2))
+register("tiny_vit2", "patches of 4, two blocks of 8")(_vit(patch=4, width=8, depth=2, heads=2))

@@ -20,7 +20,7 @@ from simulator.base.errors import ConfigError, DataError
 from simulator.base.nested import merged, with_overrides
 from simulator.config import Config
 from simulator.data import datasets
-from simulator.data.loading import load
+from simulator.data.federated import load
 from simulator.data.report import report_of
 from simulator.data.tables import Columns
 from simulator.sessions.history import completed

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from simulator.base.errors import ConfigError
-from simulator.data import datasets, digits
-from simulator.data.images import measured
+from simulator.data import datasets, image_sets
+from simulator.data.samples import measured
 
 
 def test_an_unknown_name_is_refused_with_the_nearest_one(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_what_is_not_there_is_refused(tmp_path: Path, name: str, way_out: str) -
 
 def test_a_name_can_be_taken_only_once() -> None:
     with pytest.raises(ValueError, match="'digits' exists already"):
-        datasets.register(digits.Digits)
+        datasets.register(image_sets.Digits)
 
 
 def test_the_data_folder_is_the_option_then_the_environment_then_the_cache(
@@ -70,8 +70,8 @@ class TestDigits:
         from sklearn.datasets import load_digits
 
         theirs = load_digits()
-        assert digits.scanned()[:, :-1].tolist() == theirs.data.tolist()
-        assert digits.scanned()[:, -1].tolist() == theirs.target.tolist()
+        assert image_sets.scanned()[:, :-1].tolist() == theirs.data.tolist()
+        assert image_sets.scanned()[:, -1].tolist() == theirs.target.tolist()
 
     def test_the_test_set_holds_the_last_fifth_of_each_class(self, tmp_path: Path) -> None:
         images = datasets.load("digits", tmp_path)
@@ -82,7 +82,7 @@ class TestDigits:
     def test_enlarging_keeps_corners_and_interpolates_between_pixels(self) -> None:
         small = np.zeros((1, 8, 8))
         small[0, 0, 0] = 16
-        large = digits.enlarged(small)[0, :, :, 0]
+        large = image_sets.enlarged(small)[0, :, :, 0]
         # pixel centres of the large image lie at (i + 1/2) / 4 - 1/2 of the small one: 0, 0, 1/8, 3/8, 5/8, 7/8, 1 …
         assert large[0, :7].tolist() == [255, 255, 223, 159, 96, 32, 0]
         assert large[2, 2] == round(255 * (7 / 8) ** 2)

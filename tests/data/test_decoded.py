@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from simulator.base.errors import DataError
-from simulator.data import cinic10, datasets
+from simulator.data import datasets, decoded
 from simulator.data.download import Published
 from tests.data.archives import encoded, lay, md5, tar
 from tests.data.server import serving
@@ -26,7 +26,7 @@ MEMBERS = {
 
 def publish(monkeypatch: pytest.MonkeyPatch, archive: bytes, url: str = "http://127.0.0.1:9/") -> None:
     """Declare this the published CINIC-10."""
-    monkeypatch.setattr(cinic10, "ARCHIVE", Published("CINIC-10.tar.gz", url, md5(archive)))
+    monkeypatch.setattr(decoded.Cinic10, "published", (Published("CINIC-10.tar.gz", url, md5(archive)),))
 
 
 @pytest.fixture

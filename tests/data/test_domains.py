@@ -16,11 +16,11 @@ from PIL import Image
 from simulator.base.data_section import DataConfig, Dividing
 from simulator.base.errors import ConfigError, DataError
 from simulator.base.rng import numpy_stream
-from simulator.data import datasets, domains, partition
+from simulator.data import datasets, image_sets, partition
 from simulator.data.dividing import divided
 from simulator.data.federated import FederatedData, limited
 from simulator.data.image_folders import ANY, Layout
-from simulator.data.images import ImageSet, joined
+from simulator.data.samples import ImageSet, joined
 from tests import federations
 from tests.data.strategies import seeds
 
@@ -35,22 +35,22 @@ def grey(*rows: list[int]) -> NDArray[np.uint8]:
 
 class TestChanges:
     def test_the_original_has_three_equal_channels(self) -> None:
-        made = domains.original(grey([1, 2], [3, 4]), STREAM)
+        made = image_sets.original(grey([1, 2], [3, 4]), STREAM)
         assert made.shape == (1, 2, 2, 3)
         assert made[0, 1, 0].tolist() == [3, 3, 3]
 
     def test_a_quarter_turn_to_the_left_brings_the_right_column_up(self) -> None:
-        made = domains.rotated(grey([1, 2], [3, 4]), STREAM)
+        made = image_sets.rotated(grey([1, 2], [3, 4]), STREAM)
         assert made[0, :, :, 0].tolist() == [[2, 4], [1, 3]]
 
     def test_inverted_is_255_less_the_byte(self) -> None:
-        assert domains.inverted(grey([0, 200]), STREAM)[0, 0, :, 2].tolist() == [255, 55]
+        assert image_sets.inverted(grey([0, 200]), STREAM)[0, 0, :, 2].tolist() == [255, 55]
 
     @given(seeds)
     def test_coloured_goes_from_a_dark_colour_to_a_light_one(self, seed: int) -> None:
         """Where the image is black the one, where it is white the other, grey between them; never the same twice."""
         images = np.repeat(grey([0, 255, 100]), 2, axis=0)
-        made = domains.coloured(images, np.random.default_rng(seed)).astype(int)
+        made = image_sets.coloured(images, np.random.default_rng(seed)).astype(int)
         dark, light, between = made[:, 0, 0], made[:, 0, 1], made[:, 0, 2]
         assert (dark < 128).all() and (light >= 128).all()
         assert (np.abs(between - (dark + (light - dark) * 100 / 255)) <= 0.5).all()
@@ -58,10 +58,10 @@ class TestChanges:
 
     def test_blurred_keeps_what_is_even_and_spreads_a_point_by_binomial_weights(self) -> None:
         """C(16, 8)² / 2³² of 255 is 9.83 in the middle, C(16, 8)·C(16, 10) / 2³² of it two pixels beside it: 6.12."""
-        assert (domains.blurred(grey([7] * 20, *[[7] * 20] * 19), STREAM) == 7).all()
+        assert (image_sets.blurred(grey([7] * 20, *[[7] * 20] * 19), STREAM) == 7).all()
         point = np.zeros((1, 33, 33, 1), dtype=np.uint8)
         point[0, 16, 16] = 255
-        made = domains.blurred(point, STREAM)
+        made = image_sets.blurred(point, STREAM)
         assert made[0, 16, 16, 0] == 10
         assert made[0, 16, 18, 1] == made[0, 14, 16, 2] == 6
         assert made[0, 16, 25:].max() == 0
@@ -78,7 +78,7 @@ def coded(per_class: int = 40, test: int = 20) -> ImageSet:
 
 class TestMade:
     def test_every_image_lies_in_one_domain_and_the_same_in_every_run(self) -> None:
-        made, again = (domains.in_domains(coded(), "coded") for _ in range(2))
+        made, again = (image_sets.in_domains(coded(), "coded") for _ in range(2))
         assert made.domains == ("original", "rotated", "inverted", "coloured", "blurred")
         assert made.fingerprint == again.fingerprint
         assert made.domain is not None
@@ -88,7 +88,7 @@ class TestMade:
 
     def test_classes_and_parts_are_dealt_out_equally(self) -> None:
         """40 images of a class over five domains are eight each, and 20 for the test four."""
-        made = domains.in_domains(coded(), "coded")
+        made = image_sets.in_domains(coded(), "coded")
         assert made.domain is not None
         for label in range(3):
             for part, each in ((slice(None, 120), 8), (slice(120, None), 4)):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torchvision import datasets as published
 
 from simulator.base.errors import DataError
-from simulator.data import datasets, fashion_mnist
+from simulator.data import datasets, image_sets
 from tests.data.server import serving
 
 Bytes = NDArray[np.uint8]
@@ -33,7 +33,7 @@ def contents(train: int = 20, test: int = 10) -> dict[str, bytes]:
 
 @pytest.fixture(autouse=True)
 def nothing_from_debian(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(fashion_mnist, "DEBIAN", tmp_path / "debian")
+    monkeypatch.setattr(image_sets, "DEBIAN", tmp_path / "debian")
 
 
 def write(folder: Path, files: dict[str, bytes], zipped: bool) -> Path:
@@ -127,7 +127,7 @@ REAL = Path("/usr/share/datasets/fashion-mnist")
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="needs Debian's dataset-fashion-mnist")
 def test_the_real_files_have_the_stated_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fashion_mnist, "DEBIAN", REAL)
+    monkeypatch.setattr(image_sets, "DEBIAN", REAL)
     entry, images = datasets.get("fashion_mnist"), datasets.load("fashion_mnist", tmp_path)
     assert images.images.shape == (70_000, 28, 28, 1)
     assert images.test_from == entry.train_samples

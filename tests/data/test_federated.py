@@ -12,7 +12,7 @@ from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError
 from simulator.data.dividing import divided
 from simulator.data.federated import FederatedData, fingerprint, limited, pooled
-from simulator.data.images import ImageSet, joined
+from simulator.data.samples import ImageSet, joined
 
 CPU = torch.device("cpu")
 

@@ -16,8 +16,7 @@ from htfl_sim.configuring import Choices
 from simulator.base.errors import ConfigError, DataError, HtflError
 from simulator.data import datasets, words
 from simulator.data.image_folders import Layout
-from simulator.data.images import ImageSet
-from simulator.data.samples import ArraySet
+from simulator.data.samples import ArraySet, ImageSet
 from simulator.data.tables import Columns
 from tests import federations
 

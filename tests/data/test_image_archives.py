@@ -7,7 +7,7 @@ import pytest
 from torchvision import datasets as published
 
 from simulator.base.errors import DataError
-from simulator.data import datasets, flowers102, svhn, tiny_imagenet
+from simulator.data import datasets, decoded, image_sets
 from simulator.data.download import Published
 from tests.data.archives import encoded, lay, matlab, md5, tar, zipped
 
@@ -24,7 +24,7 @@ class TestSVHN:
             content = matlab(X=self.pixels(count), y=np.array(labels, dtype=np.uint8)[:, None])
             lay(tmp_path, path, content)
             files.append(declared(path, content))
-        monkeypatch.setattr(svhn, "FILES", tuple(files))
+        monkeypatch.setattr(image_sets.SVHN, "published", tuple(files))
         return tmp_path
 
     @staticmethod
@@ -53,7 +53,8 @@ class TestSVHN:
 
     def test_the_checksums_are_torchvisions(self) -> None:
         parts = [published.SVHN.split_list[part] for part in ("train", "test")]
-        assert [(file.url, file.path, file.md5) for file in svhn.FILES] == [tuple(part) for part in parts]
+        found = [(file.url, file.path, file.md5) for file in image_sets.SVHN.published]
+        assert found == [tuple(part) for part in parts]
 
 
 class TestFlowers102:
@@ -77,7 +78,7 @@ class TestFlowers102:
         for path, content in contents.items():
             lay(tmp_path, path, content)
         files = tuple(declared(path, content) for path, content in contents.items())
-        monkeypatch.setattr(flowers102, "FILES", files)
+        monkeypatch.setattr(decoded.Flowers102, "published", files)
         return tmp_path
 
     def test_train_and_valid_are_trained_on_and_numbers_order_each_part(self, data_dir: Path) -> None:
@@ -102,9 +103,9 @@ class TestFlowers102:
         content = tar({"jpg/image_00001.jpg": encoded((0, 0, 0), (8, 8), "JPEG")})
         lay(data_dir, "flowers-102/102flowers.tgz", content)
         monkeypatch.setattr(
-            flowers102,
-            "FILES",
-            (declared("flowers-102/102flowers.tgz", content), *flowers102.FILES[1:]),
+            decoded.Flowers102,
+            "published",
+            (declared("flowers-102/102flowers.tgz", content), *decoded.Flowers102.published[1:]),
         )
         with pytest.raises(DataError, match=r"102flowers\.tgz cannot be decoded .*image_00002\.jpg"):
             datasets.load("flowers102", data_dir)
@@ -112,8 +113,8 @@ class TestFlowers102:
     def test_the_checksums_are_torchvisions(self) -> None:
         reader = published.Flowers102
         known = [reader._file_dict[key] for key in ("image", "label", "setid")]
-        assert [(Path(file.path).name, file.md5) for file in flowers102.FILES] == known
-        assert all(file.url.startswith(reader._download_url_prefix) for file in flowers102.FILES)
+        assert [(Path(file.path).name, file.md5) for file in decoded.Flowers102.published] == known
+        assert all(file.url.startswith(reader._download_url_prefix) for file in decoded.Flowers102.published)
 
 
 class TestTinyImageNet:
@@ -139,7 +140,7 @@ class TestTinyImageNet:
             }
         )
         lay(tmp_path, f"{root}.zip", content)
-        monkeypatch.setattr(tiny_imagenet, "ARCHIVE", declared(f"{root}.zip", content))
+        monkeypatch.setattr(decoded.TinyImageNet, "published", (declared(f"{root}.zip", content),))
         return tmp_path
 
     def test_the_annotated_validation_images_are_the_test_images(self, data_dir: Path) -> None:

@@ -10,9 +10,9 @@ import torch
 
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError
-from simulator.data import indices
+from simulator.data import partition
 from simulator.data.federated import FederatedData
-from simulator.data.images import joined
+from simulator.data.samples import joined
 from tests import federations
 
 CPU = torch.device("cpu")
@@ -120,8 +120,8 @@ def test_more_values_than_memory_should_hold_are_refused_before_they_are_parsed(
 ) -> None:
     file = tmp_path / "many.json"
     file.write_text('[{"train": [0, 1], "test": [2]}]')  # 2 lists, 1 object, and 2 + 1 + 2 values
-    monkeypatch.setattr(indices, "MOST_VALUES", 5)
+    monkeypatch.setattr(partition, "MOST_INDICES", 5)
     with pytest.raises(
         DataError, match=r"many\.json has more than 5 values\. Use fewer clients or samples\."
     ):
-        indices.read(file, 1, 3)
+        partition.read_indices(file, 1, 3)

@@ -25,10 +25,8 @@ from simulator.base.nested import merged
 from simulator.config import Config
 from simulator.contract.promises import committed
 from simulator.data import datasets
-from simulator.data.federated import FederatedData
-from simulator.data.images import joined
-from simulator.data.loading import load
-from simulator.data.samples import ArraySet
+from simulator.data.federated import FederatedData, load
+from simulator.data.samples import ArraySet, joined
 from simulator.data.specs import SignalSpec
 from simulator.data.tables import Columns
 from simulator.engine.builder import build

@@ -14,8 +14,7 @@ from simulator.base.errors import ConfigError, DataError
 from simulator.config import Config
 from simulator.data import datasets
 from simulator.data.image_folders import Layout
-from simulator.data.images import ImageSet
-from simulator.data.samples import LabeledSet
+from simulator.data.samples import ImageSet, LabeledSet
 from simulator.data.specs import ImageSpec
 from simulator.data.tables import Columns
 from simulator.sessions import history

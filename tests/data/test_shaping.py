@@ -11,8 +11,8 @@ from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError
 from simulator.config import Config
 from simulator.data.federated import FederatedData
-from simulator.data.images import ImageSet
 from simulator.data.inputs import arranged
+from simulator.data.samples import ImageSet
 from simulator.data.specs import ImageSpec
 
 
@@ -20,7 +20,14 @@ def image_set(pixels: np.ndarray) -> ImageSet:
     """Twelve copies of one image [h, w, c] in two classes; pixels of a batch are its bytes / 255."""
     channels = pixels.shape[2]
     images = np.repeat(pixels[None].astype(np.uint8), 12, axis=0)
-    return ImageSet(images, np.arange(12) % 2, ("a", "b"), (0.0,) * channels, (1.0,) * channels, 12)
+    return ImageSet(
+        images,
+        (0.0,) * channels,
+        (1.0,) * channels,
+        labels=np.arange(12) % 2,
+        classes=("a", "b"),
+        test_from=12,
+    )
 
 
 def shaped(pixels: np.ndarray, **settings: Any) -> tuple[FederatedData, torch.Tensor]:

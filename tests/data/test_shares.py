@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.data.shares import apportion
+from simulator.data.partition import apportion
 
 weights = st.lists(st.floats(0.01, 100), min_size=1, max_size=20)
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from simulator.base.data_section import split_shares
 from simulator.base.errors import DataError
-from simulator.data.split import stratified
+from simulator.data.partition import stratified
 from tests.data.strategies import labelled, seeds
 
 splits = st.sampled_from(["8:1:1", "75:25", "1:1:1", "1:9"])

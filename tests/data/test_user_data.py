@@ -11,7 +11,7 @@ from PIL import Image
 
 from simulator.base.errors import DataError
 from simulator.data import datasets
-from simulator.data.images import ImageSet
+from simulator.data.samples import ImageSet
 from tests import federations
 
 NO_DATA_DIR = Path("unused")

@@ -17,7 +17,7 @@ from PIL import Image
 
 import htfl_sim as hs
 from simulator.data import datasets
-from simulator.data.images import ImageSet, joined
+from simulator.data.samples import ImageSet, joined
 from simulator.models import generators
 from simulator.models.generators import Design
 from simulator.studies.executor import Ended, Executor, Launch

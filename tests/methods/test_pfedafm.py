@@ -8,7 +8,7 @@ import torch
 
 from simulator.base.tensors import part
 from simulator.methods.pfedafm import Mixture, PFedAFM
-from simulator.models.pooled import NoHead
+from simulator.models.network import NoHead
 from simulator.training.phase import Batch, Nets
 from tests import federations
 from tests.methods import reference

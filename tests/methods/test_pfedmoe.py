@@ -11,7 +11,7 @@ from simulator.base.tensors import Tensors, part
 from simulator.data.specs import ImageSpec, InputSpec, TableSpec, TokenSpec
 from simulator.engine.progress import Event, Warned
 from simulator.methods.pfedmoe import Gate, PFedMoE
-from simulator.models.pooled import NoHead
+from simulator.models.network import NoHead
 from simulator.training.phase import Batch, Nets
 from tests import federations
 from tests.methods import reference

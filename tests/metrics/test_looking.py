@@ -12,12 +12,10 @@ import htfl_sim as hs
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError
 from simulator.data.federated import ClientData, FederatedData
-from simulator.data.images import ImageSet
 from simulator.data.inputs import inputs_of
-from simulator.data.samples import ArraySet, SampleSet
-from simulator.data.shakespeare import CHARACTERS
+from simulator.data.samples import ArraySet, ImageSet, SampleSet
 from simulator.data.specs import InputSpec, SignalSpec, TableSpec, TokenSpec
-from simulator.data.text import as_samples
+from simulator.data.text_sets import CHARACTERS, as_samples
 from simulator.results.inspection.client_samples import (
     ClassSample,
     FeatureMean,
@@ -100,7 +98,9 @@ def test_a_long_signal_is_averaged_and_its_channels_keep_their_names() -> None:
 def test_a_large_image_is_a_small_one_of_brightness() -> None:
     pixels = np.zeros((1, 32, 64, 3), np.uint8)
     pixels[:, :, 32:] = 255
-    images = ImageSet(pixels, np.zeros(1, np.int64), ("only",), (0.5,) * 3, (1.0,) * 3, 1)
+    images = ImageSet(
+        pixels, (0.5,) * 3, (1.0,) * 3, labels=np.zeros(1, np.int64), classes=("only",), test_from=1
+    )
     [found] = samples_of_data(divided(images, [0]), [0])
     assert found.classes[0].values == ((0.0,) * 8 + (1.0,) * 8,) * 8
 

@@ -17,7 +17,7 @@ from simulator.base import rng
 from simulator.base.rng import drawing_from
 from simulator.methods import needs
 from simulator.models import ImageShape, Network
-from simulator.models.pooling import to_width
+from simulator.models.network import to_width
 from tests.federations import federation
 
 IMAGENET = ImageShape(3, 224, 224)

@@ -12,8 +12,7 @@ from simulator.base.errors import ConfigError
 from simulator.contract.promises import bits, state_bits
 from simulator.data.inputs import random
 from simulator.models import ImageShape, registry
-from simulator.models.heads import HiddenHead
-from simulator.models.pooled import Pooled
+from simulator.models.network import HiddenHead, Pooled
 from tests import federations
 
 DIGIT = ImageShape(1, 8, 8)

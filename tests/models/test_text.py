@@ -14,8 +14,8 @@ from simulator.base.rng import drawing_from
 from simulator.data.inputs import random
 from simulator.data.specs import InputSpec, SignalSpec, TableSpec, TokenSpec
 from simulator.methods import needs
-from simulator.models import recurrent
-from simulator.models.transformers import positions
+from simulator.models import text as recurrent
+from simulator.models.text import positions
 from simulator.training.forward_mode import derivative_along
 from tests.federations import federation
 

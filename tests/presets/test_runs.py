@@ -15,8 +15,7 @@ from simulator.base import rng
 from simulator.base.nested import merged
 from simulator.config import Config
 from simulator.data import datasets, inputs
-from simulator.data.images import Images, ImageSet, joined
-from simulator.data.samples import ArraySet, Labels, SampleSet
+from simulator.data.samples import ArraySet, Images, ImageSet, Labels, SampleSet, joined
 from simulator.data.specs import ImageSpec
 from simulator.engine.builder import build
 from tests.federations import built, run

@@ -13,9 +13,8 @@ from torch.nn import functional as F
 from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw, merged, with_method
 from simulator.config import Config
-from simulator.data.federated import FederatedData
+from simulator.data.federated import FederatedData, load
 from simulator.data.inputs import ImageInputs, NumberInputs, TokenInputs
-from simulator.data.loading import load
 from simulator.results.inspection.client_samples import (
     SIDE,
     STEPS,

@@ -15,8 +15,7 @@ from simulator.base.own_files import Sent
 from simulator.base.sections import RuntimeConfig
 from simulator.base.tensors import select_device
 from simulator.data import datasets
-from simulator.data.federated import FederatedData, Source
-from simulator.data.loading import load
+from simulator.data.federated import FederatedData, Source, load
 from simulator.methods import plugins, registry
 from simulator.methods.hooks import Hooks
 from simulator.models import user_models as own_models

@@ -1,4 +1,4 @@
-"""Signals of sensors: UCI HAR, PAMAP2, and two small sets in the format .ts of the UEA archive."""
+"""Built-in data sets of numbers: signals of UCI HAR, PAMAP2, and the UEA archive, and two tables of scikit-learn."""
 
 import io
 import zipfile
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from simulator.base.errors import DataError
 from simulator.data.datasets import Dataset, Progress, register, silent
-from simulator.data.packaged import PackagedDataset
+from simulator.data.download import PackagedDataset
+from simulator.data.image_sets import sklearn_folder
 from simulator.data.pictures import check_memory
 from simulator.data.samples import ArraySet, Labels, Values
-from simulator.data.specs import SignalSpec
+from simulator.data.specs import SignalSpec, TableSpec
 
 Numbers = NDArray[np.float32]
 UNREADABLE = (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
@@ -267,3 +268,59 @@ def _numbers(archive: zipfile.ZipFile, ending: str, columns: int, missing: bool 
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+class _Table(Dataset):
+    """A small table that comes with scikit-learn. It has no test set of its own."""
+
+    test_samples = 0
+    file: str
+    """Its file: rows of numbers and a class, below a line with the numbers of rows and columns, and the classes."""
+    features: tuple[str, ...]
+    """The names of the columns, which the file does not have."""
+
+    def load(self, folder: Path) -> ArraySet:
+        lines = (sklearn_folder() / self.file).read_text("ascii").split()
+        _, columns, *classes = lines[0].split(",")
+        rows = np.array([line.split(",") for line in lines[1:]], dtype=np.float64)
+        features, labels = rows[:, : int(columns)].astype(np.float32), rows[:, -1].astype(np.int64)
+        return ArraySet.of(self.spec, (features, labels), classes=tuple(classes)).named(self.features)
+
+
+@register
+class BreastCancer(_Table):
+    """Ten measurements of cell nuclei in an image, each as mean, error, and worst: malignant or benign."""
+
+    name = "breast_cancer"
+    title = "Breast Cancer Wisconsin (Diagnostic), from scikit-learn"
+    source = "Wolberg et al. 1993, UCI Machine Learning Repository, doi:10.24432/C5DW2B"
+    train_samples = 569
+    classes = 2
+    spec = TableSpec(30)
+    file = "breast_cancer.csv"
+    MEASURED = (
+        "radius", "texture", "perimeter", "area", "smoothness", "compactness", "concavity", "concave points",
+        "symmetry", "fractal dimension",
+    )  # fmt: skip
+    features = (
+        *(f"mean {each}" for each in MEASURED),
+        *(f"{each} error" for each in MEASURED),
+        *(f"worst {each}" for each in MEASURED),
+    )
+
+
+@register
+class Wine(_Table):
+    """Chemical analyses of wines from three growers."""
+
+    name = "wine"
+    title = "Wine recognition, from scikit-learn"
+    source = "Aeberhard & Forina 1991, UCI Machine Learning Repository, doi:10.24432/C5PC7J"
+    train_samples = 178
+    classes = 3
+    spec = TableSpec(13)
+    file = "wine_data.csv"
+    features = (
+        "alcohol", "malic acid", "ash", "alcalinity of ash", "magnesium", "total phenols", "flavanoids",
+        "nonflavanoid phenols", "proanthocyanins", "color intensity", "hue", "od280/od315 of diluted wines", "proline",
+    )  # fmt: skip

@@ -1,6 +1,7 @@
-"""Convolutional networks of signals: the HARCNN family of HtFLlib, and tiny ones."""
+"""Models of numbers, as in HtFLlib: perceptrons of tables and flattened signals or images, and HARCNNs of signals."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import torch
@@ -8,10 +9,46 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from simulator.base.errors import ConfigError
-from simulator.data.specs import SignalSpec
-from simulator.models.network import Network
-from simulator.models.pooling import to_width
+from simulator.data.specs import InputSpec, Kind, SignalSpec
+from simulator.models.network import Network, to_width
 from simulator.models.registry import Builder, register
+
+MLP_FEATURES = 100
+KINDS: tuple[Kind, ...] = ("table", "signal", "image")
+
+
+class MLP(Network):
+    """hidden layers → FC 100 → head C, with a ReLU after each."""
+
+    def __init__(self, spec: InputSpec, num_classes: int, hidden: Sequence[int]) -> None:
+        super().__init__()
+        widths = (math.prod(spec.shape), *hidden, MLP_FEATURES)
+        self.hidden = nn.ModuleList(nn.Linear(given, made) for given, made in pairwise(widths))
+        self.head = nn.Linear(MLP_FEATURES, num_classes)
+        self.layers = tuple(f"fc{number + 1}" for number in range(len(self.hidden)))
+
+    def represent(self, x: Tensor) -> dict[str, Tensor]:
+        x = torch.flatten(x, 1)
+        shown = {}
+        for name, layer in zip(self.layers, self.hidden, strict=True):
+            shown[name] = x = F.relu(layer(x))
+        return shown
+
+    def flattened(self) -> Mapping[str, int]:
+        return {}
+
+
+def _mlp(*hidden: int) -> Builder:
+    return lambda spec, num_classes: MLP(spec, num_classes, hidden)
+
+
+for _hidden in ((), (200,), (500,), (1000, 500), (1000, 500, 200)):
+    register(
+        "_".join(map(str, ("mlp", *_hidden))),
+        f"fully connected layers of {', '.join(map(str, (*_hidden, MLP_FEATURES)))}",
+        kind=KINDS,
+    )(_mlp(*_hidden))
+
 
 FEATURES = 512
 FILTERS = (32, 64, 128)
@@ -60,12 +97,8 @@ class HARCNN(Network):
         return shown | {"features": to_width(torch.flatten(x, 1), self.num_features)}
 
 
-def _harcnn(convolutions: int, kernel: int, stride: int) -> Builder:
-    return lambda spec, num_classes: HARCNN(spec, num_classes, FILTERS[:convolutions], kernel, stride)
-
-
-def _tiny(*filters: int) -> Builder:
-    return lambda spec, num_classes: HARCNN(spec, num_classes, filters, kernel=3, stride=1, features=8)
+def _harcnn(filters: Sequence[int], kernel: int, stride: int, features: int = FEATURES) -> Builder:
+    return lambda spec, num_classes: HARCNN(spec, num_classes, filters, kernel, stride, features)
 
 
 for _convolutions, _kernel, _strides in ((1, 9, (1, 2, 3)), (2, 9, (1, 2, 3)), (3, 5, (1, 2))):
@@ -74,6 +107,8 @@ for _convolutions, _kernel, _strides in ((1, 9, (1, 2, 3)), (2, 9, (1, 2, 3)), (
             f"harcnn{_convolutions}_s{_stride}",
             f"convolutions of {', '.join(map(str, FILTERS[:_convolutions]))}: kernel {_kernel}, stride {_stride}",
             kind="signal",
-        )(_harcnn(_convolutions, _kernel, _stride))
-register("tiny_harcnn1", "one convolution of 4 channels", kind="signal")(_tiny(4))
-register("tiny_harcnn2", "two convolutions of 4 and 6 channels", kind="signal")(_tiny(4, 6))
+        )(_harcnn(FILTERS[:_convolutions], _kernel, _stride))
+register("tiny_harcnn1", "one convolution of 4 channels", kind="signal")(_harcnn((4,), 3, 1, features=8))
+register("tiny_harcnn2", "two convolutions of 4 and 6 channels", kind="signal")(
+    _harcnn((4, 6), 3, 1, features=8)
+)
