@@ -228,12 +228,13 @@ class MobileNetV2(_Trunk):
             [1, 16, 1, 1], [6, 24, 2, 1 if small else 2], [6, 32, 3, 2], [6, 64, 4, 2], [6, 96, 3, 1], [6, 160, 3, 2],
             [6, 320, 1, 1],
         ]  # fmt: skip
-        self.trunk = Published(inverted_residual_setting=table).features
+        body: Any = Published(inverted_residual_setting=table)
+        self.trunk = body.features
         if small or shape.channels != 3:
             stride = 1 if small else 2
             first = nn.Conv2d(shape.channels, 32, kernel_size=3, stride=stride, padding=1, bias=False)
             nn.init.kaiming_normal_(first.weight, mode="fan_out")
-            self.trunk[0][0] = first
+            body.features[0][0] = first
         self.dropout = nn.Dropout(0.2)
         self.head = nn.Linear(FEATURES, num_classes)
 
@@ -263,10 +264,10 @@ for _name, _rate in RATES.items():
     register(f"cnn1_{_name}", f"CNN-1 at {_rate} of the width", 16)(_cnn(32, 2000, float(_rate)))
 register("cnn_4layer", "4-layer CNN: two convolutions (32, 64), FC 512", 16)(FourLayerCNN)
 
-BASIC = {
+BASIC: dict[int, tuple[int, ...]] = {
     10: (1, 1, 1, 1), 14: (1, 1, 2, 2), 18: (2, 2, 2, 2), 22: (2, 2, 3, 3), 26: (3, 3, 3, 3), 34: (3, 4, 6, 3),
 }  # fmt: skip
-BOTTLENECKS = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
+BOTTLENECKS: dict[int, tuple[int, ...]] = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 NARROW: dict[str, Any] = {"width": 16, "features": 128}
 """A quarter of the width and a sixteenth of the work: two cores train it in minutes."""
 TINY: dict[str, Any] = {"width": 4, "features": 8}
@@ -285,7 +286,7 @@ for _depth in (10, 14, 18, 22, 26):
     register(f"narrow_resnet{_depth}", f"ResNet{_depth} at a quarter of the width", stems=True)(
         _resnet("basic", BASIC[_depth], **NARROW)
     )
-for _depth, _blocks in ((6, (1, 1)), (10, (2, 2))):
+for _depth, _blocks in {6: (1, 1), 10: (2, 2)}.items():
     _what = ", ".join(map(str, _blocks))
     register(f"tiny_resnet{_depth}", f"basic blocks {_what} of 4 and 8 channels", stems=True)(
         _resnet("basic", _blocks, **TINY)

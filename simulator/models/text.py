@@ -299,7 +299,7 @@ def _transformer(heads: int, depth: int, **sizes: int) -> Builder:
 
 _RELU_LSTM = partial(RecurrentText, cell=LSTM, relu=True)
 _GRU = partial(RecurrentText, cell=GRU)
-for _name, _title, _builder in (
+_MODELS: tuple[tuple[str, str, Builder], ...] = (
     ("fasttext", "fastText: mean of embeddings of 512, FC 512", FastText),
     ("text_lr", "logistic regression on the mean of embeddings of 512", TextLR),
     ("lstm", "two layers of LSTM of 512", _RELU_LSTM),
@@ -338,5 +338,6 @@ for _name, _title, _builder in (
         )
         for depth, blocks in ((1, "one block"), (2, "two blocks"))
     ),
-):
+)
+for _name, _title, _builder in _MODELS:
     register(_name, _title, kind="tokens")(_builder)
