@@ -2,9 +2,15 @@
 
 from textwrap import dedent
 
-import numpy as np
-
 from tui.app.charts.canvas import Canvas
+from tui.app.charts.chart import draw_chart
+from tui.app.charts.figure import Figure
+from tui.app.charts.heatmap import HeatFigure, draw_heatmap
+from tui.app.charts.look import ASCII, Look
+from tui.app.charts.scatter import ScatterFigure, draw_scatter
+
+LOOK, IN_ASCII, NO_COLOUR = Look(), Look(glyphs=ASCII), Look(coloured=False)
+DRAW = {Figure: draw_chart, HeatFigure: draw_heatmap, ScatterFigure: draw_scatter}
 
 
 def picture(text: str) -> list[str]:
@@ -17,9 +23,13 @@ def drawn(canvas: Canvas) -> list[str]:
     return canvas.text().split("\n")
 
 
-def braille_dots(canvas: Canvas) -> np.ndarray:
-    """[4 × height, 2 × width] of bool: the dots of the braille characters of a canvas."""
-    bits = np.array([[0, 3], [1, 4], [2, 5], [6, 7]])  # as Unicode numbers them
-    masks = np.where((canvas.chars >= 0x2800) & (canvas.chars < 0x2900), canvas.chars - 0x2800, 0)
-    dots = (masks[:, :, None, None] >> bits[None, None]) & 1
-    return dots.transpose(0, 2, 1, 3).reshape(4 * canvas.height, 2 * canvas.width).astype(bool)
+def draw(figure: Figure | HeatFigure | ScatterFigure, width: int, height: int, look: Look = LOOK) -> Canvas:
+    """A figure of any kind on a canvas."""
+    return DRAW[type(figure)](figure, width, height, look)  # type: ignore[operator]
+
+
+def rows_of(
+    figure: Figure | HeatFigure | ScatterFigure, width: int, height: int, look: Look = LOOK
+) -> list[str]:
+    """The lines of a figure of any kind, without the spaces at their ends."""
+    return [row.rstrip() for row in drawn(draw(figure, width, height, look))]

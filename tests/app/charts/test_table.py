@@ -3,7 +3,6 @@
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +16,6 @@ from tui.app.charts.table import (
     Trend,
     draw_header,
     draw_row,
-    fit,
     layout,
     left_out,
     shortened,
@@ -63,9 +61,6 @@ def test_a_table_in_full():
         |    11 resnet1…w-long      –     –       –       0 B                  |
         """
     )
-
-
-def test_ascii_rows_are_all_ascii():
     assert "\n".join(shown(ROWS, 80, ASCII, cursor=0)).isascii()
 
 
@@ -110,46 +105,27 @@ def test_a_column_that_stretches_gives_way_and_takes_what_is_left():
     assert [(each.left, each.width) for each in places(rows, 99, columns)] == [(1, 30), (32, 5)]
 
 
-@pytest.mark.parametrize("descending", [False, True])
-def test_rows_without_a_value_come_last_either_way(descending):
+def test_rows_without_a_value_come_last_and_equal_ones_stay_in_their_order():
+    def order(values, descending):
+        rows = Rows(Row(key, ("",), values=(value,)) for key, value in enumerate(values))
+        return [row.key for row in sorted_rows(rows, 0, descending)]
+
     values = [None, 0.2, float("nan"), 0.9]
-    rows = Rows(Row(key, ("",), values=(value,)) for key, value in enumerate(values))
-    order = [row.key for row in sorted_rows(rows, 0, descending)]
-    assert order == ([3, 1, 0, 2] if descending else [1, 3, 0, 2])
+    assert (order(values, False), order(values, True)) == ([1, 3, 0, 2], [3, 1, 0, 2])
+    assert order(["same"] * 3, False) == order(["same"] * 3, True) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("descending", [False, True])
-def test_rows_of_equal_values_stay_in_the_order_given(descending):
-    rows = Rows(Row(key, ("",), values=("same",)) for key in (0, 1, 2))
-    assert [row.key for row in sorted_rows(rows, 0, descending)] == [0, 1, 2]
-
-
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [("", True), ("CNN", True), ("cnn1 pinned", True), ("cnn1 marked", False), ("7", False)],
-)
-def test_a_filter_wants_every_word(query, found):
-    assert fits(ROWS[0].search, query) is found
+def test_a_filter_wants_every_word():
+    queries = {"": True, "CNN": True, "cnn1 pinned": True, "cnn1 marked": False, "7": False}
+    assert {query: fits(ROWS[0].search, query) for query in queries} == queries
 
 
 def test_a_column_of_trends_is_as_wide_as_the_longest_so_that_its_title_stands_over_it():
     (trend,) = (column for column in COLUMNS if column.title == "trend")
     rows = Rows(Row(place, (Trend((0.5,) * rounds),)) for place, rounds in enumerate((7, 3)))
     assert widths([trend], rows, None, Look()) == [7]
-    assert widths([trend], Rows([Row(0, (Trend((0.5,) * 99),))]), None, Look()) == [40]
-
-
-def test_texts_are_cut_with_an_ellipsis_of_their_own_glyphs():
-    assert fit("abcdef", 4, "…") == "abc…"
-    assert fit("7", 3, "…", right=True) == "  7"
-
-
-def test_texts_of_wide_characters_are_cut_and_filled_by_their_cells():
-    assert fit("日本語", 6, "…") == "日本語"
-    assert fit("日本語", 5, "…") == "日本…"
-    assert fit("日本語", 4, "…") == "日… "  # the second would need two more cells
-    assert fit("日本", 6, "…", right=True) == "  日本"
     assert widths([Column("a")], Rows([Row(0, ("日本🙂",))]), None, Look()) == [6]
+    assert widths([trend], Rows([Row(0, (Trend((0.5,) * 99),))]), None, Look()) == [40]
 
 
 def test_the_header_says_how_many_columns_have_no_room():

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import get_args
 
-import pytest
-
 from simulator.clock.schedule import Fate
 from simulator.results.analysis.timeline import Dispatch, Timeline
 from simulator.results.figures.timeline import FATES
@@ -60,12 +58,12 @@ def test_lost_work_is_gray() -> None:
     assert canvas.fg[1, 8] == IN_ASCII.series(4)
 
 
-@pytest.mark.parametrize("fate", get_args(Fate))
-def test_every_fate_of_wasted_work_has_a_mark_and_a_name(fate: str) -> None:
+def test_every_fate_of_wasted_work_has_a_mark_and_a_name() -> None:
     assert set(_WASTED) == set(_WASTED_NAMES) == set(FATES) == set(get_args(Fate)) - {"used"}
-    found = Timeline((1, 1), 0, 10, ((1, 10.0),), (1,), 1, (replace(LOST, fate=fate),))
-    line = lines(drawn(found, width=80, height=12))
-    assert (fate == "used") == (line[2].split()[1].strip("v#:") == "")
+    for fate in get_args(Fate):
+        found = Timeline((1, 1), 0, 10, ((1, 10.0),), (1,), 1, (replace(LOST, fate=fate),))
+        line = lines(drawn(found, width=80, height=12))
+        assert (fate == "used") == (line[2].split()[1].strip("v#:") == "")
 
 
 def test_the_x_axis_says_which_clients_are_shown() -> None:
@@ -73,14 +71,13 @@ def test_the_x_axis_says_which_clients_are_shown() -> None:
     assert any("2 of 10,000 clients, simulated s" in line for line in lines(drawn(some, width=80)))
 
 
-@pytest.mark.parametrize(("ends", "unit"), [(90.0, "s"), (7000.0, "min"), (90_000.0, "h")])
-def test_long_times_are_in_large_units(ends: float, unit: str) -> None:
-    found = Timeline((1, 1), 0, ends, ((1, ends),), (0,), 1, ())
-    assert any(line.endswith(f"simulated {unit}") for line in lines(drawn(found, width=60)))
+def test_long_times_are_in_large_units() -> None:
+    for ends, unit in ((90.0, "s"), (7000.0, "min"), (90_000.0, "h")):
+        found = Timeline((1, 1), 0, ends, ((1, ends),), (0,), 1, ())
+        assert any(line.endswith(f"simulated {unit}") for line in lines(drawn(found, width=60)))
 
 
-@pytest.mark.parametrize("height", range(1, 30))
-def test_it_asks_for_no_more_clients_than_have_a_row(height: int) -> None:
+def test_it_asks_for_no_more_clients_than_have_a_row() -> None:
     asked = list[int]()
 
     def make(most: int) -> Timeline:
@@ -88,12 +85,13 @@ def test_it_asks_for_no_more_clients_than_have_a_row(height: int) -> None:
         clients = tuple(range(min(most, 50)))
         return Timeline((1, 2), 0, 10, ((1, 5.0),), clients, 50, (LOST, USED))
 
-    canvas = draw_timeline(make, 60, height, IN_ASCII)
-    assert (canvas.height, canvas.width) == (height, 60)
-    assert all(1 <= most <= height - FRAME for most in asked)
+    for height in range(1, 30):
+        asked.clear()
+        canvas = draw_timeline(make, 60, height, IN_ASCII)
+        assert (canvas.height, canvas.width) == (height, 60)
+        assert all(1 <= most <= height - FRAME for most in asked)
 
 
-@pytest.mark.parametrize(("width", "height"), [(0, 0), (5, 20), (80, 3)])
-def test_without_room_nothing_is_drawn(width: int, height: int) -> None:
-    canvas = drawn(width=width, height=height)
-    assert not "".join(lines(canvas)).strip()
+def test_without_room_nothing_is_drawn() -> None:
+    for width, height in ((0, 0), (5, 20), (80, 3)):
+        assert not "".join(lines(drawn(width=width, height=height))).strip()
