@@ -352,7 +352,7 @@ def model_names() -> list[str]:
     """The names of the groups and models, from the source."""
     from simulator.results.analysis import static_names
 
-    return [*static_names.groups(), *static_names.models()]
+    return [*static_names.GROUPS, *static_names.models()]
 
 
 def config_keys() -> list[str]:

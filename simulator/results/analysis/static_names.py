@@ -4,10 +4,10 @@ import ast
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.metadata import entry_points
-from importlib.util import find_spec
 from pathlib import Path
 
 from simulator.base.errors import ConfigError
+from simulator.base.federation_section import GROUPS
 from simulator.base.own_files import LARGEST
 from simulator.base.reading import read_bytes
 from simulator.methods import declarations
@@ -26,19 +26,9 @@ def titles() -> dict[str, str]:
     return {name: declarations.declared(name).card.title for name in declarations.modules()}
 
 
-@cache
-def groups() -> dict[str, tuple[str, ...]]:
-    """The model groups, by name."""
-    for node in _parsed(_simulator() / "models" / "groups.py").body:
-        match node:
-            case ast.AnnAssign(target=ast.Name("GROUPS"), value=ast.Dict() as value):
-                return dict(ast.literal_eval(value))
-    return {}
-
-
 def models() -> list[str]:
     """The models that are in a group."""
-    return list(dict.fromkeys(model for members in groups().values() for model in members))
+    return list(dict.fromkeys(model for members in GROUPS.values() for model in members))
 
 
 def assigned(group: object, client: int) -> str | None:
@@ -49,7 +39,7 @@ def assigned(group: object, client: int) -> str | None:
 
 def members(group: object) -> tuple[str, ...]:
     """The models of a group as a configuration names it; none for an unknown group."""
-    known = groups().get(group, (group,)) if isinstance(group, str) else group
+    known = GROUPS.get(group, (group,)) if isinstance(group, str) else group
     return tuple(map(str, known)) if isinstance(known, list | tuple) else ()
 
 
@@ -70,9 +60,3 @@ def _registered(module: ast.Module) -> Iterator[str]:
 
 def _parsed(path: Path) -> ast.Module:
     return ast.parse(read_bytes(path, most=LARGEST))
-
-
-def _simulator() -> Path:
-    spec = find_spec("simulator")
-    assert spec is not None and spec.origin is not None
-    return Path(spec.origin).parent
