@@ -45,9 +45,9 @@ from simulator.results.analysis.partners import Partners
 from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tui.app.app import HtflApp
-from tui.app.launch_options import LaunchOptions
 from tui.app.panels import PANELS
 from tui.app.panels.session_list import Library, SessionList
+from tui.app.runs import LaunchOptions
 from tui.app.view import View
 
 CLIENTS, ROUNDS, LONG = 100, 500, 1000

@@ -127,7 +127,7 @@ COMMAND_LINES = (
 
 
 def test_texts_below_the_public_api_name_no_flag_but_in_a_command_line() -> None:
-    """An error names arguments and keys; tui.common.flags shows them as flags, and Python as they are."""
+    """An error names arguments and keys; tui.common.errors shows them as flags, and Python as they are."""
     assert [
         f"{module}:{node.lineno}: {node.value}"
         for module, file in FILES.items()

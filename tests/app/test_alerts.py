@@ -11,7 +11,7 @@ from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.driving import blanks, drive, until
 from tui.app.app import HtflApp
-from tui.app.launch_options import LaunchOptions
+from tui.app.runs import LaunchOptions
 from tui.app.toasts import Alert, Alerts, news, sequence
 
 NOTICED: Any = {

@@ -20,13 +20,10 @@ from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.driving import Blank, blanks, drive, until
 from tui.app.app import HtflApp
-from tui.app.dialogs.fork import ForkDialog, ForkWish
-from tui.app.dialogs.new_run import NewRunDialog
-from tui.app.dialogs.switch import SwitchDialog, SwitchWish
-from tui.app.launch import ThreadRun
-from tui.app.launch_options import Beginning, LaunchOptions
+from tui.app.dialogs.run_forms import ForkDialog, ForkWish, NewRunDialog, SwitchDialog, SwitchWish
 from tui.app.panels.log import upto
-from tui.app.remote_control import _waiting
+from tui.app.runs import Beginning, LaunchOptions, ThreadRun
+from tui.app.steering import _waiting
 from tui.app.view import View
 
 
@@ -68,7 +65,7 @@ def test_a_command_whose_run_ends_without_an_answer_ends_with_what_became_of_it(
         with Store.open(home / "main") as store:
             store.heartbeat("running", round=12, rounds=40, phase="train", done=1, clients=4)
             await until(pilot, lambda: app.view.run.live)
-            app.control.post("checkpoint")
+            app.steering.post("checkpoint")
             await until(pilot, lambda: "checkpoint…" in app.waiting)
             store.close("stopped")
         await until(pilot, lambda: "checkpoint was too late: the run is stopped" in notices(app))
@@ -409,7 +406,7 @@ def test_a_command_waits_in_the_mailbox_of_a_session_that_nobody_runs(home: Path
 
     async def script(pilot: Pilot[str]) -> None:
         await until(pilot, lambda: app.view.run.round == 12)
-        app.control.post("switch", {"method": None, "set": ["rounds=20"]})
+        app.steering.post("switch", {"method": None, "set": ["rounds=20"]})
         await until(pilot, lambda: app.waiting == ["changing rounds=20 at the next start"])
         (command,) = checkpoints.pending(home / "main")
         assert command.arguments == {"method": None, "set": ["rounds=20"]}

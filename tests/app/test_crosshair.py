@@ -12,8 +12,8 @@ from tests import sessions
 from tests.app.driving import drive, typed_at_once, until
 from tests.app.panels.stage import on_stage, read
 from tui.app.app import HtflApp
-from tui.app.launch_options import LaunchOptions
 from tui.app.panels import PANELS
+from tui.app.runs import LaunchOptions
 from tui.app.view import View
 from tui.app.widgets import Heatmap, LineChart, Table
 from tui.app.widgets.canvas_widget import CanvasWidget
@@ -234,7 +234,7 @@ def test_a_measure_that_no_session_has_offers_neither_crosshair_nor_zoom(home: P
 
     async def script(pilot: Pilot[Any]) -> None:
         await shown(app, pilot)
-        app.navigation.mark_all((home / "main",))
+        app.mark_all((home / "main",))
         await until(pilot, lambda: bool(app.view.compared))
         await pilot.press("5")
         await pilot.pause()

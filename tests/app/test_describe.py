@@ -12,8 +12,8 @@ import checkpoints
 from tests import sessions
 from tests.app.driving import blanks, drive, until
 from tui.app.app import HtflApp
-from tui.app.dialogs.describe import Describe
-from tui.app.launch_options import LaunchOptions
+from tui.app.dialogs.pages import Describe
+from tui.app.runs import LaunchOptions
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def described(folder: Path, script: Any, size: tuple[int, int] = (80, 24), **abo
 
     async def run(pilot: Pilot[Any]) -> None:
         await until(pilot, lambda: app.view.run.round == 12)
-        app.navigation.mark(folder.parent / "third")
+        app.mark_all([folder.parent / "third"])
         await until(pilot, lambda: len(app.view.compared) == 1)
         await pilot.press("D")
         await until(pilot, lambda: isinstance(app.screen, Describe))

@@ -24,16 +24,11 @@ from tests import sessions
 from tests.app.driving import blanks, drive, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
-from tui.app.dialogs.base import Dialog
-from tui.app.dialogs.choose import Choose, confirm
-from tui.app.dialogs.fork import ForkDialog, ResumeDialog, ShadowDialog
-from tui.app.dialogs.help import Help
-from tui.app.dialogs.new_run import NewRunDialog
-from tui.app.dialogs.notices import SMALLEST, Text, TooSmall
-from tui.app.dialogs.switch import SwitchDialog
+from tui.app.dialogs.base import SMALLEST, Choose, Dialog, Text, TooSmall, confirm
+from tui.app.dialogs.pages import EffectDialog, Help, WhyDialog
+from tui.app.dialogs.run_forms import ForkDialog, NewRunDialog, ResumeDialog, ShadowDialog, SwitchDialog
 from tui.app.dialogs.upkeep import AttachDialog
-from tui.app.dialogs.why import EffectDialog, WhyDialog
-from tui.app.launch_options import LaunchOptions
+from tui.app.runs import LaunchOptions
 from tui.app.view import View
 
 FOLDER = Path(__file__).parent / "snapshots" / "dialogs"

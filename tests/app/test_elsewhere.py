@@ -15,13 +15,11 @@ from htfl_sim.configuring import Choices
 from simulator.config.user_files import Files
 from tests import sessions
 from tests.app.driving import blanks, drive
-from tui.app import launch
+from tui.app import runs
 from tui.app.app import HtflApp
-from tui.app.dialogs.new_run import NewRun
-from tui.app.launch import ProcessRun, _failure
-from tui.app.launch_options import LaunchOptions, options_of
-from tui.app.local_runs import LocalRuns
+from tui.app.dialogs.run_forms import NewRun
 from tui.app.messages import RunEnded, RunStarted
+from tui.app.runs import LaunchOptions, LocalRuns, ProcessRun, _failure, options_of
 from tui.cli import app as commands
 from tui.cli.tui import _say_who_goes_on
 
@@ -132,18 +130,17 @@ def test_a_process_that_tells_its_end_is_not_under_way_any_more(tmp_path: Path) 
 
 def test_a_session_that_has_nothing_left_to_do_has_finished(tmp_path: Path) -> None:
     folder = sessions.make(tmp_path / "one", rounds=2, clients=2)
-    assert launch._state(folder) == "finished"
-    assert launch._owner(folder) is None
-    assert launch._owner(tmp_path / "none") is None
+    assert runs._owner(folder) is None
+    assert runs._owner(tmp_path / "none") is None
     with checkpoints.Store.open(folder):
-        assert launch._owner(folder) == psutil.Process().pid
+        assert runs._owner(folder) == psutil.Process().pid
 
 
 def test_a_process_that_cannot_be_had_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(launch, "Process", refuse)
+    monkeypatch.setattr(runs, "Process", refuse)
     (last,) = ended(tmp_path / "none", "run")
     assert last == RunEnded(tmp_path / "none", "stopped", last.failure)
     assert "Resource temporarily unavailable" in last.failure

@@ -18,13 +18,19 @@ from tests import sessions
 from tests.app.driving import blanks, drive, typed_at_once, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
-from tui.app.dialogs.fork import ForkDialog, ForkWish, ResumeDialog, ResumeWish
 from tui.app.dialogs.form import VALUE_CELLS, Field, Form
-from tui.app.dialogs.help import Help, listing
-from tui.app.dialogs.new_run import NewRunDialog
-from tui.app.dialogs.switch import SwitchDialog, SwitchWish
-from tui.app.launch_options import LaunchOptions
+from tui.app.dialogs.pages import Help, listing
+from tui.app.dialogs.run_forms import (
+    ForkDialog,
+    ForkWish,
+    NewRunDialog,
+    ResumeDialog,
+    ResumeWish,
+    SwitchDialog,
+    SwitchWish,
+)
 from tui.app.messages import RunRead
+from tui.app.runs import LaunchOptions
 from tui.common.cells import cell_count
 
 CHOICES = [
@@ -291,7 +297,7 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
             time.sleep(0.01)
         return CHOICES
 
-    monkeypatch.setattr("tui.app.compatibility.method_choices", slow)
+    monkeypatch.setattr("tui.app.host.method_choices", slow)
     return told
 
 

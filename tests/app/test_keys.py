@@ -16,18 +16,14 @@ from tests import sessions
 from tests.app.driving import Blank, blanks, drive, until
 from tui.app import app as module
 from tui.app.app import HtflApp
-from tui.app.dialogs.choose import Choose
-from tui.app.dialogs.describe import Describe
-from tui.app.dialogs.fork import ForkDialog, ResumeDialog, ShadowDialog
-from tui.app.dialogs.help import Help, listing
-from tui.app.dialogs.new_run import NewRunDialog
-from tui.app.dialogs.switch import SwitchDialog
+from tui.app.dialogs.base import Choose
+from tui.app.dialogs.pages import Describe, EffectDialog, Help, WhyDialog, listing
+from tui.app.dialogs.run_forms import ForkDialog, NewRunDialog, ResumeDialog, ShadowDialog, SwitchDialog
 from tui.app.dialogs.upkeep import AttachDialog, DeleteDialog, NoteDialog, RenameDialog
-from tui.app.dialogs.why import EffectDialog, WhyDialog
 from tui.app.keys import KEYS, WHILE_REPLAYING, Commands, Key, bindings
-from tui.app.launch_options import LaunchOptions
 from tui.app.panels import PANELS
 from tui.app.panels.base import Part
+from tui.app.runs import LaunchOptions
 from tui.app.terminal import CANNOT
 from tui.app.widgets import LineChart
 
@@ -40,7 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a session of twelve rounds; the working folder, too."""
     monkeypatch.chdir(tmp_path)
     fedlora = MethodChoice("fedlora", "FedLoRA", "…", None, ())
-    monkeypatch.setattr("tui.app.compatibility.method_choices", lambda config: [fedlora])
+    monkeypatch.setattr("tui.app.host.method_choices", lambda config: [fedlora])
     sessions.make(tmp_path / "main", rounds=ROUNDS, clients=4)
     return tmp_path
 

@@ -11,8 +11,8 @@ from simulator.results.figures.palette import contrast
 from tests import sessions
 from tests.app.driving import drive, until
 from tui.app.app import HtflApp
-from tui.app.launch_options import LaunchOptions
 from tui.app.panels import PANELS
+from tui.app.runs import LaunchOptions
 
 ROUNDS = 6
 LEAST = {ColorSystem.TRUECOLOR: 3.0, ColorSystem.EIGHT_BIT: 2.5}

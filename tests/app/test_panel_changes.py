@@ -19,9 +19,9 @@ from tests import sessions
 from tests.app.driving import drive, until
 from tui.app.app import HtflApp
 from tui.app.dialogs.base import Behind
-from tui.app.launch_options import LaunchOptions
 from tui.app.panels import PANELS
 from tui.app.panels.base import Facts, Part
+from tui.app.runs import LaunchOptions
 from tui.app.widgets import Table
 
 ROUNDS, CLIENTS = 3, 40
@@ -80,7 +80,7 @@ def test_the_screen_as_a_whole_is_not_painted_anew_when_the_focus_moves(
 ) -> None:
     painted: list[bool] = []
     fedlora = MethodChoice("fedlora", "FedLoRA", "…", None, ())
-    monkeypatch.setattr("tui.app.compatibility.method_choices", lambda config: [fedlora])
+    monkeypatch.setattr("tui.app.host.method_choices", lambda config: [fedlora])
 
     async def script(pilot: Pilot[Any]) -> None:
         await settled(app, pilot)

@@ -11,8 +11,8 @@ from simulator.studies.summary import Seeds
 from tests import sessions
 from tests.app.driving import drive, until
 from tui.app.app import FILE, SESSIONS, HtflApp, Preferences
-from tui.app.launch_options import LaunchOptions
 from tui.app.panels.client_rows import known
+from tui.app.runs import LaunchOptions
 from tui.app.view import ColorSlots
 from tui.app.widgets import Table
 

@@ -13,7 +13,7 @@ from checkpoints import SessionReader, Store
 from tests import sessions
 from tests.app.driving import drive, until
 from tui.app.app import HtflApp
-from tui.app.launch_options import LaunchOptions
+from tui.app.runs import LaunchOptions
 from tui.common.formatting import percent, points, size
 
 CLIENTS, ROUNDS, SWITCH = 6, 20, 12

@@ -11,8 +11,8 @@ from textual.widgets import Input
 from tests import sessions
 from tests.app.driving import Blank, blanks, drive, until
 from tui.app.app import HtflApp
-from tui.app.launch_options import LaunchOptions
 from tui.app.panels.base import SizedPanel
+from tui.app.runs import LaunchOptions
 from tui.app.widgets import Table
 
 ROUNDS = 12

@@ -13,8 +13,8 @@ from tests import sessions
 from tests.app.driving import blanks, drive, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
-from tui.app.dialogs.fork import BESIDE, ForkWish, ShadowDialog
-from tui.app.launch_options import LaunchOptions
+from tui.app.dialogs.run_forms import BESIDE, ForkWish, ShadowDialog
+from tui.app.runs import LaunchOptions
 
 METHODS = [("fedlora", "FedLoRA"), ("fedgh", "FedGH"), ("standalone", "Standalone")]
 
@@ -37,7 +37,7 @@ def test_standalone_from_the_round_shown_is_offered_under_a_name_that_tells(home
     assert dialog.accept(values) == ForkWish(home / "main-shadow-standalone", 12, "standalone", (), BESIDE)
     (home / "main-shadow-standalone").mkdir()
     assert dialog.accept(values).folder.name == "main-shadow-standalone-2"
-    assert [name for name, _ in dialog._methods] == ["fedgh", "standalone"]
+    assert [name for name, _ in dialog._fields["method"].known()] == ["fedgh", "standalone"]
 
 
 def test_after_the_last_round_it_begins_at_the_beginning(tmp_path: Path) -> None:

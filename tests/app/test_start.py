@@ -8,8 +8,8 @@ from checkpoints import SessionUnreadable
 from htfl_sim.configuring import Choices
 from simulator.base.errors import ConfigError
 from tests import sessions
-from tui.app.dialogs.new_run import NewRun
-from tui.app.launch_options import LaunchOptions
+from tui.app.dialogs.run_forms import NewRun
+from tui.app.runs import LaunchOptions
 from tui.cli.tui import _start
 
 

@@ -17,9 +17,9 @@ from simulator.studies.summary import StudySummary
 from tests import sessions
 from tests.app.driving import blanks, drive, until
 from tui.app.app import HtflApp
-from tui.app.launch_options import LaunchOptions
 from tui.app.panels.session_list import SessionList
 from tui.app.panels.sessions import SessionsPanel
+from tui.app.runs import LaunchOptions
 from tui.app.steering import Steering
 
 Stores = dict[str, Store]
@@ -118,7 +118,7 @@ class Desk:
     """Host, mailboxes and runs in one, that note what they are asked for; a question is answered with `answer`."""
 
     def __init__(self, answer: str = "yes") -> None:
-        self.answer = answer
+        self.answer, self.background = answer, self
         self.said: list[str] = []
         self.posted: list[tuple[str, str]] = []
         self.resumed: list[str] = []
@@ -138,9 +138,6 @@ class Desk:
     def start_study(self, study: StudySummary) -> None:
         self.started.append([study.name])
 
-    def ask_for_checkpoints(self, folders: Sequence[Path]) -> None:
-        self.posted += [("checkpoint", folder.name) for folder in folders]
-
     def resume(self, run: SessionData) -> None:
         self.resumed.append(run.name)
 
@@ -154,7 +151,13 @@ class Desk:
 def steered(desk: Desk, what: str, *states: str, folder: Path = Path()) -> Desk:
     """What comes of a key on sessions a, b, … in these states."""
     chosen = [Summary(name, str(folder / name), state) for name, state in zip("abcdef", states, strict=False)]
-    Steering(desk, desk, desk, desk, desk).steer_listed(what, chosen)  # type: ignore[arg-type]
+    return told(desk, what, chosen)
+
+
+def told(desk: Desk, what: str, chosen: Sequence[Any]) -> Desk:
+    steering = Steering(desk, desk, desk)  # type: ignore[arg-type]
+    steering.post = desk.post  # type: ignore[assignment, method-assign]
+    steering.steer_listed(what, chosen)
     return desk
 
 
@@ -202,18 +205,13 @@ def test_several_that_were_stopped_start_again_and_what_is_finished_is_left() ->
 
 def test_a_study_s_sweep_is_held_in_its_own_mailbox_and_started_by_its_own_command() -> None:
     for state, posted in (("running", [("pause", "t3")]), ("stopped", [])):
-        desk = Desk()
-        Steering(desk, desk, desk, desk, desk).steer_listed(
-            "pause", [StudySummary("t3", "x/t3", state, 4, ())]
-        )  # type: ignore[arg-type]
+        desk = told(Desk(), "pause", [StudySummary("t3", "x/t3", state, 4, ())])
         assert desk.posted == posted
     assert (desk.titles, desk.started) == (["Continue t3?"], [["t3"]])
 
 
 def test_a_finished_study_does_not_start_again() -> None:
-    desk = Desk()
-    done = StudySummary("t3", "x/t3", "finished", 4, ())
-    Steering(desk, desk, desk, desk, desk).steer_listed("pause", [done])  # type: ignore[arg-type]
+    desk = told(Desk(), "pause", [StudySummary("t3", "x/t3", "finished", 4, ())])
     assert (desk.said, desk.started) == (["t3: already finished."], [])
 
 

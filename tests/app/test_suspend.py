@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 from tests.app.driving import blanks, drive, until
 from tui.app.app import HtflApp
-from tui.app.launch_options import LaunchOptions
+from tui.app.runs import LaunchOptions
 from tui.app.terminal import CANNOT
 
 

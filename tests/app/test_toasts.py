@@ -14,9 +14,9 @@ from checkpoints import Store
 from tests import sessions
 from tests.app.driving import blanks, drive, until
 from tui.app.app import HtflApp
-from tui.app.dialogs.notices import Text
-from tui.app.launch_options import LaunchOptions
+from tui.app.dialogs.base import Text
 from tui.app.messages import RoundRefused, RunEnded
+from tui.app.runs import LaunchOptions
 from tui.app.widgets.screen import Filter
 
 ROUNDS = 12

@@ -15,9 +15,10 @@ from tests.app.driving import blanks, drive, until
 from tui.app.app import HtflApp
 from tui.app.dialogs import upkeep
 from tui.app.dialogs.upkeep import DeleteDialog, NoteDialog, RenameDialog
-from tui.app.launch_options import LaunchOptions
+from tui.app.host import NO_SESSION
 from tui.app.panels import PANELS
 from tui.app.panels.session_list import SessionList
+from tui.app.runs import LaunchOptions
 
 
 @pytest.fixture
@@ -135,7 +136,7 @@ def test_without_a_session_a_notice_says_what_to_do(home: Path) -> None:
     async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
         await pilot.press("N")
         assert len(app.screen_stack) == 1
-        assert said(app) == "No session is open. Press a to open one."
+        assert said(app) == NO_SESSION
 
     in_app(home, script, None)
 
@@ -146,7 +147,7 @@ def part(app: HtflApp, name: str) -> str:
 
 def test_a_renamed_session_is_shown_and_marked_under_its_new_name(home: Path) -> None:
     async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
-        app.navigation.mark_all((home / "other", home / "main"))
+        app.mark_all((home / "other", home / "main"))
         shown = await put_cursor(app, pilot, "main")
         await pilot.press("R")
         assert isinstance(app.screen, RenameDialog)
@@ -179,7 +180,7 @@ def test_a_session_is_deleted_only_after_its_name_is_typed(home: Path) -> None:
     sessions.make(home / "fork", rounds=3, clients=4, parent=(home / "main", id, 2))
 
     async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
-        app.navigation.mark_all((home / "main",))
+        app.mark_all((home / "main",))
         await pilot.press("X")
         assert isinstance(app.screen, DeleteDialog)
         await until(pilot, lambda: "Its fork stays complete: fork." in part(app, "remark"))
@@ -201,7 +202,7 @@ def test_of_marked_sessions_all_are_deleted_after_their_number_is_typed(home: Pa
 
     async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
         shown = await put_cursor(app, pilot, "fork", 3)
-        app.navigation.mark_all((home / "main", home / "fork"))
+        app.mark_all((home / "main", home / "fork"))
         await pilot.press("X")
         assert isinstance(app.screen, DeleteDialog)
         await until(
@@ -232,7 +233,7 @@ def test_a_marked_session_that_cannot_be_deleted_leaves_those_after_it(
 
     async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
         shown = await put_cursor(app, pilot, "main", 3)
-        app.navigation.mark_all((home / "main", home / "other", home / "third"))
+        app.mark_all((home / "main", home / "other", home / "third"))
         await pilot.press("X")
         app.screen.query_one(Input).value = "3 sessions"
         await pilot.press("enter")

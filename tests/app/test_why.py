@@ -15,9 +15,9 @@ from tests import sessions
 from tests.app.driving import blanks, drive, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
-from tui.app.dialogs import why as page
-from tui.app.dialogs.why import WhyDialog, by_accuracy, found_in
-from tui.app.launch_options import LaunchOptions
+from tui.app.dialogs import pages as page
+from tui.app.dialogs.pages import WhyDialog, by_accuracy, found_in
+from tui.app.runs import LaunchOptions
 from tui.app.view import View
 
 
@@ -36,7 +36,7 @@ async def opened(app: HtflApp, pilot: Any) -> WhyDialog:
 
 
 def said(dialog: WhyDialog) -> str:
-    found = dialog._page._found
+    found = dialog.found
     return found if isinstance(found, str) else found.findings[0].text
 
 
@@ -132,7 +132,7 @@ class Process:
 
     started: list["Process"] = []  # noqa: RUF012 - the tests' own
 
-    def __init__(self, folder: Path, data_dir: Path, client: int, round: int) -> None:
+    def __init__(self, job: str, folder: Path, data_dir: Path, round: int, client: int) -> None:
         self.client, self.round = client, round
         self._ended = threading.Event()
         self.found: Confusion | str | None = None
@@ -155,7 +155,7 @@ class Process:
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HtflApp:
     """Like `app`, with the checkpoints of rounds 3, 4, and 5, and no process that computes."""
-    monkeypatch.setattr("tui.app.computers.ConfusionProcess", Process)
+    monkeypatch.setattr("tui.app.host.Worker", Process)
     Process.started = []
     about: Any = {"rounds": 5, "of": 8, "clients": 4, "state": "stopped", "checkpoint_every": 1}
     sessions.make(tmp_path / "main", **about)

@@ -12,7 +12,7 @@ from tests import sessions
 from tests.app.driving import drive, until
 from tui.app.app import HtflApp
 from tui.app.charts.look import VIRIDIS_256, Look
-from tui.app.launch_options import LaunchOptions
+from tui.app.runs import LaunchOptions
 from tui.app.terminal import COLOURS, FIRST, as_seen, nearest
 
 TINTS = (0x242F38, 0x2A2218, 0x1E1E1E, 0x272727)  # of dark themes' panels

@@ -10,7 +10,7 @@ from benchmarks.app import DOWN, ESCAPE, KEYS, LEFT, MARKED, RIGHT, SIZE
 from tests import sessions
 from tests.app.driving import drive, until
 from tui.app.app import HtflApp
-from tui.app.launch_options import LaunchOptions
+from tui.app.runs import LaunchOptions
 
 NAMES = {LEFT: "left", RIGHT: "right", DOWN: "down", ESCAPE: "escape", "[": "left_square_bracket"}
 NAMES |= {"]": "right_square_bracket", ",": "comma", ".": "full_stop", "?": "question_mark"}

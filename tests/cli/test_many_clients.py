@@ -177,7 +177,7 @@ APP = """
 import asyncio, os, sys, time
 from pathlib import Path
 from tui.app.app import HtflApp
-from tui.app.launch_options import LaunchOptions
+from tui.app.runs import LaunchOptions
 
 async def drawn(folder, keys):
     shown = HtflApp(LaunchOptions(folder.parent, folder.parent), folder)

@@ -19,7 +19,7 @@ from htfl_sim.configuring import Choices
 from tests import sessions
 from tests.cli.conftest import Cli
 from tui.app import terminal
-from tui.app.launch_options import LaunchOptions
+from tui.app.runs import LaunchOptions
 from tui.cli import tui
 from tui.cli.tui import _start
 

@@ -2,7 +2,10 @@
 
 from simulator.results.analysis.classes import Confusion
 from tui.common.cells import cell_count
-from tui.common.confusion import grid, notes, plain, summary
+from tui.common.findings import confusion_grid as grid
+from tui.common.findings import confusion_notes as notes
+from tui.common.findings import confusion_summary as summary
+from tui.common.findings import plain
 
 DIGITS = tuple(str(label) for label in range(10))
 

@@ -6,7 +6,7 @@ import pytest
 
 import htfl_sim as hs
 from tests.face.conftest import tiny
-from tui.common.flags import as_flags
+from tui.common.errors import as_flags
 
 FORK = ("--rounds", "--seed", "--set", "--data-dir", "--allow-inexact")
 SWITCH = ("--set", "--at-round", "--timeout")

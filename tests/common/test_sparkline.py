@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.common.sparkline import BARS, sparkline
+from tui.common.formatting import BARS, sparkline
 
 
 def test_one_value_is_one_character_from_the_lowest_to_the_highest() -> None:

@@ -14,7 +14,6 @@ from simulator.results.inspection.checkpoint import _guides_logits, representati
 from simulator.results.inspection.client_samples import Embedding
 from simulator.results.inspection.partition import of_session
 from simulator.sessions.reader import CheckedReader
-from tui.app.embedding_process import embedding
 
 
 def session(
@@ -135,7 +134,7 @@ def test_class_counts_are_those_of_the_partition(fedproto: Path) -> None:
 
 
 def test_an_embedding_passes_from_process_to_process_as_it_is(fedproto: Path) -> None:
-    sent = embedding(fedproto, fedproto.parent / "data", 2, images=3)
+    sent = representations.of_checkpoint(fedproto, fedproto.parent / "data", 2, images=3).embedded()
     received = Embedding.from_bytes(sent.to_bytes())
     assert received.points.shape == (12, 2) and np.array_equal(received.points, sent.points)
     assert np.array_equal(received.anchors, sent.anchors) and len(sent.anchors) == len(sent.anchor_labels)

@@ -1,7 +1,7 @@
 """The terminal app: the panels of one session, dialogs over them, and the keys for both.
 
-The app owns its parts. `navigation` moves through panels and rounds, `steering` sends commands to runs, `control` is
-the mailbox of the session shown, and `runs` are those started here. All of them read and change one `view`. When it
+The app moves through panels and rounds (`Navigation`), and owns its parts: `steering` sends commands to runs, `runs`
+are those started here, and `computations` are processes that compute. All read and change one `view`. When it
 changes, the visible panel draws it.
 """
 
@@ -25,6 +25,7 @@ from textual.events import Key as KeyEvent
 from textual.filter import LineFilter
 from textual.geometry import Size
 from textual.message import Message
+from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
@@ -34,32 +35,22 @@ from simulator.base.units import cell
 from simulator.results.analysis.reproduction import command_lines
 from simulator.results.analysis.run import SessionData
 from tui.app import messages, rows, terminal
-from tui.app.background import Background
 from tui.app.charts.look import Glyphs
-from tui.app.compatibility import MethodChoices
-from tui.app.computers import CkaComputer, ConfusionComputer, Embedder, SampleReader
-from tui.app.dialogs import describe, upkeep
-from tui.app.dialogs.base import Dialog
-from tui.app.dialogs.choose import Choice, Choose
-from tui.app.dialogs.help import Help
-from tui.app.dialogs.new_run import NewRun
-from tui.app.dialogs.notices import SMALLEST, Text, TooSmall
-from tui.app.dialogs.upkeep import AttachDialog
-from tui.app.dialogs.why import WhyDialog, show_effects
-from tui.app.host import Holds, Host, Severity
-from tui.app.keys import KEYS, PANEL_TITLES, Commands, bindings
-from tui.app.launch_options import LaunchOptions
-from tui.app.local_runs import LocalRuns
-from tui.app.navigation import Moves, Navigation
+from tui.app.dialogs import upkeep
+from tui.app.dialogs.base import SMALLEST, Choice, Choose, Text, TooSmall
+from tui.app.dialogs.pages import Help, WhyDialog, show_effects, show_settings
+from tui.app.dialogs.run_forms import NewRun
+from tui.app.host import NO_SESSION, Background, Computations, Holds, Host, MethodChoices, Severity
+from tui.app.keys import KEYS, PANEL_TITLES, PLACES, Commands, bindings
+from tui.app.navigation import Navigation
 from tui.app.panels import PANELS, client_rows
 from tui.app.panels.session_list import SessionList
-from tui.app.remote_control import RemoteControl
+from tui.app.runs import LaunchOptions, LocalRuns
 from tui.app.steering import Steering
-from tui.app.terminal import XtermFilter, suspend, use_scroll_bars
-from tui.app.toasts import Alert, Alerts, Toasts, say_fault, say_places
+from tui.app.toasts import Alert, Alerts, Toasts
 from tui.app.view import ColorSlots, Panel, View
 from tui.app.watch import Watch
-from tui.app.widgets import LineChart, Table
+from tui.app.widgets import Table
 from tui.app.widgets.screen import AppScreen, Filter, offer_focus
 from tui.common.errors import explain
 from tui.common.formatting import spelled
@@ -224,7 +215,7 @@ def export(what: str, view: View, panel: Panel, picture: Callable[[], str]) -> t
     name = view.run.name
     if what == "command":
         if not name:
-            raise ConfigError("no session is open. Press a to open one.")
+            raise ConfigError(NO_SESSION)
         path, text = free_path(Path(), f"{name}-again", "txt"), "\n\n".join(command_lines(view.run.folder))
         path.write_text(text.replace("\n\n", "\n") + "\n", encoding="utf-8", errors="surrogateescape")
         return path, text
@@ -261,7 +252,7 @@ SETTLED_SECONDS = 0.05  # seconds after a resize without drawing, until the part
 Given = TypeVar("Given")
 
 
-class HtflApp(Moves, App[str]):
+class HtflApp(Navigation):
     """`htfl-sim tui`. `start`: the session to show, the run to begin, or the contents of the new-run form."""
 
     CSS_PATH = "style.tcss"
@@ -299,19 +290,14 @@ class HtflApp(Moves, App[str]):
             sessions_dir=options.sessions,
         )
         self.files = Watch(self.post_message)
-        self._background = Background(self, self.draw, lambda fault: self.say(fault, "error"))
-        self._choices = MethodChoices(self._background)
-        self.control = RemoteControl(self, self._background, self._choices)
-        self.runs = LocalRuns(self, options, self._background, self._choices)
-        self.navigation = Navigation(self)
-        self._cka = CkaComputer(self, self._background, options.data)
-        self.steering = Steering(self, self._background, self.control, self.runs, self._cka)
+        self.background = Background(self, self.draw, lambda fault: self.say(fault, "error"))
+        self.methods = MethodChoices(self.background)
+        self.runs = LocalRuns(self, options)
+        self.computations = Computations(self, options.data)
+        self.steering = Steering(self, self.runs, self.computations)
         self._toasts = Toasts(self)
-        self._key_queue = KeyQueue(self, super().on_event, self._choices)
-        self._xterm = XtermFilter()
-        self._embedder = Embedder(self, self._background, options.data)
-        self._confusion = ConfusionComputer(self, self._background, options.data)
-        self._sample_reader = SampleReader(self, self._background, options.data)
+        self._key_queue = KeyQueue(self, super().on_event, self.methods)
+        self._xterm = terminal.XtermFilter()
         self._alerts = Alerts(alert, self.say, lambda found: terminal.write(self._driver, found))
         self._start = start
         self.panels = panels if panels is not None else [PANELS[name](name) for name in PANEL_TITLES]
@@ -332,7 +318,7 @@ class HtflApp(Moves, App[str]):
 
     def on_mount(self) -> None:
         self.set_class(self.glyphs == "ascii", "-ascii")
-        use_scroll_bars(self.glyphs)
+        terminal.use_scroll_bars(self.glyphs)
         if self._preferences.theme in self.available_themes:
             self.theme = self._preferences.theme
         if not self.is_headless:
@@ -352,9 +338,8 @@ class HtflApp(Moves, App[str]):
                 self.call_after_refresh(self.show_panel, "sessions")
 
     def on_unmount(self) -> None:
-        computers = (self._embedder, self._cka, self._confusion, self._sample_reader)
-        for part in (self.files, *computers):
-            part.end()
+        self.files.end()
+        self.computations.end()
         self._preferences.keep(self._state, theme=self.theme, chart=self.view.chart, sort=self.view.sort)
 
     async def on_event(self, event: Event) -> None:
@@ -402,7 +387,7 @@ class HtflApp(Moves, App[str]):
     @property
     def waiting(self) -> list[str]:
         """Requests that are not done yet, in the words of the status row."""
-        return [*self.control.waiting, *self._background.doing]
+        return [*self.steering.waiting, *self.background.doing]
 
     def change(self, **changes: Any) -> None:
         """Show another View."""
@@ -440,7 +425,13 @@ class HtflApp(Moves, App[str]):
         """Show a notice of one sentence, as long as it `holds`."""
         self._toasts.show(spelled(message, self.glyphs), severity, holds)
 
-    def ask(self, dialog: Dialog[Given], then: Callable[[Given], None]) -> None:
+    def say_unread(self) -> None:
+        """Say that no session is open, or that it is not open yet, as long as this is so."""
+        name = self.view.run.name
+        why = f"{name} is not open yet." if name else NO_SESSION
+        self.say(why, holds=lambda: self.view.run.name == name and not self.view.run.document)
+
+    def ask(self, dialog: ModalScreen[Given], then: Callable[[Given], None]) -> None:
         """Show a dialog. `then` receives its result, unless the user cancels it."""
         self.push_screen(dialog, lambda given: None if given is None else then(given))
 
@@ -469,9 +460,9 @@ class HtflApp(Moves, App[str]):
 
     # Messages from reading, panels, and runs
 
-    def open_session(self, folder: Path) -> None:
-        """Show this session, live; `Path()`: none."""
-        self.files.follow(folder if folder.name else None)
+    def open_session(self, folder: Path, exists: bool = True) -> None:
+        """Show this session, live; `Path()`: none. It is read as soon as it exists."""
+        self.files.follow(folder if exists and folder.name else None)
         self._words.clear()
         self.change(
             run=SessionData(folder), round=None, crosshair=None, client=None, pinned=frozenset(), filter=""
@@ -486,7 +477,7 @@ class HtflApp(Moves, App[str]):
         """Follow a change to a session by the user. now: its folder since then; None: it is gone."""
         if now != folder and folder in self.view.marked:
             places = (now if each == folder else each for each in self.view.marked)
-            self.navigation.mark_all([each for each in places if each is not None])
+            self.mark_all([each for each in places if each is not None])
         if now != folder and self.view.run.folder == folder:
             self.open_session(now or Path())
         for each in self.screen_stack[0].query(SessionList):
@@ -506,7 +497,9 @@ class HtflApp(Moves, App[str]):
             self.call_after_refresh(self._focus_panel)  # there was almost nothing to focus
             pinned = self._preferences.pinned(run.document["id"])
         self.change(run=run, pinned=pinned)
-        say_fault(self, before)
+        if run.error and run.error != before:
+            fault = run.folder, run.error
+            self.say(run.error, "error", lambda: (self.view.run.folder, self.view.run.error) == fault)
 
     def on_client_pinned(self, message: messages.ClientPinned) -> None:
         self.change(pinned=self.view.pinned ^ {message.client})
@@ -519,29 +512,14 @@ class HtflApp(Moves, App[str]):
         if message.folder == self.view.run.folder:
             self.change(pair=message.pair)
 
-    def on_client_selected(self, message: messages.ClientSelected) -> None:
-        self.navigation.select(message)
-
     def on_clients_sorted(self, message: messages.ClientsSorted) -> None:
         self.change(sort=(message.column, message.descending))
-
-    def on_session_marked(self, message: messages.SessionMarked) -> None:
-        self.navigation.mark(message.folder)
-
-    def on_panel_wanted(self, message: messages.PanelWanted) -> None:
-        self.navigation.drill_in(message.panel)
 
     def on_new_run_wanted(self, message: messages.NewRunWanted) -> None:
         self.runs.new_run(Choices(preset=message.preset))
 
     def on_chart_wanted(self) -> None:
         self.change(chart=self.view.next_chart)
-
-    def on_line_chart_pointed(self, message: LineChart.Pointed) -> None:
-        self.navigation.point(message.chart, message.x)
-
-    def on_crosshair_moved(self, message: messages.CrosshairMoved) -> None:
-        self.navigation.set_crosshair(message.place)
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         if self.is_running and self.panel.id == "sessions":  # its keys now steer another session
@@ -557,19 +535,19 @@ class HtflApp(Moves, App[str]):
         self.runs.ended(message)
 
     def on_answered(self, message: messages.Answered) -> None:
-        self.control.answered(message)
+        self.steering.answered(message)
 
     def on_embedding_wanted(self, message: messages.EmbeddingWanted) -> None:
-        self._embedder.compute(message.round)
+        self.computations.compute("embeddings", message.round)
+
+    def on_confusion_wanted(self, message: messages.ConfusionWanted) -> None:
+        self.computations.compute("confusions", message.round, message.client)
+
+    def on_samples_wanted(self, message: messages.SamplesWanted) -> None:
+        self.computations.read_samples(message.client)
 
     def on_round_refused(self, message: messages.RoundRefused) -> None:
         self.say(message.why, "warning", lambda: self.view.shown == message.round)
-
-    def on_confusion_wanted(self, message: messages.ConfusionWanted) -> None:
-        self._confusion.compute_for(message.client, message.round)
-
-    def on_samples_wanted(self, message: messages.SamplesWanted) -> None:
-        self._sample_reader.read(message.client)
 
     # Actions of keys
 
@@ -584,7 +562,8 @@ class HtflApp(Moves, App[str]):
             do()
             self.draw_rows()
         else:
-            say_places(self, key)
+            places, panel = ", ".join(PLACES[each] for each in key.where), self.panel.id
+            self.say(f"{key.print} works in {places}: {key.about}", holds=lambda: self.panel.id == panel)
 
     def action_filter(self) -> None:
         self.query_one(Filter).ask(self.view.filter)
@@ -606,16 +585,16 @@ class HtflApp(Moves, App[str]):
             )
 
     def action_describe(self) -> None:
-        describe.show(self, self._background)
+        show_settings(self)
 
     def action_why(self) -> None:
         self.push_screen(WhyDialog(self.view))
 
     def action_effect(self) -> None:
-        show_effects(self, self._background)
+        show_effects(self)
 
     def action_edit(self, what: str) -> None:
-        upkeep.edit(self, self._background, what)
+        upkeep.edit(self, what)
 
     def action_help(self) -> None:
         self.push_screen(Help(self.panel.place))
@@ -629,7 +608,7 @@ class HtflApp(Moves, App[str]):
         terminal.switch_mouse(self)
 
     def action_attach(self) -> None:
-        self.ask(AttachDialog(self.sessions_dir), self.go_to)
+        self.ask(upkeep.AttachDialog(self.sessions_dir), self.go_to)
 
     # Leaving
 
@@ -639,7 +618,7 @@ class HtflApp(Moves, App[str]):
         self.exit(STOP)
 
     def action_suspend(self) -> None:
-        suspend(self, self.runs.name if self.runs.running else "")
+        terminal.suspend(self, self.runs.name if self.runs.running else "")
 
     async def action_quit(self) -> None:
         if not self.runs.running:

@@ -1,20 +1,112 @@
-"""The interface of the app for its parts."""
+"""What every part of the app has: the app's interface, and slow work beside the display."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
+from textual.app import App
 from textual.message import Message
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 
-from tui.app.dialogs.base import Dialog
-from tui.app.view import Panel, View
+from htfl_sim.compatibility import MethodChoice, method_choices
+from simulator.results.analysis.run import SessionData
+from simulator.results.inspection.client_samples import ClientSamples
+from tui.app.view import Panel, View, client_of, session_of
 from tui.app.watch import Watch
+from tui.app.workers import Worker, images_of
+from tui.common.errors import explain
 
 Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 Severity = Literal["information", "warning", "error"]
 Holds = Callable[[], bool]
 """Whether a notice is still true."""
+NO_SESSION = "No session is open. Press a to open one or n to start a run."
+AT_ONCE = 40
+"""The samples of up to this many clients are all read for the first one, so that the others appear at once."""
+
+
+class Background:
+    """The tasks of this process besides display, each on its own thread: a word or two by topic."""
+
+    def __init__(self, app: App[Any], changed: Callable[[], None], failed: Callable[[str], None]) -> None:
+        """`changed` is called if the texts change, `failed` with the sentence of an error."""
+        self._app, self._changed, self._failed = app, changed, failed
+        self._doing: dict[str, str] = {}
+
+    @property
+    def doing(self) -> list[str]:
+        """The texts of running tasks, oldest first."""
+        return list(self._doing.values())
+
+    def is_at(self, topic: str) -> bool:
+        """Whether the task runs."""
+        return topic in self._doing
+
+    def begin(self, topic: str, doing: str) -> None:
+        """Show this text from now on."""
+        self._doing.pop(topic, None)
+        if doing:
+            self._doing[topic] = doing
+        self._changed()
+
+    def end(self, topic: str) -> None:
+        """Remove the text."""
+        self.begin(topic, "")
+
+    def tell(self, topic: str, doing: str) -> None:
+        """`begin`, from a thread."""
+        self._app.call_from_thread(self.begin, topic, doing)
+
+    def run(self, topic: str, doing: str, work: Callable[[], Result], then: Callable[[Result], None]) -> None:
+        """Run a slow task. `then` receives its result, unless it fails. An empty text shows nothing."""
+
+        def carry_out() -> None:
+            try:
+                ending = partial(then, work())
+            except Exception as error:  # any error is shown, and the app continues
+                ending = partial(self._failed, explain(error)[0])
+            self._app.call_from_thread(ending)
+            self._app.call_from_thread(self.end, topic)
+
+        self.begin(topic, doing)
+        self._app.run_worker(carry_out, thread=True)
+
+
+class MethodChoices:
+    """The methods that a session's models can run, computed once per federation."""
+
+    def __init__(self, background: Background) -> None:
+        self._background = background
+        self._known: dict[str, list[MethodChoice]] = {}
+        self._then: Callable[[list[MethodChoice]], None] | None = None
+
+    @property
+    def awaited(self) -> bool:
+        """Whether a function is still to be called with them."""
+        return self._then is not None and self._background.is_at("choices")
+
+    def forget(self) -> None:
+        """Cancel all calls."""
+        self._then = None
+
+    def give(self, config: Mapping[str, Any], then: Callable[[list[MethodChoice]], None]) -> None:
+        """Call `then` with them, once they are known."""
+        key = f"{config.get('federation')}{config.get('data')}"  # the choices depend on nothing else
+
+        def keep(choices: list[MethodChoice]) -> None:
+            self._known[key] = choices
+            wanted, self._then = self._then, None
+            if wanted is not None:
+                wanted(choices)
+
+        if key in self._known:
+            then(self._known[key])
+        else:
+            self._then = then
+            self._background.run("choices", "checking the methods…", lambda: method_choices(config), keep)
 
 
 class Host(Protocol):
@@ -23,14 +115,12 @@ class Host(Protocol):
     view: View
     files: Watch
     sessions_dir: Path
+    background: Background
+    methods: MethodChoices
 
     @property
     def screen(self) -> Screen[Any]:
         """The screen in front."""
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the app has begun and is not ending: an end removes the panels one by one, and then the screens."""
 
     @property
     def panel(self) -> Panel:
@@ -39,7 +129,10 @@ class Host(Protocol):
     def say(self, message: str, severity: Severity = "information", holds: Holds | None = None) -> None:
         """Show a notice of one sentence. It disappears early when it does not hold any more."""
 
-    def ask(self, dialog: Dialog[Answer], then: Callable[[Answer], None]) -> None:
+    def say_unread(self) -> None:
+        """Say that no session is open, or that it is not open yet, as long as this is so."""
+
+    def ask(self, dialog: ModalScreen[Answer], then: Callable[[Answer], None]) -> None:
         """Show a dialog. `then` receives its result, unless the user cancels it."""
 
     def is_at(self, folder: Path) -> bool:
@@ -51,17 +144,112 @@ class Host(Protocol):
     def session_changed(self, folder: Path, now: Path | None) -> None:
         """Follow a change to a session by the user. now: its folder since then; None: it is gone."""
 
-    def draw_rows(self) -> None:
-        """Update the rows around the panels."""
-
     def change(self, **changes: Any) -> None:
         """Show another View."""
 
-    def open_session(self, folder: Path) -> None:
-        """Show a session, live."""
+    def open_session(self, folder: Path, exists: bool = True) -> None:
+        """Show a session, live. It is read as soon as it exists."""
 
     def show_panel(self, panel: str) -> None:
         """Show a panel, by its id."""
 
     def post_message(self, message: Message) -> bool:
         """Send the app a message, from any thread."""
+
+
+class Computations:
+    """What is computed on request for the session shown: of each of JOBS one at a time, in a process of its own.
+
+    The results are in the fields of View with the jobs' names; the session's files stay as they are.
+    """
+
+    def __init__(self, host: Host, data_dir: Path) -> None:
+        self._host, self._data_dir = host, data_dir
+        self._at_work: dict[str, Worker] = {}
+
+    def end(self) -> None:
+        """Stop all."""
+        for job in [*self._at_work]:
+            self._cancel(job)
+
+    def compute(self, job: str, round: int, client: int = 0) -> None:
+        """Start a job on a kept round, unless its result is known. If it is under way, only stop it."""
+        run = self._host.view.run
+        now = getattr(self._host.view, job)
+        place = (client_of(run, client) if job == "confusions" else session_of(run), round)
+        name, *arguments = {
+            "similarities": ("CKA",),
+            "confusions": (f"confusion matrix of client {client}", client),
+            "embeddings": ("t-SNE", images_of(int(run.config["federation"]["clients"]))),
+        }[job]
+        self._cancel(job)
+        if place == now.under_way or (place in now.found and not isinstance(now.found[place], str)):
+            self._show(job, under_way=None)
+            return
+
+        def keep(found: Any) -> None:
+            self._show(job, under_way=None, found={**getattr(self._host.view, job).found, place: found})
+            if isinstance(found, str):
+                self._host.say(found, "warning")
+
+        self._start(job, place, f"{name} of round {round}", (round, *arguments), keep)
+
+    def read_samples(self, client: int) -> None:
+        """Read samples of a client. Stops a running process for another one."""
+        run = self._host.view.run
+        session, number = session_of(run), int(run.config["federation"]["clients"])
+
+        def keep(found: tuple[ClientSamples, ...] | str) -> None:
+            new = {client: found} if isinstance(found, str) else {each.client: each for each in found}
+            kept = {(session, number): each for number, each in new.items()}
+            self._show("samples", under_way=None, found={**self._host.view.samples.found, **kept})
+
+        self._cancel("samples")
+        clients = range(number) if number <= AT_ONCE else (client,)
+        self._start("samples", session, "reading samples", clients, keep)
+
+    def compute_shown_cka(self) -> None:
+        """Compute CKA of the round shown from its checkpoint, or stop if it is being computed. Shows why not."""
+        view = self._host.view
+        if (under_way := view.similarities.computing(view.run)) is not None:
+            self.compute("similarities", under_way)
+        elif (found := view.cka) is not None and found.round == view.shown:
+            self._host.say(f"CKA of round {found.round} is known already. Press 3 to see it.")
+        elif view.kept is not None:
+            self.compute("similarities", view.kept)
+        elif view.run.round:
+            again = "Press f to fork a session that computes this round again."
+            gone, shown = f"The checkpoint of round {view.shown} is gone. {again}", view.shown
+            self._host.say(gone, "warning", lambda: self._host.view.shown == shown)
+        else:
+            none = "No round is finished yet. Press space to resume the run."
+            self._host.say(none, holds=lambda: not self._host.view.run.round)
+
+    def _start(
+        self, job: str, place: object, doing: str, arguments: Any, keep: Callable[[Any], None]
+    ) -> None:
+        """Start a job for a place, and `keep` its result, or the reason of its failure."""
+        run: SessionData = self._host.view.run
+        try:
+            worker = self._at_work[job] = Worker(job, run.folder, self._data_dir, *arguments)
+        except OSError as error:
+            keep(explain(error)[0])
+            return
+        self._show(job, under_way=place)
+
+        def ended(found: Any) -> None:
+            if self._at_work.get(job) is worker and found is not None:  # not canceled
+                del self._at_work[job]
+                keep(found)
+
+        def result() -> Any:
+            return worker.result(lambda text: self._host.background.tell(job, f"{doing}: {text}…"))
+
+        self._host.background.run(job, f"{doing}…", result, ended)
+
+    def _cancel(self, job: str) -> None:
+        if worker := self._at_work.pop(job, None):
+            worker.cancel()
+
+    def _show(self, job: str, **changes: Any) -> None:
+        self._host.change(**{job: replace(getattr(self._host.view, job), **changes)})

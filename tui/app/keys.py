@@ -12,7 +12,7 @@ from functools import partial
 from textual.binding import Binding
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
-from tui.app.widgets.surface import glyphs_of
+from tui.app.widgets.screen import glyphs_of
 from tui.common.formatting import spelled
 
 PANEL_TITLES = {

@@ -1,184 +1,170 @@
 """Moves through panels, rounds, clients, and charts. Every choice becomes part of the View."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from textual.app import App
 
 from simulator.results.analysis.costs import Position
 from tui.app import messages
-from tui.app.host import Host
+from tui.app.host import Holds, Severity
 from tui.app.panels.base import Part
-from tui.app.view import in_sight
+from tui.app.view import Panel, View, in_sight
+from tui.app.watch import Watch
 from tui.app.widgets import LineChart
 
 
-class Navigation:
-    """The path back for Escape, and the actions of keys that move or select."""
+class Navigation(App[str]):
+    """The part of the app with the path back for Escape, and the actions of keys that move or select."""
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    view: View
+    files: Watch
+
+    def __init__(self) -> None:
+        super().__init__()
         self._came_from: list[str] = []
+
+    @property
+    @abstractmethod
+    def panel(self) -> Panel:
+        """The visible panel."""
+
+    @abstractmethod
+    def say(self, message: str, severity: Severity = "information", holds: Holds | None = None) -> None:
+        """Show a notice of one sentence. It disappears early when it does not hold any more."""
+
+    @abstractmethod
+    def change(self, **changes: Any) -> None:
+        """Show another View."""
+
+    @abstractmethod
+    def draw_rows(self) -> None:
+        """Update the rows around the panels."""
+
+    @abstractmethod
+    def show_panel(self, panel: str) -> None:
+        """Show a panel, by its id."""
 
     # Panels
 
-    def drill_in(self, panel: str) -> None:
+    def on_panel_wanted(self, message: messages.PanelWanted) -> None:
         """Show another panel; Escape returns to this one."""
-        self._came_from.append(self._host.panel.id or "")
-        self._host.show_panel(panel)
+        self._came_from.append(self.panel.id or "")
+        self.show_panel(message.panel)
 
-    def show_panel(self, panel: str) -> None:
+    def action_show_panel(self, panel: str) -> None:
         """Show a panel from its tab."""
         self._came_from.clear()
-        self._host.show_panel(panel)
+        self.show_panel(panel)
 
-    def back(self) -> None:
+    def key_escape(self) -> None:
         """Hide the crosshair, or return to the panel that Enter left."""
-        if self._host.panel.back():
-            self._host.draw_rows()
-        elif self._host.view.crosshair is not None:
-            self._host.change(crosshair=None)
+        if self.panel.back():
+            self.draw_rows()
+        elif self.view.crosshair is not None:
+            self.change(crosshair=None)
         elif self._came_from:
-            self._host.show_panel(self._came_from.pop())
+            self.show_panel(self._came_from.pop())
 
     # Clients and sessions
 
-    def select(self, message: messages.ClientSelected) -> None:
+    def on_client_selected(self, message: messages.ClientSelected) -> None:
         """Select a client in every panel."""
-        view = self._host.view
-        if view.shown and message.client != view.client:
-            self._host.change(client=message.client)
+        if self.view.shown and message.client != self.view.client:
+            self.change(client=message.client)
 
-    def mark(self, folder: Path) -> None:
+    def on_session_marked(self, message: messages.SessionMarked) -> None:
         """Mark a session for comparison, or remove its mark."""
-        marked = self._host.view.marked
-        self.mark_all(
-            tuple(each for each in marked if each != folder) if folder in marked else (*marked, folder)
-        )
+        folder, marked = message.folder, self.view.marked
+        self.mark_all([each for each in marked if each != folder] if folder in marked else [*marked, folder])
 
-    def compare(self) -> None:
+    def action_compare(self) -> None:
         """Show the marked sessions beside the current one."""
-        run, marked = self._host.view.run, self._host.view.marked
+        run, marked = self.view.run, self.view.marked
         if run.name and run.folder not in marked:
             self.mark_all((run.folder, *marked))
-        self._host.show_panel("compare")
+        self.show_panel("compare")
 
     def mark_all(self, folders: Sequence[Path]) -> None:
         """Mark these sessions and no others."""
-        compared = tuple(
-            run for run in self._host.view.compared if {run.folder, run.folder.parent} & {*folders}
-        )
-        self._host.change(marked=tuple(folders), compared=compared)
-        self._host.files.compare(tuple(folders))
+        compared = tuple(run for run in self.view.compared if {run.folder, run.folder.parent} & {*folders})
+        self.change(marked=tuple(folders), compared=compared)
+        self.files.compare(tuple(folders))
 
     # Rounds
 
-    def travel(self, rounds: int) -> None:
+    def action_travel(self, rounds: int) -> None:
         """Show an earlier or a later round; the newest is live."""
-        view = self._host.view
-        if view.run.round:
-            self.show_round(max(1, view.shown + rounds))
+        if self.view.run.round:
+            self._show_round(max(1, self.view.shown + rounds))
         else:
-            self._host.say("No round is finished yet.", holds=lambda: not self._host.view.run.round)
+            self.say("No round is finished yet.", holds=lambda: not self.view.run.round)
 
-    def goto(self, round: int) -> None:
+    def action_goto(self, round: int) -> None:
         """Show this round, or the newest if it is later."""
-        self.travel(round - self._host.view.shown)
+        self.action_travel(round - self.view.shown)
 
-    def live(self) -> None:
+    def action_live(self) -> None:
         """Show the newest round, and hide the crosshair."""
-        self._host.change(round=None, crosshair=None)
+        self.change(round=None, crosshair=None)
 
-    def replay(self) -> None:
+    def action_replay(self) -> None:
         """Show the round under the crosshair."""
-        if (at := self._host.view.cursor()) is None:
+        if (at := self.view.cursor()) is None:
             how = "Choose a round first: move the crosshair with ← and →, or click in a chart."
-            self._host.say(how, holds=lambda: self._host.view.cursor() is None)
+            self.say(how, holds=lambda: self.view.cursor() is None)
         else:
-            self.show_round(int(at))
+            self._show_round(int(at))
 
-    def show_round(self, round: int) -> None:
+    def _show_round(self, round: int) -> None:
         """Show this round; the newest is live. The crosshair disappears: the charts' cursor marks the round shown."""
-        self._host.change(round=None if round >= self._host.view.run.round else round, crosshair=None)
+        self.change(round=None if round >= self.view.run.round else round, crosshair=None)
 
     # Charts
 
-    def move_crosshair(self, steps: int) -> None:
+    def action_crosshair(self, steps: int) -> None:
         """Move the crosshair; the first step shows it at the newest round."""
         if (chart := self._chart(over_rounds=True)) is not None and (x := chart.step(steps)) is not None:
-            self.point(chart, x)
+            self.on_line_chart_pointed(LineChart.Pointed(chart, x))
 
-    def point(self, chart: LineChart, x: float) -> None:
+    def on_line_chart_pointed(self, message: LineChart.Pointed) -> None:
         """Put the crosshair of all charts at this x of one of them."""
-        if chart.figure.over is not None:
-            self.set_crosshair((chart.figure.over, x * chart.figure.x_unit))
+        figure = message.chart.figure
+        if figure.over is not None:
+            self._set_crosshair((figure.over, message.x * figure.x_unit))
 
-    def set_crosshair(self, place: Position | None) -> None:
-        if place != self._host.view.crosshair:
-            self._host.change(crosshair=place)
+    def on_crosshair_moved(self, message: messages.CrosshairMoved) -> None:
+        self._set_crosshair(message.place)
 
-    def zoom(self, direction: int) -> None:
+    def _set_crosshair(self, place: Position | None) -> None:
+        if place != self.view.crosshair:
+            self.change(crosshair=place)
+
+    def action_zoom(self, direction: int) -> None:
         """1: in, -1: out, 0: the whole chart."""
         if (chart := self._chart()) is not None:
             {1: chart.zoom_in, -1: chart.zoom_out, 0: chart.reset_view}[direction]()
 
-    def pan(self, share: float) -> None:
+    def action_pan(self, share: float) -> None:
         """Move a zoomed chart by a share of its width."""
         if (chart := self._chart()) is not None:
             chart.pan(share)
 
-    def maximise(self) -> None:
+    def action_maximise(self) -> None:
         """Give the focused part the whole screen, with its title, or undo that."""
-        screen = self._host.screen
-        if screen.maximized is not None:
-            screen.minimize()
-        elif (widget := screen.focused or self._chart()) is not None:
+        if self.screen.maximized is not None:
+            self.screen.minimize()
+        elif (widget := self.screen.focused or self._chart()) is not None:
             part = next((each for each in widget.ancestors if isinstance(each, Part)), widget)
-            screen.maximize(part, container=False)
+            self.screen.maximize(part, container=False)
 
     def _chart(self, over_rounds: bool = False) -> LineChart | None:
         """The focused chart, else the panel's first visible one. over_rounds: only one that shows a crosshair."""
-        screen = self._host.screen
-        charts = self._host.panel.walk_children(LineChart)
+        charts = self.panel.walk_children(LineChart)
         shown = [chart for chart in charts if chart.is_on_screen]
-        if not shown and screen.maximized is None:  # a panel that has just appeared has no layout yet
+        if not shown and self.screen.maximized is None:  # a panel that has just appeared has no layout yet
             shown = [chart for chart in charts if in_sight(chart)]
-        able = (chart for chart in (screen.focused, *shown) if isinstance(chart, LineChart))
+        able = (chart for chart in (self.screen.focused, *shown) if isinstance(chart, LineChart))
         return next((chart for chart in able if not over_rounds or chart.figure.over is not None), None)
-
-
-class Moves:
-    """The actions of keys that move or move back: each is a method of `navigation`."""
-
-    navigation: Navigation
-
-    def action_show_panel(self, panel: str) -> None:
-        self.navigation.show_panel(panel)
-
-    def key_escape(self) -> None:
-        self.navigation.back()
-
-    def action_compare(self) -> None:
-        self.navigation.compare()
-
-    def action_travel(self, rounds: int) -> None:
-        self.navigation.travel(rounds)
-
-    def action_goto(self, round: int) -> None:
-        self.navigation.goto(round)
-
-    def action_live(self) -> None:
-        self.navigation.live()
-
-    def action_replay(self) -> None:
-        self.navigation.replay()
-
-    def action_crosshair(self, steps: int) -> None:
-        self.navigation.move_crosshair(steps)
-
-    def action_zoom(self, direction: int) -> None:
-        self.navigation.zoom(direction)
-
-    def action_pan(self, share: float) -> None:
-        self.navigation.pan(share)
-
-    def action_maximise(self) -> None:
-        self.navigation.maximise()

@@ -1,34 +1,58 @@
-"""Steers the session shown, or those selected in the list of sessions: the one under the cursor, or all marked ones."""
+"""Steers the session shown, in any process, or those selected in the list of sessions: commands and their answers.
 
-from collections.abc import Sequence
+Commands go to mailboxes. In the list, the session under the cursor is steered, or all marked ones.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from htfl_sim.compatibility import MethodChoice
+from htfl_sim.folders import name_of
+from htfl_sim.steering import Command, post
 from simulator.results.analysis import feed
 from simulator.results.analysis.overview import Summary
-from simulator.results.analysis.run import LIVE
+from simulator.results.analysis.run import LIVE, SessionData
 from simulator.studies.summary import StudySummary
-from tui.app.background import Background
-from tui.app.computers import CkaComputer
-from tui.app.dialogs.choose import confirm
-from tui.app.host import Host
-from tui.app.local_runs import LocalRuns
-from tui.app.remote_control import RemoteControl
+from tui.app.dialogs.base import Choose, confirm
+from tui.app.dialogs.run_forms import SwitchDialog, SwitchWish
+from tui.app.host import NO_SESSION, Computations, Host
+from tui.app.messages import Answered
+from tui.app.runs import LocalRuns
+from tui.common.formatting import some
 
 Listed = Summary | StudySummary
 
-
 IN_A_LIST = ("pause", "stop", "checkpoint")
 """Actions for sessions of the list, without opening them."""
+WAITING = {
+    "pause": "pausing…",
+    "resume": "resuming…",
+    "stop": "stopping…",
+    "checkpoint": "checkpoint…",
+    "switch": "switching",
+}
+"""The text while a command of this kind waits for its boundary. A switch and CKA have texts of their own."""
 
 
 class Steering:
-    """Sends each key's command to the right sessions. A study's mailbox is that of its sweep."""
+    """Sends each key's command to the right sessions, and shows the answers. A study's mailbox is its sweep's."""
 
-    def __init__(
-        self, host: Host, background: Background, control: RemoteControl, runs: LocalRuns, cka: CkaComputer
-    ) -> None:
-        self._host, self._background = host, background
-        self._control, self._runs, self._cka = control, runs, cka
+    def __init__(self, host: Host, runs: LocalRuns, computations: Computations) -> None:
+        self._host, self._runs, self._computations = host, runs, computations
+        self._asked: dict[str, tuple[Path, Command]] = {}
+
+    @property
+    def waiting(self) -> list[str]:
+        """Requests to the session that are not done yet, in the words of the status row."""
+        run = self._host.view.run
+        asked = (*run.pending, *(command for folder, command in self._asked.values() if folder == run.folder))
+        # A switch is answered once a round with its settings is committed.
+        made = {event.get("command") for event in run.events if event["event"] == "switched"}
+        still = (command for command in asked if command.kind in WAITING and command.id not in made)
+        said = (_waiting(command, run) for command in still)
+        return list(dict.fromkeys(filter(None, said)))
 
     def steer(self, what: str) -> None:
         """Act on the session shown, or on those selected in the list of sessions."""
@@ -36,87 +60,158 @@ class Steering:
         if chosen and [Path(each.path) for each in chosen] != [self._host.view.run.folder]:
             self.steer_listed(what, chosen)
             return
-        {
+        do: dict[str, Callable[[], None]] = {
             "pause": self._pause_shown,
-            "stop": self._control.stop,
+            "stop": self._stop_shown,
             "checkpoint": self._checkpoint_shown,
-            "switch": self._control.switch,
+            "switch": self._switch,
             "fork": self._runs.fork,
-            "shadow": self._runs.shadow,
+            "shadow": partial(self._runs.fork, beside=True),
             "new_run": self._runs.new_run,
-        }[what]()
+        }
+        do[what]()
 
     def steer_listed(self, what: str, chosen: Sequence[Listed]) -> None:
         """Act on sessions of the list: 'pause' (or continue, or start again), 'stop', or 'checkpoint'."""
         {"pause": self._pause, "stop": self._stop, "checkpoint": self._checkpoint}[what](chosen)
 
+    def post(self, kind: str, arguments: dict[str, Any] | None = None, folder: Path | None = None) -> None:
+        """Put a command into a mailbox, by default that of the session shown, and show it until it is answered."""
+        folder = folder or self._host.view.run.folder
+
+        def posted(command: Command) -> None:
+            self._asked[command.id] = (folder, command)
+            self._host.files.expect(folder, command)
+            self._host.draw()
+
+        self._host.background.run("post", "", partial(post, folder, kind, arguments), posted)
+
+    def answered(self, message: Answered) -> None:
+        """Show the answer to a command."""
+        command, answer = message.command, message.answer
+        shown = self._host.view.run.folder
+        folder, _ = self._asked.pop(command.id, (shown, command))
+        whose = "" if folder == shown else f"{name_of(folder)}: "
+        if answer is None:
+            kept = " Its last round has a checkpoint." if message.ended in ("finished", "stopped") else ""
+            self._host.say(
+                f"{whose}The {command.kind} was too late: the run is {message.ended}.{kept}", "warning"
+            )
+        elif answer.outcome == "refused":
+            self._host.say(f"{whose}The {command.kind} was refused: {answer.message}", "warning")
+        else:
+            after = f" (after round {answer.round})" if answer.round is not None else ""
+            self._host.say(f"{whose}{command.kind}: {answer.message or 'done'}{after}")
+        self._host.draw()
+
+    # The session shown
+
     def _pause_shown(self) -> None:
         """Pause or continue the run; start it again if no process runs it."""
-        if self._control.steerable("pause"):
+        if self._steerable("pause"):
             run = self._host.view.run
-            self._control.pause() if run.live else self._runs.resume(run)
+            if run.live:
+                self.post("resume" if run.state in ("paused", "pausing") else "pause")
+            else:
+                self._runs.resume(run)
+
+    def _stop_shown(self) -> None:
+        if self._steerable("a stop", live=True):
+            run = self._host.view.run
+            self._ask_stop(run.name, [run.folder], self.post)
 
     def _checkpoint_shown(self) -> None:
         """Ask a run for a checkpoint. For a run that has ended, and for an earlier round, compute CKA from one."""
         view = self._host.view
         if view.run.document and (view.replaying or not view.run.live):
-            self._cka.compute_shown()
-        else:
-            self._control.checkpoint()
+            self._computations.compute_shown_cka()
+        elif self._steerable("a checkpoint", live=True):
+            self._ask_checkpoints([view.run.folder])
+
+    def _switch(self) -> None:
+        """Ask for the next method, once it is known which ones can continue."""
+        if self._steerable("a switch"):
+            run = self._host.view.run
+            self._host.methods.give(run.config, partial(self._show_switch, run.folder))
+
+    def _show_switch(self, folder: Path, choices: list[MethodChoice]) -> None:
+        run = self._host.view.run
+        if not self._host.is_at(folder):
+            return
+        when = f"The switch happens at the end of the round. Until then, {run.method} continues."
+        if not run.live:
+            when = "This session is not running. The switch waits until you resume it (space)."
+
+        def chosen(wish: SwitchWish) -> None:
+            self.post("switch", {"method": wish.method, "set": list(wish.settings)})
+
+        self._host.ask(SwitchDialog(run.config, choices, when), chosen)
+
+    def _steerable(self, what: str, live: bool = False) -> bool:
+        """Whether the session can be steered now. Shows why not, as long as this is the reason."""
+        if why := self._obstacle(what, live):
+            self._host.say(why, holds=lambda: self._obstacle(what, live) == why)
+        return why is None
+
+    def _obstacle(self, what: str, live: bool) -> str | None:
+        """Why the session cannot be steered."""
+        view, run = self._host.view, self._host.view.run
+        if run.error or not run.name:
+            return run.error or NO_SESSION
+        if not run.document:
+            return f"{run.name} is not open yet."
+        if view.replaying:
+            return f"You are viewing round {view.shown}. Press L for the newest round, or f to fork here."
+        if live and not run.live:
+            return f"{run.name} is {run.state}, and {what} needs a running session. Press space to resume it."
+        return f"{run.name} is stopping." if run.state == "stopping" else None
+
+    # Sessions of the list
 
     def _pause(self, chosen: Sequence[Listed]) -> None:
         """Pause those that run. If none runs, resume the paused ones. If none is paused, start the rest again."""
         if running := [each for each in chosen if each.state == "running"]:
-            self._post("pause", running)
+            self._post_all("pause", running)
         elif held := [each for each in chosen if each.state in ("paused", "pausing")]:
-            self._post("resume", held)
+            self._post_all("resume", held)
         else:
             self._start_again([each for each in chosen if each.state not in LIVE])
 
     def _stop(self, chosen: Sequence[Listed]) -> None:
-        if live := self._live(chosen, "stop"):
-            question = confirm(
-                f"Stop {_named(live)}?",
-                "The clients at work finish first. Then a checkpoint is written.",
-                "stop; press space to resume" if len(live) == 1 else "stop; press space to resume them",
-            )
-            self._host.ask(question, lambda answer: self._post("stop", live) if answer == "yes" else None)
+        if live := self._live(chosen):
+            self._ask_stop(_named(live), live, partial(self._post_all, chosen=live))
 
     def _checkpoint(self, chosen: Sequence[Listed]) -> None:
-        sessions = [each for each in chosen if isinstance(each, Summary)]
-        if live := self._live(sessions, "a checkpoint"):
-            self._control.ask_for_checkpoints([Path(each.path) for each in live])
+        if live := self._live([each for each in chosen if isinstance(each, Summary)]):
+            self._ask_checkpoints([Path(each.path) for each in live])
 
-    def _live(self, chosen: Sequence[Listed], what: str) -> list[Listed]:
+    def _live(self, chosen: Sequence[Listed]) -> list[Listed]:
         """Those that a process runs. Shows a notice if there are none."""
         live = [each for each in chosen if each.state in LIVE]
         if not live:
             self._say_of(chosen, "not running. Press space to resume.")
         return live
 
-    def _post(self, kind: str, chosen: Sequence[Listed]) -> None:
+    def _post_all(self, kind: str, chosen: Sequence[Listed]) -> None:
         for each in chosen:
-            self._control.post(kind, folder=Path(each.path))
+            self.post(kind, folder=Path(each.path))
         self._host.say(f"Requested {kind}: {_named(chosen)}.")
 
     def _start_again(self, chosen: Sequence[Listed]) -> None:
         """Start sessions that no process runs. One session opens the dialog; several continue to their last rounds."""
         sessions = [each for each in chosen if isinstance(each, Summary) and not each.error]
         unfinished = [each for each in sessions if each.state != "finished"]
+        studies = [each for each in chosen if isinstance(each, StudySummary)]
+        studies = [each for each in studies if each.state not in ("finished", "damaged")]
         if len(chosen) == 1 and sessions:
             folder = Path(sessions[0].path)
-            self._background.run("read", "", lambda: feed.read(folder), self._runs.resume)
+            self._host.background.run("read", "", lambda: feed.read(folder), self._runs.resume)
         elif unfinished:
             folders = [Path(each.path) for each in unfinished]
-            question = confirm(
-                f"Resume {_named(unfinished)}?",
-                "Each run continues to its last round. All share the CPU of this machine.",
-                f"start {len(folders)} runs",
-            )
-            self._host.ask(
-                question, lambda answer: self._runs.resume_as_they_are(folders) if answer == "yes" else None
-            )
-        elif studies := [each for each in chosen if isinstance(each, StudySummary) and _can_start(each)]:
+            about = "Each run continues to its last round. All share the CPU of this machine."
+            title, yes = f"Resume {_named(unfinished)}?", f"start {len(folders)} runs"
+            self._confirm(title, about, yes, lambda: self._runs.resume_as_they_are(folders))
+        elif studies:
             self._start_studies(studies)
         else:
             self._say_of(chosen, "already finished.")
@@ -134,24 +229,58 @@ class Steering:
         """Ask whether to continue studies that no process runs."""
         left = sum(each.points - each.finished for each in studies)
         number = f"{left} point{'s are' if left != 1 else ' is'} left." if left else "The next step is left."
-        question = confirm(
-            f"Continue {_named(studies)}?",
-            f"{number} They run one after another, in a process that continues without the app.",
-            "start the study" if len(studies) == 1 else f"start {len(studies)} studies",
-        )
+        about = f"{number} They run one after another, in a process that continues without the app."
+        yes = "start the study" if len(studies) == 1 else f"start {len(studies)} studies"
 
-        def answered(answer: str) -> None:
-            for each in studies if answer == "yes" else ():
+        def start() -> None:
+            for each in studies:
                 self._runs.start_study(each)
 
-        self._host.ask(question, answered)
+        self._confirm(f"Continue {_named(studies)}?", about, yes, start)
 
+    # Questions
 
-def _can_start(study: StudySummary) -> bool:
-    return study.state not in ("finished", "damaged")
+    def _confirm(self, title: str, about: str, yes: str, do: Any) -> None:
+        self._host.ask(confirm(title, about, yes), lambda answer: do() if answer == "yes" else None)
+
+    def _ask_stop(self, names: str, whose: Sequence[object], post: Any) -> None:
+        about = "The clients at work finish first. Then a checkpoint is written."
+        yes = f"stop; press space to resume{' them' if len(whose) > 1 else ''}"
+        self._confirm(f"Stop {names}?", about, yes, partial(post, "stop"))
+
+    def _ask_checkpoints(self, folders: Sequence[Path]) -> None:
+        """Ask whether they should include CKA."""
+        choices = [
+            ("now", "now", "when the current client finishes, with all finished clients"),
+            ("cka", "with CKA", "at the end of the round, with the similarity of the models"),
+        ]
+
+        def chosen(which: str) -> None:
+            for folder in folders:
+                self.post("checkpoint", {"cka": True} if which == "cka" else {}, folder)
+
+        self._host.ask(Choose("Write a checkpoint", "", choices), chosen)
 
 
 def _named(chosen: Sequence[Listed]) -> str:
-    """At most three names, and the number of others."""
-    names = [each.name for each in chosen[:3]]
-    return ", ".join([*names, f"{len(chosen) - 3} more"] if len(chosen) > 3 else names)
+    return some([each.name for each in chosen])
+
+
+def _waiting(command: Command, run: SessionData) -> str:
+    """The text of a waiting command. A switch may wait for a later round.
+
+    If no process runs the session, only a switch still waits. The next start refuses the others.
+    """
+    if command.kind != "switch":
+        if not run.live:
+            return ""
+        return "checkpoint with CKA…" if command.arguments.get("cka") else WAITING[command.kind]
+    method, settings = command.arguments.get("method"), command.arguments.get("set") or []
+    what = f"switching to {method}" if method else "switching"
+    if settings and not method:
+        what = f"changing {settings[0]}" + (f" and {len(settings) - 1} more" if len(settings) > 1 else "")
+    at = command.arguments.get("at_round")
+    if at is None and not run.live:
+        return f"{what} at the next start"
+    under_way = max(run.progress.get("round", 0), run.round, 1)
+    return f"{what} after round {under_way if at is None else at}"

@@ -11,8 +11,7 @@ from textual.widgets._toast import Toast
 from simulator.base.documents import Event
 from simulator.results.analysis.events import description
 from simulator.results.analysis.run import SessionData
-from tui.app.host import Holds, Host, Severity
-from tui.app.keys import PLACES, Key
+from tui.app.host import Holds, Severity
 
 SECONDS: dict[Severity, float] = {"information": 5.0, "warning": 8.0, "error": 12.0}
 
@@ -49,20 +48,6 @@ class Toasts:
                 toast._expire()  # with the room that it takes
             elif each in self._app._notifications:
                 self._app._unnotify(each)
-
-
-def say_fault(host: Host, before: str | None) -> None:
-    """Say what keeps the session shown from being read, as long as it does. before: what did until now."""
-    run = host.view.run
-    if run.error and run.error != before:
-        fault = run.folder, run.error
-        host.say(run.error, "error", lambda: (host.view.run.folder, host.view.run.error) == fault)
-
-
-def say_places(host: Host, key: Key) -> None:
-    """Say where a key works, as long as the panel is shown in which it does not."""
-    places, panel = ", ".join(PLACES[each] for each in key.where), host.panel.id
-    host.say(f"{key.print} works in {places}: {key.about}", holds=lambda: host.panel.id == panel)
 
 
 Alert = Literal["off", "bell", "desktop"]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from textual.containers import Container
 from textual.widget import Widget
@@ -22,6 +22,7 @@ from simulator.results.analysis.partners import Pair
 from simulator.results.analysis.run import SessionData
 from simulator.results.figures.palette import OKABE_ITO
 from simulator.results.inspection.client_samples import ClientSamples, Embedding
+from simulator.sessions.history import entries_to, settings_in_force
 from simulator.studies.summary import Seeds, StudySummary
 
 
@@ -121,6 +122,11 @@ class SamplesRead:
 def session_of(run: SessionData) -> str:
     """The id of a session; "" before it has been read."""
     return str(run.document.get("id", ""))
+
+
+def in_force(run: SessionData, round: int) -> Mapping[str, Any]:
+    """The settings of a session in a round, after its switches."""
+    return settings_in_force(run.document, entries_to(run.history, round))
 
 
 def client_of(run: SessionData, client: int) -> str:

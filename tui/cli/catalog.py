@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import htfl_sim as hs
 from tui.cli import completion, options, output
-from tui.common import reading
+from tui.common import findings
 from tui.common.formatting import size
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def datasets(
         if as_json:
             output.emit(report)
             return
-        output.show(output.facts(reading.facts(report)))
+        output.show(output.facts(findings.data_facts(report)))
         output.warn(report["warnings"])
         return
     if settings:

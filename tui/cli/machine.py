@@ -17,8 +17,8 @@ from rich.text import Text
 
 import htfl_sim as hs
 from tui.cli import completion, options, output
-from tui.common import reading
-from tui.common.flags import as_flags
+from tui.common import findings
+from tui.common.errors import as_flags
 from tui.common.formatting import size
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def import_federation(
         output.emit({**report, "command": shlex.join(command)})
         return
     report["notes"] = [as_flags(each) for each in report["notes"]]
-    output.show(output.facts([*reading.facts(report), ("run it", shlex.join(command))]))
+    output.show(output.facts([*findings.data_facts(report), ("run it", shlex.join(command))]))
     output.warn(report["warnings"])
 
 
@@ -219,7 +219,7 @@ def _terminal() -> Iterator["Check"]:
 
 
 def _room(width: int, height: int) -> "Check":
-    from tui.app.dialogs.notices import SMALLEST
+    from tui.app.dialogs.base import SMALLEST
 
     columns, rows = SMALLEST
     enough = width >= columns and height >= rows

@@ -15,7 +15,7 @@ import htfl_sim as hs
 from simulator.base.record import Record
 from tui.cli import completion, options, output, steer
 from tui.cli.options import HOW, SCALE, WHAT, WHERE
-from tui.common import reading
+from tui.common import findings
 from tui.common.errors import DIVERGED, WATCHED, OutputClosed
 from tui.common.formatting import percent, size
 
@@ -508,7 +508,7 @@ def _facts(config: "Config", report: "Report | None") -> list[tuple[str, object]
     return [
         ("method", config.method.name),
         ("data", f"{config.data.dataset}, {config.data.partition}"),
-        ("read", None if report is None else reading.summary(report)),
+        ("read", None if report is None else findings.data_summary(report)),
         (
             "clients",
             f"{config.federation.clients} of {models}, {config.federation.participants} a round{unseen}",

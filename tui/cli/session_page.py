@@ -16,9 +16,18 @@ from simulator.results.analysis.events import Switch
 from simulator.results.analysis.events import description as event_text
 from simulator.results.analysis.ledger import Divergence
 from tui.cli import output, running
-from tui.common import effects
-from tui.common.formatting import course, duration, in_unit, number, percent, size, span, until_target
-from tui.common.sparkline import sparkline
+from tui.common import findings
+from tui.common.formatting import (
+    course,
+    duration,
+    in_unit,
+    number,
+    percent,
+    size,
+    span,
+    sparkline,
+    until_target,
+)
 
 EVENTS_SHOWN = 12
 WIDEST = 60  # characters of the sparkline of accuracies
@@ -33,9 +42,9 @@ def parts(details: Details) -> list[Any]:
         parts += [output.heading("Switches"), output.table(columns, rows)]
     for effect in details.effects:
         parts += [
-            output.heading(effects.title(effect)),
-            output.table(effects.columns(effect), effects.rows(effect)),
-            *effects.notes(effect),
+            output.heading(findings.effect_title(effect)),
+            output.table(findings.effect_columns(effect), findings.effect_rows(effect)),
+            *findings.effect_notes(effect),
         ]
     if rows := list(_timeline(details)):
         columns = [">round", "joined", "left", "data changed", ">present"]

@@ -11,8 +11,7 @@ import typer
 
 import htfl_sim as hs
 from tui.cli import completion, options, output
-from tui.common import confusion as grids
-from tui.common import formatting
+from tui.common import findings, formatting
 from tui.common.errors import OutputClosed
 
 if TYPE_CHECKING:
@@ -235,8 +234,9 @@ def _why_page(found: "Why") -> list[Any]:
 
 def _matrix_page(found: "Confusion") -> list[Any]:
     """The confusion matrix for people."""
-    lines = map(grids.plain, grids.grid(found, output.stdout().width))
-    return [output.heading("Confusion matrix"), grids.summary(found), "", *lines, "", *grids.notes(found)]
+    about, notes = findings.confusion_summary(found), findings.confusion_notes(found)
+    lines = map(findings.plain, findings.confusion_grid(found, output.stdout().width))
+    return [output.heading("Confusion matrix"), about, "", *lines, "", *notes]
 
 
 def _class_row(row: "ClassRow") -> list[object]:

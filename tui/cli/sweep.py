@@ -13,8 +13,7 @@ import typer
 import htfl_sim as hs
 from tui.cli import completion, options, output, running
 from tui.cli.options import HOW, WHAT
-from tui.common.errors import POINTS_FAILED
-from tui.common.flags import as_flags
+from tui.common.errors import POINTS_FAILED, as_flags
 from tui.common.formatting import amount, duration
 
 if TYPE_CHECKING:

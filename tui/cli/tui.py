@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from htfl_sim.configuring import Choices
     from simulator.engine.progress import Event, Observer
     from tui.app.app import HtflApp
-    from tui.app.launch import ThreadRun
+    from tui.app.runs import ThreadRun
 
 HOST, PORT = "127.0.0.1", 8000
 NAMES = ("localhost", "127.0.0.1")
@@ -107,7 +107,7 @@ def tui(
     from htfl_sim.configuring import Files
     from tui.app import terminal
     from tui.app.app import HtflApp
-    from tui.app.launch_options import LaunchOptions
+    from tui.app.runs import LaunchOptions
 
     if port is not None and not serve:
         raise hs.ConfigError("--port is the port of --serve. Add --serve.")
@@ -143,7 +143,7 @@ def tui(
 def _start(choices: "Choices", session: str | None, launch_options: Any) -> Any:
     """The session to show, the run to begin, or the form to fill in. None: the list of sessions."""
     from htfl_sim.configuring import Choices
-    from tui.app.dialogs.new_run import NewRun, is_here, made_up
+    from tui.app.dialogs.run_forms import NewRun, is_here, made_up
 
     says_run = choices != Choices(device=choices.device, workers=choices.workers)
     if session is not None and not says_run:

@@ -1,7 +1,9 @@
-"""How the commands and the app write texts. Numbers and times come from `simulator.base.units`."""
+"""How the commands and the app write texts, and a series as one. Numbers come from `simulator.base.units`."""
 
+import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
@@ -28,6 +30,7 @@ __all__ = [
     "amount",
     "at_round",
     "branches",
+    "counted",
     "course",
     "duration",
     "in_unit",
@@ -37,7 +40,9 @@ __all__ = [
     "printable",
     "size",
     "size_unit",
+    "some",
     "span",
+    "sparkline",
     "spelled",
     "text_of",
     "until_target",
@@ -104,6 +109,16 @@ def branches(last: Sequence[bool]) -> str:
     return above + "".join("└─ " if each else "├─ " for each in last[-1:])
 
 
+def counted(number: int, noun: str) -> str:
+    """'1 round', '2 rounds'."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def some(names: Sequence[str]) -> str:
+    """At most three names, and the number of others."""
+    return ", ".join([*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else [])])
+
+
 def until_target(stands: "Standing") -> str | None:
     """A session's target accuracy and what it took: '85.0 % in round 7, after 6.9 MiB'; None without a target."""
     if not stands.target:
@@ -143,3 +158,36 @@ def _in_ascii(character: str) -> str:
     """The character, its letter without the accent, or a ?."""
     letter = character if character.isascii() else normalize("NFD", character)[0]
     return letter if letter.isascii() else "?"
+
+
+BARS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(
+    values: Sequence[float | None],
+    width: int,
+    bars: str = BARS,
+    limits: tuple[float, float] | None = None,
+) -> str:
+    """`width` characters for values from low to high of `limits`, the newest last. A space is a missing value.
+
+    Without limits, the range is that of the values. A constant series is a line at half height. If there are more
+    values than characters, neighbors are averaged.
+    """
+    series = [math.nan if value is None else float(value) for value in values]
+    if len(series) > width:
+        ends = [len(series) * place // width for place in range(width + 1)] if width else [0]
+        series = [_mean(series[start:end]) for start, end in pairwise(ends)]
+    known = [value for value in series if math.isfinite(value)]
+    low, high = limits or (min(known, default=0.0), max(known, default=0.0))
+    characters = []
+    for value in series:
+        share = (value - low) / (high - low) if high > low else 0.5
+        level = min(max(int(share * len(bars)), 0), len(bars) - 1) if math.isfinite(value) else -1
+        characters.append(bars[level] if level >= 0 else " ")
+    return "".join(characters).rjust(width)
+
+
+def _mean(values: Sequence[float]) -> float:
+    known = [value for value in values if math.isfinite(value)]
+    return sum(known) / len(known) if known else math.nan

@@ -11,9 +11,9 @@ from tests import sessions
 from tests.app.driving import drive, until
 from tests.app.panels.stage import on_stage
 from tui.app.app import HtflApp
-from tui.app.dialogs.new_run import NewRunDialog
+from tui.app.dialogs.run_forms import NewRunDialog
 from tui.app.dialogs.upkeep import AttachDialog
-from tui.app.launch_options import LaunchOptions
+from tui.app.runs import LaunchOptions
 from tui.app.view import View
 
 

@@ -25,7 +25,7 @@ from tui.app.panels.session_list import SessionList
 from tui.app.panels.sessions import SessionsPanel, study_facts
 from tui.app.view import View
 from tui.app.watch import sessions_of
-from tui.app.widgets.surface import look_of
+from tui.app.widgets.screen import look_of
 
 METHODS = {"fedlora": 0.95, "standalone": 0.85}
 

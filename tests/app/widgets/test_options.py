@@ -4,7 +4,7 @@ import pytest
 from textual.widgets.option_list import Option
 
 from tests.app.widgets.stage import on_stage
-from tui.app.dialogs.choose import Options
+from tui.app.dialogs.base import Options
 
 METHODS = [
     Option("FedGH", id="fedgh"),

@@ -6,7 +6,7 @@ from simulator.results.inspection.client_samples import ClassSample, ClientSampl
 from tui.app.charts.canvas import BOLD, Array, Canvas
 from tui.app.charts.look import GREYS_256, Look
 from tui.common.cells import cell_count, fit, head
-from tui.common.sparkline import sparkline
+from tui.common.formatting import sparkline
 
 NARROWEST, WIDEST = 12, 32
 """Cells of a sparkline."""

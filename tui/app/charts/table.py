@@ -8,8 +8,7 @@ from typing import Literal, overload
 from tui.app.charts.canvas import BOLD, Canvas
 from tui.app.charts.look import Look
 from tui.common.cells import apart, cell_count, fit, settled
-from tui.common.formatting import spelled
-from tui.common.sparkline import sparkline
+from tui.common.formatting import sparkline, spelled
 
 Tone = Literal["plain", "muted", "strong", "highlight", "warning", "gain", "loss"]
 Order = tuple[int, bool] | None

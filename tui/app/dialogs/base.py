@@ -1,6 +1,7 @@
-"""The parts of every dialog: a title, a body that scrolls, a line for errors, and a line of keys."""
+"""The simple dialogs, and what all are made of: a title, a body that scrolls, a line for errors, and a line of keys."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
@@ -11,16 +12,20 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.color import Color
 from textual.containers import Vertical, VerticalScroll
-from textual.events import Resize
+from textual.content import Content
+from textual.events import Key, Resize
 from textual.geometry import Size
+from textual.message import Message
 from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
 
-from tui.app.widgets.screen import AppScreen
-from tui.app.widgets.surface import glyphs_of
+from tui.app.widgets.screen import AppScreen, glyphs_of
+from tui.common.cells import cell_count, padded
 from tui.common.formatting import spelled
+from tui.common.fuzzy import best
 
 Result = TypeVar("Result")
 WIDE, TALL, LOW = 120, 40, 24
@@ -142,3 +147,147 @@ class Searched(Dialog[None]):
 
     def action_scroll(self, key: str) -> None:
         getattr(self.query_one(VerticalScroll), f"action_{SCROLLS[key]}")()
+
+
+class Reflowed(Widget):
+    """A text that depends on its width."""
+
+    DEFAULT_CSS = "Reflowed { width: 1fr; height: auto; }"
+
+    def __init__(self, text: Callable[[int], Content]) -> None:
+        super().__init__()
+        self.tell(text)
+
+    def tell(self, text: Callable[[int], Content]) -> None:
+        """Show another text."""
+        self._made = lru_cache(1)(text)
+        self.refresh(layout=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return self._made(width).plain.count("\n") + 1
+
+    def render(self) -> Content:
+        return self._made(self.content_size.width)
+
+
+class Text(Dialog[None]):
+    """A title and a text."""
+
+    hint = "esc close"
+
+    def __init__(self, title: str, text: str) -> None:
+        super().__init__(title)
+        self._text = text
+
+    def body(self) -> Iterable[Widget]:
+        yield VerticalScroll(Static(self.spelled(self._text), markup=False))
+
+    def on_mount(self) -> None:
+        self.set_focus(self.query_one(VerticalScroll))
+
+
+SMALLEST = (60, 16)
+"""Columns and rows that the app needs."""
+
+
+class TooSmall(ModalScreen[None]):
+    """Covers everything until there is enough room again. A run continues meanwhile."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "app.quit", "quit", show=False)]
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="small", markup=False)
+
+    def on_resize(self) -> None:
+        width, height = self.app.size
+        self.query_one("#small", Static).update(
+            f"This terminal has {width} columns and {height} rows. The app needs {SMALLEST[0]} and {SMALLEST[1]}. "
+            "Make it larger, or press q to quit."
+        )
+
+
+Choice = tuple[str, str, str]
+"""The result, its name, and its effect."""
+
+
+class Options(OptionList):
+    """Textual's list, which typed letters narrow to the lines that fit, the best first. Backspace takes one back."""
+
+    @dataclass
+    class Narrowed(Message):
+        """The list shows the lines that fit these letters; "" for all."""
+
+        letters: str
+
+    _letters = ""
+    _all: tuple[Option, ...] = ()
+
+    def on_key(self, event: Key) -> None:
+        if event.key == "backspace" and self._letters:
+            event.stop()
+            self._narrow(self._letters[:-1])
+        elif event.is_printable and event.character is not None and event.character.strip():
+            for letters in (self._letters + event.character, event.character):
+                if self._fitting(letters):
+                    event.stop()
+                    self._narrow(letters)
+                    return
+
+    def _fitting(self, letters: str) -> list[Option]:
+        self._all = self._all or tuple(self.options)
+        return best((each for each in self._all if not letters or not each.disabled), letters, _id)
+
+    def _narrow(self, letters: str) -> None:
+        chosen = self.highlighted_option
+        found = self._fitting(letters)
+        self._letters = letters
+        self.clear_options().add_options(found)
+        self.highlighted = found.index(chosen) if not letters and chosen in found else 0
+        self.post_message(self.Narrowed(letters))
+
+
+def _id(option: Option) -> str:
+    return option.id or ""
+
+
+class Choose(Dialog[str]):
+    """Returns the id of the chosen line."""
+
+    hint = "letters or ↑↓ choose · enter confirm · esc cancel"
+
+    def __init__(self, title: str, text: str, choices: Sequence[Choice], selected: str | None = None) -> None:
+        super().__init__(title)
+        self._text = text
+        self._choices = choices
+        self._selected = selected
+
+    def body(self) -> Iterable[Widget]:
+        if self._text:
+            yield Static(self.spelled(self._text), classes="text", markup=False)
+        width = max(cell_count(name) for _, name, _ in self._choices) + 2
+        yield Options(
+            *(
+                Option(
+                    Content.assemble(
+                        (padded(self.spelled(name), width), "bold" if about else ""), self.spelled(about)
+                    ),
+                    id=id,
+                )
+                for id, name, about in self._choices
+            ),
+            compact=True,
+        )
+
+    def on_mount(self) -> None:
+        options = self.query_one(OptionList)
+        ids = [id for id, _, _ in self._choices]
+        options.highlighted = ids.index(self._selected) if self._selected in ids else 0
+        self.set_focus(options)
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option_id)
+
+
+def confirm(title: str, text: str, yes: str) -> Choose:
+    """A question with the harmless answer first."""
+    return Choose(title, text, [("no", "no", "change nothing"), ("yes", "yes", yes)])

@@ -1,5 +1,6 @@
 """A form of lines, with possible values listed under the focused line."""
 
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -15,9 +16,10 @@ from textual.widgets import Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
 from htfl_sim import catalog
+from htfl_sim.errors import ConfigError
 from tui.app.charts.look import GLYPHS
 from tui.app.dialogs.base import Dialog
-from tui.app.widgets.surface import glyphs_of
+from tui.app.widgets.screen import glyphs_of
 from tui.common.cells import apart, cell_count, padded
 from tui.common.errors import explain
 from tui.common.fuzzy import best
@@ -38,18 +40,23 @@ SLOW_SECONDS = 0.5
 class Field:
     """A line of a form.
 
-    known: returns the values to choose from, if any. only: whether no other value is valid. whole: a whole number.
-    words: it has several words, and a known value completes the last one.
+    known: returns the values to choose from. label: "" if it is the name. only: whether no other value is valid.
+    whole: a whole number. words: it has several words, and a known value completes the last one.
     """
 
     name: str
-    label: str
     value: str = ""
     placeholder: str = ""
-    known: Callable[[], Sequence[Known]] | None = None
+    known: Callable[[], Sequence[Known]] = tuple
+    label: str = ""
     whole: bool = False
     only: bool = False
     words: bool = False
+
+    @property
+    def title(self) -> str:
+        """What stands before the line."""
+        return self.label or self.name
 
 
 def form_hint(enter: str) -> str:
@@ -87,10 +94,10 @@ class Form(Dialog[Result]):
         return {name: self.query_one(f"#field-{name}", Input).value.strip() for name in self._fields}
 
     def body(self) -> Iterable[Widget]:
-        width = max(len(field.label) for field in self._fields.values()) + 2
+        width = max(len(field.title) for field in self._fields.values()) + 2
         with Vertical(classes="fields"):
             for field in self._fields.values():
-                label = Label(self.spelled(field.label), markup=False)
+                label = Label(self.spelled(field.title), markup=False)
                 label.styles.width = width
                 entry = Input(
                     field.value,
@@ -196,7 +203,7 @@ class Form(Dialog[Result]):
         """The values for the focused field that fit the typed text, the best first, or else the nearest ones."""
         known, self._taken = self.query_one("#known", OptionList), None
         field = self._fields.get(self._place)
-        offered = field.known() if field and field.known else ()
+        offered = field.known() if field else ()
         found = best(offered, self._typed, lambda each: each[0])  # in names before descriptions
         found += best((each for each in offered if each not in found), self._typed, " ".join)
         if not found and "=" not in self._typed:  # the value of a setting
@@ -224,12 +231,12 @@ class Form(Dialog[Result]):
         """The fault of the first field with a value that it does not have. "" while one may still become known."""
         for name, field in self._fields.items():
             value = self.query_one(f"#field-{name}", Input).value.strip()
-            names = [each for each, _ in field.known()] if value and field.only and field.known else []
+            names = [each for each, _ in field.known()] if value and field.only else []
             begun = name == self._place and any(value.lower() in each.lower() for each in names)
             if names and value not in names and not begun:
                 near = nearest_of(value, names)
                 remedy = f"Did you mean {' or '.join(near)}?" if near else "Press ↓ to choose one."
-                return f"{field.label}: '{value}' is not in the list. {remedy}"
+                return f"{field.title}: '{value}' is not in the list. {remedy}"
         return ""
 
 
@@ -240,8 +247,6 @@ def nearest_of(typed: str, names: Sequence[str]) -> list[str]:
 
 def number(values: dict[str, str], name: str, least: int = 1) -> int | None:
     """A whole number from a field; None if it is empty. Raises ConfigError."""
-    from htfl_sim.errors import ConfigError
-
     text = values[name]
     if not text:
         return None
@@ -258,10 +263,6 @@ def setting_names(sections: Sequence[str] = (), method: str | None = None) -> li
 
 def assignments(text: str) -> list[str]:
     """`key=value` words, quoted as in a shell. Raises ConfigError."""
-    import shlex
-
-    from htfl_sim.errors import ConfigError
-
     try:
         words = shlex.split(text)
     except ValueError as error:

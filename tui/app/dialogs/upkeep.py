@@ -16,13 +16,11 @@ from htfl_sim.folders import (
     session_names,
     tags_in,
 )
-from htfl_sim.sessions import state
 from simulator.studies.summary import StudySummary
-from tui.app.background import Background
 from tui.app.dialogs.form import Field, Form, Known, form_hint
-from tui.app.host import Host
+from tui.app.host import NO_SESSION, Host
 from tui.common.errors import explain
-from tui.common.formatting import size
+from tui.common.formatting import counted, size, some
 
 Wish = tuple[tuple[str, ...], str]
 """Tags and a note."""
@@ -38,21 +36,18 @@ class NoteDialog(Form[Wish]):
         marks = sessions.Marks()
         with suppress(SessionUnreadable, DiskError):  # what cannot be read is replaced
             marks = sessions.marks(folder)
+        tags = " ".join(marks.tags), "words, such as paper"
         super().__init__(
             f"Tags and note of {name_of(folder)}",
             [
-                Field("tags", "tags", " ".join(marks.tags), "words, such as paper", self._known, words=True),
-                Field("note", "note", marks.note, "one line, such as the lr of the paper"),
+                Field("tags", *tags, lambda: self._tags, words=True),
+                Field("note", marks.note, "one line, such as the lr of the paper"),
             ],
         )
 
     @cached_property
     def _tags(self) -> Sequence[Known]:
-        used = tags_in(self._library)
-        return [(tag, f"{number} session{'s' * (number > 1)}") for tag, number in used.items()]
-
-    def _known(self) -> Sequence[Known]:
-        return self._tags
+        return [(tag, counted(number, "session")) for tag, number in tags_in(self._library).items()]
 
     def accept(self, values: dict[str, str]) -> Wish:
         return tuple(map(checked_tag, values["tags"].split())), checked_note(values["note"])
@@ -96,15 +91,13 @@ class RenameDialog(OfSessions):
     hint = form_hint("rename")
 
     def __init__(self, folder: Path) -> None:
-        super().__init__([folder], f"Rename {name_of(folder)}", Field("name", "new name", folder.name))
+        super().__init__([folder], f"Rename {name_of(folder)}", Field("name", folder.name, label="new name"))
 
     def about(self, found: Sequence[sessions.Dependents]) -> str:
         (own,) = found
         if own.users or own.branches:
-            return (
-                f"Studies refer to it by its name: {_some((*own.users, *own.branches))}. It keeps its name."
-            )
-        forks = f" Its forks find it by its id: {_some(own.forks)}." if own.forks else ""
+            return f"Studies refer to it by its name: {some((*own.users, *own.branches))}. It keeps its name."
+        forks = f" Its forks find it by its id: {some(own.forks)}." if own.forks else ""
         return f"Its rounds and checkpoints stay as they are.{forks}"
 
     def accept(self, values: dict[str, str]) -> str:
@@ -118,19 +111,20 @@ class DeleteDialog(OfSessions):
     def __init__(self, folders: Sequence[Path]) -> None:
         self._word = name_of(folders[0]) if len(folders) == 1 else f"{len(folders)} sessions"
         self.hint = f"type {'the name' if len(folders) == 1 else self._word} · enter delete · esc cancel"
-        field = Field("name", "name", placeholder=f"type {self._word} to delete {_it(folders)}")
+        field = Field("name", placeholder=f"type {self._word} to delete {_it(folders)}")
         super().__init__(folders, f"Delete {self._word} for good", field)
 
     def about(self, found: Sequence[sessions.Dependents]) -> str:
         names, bytes = list(map(name_of, self._folders)), sum(map(sessions.size_on_disk, self._folders))
-        of = f" of {_some(names)}" if len(names) > 1 else ""
+        of = f" of {some(names)}" if len(names) > 1 else ""
         told = [f"All rounds and checkpoints{of} are deleted, {size(bytes)}."]
         if forks := _others((each.forks for each in found), names):
-            told.append(f"{_forks(forks)}.")
+            stay = "Its fork stays" if len(forks) == 1 else f"Its {len(forks)} forks stay"
+            told.append(f"{stay} complete: {some(forks)}.")
         if users := _others((each.users for each in found), ()):
-            told.append(f"Used by {_some(users)}: the study computes this again.")
+            told.append(f"Used by {some(users)}: the study computes this again.")
         if branches := _others((each.branches for each in found), ()):
-            told.append(f"{_some(branches)} cannot start without {_it(names)}.")
+            told.append(f"{some(branches)} cannot start without {_it(names)}.")
         for study in dict.fromkeys(folder.parent for folder in self._folders if is_group(folder.parent)):
             points = "this point" if len(names) == 1 else "its points"
             told.append(f"The study {study.name} computes {points} again.")
@@ -144,13 +138,13 @@ class DeleteDialog(OfSessions):
         return self._word
 
 
-def edit(host: Host, background: Background, what: str) -> None:
+def edit(host: Host, what: str) -> None:
     """Change the session under the cursor of a list, or the one shown: 'note' or 'rename'. 'delete': see `doomed`."""
     if what == "delete":
         if folders := doomed(host):
-            ask_delete(host, background, folders)
+            ask_delete(host, folders)
     elif (folder := chosen(host)) is not None:
-        ASKS[what](host, background, folder)
+        (ask_note if what == "note" else ask_rename)(host, folder)
 
 
 def doomed(host: Host) -> Sequence[Path]:
@@ -172,69 +166,65 @@ def chosen(host: Host) -> Path | None:
     elif run.name:
         return run.folder
     else:
-        host.say("No session is open. Press a to open one.", holds=lambda: not host.view.run.name)
+        host.say(NO_SESSION, holds=lambda: not host.view.run.name)
     return None
 
 
-def write(host: Host, background: Background, folder: Path, tags: Sequence[str], note: str) -> None:
-    """Give a session these tags and this note. The owner of a running session does it."""
+def ask_note(host: Host, folder: Path) -> None:
+    """Ask for tags and a note. The owner of a running session writes them."""
     name = name_of(folder)
+
+    def write(wish: Wish) -> None:
+        doing = f"writing the note of {name}…"
+        host.background.run(f"note {folder}", doing, lambda: sessions.mark(folder, *wish), done)
 
     def done(_: object) -> None:
         host.session_changed(folder, folder)
         host.say(f"Changed the tags and the note of {name}.")
 
-    background.run(
-        f"note {folder}", f"writing the note of {name}…", lambda: sessions.mark(folder, tags, note), done
-    )
+    host.ask(NoteDialog(folder, host.view.library), write)
 
 
-def rename(host: Host, background: Background, folder: Path, name: str) -> None:
-    """Give a session another name, wherever the app shows it."""
+def ask_rename(host: Host, folder: Path) -> None:
+    """Ask for another name, and use it wherever the app shows the session."""
     before = name_of(folder)
+
+    def rename(name: str) -> None:
+        host.background.run(f"rename {folder}", "", lambda: sessions.rename(folder, name), done)
 
     def done(now: Path) -> None:
         host.session_changed(folder, now)
-        host.say(f"Renamed {before} to {name}.")
+        host.say(f"Renamed {before} to {now.name}.")
 
-    background.run(f"rename {folder}", "", lambda: sessions.rename(folder, name), done)
-
-
-def ask_note(host: Host, background: Background, folder: Path) -> None:
-    host.ask(NoteDialog(folder, host.view.library), lambda wish: write(host, background, folder, *wish))
+    host.ask(RenameDialog(folder), rename)
 
 
-def ask_rename(host: Host, background: Background, folder: Path) -> None:
-    host.ask(RenameDialog(folder), lambda name: rename(host, background, folder, name))
+def ask_delete(host: Host, folders: Sequence[Path]) -> None:
+    """Ask whether to delete sessions. If one cannot be deleted, those after it stay."""
 
-
-def ask_delete(host: Host, background: Background, folders: Sequence[Path]) -> None:
     def remove() -> tuple[list[Path], str]:
         removed = list[Path]()
         for folder in folders:
             try:
                 sessions.remove(folder)
-            except Exception as error:  # the others stay, and those before are gone
+            except Exception as error:  # those before are gone
                 return removed, explain(error)[0]
             removed.append(folder)
         return removed, ""
 
-    def delete(word: str) -> None:
-        def done(found: tuple[list[Path], str]) -> None:
-            removed, fault = found
-            for folder in removed:
-                host.session_changed(folder, None)
-            if removed:
-                host.say(f"Deleted {_some(list(map(name_of, removed)))}.")
-            if fault:
-                host.say(fault, "error")
+    def done(found: tuple[list[Path], str]) -> None:
+        removed, fault = found
+        for folder in removed:
+            host.session_changed(folder, None)
+        if removed:
+            host.say(f"Deleted {some(list(map(name_of, removed)))}.")
+        if fault:
+            host.say(fault, "error")
 
-        background.run(f"delete {folders[0]}", f"deleting {word}…", remove, done)
+    def delete(word: str) -> None:
+        host.background.run(f"delete {folders[0]}", f"deleting {word}…", remove, done)
 
     host.ask(DeleteDialog(folders), delete)
-
-
-ASKS: dict[str, Callable[[Host, Background, Path], None]] = {"note": ask_note, "rename": ask_rename}
 
 
 def _it(folders: Sequence[object]) -> str:
@@ -246,16 +236,6 @@ def _others(names: Iterable[Sequence[str]], without: Sequence[str]) -> list[str]
     return list(dict.fromkeys(name for some in names for name in some if name not in without))
 
 
-def _forks(names: Sequence[str]) -> str:
-    number = "Its fork stays" if len(names) == 1 else f"Its {len(names)} forks stay"
-    return f"{number} complete: {_some(names)}"
-
-
-def _some(names: Sequence[str]) -> str:
-    """At most three names, and the number of others."""
-    return ", ".join([*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else [])])
-
-
 class AttachDialog(Form[Path]):
     """Returns the folder of a session, by its name in the sessions folder or by path."""
 
@@ -264,11 +244,13 @@ class AttachDialog(Form[Path]):
     def __init__(self, sessions: Path, known: Callable[[], Sequence[Known]] | None = None) -> None:
         """`known`: the sessions to choose from; by default, those of the folder."""
         self._sessions = sessions
-        super().__init__("Show a session", [Field("session", "name or path", known=known or self._known)])
+        super().__init__(
+            "Show a session", [Field("session", known=known or self._known, label="name or path")]
+        )
 
     def accept(self, values: dict[str, str]) -> Path:
         folder = session_folder(values["session"], self._sessions)
-        state(folder)  # raises for an unknown session
+        sessions.state(folder)  # raises for an unknown session
         return folder
 
     def _known(self) -> Sequence[Known]:
@@ -277,6 +259,6 @@ class AttachDialog(Form[Path]):
 
 def _state(folder: Path) -> str:
     try:
-        return state(folder)
+        return sessions.state(folder)
     except (SessionUnreadable, DiskError):
         return "damaged"

@@ -25,7 +25,7 @@ from tui.app.charts.look import GLYPHS
 from tui.app.charts.table import Column, Row
 from tui.app.view import Panel, View
 from tui.app.widgets import LineChart, Table
-from tui.app.widgets.surface import glyphs_of, room
+from tui.app.widgets.screen import glyphs_of, room
 from tui.common.cells import cell_count, fit
 from tui.common.errors import explain
 from tui.common.formatting import NONE, at_round, percent, points, size, size_unit, spelled, wrapped

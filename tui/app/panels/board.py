@@ -26,8 +26,7 @@ from tui.app.panels.base import PERCENT, WIDE, Facts, Part
 from tui.app.panels.session_list import STATES
 from tui.app.widgets import Table
 from tui.app.widgets.canvas_widget import CanvasWidget
-from tui.app.widgets.screen import offer_focus
-from tui.app.widgets.surface import look_of, room
+from tui.app.widgets.screen import look_of, offer_focus, room
 from tui.common.formatting import NONE, amount, duration, percent, points, size
 
 FIRST, SHOWN, PASSED = 8, 5, 1

@@ -17,7 +17,7 @@ from tui.app.panels import client_rows
 from tui.app.panels.base import NAMES, PERCENT, Facts, Part, at_best, at_most, by_round, marks, titled, unread
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table
-from tui.app.widgets.surface import room
+from tui.app.widgets.screen import room
 from tui.common.cells import cell_count
 from tui.common.formatting import number, percent, size
 

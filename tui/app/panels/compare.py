@@ -39,7 +39,7 @@ from tui.app.charts.table import Column, Row
 from tui.app.panels.base import PERCENT, Part, SizedPanel, at_best, at_most, sizes
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table
-from tui.app.widgets.surface import glyphs_of
+from tui.app.widgets.screen import glyphs_of
 from tui.common.cells import fit
 from tui.common.formatting import (
     NONE,

@@ -14,15 +14,15 @@ from simulator.results.analysis.run import Samples
 from simulator.results.inspection.client_samples import ClientSamples, Embedding
 from tui.app.charts.look import GLYPHS
 from tui.app.charts.scatter import ScatterFigure, key_of
-from tui.app.embedding_process import images_of, looked_at
 from tui.app.messages import ClientSelected, EmbeddingWanted, RoundRefused, SamplesWanted
 from tui.app.panels import class_map
 from tui.app.panels.base import Part, SizedPanel, at_most, named_clients, unread
 from tui.app.panels.class_map import ClassMap
 from tui.app.view import View, session_of
 from tui.app.widgets import Heatmap, SampleList, Scatter
-from tui.app.widgets.surface import glyphs_of, room
-from tui.common import reading
+from tui.app.widgets.screen import glyphs_of, room
+from tui.app.workers import images_of, looked_at
+from tui.common import findings
 from tui.common.cells import apart, cell_count, head
 from tui.common.formatting import spelled
 
@@ -119,7 +119,7 @@ class DataFeaturesPanel(SizedPanel):
             self.call_after_refresh(self.redraw)  # once the parts have their new sizes
         if report is not None:
             glyphs, width = glyphs_of(self), room(self).width - 2
-            line = "; ".join([f"read: {reading.summary(report)}", *report["warnings"]])
+            line = "; ".join([f"read: {findings.data_summary(report)}", *report["warnings"]])
             if cell_count(line := spelled(line, glyphs)) > width:
                 line = head(line, width - 1) + GLYPHS[glyphs].ellipsis
             self._read.update(line, layout=False)

@@ -50,7 +50,7 @@ from tui.app.panels.client_rows import shown
 from tui.app.panels.session_list import SessionList
 from tui.app.view import ACCURACIES, GAIN, View, in_sight
 from tui.app.widgets import Heatmap, LineChart, Table
-from tui.app.widgets.surface import glyphs_of, room
+from tui.app.widgets.screen import glyphs_of, room
 from tui.common.formatting import number, percent, size, spelled
 
 MEAN = OKABE_ITO[0]

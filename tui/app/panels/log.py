@@ -11,7 +11,7 @@ from tui.app.charts.table import Column, Row, Tone
 from tui.app.panels.base import Part, SizedPanel, unread
 from tui.app.view import View
 from tui.app.widgets import Table
-from tui.app.widgets.surface import room
+from tui.app.widgets.screen import room
 from tui.common.formatting import wrapped
 from tui.common.fuzzy import fits
 

@@ -27,7 +27,7 @@ from simulator.studies.summary import StudySummary
 from tui.app.charts.table import Cell, Column, Row, Tone, Trend
 from tui.app.view import View
 from tui.app.widgets import Table
-from tui.app.widgets.surface import room
+from tui.app.widgets.screen import room
 from tui.common.formatting import NONE, branches, course, duration, percent, printable
 
 ENDED = ("finished", "stopped", "interrupted", "failed", "damaged")

@@ -27,8 +27,7 @@ from tui.app.panels.board import StudyBoard
 from tui.app.panels.session_list import SessionList, Sketch
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table
-from tui.app.widgets.screen import offer_focus
-from tui.app.widgets.surface import glyphs_of
+from tui.app.widgets.screen import glyphs_of, offer_focus
 from tui.common.formatting import NONE, course, percent, spelled, text_of
 
 UNREAD = "Reading the session…"

@@ -20,7 +20,7 @@ from tui.app.panels.data_features import gone
 from tui.app.view import View
 from tui.app.widgets import Heatmap, LineChart, Table
 from tui.app.widgets.heatmap import CLUSTERING
-from tui.app.widgets.surface import glyphs_of
+from tui.app.widgets.screen import glyphs_of
 from tui.common.formatting import number
 
 UNMEASURED = (

@@ -19,7 +19,7 @@ from tui.app.charts.look import Look
 from tui.app.charts.samples import draw_samples
 from tui.app.charts.scatter import ScatterFigure, draw_scatter
 from tui.app.charts.timeline import Make, draw_timeline
-from tui.app.widgets.surface import look_of
+from tui.app.widgets.screen import look_of
 
 
 class CanvasWidget(Widget):

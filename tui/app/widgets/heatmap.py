@@ -28,7 +28,7 @@ from tui.app.charts.canvas import Array, Canvas
 from tui.app.charts.heatmap import HeatFigure, cell_at, draw_heatmap
 from tui.app.charts.look import Look
 from tui.app.widgets.canvas_widget import CanvasWidget
-from tui.app.widgets.surface import look_of
+from tui.app.widgets.screen import look_of
 
 
 class Heatmap(CanvasWidget, can_focus=True):

@@ -33,7 +33,7 @@ from tui.app.charts.chart import draw_chart, place_at
 from tui.app.charts.figure import Figure
 from tui.app.charts.look import Look
 from tui.app.widgets.canvas_widget import CanvasWidget
-from tui.app.widgets.surface import look_of
+from tui.app.widgets.screen import look_of
 
 NARROWEST = 4.0  # minimum steps of x in a zoom, so that a line is still visible
 

@@ -40,7 +40,7 @@ from tui.app.charts.table import (
     widths,
 )
 from tui.app.widgets.canvas_widget import CanvasWidget
-from tui.app.widgets.surface import room
+from tui.app.widgets.screen import room
 from tui.common.fuzzy import fits
 
 

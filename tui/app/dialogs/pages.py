@@ -1,37 +1,202 @@
-"""What explains results: why the selected client does as it does, and what each switch and fork changed."""
+"""Pages to read: all keys, all settings, why a client does as it does, and what each switch and fork changed."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache, partial
+from typing import Any, ClassVar
 
 import numpy as np
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.events import Resize
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
+from htfl_sim.configuring import Choices
+from htfl_sim.errors import HtflError
+from simulator.results.analysis import feed
 from simulator.results.analysis.classes import Confusion
+from simulator.results.analysis.comparison import Setting, described
 from simulator.results.analysis.events import Effect, read_effects
 from simulator.results.analysis.why import ClassRow, Why, why
-from tui.app.background import Background
+from simulator.sessions.reader import parent_folder
 from tui.app.charts.look import HEAT_LEVELS, Glyphs, Look, text_on
-from tui.app.dialogs.base import Dialog
-from tui.app.dialogs.help import Keys
-from tui.app.host import Host
+from tui.app.dialogs.base import Dialog, Reflowed, Searched
+from tui.app.host import NO_SESSION, Host
+from tui.app.keys import GROUPS, PLACES, Key
 from tui.app.messages import ClientSelected, ConfusionWanted
-from tui.app.view import View, client_of
-from tui.app.widgets.surface import glyphs_of, look_of
-from tui.common import effects
+from tui.app.view import View, client_of, in_force
+from tui.app.widgets.screen import glyphs_of, look_of
+from tui.common import findings
 from tui.common.cells import head, padded
-from tui.common.confusion import Cell, Line, grid, notes, summary
-from tui.common.formatting import percent, spelled, wrapped
+from tui.common.formatting import NONE, percent, spelled, wrapped
+from tui.common.fuzzy import fits
+
+WIDEST = 12  # cells of the names of keys
+
+
+class Help(Searched):
+    """The keys of the present panel, then the others by group."""
+
+    hint = "type to filter · ↑↓ page up, page down scroll · esc close"
+
+    def __init__(self, panel: str) -> None:
+        super().__init__("Keys")
+        self._panel = panel
+
+    def body(self) -> Iterable[Widget]:
+        yield Input(placeholder=self.spelled("filter by words, such as pin or round"), compact=True)
+        yield VerticalScroll(Reflowed(lambda _: Content("")))
+
+    def narrow(self) -> None:
+        self.query_one(Reflowed).tell(partial(listing, self._panel, glyphs_of(self), self.words))
+
+
+@lru_cache(4)  # each layout asks twice, with and without a scroll bar
+def listing(panel: str, glyphs: Glyphs, words: str, width: int) -> Content:
+    """The groups of keys that fit the words, in `width` cells, for this panel."""
+    lines: list[Content] = []
+    for group, keys in _groups(panel):
+        found = [key for key in keys if fits(key.found_by, words)]
+        if found:
+            lines += [Content("")] * bool(lines) + [Content.styled(group, "bold")]
+        for key in found:
+            elsewhere = key.where and not key.works_in(panel)
+            places = f" ({', '.join(PLACES[each] for each in key.where)})" if elsewhere else ""
+            about = spelled(key.about + places, glyphs)
+            lines += _entry(key.print, about, width, "dim" if elsewhere else "")
+    return Content("\n").join(lines or [Content("No key fits these words.")])
+
+
+def _groups(panel: str) -> Iterator[tuple[str, Sequence[Key]]]:
+    """The keys that work in this panel alone or in few others come first."""
+    own = [key for keys in GROUPS.values() for key in keys if panel in key.where]
+    if own:
+        yield f"In {PLACES[panel]}", own
+    for group, keys in GROUPS.items():
+        if others := [key for key in keys if key not in own]:
+            yield group, others
+
+
+def _entry(name: str, about: str, width: int, style: str) -> list[Content]:
+    return [
+        Content.assemble((f"  {'' if place else name:<{WIDEST}}", "bold"), (text, style))
+        for place, text in enumerate(wrapped(about, width - WIDEST - 2))
+    ]
+
+
+Reference = tuple[str, Mapping[str, Any]]
+"""A session or preset to compare with, and its settings."""
+NAME_CELLS = 28
+
+
+class Describe(Searched):
+    """Lists settings. Typed words filter them, tab compares with the next reference."""
+
+    DEFAULT_CSS = """
+    Describe #compared { text-style: bold; width: 100%; }
+    Describe #settings { width: 1fr; height: auto; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "compare(1)", "compare", show=False, priority=True),
+        Binding("shift+tab", "compare(-1)", "compare", show=False, priority=True),
+    ]
+    hint = "type to filter · tab compare with another · ↑↓ scroll · esc close"
+
+    def __init__(self, title: str, config: Mapping[str, Any], references: Sequence[Reference]) -> None:
+        """references: the sessions or presets to compare with. Without any, nothing differs."""
+        super().__init__(title)
+        self._references, self._place = references, 0
+        self._described = [described(config, other) for _, other in references] or [described(config)]
+
+    def body(self) -> Iterable[Widget]:
+        yield Input(placeholder=self.spelled("filter by words, such as lr or differs"), compact=True)
+        yield Static("", id="compared", markup=False)
+        with VerticalScroll():
+            yield Static("", id="settings", markup=False)
+
+    def on_resize(self, event: Resize) -> None:
+        super().on_resize(event)
+        self.call_after_refresh(self.narrow)
+
+    def action_compare(self, step: int) -> None:
+        """Compare with the next session or preset, or the one before."""
+        self._place = (self._place + step) % len(self._described)
+        self.narrow()
+
+    def narrow(self) -> None:
+        words, every = self.words, self._described[self._place]
+        found = [each for each in every if fits(_search(each), words)]
+        compared = "Nothing to compare with: no parent, no preset, and no marked session."
+        if self._references:
+            differ, other = sum(each.differs for each in every), self._references[self._place][0]
+            number = len(self._references)
+            which = f" ({self._place + 1} of {number})" if number > 1 else ""
+            compared = f"{differ} of {len(every)} settings differ from {other}{which}."
+        self.query_one("#compared", Static).update(self.spelled(compared))
+        lines = [self._line(each) for each in found] or [Content("No setting fits these words.")]
+        self.query_one("#settings", Static).update(Content("\n").join(lines))
+
+    def _line(self, setting: Setting) -> Content:
+        """The second cue of a difference, beside its color, is a mark in front."""
+        name = padded(self.spelled(setting.name), NAME_CELLS)
+        value, other = (self.spelled(_said(each)) for each in (setting.value, setting.other))
+        if not setting.differs:
+            return Content(f"  {name} {value}")
+        mark = "!" if glyphs_of(self) == "ascii" else "≠"
+        return Content.assemble(
+            (f"{mark} {name} ", "bold $text-warning"), (value, "bold"), f"  there: {other}"
+        )
+
+
+def _search(setting: Setting) -> str:
+    return f"{setting.name} {_said(setting.value)}" + " differs" * setting.differs
+
+
+def _said(value: object) -> str:
+    if value is None:
+        return NONE
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def show_settings(host: Host) -> None:
+    """Show the settings in force at the round shown, once those to compare with are read."""
+    view = host.view
+    if not view.run.document:
+        host.say_unread()
+        return
+    name, folder = view.run.name, view.run.folder
+    title = f"Settings of {name} in round {view.shown}" if view.shown else f"Settings of {name}"
+
+    def read(found: list[Reference]) -> None:
+        if host.is_at(folder):
+            host.ask(Describe(title, in_force(view.run, view.shown), found), lambda _: None)
+
+    host.background.run("describe", "reading settings…", lambda: list(references(view)), read)
+
+
+def references(view: View) -> Iterator[Reference]:
+    """The parent at the round of the fork, the preset, and the marked sessions, as far as they can be read."""
+    run = view.run
+    if parent := run.document.get("parent"):
+        with suppress(HtflError, OSError):
+            if (folder := parent_folder(parent, view.library)) is not None:
+                found = feed.read(folder)
+                yield f"its parent {found.name}", in_force(found, int(parent["round"]))
+    if preset := run.config.get("preset"):
+        with suppress(HtflError):
+            yield f"the preset {preset}", Choices(preset=str(preset)).read().to_json()
+    for other in view.compared:
+        if other.folder != run.folder and other.config:
+            yield other.name, other.config
+
 
 TOPIC = 13  # cells before a sentence: the mark, and the topic
 NAME, BAR = 14, 10  # cells of a class's name, and of the bar of its recall
 CLASSES = 200
 """The most classes that are listed."""
 BEGINNING = "No round is finished yet. The page starts after the first round."
-NO_SESSION = "No session is open. Press n to start a run or a to open a session."
 
 
 class WhyDialog(Dialog[None]):
@@ -58,7 +223,9 @@ class WhyDialog(Dialog[None]):
         super().__init__(title_of(view))
         self._view = view
         self._key: tuple[object, ...] | None = None
-        self._page = Page()
+        self._page = Reflowed(self._content)
+        self.found: Why | Confusion | str = ""
+        """Findings, a matrix, or a sentence in their place."""
         self._matrix: tuple[object, ...] | None = None
         """The client and the round that the matrix was requested for; None: the page has the findings."""
         self._kept: int | None = None
@@ -86,7 +253,16 @@ class WhyDialog(Dialog[None]):
         matrix = self._matrix is not None
         title = self._matrix_title() if matrix else title_of(view)
         self.query_one(".title", Static).update(self.spelled(title))
-        self._page.show(matrix_in(view, view.selected, self._kept) if matrix else found_in(view))
+        self.found = matrix_in(view, view.selected, self._kept) if matrix else found_in(view)
+        self._page.tell(self._content)
+
+    def _content(self, width: int) -> Content:
+        found, glyphs = self.found, glyphs_of(self)
+        if isinstance(found, str):
+            return Content("\n").join(paragraph(found, width, glyphs))
+        if isinstance(found, Confusion):
+            return Content("\n").join(matrix_lines(found, width, glyphs, look_of(self)))
+        return Content("\n").join(lines(found, width, glyphs))
 
     def _content_key(self) -> tuple[object, ...]:
         """What the page is made of."""
@@ -136,41 +312,22 @@ class WhyDialog(Dialog[None]):
         (scroll.scroll_page_down if step > 0 else scroll.scroll_page_up)(animate=False)
 
 
-class Page(Keys):
-    """Findings, in as many lines as the width needs."""
-
-    def __init__(self) -> None:
-        super().__init__(self._content)
-        self._found: Why | Confusion | str = ""
-
-    def show(self, found: Why | Confusion | str) -> None:
-        """Show findings, a matrix, or a sentence in their place."""
-        self._found = found
-        self.tell(self._content)
-
-    def _content(self, width: int) -> Content:
-        found, glyphs = self._found, glyphs_of(self)
-        if isinstance(found, str):
-            return Content("\n".join(wrapped(spelled(found, glyphs), width)))
-        if isinstance(found, Confusion):
-            return Content("\n").join(matrix_lines(found, width, glyphs, look_of(self)))
-        return Content("\n").join(lines(found, width, glyphs))
+def paragraph(text: str, width: int, glyphs: Glyphs, style: str = "") -> Iterator[Content]:
+    """A text in lines of `width` cells."""
+    return (Content.styled(line, style) for line in wrapped(spelled(text, glyphs), width))
 
 
 def lines(found: Why, width: int, glyphs: Glyphs) -> Iterator[Content]:
     """The page, line by line."""
     first, *rest = found.findings
-    yield from (Content.styled(spelled(line, glyphs), "bold") for line in wrapped(first.text, width))
+    yield from paragraph(first.text, width, glyphs, "bold")
     yield Content("")
     for each in rest:
         mark = Content.styled("! ", "bold $text-warning") if each.bad else Content("  ")
-        for place, line in enumerate(wrapped(each.text, width - TOPIC)):
-            before = (
-                mark + Content.styled(f"{each.topic:<{TOPIC - 2}}", "dim")
-                if not place
-                else Content(" " * TOPIC)
-            )
-            yield before + Content.styled(spelled(line, glyphs), "bold" if each.bad else "")
+        before = mark + Content.styled(f"{each.topic:<{TOPIC - 2}}", "dim")
+        for line in paragraph(each.text, width - TOPIC, glyphs, "bold" if each.bad else ""):
+            yield before + line
+            before = Content(" " * TOPIC)
     if found.classes:
         yield Content("")
         yield Content.styled("Classes of the test part, by recall", "bold")
@@ -180,7 +337,7 @@ def lines(found: Why, width: int, glyphs: Glyphs) -> Iterator[Content]:
     if found.missing:
         yield Content("")
         for sentence in found.missing:
-            yield from (Content.styled(spelled(line, glyphs), "dim") for line in wrapped(sentence, width))
+            yield from paragraph(sentence, width, glyphs, "dim")
 
 
 def _class_line(row: ClassRow, width: int, glyphs: Glyphs) -> str:
@@ -242,13 +399,20 @@ def title_of(view: View) -> str:
 
 def matrix_lines(found: Confusion, width: int, glyphs: Glyphs, look: Look) -> Iterator[Content]:
     """The matrix line by line. Colors repeat what the counts say: a count's share of its row."""
-    yield from (Content(spelled(line, glyphs)) for line in wrapped(summary(found), width))
+    yield from paragraph(findings.confusion_summary(found), width, glyphs)
     yield Content("")
-    empty = "." if glyphs == "ascii" else "·"
-    yield from (_matrix_line(line, glyphs, look) for line in grid(found, width, empty))
-    for note in notes(found):
+    for line in findings.confusion_grid(found, width, "." if glyphs == "ascii" else "·"):
+        yield Content.assemble(
+            *(
+                (each.text, _cell_style(each, look))
+                if isinstance(each, findings.Cell)
+                else spelled(each, glyphs)
+                for each in line
+            )
+        )
+    for note in findings.confusion_notes(found):
         yield Content("")
-        yield from (Content(spelled(line, glyphs)) for line in wrapped(note, width))
+        yield from paragraph(note, width, glyphs)
 
 
 def matrix_in(view: View, client: int, round: int | None) -> Confusion | str:
@@ -267,16 +431,7 @@ def matrix_in(view: View, client: int, round: int | None) -> Confusion | str:
     )
 
 
-def _matrix_line(line: Line, glyphs: Glyphs, look: Look) -> Content:
-    return Content.assemble(
-        *(
-            (each.text, _cell_style(each, look)) if isinstance(each, Cell) else spelled(each, glyphs)
-            for each in line
-        )
-    )
-
-
-def _cell_style(cell: Cell, look: Look) -> str:
+def _cell_style(cell: findings.Cell, look: Look) -> str:
     weight = "bold" if cell.correct else ""
     if not cell.share:
         return weight or "dim"
@@ -299,7 +454,7 @@ class EffectDialog(Dialog[None]):
         self._found = found
 
     def body(self) -> Iterable[Widget]:
-        yield VerticalScroll(Keys(self._text))
+        yield VerticalScroll(Reflowed(self._text))
 
     def on_mount(self) -> None:
         self.set_focus(self.query_one(VerticalScroll))
@@ -307,30 +462,27 @@ class EffectDialog(Dialog[None]):
     def _text(self, width: int) -> Content:
         """The blocks in `width` cells."""
         if not self._found:
-            return Content("\n".join(wrapped(self.spelled(effects.NOTHING), width)))
+            return Content("\n").join(paragraph(findings.NO_EFFECT, width, glyphs_of(self)))
         blocks = [Content("\n").join(self._block(effect, width)) for effect in self._found]
         return Content("\n\n").join(blocks)
 
     def _block(self, effect: Effect, width: int) -> Iterable[Content]:
-        for line in wrapped(self.spelled(effects.title(effect)), width):
-            yield Content.styled(line, "bold")
-        for line in effects.lines(effect, width):
-            yield Content(self.spelled(line))
-        for note in effects.notes(effect):
-            for line in wrapped(self.spelled(note), width):
-                yield Content.styled(line, "dim")
+        glyphs = glyphs_of(self)
+        yield from paragraph(findings.effect_title(effect), width, glyphs, "bold")
+        yield from (Content(self.spelled(line)) for line in findings.effect_lines(effect, width))
+        for note in findings.effect_notes(effect):
+            yield from paragraph(note, width, glyphs, "dim")
 
 
-def show_effects(host: Host, background: Background) -> None:
+def show_effects(host: Host) -> None:
     """Show the effects of the session shown, once its parent has been read."""
     run = host.view.run
     if not run.document:
-        why = f"{run.name} is not open yet." if run.name else "No session is open. Press a to open one."
-        host.say(why, holds=lambda: host.view.run.name == run.name and not host.view.run.document)
+        host.say_unread()
         return
 
     def read(found: Sequence[Effect]) -> None:
         if host.is_at(run.folder):
             host.ask(EffectDialog(run.name, found), lambda _: None)
 
-    background.run("effect", "", lambda: read_effects(run), read)
+    host.background.run("effect", "", lambda: read_effects(run), read)

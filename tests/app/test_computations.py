@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,8 @@ from simulator.results.inspection.client_samples import ClientSamples, Embedding
 from tests import sessions
 from tests.app.driving import drive, until
 from tui.app.app import HtflApp
-from tui.app.embedding_process import images_of
-from tui.app.launch_options import LaunchOptions
+from tui.app.runs import LaunchOptions
+from tui.app.workers import images_of
 
 
 class Process:
@@ -22,7 +22,7 @@ class Process:
 
     started: list["Process"] = []  # noqa: RUF012 - the tests' own
 
-    def __init__(self, folder: Path, data_dir: Path, round: int, images: int = 0) -> None:
+    def __init__(self, job: str, folder: Path, data_dir: Path, round: int, images: int = 0) -> None:
         self.round, self.cancelled = round, False
         self.found: Embedding | CkaMeasurement | str | None = None
         self.tell: Callable[[str], None] | None = None
@@ -45,8 +45,7 @@ class Process:
 
 @pytest.fixture
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HtflApp:
-    monkeypatch.setattr("tui.app.computers.EmbeddingProcess", Process)
-    monkeypatch.setattr("tui.app.computers.CkaProcess", Process)
+    monkeypatch.setattr("tui.app.host.Worker", Process)
     Process.started = []
     sessions.make(tmp_path / "main", rounds=5, clients=4, checkpoint_every=1)
     return HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), tmp_path / "main")
@@ -184,7 +183,7 @@ class Reading:
 
     asked: list[list[int]] = []  # noqa: RUF012 - the tests' own
 
-    def __init__(self, folder: Path, data_dir: Path, clients: Sequence[int]) -> None:
+    def __init__(self, job: str, folder: Path, data_dir: Path, *clients: int) -> None:
         self.asked.append(list(clients))
 
     def cancel(self) -> None: ...
@@ -198,8 +197,8 @@ def test_few_clients_are_read_at_once_and_of_many_only_the_one_selected(
     app: HtflApp, monkeypatch: pytest.MonkeyPatch, at_once: int, asked: list[list[int]]
 ) -> None:
     Reading.asked = []
-    monkeypatch.setattr("tui.app.computers.SamplesProcess", Reading)
-    monkeypatch.setattr("tui.app.computers.AT_ONCE", at_once)
+    monkeypatch.setattr("tui.app.host.Worker", Reading)
+    monkeypatch.setattr("tui.app.host.AT_ONCE", at_once)
 
     async def script(pilot: Any) -> None:
         await at_data_features(app, pilot)
