@@ -37,8 +37,8 @@ from simulator.models.federation import ClientInfo, Federation
 from simulator.runners import Job, LocalUpdate, Work, central
 from simulator.runners.local import update
 from simulator.training.client import LocalClient
-from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
+from simulator.training.trainer import TrainingContext
 
 CPU = torch.device("cpu")
 TINY = ("tiny_cnn", "tiny_mlp")

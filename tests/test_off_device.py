@@ -16,7 +16,7 @@ from simulator.base.tensors import Piece, WayOff, on_host, portions
 from simulator.engine.progress import ClientTrained
 from simulator.sessions import committing, states
 from simulator.sessions.session import Session
-from simulator.training.operations import Operations
+from simulator.training.flops import Operations
 from tests import federations
 
 SIZES = st.dictionaries(st.text(max_size=3), st.integers(0, 40), max_size=6)

@@ -22,8 +22,8 @@ from simulator.models import ImageShape, generators
 from simulator.models.generators import Design
 from simulator.runners import Job, Work
 from simulator.runners.local import update
-from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
+from simulator.training.trainer import TrainingContext
 from tests import federations
 
 HELD = [tuple(range(44)), tuple(range(44, 87)), tuple(range(57, 100))]

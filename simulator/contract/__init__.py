@@ -4,7 +4,6 @@
 the method breaks it, if it does. Each takes a few seconds.
 """
 
-from simulator.contract.promises import PROMISES, Broken, Promise
-from simulator.contract.subject import Subject
+from simulator.contract.promises import PROMISES, Broken, Promise, Subject
 
 __all__ = ["PROMISES", "Broken", "Promise", "Subject"]

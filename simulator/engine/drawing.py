@@ -28,9 +28,9 @@ from simulator.runners.sequential import SequentialRunner
 from simulator.selection import Past
 from simulator.selection.history import timed
 from simulator.training.client import shown_in, sizes_in
-from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.precision import tf32_in_force
+from simulator.training.trainer import TrainingContext
 
 
 def drawn(config: Config, built: Built) -> Iterator[dict[str, Any]]:

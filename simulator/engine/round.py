@@ -57,10 +57,9 @@ from simulator.runners import (
 from simulator.runners.evaluation import Answers, answering, evaluate, operations
 from simulator.selection import History, Selector
 from simulator.training.client import shown_in
-from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.precision import tf32_in_force
-from simulator.training.schedule import rate
+from simulator.training.trainer import TrainingContext, rate
 
 LONGEST_REASON = 300
 """Letters of an error that a warning repeats."""

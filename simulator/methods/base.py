@@ -4,7 +4,7 @@ A method object holds its configuration and the facts of the federation, which d
 server state, client state, and payloads as flat named tensors.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -19,10 +19,11 @@ from simulator.methods.declarations import BY_ITS_STEPS as BY_ITS_STEPS
 from simulator.methods.declarations import COUNTS_FULLY as COUNTS_FULLY
 from simulator.methods.declarations import MOVES_LESS as MOVES_LESS
 from simulator.methods.declarations import Card as Card
+from simulator.models import Network
 from simulator.models.federation import ClientInfo, Federation
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, WeightedBatch, recorded_cross_entropy
-from simulator.training.server import CentralServer
+from simulator.training.trainer import CentralServer
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,42 @@ def mean_cross_entropy(scores: Tensor, batch: Batch) -> Tensor:
     if not isinstance(batch, WeightedBatch):
         return F.cross_entropy(scores, batch.y)
     return (F.cross_entropy(scores, batch.y, reduction="none") * batch.weight).mean()
+
+
+def sums_by_class(name: str, values: Tensor, y: Tensor, classes: int) -> Tensors:
+    """For a loss's `sums`: a batch's values [B, D] summed by class [C, D], and the class's `samples` [C]."""
+    of_class = F.one_hot(y, classes).to(values.dtype)
+    return {name: of_class.T @ values.detach(), "samples": of_class.sum(0)}
+
+
+def collected_means(
+    local: LocalClient, name: str, complete: bool, of: Callable[[Network, Tensor], Tensor] = Network.features
+) -> tuple[Tensor, Tensor]:
+    """The collected `sums_by_class` as means [|S_k|, D] of the client's classes, and these labels, int32.
+
+    Unless `complete`, a class may be in none of the batches. It then has the mean of the trained networks, `of` which
+    `class_means` computes it.
+    """
+    labels = torch.tensor(local.info.classes, device=local.federation.device)
+    sums, samples = local.collected[name][labels], local.collected["samples"][labels, None]
+    means = sums / samples
+    if not complete:
+        after, _ = local.class_means(of)
+        means = torch.where(samples > 0, means, after)
+    return means, labels.to(torch.int32)
+
+
+def rows_sent(uplinks: Sequence[Uplink], name: str) -> tuple[Tensor, Tensor]:
+    """All rows [n, D] that were sent under this name, in client order, and their labels [n], int64."""
+    rows, labels = (torch.cat([payload[key] for _, payload in uplinks]) for key in (name, "labels"))
+    return rows, labels.long()
+
+
+def shuffled(server: CentralServer, rows: int, sizes: int | list[int], epochs: int) -> list[Tensor]:
+    """The places of the rows in each batch of these sizes, epoch by epoch. The server's stream gives the order."""
+    stream = server.stream("order")
+    orders = [torch.randperm(rows, generator=stream) for _ in range(epochs)]
+    return [places for order in orders for places in order.to(server.federation.device).split(sizes)]
 
 
 def row_weights(uplinks: Sequence[Uplink], rows: str) -> Tensor | None:

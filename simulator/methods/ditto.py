@@ -7,6 +7,7 @@ first round.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors, floating, named, of_module, part
-from simulator.methods.base import MOVES_LESS, Card, cross_entropy
+from simulator.methods.base import cross_entropy
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.fedprox import squared_distance
 from simulator.methods.registry import register
@@ -39,15 +40,7 @@ class DittoConfig(MethodConfig):
 class Ditto(FedAvg):
     """v_k ← v_k − η (∇F_k(v_k) + λ (v_k − w)), beside FedAvg on w."""
 
-    card = Card(
-        title="Ditto",
-        paper="Li et al. 2021, ICML",
-        kind="weights",
-        needs="nothing; groups of one architecture average apart",
-        down="model",
-        up="model",
-        stale=MOVES_LESS,
-    )
+    card = replace(FedAvg.card, title="Ditto", paper="Li et al. 2021, ICML", partial="")
     Config = DittoConfig
     config: DittoConfig
 

@@ -23,8 +23,17 @@ from torch.nn import functional as F
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors
-from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
+from simulator.methods.base import (
+    COUNTS_FULLY,
+    Aggregated,
+    Card,
+    Method,
+    Uplink,
+    collected_means,
+    sums_by_class,
+)
 from simulator.methods.registry import register
+from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, recorded_cross_entropy
@@ -117,24 +126,21 @@ class FD(Method):
         loss = recorded_cross_entropy(logits, batch.y) + self.config.gamma * distance
         if self.config.collect == "after":
             return LossParts(loss)
-        of_class = F.one_hot(batch.y, self.federation.num_classes).to(logits.dtype)
-        outputs = of_class.T @ self._output(logits.detach())
-        return LossParts(loss, sums={"outputs": outputs, "samples": of_class.sum(0)})
+        outputs = self._output(logits.detach())
+        return LossParts(loss, sums=sums_by_class("outputs", outputs, batch.y, self.federation.num_classes))
 
     def uplink(self, local: LocalClient) -> Tensors:
         """A class without a collected sample has the mean output after training."""
-        [phase] = self.phases(local)
-        after = self.config.collect == "after"
-        if after or local.epochs(phase) < 1:  # a class may be in none of the batches
-            means, classes = local.class_means(of=lambda model, x: self._output(model(x)))
-            if after:
-                return {"logits": means, "labels": classes}
-        labels = torch.tensor(local.info.classes, device=self.federation.device)
-        sums, samples = local.collected["outputs"][labels], local.collected["samples"][labels]
-        logits = sums / samples[:, None]
-        if local.epochs(phase) < 1:
-            logits = torch.where(samples[:, None] > 0, logits, means)
-        return {"logits": logits, "labels": labels.to(torch.int32)}
+
+        def output(model: Network, x: Tensor) -> Tensor:
+            return self._output(model(x))
+
+        if self.config.collect == "after":
+            means, labels = local.class_means(output)
+        else:
+            [phase] = self.phases(local)
+            means, labels = collected_means(local, "outputs", local.epochs(phase) >= 1, output)
+        return {"logits": means, "labels": labels}
 
     def _output(self, logits: Tensor) -> Tensor:
         """The values of a sample that are averaged."""

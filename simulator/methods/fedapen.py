@@ -18,19 +18,11 @@ from torch.nn import functional as F
 
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Choice, Linear, Log, Space
-from simulator.base.tensors import Tensors, floating, named, of_module, part
+from simulator.base.tensors import Tensors, floating
 from simulator.methods import needs
-from simulator.methods.base import (
-    COUNTS_FULLY,
-    MOVES_LESS,
-    Aggregated,
-    Card,
-    Method,
-    Uplink,
-    averaged,
-    divergence,
-)
+from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card, divergence
 from simulator.methods.registry import register
+from simulator.methods.small_model import SmallModel
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.phase import (
@@ -65,7 +57,7 @@ class FedAPENConfig(MethodConfig):
 
 
 @register("fedapen")
-class FedAPEN(Method):
+class FedAPEN(SmallModel):
     """A local model and a shared one teach each other, and answer together with weights that the client learns."""
 
     card = Card(
@@ -81,22 +73,10 @@ class FedAPEN(Method):
     answers = "aggregated"
     Config = FedAPENConfig
     config: FedAPENConfig
-
-    @property
-    def meme(self) -> str:
-        """The meme's architecture."""
-        return self.config.meme or self.federation.smallest
-
-    def trained_beside(self) -> Collection[str]:
-        return (self.meme,)
+    shared = "meme"
 
     def unmet_need(self) -> str | None:
         return needs.samples(self.federation, 3, "λ learns on one, and the networks on two")
-
-    def init_server(self) -> Tensors:
-        return named(
-            "meme", of_module(self.federation.build(self.meme, self.federation.stream("server/meme")))
-        )
 
     def adopts(self) -> Collection[str]:
         return ("meme",)
@@ -104,14 +84,11 @@ class FedAPEN(Method):
     def init_client(self, client: ClientInfo) -> Tensors:
         return {"lam": torch.tensor(0.5)} | floating(self.init_server())
 
-    def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
-        return floating(server)
-
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
         local.state = local.state | dict(payload)
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
-        self._add_meme(local)
+        super().receive(local, local.state)  # adds the meme to its networks
         if local.round > self.federation.begun + 1:  # the first meme is not an average yet
             self.learn(local)
         samples, _ = self.divided(local)
@@ -131,15 +108,12 @@ class FedAPEN(Method):
         return LossParts(of_local + of_meme, terms={"own": of_local, "meme": of_meme})
 
     def uplink(self, local: LocalClient) -> Tensors:
-        meme = floating(named("meme", of_module(local.nets["meme"])))
+        meme = super().uplink(local)
         local.state = local.state | meme
         return meme
 
-    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        return averaged(server, uplinks)
-
     def before_answering(self, local: LocalClient) -> None:
-        self._add_meme(local)
+        super().receive(local, local.state)
         self.learn(local)
 
     def predict(self, nets: Nets, state: Mapping[str, Tensor], x: Tensor) -> Tensor:
@@ -174,10 +148,6 @@ class FedAPEN(Method):
         held_out = max(1, int(len(shuffled) * self.config.lam_share))
         held_out = max(0, min(held_out, len(shuffled) - 2))
         return shuffled[held_out:], shuffled[:held_out]
-
-    def _add_meme(self, local: LocalClient) -> None:
-        """Add the meme from the client's state to its networks."""
-        local.add_network("meme", self.federation.architecture(self.meme), part(local.state, "meme"))
 
 
 def together(lam: Tensor, own: Tensor, meme: Tensor) -> Tensor:

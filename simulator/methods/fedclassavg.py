@@ -5,7 +5,8 @@ Heterogeneous Neural Networks", ICPP 2022; its contrastive term is Khosla et al.
 Server state: `head/weight` [C, K], `head/bias` [C], the global classifier. Client state: none beside the model.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -15,19 +16,10 @@ from torch.nn import functional as F
 
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Log, Space
-from simulator.base.tensors import Tensors, named, of_module, part
+from simulator.base.tensors import of_module
 from simulator.methods import needs
-from simulator.methods.base import (
-    COUNTS_FULLY,
-    MOVES_LESS,
-    Aggregated,
-    Card,
-    Method,
-    Uplink,
-    averaged,
-)
+from simulator.methods.lg_fedavg import LGFedAvg
 from simulator.methods.registry import register
-from simulator.models.federation import ClientInfo
 from simulator.training.augmentation import RandomView
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
@@ -50,19 +42,10 @@ class FedClassAvgConfig(MethodConfig):
 
 
 @register("fedclassavg")
-class FedClassAvg(Method):
-    """The head is global, and the features are local. Local training keeps the head near the received one."""
+class FedClassAvg(LGFedAvg):
+    """LG-FedAvg in which local training keeps the head near the received one."""
 
-    card = Card(
-        title="FedClassAvg",
-        paper="Jang et al. 2022, ICPP",
-        kind="head",
-        needs="the same head on every client",
-        down="head",
-        up="head",
-        stale=MOVES_LESS,
-        partial=COUNTS_FULLY,
-    )
+    card = replace(LGFedAvg.card, title="FedClassAvg", paper="Jang et al. 2022, ICPP")
     Config = FedClassAvgConfig
     config: FedClassAvgConfig
 
@@ -71,19 +54,7 @@ class FedClassAvg(Method):
             why = "method.contrast compares two random views of each image; set it to 0"
             if (unmet := needs.kind(self.federation, "image", why)) is not None:
                 return unmet
-        return needs.same_head(self.federation)
-
-    def init_server(self) -> Tensors:
-        return named("head", of_module(self.federation.shared_head()))
-
-    def adopts(self) -> Collection[str]:
-        return ("head",)
-
-    def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
-        return dict(server)
-
-    def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
-        local.nets.model.head.load_state_dict(part(payload, "head"))
+        return super().unmet_need()
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         received = {name: tensor.clone() for name, tensor in of_module(local.nets.model.head).items()}
@@ -109,12 +80,6 @@ class FedClassAvg(Method):
             (theta - received[name]).square().sum() for name, theta in nets.model.head.named_parameters()
         ]
         return self.config.rho * torch.stack(terms).sum()
-
-    def uplink(self, local: LocalClient) -> Tensors:
-        return named("head", of_module(local.nets.model.head))
-
-    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        return averaged(server, uplinks)
 
 
 def two_views(stream: torch.Generator, batch: Batch) -> Draws:

@@ -26,7 +26,7 @@ from simulator.methods.registry import register
 from simulator.training import public
 from simulator.training.client import REPRESENTATION_BATCH
 from simulator.training.phase import Batch, Draws, Nets, Phase
-from simulator.training.server import CentralServer
+from simulator.training.trainer import CentralServer
 
 
 class FedDFConfig(MethodConfig):

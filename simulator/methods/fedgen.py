@@ -35,7 +35,7 @@ from simulator.models.federation import ClientInfo
 from simulator.training import optimizer
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, recorded_cross_entropy
-from simulator.training.server import CentralServer
+from simulator.training.trainer import CentralServer
 
 
 class FedGenConfig(MethodConfig):

@@ -7,7 +7,6 @@ Table 3 shows, and each client keeps its own bias. `bias` adds `head/bias` [C]. 
 from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar, Literal
 
-import torch
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -23,12 +22,14 @@ from simulator.methods.base import (
     mean_cross_entropy,
     row_weights,
     rows_of,
+    rows_sent,
+    shuffled,
 )
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase
-from simulator.training.server import CentralServer
+from simulator.training.trainer import CentralServer
 
 
 class FedGHConfig(MethodConfig):
@@ -104,20 +105,14 @@ class FedGH(Method):
         """The batches of the server's steps, epoch by epoch."""
         epochs = self.config.server_epochs
         if self.config.server_step == "client":
-            return [rows_of(*received([uplink]), slice(None)) for uplink in uplinks] * epochs
-        x, y, weights = received(uplinks)
+            of_each = [(*rows_sent([each], "features"), row_weights([each], "labels")) for each in uplinks]
+            return [rows_of(x, y, weights, slice(None)) for x, y, weights in of_each] * epochs
+        (x, y), weights = rows_sent(uplinks, "features"), row_weights(uplinks, "labels")
         if self.config.server_step == "pair":
             return [rows_of(x, y, weights, slice(row, row + 1)) for row in range(len(y))] * epochs
-        stream, size = server.stream("order"), self.federation.training.batch_size
-        orders = [torch.randperm(len(y), generator=stream).to(y.device) for _ in range(epochs)]
-        return [rows_of(x, y, weights, rows) for order in orders for rows in order.split(size)]
+        batches = shuffled(server, len(y), self.federation.training.batch_size, epochs)
+        return [rows_of(x, y, weights, rows) for rows in batches]
 
     def server_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """ℓ(θ(R̄), y) on representations R̄ [B, K] instead of samples. A stale one counts by its weight."""
         return mean_cross_entropy(nets["head"](batch.x), batch)
-
-
-def received(uplinks: Sequence[Uplink]) -> tuple[Tensor, Tensor, Tensor | None]:
-    """All representations that were sent, in client order, their labels, and their weights if some are stale."""
-    x, y = (torch.cat([payload[key] for _, payload in uplinks]) for key in ("features", "labels"))
-    return x, y.long(), row_weights(uplinks, "labels")

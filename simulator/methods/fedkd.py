@@ -27,7 +27,6 @@ from simulator.methods.base import (
     MOVES_LESS,
     Aggregated,
     Card,
-    Method,
     Uplink,
     divergence,
     moved,
@@ -35,7 +34,7 @@ from simulator.methods.base import (
     weighted_mean,
 )
 from simulator.methods.registry import register
-from simulator.models import Network
+from simulator.methods.small_model import SmallModel
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy, recorded_cross_entropy
@@ -60,7 +59,7 @@ class FedKDConfig(MethodConfig):
 
 
 @register("fedkd")
-class FedKD(Method):
+class FedKD(SmallModel):
     """A local model and a small shared one teach each other. The small one is sent as truncated factors."""
 
     card = Card(
@@ -75,18 +74,11 @@ class FedKD(Method):
     )
     Config = FedKDConfig
     config: FedKDConfig
-
-    @property
-    def meme(self) -> str:
-        """The meme's architecture."""
-        return self.config.meme or self.federation.smallest
-
-    def trained_beside(self) -> Collection[str]:
-        return (self.meme,)
+    shared = "meme"
 
     def init_server(self) -> Tensors:
-        meme = of_module(self.federation.build(self.meme, self.federation.stream("server/meme")))
-        return named("meme", meme) | decomposed(meme)
+        server = super().init_server()
+        return server | decomposed(part(server, "meme"))
 
     def adopts(self) -> Collection[str]:
         return ("meme",)
@@ -103,7 +95,7 @@ class FedKD(Method):
         return truncated(floating(part(server, "meme")), server, self.energy(round))
 
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
-        local.add_network("meme", self.federation.architecture(self.meme), self._restored(payload))
+        local.add_network("meme", self.network(), self._restored(payload))
         local.add_network("projection", self._projection(local.info, "meta"), part(local.state, "projection"))
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
@@ -115,8 +107,7 @@ class FedKD(Method):
         local: CE + (KL(meme ‖ local) + MSE(H, W_h·H_meme)) / (CE + CE_meme); meme: the same with the parts exchanged
         (eqs 1–7). The divisor is the adaptive strength of the distillation. It is a weight, and so held constant.
         """
-        meme = nets["meme"]
-        assert isinstance(meme, Network)
+        meme = nets.network("meme")
         h, h_meme = nets.model.features(batch.x), meme.features(batch.x)
         logits, logits_meme = nets.model.head(h), meme.head(h_meme)
         projected = nets["projection"](h_meme)
@@ -154,12 +145,12 @@ class FedKD(Method):
 
     def _projection(self, client: ClientInfo, device: str = "cpu") -> nn.Linear:
         """W_h for the client's model."""
-        meme, model = self.federation.architecture(self.meme), self.federation.architecture_of(client)
+        meme, model = self.federation.architecture(self.small), self.federation.architecture_of(client)
         return nn.Linear(meme.num_features, model.num_features, bias=False, device=device)
 
     def _restored(self, payload: Mapping[str, Tensor]) -> Tensors:
         """The meme's weights from the received tensors."""
-        shapes = self.federation.architecture(self.meme).state_dict()
+        shapes = self.federation.architecture(self.small).state_dict()
         return {
             name: restored(payload, name).reshape(shape.shape) for name, shape in floating(shapes).items()
         }

@@ -27,7 +27,7 @@ from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors, named, of_module
 from simulator.data.specs import ImageSpec
 from simulator.methods import needs
-from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
+from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink, rows_sent, shuffled
 from simulator.methods.registry import register
 from simulator.models import Network, generators
 from simulator.models.federation import ClientInfo
@@ -42,7 +42,7 @@ from simulator.training.phase import (
     own_cross_entropy,
     recorded_cross_entropy,
 )
-from simulator.training.server import CentralServer
+from simulator.training.trainer import CentralServer
 
 BANDWIDTHS = (10.0, 15.0, 20.0, 50.0)
 """Those of the kernels whose sum is MMD's kernel."""
@@ -211,11 +211,11 @@ class FedKTL(Method):
     def server_phases(self, server: CentralServer, uplinks: Sequence[Uplink]) -> Sequence[Phase]:
         """Domain alignment: epochs of Adam, started anew each round, over all prototypes in shuffled batches."""
         self.place(server, uplinks)
-        prototypes, labels = received(uplinks)
+        prototypes, labels = rows_sent(uplinks, "prototypes")
         if len(labels) == 1:  # BatchNorm cannot train on a single row
             prototypes, labels = prototypes.expand(2, -1), labels.expand(2)
-        stream, sizes = server.stream("order"), batch_sizes(len(labels), self.config.server_batch)
-        orders = [torch.randperm(len(labels), generator=stream) for _ in range(self.config.server_epochs)]
+        sizes = batch_sizes(len(labels), self.config.server_batch)
+        batches = shuffled(server, len(labels), sizes, self.config.server_epochs)
         return [
             Phase(
                 "align",
@@ -223,11 +223,7 @@ class FedKTL(Method):
                 trains=("transformer", "centroids"),
                 lr=self.config.server_lr,
                 optimizer="adam",
-                batches=[
-                    Batch(prototypes[rows], labels[rows])
-                    for order in orders
-                    for rows in order.to(labels.device).split(sizes)
-                ],
+                batches=[Batch(prototypes[rows], labels[rows]) for rows in batches],
                 draws=partial(self.server_draws, generator_of(server.nets).design.noise),
             )
         ]
@@ -262,7 +258,7 @@ class FedKTL(Method):
     @torch.no_grad()
     def place(self, server: CentralServer, uplinks: Sequence[Uplink]) -> None:
         """Q̄^c becomes the mean of F(P^c) over the clients with P^c, in evaluation mode. Other classes keep theirs."""
-        prototypes, labels = received(uplinks)
+        prototypes, labels = rows_sent(uplinks, "prototypes")
         server.nets.eval()
         with server.step("place", len(labels)), server.precise():
             latents = server.nets["transformer"](prototypes)
@@ -313,11 +309,3 @@ def generator_of(nets: Nets) -> Generator:
     generator = nets["generator"]
     assert isinstance(generator, Generator)
     return generator
-
-
-def received(uplinks: Sequence[Uplink]) -> tuple[Tensor, Tensor]:
-    """All prototypes [n, C] that were sent, in client order, and their labels [n], int64."""
-    prototypes, labels = (
-        torch.cat([payload[key] for _, payload in uplinks]) for key in ("prototypes", "labels")
-    )
-    return prototypes, labels.long()

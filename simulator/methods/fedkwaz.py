@@ -24,7 +24,15 @@ from simulator.base.space import Choice, Linear, Space
 from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.data.specs import ImageSpec
 from simulator.methods import needs
-from simulator.methods.base import Aggregated, Card, Method, Uplink, class_averages
+from simulator.methods.base import (
+    Aggregated,
+    Card,
+    Method,
+    Uplink,
+    class_averages,
+    collected_means,
+    sums_by_class,
+)
 from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
@@ -225,7 +233,10 @@ class FedKWAZ(Method):
         known = state["known"][batch.y, None]
         loss = torch.zeros((), device=batch.x.device)
         own, others = recorded_cross_entropy, own_cross_entropy
-        for network, teacher, labelled in ((nets.model, "proxy", own), (_proxy(nets), "model", others)):
+        for network, teacher, labelled in (
+            (nets.model, "proxy", own),
+            (nets.network("proxy"), "model", others),
+        ):
             z = network.features(batch.x)
             logits = network.head(z)
             decision = state[f"logits/{teacher}"][batch.y].softmax(1) * known
@@ -240,7 +251,7 @@ class FedKWAZ(Method):
         A teacher is constant, but with `base = "both"`. The sums over the steps are the outputs by class, before each
         step.
         """
-        model, proxy = nets.model, _proxy(nets)
+        model, proxy = nets.model, nets.network("proxy")
         z, z_proxy = model.features(batch.x), proxy.features(batch.x)
         y, y_proxy = model.head(z), proxy.head(z_proxy)
         teacher = torch.clone if self.config.base == "both" else torch.detach
@@ -263,9 +274,8 @@ class FedKWAZ(Method):
 
         if self.config.collect == "after":
             return LossParts(loss)
-        of_class = F.one_hot(batch.y, self.federation.num_classes).to(z.dtype)
-        outputs = torch.cat([z, y, z_proxy, y_proxy], dim=1).detach()
-        return LossParts(loss, sums={"outputs": of_class.T @ outputs, "samples": of_class.sum(0)})
+        outputs = torch.cat([z, y, z_proxy, y_proxy], dim=1)
+        return LossParts(loss, sums=sums_by_class("outputs", outputs, batch.y, self.federation.num_classes))
 
     def gap(self, student: Tensor, teacher: Tensor) -> Tensor:
         """τ² · KL(σ(ŷ_S/τ) ‖ σ(ŷ_T/τ)) of logits [B, C], mean over the batch; or KL(T ‖ S)."""
@@ -297,19 +307,15 @@ class FedKWAZ(Method):
 
         A class without a collected sample has the mean of the trained networks.
         """
-        proxy = _proxy(local.nets)
-        if self.config.collect == "training":
-            labels = torch.tensor(local.info.classes, device=self.federation.device)
-            sums, samples = local.collected["outputs"][labels], local.collected["samples"][labels, None]
-            epochs = local.epochs(Phase("refine", self.local_loss))
-            if epochs >= 1:
-                return sums / samples, labels.to(torch.int32)
-        after, classes = local.class_means(
-            of=lambda model, x: torch.cat([*_outputs(model, x), *_outputs(proxy, x)], 1)
-        )
-        if self.config.collect == "training":
-            after = torch.where(samples > 0, sums / samples, after)
-        return after, classes
+        proxy = local.nets.network("proxy")
+
+        def outputs(model: Network, x: Tensor) -> Tensor:
+            return torch.cat([*_outputs(model, x), *_outputs(proxy, x)], 1)
+
+        if self.config.collect == "after":
+            return local.class_means(outputs)
+        complete = local.epochs(Phase("refine", self.local_loss)) >= 1
+        return collected_means(local, "outputs", complete, outputs)
 
     def _anchors(self, local: LocalClient) -> Tensors:
         """The received means by class, zero for others, and which are known [C]."""
@@ -323,7 +329,7 @@ class FedKWAZ(Method):
 
     def _gaps(self, nets: Nets, x: Tensor) -> Tensor:
         """The gaps [3] of M and Q on mixed images, in the order of the zones."""
-        (z, y), (z_proxy, y_proxy) = _outputs(nets.model, x), _outputs(_proxy(nets), x)
+        (z, y), (z_proxy, y_proxy) = _outputs(nets.model, x), _outputs(nets.network("proxy"), x)
         return torch.stack([F.mse_loss(z, z_proxy), self.gap(y, y_proxy), self.gap(y_proxy, y)])
 
     def _of_zone(self, zone: str, batch: Batch, draws: Draws) -> Tensor:
@@ -376,9 +382,3 @@ def _outputs(network: Network, x: Tensor) -> tuple[Tensor, Tensor]:
     """Features [B, K] and logits [B, C]."""
     z = network.features(x)
     return z, network.head(z)
-
-
-def _proxy(nets: Nets) -> Network:
-    proxy = nets["proxy"]
-    assert isinstance(proxy, Network)
-    return proxy

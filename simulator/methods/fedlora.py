@@ -1,5 +1,5 @@
 """FedLoRA: Yi et al., "FedLoRA: Model-Heterogeneous Personalized Federated Learning with LoRA Tuning", 2023,
-Algorithm 1, equations 3–10.
+Algorithm 1, equations 3–10. Equation 10 is the mean of `SharedNetwork`.
 
 Server state: `adapter/down.weight`, `adapter/up.weight`, and their biases, the global adapter A(θ). Client state: only
 the model. The received adapter replaces a participant's. The local model alone predicts.
@@ -8,20 +8,17 @@ the model. The received adapter replaces a participant's. The local model alone 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
-import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.base.rng import drawing_from
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Choice, Linear, Space
-from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods import needs
-from simulator.methods.base import MOVES_LESS, Aggregated, Card, Method, Uplink, averaged
+from simulator.methods.base import MOVES_LESS, Card
 from simulator.methods.registry import register
+from simulator.methods.small_model import SharedNetwork
 from simulator.models import Network
-from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy, recorded_cross_entropy
 
@@ -64,7 +61,7 @@ class Adapter(nn.Module):
 
 
 @register("fedlora")
-class FedLoRA(Method):
+class FedLoRA(SharedNetwork):
     """A small adapter that all clients share exchanges knowledge between their models, in two phases of training."""
 
     card = Card(
@@ -78,6 +75,7 @@ class FedLoRA(Method):
     )
     Config = FedLoRAConfig
     config: FedLoRAConfig
+    shared = "adapter"
 
     def reads(self, model: Network) -> str:
         """The name of the representation R that all models have: FC1, or the features (FC2 of the CNNs)."""
@@ -86,23 +84,12 @@ class FedLoRA(Method):
     def unmet_need(self) -> str | None:
         return needs.same_width(self.federation, self.reads)
 
-    def adapter(self) -> Adapter:
+    def network(self) -> Adapter:
         """An adapter of the configured structure for the clients' representation R."""
         width = needs.width(self.federation, self.federation.clients[0], self.reads)
         assert width is not None  # `unmet_need` has rejected models without it
         nonlinear = self.config.structure == "direct"
         return Adapter(width, self.config.width, self.federation.num_classes, nonlinear)
-
-    def init_server(self) -> Tensors:
-        with drawing_from(self.federation.stream("server/adapter")):
-            return named("adapter", of_module(self.adapter()))  # A(θ⁰)
-
-    def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
-        return dict(server)  # θ^{t−1}
-
-    def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
-        with torch.device("meta"):  # the received weights replace any that are drawn here
-            local.add_network("adapter", self.adapter(), part(payload, "adapter"))
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         return [
@@ -122,9 +109,3 @@ class FedLoRA(Method):
         """ℓ_θ = ℓ(A(R̃), y), model frozen (eqs 7–8)."""
         r = nets.model.represent(batch.x)[self.reads(nets.model)]
         return own_cross_entropy(nets["adapter"](r), batch.y)
-
-    def uplink(self, local: LocalClient) -> Tensors:
-        return named("adapter", of_module(local.nets["adapter"]))
-
-    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        return averaged(server, uplinks)  # eq. 10

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from simulator.base.space import Log, Space
 from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card
 from simulator.methods.registry import register
-from simulator.methods.small_model import SmallModelConfig, SmallModelMethod
+from simulator.methods.small_model import PrivateModule, PrivateModuleConfig
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.models.network import to_width
@@ -25,7 +25,7 @@ from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy, recorded_cross_entropy
 
 
-class FedMRLConfig(SmallModelConfig):
+class FedMRLConfig(PrivateModuleConfig):
     """Hyper-parameters of FedMRL."""
 
     space: ClassVar[Space] = {"m_small": Log(0.1, 10), "m_large": Log(0.1, 10)}
@@ -40,7 +40,7 @@ class FedMRLConfig(SmallModelConfig):
 
 
 @register("fedmrl")
-class FedMRL(SmallModelMethod):
+class FedMRL(PrivateModule):
     """A small shared model and the client's own learn on nested parts of one projected representation."""
 
     card = Card(
@@ -99,7 +99,6 @@ class FedMRL(SmallModelMethod):
 
     def _joined(self, nets: Nets, x: Tensor) -> tuple[Tensor, Network]:
         """The projected representation v [B, K], and the small model."""
-        small = nets["small"]
-        assert isinstance(small, Network)
+        small = nets.network("small")
         joined = torch.cat([to_width(small.features(x), self.d_1), nets.model.features(x)], dim=1)
         return nets["projection"](joined), small

@@ -5,11 +5,11 @@ model, whose head stays with the client.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from torch import Tensor
 
 from simulator.base.tensors import Tensors, floating, named, of_module, part
-from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
@@ -20,15 +20,12 @@ from simulator.training.client import LocalClient
 class FedPer(FedAvg):
     """FedAvg of the body. Every client keeps a head of its own."""
 
-    card = Card(
+    card = replace(
+        FedAvg.card,
         title="FedPer",
         paper="Arivazhagan et al. 2019",
-        kind="weights",
-        needs="nothing; groups of one architecture average apart",
         down="model without its head",
         up="model without its head",
-        stale=MOVES_LESS,
-        partial=COUNTS_FULLY,
     )
 
     def init_server(self) -> Tensors:

@@ -13,13 +13,21 @@ from typing import ClassVar, Literal
 import torch
 from pydantic import Field
 from torch import Tensor
-from torch.nn import functional as F
 
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors
 from simulator.methods import needs
-from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink, class_averages
+from simulator.methods.base import (
+    COUNTS_FULLY,
+    Aggregated,
+    Card,
+    Method,
+    Uplink,
+    class_averages,
+    collected_means,
+    sums_by_class,
+)
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
@@ -106,8 +114,7 @@ class FedProto(Method):
         )
         if self.config.collect == "after":
             return LossParts(loss)
-        of_class = F.one_hot(batch.y, self.federation.num_classes).to(features.dtype)
-        return LossParts(loss, sums={"features": of_class.T @ features.detach(), "samples": of_class.sum(0)})
+        return LossParts(loss, sums=sums_by_class("features", features, batch.y, self.federation.num_classes))
 
     def uplink(self, local: LocalClient) -> Tensors:
         prototypes, labels = self._prototypes_of(local)  # eq. 3
@@ -121,14 +128,9 @@ class FedProto(Method):
         """
         if self.config.collect == "after":
             return local.class_means()
-        labels = torch.tensor(local.info.classes, device=self.federation.device)
-        sums, samples = local.collected["features"][labels], local.collected["samples"][labels]
-        collected, [phase] = sums / samples[:, None], self.phases(local)
+        [phase] = self.phases(local)
         epochs, all_epochs = local.epochs(phase), self.config.collect == "all_epochs"
-        if epochs < 1 or (epochs % 1 and not all_epochs):  # a class may be in none of the batches
-            after, _ = local.class_means()
-            collected = torch.where(samples[:, None] > 0, collected, after)
-        return collected, labels.to(torch.int32)
+        return collected_means(local, "features", epochs >= 1 and (all_epochs or epochs % 1 == 0))
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         """C̄_j = Σ_k n_kj C_kj / Σ_k n_kj over the participants with class j (eq. 6).
@@ -150,9 +152,8 @@ class FedProto(Method):
         if self.config.inference == "head":
             return logits
         known = state["prototypes/known"] > 0
-        exact = "donot_use_mm_for_euclid_dist"  # the faster formula loses digits if prototypes are close to each other
-        nearness = -torch.cdist(features, state["prototypes/mean"], compute_mode=exact)
-        return torch.where(known.any(), nearness.masked_fill(~known, -torch.inf), logits)
+        near = nearness(features, state["prototypes/mean"])
+        return torch.where(known.any(), near.masked_fill(~known, -torch.inf), logits)
 
     def _prototypes(self, device: torch.device) -> Tensors:
         """No prototypes yet."""
@@ -162,3 +163,8 @@ class FedProto(Method):
             "prototypes/mean": torch.zeros(classes, width, device=device),
             "prototypes/known": torch.zeros(classes, device=device),
         }
+
+
+def nearness(features: Tensor, prototypes: Tensor) -> Tensor:
+    """−‖f_i − P_c‖ [B, C], by the formula that keeps its digits if prototypes are close to each other."""
+    return -torch.cdist(features, prototypes, compute_mode="donot_use_mm_for_euclid_dist")

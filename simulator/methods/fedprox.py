@@ -4,6 +4,7 @@ Server state: `ARCHITECTURE/…`, one model w per group. Client state: only the 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from pydantic import Field
@@ -13,7 +14,7 @@ from torch.nn import functional as F
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Log, Space
 from simulator.base.tensors import named, part
-from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card, cross_entropy
+from simulator.methods.base import cross_entropy
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
 from simulator.models import Network
@@ -33,16 +34,7 @@ class FedProxConfig(MethodConfig):
 class FedProx(FedAvg):
     """FedAvg in which every client stays near the model that it received."""
 
-    card = Card(
-        title="FedProx",
-        paper="Li et al. 2020, MLSys",
-        kind="weights",
-        needs="nothing; groups of one architecture average apart",
-        down="model",
-        up="model",
-        stale=MOVES_LESS,
-        partial=COUNTS_FULLY,
-    )
+    card = replace(FedAvg.card, title="FedProx", paper="Li et al. 2020, MLSys")
     Config = FedProxConfig
     config: FedProxConfig
 

@@ -15,12 +15,12 @@ from torch.nn import functional as F
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Choice, Log, Space
 from simulator.base.tensors import Tensors
-from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Uplink, rows_of
+from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Uplink, rows_of, shuffled
 from simulator.methods.lg_fedavg import LGFedAvg
 from simulator.methods.registry import register
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, WeightedBatch
-from simulator.training.server import CentralServer
+from simulator.training.trainer import CentralServer
 
 
 class FedREConfig(MethodConfig):
@@ -82,13 +82,8 @@ class FedRE(LGFedAvg):
         y = torch.stack([self._encoding(payload) for _, payload in uplinks])
         stale = any(uplink.weight != 1 for uplink in uplinks)
         weights = torch.tensor([uplink.weight for uplink in uplinks], device=x.device) if stale else None
-        stream = server.stream("order")
-        orders = [torch.randperm(len(x), generator=stream) for _ in range(self.config.server_epochs)]
-        return [
-            rows_of(x, y, weights, rows.to(x.device))
-            for order in orders
-            for rows in order.split(self.config.server_batch)
-        ]
+        batches = shuffled(server, len(x), self.config.server_batch, self.config.server_epochs)
+        return [rows_of(x, y, weights, rows) for rows in batches]
 
     def _encoding(self, payload: Mapping[str, Tensor]) -> Tensor:
         """The shares of all classes [C], zero for those that the client does not have."""

@@ -5,6 +5,7 @@ model, whose head stays with the client.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -14,7 +15,6 @@ from torch.func import functional_call
 
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Choice, Space
-from simulator.methods.base import MOVES_LESS, Card
 from simulator.methods.fedper import FedPer
 from simulator.methods.registry import register
 from simulator.training.client import LocalClient
@@ -35,15 +35,7 @@ class FedRepConfig(MethodConfig):
 class FedRep(FedPer):
     """Every client first fits its head to the received body, then trains the body with this head fixed."""
 
-    card = Card(
-        title="FedRep",
-        paper="Collins et al. 2021, ICML",
-        kind="weights",
-        needs="nothing; groups of one architecture average apart",
-        down="model without its head",
-        up="model without its head",
-        stale=MOVES_LESS,
-    )
+    card = replace(FedPer.card, title="FedRep", paper="Collins et al. 2021, ICML", partial="")
     Config = FedRepConfig
     config: FedRepConfig
 

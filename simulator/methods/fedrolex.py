@@ -6,7 +6,8 @@ t mod K on and from unit 0 after the last. So narrow clients train every weight,
 payloads are HeteroFL's.
 """
 
-from simulator.methods.base import COUNTS_FULLY, Card
+from dataclasses import replace
+
 from simulator.methods.heterofl import HeteroFL, HeteroFLConfig
 from simulator.methods.registry import register
 
@@ -15,15 +16,7 @@ from simulator.methods.registry import register
 class FedRolex(HeteroFL):
     """HeteroFL with parts that move by one unit per round."""
 
-    card = Card(
-        title="FedRolex",
-        paper="Alam et al. 2022, NeurIPS",
-        kind="weights",
-        needs=HeteroFL.card.needs,
-        down=HeteroFL.card.down,
-        up=HeteroFL.card.up,
-        partial=COUNTS_FULLY,
-    )
+    card = replace(HeteroFL.card, title="FedRolex", paper="Alam et al. 2022, NeurIPS")
     Config = HeteroFLConfig
 
     def first(self, round: int, units: int) -> int:

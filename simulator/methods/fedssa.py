@@ -8,7 +8,7 @@ sent.
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 import torch
@@ -18,8 +18,8 @@ from torch import Tensor
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Choice, Linear, Space
 from simulator.base.tensors import Tensors, named, of_module, part
-from simulator.methods import needs
-from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
+from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Uplink
+from simulator.methods.lg_fedavg import LGFedAvg
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
@@ -44,7 +44,7 @@ class FedSSAConfig(MethodConfig):
 
 
 @register("fedssa")
-class FedSSA(Method):
+class FedSSA(LGFedAvg):
     """Rows of the head are averaged per class over the clients with the class, and then fused with the client's own."""
 
     card = Card(
@@ -60,11 +60,8 @@ class FedSSA(Method):
     Config = FedSSAConfig
     config: FedSSAConfig
 
-    def unmet_need(self) -> str | None:
-        return needs.same_head(self.federation)
-
     def init_server(self) -> Tensors:
-        head = named("head", of_module(self.federation.shared_head()))
+        head = super().init_server()
         if self.config.holders == "participants":
             return head
         clients = len(self.federation.clients)
@@ -72,9 +69,6 @@ class FedSSA(Method):
             name.replace("head/", "sent/"): rows.expand(clients, *rows.shape).clone()
             for name, rows in head.items()
         }
-
-    def adopts(self) -> Collection[str]:
-        return ("head",)
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
         """θ^{t−1,s} of the seen classes; in ablation A, the whole header."""

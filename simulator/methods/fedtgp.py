@@ -28,12 +28,15 @@ from simulator.methods.base import (
     mean_cross_entropy,
     row_weights,
     rows_of,
+    rows_sent,
+    shuffled,
 )
+from simulator.methods.fedproto import nearness
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
-from simulator.training.server import CentralServer
+from simulator.training.trainer import CentralServer
 
 
 class FedTGPConfig(MethodConfig):
@@ -153,16 +156,15 @@ class FedTGP(Method):
         return self._means(local) if self.config.collect == "after" else local.collected
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        margin = self.margin(*received(uplinks), row_weights(uplinks, "means"))
+        margin = self.margin(*rows_sent(uplinks, "means"), row_weights(uplinks, "means"))
         return Aggregated(dict(server) | {"trained": torch.ones_like(server["trained"])}, {"margin": margin})
 
     def server_phases(self, server: CentralServer, uplinks: Sequence[Uplink]) -> Sequence[Phase]:
         """S epochs of SGD, started anew each round, over all means in shuffled batches."""
-        means, labels = received(uplinks)
+        means, labels = rows_sent(uplinks, "means")
         weights = row_weights(uplinks, "means")
         size = self.config.server_batch or self.federation.training.batch_size
-        stream = server.stream("order")
-        orders = [torch.randperm(len(labels), generator=stream) for _ in range(self.config.server_epochs)]
+        batches = shuffled(server, len(labels), size, self.config.server_epochs)
         return [
             Phase(
                 "server",
@@ -170,11 +172,7 @@ class FedTGP(Method):
                 trains=("prototypes",),
                 lr=self.config.server_lr,
                 optimizer="sgd",
-                batches=[
-                    rows_of(means, labels, weights, rows)
-                    for order in orders
-                    for rows in order.to(labels.device).split(size)
-                ],
+                batches=[rows_of(means, labels, weights, rows) for rows in batches],
                 state={"margin": self.margin(means, labels, weights)},
             )
         ]
@@ -208,9 +206,7 @@ class FedTGP(Method):
         logits: Tensor = nets.model.head(features)
         if self.config.inference == "head":
             return logits
-        exact = "donot_use_mm_for_euclid_dist"  # the faster formula loses digits if prototypes are close to each other
-        nearness = -torch.cdist(features, state["guide/mean"], compute_mode=exact)
-        return torch.where(state["guide/known"] > 0, nearness, logits)
+        return torch.where(state["guide/known"] > 0, nearness(features, state["guide/mean"]), logits)
 
     def _means(self, local: LocalClient) -> Tensors:
         return dict(zip(("means", "labels"), local.class_means(), strict=True))
@@ -230,9 +226,3 @@ def length(vectors: Tensor) -> Tensor:
     largest = vectors.detach().abs().amax(-1, keepdim=True).clamp(min=torch.finfo(vectors.dtype).tiny)
     shares: Tensor = torch.linalg.vector_norm(vectors / largest, dim=-1)
     return shares * largest.squeeze(-1)
-
-
-def received(uplinks: Sequence[Uplink]) -> tuple[Tensor, Tensor]:
-    """All class means [n, K] that were sent, in client order, and their labels [n], int64."""
-    means, labels = (torch.cat([payload[key] for _, payload in uplinks]) for key in ("means", "labels"))
-    return means, labels.long()

@@ -13,19 +13,9 @@ from torch import Tensor
 
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Linear, Space
-from simulator.base.tensors import Tensors, floating, named, of_module, part
-from simulator.methods.base import (
-    COUNTS_FULLY,
-    MOVES_LESS,
-    Aggregated,
-    Card,
-    Method,
-    Uplink,
-    averaged,
-    divergence,
-)
+from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card, divergence
 from simulator.methods.registry import register
-from simulator.models.federation import ClientInfo
+from simulator.methods.small_model import SmallModel
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy, recorded_cross_entropy
 
@@ -41,7 +31,7 @@ class FMLConfig(MethodConfig):
 
 
 @register("fml")
-class FML(Method):
+class FML(SmallModel):
     """A local model and a small shared one teach each other. Only the small one is sent."""
 
     card = Card(
@@ -56,28 +46,10 @@ class FML(Method):
     )
     Config = FMLConfig
     config: FMLConfig
-
-    @property
-    def meme(self) -> str:
-        """The meme's architecture."""
-        return self.config.meme or self.federation.smallest
-
-    def trained_beside(self) -> Collection[str]:
-        return (self.meme,)
-
-    def init_server(self) -> Tensors:
-        return named(
-            "meme", of_module(self.federation.build(self.meme, self.federation.stream("server/meme")))
-        )
+    shared = "meme"
 
     def adopts(self) -> Collection[str]:
         return ("meme",)
-
-    def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
-        return floating(server)
-
-    def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
-        local.add_network("meme", self.federation.architecture(self.meme), part(payload, "meme"))
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         return [Phase("mutual", self.loss, trains=("model", "meme"))]
@@ -92,9 +64,3 @@ class FML(Method):
         of_local = alpha * recorded_cross_entropy(local, batch.y) + (1 - alpha) * divergence(meme, local)
         of_meme = beta * own_cross_entropy(meme, batch.y) + (1 - beta) * divergence(local, meme)
         return of_local + of_meme
-
-    def uplink(self, local: LocalClient) -> Tensors:
-        return floating(named("meme", of_module(local.nets["meme"])))
-
-    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        return averaged(server, uplinks)

@@ -27,7 +27,7 @@ from simulator.models.federation import ClientInfo, Federation
 from simulator.training.client import LocalClient
 from simulator.training.loop import StepFailed
 from simulator.training.phase import Phase
-from simulator.training.server import CentralServer
+from simulator.training.trainer import CentralServer
 
 MT19937_BYTES = 625 * 4  # 624 words, and the number of used ones
 

@@ -6,6 +6,7 @@ Server state: the base method's, one model w of the clients' largest architectur
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -141,15 +142,7 @@ def _number(value: Tensor | None) -> float | None:
 
 
 def _card(title: str, base: Card) -> Card:
-    return Card(
-        title=title,
-        paper="Chan et al. 2024, ICLR",
-        kind="weights",
-        needs="nested architectures",
-        down=base.down,
-        up=base.up,
-        partial=base.partial,
-    )
+    return replace(base, title=title, paper=HeteroAvg.card.paper, needs=HeteroAvg.card.needs, stale="")
 
 
 @register("inco_avg")

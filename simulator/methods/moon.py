@@ -6,6 +6,7 @@ paper's previous local model).
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import torch
@@ -16,10 +17,8 @@ from torch.nn import functional as F
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors, of_module
-from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
-from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
@@ -42,16 +41,7 @@ class MOONConfig(MethodConfig):
 class MOON(FedAvg):
     """FedAvg in which features move towards the received model's and away from the previous local model's."""
 
-    card = Card(
-        title="MOON",
-        paper="Li et al. 2021, CVPR",
-        kind="weights",
-        needs="nothing; groups of one architecture average apart",
-        down="model",
-        up="model",
-        stale=MOVES_LESS,
-        partial=COUNTS_FULLY,
-    )
+    card = replace(FedAvg.card, title="MOON", paper="Li et al. 2021, CVPR")
     Config = MOONConfig
     config: MOONConfig
 
@@ -80,13 +70,8 @@ class MOON(FedAvg):
         With the exponents a and b, this is log(1 + e^{b − a}).
         """
         z = nets.model.features(batch.x)
-        near, far = (F.cosine_similarity(z, held(nets[name], batch.x)) for name in ("global", "previous"))
+        with torch.no_grad():  # both are frozen
+            latest, previous = (nets.network(name).features(batch.x) for name in ("global", "previous"))
+        near, far = F.cosine_similarity(z, latest), F.cosine_similarity(z, previous)
         contrast = F.softplus((far - near) / self.config.tau).mean()
         return recorded_cross_entropy(nets.model.head(z), batch.y) + self.config.mu * contrast
-
-
-@torch.no_grad()
-def held(network: torch.nn.Module, x: Tensor) -> Tensor:
-    """Features [B, K] of a frozen network."""
-    assert isinstance(network, Network)
-    return network.features(x)

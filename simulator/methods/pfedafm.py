@@ -19,15 +19,14 @@ from simulator.base.space import Choice, Space
 from simulator.base.tensors import Tensors, named, part
 from simulator.methods.base import MOVES_LESS, Card
 from simulator.methods.registry import register
-from simulator.methods.small_model import SmallModelConfig, SmallModelMethod
-from simulator.models import Network
+from simulator.methods.small_model import PrivateModule, PrivateModuleConfig
 from simulator.models.federation import ClientInfo
 from simulator.models.network import to_width
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy, recorded_cross_entropy
 
 
-class PFedAFMConfig(SmallModelConfig):
+class PFedAFMConfig(PrivateModuleConfig):
     """Hyper-parameters of pFedAFM."""
 
     space: ClassVar[Space] = {"alpha": Choice((0.5, 1.0))}
@@ -50,7 +49,7 @@ class Mixture(nn.Module):
 
 
 @register("pfedafm")
-class PFedAFM(SmallModelMethod):
+class PFedAFM(PrivateModule):
     """A trained vector mixes the features of a small shared extractor and of the client's own model."""
 
     card = Card(
@@ -99,6 +98,4 @@ class PFedAFM(SmallModelMethod):
 
     def _general(self, nets: Nets, x: Tensor) -> Tensor:
         """G(x), in the width of the client's own features."""
-        small = nets["small"]
-        assert isinstance(small, Network)
-        return to_width(small.features(x), nets.model.num_features)
+        return to_width(nets.network("small").features(x), nets.model.num_features)

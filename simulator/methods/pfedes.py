@@ -11,19 +11,16 @@ participant's.
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.base.rng import drawing_from
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Linear, Space
-from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods import needs
-from simulator.methods.base import MOVES_LESS, Aggregated, Card, Method, Uplink, averaged
+from simulator.methods.base import MOVES_LESS, Card
 from simulator.methods.registry import register
-from simulator.models.federation import ClientInfo
+from simulator.methods.small_model import SharedNetwork
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy, recorded_cross_entropy
 
@@ -54,7 +51,7 @@ class Extractor(nn.Module):
 
 
 @register("pfedes")
-class PFedES(Method):
+class PFedES(SharedNetwork):
     """A small shared extractor in front of each client's model exchanges knowledge, in two phases of training."""
 
     card = Card(
@@ -68,24 +65,13 @@ class PFedES(Method):
     )
     Config = PFedESConfig
     config: PFedESConfig
+    shared = "extractor"
 
     def unmet_need(self) -> str | None:
         return needs.kind(self.federation, "image", "its extractor makes images of images")
 
-    def extractor(self) -> Extractor:
-        """An extractor for the federation's images."""
+    def network(self) -> Extractor:
         return Extractor(self.federation.spec.shape[0], self.config.channels)
-
-    def init_server(self) -> Tensors:
-        with drawing_from(self.federation.stream("server/extractor")):
-            return named("extractor", of_module(self.extractor()))
-
-    def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
-        return dict(server)
-
-    def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
-        with torch.device("meta"):
-            local.add_network("extractor", self.extractor(), part(payload, "extractor"))
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         return [
@@ -105,9 +91,3 @@ class PFedES(Method):
     def extractor_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """CE(F(G(x)), y)."""
         return own_cross_entropy(nets.model(nets["extractor"](batch.x)), batch.y)
-
-    def uplink(self, local: LocalClient) -> Tensors:
-        return named("extractor", of_module(local.nets["extractor"]))
-
-    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        return averaged(server, uplinks)

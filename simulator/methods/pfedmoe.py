@@ -19,8 +19,7 @@ from simulator.base.space import Choice, Space
 from simulator.data.specs import InputSpec, TokenSpec
 from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card
 from simulator.methods.registry import register
-from simulator.methods.small_model import SmallModelConfig, SmallModelMethod
-from simulator.models import Network
+from simulator.methods.small_model import PrivateModule, PrivateModuleConfig
 from simulator.models.federation import ClientInfo
 from simulator.models.network import to_width
 from simulator.models.text import mean
@@ -28,7 +27,7 @@ from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
 
 
-class PFedMoEConfig(SmallModelConfig):
+class PFedMoEConfig(PrivateModuleConfig):
     """Hyper-parameters of pFedMoE."""
 
     space: ClassVar[Space] = {"gate_hidden": Choice((16, 32, 64))}
@@ -63,7 +62,7 @@ class Gate(nn.Module):
 
 
 @register("pfedmoe")
-class PFedMoE(SmallModelMethod):
+class PFedMoE(PrivateModule):
     """A gate mixes the features of a small shared extractor and of the client's own model, sample by sample."""
 
     card = Card(
@@ -92,10 +91,8 @@ class PFedMoE(SmallModelMethod):
         return recorded_cross_entropy(self.predict(nets, state, batch.x), batch.y)
 
     def predict(self, nets: Nets, state: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        small = nets["small"]
-        assert isinstance(small, Network)
         own = nets.model.features(x)
-        general = to_width(small.features(x), own.shape[1])
+        general = to_width(nets.network("small").features(x), own.shape[1])
         of_small, of_own = nets["gate"](x).split(1, dim=1)
         scores: Tensor = nets.model.head(of_small * general + of_own * own)
         return scores

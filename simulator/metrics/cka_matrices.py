@@ -22,7 +22,7 @@ from simulator.base.sections import SAMPLED
 from simulator.data.federated import FederatedData
 from simulator.models.federation import Federation
 from simulator.training.client import LocalClient
-from simulator.training.context import TrainingContext
+from simulator.training.trainer import TrainingContext
 
 PROBE = 256
 """Samples in a probe, unless said otherwise."""

@@ -186,44 +186,27 @@ def accuracy(
     `per_client` names those alone who were evaluated now; the summary is of all the same.
 
     `mean` and `std` (population) weigh clients alike; `weighted` weighs them by test samples; `per_client` has null
-    for a client never evaluated, or absent now; `best_mean` and `best_weighted` are the highest so far.
+    for a client never evaluated, or absent now; `best_mean` and `best_weighted` are the highest so far. All but these
+    are null if all that were ever evaluated are absent.
     """
     now = {client: correct / samples for client, (correct, samples) in counts.items()}
-    every = by_client.known(before, now, absent)
-    best = before or {}
-    per_client = (
-        by_client.written(by_client.new(before, now, absent), None)
-        if news
-        else by_client.written(every, len(test_sizes))
-    )
-    if not every:  # all that were ever evaluated are absent
-        return {
-            "mean": None,
-            "std": None,
-            "weighted": None,
-            "min": None,
-            "max": None,
-            "best_mean": best.get("best_mean"),
-            "best_weighted": best.get("best_weighted"),
-            "per_client": per_client,
-        }
-    values = list(every.values())
-    mean = statistics.fmean(values)
-    weighted = statistics.fmean(values, [test_sizes[client] for client in every])
+    values = list(by_client.known(before, now, absent).values())
+    summary, best = _summary(now, test_sizes, before, news, absent), before or {}
+    mean, weighted = summary["mean"], summary["weighted"]
     return {
         "mean": mean,
-        "std": statistics.pstdev(values),
+        "std": statistics.pstdev(values) if values else None,
         "weighted": weighted,
-        "min": min(values),
-        "max": max(values),
+        "min": min(values, default=None),
+        "max": max(values, default=None),
         "best_mean": _best(mean, best.get("best_mean")),
         "best_weighted": _best(weighted, best.get("best_weighted", best.get("weighted"))),
-        "per_client": per_client,
+        "per_client": summary["per_client"],
     }
 
 
-def _best(now: float, before: float | None) -> float:
-    return now if before is None else max(now, before)
+def _best(now: float | None, before: float | None) -> float | None:
+    return max((each for each in (now, before) if each is not None), default=None)
 
 
 def losses(updates: list[LocalUpdate], clients: int | None, before: Record | None) -> Loss:

@@ -14,9 +14,9 @@ from simulator.base.sections import RuntimeConfig
 from simulator.base.tensors import Tensors
 from simulator.methods.hooks import Hooks
 from simulator.models.federation import ClientInfo
-from simulator.training.context import TrainingContext
 from simulator.training.phase import CROSS_ENTROPY
 from simulator.training.precision import slow_here
+from simulator.training.trainer import TrainingContext
 
 Result = TypeVar("Result")
 R = TypeVar("R", bound="type[Runner]")

@@ -9,10 +9,9 @@ from torch import Tensor
 from simulator.methods import Uplink
 from simulator.methods.base import Aggregated
 from simulator.methods.hooks import Hooks
-from simulator.training.context import TrainingContext
 from simulator.training.flops import counting_flops
 from simulator.training.loop import steps
-from simulator.training.server import CentralServer
+from simulator.training.trainer import CentralServer, TrainingContext
 
 
 class ServerUpdate(NamedTuple):

@@ -26,10 +26,9 @@ from simulator.models.federation import ClientInfo
 from simulator.runners import memory
 from simulator.runners.base import Job, Runner
 from simulator.training.client import LocalClient
-from simulator.training.context import TrainingContext
-from simulator.training.flops import counting_flops
-from simulator.training.operations import Operations
+from simulator.training.flops import Operations, counting_flops
 from simulator.training.stacking import CannotStack, refuse_unlike_networks, values, why
+from simulator.training.trainer import TrainingContext
 
 Measure = Callable[[Tensor, Tensor], float | None]
 """A metric of a part's scores [n, C] and labels [n], int64, both on the device."""

@@ -12,9 +12,9 @@ from simulator.methods.hooks import Hooks
 from simulator.models.federation import ClientInfo
 from simulator.runners.base import Job, LocalUpdate, Work
 from simulator.training.client import LocalClient
-from simulator.training.context import TrainingContext
 from simulator.training.loop import steps
 from simulator.training.phase import Phase
+from simulator.training.trainer import TrainingContext
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import torch
 from simulator.base.sections import RuntimeConfig
 from simulator.runners import local, memory
 from simulator.runners.base import Finished, LocalUpdate, Result, Runner, Work, register
-from simulator.training.context import TrainingContext
+from simulator.training.trainer import TrainingContext
 
 
 @register("parallel")

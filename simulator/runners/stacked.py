@@ -19,8 +19,8 @@ from simulator.runners.base import Finished, LocalUpdate, Work, portioned, regis
 from simulator.runners.local import Prepared
 from simulator.runners.parallel import ParallelRunner
 from simulator.training.client import batch_sizes
-from simulator.training.context import TrainingContext
 from simulator.training.stacking import CannotStack, Reached, steps, why
+from simulator.training.trainer import TrainingContext
 
 
 @register("stacked")

@@ -1,13 +1,39 @@
-"""What the server knows of the clients from earlier rounds.
+"""What the server knows of the clients from earlier rounds, and a strategy of those that it can select.
 
 It follows from the ledger, so a resumed run knows the same.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from simulator.base.record import Record
 from simulator.metrics import by_client
+
+Strategy = Callable[[Sequence["Candidate"], int, int, np.random.Generator], Sequence[int]]
+"""(candidates, number, round, draws) → the ids of so many of them."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A client that is available and not at work. Its past is that before the round."""
+
+    id: int
+    architecture: str
+    samples: int
+    classes: tuple[int, ...]
+    rounds: int = 0
+    """How often it was sent off."""
+    last: int | None = None
+    """The round in which the server last received its result. None: never."""
+    loss: float | None = None
+    """Its mean training loss then."""
+    seconds: float | None = None
+    """The simulated seconds of its last dispatch that has ended. None without a clock."""
+    stays: float = math.inf
+    """The simulated seconds until it leaves."""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from simulator.base import rng
 from simulator.base.sections import AVAILABLE, RANDOM, UTILITY, SelectionConfig
 from simulator.models.federation import Federation
 from simulator.selection import user_selection
-from simulator.selection.candidates import Candidate, Strategy
-from simulator.selection.history import NOTHING, History
+from simulator.selection.history import NOTHING, Candidate, History, Strategy
 
 Stays = Callable[[int], float]
 """The simulated seconds until a client leaves."""

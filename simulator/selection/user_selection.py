@@ -11,7 +11,7 @@ from simulator.base.errors import RAISED, ConfigError, nearest
 from simulator.base.own_files import OwnFile
 from simulator.base.rng import drawing_from, torch_stream
 from simulator.base.sections import PAPERS, STRATEGIES
-from simulator.selection.candidates import Candidate, Strategy
+from simulator.selection.history import Candidate, Strategy
 
 _FUNCTIONS: dict[str, Any] = {}
 

@@ -32,9 +32,9 @@ from simulator.models.federation import Federation
 from simulator.runners.base import Job, LocalUpdate
 from simulator.runners.local import prepare
 from simulator.sessions.reader import CheckedReader, Manifest
-from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.loop import steps
+from simulator.training.trainer import TrainingContext
 
 
 def name_of(client: int) -> str:

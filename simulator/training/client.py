@@ -17,9 +17,8 @@ from simulator.data.inputs import arranged
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.training.augmentation import augmented
-from simulator.training.context import TrainingContext
 from simulator.training.phase import Batch, Nets, Phase
-from simulator.training.trainer import Trainer
+from simulator.training.trainer import Trainer, TrainingContext
 
 REPRESENTATION_BATCH = 512
 

@@ -8,9 +8,22 @@ import contextlib
 from collections.abc import Hashable, Iterator
 from typing import Any
 
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from simulator.training.operations import Operations
+
+class Operations(TorchDispatchMode):
+    """Base class with a `__torch_dispatch__` that subclasses define. It is never compiled.
+
+    torch's own base class imports the compiler to prevent compilation, which delays a run's start by seconds.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
 
 
 class counting_flops(Operations):

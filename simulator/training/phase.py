@@ -49,6 +49,12 @@ class Nets(nn.Module):
     def __getitem__(self, name: str) -> nn.Module:
         return self.get_submodule(name)
 
+    def network(self, name: str) -> Network:
+        """A module that is a network."""
+        module = self[name]
+        assert isinstance(module, Network)
+        return module
+
     def __setitem__(self, name: str, module: nn.Module) -> None:
         self.add_module(name, module)
 

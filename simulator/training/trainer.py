@@ -1,20 +1,57 @@
-"""What clients and the server have in common in a round: networks, tensors, draws, and a count of operations."""
+"""What clients and the server have in common in a round, and the server: networks, tensors, draws, and operations."""
 
 import contextlib
 import copy
+import math
 from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from simulator.base import rng
-from simulator.base.tensors import Tensors
+from simulator.base.sections import TrainingConfig
+from simulator.base.tensors import Tensors, named, of_module, part
+from simulator.data.federated import FederatedData
 from simulator.data.inputs import arranged
 from simulator.data.public import PublicData
+from simulator.models.federation import Federation
 from simulator.training import precision
-from simulator.training.context import TrainingContext
+from simulator.training.flops import FlopCache
 from simulator.training.phase import Batch, Nets, Phase
-from simulator.training.schedule import rate
+
+
+@dataclass(frozen=True)
+class TrainingContext:
+    """The federation, the data on the device, and the operations counted so far."""
+
+    federation: Federation
+    data: FederatedData
+    flops: FlopCache
+
+    def at(self, round: int) -> "TrainingContext":
+        """The same as clients and data are in a round."""
+        federation, data = self.federation.at(round), self.data.at(round)
+        if federation is self.federation and data is self.data:
+            return self
+        return TrainingContext(federation, data, self.flops)
+
+
+def rate(training: TrainingConfig, round: int, rounds: int) -> float:
+    """The learning rate η_t in round t of T, both counted from 1. No state is saved for it.
+
+    cosine: η_min + (η − η_min)·(1 + cos(π(t − 1)/T))/2 (Loshchilov and Hutter 2017, eq. 5, without restarts), from η in
+    round 1 to nearly η_min in round T. step: η·d^⌊(t − 1)/s⌋, the decay d after every s rounds.
+    """
+    done = round - 1
+    match training.schedule:
+        case "cosine":
+            least = training.lr_min or 0.0
+            return least + (training.lr - least) * (1 + math.cos(math.pi * done / rounds)) / 2
+        case "step":
+            assert training.lr_step is not None
+            return float(training.lr * training.lr_decay ** (done // training.lr_step))
+    return training.lr
 
 
 class Trainer:
@@ -109,3 +146,39 @@ class Trainer:
     def add_operations(self, name: str, batch_size: int) -> None:
         """Add the operations of a step that was counted before."""
         self.flops += self._flop_cache.of(self._kind, name, batch_size)
+
+
+class CentralServer(Trainer):
+    """The server in round t, as a method sees it when it trains the server's modules.
+
+    `nets` holds those modules. Each has the weights from the part of the state with its name. `state` is the whole
+    state of the server.
+    """
+
+    def __init__(
+        self,
+        context: TrainingContext,
+        round: int,
+        tensors: Mapping[str, Tensor],
+        networks: Mapping[str, nn.Module],
+    ) -> None:
+        """`networks` have no values (meta device). Raises RuntimeError for weights that do not fit."""
+        nets = Nets()
+        for name, network in networks.items():
+            weights = {key: tensor.clone() for key, tensor in part(tensors, name).items()}
+            network.load_state_dict(weights, assign=True)
+            nets[name] = arranged(network, context.federation.spec)
+        super().__init__(context, round, nets, dict(tensors), "server", rng.EVERYONE)
+        self._networks = tuple(networks)
+
+    def batches(self, phase: Phase) -> Iterator[Batch]:
+        """The phase's batches. Their cost depends on the tensors that the loss reads, whose shapes may change."""
+        self._kind = ("server", *(tuple(tensor.shape) for tensor in phase.state.values()))
+        return super().batches(phase)
+
+    def tensors(self) -> Tensors:
+        """The server's new state: its tensors, with the current weights of its networks."""
+        kept = dict(self.state)
+        for name in self._networks:
+            kept |= named(name, of_module(self.nets[name]))
+        return kept

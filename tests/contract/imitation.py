@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from simulator.training import loop
-from simulator.training.operations import Operations
+from simulator.training.flops import Operations
 
 CUDA = torch.device("cuda", 0)
 HOST = torch.device("cpu")

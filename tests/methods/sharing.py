@@ -11,8 +11,8 @@ from simulator.methods import Uplink
 from simulator.methods.fedavg import FedAvg
 from simulator.models.federation import ClientInfo, Federation
 from simulator.training.client import LocalClient
-from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
+from simulator.training.trainer import TrainingContext
 from tests import federations
 
 

@@ -16,9 +16,9 @@ from simulator.methods import Uplink
 from simulator.methods.fedapen import FedAPEN, slope, together
 from simulator.models import ImageShape
 from simulator.training.client import LocalClient
-from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.phase import Nets, parts_of
+from simulator.training.trainer import TrainingContext
 from tests import federations
 from tests.methods import reference
 from tests.networks import Plain, batch
@@ -201,7 +201,7 @@ def test_networks_do_not_train_on_the_held_out_samples() -> None:
 
 def test_the_meme_is_the_smallest_architecture_unless_another_is_named() -> None:
     htm5 = federations.federation(["cnn1", "cnn5", "cnn2"], num_classes=10, shape=ImageShape(3, 32, 32))
-    assert FedAPEN(federations.config("fedapen").method, htm5).meme == "cnn5"
+    assert FedAPEN(federations.config("fedapen").method, htm5).small == "cnn5"
     named_one = FedAPEN(federations.config("fedapen", method={"meme": "tiny_cnn"}).method, htm5)
     assert "meme/conv1.weight" in named_one.init_server()
 

@@ -17,7 +17,7 @@ from simulator.methods.hooks import Hooks
 from simulator.runners import central
 from simulator.training.flops import counting_flops
 from simulator.training.phase import Nets
-from simulator.training.server import CentralServer
+from simulator.training.trainer import CentralServer
 from tests import federations
 from tests.networks import Plain, batch
 

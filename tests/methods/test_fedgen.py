@@ -15,10 +15,9 @@ from simulator.methods import Uplink
 from simulator.methods.fedgen import FedGen, classes_from, diversity_loss
 from simulator.models.federation import ClientInfo
 from simulator.sessions import history
-from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.phase import Batch, Nets
-from simulator.training.server import CentralServer
+from simulator.training.trainer import CentralServer, TrainingContext
 from tests import federations
 from tests.methods import reference
 

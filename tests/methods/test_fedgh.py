@@ -14,8 +14,8 @@ from simulator.methods.fedgh import FedGH
 from simulator.models import ImageShape
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
-from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
+from simulator.training.trainer import TrainingContext
 from tests import federations
 from tests.methods import reference
 

@@ -112,7 +112,7 @@ def test_an_energy_that_stays_is_accepted() -> None:
 
 
 def test_the_meme_is_the_smallest_architecture_unless_another_is_named() -> None:
-    assert (method().meme, method(meme="tiny_mlp").meme) == ("tiny_cnn", "tiny_mlp")
+    assert (method().small, method(meme="tiny_mlp").small) == ("tiny_cnn", "tiny_mlp")
     assert "meme/norm.running_mean" in method(meme="tiny_mlp").init_server()
 
 
@@ -152,7 +152,7 @@ def filled(fedkd: FedKD, value: float) -> Tensors:
     """An uplink of a meme in which every number is the same: its matrices, of rank one, travel as factors."""
     meme = {
         name: torch.full(tensor.shape, value)
-        for name, tensor in fedkd.federation.architecture(fedkd.meme).state_dict().items()
+        for name, tensor in fedkd.federation.architecture(fedkd.small).state_dict().items()
     }
     payload = truncated(meme, decomposed(meme), 0.95)
     assert {"u/fc1.weight", "meme/fc1.bias"} < payload.keys()

@@ -18,11 +18,10 @@ from simulator.methods import Uplink
 from simulator.methods.fedktl import FedKTL, etf, mmd, sine
 from simulator.models import ImageShape, generators
 from simulator.models.generators import Design, Generator
-from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.loop import steps
 from simulator.training.phase import Batch, Nets
-from simulator.training.server import CentralServer
+from simulator.training.trainer import CentralServer, TrainingContext
 from tests import federations
 from tests.methods import reference
 

@@ -172,7 +172,7 @@ def test_the_direct_adapter_lies_beside_fc2_and_fc3() -> None:
 
 
 def test_only_the_direct_adapter_has_a_relu() -> None:
-    linear, direct = method(["cnn1"]).adapter(), method(["cnn1"], structure="direct").adapter()
+    linear, direct = method(["cnn1"]).network(), method(["cnn1"], structure="direct").network()
     assert (linear.nonlinear, direct.nonlinear) == (False, True)
 
 

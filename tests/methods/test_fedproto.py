@@ -16,9 +16,9 @@ from simulator.methods.hooks import Hooks
 from simulator.models import ImageShape, Network
 from simulator.runners import Job, Work
 from simulator.runners.local import update
-from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.phase import Nets
+from simulator.training.trainer import TrainingContext
 from tests import federations
 from tests.networks import Plain, batch
 

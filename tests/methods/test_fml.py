@@ -73,8 +73,8 @@ def test_each_loss_reaches_its_own_network_alone() -> None:
 def test_the_meme_is_the_smallest_architecture_unless_another_is_named() -> None:
     shape = ImageShape(3, 32, 32)
     htm5 = federations.federation(["cnn1", "cnn5", "cnn2"], num_classes=10, shape=shape)
-    assert method(htm5).meme == "cnn5"
-    assert method(htm5, meme="tiny_cnn").meme == "tiny_cnn"
+    assert method(htm5).small == "cnn5"
+    assert method(htm5, meme="tiny_cnn").small == "tiny_cnn"
     assert "meme/conv1.weight" in method(htm5, meme="tiny_cnn").init_server()
 
 

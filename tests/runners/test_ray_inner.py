@@ -25,7 +25,7 @@ from simulator.runners.ray.runner import RayRunner, trained
 from simulator.runners.ray.worker_setup import WorkerSetup
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session, other_bits
-from simulator.training.context import TrainingContext
+from simulator.training.trainer import TrainingContext
 from tests import federations
 
 EVERYBODY = {"clients": 8, "participation": 1.0}

@@ -17,8 +17,8 @@ from simulator.methods.fedgh import FedGH
 from simulator.methods.hooks import Hooks
 from simulator.runners import Job, Work
 from simulator.runners.local import update
-from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache, counting_flops
+from simulator.training.trainer import TrainingContext
 from tests import federations
 
 TINY_CNN, TINY_MLP = 0, 1

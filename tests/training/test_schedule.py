@@ -13,7 +13,7 @@ from simulator.base.sections import TrainingConfig
 from simulator.methods.standalone import Standalone
 from simulator.training import optimizer
 from simulator.training.phase import Phase
-from simulator.training.schedule import rate
+from simulator.training.trainer import rate
 from tests import federations
 
 

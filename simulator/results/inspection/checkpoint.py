@@ -35,9 +35,9 @@ from simulator.sessions.metadata import check_data, check_models, read_config
 from simulator.sessions.reader import CheckedReader, Manifest
 from simulator.sessions.states import check_draws, name_of, restore, specs
 from simulator.training.client import LocalClient
-from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.precision import tf32_in_force
+from simulator.training.trainer import TrainingContext
 
 Model = Literal["local", "aggregated"]
 

@@ -28,9 +28,9 @@ from simulator.sessions.reader import CheckedReader
 from simulator.sessions.replay import Source
 from simulator.sessions.states import specs
 from simulator.training.client import LocalClient
-from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.precision import tf32_in_force
+from simulator.training.trainer import TrainingContext
 
 Part = Literal["train", "eval", "test"]
 

@@ -3,7 +3,7 @@
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.sections import RuntimeConfig
 from simulator.runners.base import Runner, get, names, names_within
-from simulator.training.context import TrainingContext
+from simulator.training.trainer import TrainingContext
 
 
 def kind(settings: RuntimeConfig) -> type[Runner]:

@@ -37,7 +37,7 @@ from simulator.runners.base import (
 from simulator.runners.parallel import ParallelRunner
 from simulator.runners.ray import inner
 from simulator.runners.ray.messages import Payloads
-from simulator.training.context import TrainingContext
+from simulator.training.trainer import TrainingContext
 
 if TYPE_CHECKING:
     from simulator.runners.ray.worker_pool import Died, Worker, WorkerPool

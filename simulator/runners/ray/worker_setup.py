@@ -22,8 +22,8 @@ from simulator.models import user_models as own_models
 from simulator.models.federation import Federation
 from simulator.runners.base import Runner
 from simulator.runners.ray import inner
-from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
+from simulator.training.trainer import TrainingContext
 
 LOADERS = {"plugin": plugins.load, "model": own_models.load}
 
