@@ -1,6 +1,7 @@
 """For the references of whole rounds: the simulator in double precision, and its draws made plainly once more.
 
-A reference itself is written in the test, with torch alone and loops of its own.
+A reference itself is written in the test, with torch alone and loops of its own. Beside these, networks in plain
+operations, and one whose numbers can be followed by hand.
 """
 
 import hashlib
@@ -9,12 +10,17 @@ from contextlib import contextmanager
 from unittest import mock
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from simulator.base.tensors import part
+from simulator.config import Config
 from simulator.data.federated import FederatedData
 from simulator.data.inputs import ImageInputs
 from simulator.engine.builder import Built
+from simulator.engine.progress import unobserved
+from simulator.models import Network
+from tests import federations
 
 Weights = dict[str, Tensor]
 EVERYONE = -1
@@ -95,6 +101,88 @@ def assert_equal(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], pl
         )
 
 
-def server_part(tensors: Mapping[str, Tensor], name: str) -> Weights:
-    """A part of a state, by the names in it."""
-    return part(tensors, name)
+class Rounds:
+    """Some rounds of a federation in double precision, and what a reference begins with."""
+
+    def __init__(self, config: Config, rounds: int) -> None:
+        with double_precision():
+            self.parts = federations.built(config)
+            self.end = state = self.parts.engine.initial_state()
+            self.begun, self.server = list(state.clients), state.server  # drawn in this precision
+            for _ in range(rounds):
+                self.end = self.parts.engine.round(self.end, unobserved)
+        self.data = [samples(self.parts, client) for client in range(len(self.begun))]
+
+    def of_clients(self, name: str) -> list[Weights]:
+        """A part of each client's first state, to be trained."""
+        return [leaves(part(tensors, name)) for tensors in self.begun]
+
+    def batches(self, phase: str, t: int, client: int, epochs: int = 2) -> Iterator[tuple[Tensor, Tensor]]:
+        """The client's batches of 16 in a phase of round t."""
+        x, y = self.data[client]
+        for rows in orders(len(y), 16, epochs, stream(f"batches/{phase}", t, client)):
+            yield x[rows], y[rows]
+
+    def mean(self, sent: Sequence[Weights]) -> Weights:
+        """The mean of what all clients sent, weighted by their samples."""
+        total = sum(len(y) for _, y in self.data)
+        shares = [len(y) / total for _, y in self.data]
+        return {
+            name: sum(p * each[name].detach() for p, each in zip(shares, sent, strict=True))
+            for name in sent[0]
+        }
+
+    def assert_ended(self, server: Mapping[str, Weights], clients: Mapping[str, Sequence[Weights]]) -> None:
+        """The rounds ended with these parts of the server's state and of each client's."""
+        for name, expected in server.items():
+            assert_equal(part(self.end.server, name), expected)
+        for name, of_each in clients.items():
+            for tensors, expected in zip(self.end.clients, of_each, strict=True):
+                assert_equal(part(tensors, name), expected)
+
+
+def features(w: Weights, x: Tensor, rate: float = 1.0) -> Tensor:
+    """TinyCNN before its head. What its layers make is divided by the rate."""
+    h = (F.conv2d(x, w["conv1.weight"], w["conv1.bias"]) / rate).relu()
+    h = F.max_pool2d(h, 3).flatten(1)
+    for layer in ("fc1", "fc2"):
+        h = ((h @ w[f"{layer}.weight"].T + w[f"{layer}.bias"]) / rate).relu()
+    return h
+
+
+def of_head(w: Weights, h: Tensor) -> Tensor:
+    """The logits of w's head on features h."""
+    return h @ w["head.weight"].T + w["head.bias"]
+
+
+def logits(w: Weights, x: Tensor, rate: float = 1.0) -> Tensor:
+    """TinyCNN."""
+    return of_head(w, features(w, x, rate))
+
+
+def ce(z: Tensor, y: Tensor) -> Tensor:
+    """The mean cross-entropy of logits."""
+    return (torch.logsumexp(z, 1) - z[range(len(y)), y]).mean()
+
+
+def kl(teacher: Tensor, student: Tensor) -> Tensor:
+    """KL(teacher ‖ student) of logits, mean over the batch. The teacher is constant."""
+    p = teacher.detach().softmax(1)
+    return (p * (p.log() - student.log_softmax(1))).sum(1).mean()
+
+
+class Times(Network):
+    """One feature, a multiple of the image's one pixel; logits (0, feature) or (feature, 0)."""
+
+    layers = ("features",)
+
+    def __init__(self, factor: float, says: int) -> None:
+        super().__init__()
+        self.factor = nn.Parameter(torch.tensor(factor))
+        self.head = nn.Linear(1, 2)
+        row = torch.zeros(2, 1)
+        row[says] = 1.0
+        self.head.load_state_dict({"weight": row, "bias": torch.zeros(2)})
+
+    def represent(self, x: Tensor) -> dict[str, Tensor]:
+        return {"features": self.factor * x.flatten(1)}

@@ -20,45 +20,34 @@ def test_every_method_of_htfl_sim_is_found() -> None:
     assert modules == {f"simulator.methods.{module}" for module in declarations.modules().values()}
 
 
-@pytest.mark.parametrize("name", declarations.modules())
-def test_a_declaration_is_that_of_the_class(name: str) -> None:
-    declared, method = declarations.declared(name), methods.get(name)
-    assert declared.name == method.name
-    assert declared.card == method.card and declared.answers == method.answers
+def test_a_declaration_is_that_of_the_class_and_pickle_finds_the_one_class_of_settings() -> None:
+    for name in declarations.modules():
+        declared, method = declarations.declared(name), methods.get(name)
+        assert (declared.name, declared.card, declared.answers) == (method.name, method.card, method.answers)
+        assert declarations.settings(name) is method.Config is pickle.loads(pickle.dumps(method.Config))
 
 
-@pytest.fixture(scope="module")
-def made() -> dict[str, type[MethodConfig]]:
-    """The settings that the modules make when they run as a whole, by method."""
-    found = {}
+def test_settings_are_those_that_the_module_makes_when_it_runs_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: dict[str, type[MethodConfig]] = {}
 
     def register(name: str) -> Callable[[type[methods.Method]], type[methods.Method]]:
         def keep(method: type[methods.Method]) -> type[methods.Method]:
-            found[name] = method.Config
+            made[name] = method.Config
             return method
 
         return keep
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "register", register)
-        for module in sorted({*declarations.modules().values()}):
-            runpy.run_path(f"{Path(registry.__file__).parent}/{module}.py", run_name=f"whole_{module}")
-    return found
-
-
-@pytest.mark.parametrize("name", declarations.modules())
-def test_settings_are_those_that_the_module_makes(name: str, made: dict[str, type[MethodConfig]]) -> None:
-    declared, whole = declarations.settings(name), made[name]
-    assert whole.model_json_schema() == declared.model_json_schema()
-    assert whole.space == declared.space
-    assert whole(name=name).model_dump() == declared(name=name).model_dump()
-
-
-@pytest.mark.parametrize("name", declarations.modules())
-def test_there_is_one_class_of_settings_and_pickle_finds_it(name: str) -> None:
-    declared = declarations.settings(name)
-    assert methods.get(name).Config is declared
-    assert pickle.loads(pickle.dumps(declared)) is declared
+    monkeypatch.setattr(registry, "register", register)
+    for module in sorted({*declarations.modules().values()}):
+        runpy.run_path(f"{Path(registry.__file__).parent}/{module}.py", run_name=f"whole_{module}")
+    for name, whole in made.items():
+        declared = declarations.settings(name)
+        assert whole.model_json_schema() == declared.model_json_schema()
+        assert whole.space == declared.space
+        assert whole(name=name).model_dump() == declared(name=name).model_dump()
+    assert made.keys() == declarations.modules().keys()
 
 
 def test_a_validator_of_the_settings_checks_them() -> None:

@@ -29,16 +29,6 @@ def test_the_own_loss_adds_half_lambda_times_the_squared_distance() -> None:
     assert loss.item() == pytest.approx(math.log1p(math.exp(-1)) + 4, rel=1e-12)
 
 
-def test_its_gradient_is_lambda_times_the_difference() -> None:
-    """λ(v − w) = 0.5 · (1 − 3) = −1 beside the gradient of CE, which λ = 0 leaves alone."""
-    gradients = []
-    for lam in (0.5, 0.0):
-        nets = Nets(Plain(1.0))
-        method(lam=lam).own_loss(nets, received(3.0), batch((1, 0, 0)), {}).backward()
-        gradients.append(nets.model.scale.grad.item())
-    assert gradients[0] - gradients[1] == pytest.approx(-1, rel=1e-12)
-
-
 def test_a_clients_own_model_starts_at_the_first_received_one_and_then_continues() -> None:
     ditto = method()
     server = ditto.init_server()

@@ -9,8 +9,7 @@ import torch
 
 from simulator.base.tensors import Tensors
 from simulator.methods import Uplink
-from simulator.methods.fd import FD, FDConfig
-from simulator.sessions import history
+from simulator.methods.fd import FD
 from simulator.training.loop import steps
 from simulator.training.phase import Nets
 from tests import federations
@@ -108,27 +107,6 @@ def test_the_mean_is_over_the_participants_of_the_round() -> None:
     ]  # client 0's classes 0 and 1, client 1's 1 and 2, …
 
 
-def test_a_class_nobody_sent_keeps_its_senders() -> None:
-    """Class 0 was last sent by clients 0 and 3."""
-    fd = method()
-    server = fd.aggregate(2, everybody(fd), [uplink(fd, 1, 10.0, 0.0), uplink(fd, 2, 20.0)]).server
-    assert guides(fd, server, 0)[0] == 5.0
-    assert guides(fd, server, 3) == {0: 1.0}
-
-
-def test_nothing_travels_down_before_anybody_has_sent() -> None:
-    fd = method()
-    assert all(guides(fd, fd.init_server(), client) == {} for client in range(4))
-
-
-def test_merging_leaves_the_old_state_as_it_was() -> None:
-    fd = method()
-    server = everybody(fd)
-    before = federations.bits(server)
-    fd.aggregate(2, server, [uplink(fd, 2, 20.0)])
-    assert federations.bits(server) == before
-
-
 def test_the_loss_adds_the_cross_entropy_against_the_classes_guide() -> None:
     """Logits (log 3, 0) of class 0 are probabilities ¾, ¼: CE −log ¾, and −½ log ¾ − ½ log ¼ = log 4 − ½ log 3 against
     the guide (½, ½), halved by the mean over two samples, as class 1 has no guide; γ = 2. CE of (1, 1) is log 2."""
@@ -180,18 +158,6 @@ def test_after_training_a_client_sends_the_mean_output_of_each_class(distance: s
         torch.testing.assert_close(mean, outputs[sent["y"] == label].mean(0))
 
 
-def test_outputs_that_travel_by_default_are_probabilities_of_the_whole_local_training() -> None:
-    """Algorithm 1 adds them up in every local step, so that they are not those of the trained model alone."""
-    config = federations.config("fd").method
-    assert isinstance(config, FDConfig)
-    assert (config.distance, config.collect, config.include_self) == ("cross_entropy", "all_epochs", False)
-    sent = trained("cross_entropy", "all_epochs")
-    torch.testing.assert_close(sent["logits"].sum(1), torch.ones(len(sent["labels"])))
-    after = trained("cross_entropy", "after")
-    assert torch.equal(sent["labels"], after["labels"])
-    assert not torch.allclose(sent["logits"], after["logits"])
-
-
 def test_a_step_adds_its_outputs_by_class_as_they_are_before_it() -> None:
     """Twice (log 3, 0) of class 0, probabilities ¾, ¼: their sum is (1½, ½), of two samples."""
     nothing = {"guide/logits": torch.zeros(3, 2), "guide/known": torch.zeros(3)}
@@ -212,14 +178,3 @@ def test_a_client_receives_guides_by_class() -> None:
     assert local.state["guide/known"].tolist() == [0, 0, 1, 0]
     assert torch.equal(local.state["guide/logits"][2], guide[0])
     assert torch.equal(parts.method.phases(local)[0].state["guide/logits"], local.state["guide/logits"])
-
-
-def test_a_session_older_than_the_options_goes_on_with_logits_after_training() -> None:
-    before = history.completed({"method": {"name": "fd", "gamma": 1.0, "include_self": False}})
-    assert before["method"] == {
-        "name": "fd",
-        "gamma": 1.0,
-        "include_self": False,
-        "distance": "mse",
-        "collect": "after",
-    }

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.base import rng
-from simulator.methods import Uplink, fedclassavg
+from simulator.methods import fedclassavg
 from simulator.methods.fedclassavg import FedClassAvg, supervised_contrast
 from simulator.training.phase import Nets
 from tests import federations
@@ -47,33 +47,12 @@ def test_the_pull_is_towards_the_head_as_received_not_as_it_moves() -> None:
     )
 
 
-def test_the_head_is_the_mean_weighted_by_training_samples() -> None:
-    """n = 1, 1, 2: (4 + 8 + 2·10)/4 = 8."""
-    classavg = method([1, 1, 2])
-    start = classavg.init_server()
-    uplinks = [
-        Uplink(client, {name: torch.full_like(tensor, value) for name, tensor in start.items()})
-        for client, value in zip(classavg.federation.clients, (4.0, 8.0, 10.0), strict=True)
-    ]
-    server, _ = classavg.aggregate(1, start, uplinks)
-    assert server.keys() == start.keys() == {"head/weight", "head/bias"}
-    assert all((tensor == 8.0).all() for tensor in server.values())
-
-
 def test_images_are_changed_for_the_contrast_alone() -> None:
     for contrast, loss, draws in ((0.0, "loss", None), (1.0, "contrastive_loss", fedclassavg.two_views)):
         parts = federations.built(federations.config("fedclassavg", method={"contrast": contrast}))
         local = federations.local(parts, 0, parts.engine.initial_state().clients[0])
         (phase,) = parts.method.phases(local)
         assert (phase.name, phase.loss, phase.draws) == ("model", getattr(parts.method, loss), draws)
-
-
-def test_contrast_by_hand() -> None:
-    """Directions (1, 0), (1, 0), (0, 1), (0, 1) of labels 0, 0, 1, 1 with τ = ½: each has one positive at similarity
-    2 and two others at 0, so each term is −log(e² / (e² + 2)). Lengths do not matter."""
-    features = torch.tensor([[1.0, 0.0], [5.0, 0.0], [0.0, 2.0], [0.0, 1.0]], dtype=torch.float64)
-    contrast = supervised_contrast(features, torch.tensor([0, 0, 1, 1]), tau=0.5)
-    assert contrast.item() == pytest.approx(math.log1p(2 * math.exp(-2)), rel=1e-14)
 
 
 @settings(max_examples=30, deadline=None)

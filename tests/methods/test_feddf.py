@@ -15,7 +15,6 @@ from simulator.methods.fedavg import FedAvg
 from simulator.methods.feddf import FedDF
 from simulator.methods.hooks import Hooks
 from simulator.runners import central
-from simulator.training.flops import counting_flops
 from simulator.training.phase import Nets
 from simulator.training.trainer import CentralServer
 from tests import federations
@@ -96,25 +95,6 @@ def test_a_step_moves_every_weight_by_the_rate_at_first() -> None:
     torch.testing.assert_close(moved.abs(), torch.full_like(moved, 0.01), rtol=1e-3, atol=0)
 
 
-def test_a_student_comes_nearer_to_the_ensemble() -> None:
-    parts, feddf = parts_of(server_lr=0.01, server_steps=100)
-    uplinks = [sent(parts, 0, 1), sent(parts, 1, 2)]
-    everything = torch.arange(PUBLIC)
-    teacher = feddf.ensemble(at_work(parts), uplinks, everything)
-    server, _, _ = after(parts, uplinks)
-    for uplink in uplinks:
-        student = Uplink(
-            uplink.client,
-            {f"model/{name}": each for name, each in part(server, uplink.client.architecture).items()},
-        )
-        before, now = (logits(parts, each, everything) for each in (uplink, student))
-        divergences = [
-            torch.nn.functional.kl_div(each.log_softmax(1), teacher.softmax(1), reduction="batchmean")
-            for each in (before, now)
-        ]
-        assert divergences[1] < 0.5 * divergences[0]
-
-
 def test_a_group_without_a_participant_stays_as_it_is() -> None:
     parts, _ = parts_of(server_steps=1)
     server, metrics, _ = after(parts, [sent(parts, 0, 1)])
@@ -137,37 +117,6 @@ def test_a_round_uses_as_many_samples_as_its_steps_can_show(steps: int, size: in
         first = (phase.batches or ())[0]
         assert len(first.y) == min(size, used)
         assert torch.equal(first.x, server.public.batch(samples[first.y]))
-
-
-def test_every_group_has_an_order_of_its_own() -> None:
-    parts, feddf = parts_of(server_steps=1)
-    one, other = feddf.server_phases(at_work(parts), [sent(parts, 0, 1), sent(parts, 1, 2)])
-    assert (one.batches or ())[0].y.tolist() != (other.batches or ())[0].y.tolist()
-
-
-def test_traffic_is_that_of_fedavg() -> None:
-    """Public samples are at the server already, and their scores stay there."""
-    records = []
-    for name in ("fedavg", "feddf"):
-        config = federations.config(name, data={"public": 0.2}, method={})
-        records.append(federations.run(federations.built(config).engine, 1).record)
-    assert all(record is not None for record in records)
-    assert records[0]["bytes"] == records[1]["bytes"]
-
-
-def test_operations_of_the_server_are_teachers_answers_and_students_steps() -> None:
-    """Two clients of one architecture each score 32 images, and the student takes two steps with 10 of them."""
-    parts, _ = parts_of(("tiny_mlp",), server_steps=4, server_batch=8)
-    uplinks = [sent(parts, 0, 1), sent(parts, 1, 2)]
-    _, _, flops = after(parts, uplinks)
-    local = federations.local(parts, 0, uplinks[0].payload)
-    local.nets.train()
-    public = local.public
-    with counting_flops() as scored:
-        local.nets.model(public.batch(torch.arange(PUBLIC)))
-    with counting_flops() as stepped:
-        local.nets.model(public.batch(torch.arange(8))).sum().backward()
-    assert flops == 2 * scored.total + 4 * stepped.total > 0
 
 
 def test_public_samples_and_names_without_a_dot_are_needed() -> None:

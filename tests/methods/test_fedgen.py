@@ -7,19 +7,17 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from simulator.base.errors import ConfigError
 from simulator.base.tensors import Tensors, part
 from simulator.methods import Uplink
 from simulator.methods.fedgen import FedGen, classes_from, diversity_loss
 from simulator.models.federation import ClientInfo
-from simulator.sessions import history
 from simulator.training.flops import FlopCache
 from simulator.training.phase import Batch, Nets
 from simulator.training.trainer import CentralServer, TrainingContext
 from tests import federations
 from tests.methods import reference
+from tests.methods.reference import ce, kl, logits, of_head
 
 
 def method(
@@ -106,15 +104,6 @@ def test_classes_are_made_as_the_participants_hold_them(labels: str, shares: lis
     assert server["counts"].tolist() == [[2, 1, 0], [90, 0, 0], [0, 4, 3]]
 
 
-def test_a_class_that_no_participant_holds_is_not_made_even_if_each_is_made_as_often() -> None:
-    fedgen = method([(0, 1), (2,)], labels="uniform")
-    server = fedgen.aggregate(1, fedgen.init_server(), [sent(fedgen.federation.clients[0], [9, 1])]).server
-    assert server["labels"].tolist() == [0.5, 0.5, 0.0]
-    assert {"labels", "generator/layers.0.weight"} < fedgen.downlink(
-        2, server, fedgen.federation.clients[1]
-    ).keys()
-
-
 def test_label_counts_are_asked_for_until_they_have_arrived() -> None:
     fedgen = method([(0, 1), (1, 2)])
     first, second = fedgen.federation.clients
@@ -124,10 +113,6 @@ def test_label_counts_are_asked_for_until_they_have_arrived() -> None:
     assert (asked.tolist(), asked.dtype) == ([1], torch.int32)
     again = fedgen.aggregate(2, server, [sent(first, None), sent(second, [4, 4])]).server
     assert again["counts"].tolist() == [[2, 1, 0], [0, 4, 4]]
-
-
-def test_the_generator_learns_from_the_plain_mean_of_logits_as_in_equation_4() -> None:
-    assert method().config.teacher == "mean_logits"
 
 
 def test_every_weight_of_the_generator_has_a_gradient() -> None:
@@ -146,11 +131,6 @@ def test_every_weight_of_the_generator_has_a_gradient() -> None:
     assert min(sizes.values()) > 1e-9, sizes
 
 
-def test_a_session_recorded_before_keeps_its_head_weights_and_its_bias() -> None:
-    before = history.completed({"method": {"name": "fedgen", "teacher": "losses"}})["method"]
-    assert before == {"name": "fedgen", "teacher": "losses", "weighting": "samples", "hidden_bias": True}
-
-
 @pytest.mark.parametrize(("weighting", "mean"), [("plain", 6.0), ("samples", 7.0)])
 def test_heads_are_averaged_plainly_or_by_samples(weighting: str, mean: float) -> None:
     """Heads of 4 and 8, n = 1 and 3: (4 + 8)/2 = 6, or (1·4 + 3·8)/4 = 7."""
@@ -161,15 +141,6 @@ def test_heads_are_averaged_plainly_or_by_samples(weighting: str, mean: float) -
     ]
     merged = fedgen.aggregate(1, fedgen.init_server(), uplinks).server
     assert merged["head/weight"].eq(mean).all() and merged["head/bias"].eq(mean).all()
-
-
-def test_until_the_generator_is_trained_a_client_learns_from_its_images_alone() -> None:
-    parts = federations.built(federations.config("fedgen"))
-    start = parts.engine.initial_state()
-    local = federations.local(parts, 0, start.clients[0])
-    parts.method.receive(local, parts.method.downlink(1, start.server, local.info))
-    (phase,) = parts.method.phases(local)
-    assert phase.draws is None and [name for name, _ in local.nets.named_children()] == ["model"]
 
 
 def test_the_weights_of_what_is_made_decay_from_where_the_method_began() -> None:
@@ -198,50 +169,6 @@ def test_noise_for_the_images_own_classes_is_drawn_where_it_is_used(beta: float,
     assert drawn.keys() == names
 
 
-def test_heads_that_differ_are_refused() -> None:
-    federation = federations.federation(["tiny_cnn", "tiny_cnn_w2"])
-    with pytest.raises(ConfigError, match=r"client 1 \(tiny_cnn_w2\) has a head 4→2"):
-        FedGen(federations.config("fedgen").method, federation).check()
-
-
-def test_what_travels() -> None:
-    """Head 8·4 + 4 numbers; counts of two classes once; generator: 3 + 4 inputs, 5 hidden with BatchNorm in place of
-    a bias, 8 out."""
-    head, counts, asked, shares = 4 * (8 * 4 + 4), 4 * 2, 4, 4 * 4
-    generator = 4 * ((3 + 4) * 5 + 4 * 5 + (5 + 1) * 8)
-    config = federations.config(
-        "fedgen",
-        federation={"participation": 1.0},
-        method={"server_steps": 1, "noise_width": 3, "hidden": 5},
-    )
-    engine = federations.built(config).engine
-    for rounds, up, down in ((1, head + counts, head + asked), (2, head, head + generator + shares)):
-        record = federations.run(engine, rounds).record
-        assert record is not None
-        assert record["bytes"]["per_client_up"] == [up] * 4
-        assert record["bytes"]["per_client_down"] == [down] * 4
-
-
-def test_the_steps_of_the_generator_are_counted_and_its_loss_recorded() -> None:
-    one, three = (
-        federations.run(
-            federations.built(federations.config("fedgen", method={"server_steps": n})).engine, 1
-        ).record
-        for n in (1, 3)
-    )
-    assert one is not None and three is not None
-    assert three["flops"]["server"] == 3 * one["flops"]["server"] > 0
-    assert three["method_metrics"]["generator_loss"] > 0
-
-
-def test_the_parts_of_the_clients_loss_are_recorded_from_the_round_that_has_them() -> None:
-    engine = federations.built(federations.config("fedgen", method={"server_steps": 1})).engine
-    first, second = (federations.run(engine, rounds).record for rounds in (1, 2))
-    assert first is not None and second is not None
-    assert first["method_metrics"].keys() == {"cross_entropy_loss", "generator_loss"}
-    assert second["method_metrics"].keys() == {"cross_entropy_loss", "generated_loss", "generator_loss"}
-
-
 def test_a_client_with_the_only_image_of_a_class_teaches_it_alone() -> None:
     """Class 0: client 0 has 2 of 2; class 1: 1 of 4 and 3 of 4; class 2: client 1 has the one there is."""
     fedgen = method([(0, 1), (1, 2)])
@@ -252,20 +179,6 @@ def test_a_client_with_the_only_image_of_a_class_teaches_it_alone() -> None:
     at_work = CentralServer(place, 1, server, fedgen.server_networks())
     (phase,) = fedgen.server_phases(at_work, uplinks)
     assert phase.state["shares"].tolist() == [[1, 0.25, 0], [0, 0.75, 1]]
-
-
-def cnn(w: Tensors, x: Tensor) -> Tensor:
-    """TinyCNN's logits."""
-    h = F.conv2d(x, w["conv1.weight"], w["conv1.bias"]).relu()
-    h = F.max_pool2d(h, 3).flatten(1)
-    for layer in ("fc1", "fc2"):
-        h = (h @ w[f"{layer}.weight"].T + w[f"{layer}.bias"]).relu()
-    return h @ w["head.weight"].T + w["head.bias"]
-
-
-def ce(logits: Tensor, y: Tensor) -> Tensor:
-    """Of every sample."""
-    return torch.logsumexp(logits, 1) - logits[range(len(y)), y]
 
 
 def made(g: Tensors, noise: Tensor, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
@@ -309,71 +222,48 @@ class Adam:
             weight.grad = None
 
 
-@pytest.mark.parametrize("teacher", ["mean_logits", "losses", "logits"])
-def test_three_whole_rounds_equal_the_reference(teacher: str) -> None:
+def test_three_whole_rounds_equal_the_reference() -> None:
     """Three clients of two classes each; in the first round there is no generator yet."""
     lr, server_lr, alpha, beta, decay, eta = 0.1, 0.01, 2.0, 0.5, 0.5, 0.3
     options = {"alpha": alpha, "beta": beta, "decay": decay, "diversity": eta, "noise_width": 3, "hidden": 5}
     config = federations.config(
         "fedgen",
-        method=options | {"teacher": teacher, "server_steps": 4, "server_batch": 6, "server_lr": server_lr},
+        method=options | {"server_steps": 4, "server_batch": 6, "server_lr": server_lr},
         federation={"clients": 3, "participation": 1.0, "group": "tiny_cnn"},
         training={"epochs": 2, "lr": lr},
     )
-    with reference.double_precision():
-        parts = federations.built(config)
-        start = end = parts.engine.initial_state()
-        begun = list(start.clients)  # drawn in this precision
-        for _ in range(3):
-            end = parts.engine.round(end, lambda event: None)
-
-    models = [reference.leaves(part(tensors, "model")) for tensors in begun]
-    data = [reference.samples(parts, client) for client in range(3)]
-    counts = torch.stack([torch.bincount(y, minlength=4).double() for _, y in data])
-    assert len(set(counts.sum(1).tolist())) > 1  # so that weights by samples are not equal
-    p, shares = counts.sum(0) / counts.sum(), counts / counts.sum(0).clamp(min=1)
-    head = part(start.server, "head")
-    initial = part(start.server, "generator")
+    ran = reference.Rounds(config, 3)
+    models, head, initial = ran.of_clients("model"), part(ran.server, "head"), part(ran.server, "generator")
+    counts = torch.stack([torch.bincount(y, minlength=4).double() for _, y in ran.data]).sum(0)
+    p = counts / counts.sum()
     g = reference.leaves({name: each for name, each in initial.items() if name.endswith(("weight", "bias"))})
     mean, variance = initial["layers.1.running_mean"].clone(), initial["layers.1.running_var"].clone()
     adam = Adam(g, server_lr)
     for t in (1, 2, 3):
         name = "model" if t == 1 else "guided"
-        for client, (w, (x, y)) in enumerate(zip(models, data, strict=True)):
+        for client, w in enumerate(models):
             w |= reference.leaves({f"head.{key}": each for key, each in head.items()})
             draws = reference.stream(f"draws/{name}", t, client)
-            for rows in reference.orders(len(y), 16, 2, reference.stream(f"batches/{name}", t, client)):
-                logits = cnn(w, x[rows])
-                loss = ce(logits, y[rows]).mean()
+            for x, y in ran.batches(name, t, client):
+                z = logits(w, x)
+                loss = ce(z, y)
                 if t > 1:
-                    labels = drawn(p, len(rows), draws)
-                    z = made(g, normal(len(rows), draws), labels, mean, variance).detach()
-                    of_own = made(g, normal(len(rows), draws), y[rows], mean, variance).detach()
-                    said = z @ w["head.weight"].T + w["head.bias"]
-                    loss = loss + alpha * decay ** (t - 1) * ce(said, labels).mean()
-                    q = (of_own @ w["head.weight"].T + w["head.bias"]).detach().softmax(1)
-                    kl = (q * (q.log() - logits.log_softmax(1))).sum(1).mean()
-                    loss = loss + beta * decay ** (t - 1) * kl
+                    labels = drawn(p, len(y), draws)
+                    of_class = made(g, normal(len(y), draws), labels, mean, variance).detach()
+                    of_own = made(g, normal(len(y), draws), y, mean, variance).detach()
+                    loss = loss + alpha * decay ** (t - 1) * ce(of_head(w, of_class), labels)
+                    loss = loss + beta * decay ** (t - 1) * kl(of_head(w, of_own), z)
                 loss.backward()
                 reference.step(list(w.values()), lr)
 
-        labels = drawn(p, 24, reference.stream("labels", t))
         draws = reference.stream("draws/generator", t)
-        for y in labels.split(6):
+        for y in drawn(p, 24, reference.stream("labels", t)).split(6):
             noise = normal(6, draws)
             h = hidden(g, noise, y)
             z = made(g, noise, y, h.mean(0), h.var(0, unbiased=False))
             mean = 0.9 * mean + 0.1 * h.mean(0).detach()
             variance = 0.9 * variance + 0.1 * h.var(0).detach()
-            answers = [z @ w["head.weight"].detach().T + w["head.bias"].detach() for w in models]
-            if teacher == "losses":
-                weighted = [share[y] * ce(said, y) for share, said in zip(shares, answers, strict=True)]
-                loss = torch.stack(weighted).sum(0).mean()
-            elif teacher == "logits":
-                weighted = [n / counts.sum() * said for n, said in zip(counts.sum(1), answers, strict=True)]
-                loss = ce(torch.stack(weighted).sum(0), y).mean()
-            else:
-                loss = ce(torch.stack(answers).mean(0), y).mean()
+            loss = ce(torch.stack([of_head(w, z) for w in models]).mean(0), y)
             pairs = [
                 ((noise[i] - noise[j]) ** 2).mean() * (z[i] - z[j]).abs().mean()
                 for i in range(6)
@@ -381,14 +271,14 @@ def test_three_whole_rounds_equal_the_reference(teacher: str) -> None:
             ]
             (loss + eta * torch.exp(-torch.stack(pairs).mean())).backward()
             adam.step()
+            for w in models:
+                reference.step(list(w.values()), 0.0)  # forgets its gradients
         head = {
             key: torch.stack([w[f"head.{key}"].detach() for w in models]).mean(0)
             for key in ("weight", "bias")
         }
 
-    found = part(end.server, "generator")
+    found = part(ran.end.server, "generator")
     assert found.pop("layers.1.num_batches_tracked") == 12
     reference.assert_equal(found, g | {"layers.1.running_mean": mean, "layers.1.running_var": variance})
-    reference.assert_equal(part(end.server, "head"), head)
-    for tensors, w in zip(end.clients, models, strict=True):
-        reference.assert_equal(part(tensors, "model"), w)
+    ran.assert_ended({"head": head}, {"model": models})

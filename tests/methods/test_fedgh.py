@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -79,39 +78,6 @@ def test_with_steps_by_client_one_of_two_classes_makes_one_on_their_mean_loss() 
     assert theta[0, 0].item() == pytest.approx(-0.5 + 1 - 1 / (1 + math.e))
 
 
-@pytest.mark.parametrize("training", [{"optimizer": "adam"}, {"momentum": 0.9}, {"weight_decay": 0.5}])
-def test_the_server_takes_plain_steps_whatever_the_clients_optimizer(training: dict[str, Any]) -> None:
-    """Two passes over f = 1 of class 0: ½, and then, where p_0 = 1/(1 + e⁻¹), 1 − p_0 more."""
-    config = federations.config("fedgh", method={"eta_theta": 1.0, "server_epochs": 2})
-    federation = federations.federation(["tiny_cnn"], training=TrainingConfig(**training))
-    theta = trained(FedGH(config.method, federation), lars(federation.clients[0], (1.0, 0)))
-    assert theta[0, 0].item() == pytest.approx(0.5 + 1 - 1 / (1 + math.exp(-1)))
-
-
-def test_the_server_steps_through_the_clients_one_after_the_other() -> None:
-    """After the first step θ = (½, −½). The second client's f = 2 of class 0 has logits (1, −1), so
-    p_0 = 1/(1 + e⁻²), and the step adds 2(1 − p_0) to the first row and takes as much from the second."""
-    method = server_side(eta_theta=1.0)
-    first, second = method.federation.clients
-    theta = trained(method, lars(first, (1.0, 0)), lars(second, (2.0, 0)))
-    row = 0.5 + 2 * (1 - 1 / (1 + math.exp(-2)))
-    torch.testing.assert_close(theta[:, 0], torch.tensor([row, -row]))
-
-
-def test_the_order_of_the_clients_matters() -> None:
-    method = server_side(eta_theta=1.0)
-    first, second = method.federation.clients
-    one, other = lars(first, (1.0, 0)), lars(second, (2.0, 1))
-    assert not torch.equal(trained(method, one, other), trained(method, other, one))
-
-
-def test_server_epochs_pass_over_the_clients_again() -> None:
-    """Two passes over one client are two steps: f = 1 of class 0; from (½, −½), p_0 = 1/(1 + e⁻¹)."""
-    method = server_side(eta_theta=1.0, server_epochs=2)
-    theta = trained(method, lars(method.federation.clients[0], (1.0, 0)))
-    assert theta[0, 0].item() == pytest.approx(0.5 + 1 - 1 / (1 + math.exp(-1)))
-
-
 def test_server_epochs_repeat_the_whole_pass_and_not_each_step() -> None:
     """f = 1 of class 0, then f = 1 of class 1, twice over. After a step of ±½ for class 0 at θ = ±a, where the logits
     differ by 2a, the first row becomes a + 1/(1 + e^(2a)); for class 1 it becomes a − 1/(1 + e^(−2a))."""
@@ -129,14 +95,6 @@ def batched(batch_size: int) -> FedGH:
     config = federations.config("fedgh", method={"server_step": "batch", "eta_theta": 1.0})
     training = TrainingConfig(batch_size=batch_size)
     return FedGH(config.method, federations.federation(["tiny_cnn", "tiny_mlp"], training=training))
-
-
-def test_with_steps_by_batch_pairs_of_different_clients_share_a_step() -> None:
-    """f = 1 of class 0 and f = 3 of class 1: the mean gradient of the first row is (−½·1 + ½·3)/2 = ½."""
-    method = batched(2)
-    first, second = method.federation.clients
-    theta = trained(method, lars(first, (1.0, 0)), lars(second, (3.0, 1)))
-    torch.testing.assert_close(theta[:, 0], torch.tensor([-0.5, 0.5]))
 
 
 def test_batches_of_pairs_are_shuffled_by_the_rounds_stream() -> None:
@@ -167,29 +125,6 @@ def test_a_header_with_a_bias_travels_and_trains_with_it() -> None:
     parts.method.receive(local, parts.method.downlink(1, state.server, parts.federation.clients[0]))
     replaced = {f"model/head.{key}": state.server[f"head/{key}"] for key in ("weight", "bias")}
     assert federations.bits(local.tensors()) == federations.bits(state.clients[0] | replaced)
-
-
-@pytest.mark.parametrize("server_step", ["pair", "client"])
-def test_a_second_pass_begins_when_the_first_has_seen_every_client(server_step: str) -> None:
-    """Two passes over two clients of two classes are a round of one pass, and another one from where it ended. It
-    would end elsewhere if it saw each client twice in a row."""
-    once, twice = (server_side(eta_theta=1.0, server_step=server_step, server_epochs=n) for n in (1, 2))
-    first, second = once.federation.clients
-    uplinks = [lars(first, (1.0, 0), (3.0, 1)), lars(second, (2.0, 0), (-1.0, 1))]
-    after_one = federations.served(once, {"head/weight": torch.zeros(2, 8)}, uplinks).server
-    after_both = federations.served(once, after_one, uplinks).server["head/weight"]
-    torch.testing.assert_close(trained(twice, *uplinks), after_both)
-    in_a_row = [uplink for uplink in uplinks for _ in range(2)]
-    assert not torch.allclose(trained(once, *in_a_row), after_both)
-
-
-def test_the_metrics_hold_the_servers_mean_loss() -> None:
-    """log 2 at θ = 0, then log(1 + e⁻²) at the second client's logits (1, −1)."""
-    method = server_side(eta_theta=1.0)
-    first, second = method.federation.clients
-    uplinks = [lars(first, (1.0, 0)), lars(second, (2.0, 0))]
-    metrics = federations.served(method, {"head/weight": torch.zeros(2, 8)}, uplinks).metrics
-    assert metrics["server_loss"] == pytest.approx((math.log(2) + math.log1p(math.exp(-2))) / 2)
 
 
 def test_local_averaged_representations_are_class_means_in_class_order() -> None:

@@ -11,15 +11,13 @@ from torch import Tensor, nn
 from simulator.base.errors import ConfigError
 from simulator.base.rng import drawing_from
 from simulator.base.sections import TrainingConfig
-from simulator.base.tensors import Tensors, of_module, part
+from simulator.base.tensors import of_module, part
 from simulator.data.specs import TableSpec
-from simulator.engine.progress import unobserved
 from simulator.methods import Uplink
 from simulator.methods.fedktl import FedKTL, etf, mmd, sine
 from simulator.models import ImageShape, generators
 from simulator.models.generators import Design, Generator
 from simulator.training.flops import FlopCache
-from simulator.training.loop import steps
 from simulator.training.phase import Batch, Nets
 from simulator.training.trainer import CentralServer, TrainingContext
 from tests import federations
@@ -76,12 +74,6 @@ def test_any_two_class_vectors_have_the_same_widest_angle() -> None:
     assert not torch.allclose(vectors, vectors.T, atol=0.1)  # turned by the draw
 
 
-def test_all_clients_have_the_same_class_vectors() -> None:
-    fedktl = method()
-    first, second = (fedktl.init_client(client)["etf"] for client in fedktl.federation.clients)
-    assert torch.equal(first, second)
-
-
 def test_the_margin_widens_the_angle_to_the_own_class() -> None:
     """The direction of (3, 4) has cosines .6 and .8. cos(arccos .6 + .5) = .6 · .877583 − .8 · .479426 = .143009.
 
@@ -91,14 +83,6 @@ def test_the_margin_widens_the_angle_to_the_own_class() -> None:
     found = method(2, scale=2.0).own(nets(), {"etf": torch.eye(2)}, batch, {})
     assert found.loss.item() == pytest.approx(math.log(1 + math.exp(2 * 0.656991)), rel=1e-5)
     assert found.terms["cross_entropy"] is found.loss
-
-
-def test_classes_are_the_rows_of_the_vectors() -> None:
-    """Without a margin, (3, 4) has cosines .8 and .96 with (0, 1) and (.8, .6)."""
-    batch = Batch(torch.tensor([[3.0, 4.0]]), torch.tensor([0]))
-    state = {"etf": torch.tensor([[0.0, 1], [0.8, 0.6]])}
-    found = method(2, scale=1.0, margin=0.0).own(nets(), state, batch, {})
-    assert found.loss.item() == pytest.approx(math.log(1 + math.exp(0.96 - 0.8)), rel=1e-5)
 
 
 def test_the_margin_keeps_a_finite_gradient_at_the_class_itself() -> None:
@@ -232,14 +216,6 @@ def test_after_a_round_the_images_are_those_of_the_placed_centroids() -> None:
     assert torch.allclose(server["centroids/weight"][[0, 2]], placed, atol=1e-6)
 
 
-def test_images_have_the_size_of_the_samples(tmp_path: Path) -> None:
-    fedktl = method(generator_file=file(tmp_path), server_epochs=1)
-    server = federations.served(
-        fedktl, fedktl.init_server(), [sent(fedktl, 0, [[1.0, 0, 0], [0, 1.0, 0]], [0, 1])]
-    )
-    assert server.server["images"].shape == (3, 1, 8, 8)
-
-
 def test_a_smaller_image_has_the_mean_of_all_pixels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """From 32 to 8 pixels, two of four stripes are bright. Without averaging, only the middle ones would count."""
     fedktl = method(generator_file=file(tmp_path, size=32), server_epochs=1)
@@ -248,20 +224,6 @@ def test_a_smaller_image_has_the_mean_of_all_pixels(monkeypatch: pytest.MonkeyPa
     uplinks = [sent(fedktl, 0, [[1.0, 0, 0], [0, 1.0, 0]], [0, 1])]
     images = federations.served(fedktl, fedktl.init_server(), uplinks).server["images"]
     assert images[..., 1:-1].min() > 0.4 and images[..., 1:-1].max() < 0.6
-
-
-def test_nothing_goes_down_before_the_first_uplink_and_then_a_pair_of_each_class() -> None:
-    """C · (64 pixels + H = 64) numbers."""
-    fedktl = method(server_epochs=1)
-    client, start = fedktl.federation.clients[0], fedktl.init_server()
-    assert fedktl.downlink(1, start, client) == {}
-    after = federations.served(fedktl, start, [sent(fedktl, 0, [[1.0, 0, 0], [0, 1.0, 0]], [0, 1])]).server
-    payload = fedktl.downlink(2, after, client)
-    assert {name: tuple(each.shape) for name, each in payload.items()} == {
-        "images": (3, 1, 8, 8),
-        "latents": (3, 64),
-    }
-    assert torch.equal(payload["latents"], after["centroids/weight"])
 
 
 def test_a_client_sends_the_direction_of_the_mean_direction_of_each_class() -> None:
@@ -331,48 +293,3 @@ def test_a_file_of_images_with_other_channels_is_refused(tmp_path: Path) -> None
 )
 def test_other_samples_and_a_single_class_are_refused(classes: int, shape: Any, reason: str) -> None:
     assert reason in str(method(classes, shape).unmet_need())
-
-
-def test_traffic_and_state_have_the_sizes_of_the_page() -> None:
-    """Up 4 · |S_k| · (C + 1) bytes, down 4 · C · (pixels + H); C = 10 digits of 64 pixels, H = 64."""
-    parts = federations.built(federations.config("fedktl", method={"server_epochs": 1}))
-    state = parts.engine.initial_state()
-    classes, pixels, latent = parts.federation.num_classes, 64, 64
-    generator = sum(each.numel() for each in of_module(Generator(parts.method.design())).values())  # type: ignore[attr-defined]
-    transformer = classes**2 + 5 * classes + (classes + 1) * latent + 1
-    numbers = sum(each.numel() for each in state.server.values())
-    assert numbers == classes * (latent + pixels) + 1 + generator + transformer
-    assert (
-        sum(each.numel() for each in parts.method.init_client(parts.federation.clients[0]).values())
-        == classes**2
-    )
-    after = parts.engine.round(parts.engine.round(state, unobserved), unobserved)
-    assert after.record is not None
-    for client in after.record["participants"]:
-        held = len(parts.federation.clients[client].classes)
-        assert after.record["bytes"]["per_client_up"][client] == 4 * held * (classes + 1)
-        assert after.record["bytes"]["per_client_down"][client] == 4 * classes * (pixels + latent)
-
-
-def test_flops_of_a_guided_step_are_those_of_both_terms() -> None:
-    """m = C images give features beside the batch of 16, and h' has 2mKH forward and 4mKH backward.
-
-    A first layer has no gradient of its input.
-    """
-    parts = federations.built(federations.config("fedktl", federation={"group": ["tiny_mlp"]}))
-    state, m = parts.engine.initial_state(), parts.federation.num_classes
-    payload = {"images": torch.zeros(m, *parts.federation.spec.shape), "latents": torch.zeros(m, 64)}
-    counted, payloads = [], list[Tensors]([{}, payload])
-    for received in payloads:
-        local = federations.local(parts, 0, state.clients[0], 2)
-        parts.method.receive(local, received)
-        [phase] = parts.method.phases(local)
-        for _ in steps(local, phase):
-            break
-        counted.append(local.step_flops[0])
-    width = local.nets.model.num_features
-    layers = [each for each in local.nets.model.modules() if isinstance(each, nn.Linear)]
-    of_features = [each.in_features * each.out_features for each in layers if each.out_features != m]
-    first, *others = of_features
-    features = 2 * m * sum(of_features) + 2 * m * (first + 2 * sum(others))
-    assert counted[1] - counted[0] == features + 6 * m * width * 64

@@ -82,14 +82,6 @@ def test_a_class_without_anchors_adds_nothing_to_the_means() -> None:
     assert loss.item() == pytest.approx(labels + anchors, rel=1e-6)
 
 
-def test_no_gradient_reaches_a_network_through_the_other_one() -> None:
-    """Without anchors, only the labels: d CE/d scale = q_0 − 1, with q_0 = σ in the model and 1 − σ in the proxy."""
-    nets = pair()
-    method().global_loss(nets, PLAIN | {"known": torch.zeros(2)}, batch((1, 0, 0)), {}).backward()
-    sigma = 1 / (1 + math.exp(-1))
-    assert scales(nets) == pytest.approx((sigma - 1, -sigma), rel=1e-9)
-
-
 # Stage II
 
 
@@ -111,22 +103,6 @@ def test_a_gap_is_the_divergence_at_a_temperature_times_its_square(divergence: s
 def divergence(gap: float, tau: float) -> float:
     """τ² KL of softmaxes whose logits (a, b) and (−a, −b) have this |a − b|: (2σ − 1) · 2·gap/(2τ)."""
     return tau**2 * math.tanh(gap / (2 * tau)) * gap / tau
-
-
-def test_stage_ii_sums_the_gaps_on_unmixed_images_and_in_each_zone() -> None:
-    """x = (1, 0) and (0, 2). M and Q have the logits x and −x, so the squares of M − Q are 4x².
-
-    Base: MSE (4 + 16)/4 = 5 each way; |a − b| is 1 and 2, and so the gap, each way.
-    SWAZ, λ = (½, 1): (½, 0) and (½, 2): MSE (1 + 1 + 16)/4 each way.
-    DWAZ of M, λ = (0, 1): (0, 0) and (1, 2), |a − b| 0 and 1. DWAZ of Q, λ = (1, ¼): (1, 3/2) and (0, ½): ½ and ½."""
-    share = {"swaz": (0.5, 1.0), "dwaz_model": (0.0, 1.0), "dwaz_proxy": (1.0, 0.25)}
-    draws = {f"order/{zone}": torch.tensor([1, 0]) for zone in ZONES}
-    draws |= {f"share/{zone}": torch.tensor([values], dtype=torch.float64) for zone, values in share.items()}
-    loss = method(tau=2.0).local_loss(pair(), {}, batch((1, 0, 0), (0, 2, 1)), draws).loss
-    base = 2 * 5 + 2 * (divergence(1, 2) + divergence(2, 2)) / 2
-    swaz = 2 * 18 / 4
-    dwaz = divergence(1, 2) / 2 + divergence(0.5, 2)
-    assert loss.item() == pytest.approx(base + swaz + dwaz, rel=1e-12)
 
 
 @pytest.mark.parametrize("base", ["own", "both"])
@@ -160,29 +136,6 @@ def test_on_mixed_images_only_the_students_have_losses(students: str, swaz: floa
     found = method(tau=2.0, students=students).local_loss(pair(), {}, batch((1, 0, 0), (0, 2, 1)), draws).loss
     base = 2 * 5 + 2 * (divergence(1, 2) + divergence(2, 2)) / 2
     assert found.item() == pytest.approx(base + swaz + dwaz, rel=1e-12)
-
-
-@pytest.mark.parametrize(("students", "of_model", "of_proxy"), [("model", 2, 1), ("proxy", 1, 2)])
-def test_on_mixed_images_only_the_students_learn(students: str, of_model: int, of_proxy: int) -> None:
-    """Each loss has a gap and an MSE, with the gradients 2σ(1−σ) and 2: once in the base, once on mixed images."""
-    nets = pair()
-    method(tau=1.0, students=students).local_loss(nets, {}, batch((1, 0, 0)), unmixed()).loss.backward()
-    sigma = 1 / (1 + math.exp(-1))
-    each = 2 * sigma * (1 - sigma) + 2
-    assert scales(nets) == pytest.approx((of_model * each, -of_proxy * each), rel=1e-12)
-
-
-def test_each_network_has_images_of_its_own_to_learn_from_the_others_answers() -> None:
-    """(1, 0) and (−1, 0): halves of both are (0, 0), from which nothing is learned. So beside the base's
-    2σ(1−σ) + 2, only the proxy has the 2σ(1−σ) of DWAZ."""
-    nets, draws = pair(), unmixed(2)
-    half = torch.full((1, 2), 0.5, dtype=torch.float64)
-    draws |= {"order/swaz": torch.tensor([1, 0]), "order/dwaz_model": torch.tensor([1, 0])}
-    draws |= {"share/swaz": half, "share/dwaz_model": half}
-    method(tau=1.0).local_loss(nets, {}, batch((1, 0, 0), (-1, 0, 1)), draws).loss.backward()
-    sigma = 1 / (1 + math.exp(-1))
-    answers = 2 * sigma * (1 - sigma)
-    assert scales(nets) == pytest.approx((answers + 2, -2 * answers - 2), rel=1e-12)
 
 
 def test_stage_ii_learns_from_the_labels_on_request() -> None:
@@ -243,12 +196,6 @@ def test_patches_shift_by_up_to_a_quarter_and_the_first_counts_where_they_overla
     assert found.tolist() == [row] * 16
 
 
-def test_patches_are_cut_off_at_the_edges() -> None:
-    """One patch of 8×8 of an image of 8×8, shifted by −2 down and by 1 to the right."""
-    found = shares((8, 8), 1, [[0.0] * 4, [0.75] * 4], [[1.0] * 4, [1.0] * 4])
-    assert found.tolist() == [[1.0] + [0.5] * 7] * 6 + [[1.0] * 8] * 2
-
-
 def test_shares_have_the_variance_of_a_symmetric_beta_distribution() -> None:
     """Var Beta(α, α) = 1/(4(2α + 1)): ⅛ for α = ½. 64 patches of one pixel, drawn 200 times."""
     stream = torch.Generator().manual_seed(0)
@@ -259,12 +206,6 @@ def test_shares_have_the_variance_of_a_symmetric_beta_distribution() -> None:
     ]  # the jitter of patches of one pixel is −1, so the last row and column are in none
     assert inside.mean().item() == pytest.approx(0.5, abs=0.02)
     assert inside.var().item() == pytest.approx(1 / 8, abs=0.01)
-
-
-def test_the_order_of_the_other_images_is_a_permutation() -> None:
-    stream = torch.Generator().manual_seed(0)
-    order, _ = drawn_mix(stream, torch.zeros(9, 1, 8, 8), torch.tensor(0.5), torch.tensor(4), 64)
-    assert sorted(order.tolist()) == list(range(9)) != order.tolist()
 
 
 def test_every_zone_is_mixed_with_its_own_strength_and_patches() -> None:
@@ -390,16 +331,6 @@ def test_a_stale_uplink_moves_the_means_less_far() -> None:
     assert rows(fedkwaz, second) == [[3.0, 6.0]] * 4 + [[1.0, 1.0]]
 
 
-def test_participants_receive_the_means_of_all_known_classes() -> None:
-    fedkwaz = method(federations.federation(["tiny_cnn"], classes=[(0,)], num_classes=3))
-    server, _ = fedkwaz.aggregate(1, fedkwaz.init_server(), [sent(fedkwaz, 0, [0, 2], 5.0)])
-    down = fedkwaz.downlink(2, server, fedkwaz.federation.clients[0])
-    assert down["labels"].tolist() == [0, 2]
-    assert {name: tuple(tensor.shape) for name, tensor in down.items() if name != "labels"} == {
-        "features/model": (2, 8), "logits/model": (2, 3), "features/proxy": (2, 8), "logits/proxy": (2, 3),
-    }  # fmt: skip
-
-
 def test_anchors_stand_in_the_rows_of_their_classes() -> None:
     parts, local = at_work()
     payload = {
@@ -450,35 +381,6 @@ def test_a_class_of_which_a_short_stage_had_no_sample_has_the_mean_of_the_traine
     torch.testing.assert_close(up[1:], local.class_means()[0][1:])
 
 
-def test_traffic_is_twice_a_feature_and_an_answer_for_each_class() -> None:
-    """Bytes: 4 · |S_k| · (2(K + C) + 1) up, and the same for all known classes down."""
-    parts = federations.built(federations.config("fedkwaz", federation={"participation": 1.0}))
-    record = federations.run(parts.engine, 2).record
-    assert record is not None
-    each = 4 * (2 * (8 + 4) + 1)
-    assert record["bytes"]["per_client_up"] == [
-        each * len(client.classes) for client in parts.federation.clients
-    ]
-    assert record["bytes"]["per_client_down"] == [each * 4] * 4
-
-
-@pytest.mark.parametrize("every", [1, 2])
-def test_operations_are_those_of_the_passes_of_the_page(every: int) -> None:
-    """64 → 12 → 8 → 4: F = 2 · 896, of which the head has 64. B = F and, but for the first layer, the inputs' 256.
-
-    Stage I: F + B. Stage II: 4F + 3B without the head's 64 and 128. The means: F. Nine pairs of a search: 9F."""
-    parts = federations.built(
-        federations.config("fedkwaz", method={"every": every}, federation={"group": ["tiny_mlp"]})
-    )
-    record = federations.run(parts.engine, 1).record
-    assert record is not None
-    forward, backward = 2 * 896, 2 * 896 + 256
-    each = forward + backward + 4 * forward + 3 * backward - 64 - 128 + forward
-    each += 9 * forward if every == 1 else 0
-    samples = sum(parts.federation.clients[client].samples for client in record["participants"])
-    assert record["flops"]["clients"] == 2 * each * samples
-
-
 def test_a_round_trains_and_keeps_the_proxy_which_never_travels() -> None:
     parts = federations.built(federations.config("fedkwaz"))
     state = parts.engine.initial_state()
@@ -493,12 +395,6 @@ def test_a_round_trains_and_keeps_the_proxy_which_never_travels() -> None:
 # Without stage I
 
 
-def test_without_stage_i_only_stage_ii_trains_both_networks() -> None:
-    parts, local = at_work(align=False, labels="both")
-    (refine,) = parts.method.phases(local)
-    assert (refine.name, refine.trains) == ("refine", ("model", "proxy"))
-
-
 def test_without_stage_i_clients_keep_their_networks_and_exchange_nothing() -> None:
     options = {"align": False, "labels": "both"}
     parts = federations.built(
@@ -511,19 +407,6 @@ def test_without_stage_i_clients_keep_their_networks_and_exchange_nothing() -> N
     assert federations.bits(after.server) == federations.bits(before.server)
     start, end = (part(state.clients[1], "proxy") for state in (before, after))
     assert all(not torch.equal(start[name], end[name]) for name in start)
-
-
-def test_without_stage_i_operations_are_those_of_stage_ii() -> None:
-    """4F + 3B without the head's 64 and 128, as above. No class means are computed."""
-    options = {"align": False, "labels": "both"}
-    parts = federations.built(
-        federations.config("fedkwaz", method=options, federation={"group": ["tiny_mlp"]})
-    )
-    record = federations.run(parts.engine, 1).record
-    assert record is not None
-    forward, backward = 2 * 896, 2 * 896 + 256
-    samples = sum(parts.federation.clients[client].samples for client in record["participants"])
-    assert record["flops"]["clients"] == 2 * (4 * forward + 3 * backward - 64 - 128) * samples
 
 
 def test_some_stage_must_learn_from_the_labels() -> None:
@@ -541,10 +424,6 @@ def test_every_client_draws_its_own_proxy_of_the_smallest_architecture_unless_an
         fedkwaz.init_client(client)["proxy/head.weight"] for client in fedkwaz.federation.clients[:2]
     )
     assert not torch.equal(one, other)
-
-
-def test_the_model_alone_answers() -> None:
-    assert method().predict(pair(), {}, batch((1, 2, 0)).x).tolist() == [[1.0, 2.0]]
 
 
 # Needs

@@ -120,46 +120,6 @@ class Line(Network):
         return {"pixel": x.flatten(1)}
 
 
-def test_pi_by_hand() -> None:
-    """At θ = 0 the study sample x = 1, y = 0 has softmax (½, ½), so ∇ℓ_ce = (−½, ½) in its logits; v_0 = (−½, ½) makes
-    ∇ℓ_g = −v_0 the opposite, and the pseudo-step moves nothing. The quiz x = 2, y = 1 then has u = (1, −1) in w and
-    (½, −½) in b; J u at x = 1 is their sum (1.5, −1.5), and π_0 = 2η_c/(2·1) of it. Class 1 is not in the batch."""
-    parts = built(training={"lr": 0.25})
-    local = received(parts)
-    local.nets.model = Line()
-    local.nets["guide"] = nn.Embedding.from_pretrained(
-        torch.tensor([[-0.5, 0.5], [3.0, 4.0], [0.0, 0.0], [0.0, 0.0]])
-    )
-    study = Batch(torch.full((1, 1, 1, 1), 1.0), torch.tensor([0]))
-    quiz = Batch(torch.full((1, 1, 1, 1), 2.0), torch.tensor([1]))
-    pi = parts.method.guiding_gradient(local, study, quiz)
-    expected = torch.zeros(4, 2)
-    expected[0] = torch.tensor([0.375, -0.375])
-    torch.testing.assert_close(pi, expected)
-
-
-def test_a_step_of_the_server_makes_the_quiz_easier() -> None:
-    """π is the slope of the quiz loss after a pseudo-step: a small step h against it takes h‖π‖² off."""
-    parts = built("fedl2g_f", training={"lr": 0.5})
-    local = received(parts)
-    study, quiz = in_double(local)
-    pi = parts.method.guiding_gradient(local, study, quiz)
-
-    def quiz_loss(vectors: Tensor) -> float:
-        model = copy.deepcopy(local.nets.model).train()
-        features = model.features(study.x)
-        loss = F.cross_entropy(model.head(features), study.y) + F.mse_loss(features, vectors[study.y])
-        gradients = torch.autograd.grad(loss, list(model.parameters()))
-        with torch.no_grad():
-            for weight, gradient in zip(model.parameters(), gradients, strict=True):
-                weight -= 0.5 * gradient
-            return F.cross_entropy(model(quiz.x), quiz.y).item()
-
-    vectors, h = local.nets["guide"].weight, 1e-4 / pi.norm().item()
-    fallen = quiz_loss(vectors) - quiz_loss(vectors - h * pi)
-    assert fallen / h == pytest.approx(pi.square().sum().item(), rel=1e-3)
-
-
 @TWINS
 def test_the_pseudo_step_leaves_weights_and_statistics_as_they_were(name: str) -> None:
     parts = built(name)
@@ -168,36 +128,6 @@ def test_the_pseudo_step_leaves_weights_and_statistics_as_they_were(name: str) -
         before = federations.bits(local.tensors())
         parts.method.uplink(local)
         assert federations.bits(local.tensors()) == before
-
-
-@TWINS
-def test_rows_of_classes_outside_the_study_batch_are_not_sent(name: str) -> None:
-    """Each client holds two of four classes; a batch of 16 of them leaves the other two rows of π zero."""
-    parts = built(name)
-    for client in range(4):
-        local = received(parts, client)
-        uplink = parts.method.uplink(local)
-        assert uplink["labels"].dtype == torch.int32
-        assert set(uplink["labels"].tolist()) <= set(local.info.classes)
-        assert uplink["gradients"].shape == (len(uplink["labels"]), parts.method.width())
-        assert uplink["gradients"].any(dim=1).all()
-
-
-def test_the_study_batch_is_another_one_each_round() -> None:
-    parts = built()
-    first, again, later = (parts.method.uplink(received(parts, round=t))["gradients"] for t in (1, 1, 2))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, later)
-
-
-def test_the_quiz_is_one_batch_and_the_same_in_every_round() -> None:
-    parts = built(training={"batch_size": 10})
-    for client in range(4):
-        local, later = received(parts, client), received(parts, client, round=9)
-        study, quiz = parts.method.divided(local)
-        assert len(quiz) == 10
-        assert sorted([*study.tolist(), *quiz.tolist()]) == sorted(local.train.tolist())
-        assert torch.equal(quiz, parts.method.divided(later)[1])
 
 
 def test_quiz_and_study_batch_are_drawn_from_streams_of_their_own() -> None:
@@ -253,15 +183,6 @@ def test_the_loss_adds_the_mean_squared_distance_from_the_classes_vectors() -> N
     }
 
 
-def test_both_losses_are_recorded_and_add_up() -> None:
-    record = federations.run(built(method={"t_warm": 0}).engine, 1).record
-    assert record is not None
-    metrics = record["method_metrics"]
-    assert metrics["cross_entropy_loss"] + metrics["guiding_loss"] == pytest.approx(
-        record["loss"]["mean"], rel=1e-5
-    )
-
-
 def test_only_the_vectors_learn_in_the_warm_up() -> None:
     """T_warm = 2: after two rounds the models are as they were; the third trains its participants."""
     parts = built(method={"t_warm": 2})
@@ -282,12 +203,6 @@ def test_only_the_vectors_learn_in_the_warm_up() -> None:
 @pytest.mark.parametrize(("rounds", "t_warm"), [(3, 0), (20, 1), (400, 20), (1000, 50), (5000, 50)])
 def test_the_warm_up_is_fifty_rounds_or_a_twentieth_of_the_run(rounds: int, t_warm: int) -> None:
     assert server_side(rounds=rounds).t_warm == t_warm
-
-
-def test_a_warm_up_that_is_given_counts() -> None:
-    assert server_side(rounds=20, t_warm=7).t_warm == 7
-    settings = federations.config("fedl2g_l", rounds=20, method={"t_warm": 7}).begun()
-    assert settings.method.t_warm == 7
 
 
 def test_the_warm_up_is_fixed_when_the_method_begins() -> None:
@@ -337,13 +252,6 @@ def test_the_server_steps_against_the_mean_of_a_classes_senders() -> None:
     assert merged.metrics == {"guided_classes": 2, "gradient_norm": pytest.approx(math.sqrt(9 + 4 + 4 + 36))}
 
 
-def test_vectors_of_classes_nobody_sent_stay() -> None:
-    method = server_side(eta_s=0.5)
-    vectors = torch.tensor([[10.0, 10.0], [20.0, 20.0]])
-    merged = method.aggregate(1, {"vectors": vectors}, [sent(method.federation.clients[0], [1], (1.0, 1.0))])
-    assert merged.server["vectors"].tolist() == [[10.0, 10.0], [19.5, 19.5]]
-
-
 def test_vectors_start_standard_normal() -> None:
     """100 × 100 values: their mean is within 5/√10000 of 0, their variance within 5·√(2/10000) of 1."""
     vectors = server_side(num_classes=100).init_server()["vectors"]
@@ -351,14 +259,6 @@ def test_vectors_start_standard_normal() -> None:
     assert abs(vectors.mean().item()) < 0.05
     assert abs(vectors.var().item() - 1) < 0.071
     assert torch.equal(vectors, server_side(num_classes=100).init_server()["vectors"])
-
-
-@pytest.mark.parametrize(("name", "width", "eta_s"), [("fedl2g_l", 5, 0.1), ("fedl2g_f", 8, 100.0)])
-def test_the_twins_differ_in_what_they_guide_and_how_fast(name: str, width: int, eta_s: float) -> None:
-    """Logits of five classes, or the tiny models' eight features; η_s as in Table 4."""
-    method = server_side(name, num_classes=5)
-    assert method.init_server()["vectors"].shape == (5, width)
-    assert method.config.eta_s == eta_s
 
 
 @TWINS

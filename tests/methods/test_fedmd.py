@@ -6,11 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from simulator.base.errors import ConfigError
 from simulator.methods import Uplink
 from simulator.methods.fedmd import FedMD
 from simulator.training.client import LocalClient
-from simulator.training.flops import counting_flops
 from simulator.training.loop import steps
 from simulator.training.phase import Nets, Phase
 from tests import federations
@@ -42,14 +40,6 @@ def working(round: int, consensus: Tensor | None = None, **options: Any) -> tupl
 def train(local: LocalClient, phase: Phase) -> int:
     """The number of steps it takes."""
     return len([*steps(local, phase)])
-
-
-def test_the_consensus_is_the_plain_mean_of_the_scores() -> None:
-    """(1 + 3)/2 and (2 + 8)/2, though client 1 has three times the samples."""
-    fedmd = method(subset=2)
-    uplinks = [sent(fedmd, 0, [[1, 2], [0, 0]]), sent(fedmd, 1, [[3, 8], [4, -4]])]
-    server = fedmd.aggregate(1, fedmd.init_server(), uplinks).server
-    assert server["consensus"].tolist() == [[2, 5], [2, -2]]
 
 
 def test_the_consensus_is_of_the_last_rounds_senders_alone() -> None:
@@ -114,11 +104,6 @@ def test_the_public_labels_are_those_of_the_batchs_samples() -> None:
     assert wrong.item() == pytest.approx(9, abs=1e-3)
 
 
-def test_without_epochs_on_labels_a_client_begins_with_its_own_samples() -> None:
-    fedmd, local = working(1, public_epochs=0)
-    assert [phase.name for phase in fedmd.phases(local)] == ["private"]
-
-
 @pytest.mark.parametrize(
     ("distance", "loss"), [("absolute", (1 + 3 + 2 + 0) / 4), ("squared", (1 + 9 + 4 + 0) / 4)]
 )
@@ -151,34 +136,6 @@ def test_a_client_scores_the_samples_of_the_round_in_evaluation_mode() -> None:
     assert torch.equal(scores, expected)
 
 
-def test_traffic_is_a_score_for_each_sample_and_class() -> None:
-    """6 samples and 4 classes of 4 bytes: 96 bytes up in each round, and down from a client's second round on."""
-    config = federations.config("fedmd", method={"subset": 6}, federation={"participation": 1.0})
-    parts = federations.built(config)
-    first = parts.engine.round(parts.engine.initial_state(), lambda _: None)
-    second = parts.engine.round(first, lambda _: None)
-    assert first.record is not None and second.record is not None
-    assert [each.record["bytes"]["per_client_up"] for each in (first, second)] == [[96] * 4] * 2
-    assert [each.record["bytes"]["per_client_down"] for each in (first, second)] == [[0] * 4, [96] * 4]
-
-
-def test_operations_are_those_of_training_on_own_and_public_samples_and_of_one_scoring() -> None:
-    """In a later round: Standalone's, two training passes over 6 samples, and a forward pass over them."""
-    fedmd, local = working(5, torch.zeros(6, 4), subset=6, digest_epochs=2)
-    digest, revisit = fedmd.phases(local)
-    train(local, revisit)
-    standalone = local.flops
-    train(local, digest)
-    fedmd.uplink(local)
-    images = local.public.batch(local.public.of_round(5, 6))
-    local.nets.train()
-    with counting_flops() as forward:
-        answer = local.nets.model(images)
-    with counting_flops() as backward:
-        answer.sum().backward()
-    assert local.flops - standalone == 2 * (forward.total + backward.total) + forward.total
-
-
 def test_a_round_may_have_beginners_and_others() -> None:
     """Three of four take part. Whoever comes first in a later round has its transfer learning then."""
     parts = federations.built(federations.config("fedmd", method={"public_epochs": 1, "private_epochs": 1}))
@@ -191,14 +148,6 @@ def test_a_round_may_have_beginners_and_others() -> None:
             break
         seen |= set(state.record["participants"])
     assert state.record["method_metrics"].keys() == {"private_loss", "revisit_loss"}
-
-
-def test_public_samples_are_needed() -> None:
-    fedmd = FedMD(federations.config("fedmd").method, federations.federation(["tiny_cnn"], public=0))
-    with pytest.raises(
-        ConfigError, match=r"needs public samples .*data.public is not set. Set data.public=0.1"
-    ):
-        fedmd.check()
 
 
 @pytest.mark.parametrize(("epochs", "refused"), [(1, True), (0, False)])

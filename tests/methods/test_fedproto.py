@@ -91,17 +91,6 @@ def test_only_the_clients_own_classes_travel_down_and_only_known_ones() -> None:
     assert fedproto.downlink(1, fedproto.init_server(), clients[1])["prototypes"].shape == (0, 8)
 
 
-def test_a_client_keeps_what_it_received_by_class_and_nothing_of_before() -> None:
-    """Class 0 was known and does not come again."""
-    parts = federations.built(federations.config("fedproto"))
-    before = parts.engine.initial_state().clients[0]
-    before |= {"prototypes/mean": torch.ones(4, 8), "prototypes/known": torch.ones(4)}
-    local = federations.local(parts, 0, before)
-    labels = torch.tensor([1, 3], dtype=torch.int32)
-    parts.method.receive(local, {"prototypes": torch.tensor([[5.0] * 8, [7.0] * 8]), "labels": labels})
-    assert prototypes(local.state) == [None, 5.0, None, 7.0]
-
-
 class Line(Network):
     """f(x) = w·x of one pixel, w = 1 to begin with; the head, without any weight, says nothing."""
 
@@ -141,20 +130,6 @@ def test_prototypes_are_collected_when_it_is_said(collect: str, prototype: float
     assert done.tensors["model/f.weight"].item() == pytest.approx(0.25)
 
 
-def test_collecting_while_training_costs_no_pass_over_the_data() -> None:
-    """After training it is one more pass forward of every sample of every participant."""
-
-    def flops(collect: str) -> int:
-        settings = federations.config(
-            "fedproto", method={"collect": collect}, federation={"group": "tiny_cnn"}
-        )
-        record = federations.run(federations.built(settings).engine, 1).record
-        assert record is not None
-        return int(record["flops"]["clients"])
-
-    assert flops("last_epoch") < flops("after")
-
-
 def test_clients_answer_with_the_prototypes_of_this_round() -> None:
     """Feature 1, between the old prototypes 0 of class 0 and 10 of class 1, and the new ones, which are exchanged."""
     parts = federations.built(federations.config("fedproto"))
@@ -182,14 +157,6 @@ def test_a_client_sends_its_class_means_and_counts() -> None:
     assert sent["counts"].dtype == torch.int32
 
 
-def test_plain_weighting_sends_no_counts() -> None:
-    parts = federations.built(
-        federations.config("fedproto", method={"weighting": "plain", "collect": "after"})
-    )
-    local = federations.local(parts, 0, parts.engine.initial_state().clients[0])
-    assert parts.method.uplink(local).keys() == {"prototypes", "labels"}
-
-
 def state(known: tuple[float, float]) -> dict[str, Tensor]:
     """Prototypes (0, 0) of class 0 and (4, 0) of class 1."""
     mean = torch.tensor([[0.0, 0.0], [4.0, 0.0]], dtype=torch.float64)
@@ -203,20 +170,10 @@ def test_the_loss_adds_the_mean_squared_distance_to_the_classes_prototype() -> N
     assert loss.item() == pytest.approx((math.log1p(math.e) + math.log(2)) / 2 + 2 * 15 / 4, rel=1e-14)
 
 
-def test_a_class_without_a_prototype_contributes_nothing() -> None:
-    """Of the distances above only class 0's remains: 5/4."""
-    loss = method(lam=2.0).loss(Nets(Plain()), state((1, 0)), batch((1, 2, 0), (1, 1, 1)), {}).loss
-    assert loss.item() == pytest.approx((math.log1p(math.e) + math.log(2)) / 2 + 2 * 5 / 4, rel=1e-14)
-
-
 def answers(known: tuple[float, float], **options: Any) -> list[int]:
     """For features (1, 2) and (3, 9): the head says class 1 both times, the nearest prototypes are 0 and 1."""
     x = batch((1, 2, 0), (3, 9, 0)).x
     return method(**options).predict(Nets(Plain()), state(known), x).argmax(1).tolist()
-
-
-def test_the_nearest_prototype_answers() -> None:
-    assert answers((1, 1)) == [0, 1]
 
 
 def test_prototypes_that_lie_close_and_far_from_zero_are_told_apart() -> None:
@@ -229,18 +186,6 @@ def test_prototypes_that_lie_close_and_far_from_zero_are_told_apart() -> None:
     }
     scores = method().predict(Nets(Plain()), close, x)
     torch.testing.assert_close(scores, -torch.tensor([[0.04, 0.06]] * 30).double(), atol=1e-6, rtol=0)
-
-
-def test_a_class_without_a_prototype_is_no_answer() -> None:
-    assert answers((1, 0)) == [0, 0]
-
-
-def test_the_head_answers_as_long_as_there_is_no_prototype() -> None:
-    assert answers((0, 0)) == [1, 1]
-
-
-def test_the_head_answers_where_it_is_asked_to() -> None:
-    assert answers((1, 1), inference="head") == [1, 1]
 
 
 def test_features_of_different_widths_are_refused() -> None:

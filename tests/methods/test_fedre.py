@@ -53,13 +53,6 @@ def test_batches_of_one_are_steps_one_after_the_other() -> None:
     assert step[0].item() == pytest.approx(0.5 + 1 - 1 / (1 + math.exp(-2)))
 
 
-def test_server_epochs_pass_over_all_again() -> None:
-    """The same two steps, on one client's mixture."""
-    method = server_side(server_lr=1.0, server_epochs=2)
-    step = trained(method, mixed(method.federation.clients[0], 1.0, {0: 1.0}))
-    assert step[0].item() == pytest.approx(0.5 + 1 - 1 / (1 + math.exp(-2)))
-
-
 def test_a_stale_mixture_makes_a_smaller_step() -> None:
     method = server_side(server_lr=1.0)
     stale = replace(mixed(method.federation.clients[0], 1.0, {0: 1.0}), weight=0.5)
@@ -87,16 +80,3 @@ def test_the_shares_are_drawn_anew_in_each_round() -> None:
     )
     assert torch.equal(first, again)
     assert not torch.equal(first, next)
-
-
-def test_traffic_is_one_feature_with_shares_and_labels_up_and_a_head_down() -> None:
-    """Bytes: 4 · (K + 2 |S_k|) up and 4 · (C K + C) down."""
-    parts = federations.built(federations.config("fedre"))
-    state = parts.engine.initial_state()
-    info = parts.federation.clients[0]
-    features = parts.federation.architecture_of(info).num_features
-    classes = parts.federation.num_classes
-    up = parts.method.uplink(federations.local(parts, 0, state.clients[0]))
-    down = parts.method.downlink(1, state.server, info)
-    assert sum(4 * tensor.numel() for tensor in up.values()) == 4 * (features + 2 * len(info.classes))
-    assert sum(4 * tensor.numel() for tensor in down.values()) == 4 * (classes * features + classes)

@@ -61,16 +61,3 @@ def test_momentum_and_weight_decay_leave_the_fixed_part_alone() -> None:
             pass
         moved = {name for name, value in local.nets.model.named_parameters() if not value.equal(before[name])}
         assert moved == {name for name in before if name.startswith("head.") == bool(moving)}
-
-
-def test_the_body_is_averaged_as_by_fedper() -> None:
-    """n = 1 and 3: (4 + 3·8)/4 = 7."""
-    shared = sharing.method("fedrep", ["tiny_cnn", "tiny_cnn"], [1, 3])
-    server = shared.init_server()
-    uplinks = [
-        sharing.trained_to(shared, client, server, sharing.start(shared, client), value)[1]
-        for client, value in enumerate((4.0, 8.0))
-    ]
-    after, _ = shared.aggregate(1, server, uplinks)
-    assert after
-    assert all((tensor == 7.0).all() for tensor in after.values())

@@ -1,14 +1,13 @@
 """FedRolex: windows that roll forwards, by hand, and three whole rounds against a reference."""
 
-import pytest
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from simulator.base.tensors import part
 from simulator.methods.fedrolex import FedRolex
 from tests import federations
 from tests.methods import reference
+from tests.methods.reference import ce, logits
 
 WIDE, HALF = "tiny_cnn", "tiny_cnn_w2"
 
@@ -22,13 +21,12 @@ def rows(fedrolex: FedRolex, round: int, name: str) -> list[int]:
     return fedrolex.places(round, fedrolex.federation.clients[1])[name][0].flatten().tolist()
 
 
-@pytest.mark.parametrize(
-    ("round", "window"), [(1, [0, 1, 2, 3]), (4, [3, 4, 5, 6]), (7, [6, 7, 0, 1]), (9, [0, 1, 2, 3])]
-)
-def test_of_eight_units_half_roll_forwards_with_the_rounds(round: int, window: list[int]) -> None:
+def test_of_eight_units_half_roll_forwards_with_the_rounds() -> None:
     """The window of round t (from 1) begins at (t − 1) mod 8. The authors' code rolls backwards: 5, 6, 7, 0 in the
     fourth round."""
-    assert rows(method("tiny_resnet10", "tiny_resnet10_w2"), round, "layer2.0.conv1.weight") == window
+    fedrolex = method("tiny_resnet10", "tiny_resnet10_w2")
+    windows = [rows(fedrolex, round, "layer2.0.conv1.weight") for round in (1, 4, 7, 9)]
+    assert windows == [[0, 1, 2, 3], [3, 4, 5, 6], [6, 7, 0, 1], [0, 1, 2, 3]]
 
 
 def test_layers_of_equal_width_have_the_same_window_so_that_shortcuts_add_like_to_like() -> None:
@@ -38,12 +36,6 @@ def test_layers_of_equal_width_have_the_same_window_so_that_shortcuts_add_like_t
     assert block[0].tolist() == shortcut[0].tolist() == [[3], [4], [5], [6]]
     assert shortcut[1].tolist() == [3, 0]  # stage 1 has four channels, of which the half has two
     assert place["head.weight"][1].tolist() == [3, 4, 5, 6]
-
-
-def test_a_client_of_full_width_has_everything_in_its_own_order() -> None:
-    fedrolex = method("tiny_resnet10", "tiny_resnet10_w2")
-    place = fedrolex.places(4, fedrolex.federation.clients[0])
-    assert place["layer2.0.conv2.weight"][0].flatten().tolist() == list(range(8))
 
 
 def test_a_channel_takes_its_columns_of_the_flattened_map_along() -> None:
@@ -57,28 +49,6 @@ def test_after_a_switch_the_window_starts_at_the_first_unit() -> None:
     fedrolex = method("tiny_resnet10", "tiny_resnet10_w2")
     fedrolex.federation.__dict__["begun"] = 30
     assert rows(fedrolex, 31, "layer2.0.conv1.weight") == [0, 1, 2, 3]
-
-
-def test_as_much_travels_as_with_heterofl() -> None:
-    everybody = {"clients": 2, "participation": 1.0, "group": [WIDE, HALF]}
-    records = [
-        federations.run(federations.built(federations.config(name, federation=everybody)).engine, 2).record
-        for name in ("heterofl", "fedrolex")
-    ]
-    assert records[0] is not None and records[1] is not None
-    assert records[0]["bytes"] == records[1]["bytes"]
-    whole = (9 + 1) * 4 + (16 + 1) * 12 + (12 + 1) * 8 + (8 + 1) * 4
-    half = (9 + 1) * 2 + (8 + 1) * 6 + (6 + 1) * 4 + (4 + 1) * 4
-    assert records[1]["bytes"]["per_client_up"] == [4 * whole, 4 * half]
-
-
-def cnn(w: dict[str, Tensor], x: Tensor, rate: float) -> Tensor:
-    """TinyCNN: 6×6 maps pooled to 2×2, by their maxima; what its layers make is divided by the rate, but the head's."""
-    h = (F.conv2d(x, w["conv1.weight"], w["conv1.bias"]) / rate).relu()
-    h = F.max_pool2d(h, 3).flatten(1)
-    for layer in ("fc1", "fc2"):
-        h = ((h @ w[f"{layer}.weight"].T + w[f"{layer}.bias"]) / rate).relu()
-    return h @ w["head.weight"].T + w["head.bias"]
 
 
 UNITS = {
@@ -107,13 +77,8 @@ def test_three_whole_rounds_equal_the_reference() -> None:
     config = federations.config(
         "fedrolex", federation=everybody, training={"lr": 0.05, "momentum": 0.5}, data={"partition": "iid"}
     )
-    with reference.double_precision():
-        parts = federations.built(config)
-        state = parts.engine.initial_state()
-        whole = part(state.server, WIDE)
-        for _ in range(3):
-            state = parts.engine.round(state, lambda event: None)
-
+    ran = reference.Rounds(config, 3)
+    whole = part(ran.server, WIDE)
     for t in range(3):
         sums = {name: torch.zeros_like(weight) for name, weight in whole.items()}
         holders = {name: torch.zeros_like(weight) for name, weight in whole.items()}
@@ -123,9 +88,8 @@ def test_three_whole_rounds_equal_the_reference() -> None:
             spans = {name: (...,) if wide else halved(weight, name) for name, weight in view.items()}
             w = reference.leaves({name: weight[spans[name]] for name, weight in view.items()})
             speed = {name: torch.zeros_like(weight) for name, weight in w.items()}
-            x, y = reference.samples(parts, client)
-            for batch in reference.orders(len(y), 16, 1, reference.stream("batches/model", t + 1, client)):
-                F.cross_entropy(cnn(w, x[batch], 1.0 if wide else 0.5), y[batch]).backward()
+            for x, y in ran.batches("model", t + 1, client, epochs=1):
+                ce(logits(w, x, 1.0 if wide else 0.5), y).backward()
                 for name, weight in w.items():
                     assert weight.grad is not None
                     speed[name] = 0.5 * speed[name] + weight.grad
@@ -137,4 +101,4 @@ def test_three_whole_rounds_equal_the_reference() -> None:
                 sums[name] += rolled(place, name, turn)
                 holders[name] += rolled(held, name, turn)
         whole = {name: torch.where(n > 0, sums[name] / n, whole[name]) for name, n in holders.items()}
-    reference.assert_equal(part(state.server, WIDE), whole)
+    ran.assert_ended({WIDE: whole}, {})

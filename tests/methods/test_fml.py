@@ -6,12 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from simulator.base.errors import ConfigError
-from simulator.base.tensors import of_module
-from simulator.methods import Uplink
 from simulator.methods.base import divergence
 from simulator.methods.fml import FML
-from simulator.models import ImageShape
 from simulator.models.federation import Federation
 from simulator.training.phase import Nets
 from tests import federations
@@ -68,53 +64,3 @@ def test_each_loss_reaches_its_own_network_alone() -> None:
         0.75 * (sigma - 1) + 0.25 * (2 * sigma - 1), rel=1e-12
     )
     assert nets["meme"].scale.grad.item() == pytest.approx(0.25 * -sigma + 0.75 * (1 - 2 * sigma), rel=1e-12)
-
-
-def test_the_meme_is_the_smallest_architecture_unless_another_is_named() -> None:
-    shape = ImageShape(3, 32, 32)
-    htm5 = federations.federation(["cnn1", "cnn5", "cnn2"], num_classes=10, shape=shape)
-    assert method(htm5).small == "cnn5"
-    assert method(htm5, meme="tiny_cnn").small == "tiny_cnn"
-    assert "meme/conv1.weight" in method(htm5, meme="tiny_cnn").init_server()
-
-
-def test_a_meme_there_is_not_or_that_does_not_fit_the_images_is_refused() -> None:
-    with pytest.raises(ConfigError, match="unknown model 'tiny'"):
-        method(meme="tiny").check()
-    with pytest.raises(ConfigError, match=r"'cnn5' needs images of at least 16×16"):
-        method(meme="cnn5").check()
-
-
-def test_the_meme_is_the_mean_weighted_by_training_samples_and_counters_stay() -> None:
-    """n = 1, 1, 2: (4 + 8 + 2·10)/4 = 8, BatchNorm's statistics included; its counter does not travel."""
-    fml = method(meme="tiny_mlp")
-    start = fml.init_server()
-    payload = fml.downlink(1, start, fml.federation.clients[0])
-    uplinks = [
-        Uplink(client, {name: torch.full_like(tensor, value) for name, tensor in payload.items()})
-        for client, value in zip(fml.federation.clients, (4.0, 8.0, 10.0), strict=True)
-    ]
-    server, _ = fml.aggregate(1, start, uplinks)
-    assert server.keys() - payload.keys() == {"meme/norm.num_batches_tracked"}
-    assert "meme/norm.running_mean" in payload
-    assert all((server[name] == 8.0).all() for name in payload)
-    assert torch.equal(server["meme/norm.num_batches_tracked"], start["meme/norm.num_batches_tracked"])
-
-
-def test_both_networks_are_trained_and_only_the_meme_travels() -> None:
-    parts = federations.built(federations.config("fml"))
-    state = parts.engine.initial_state()
-    info = parts.federation.clients[1]  # a tiny_mlp, while the meme is a tiny_cnn
-    payload = {name: t.clone() for name, t in parts.method.downlink(1, state.server, info).items()}
-    done = federations.updated(parts, 1, state.clients[1], payload)
-    assert set(done.uplink) == {
-        f"meme/{name}" for name in of_module(parts.federation.architectures["tiny_cnn"])
-    }
-    assert all(not torch.equal(tensor, state.server[name]) for name, tensor in done.uplink.items())
-    assert done.tensors.keys() == state.clients[1].keys()
-    assert not torch.equal(done.tensors["model/head.weight"], state.clients[1]["model/head.weight"])
-
-
-def test_the_local_model_alone_answers() -> None:
-    x = batch((1, 2, 0)).x
-    assert method().predict(pair(), {}, x).tolist() == [[1.0, 2.0]]

@@ -48,13 +48,6 @@ def test_layers_that_nobody_sent_keep_their_values() -> None:
     assert federations.bits({k: server[k] for k in deep}) == federations.bits({k: start[k] for k in deep})
 
 
-def test_the_server_holds_the_largest_model_alone() -> None:
-    heteroavg = method([SMALL, LARGE])
-    server = heteroavg.init_server()
-    assert part(server, LARGE).keys() == heteroavg.federation.architectures[LARGE].state_dict().keys()
-    assert len(part(server, LARGE)) == len(server)
-
-
 def test_a_client_receives_its_own_layers_of_the_server_model() -> None:
     heteroavg = method([SMALL, LARGE])
     server = heteroavg.init_server()
@@ -76,15 +69,6 @@ def test_a_layer_of_another_shape_is_refused_with_both_shapes() -> None:
         match=r"client 1 \(tiny_resnet6\) has 'conv1.weight' \[4, 1, 3, 3\], resnet10 has it \[64",
     ):
         method(["resnet10", SMALL]).check()
-
-
-def test_nested_models_are_accepted_in_any_order() -> None:
-    for architectures in ([SMALL, LARGE], [LARGE, SMALL], [SMALL, SMALL]):
-        method(architectures).check()
-
-
-def test_the_papers_resnets_are_nested() -> None:
-    method(["resnet10", "resnet14", "resnet18", "resnet22", "resnet26"]).check()
 
 
 def test_with_one_architecture_and_equal_shares_it_is_fedavg() -> None:

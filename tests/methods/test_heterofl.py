@@ -5,15 +5,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator import methods, models
+from simulator import methods
 from simulator.base.errors import ConfigError
 from simulator.base.tensors import part
-from simulator.methods import Uplink, needs
-from simulator.methods.heterofl import HeteroFL, masked
+from simulator.methods import Uplink
+from simulator.methods.heterofl import HeteroFL
 from simulator.models import ImageShape, Network, slices
-from simulator.sessions import history
 from tests import federations
 from tests.methods import reference
+from tests.methods.reference import ce
 
 WIDE, HALF, QUARTER = "tiny_resnet10", "tiny_resnet10_w2", "tiny_resnet10_w4"
 GREY = ImageShape(1, 8, 8)
@@ -69,28 +69,6 @@ def test_widths_are_rounded_up(name: str, parameters: int) -> None:
     assert sum(weight.numel() for weight in network.parameters()) == parameters
 
 
-def test_every_element_is_the_mean_of_those_that_hold_it() -> None:
-    """The wide client sends 1, the half one 3: where both are (1 + 3)/2 = 2, where the wide one is alone 1."""
-    heterofl = method([WIDE, HALF])
-    merged = part(
-        heterofl.aggregate(1, filled(heterofl, 7.0), [sent(heterofl, 0, 1.0), sent(heterofl, 1, 3.0)]).server,
-        WIDE,
-    )
-    weight = merged["layer1.0.conv1.weight"]
-    assert weight[:2, :2].eq(2.0).all() and weight[2:].eq(1.0).all() and weight[:, 2:].eq(1.0).all()
-    assert merged["bn1.weight"].tolist() == [2.0, 2.0, 1.0, 1.0]
-    assert merged["conv1.weight"].flatten(1)[:, 0].tolist() == [2.0, 2.0, 1.0, 1.0]
-
-
-def test_what_nobody_holds_keeps_its_value() -> None:
-    heterofl = method([WIDE, HALF, HALF])
-    merged = part(
-        heterofl.aggregate(1, filled(heterofl, 7.0), [sent(heterofl, 1, 3.0), sent(heterofl, 2, 5.0)]).server,
-        WIDE,
-    )
-    assert merged["bn1.bias"].tolist() == [4.0, 4.0, 7.0, 7.0]
-
-
 def test_of_the_heads_rows_a_clients_own_classes_count_alone() -> None:
     """Client 0 (wide) has class 0, client 1 (half, 4 of 8 columns) has both: row 0 is 2 | 1, row 1 is 3 | 7."""
     heterofl = method([WIDE, HALF], classes=[(0,), (0, 1)])
@@ -109,23 +87,6 @@ def test_the_columns_of_a_flattened_map_go_with_their_channel() -> None:
     assert columns.tolist() == list(range(8))
 
 
-def test_a_client_receives_its_part_of_the_servers_weights() -> None:
-    heterofl = method([WIDE, QUARTER])
-    server = heterofl.init_server()
-    payload = part(heterofl.downlink(1, server, heterofl.federation.clients[1]), "model")
-    whole = part(server, WIDE)
-    assert torch.equal(payload["layer2.1.conv2.weight"], whole["layer2.1.conv2.weight"][:2, :2])
-    assert not any("running" in name for name in payload)
-
-
-def test_the_masked_cross_entropy_by_hand() -> None:
-    """Logits (2, 1, 3), own classes 0 and 1: (2, 1, 0), and −log(e²/(e² + e + 1)) = 0.4076060; unmasked 1.4076060."""
-    logits, y = torch.tensor([[2.0, 1.0, 3.0]]), torch.tensor([0])
-    own = torch.tensor([1.0, 1.0, 0.0])
-    assert F.cross_entropy(masked(logits, own), y).item() == pytest.approx(0.4076060, abs=1e-6)
-    assert F.cross_entropy(logits, y).item() == pytest.approx(1.4076060, abs=1e-6)
-
-
 @pytest.mark.parametrize("mask_answers", [True, False])
 def test_answers_are_masked_unless_it_is_said_otherwise(mask_answers: bool) -> None:
     """Class 0 is the client's own, so that of two images the scores of class 1 are 0."""
@@ -134,13 +95,6 @@ def test_answers_are_masked_unless_it_is_said_otherwise(mask_answers: bool) -> N
     state = heterofl.init_client(heterofl.federation.clients[0])
     expected = [[0.5, 0.0], [-1.0, 0.0]] if mask_answers else [[0.5, 2.0], [-1.0, 3.0]]
     assert heterofl.predict(nets, state, torch.zeros(2)).tolist() == expected
-
-
-def test_the_scaler_is_a_smaller_epsilon() -> None:
-    """x/r, normalized with its batch's mean and variance and ε, is x with r²·ε: here r = ½, and ε is 1 to be seen."""
-    x = torch.randn(16, 3, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    divided = F.batch_norm(x / 0.5, None, None, training=True, eps=1.0)
-    torch.testing.assert_close(F.batch_norm(x, None, None, training=True, eps=0.25), divided)
 
 
 @pytest.mark.parametrize(("scaler", "epsilon"), [(True, 1e-5 / 16), (False, 1e-5)])
@@ -176,11 +130,6 @@ def test_without_batchnorm_every_layer_but_the_head_is_divided_by_the_width(
     torch.testing.assert_close(found, expected)
 
 
-def test_a_session_recorded_before_keeps_its_scaler_to_batchnorm() -> None:
-    recorded = {"name": "fedrolex", "scaler": True}
-    assert history.completed({"method": recorded})["method"] == recorded | {"scale_layers": False}
-
-
 def test_before_it_answers_a_client_takes_statistics_of_its_own_images() -> None:
     """bn1's mean is that over the batches of what conv1 makes of the training images, whatever was tracked before."""
     parts = federations.built(federations.config("heterofl"))
@@ -213,11 +162,6 @@ def test_models_that_do_not_nest_are_refused_by_client_and_reason(
         method(architectures).check()
 
 
-def test_the_refusal_says_which_groups_there_are() -> None:
-    with pytest.raises(ConfigError, match=r"such widths are heterofl_resnet, heterofl_cnn, htm5\. Choose"):
-        method(["tiny_cnn", "tiny_mlp"]).check()
-
-
 def test_layers_whose_rows_cannot_be_cut_are_refused() -> None:
     """The rows of a transformer's qkv are those of q, k and v: a part of the first of them is no narrower layer."""
     why = slices.misfit(_Plain(6), _Plain(3))
@@ -227,35 +171,6 @@ def test_layers_whose_rows_cannot_be_cut_are_refused() -> None:
 class _Plain(Rows):
     def flattened(self) -> None:  # type: ignore[override]
         return None
-
-
-@pytest.mark.parametrize("group", [[WIDE, HALF, QUARTER], [QUARTER, WIDE], ["tiny_vit1", "tiny_vit1"]])
-def test_widths_of_one_architecture_are_accepted_in_any_order(group: list[str]) -> None:
-    method(group).check()
-
-
-@pytest.mark.parametrize("group", needs.NESTED_WIDTHS["image"])
-def test_the_groups_that_are_offered_nest(group: str) -> None:
-    """In HtM5 too CNN-2 … CNN-5 have fewer filters or rows than CNN-1 and are otherwise its equals."""
-    federation = federations.federation(models.members(group), shape=ImageShape(3, 32, 32))
-    HeteroFL(federations.config("heterofl").method, federation).check()
-
-
-def test_parts_travel_and_nothing_else() -> None:
-    """The parameters of three widths, for grey images of four classes, four bytes each: the same up as down."""
-    config = federations.config("heterofl", federation={"clients": 3, "participation": 1.0})
-    record = federations.run(federations.built(config).engine, 1).record
-    assert record is not None
-
-    def parameters(a: int, b: int) -> int:
-        """Stages of a and b channels, two blocks each: stem, four and four convolutions, shortcut, norms, head."""
-        convolutions = 9 * a + 4 * 9 * a * a + 9 * a * b + 3 * 9 * b * b + a * b
-        norms = 2 * (5 * a + 5 * b)
-        return convolutions + norms + 4 * (b + 1)
-
-    expected = [4 * parameters(4, 8), 4 * parameters(2, 4), 4 * parameters(1, 2)]
-    assert record["bytes"]["per_client_up"] == record["bytes"]["per_client_down"] == expected
-    assert record["bytes"]["by_tensor"] == {"down/model": sum(expected), "up/model": sum(expected)}
 
 
 def test_it_goes_on_from_the_widest_model_of_fedavg() -> None:
@@ -293,16 +208,11 @@ def test_a_whole_round_equals_the_reference() -> None:
     rates = {0: 1.0, 1: 0.5, 2: 0.25}
     everybody = {"clients": 3, "participation": 1.0}
     config = federations.config("heterofl", federation=everybody, training={"epochs": 2, "lr": 0.05})
-    with reference.double_precision():
-        parts = federations.built(config)
-        start = parts.engine.initial_state()
-        end = parts.engine.round(start, lambda event: None)
-
-    whole = part(start.server, WIDE)
+    ran = reference.Rounds(config, 1)
+    whole = part(ran.server, WIDE)
     sums = {name: torch.zeros_like(weight) for name, weight in whole.items()}
     holders = {name: torch.zeros_like(weight) for name, weight in whole.items()}
     for client, rate in rates.items():
-        x, y = reference.samples(parts, client)
         sizes = [max(1, int(4 * rate)), max(1, int(8 * rate))]
         cut = {4: sizes[0], 8: sizes[1]}
         spans = {
@@ -315,10 +225,9 @@ def test_a_whole_round_equals_the_reference() -> None:
             for name, weight in whole.items()
         }
         w = reference.leaves({name: whole[name][span] for name, span in spans.items()})
-        absent = torch.tensor([label not in y for label in range(4)])
-        for rows in reference.orders(len(y), 16, 2, reference.stream("batches/model", 1, client)):
-            logits = torch.where(absent, 0.0, resnet(w, x[rows], rate))
-            (torch.logsumexp(logits, 1) - logits[range(len(rows)), y[rows]]).mean().backward()
+        absent = torch.tensor([label not in ran.data[client][1] for label in range(4)])
+        for x, y in ran.batches("model", 1, client):
+            ce(torch.where(absent, 0.0, resnet(w, x, rate)), y).backward()
             reference.step(list(w.values()), 0.05)
         for name, span in spans.items():
             counted = torch.ones_like(w[name])
@@ -327,5 +236,5 @@ def test_a_whole_round_equals_the_reference() -> None:
             sums[name][span] += (w[name] * counted).detach()
             holders[name][span] += counted
     expected = {name: torch.where(n > 0, sums[name] / n, whole[name]) for name, n in holders.items()}
-    reference.assert_equal(part(end.server, WIDE), expected)
+    ran.assert_ended({WIDE: expected}, {})
     assert any((n == 0).any() for n in holders.values())

@@ -12,7 +12,6 @@ from simulator.base.errors import ConfigError
 from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import part
 from simulator.methods import Aggregated
-from simulator.methods.heteroavg import HeteroAvg
 from simulator.methods.inco import InCo, InCoConfig, mixed
 from tests import federations
 from tests.methods import sharing
@@ -52,36 +51,12 @@ def test_a_layer_that_did_not_move_mixes_nothing() -> None:
     assert (theta.item(), beta.item()) == (0.0, 0.0)
 
 
-def test_without_normalising() -> None:
-    """α = 25, β = 30, θ = 1.2: (10, 0) − 1.2 · (3, 4) = (6.4, −4.8)."""
-    update, theta, beta = mixed(vector(10, 0), vector(3, 4), rule(normalize=False))
-    torch.testing.assert_close(update, vector(6.4, -4.8))
-    assert (theta.item(), beta.item()) == (pytest.approx(1.2), pytest.approx(30))
-
-
-def test_without_optimizing() -> None:
-    """((1, 0) + (0.6, 0.8)) · 7.5 = (12, 6)."""
-    torch.testing.assert_close(mixed(vector(10, 0), vector(3, 4), rule(optimize=False)).update, vector(12, 6))
-
-
-def test_without_both_it_is_the_cross_layer_sum() -> None:
-    update = mixed(vector(10, 0), vector(3, 4), rule(normalize=False, optimize=False)).update
-    torch.testing.assert_close(update, vector(13, 4))
-
-
 def test_only_conflicting_leaves_agreeing_directions_alone() -> None:
     """β > 0: g_k itself, (10, 0). For g_k = (−10, 0), β = −0.6: (−1 + 0.36, 0.48) · 7.5, as without the option."""
     config = rule(only_conflicting=True)
     torch.testing.assert_close(mixed(vector(10, 0), vector(3, 4), config).update, vector(10, 0))
     for other in (config, rule()):
         torch.testing.assert_close(mixed(vector(-10, 0), vector(3, 4), other).update, vector(-4.8, 3.6))
-
-
-def test_only_conflicting_leaves_a_layer_at_right_angles_alone() -> None:
-    """β = −24 + 24 = 0. Without the option (−0.8, 0.6) takes the mean norm 7.5."""
-    g_k, g_0 = vector(-8, 6), vector(3, 4)
-    torch.testing.assert_close(mixed(g_k, g_0, rule(only_conflicting=True)).update, g_k)
-    torch.testing.assert_close(mixed(g_k, g_0, rule()).update, vector(-6, 4.5))
 
 
 @pytest.mark.parametrize("kernel", [(1, 2), (2, 1)])
@@ -105,14 +80,6 @@ def test_the_released_code_adds_a_little_to_norms_and_alpha() -> None:
     )
     assert theta.item() == pytest.approx(8 / 110)
     torch.testing.assert_close(update, vector(4.359277e-6, 1.0571247e-4), rtol=1e-6, atol=0)
-
-
-def test_the_released_code_takes_a_vector_whole() -> None:
-    """As the first slice above."""
-    update = mixed(
-        vector(10, 0) / 1000, vector(3, 4) / 1000, rule(variant="released_code", epsilon=0.0)
-    ).update
-    torch.testing.assert_close(update, vector(0.0129, 0.0072))
 
 
 @pytest.mark.parametrize(
@@ -199,36 +166,6 @@ def test_the_rule_acts_on_what_the_base_method_merges(name: str, monkeypatch: py
         assert not torch.equal(end[key], base[key])
 
 
-def test_the_ledger_holds_theta_and_beta_of_every_layer() -> None:
-    """All updates point one way (from 0 to 3 in layer 0, to 4 in the large model's own layers): θ = β = 1, and a deep
-    layer that only repeats layer 0 stays where it is."""
-    inco = method()
-    server = sharing.filled(inco.init_server(), 0.0)
-    uplinks = [
-        sharing.trained_to(inco, k, server, sharing.start(inco, k), value)[1]
-        for k, value in enumerate((2.0, 4.0))
-    ]
-    merged, metrics = inco.aggregate(1, server, uplinks)
-    layers = [name for name, _ in inco.cross_layers()]
-    assert metrics.keys() == {f"{figure}/{layer}" for layer in layers for figure in ("theta", "beta")}
-    assert all(value == pytest.approx(1, rel=1e-5) for value in metrics.values())
-    torch.testing.assert_close(
-        merged[f"{LARGE}/layer1.1.conv1.weight"], torch.zeros(4, 4, 3, 3), rtol=0, atol=1e-5
-    )
-    assert merged[f"{LARGE}/layer1.0.conv1.weight"].eq(3.0).all()
-    assert merged[f"{LARGE}/layer1.1.bn1.weight"].eq(4.0).all()
-
-
-def test_metrics_of_the_base_method_stay_beside_theta_and_beta(monkeypatch: pytest.MonkeyPatch) -> None:
-    inco = method()
-    server = inco.init_server()
-    base = Aggregated(dict(server), {"of_the_base": 2.0})
-    monkeypatch.setattr(HeteroAvg, "aggregate", lambda *_: base)
-    metrics = inco.aggregate(1, server, []).metrics
-    assert metrics["of_the_base"] == 2.0
-    assert metrics["theta/layer1.0.conv2.weight"] is None
-
-
 def test_layers_that_nobody_sent_stay_and_have_no_theta() -> None:
     inco = method()
     start = inco.init_server()
@@ -267,11 +204,6 @@ def test_only_conflicting_goes_with_the_papers_optimized_rule() -> None:
     for options in ({"variant": "released_code"}, {"optimize": False}):
         with pytest.raises(ConfigError, match="only_conflicting"):
             federations.config("inco_avg", method={"only_conflicting": True, **options})
-
-
-def test_a_base_methods_options_are_the_combinations_too() -> None:
-    config = federations.config("inco_prox", method={"mu": 0.3, "normalize": False})
-    assert (config.method.mu, config.method.normalize) == (0.3, False)
 
 
 @pytest.mark.parametrize("name", NAMES)

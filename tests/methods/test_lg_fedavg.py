@@ -33,19 +33,6 @@ def test_a_client_replaces_its_head_and_nothing_else() -> None:
         assert federations.bits(local.tensors()) == federations.bits(before | head)
 
 
-def test_the_trained_head_travels_and_the_features_do_not() -> None:
-    parts = federations.built(federations.config("lg_fedavg"))
-    state = parts.engine.initial_state()
-    local = federations.local(parts, 0, state.clients[0])
-    uplink = parts.method.uplink(local)
-    assert federations.bits(uplink) == federations.bits(
-        {
-            "head/weight": state.clients[0]["model/head.weight"],
-            "head/bias": state.clients[0]["model/head.bias"],
-        }
-    )
-
-
 def test_a_head_is_adopted_whole_or_not_at_all() -> None:
     """A weight that fits stays out with a bias that does not; what a head lacks here is left behind."""
     method = LGFedAvg(federations.config("lg_fedavg").method, federations.federation(["tiny_cnn"]))

@@ -14,9 +14,8 @@ from simulator.base.rng import drawing_from
 from simulator.base.tensors import Tensors
 from simulator.clock.devices import LIBRARY
 from simulator.config import Config
-from simulator.engine.progress import unobserved
 from simulator.methods import Uplink
-from simulator.methods.lora import A, Adapter, B, Factors, LoRA, decomposed, padded
+from simulator.methods.lora import A, Adapter, B, LoRA, decomposed
 from simulator.models import Network
 from simulator.training.loop import steps
 from simulator.training.phase import Nets
@@ -104,27 +103,6 @@ def test_ranks_by_memory_need_devices_with_as_many_sizes() -> None:
         of_memory([4e9, 4e9], [1, 2])
 
 
-def test_a_run_gives_its_clients_devices_to_the_method() -> None:
-    options = {"ranks": [1, 4], "order": "memory"}
-    system = {"devices": ["phone", "server_gpu", "server_gpu", "phone"]}
-    parts = federations.built(federations.config("lora", method=options, system=system))
-    assert isinstance(parts.method, LoRA) and parts.method.ranks == (1, 4, 4, 1)
-    state = federations.run(parts.engine, 1)
-    assert state.record is not None and state.record["loss"]["mean"] is not None
-
-
-def test_a_layer_has_at_most_the_rank_of_its_smaller_side() -> None:
-    lora = method(ranks=[10])
-    assert lora.ranks_of("tiny_cnn", 10) == {"fc1": 10, "fc2": 8}
-
-
-def test_layers_of_one_part_of_the_model_all_have_their_factors() -> None:
-    lora = method(architectures=["tiny_vit1", "tiny_vit1"], ranks=[2])
-    adapter = Adapter(lora.federation.architectures["tiny_vit1"], lora.ranks_of("tiny_vit1", 2))
-    paths = [f"vit.blocks.0.{name}" for name in ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")]
-    assert sorted(adapter.factors()) == sorted(f"{path}.{kind}" for path in paths for kind in (A, B))
-
-
 def test_targets_choose_layers_by_the_last_part_of_their_names() -> None:
     assert list(method(targets=["fc2"]).layers("tiny_cnn")) == ["fc2"]
     vit = method(architectures=["tiny_vit1", "tiny_vit1"], targets=["qkv"])
@@ -188,18 +166,6 @@ def test_means_fill_lower_ranks_up_with_zeros() -> None:
     assert server[f"tiny_cnn/{LAYER}.{B}"].sum() == 13
 
 
-def test_one_client_is_filled_up_too() -> None:
-    b, a = padded([Factors(*outer((0, 0, 4.0)))], [0.5], 2)
-    assert b[0].tolist() == [2, 0] and a[:, 0].tolist() == [0.5, 0]
-    assert b.shape == (8, 2) and a.shape == (2, 12)
-
-
-def test_an_update_starts_at_zero_from_a_drawn_a() -> None:
-    server = method().init_server()
-    assert all((each == 0).all() for name, each in server.items() if name.endswith(B))
-    assert all((each != 0).any() for name, each in server.items() if name.endswith(A))
-
-
 def test_hetlora_weighs_clients_by_the_norm_of_their_update() -> None:
     """‖ΔW‖ is 4 and √(6² + 8²) = 10: p = 2/7 and 5/7. B: 4·2/7 + 6·5/7 = 38/7, and 8·5/7 = 40/7."""
     lora = method(ranks=[1, 2], aggregation="hetlora")
@@ -208,14 +174,6 @@ def test_hetlora_weighs_clients_by_the_norm_of_their_update() -> None:
     b, a = server[f"tiny_cnn/{LAYER}.{B}"], server[f"tiny_cnn/{LAYER}.{A}"]
     assert (b[0, 0].item(), b[1, 1].item()) == pytest.approx((38 / 7, 40 / 7))
     assert (a[0, 0].item(), a[1, 1].item()) == pytest.approx((1, 5 / 7))
-
-
-def test_hetlora_weighs_small_updates_by_their_norm_too() -> None:
-    lora = method(ranks=[1], aggregation="hetlora")
-    sent = uplinks(lora, {0: outer((0, 0, 0.1)), 1: outer((0, 0, 0.3))})
-    assert [float(p) for p in lora.shares("tiny_cnn", sent)] == pytest.approx([0.25, 0.75])
-    even = uplinks(lora, {0: outer((0, 0, 0.2)), 1: outer((0, 0, 0.2))})
-    assert [float(p) for p in lora.shares("tiny_cnn", even)] == pytest.approx([0.5, 0.5])
 
 
 def test_hetlora_weighs_by_samples_where_nobody_has_moved() -> None:
@@ -287,16 +245,6 @@ def test_a_stale_update_moves_the_server_half_as_far(aggregation: str, expected:
     assert shown[0, 0].item() == pytest.approx(expected)
 
 
-def test_stale_factors_and_heads_move_half_as_far() -> None:
-    """From zeros, half of the way to B = 4, A = 1, and the mean head (1 · 1 + 3 · 2)/4 = 1.75."""
-    lora = method(ranks=[1], aggregation="mean")
-    server = {name: torch.zeros_like(each) for name, each in lora.init_server().items()}
-    after, _ = lora.aggregate(1, server, uplinks(lora, dict.fromkeys((0, 1), outer((0, 0, 4.0))), 0.5))
-    b, a = after[f"tiny_cnn/{LAYER}.{B}"], after[f"tiny_cnn/{LAYER}.{A}"]
-    assert (b[0, 0].item(), a[0, 0].item()) == (2.0, 0.5)
-    assert after["tiny_cnn/head.bias"][0].item() == 0.875
-
-
 def test_a_group_without_a_participant_keeps_its_adapter() -> None:
     lora = method((1, 3), ["tiny_cnn", "tiny_mlp"], ranks=[1])
     server = lora.init_server()
@@ -313,22 +261,6 @@ def test_the_used_rank_is_measured() -> None:
     assert metrics["energy_beyond_lowest"].item() == pytest.approx(0.25)
 
 
-def test_the_used_rank_does_not_depend_on_the_size_of_the_update() -> None:
-    lora = method(ranks=[1, 2])
-    sent = uplinks(lora, {1: outer((0, 0, 1e-4), (1, 1, 1e-4))})
-    _, metrics = lora.aggregate(1, lora.init_server(), sent)
-    assert metrics["effective_rank"].item() == pytest.approx(1)
-    assert metrics["energy_beyond_lowest"].item() == pytest.approx(0.25)
-
-
-def test_energy_is_that_of_squared_singular_values() -> None:
-    """3 and 1 of fc2: 1/10 of the energy is beyond rank 1, and 0 of fc1."""
-    lora = method(ranks=[1, 2])
-    sent = uplinks(lora, {1: outer((0, 0, 3.0), (1, 1, 1.0))})
-    _, metrics = lora.aggregate(1, lora.init_server(), sent)
-    assert metrics["energy_beyond_lowest"].item() == pytest.approx(0.05)
-
-
 @pytest.mark.parametrize("shape", [(5, 3), (3, 5)])
 def test_a_product_of_any_shape_is_decomposed(shape: tuple[int, int]) -> None:
     product = torch.arange(15.0).reshape(shape)
@@ -343,26 +275,6 @@ def test_factors_that_are_cut_for_a_client_lie_in_memory_as_sent_ones(aggregatio
     lora = method(ranks=[1, 2], aggregation=aggregation)
     payload = lora.downlink(1, lora.init_server(), lora.federation.clients[0])
     assert all(each.is_contiguous() for each in payload.values())
-
-
-def test_a_cut_decomposition_has_the_strides_of_a_restored_state() -> None:
-    """Products of other strides can have other bits."""
-    b, a = decomposed(torch.arange(15.0).reshape(5, 3), 2)
-    assert b.is_contiguous() and a.is_contiguous()
-
-
-def test_singular_values_are_those_of_the_product() -> None:
-    """BA = [[2, 1], [1, 1]] is symmetric, with eigenvalues (3 ± √5)/2."""
-    factors = Factors(torch.tensor([[1.0, 1], [0, 1]]), torch.tensor([[1.0, 0], [1, 1]]))
-    expected = [(3 + math.sqrt(5)) / 2, (3 - math.sqrt(5)) / 2]
-    assert factors.singular_values.tolist() == pytest.approx(expected)
-
-
-def test_the_norm_of_an_update_is_that_of_its_product() -> None:
-    """BA = 3 e₀e₀ᵀ + 4 e₁e₁ᵀ: 9 + 16."""
-    b, a = outer((0, 0, 3.0), (1, 1, 4.0))
-    squared = Factors(b, a).squared_norm
-    assert squared.shape == () and squared == 25
 
 
 def test_a_client_trains_the_head_of_the_server() -> None:
@@ -425,51 +337,3 @@ def test_a_local_head_is_neither_sent_nor_replaced() -> None:
     lora.receive(local, payload)
     assert not [name for name in (*state.server, *payload, *lora.uplink(local)) if "head" in name]
     assert all(torch.equal(each, own[name]) for name, each in local.nets.model.head.state_dict().items())
-
-
-def test_a_message_has_the_numbers_of_the_factors_and_the_head() -> None:
-    """tiny_cnn on 8×8 images: fc1 16→12, fc2 12→8, head 8→4. Rank 2: 2·(16 + 12) + 2·(12 + 8) + 8·4 + 4 = 132."""
-    parts = federations.built(
-        federations.config("lora", method={"ranks": [2]}, federation={"group": "tiny_cnn"})
-    )
-    lora, state = parts.method, parts.engine.initial_state()
-    local = federations.local(parts, 0, state.clients[0])
-    payload = lora.downlink(1, state.server, local.info)
-    lora.receive(local, payload)
-    assert [sum(each.numel() for each in sent.values()) for sent in (payload, lora.uplink(local))] == [
-        132,
-        132,
-    ]
-
-
-def test_a_step_costs_the_flops_of_its_page() -> None:
-    """16 samples on tiny_cnn at rank 2. Forward: 2·16·(conv 4·9·36 + Σ in·out), with Σ = 192 + 96 + 32 = 320.
-
-    Backward: gradients of weights 2·16·320, and of the inputs of fc2 and the head 2·16·(96 + 32). The updates of fc1
-    and fc2: 6·2·(192 + 96).
-    """
-    parts = federations.built(
-        federations.config("lora", method={"ranks": [2]}, federation={"group": "tiny_cnn"})
-    )
-    lora, state = parts.method, parts.engine.initial_state()
-    local = federations.local(parts, 0, state.clients[0])
-    lora.receive(local, lora.downlink(1, state.server, local.info))
-    (phase,) = lora.phases(local)
-    for _ in steps(local, phase):
-        pass
-    assert len(local.batch(local.train[:16]).y) == 16
-    assert local.step_flops[0] == 32 * (4 * 9 * 36 + 320) + 32 * 320 + 32 * (96 + 32) + 12 * (192 + 96)
-
-
-@pytest.mark.parametrize("aggregation", ["mean", "hetlora", "flexlora", "flora"])
-def test_clients_of_different_ranks_learn_together(aggregation: str) -> None:
-    """With every aggregation, the mean loss falls over three rounds."""
-    options = {"ranks": [1, 4], "aggregation": aggregation}
-    parts = federations.built(federations.config("lora", method=options, federation={"participation": 1.0}))
-    state = parts.engine.initial_state()
-    losses = []
-    for _ in range(3):
-        state = parts.engine.round(state, unobserved)
-        assert state.record is not None
-        losses.append(state.record["loss"]["mean"])
-    assert losses[2] < losses[0]

@@ -51,33 +51,31 @@ def accepted(name: str, *assignments: str) -> Config:
     return Config.read(with_overrides({"method": {"name": name}}, assignments))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_page_has_one_table_of_numbered_differences(name: str) -> None:
-    heading, *numbered = rows(differences(page(name)))
-    assert [heading[0], heading[1], heading[3]] == ["#", "paper", "here"]
-    assert numbered
-    assert [row[0] for row in numbered] == [str(number) for number in range(1, len(numbered) + 1)]
-    assert all(len(row) == 4 and all(row) for row in numbered)
+def test_every_page_has_its_title_and_one_table_of_numbered_differences() -> None:
+    for name in NAMES:
+        assert methods.get(name).card.title in page(name)
+        heading, *numbered = rows(differences(page(name)))
+        assert [heading[0], heading[1], heading[3]] == ["#", "paper", "here"], name
+        assert numbered, name
+        assert [row[0] for row in numbered] == [str(number) for number in range(1, len(numbered) + 1)], name
+        assert all(len(row) == 4 and all(row) for row in numbered), name
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_page_names_the_commit_of_the_code_that_was_read_or_says_that_none_was_found(name: str) -> None:
-    section = differences(page(name))
-    assert READ.search(section) or NOT_FOUND.search(section)
+def test_every_page_names_the_commit_of_the_code_that_was_read_or_says_that_none_was_found() -> None:
+    sections = {name: differences(page(name)) for name in NAMES}
+    assert [
+        name for name in NAMES if not (READ.search(sections[name]) or NOT_FOUND.search(sections[name]))
+    ] == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_setting_a_page_names_is_one_the_method_takes(name: str) -> None:
-    for line in page(name).splitlines():
-        for setting in settings(line):
-            accepted(name, *settings(line), setting)  # it may need the others of its line
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_option_a_page_names_exists_and_the_page_names_the_command_that_lists_all(name: str) -> None:
-    text = page(name)
-    assert set(OPTION.findall(text)) <= {*methods.get(name).Config.model_fields}
-    assert f"\n<!-- made by docsite.method {name} -->\n\n`htfl-sim methods {name}` prints" in text
+def test_every_setting_and_option_a_page_names_is_one_the_method_takes() -> None:
+    for name in NAMES:
+        text = page(name)
+        for line in text.splitlines():
+            for setting in settings(line):
+                accepted(name, *settings(line), setting)  # it may need the others of its line
+        assert set(OPTION.findall(text)) <= {*methods.get(name).Config.model_fields}, name
+        assert f"\n<!-- made by docsite.method {name} -->\n\n`htfl-sim methods {name}` prints" in text
 
 
 def sourced(name: str) -> dict[str, tuple[str, str]]:
@@ -89,21 +87,19 @@ def sourced(name: str) -> dict[str, tuple[str, str]]:
     return {row["option"]: (row["default"], row["source"]) for row in found}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_list_has_every_default_as_it_is_with_its_source(name: str) -> None:
+def test_the_list_has_every_default_as_it_is_with_its_source() -> None:
     """An option whose default is found out later is `none`."""
-    defaults = flattened(accepted(name).to_json()["method"])
-    del defaults["name"]
-    listed = sourced(name)
-    assert listed.keys() == defaults.keys()
-    for option, (value, source) in listed.items():
-        assert set(source.split(" and ")) <= SOURCES, f"{option}: {source}"
-        if value == "none":
-            assert defaults[option] is None
-        else:
-            assert accepted(name, f"method.{option}={value}") == accepted(name), (
-                f"{option} is {defaults[option]}"
-            )
+    for name in NAMES:
+        defaults = flattened(accepted(name).to_json()["method"])
+        del defaults["name"]
+        listed = sourced(name)
+        assert listed.keys() == defaults.keys(), name
+        for option, (value, source) in listed.items():
+            assert set(source.split(" and ")) <= SOURCES, f"{name}.{option}: {source}"
+            if value == "none":
+                assert defaults[option] is None, f"{name}.{option}"
+            else:
+                assert accepted(name, f"method.{option}={value}") == accepted(name), f"{name}.{option}"
 
 
 def test_a_setting_that_is_not_the_methods_is_noticed() -> None:
