@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 import torch
-from simulator.models.pooled import NoHead
 
 from simulator.base.tensors import part
 from simulator.methods.pfedafm import Mixture, PFedAFM
+from simulator.models.network import NoHead
 from simulator.training.phase import Nets
 from tests import federations
 from tests.methods import reference

@@ -4,13 +4,13 @@ import math
 from typing import Any
 
 import torch
-from simulator.models.pooled import NoHead
 from torch import Tensor
 
 from simulator.base.tensors import Tensors, part
 from simulator.data.specs import ImageSpec, InputSpec, TokenSpec
 from simulator.engine.progress import Event, Warned
 from simulator.methods.pfedmoe import Gate, PFedMoE
+from simulator.models.network import NoHead
 from simulator.training.phase import Nets
 from tests import federations
 from tests.methods import reference
