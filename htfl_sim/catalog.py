@@ -350,9 +350,10 @@ def method_names(plugins: Sequence[Place] = ()) -> list[str]:
 
 def model_names() -> list[str]:
     """The names of the groups and models, from the source."""
+    from simulator.base.federation_section import GROUPS
     from simulator.results.analysis import static_names
 
-    return [*static_names.GROUPS, *static_names.models()]
+    return [*GROUPS, *static_names.models()]
 
 
 def config_keys() -> list[str]:

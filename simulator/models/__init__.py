@@ -1,5 +1,6 @@
 """Models, each with features and a head, and the groups that assign them to clients."""
 
+from simulator.base.federation_section import GROUPS
 from simulator.models import (
     hidden_heads,
     images,
@@ -13,7 +14,6 @@ from simulator.models import (
 )
 from simulator.models.network import Network
 from simulator.models.registry import (
-    GROUPS,
     ImageShape,
     RegisteredModel,
     architecture,
