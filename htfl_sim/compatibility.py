@@ -63,7 +63,6 @@ def _federation(config: Any) -> "Federation":
 
     from simulator import models
     from simulator.data import datasets, inputs, specs
-    from simulator.data.tables import Columns
     from simulator.models.federation import ClientInfo, Federation
 
     spec: specs.InputSpec = specs.ImageSpec(3, 32, 32)
@@ -71,7 +70,7 @@ def _federation(config: Any) -> "Federation":
     if config.data.dataset in datasets.names():
         dataset = datasets.get(config.data.dataset)
         spec, classes = dataset.spec, dataset.classes
-    elif (declared := datasets.declared(config.data.dataset, Columns.of(config.data))) is not None:
+    elif (declared := datasets.declared(config.data.dataset, config.data)) is not None:
         spec = declared
     if isinstance(spec, specs.ImageSpec):
         spec = inputs.shaped(spec, config.data)

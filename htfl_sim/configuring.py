@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 import presets
 from htfl_sim.folders import free_name, plain_name
-from simulator.base.data_section import DataConfig
+from simulator.base.data_section import COLUMNS, DataConfig
 from simulator.base.errors import ConfigError, a_type
 from simulator.base.federation_section import refuse_joined
 from simulator.base.nested import Raw, merged, read_toml, with_method, with_overrides
@@ -21,7 +21,6 @@ from simulator.config.user_files import Files, Names, loaded
 from simulator.data import datasets, partition
 from simulator.data.datasets import absolute, kind_of
 from simulator.data.specs import Kind
-from simulator.data.tables import NO_COLUMNS, Columns
 from simulator.sessions.history import asked_for
 
 __all__ = ["Choices", "Config", "Files", "config", "load_files", "new_name", "plugin", "preset"]
@@ -191,10 +190,9 @@ def _quickstart(dataset: str | None, data: Mapping[str, Any]) -> Raw:
     clients, these are the clients. Without users, the clients have Dirichlet shares.
     """
     try:
-        said = {key: data[key] for key in Columns._fields if key in data}
-        columns = Columns.of(DataConfig.model_validate(said))
+        columns = DataConfig.model_validate({key: data[key] for key in COLUMNS if key in data})
     except ValidationError:
-        columns = NO_COLUMNS  # the whole configuration is refused, with the key
+        columns = DataConfig()  # the whole configuration is refused, with the key
     name = QUICKSTARTS[kind_of(dataset, columns) if dataset else "image"]
     raw: Raw = presets.load(name).config | {"preset": name}
     if dataset and (users := datasets.users(dataset, columns)).counts:

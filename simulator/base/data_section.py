@@ -10,6 +10,8 @@ from simulator.base.sections import Section
 
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 """The ends of the names of files that are tables."""
+COLUMNS = ("target", "client", "ignore", "text", "numbers", "decimal", "thousands", "missing", "fill")
+"""Keys of a table's columns and cells."""
 OF_COLUMNS: dict[str, object] = {"decimal": ".", "thousands": None, "missing": [], "fill": None}
 """Keys of a table's cells with their defaults. A session records them if they are set."""
 Dividing = Literal["pathological", "dirichlet", "iid", "extended_dirichlet", "inner_dirichlet", "shards"]
@@ -131,6 +133,18 @@ class DataConfig(Section):
     """Side in pixels of the square to which images are scaled. Default: no scaling."""
     rgb: bool = False
     """Give gray images three equal channels."""
+
+    @property
+    def infers(self) -> bool:
+        """The rule of older sessions: pandas infers the types of cells, and a column has texts if any cell has."""
+        return self.numbers == "inferred"
+
+    @property
+    def finds_domains(self) -> bool:
+        """The rule of older sessions: folders that have only folders are domains, only `train` and `test` are splits,
+        and images in deeper folders and EXIF orientation are ignored.
+        """
+        return self.domains == "found"
 
     def reads(self, key: str) -> bool:
         """Whether a key of `READ_BY` has an effect here."""

@@ -13,14 +13,13 @@ from typing import ClassVar
 from platformdirs import user_cache_dir
 
 from simulator.base import extras
-from simulator.base.data_section import TABLES, DataConfig
+from simulator.base.data_section import COLUMNS, TABLES, DataConfig
 from simulator.base.errors import ConfigError, DataError, nearest
-from simulator.data import hugging_face, saved, tables, user_data, words
+from simulator.data import hugging_face, image_folders, saved, tables, user_data, words
 from simulator.data.hugging_face import Users
-from simulator.data.image_folders import ANY, Layout
 from simulator.data.samples import LabeledSet
 from simulator.data.specs import InputSpec, Kind
-from simulator.data.tables import NO_COLUMNS, Columns
+from simulator.data.tables import DEFAULTS
 
 Progress = Callable[[int, int], None]
 """Called with the bytes done and the total bytes during a download."""
@@ -99,44 +98,44 @@ def get(name: str) -> Dataset:
 
 
 def load(
-    name_or_path: str,
-    data_dir: Path,
-    progress: Progress = silent,
-    columns: Columns = NO_COLUMNS,
-    layout: Layout = ANY,
+    name_or_path: str, data_dir: Path, progress: Progress = silent, config: DataConfig = DEFAULTS
 ) -> LabeledSet:
     """A registered data set (downloaded if missing), or a user's own: a folder of images, an `.npz` of arrays, a table,
     or a data set of Hugging Face.
 
-    `columns` are those of the last two, and `layout` is that of a folder. Raises ConfigError for a name that is none of
-    these, and for columns or a layout of other data; DataError if the data are unavailable or unreadable.
+    `config` says how to read columns and folders. Raises ConfigError for a name that is none of these, and for columns
+    or a layout of other data; DataError if the data are unavailable or unreadable.
     """
     path = Path(name_or_path).expanduser()
+    labels = None if config.finds_domains else config.labels
     if is_folder(name_or_path) and saved.is_saved(path):
         raise ConfigError(
             f"{path} was written by save_to_disk of Hugging Face. Use {shlex.quote(f'hf:{path.absolute()}')}."
         )
-    if not is_folder(name_or_path) and (key := layout.key()):
-        raise ConfigError(f"{key} says how to read a folder, and '{name_or_path}' is none. Leave it out.")
+    for key, given in (("labels", labels is not None), ("domains", isinstance(config.domains, bool))):
+        if given and not is_folder(name_or_path):
+            raise ConfigError(
+                f"data.{key} says how to read a folder, and '{name_or_path}' is none. Leave it out."
+            )
     if hugging_face.is_name(name_or_path):
-        return hugging_face.load(name_or_path, columns, layout.old)
-    if name_or_path not in _DATASETS and is_table(name_or_path):
-        image = tables.image_column(path, columns)
-        return (
-            tables.load(path, columns)
-            if image is None
-            else hugging_face.load_parquet(path, image, columns, layout.old)
-        )
-    if name_or_path not in _DATASETS and not is_folder(name_or_path) and not _is_npz(name_or_path):
+        return hugging_face.load(name_or_path, config)
+    is_own = name_or_path not in _DATASETS
+    if is_own and is_table(name_or_path):
+        image = tables.image_column(path, config)
+        return tables.load(path, config) if image is None else hugging_face.load_parquet(path, image, config)
+    if is_own and not path.is_dir() and not _is_npz(name_or_path):
         raise ConfigError(_unknown(name_or_path))
-    if layout.labels is not None:
-        columns = columns._replace(target=None)  # a column of that file
-    if keys := columns.given:
+    if keys := [
+        key
+        for key in COLUMNS
+        if getattr(config, key) not in (getattr(DEFAULTS, key), "inferred")
+        and (key != "target" or labels is None)  # with data.labels, it is a column of that file
+    ]:
         raise ConfigError(
             f"'{name_or_path}' is no CSV or Parquet file and no data set of Hugging Face, so it has no columns. Leave "
             f"out {' and '.join(f'data.{key}' for key in keys)}."
         )
-    if name_or_path in _DATASETS:
+    if not is_own:
         dataset = _DATASETS[name_or_path]
         if not dataset.is_present(data_dir):
             if not extras.allowed():
@@ -145,7 +144,12 @@ def load(
                 raise extras.not_downloaded(what, "htfl-sim", "data", "fetch", name_or_path, data_dir=place)
             dataset.fetch(data_dir, progress)
         return dataset.load(data_dir)
-    return user_data.load(path, layout)
+    try:
+        return (
+            image_folders.load(path, config) if path.is_dir() else user_data.load(path, config.finds_domains)
+        )
+    except OSError as unreadable:
+        raise image_folders.damaged(Path(unreadable.filename or path), unreadable) from unreadable
 
 
 def _unknown(name_or_path: str) -> str:
@@ -180,11 +184,10 @@ def _is_npz(path: str) -> bool:
 
 def read(config: DataConfig, dataset: str, folder: Path) -> LabeledSet:
     """The samples of the clients' data set or of the public one. The data set's own files are in `folder`."""
-    layout = Layout.of(config)
-    if not layout.old and dataset != config.dataset and not is_folder(dataset):
-        layout = ANY
-    found = load(dataset, folder, columns=Columns.of(config), layout=layout)
-    return words.as_before(found) if layout.old else found
+    if not config.finds_domains and dataset != config.dataset and not is_folder(dataset):
+        config = config.model_copy(update={"domains": None, "labels": None})
+    found = load(dataset, folder, config=config)
+    return words.as_before(found) if config.finds_domains else found
 
 
 def is_folder(path: str) -> bool:
@@ -198,7 +201,7 @@ def is_table(path: str) -> bool:
     return file.name.lower().endswith(TABLES) and file.is_file()
 
 
-def kind_of(name_or_path: str, columns: Columns = NO_COLUMNS) -> Kind:
+def kind_of(name_or_path: str, columns: DataConfig = DEFAULTS) -> Kind:
     """The kind of a data set's samples, without reading them. A user's own folder has images.
 
     A data set of Hugging Face is downloaded if only its columns tell.
@@ -215,14 +218,14 @@ def kind_of(name_or_path: str, columns: Columns = NO_COLUMNS) -> Kind:
     return "image"
 
 
-def declared(path: str, columns: Columns = NO_COLUMNS) -> InputSpec | None:
+def declared(path: str, columns: DataConfig = DEFAULTS) -> InputSpec | None:
     """The form of the samples in a user's own data, without reading them; None if it is unknown."""
     if columns.text is not None and (hugging_face.is_name(path) or is_table(path)):
         return words.SPEC
     return user_data.declared(Path(path).expanduser()) if _is_npz(path) else None
 
 
-def users(name_or_path: str, columns: Columns) -> Users:
+def users(name_or_path: str, columns: DataConfig) -> Users:
     """The users of a table or a data set of Hugging Face; none of other data."""
     if hugging_face.is_name(name_or_path):
         return hugging_face.users(name_or_path, columns)

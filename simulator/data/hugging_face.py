@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from simulator.base import extras
+from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError
 from simulator.base.extras import install_command, library
 from simulator.data import saved, tables
@@ -34,7 +35,7 @@ from simulator.data.pictures import (
 from simulator.data.samples import Images, ImageSet, Indices, LabeledSet, Reading, SampleSet, UnfittedSet
 from simulator.data.saved import Split
 from simulator.data.specs import Kind
-from simulator.data.tables import Columns, OwnParts
+from simulator.data.tables import OwnParts
 
 PREFIX = "hf:"
 OLDEST = 4
@@ -60,7 +61,7 @@ class _Opened(NamedTuple):
     name: str
     train: Split
     test: Split | None
-    columns: Columns
+    columns: DataConfig
     """What the configuration says, and the column of clients in a folder of clients."""
     left_out: tuple[tuple[str, str], ...]
     """Splits and files that are not read, with the reasons."""
@@ -79,15 +80,13 @@ def folder_of(dataset: str) -> Path | None:
     return Path(path).expanduser() if is_name(dataset) and path.startswith((".", "/", "~")) else None
 
 
-def load(name: str, columns: Columns, old: bool = False) -> LabeledSet:
+def load(name: str, columns: DataConfig) -> LabeledSet:
     """All samples, those of the split `test` as the own test set. Other splits than `train` and `test` are left out.
-
-    `old`: older sessions ignored the EXIF orientation of images.
 
     Raises ConfigError for a wrong name or wrong columns, DataError for data that cannot be had or are no samples.
     """
     found = _open(name, columns)
-    samples = _samples(found, old)
+    samples = _samples(found)
     read = samples.reading
     left_out, notes = (*read.left_out, *found.left_out), read.notes
     if found.test is not None and not samples.has_test_set:
@@ -97,7 +96,7 @@ def load(name: str, columns: Columns, old: bool = False) -> LabeledSet:
     return replace(samples, reading=replace(read, left_out=left_out, notes=notes))
 
 
-def _samples(found: _Opened, old: bool) -> LabeledSet:
+def _samples(found: _Opened) -> LabeledSet:
     columns, features = found.columns, found.train.features
     target = tables.target_of(found.name, list(features), columns)
     kind, column = _form(found)
@@ -105,7 +104,7 @@ def _samples(found: _Opened, old: bool) -> LabeledSet:
         return _of_table(found, columns, _plain(found))
     named = [each for each in (target, columns.client) if each is not None]
     if kind == "tokens":
-        columns = columns._replace(ignore=(), text=column)
+        columns = columns.model_copy(update={"ignore": (), "text": column})
         return _of_table(found, columns, [*named, column])
     table, own = _table(found, named, target)
     left_out = [
@@ -115,10 +114,10 @@ def _samples(found: _Opened, old: bool) -> LabeledSet:
     ]
     parts = [part for part in (found.train, found.test) if part is not None]
     cells = itertools.chain.from_iterable(part.cells(column) for part in parts)
-    return _of_images(f"'{found.name}'", cells, table, columns, own, left_out, column, old)
+    return _of_images(f"'{found.name}'", cells, table, columns, own, left_out, column)
 
 
-def load_parquet(file: Path, column: str, columns: Columns, old: bool = False) -> LabeledSet:
+def load_parquet(file: Path, column: str, columns: DataConfig) -> LabeledSet:
     """The images in a column of a Parquet file. Raises as `tables.load` does."""
     parquet = library("pyarrow.parquet", "parquet")
     with parquet.ParquetFile(file) as opened:
@@ -136,23 +135,22 @@ def load_parquet(file: Path, column: str, columns: Columns, old: bool = False) -
             for each in names
             if each not in {*named, column}
         ]
-        return _of_images(str(file), cells, table, columns, OwnParts(), left_out, column, old)
+        return _of_images(str(file), cells, table, columns, OwnParts(), left_out, column)
 
 
 def _of_images(
     where: str,
     cells: Iterable[Any],
     table: Any,
-    columns: Columns,
+    columns: DataConfig,
     own: OwnParts,
     left_out: Sequence[tuple[str, str]],
     column: str,
-    old: bool,
 ) -> LabeledSet:
     """Encoded images with the classes and users of a data frame."""
     labels, classes = tables.labels_of(where, table, columns, own)
     oddities = Oddities()
-    images, gray = _images(where, cells, len(labels), old, oddities)
+    images, gray = _images(where, cells, len(labels), columns.finds_domains, oddities)
     samples = UnfittedSet(
         (images, gray),
         _learned,
@@ -166,14 +164,14 @@ def _of_images(
     return samples.of_users(tables.names_of_users(where, table, columns))
 
 
-def kind_of(name: str, columns: Columns) -> Kind:
+def kind_of(name: str, columns: DataConfig) -> Kind:
     """The kind of the samples. Raises as `load` does."""
     found = _open(name, columns)
     tables.target_of(name, list(found.train.features), found.columns)
     return _form(found)[0]
 
 
-def users(name: str, columns: Columns) -> Users:
+def users(name: str, columns: DataConfig) -> Users:
     """The users that a column names, or the clients of a folder of clients. Raises as `load` does."""
     if columns.client is None and folder_of(name) is None:
         return Users()
@@ -186,7 +184,7 @@ def users(name: str, columns: Columns) -> Users:
     return Users(counts, found.clients > 0, found.clients > 0 and own.test_from != len(table))
 
 
-def _open(name: str, columns: Columns) -> _Opened:
+def _open(name: str, columns: DataConfig) -> _Opened:
     """The data set: of its folder, or downloaded unless the package's own cache has it."""
     clients, left_out = dict[str, list[str]](), tuple[tuple[str, str], ...]()
     if (folder := folder_of(name)) is not None:
@@ -203,7 +201,7 @@ def _open(name: str, columns: Columns) -> _Opened:
         column = "client"
         while column in parts[first].features:
             column += "_"
-        columns = columns._replace(client=column)
+        columns = columns.model_copy(update={"client": column})
         parts = {key: part.with_texts(column, clients[key]) for key, part in parts.items()}
     left_out += tuple(
         (f"split {each}", "only train and test are read") for each in parts if each not in (first, "test")
@@ -213,7 +211,7 @@ def _open(name: str, columns: Columns) -> _Opened:
     return _Opened(name, parts[first], test, columns, left_out, held)
 
 
-def _of_hub(name: str, columns: Columns) -> dict[str, Split]:
+def _of_hub(name: str, columns: DataConfig) -> dict[str, Split]:
     """The splits of a data set of the Hub."""
     given = name.removeprefix(PREFIX)
     read = _NAME.fullmatch(given)
@@ -287,11 +285,11 @@ def _plain(found: _Opened) -> list[str]:
     return kept
 
 
-def _of_table(found: _Opened, columns: Columns, names: Sequence[str]) -> LabeledSet:
+def _of_table(found: _Opened, columns: DataConfig, names: Sequence[str]) -> LabeledSet:
     assert columns.target is not None  # `tables.target_of` has checked it
     table, own = _table(found, names, columns.target)
     ignored = tuple(each for each in columns.ignore if each in names)
-    samples = tables.samples(found.name, table, columns._replace(ignore=ignored), own)
+    samples = tables.samples(found.name, table, columns.model_copy(update={"ignore": ignored}), own)
     reason = "data.ignore names it" if columns.text is None else "the texts are in another column"
     left_out = [(each, reason) for each in found.train.features if each not in names or each in ignored]
     return replace(samples, reading=replace(samples.reading, left_out=tuple(left_out)))

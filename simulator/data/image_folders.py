@@ -49,36 +49,6 @@ _COLLECTIONS = ("images", "image", "imgs", "img", "jpegimages")
 """Names of folders that hold images of all classes."""
 
 
-class Layout(NamedTuple):
-    """How a folder is read."""
-
-    domains: bool | None = None
-    """Whether the first folders are domains. None: nobody has said so."""
-    labels: str | None = None
-    """The CSV file in the folder that has the class of each image."""
-    target: str | None = None
-    """Its column of classes."""
-    old: bool = False
-    """The rule of older sessions: folders that have only folders are domains, only `train` and `test` are splits, and
-    images in deeper folders and EXIF orientation are ignored."""
-
-    @classmethod
-    def of(cls, config: DataConfig) -> "Layout":
-        """What a configuration says of its folder."""
-        if config.domains == "found":
-            return cls(old=True)
-        return cls(config.domains, config.labels, config.target)
-
-    def key(self) -> str | None:
-        """A setting that only a folder has, if one is given."""
-        return (
-            "data.labels" if self.labels is not None else "data.domains" if self.domains is not None else None
-        )
-
-
-ANY = Layout()
-
-
 class _File(NamedTuple):
     """An image."""
 
@@ -122,19 +92,19 @@ _FEDERATIONS = (("PFLlib", "train", "*.npz"), ("LEAF", "train", "*.json"), ("LEA
 """Other tools, and the files that their folders have in place of class folders."""
 
 
-def load(folder: Path, layout: Layout) -> UnfittedSet:
+def load(folder: Path, config: DataConfig) -> UnfittedSet:
     """The images of a folder. Raises ConfigError for a wrong layout, DataError for other or damaged contents."""
     notes = _Notes(folder)
     for tool, part, files in _FEDERATIONS:
-        if not layout.old and any((folder / part).glob(files)) and not _names(folder / part):
+        if not config.finds_domains and any((folder / part).glob(files)) and not _names(folder / part):
             command = shlex.join(["htfl-sim", "data", "import", str(folder), f"{folder.name}-imported"])
             raise DataError(
                 f"{folder} is a federation of {tool}. Turn it into files to run with `{command}`."
             )
-    if layout.labels is None:
-        train, test = _of_folders(folder, layout, notes)
+    if config.labels is None:
+        train, test = _of_folders(folder, config, notes)
     else:
-        train, test = _of_labels(folder, layout.labels, layout, notes)
+        train, test = _of_labels(folder, config.labels, config, notes)
     everything = [*train, *test]
     classes, domains = (
         {name: number for number, name in enumerate(sorted(names))}
@@ -142,13 +112,13 @@ def load(folder: Path, layout: Layout) -> UnfittedSet:
     )
     paths = np.empty(len(everything), dtype=object)
     paths[:] = [each.path for each in everything]
-    if not layout.old:
+    if not config.finds_domains:
         notes.warnings += spelled_alike("The data set", classes)
     oddities = Oddities()
-    gray = _gray(paths.tolist(), layout.old, notes, oddities)
+    gray = _gray(paths.tolist(), config.finds_domains, notes, oddities)
     return UnfittedSet(
         (paths, gray),
-        partial(_learned, old=layout.old),
+        partial(_learned, old=config.finds_domains),
         labels=np.array([classes[each.label] for each in everything], dtype=np.int64),
         classes=tuple(classes),
         test_from=len(train),
@@ -158,29 +128,31 @@ def load(folder: Path, layout: Layout) -> UnfittedSet:
     )
 
 
-def _of_folders(folder: Path, layout: Layout, notes: _Notes) -> tuple[list[_File], list[_File]]:
+def _of_folders(folder: Path, config: DataConfig, notes: _Notes) -> tuple[list[_File], list[_File]]:
     """The images for training and for test, in the order of domain, class, and path."""
-    train, test = _old_splits(folder) if layout.old else _splits(folder, notes)
+    train, test = _old_splits(folder) if config.finds_domains else _splits(folder, notes)
     if not train.folders:
         raise DataError(
             f"{train.place} has no class folders; put the images of each class into a folder of its own"
             f"{_or_labels(folder, train.place, notes)}."
         )
-    domains = bool(layout.domains) or (layout.old and any(map(_is_nested, train.folders.values())))
+    domains = config.domains is True or (
+        config.finds_domains and any(map(_is_nested, train.folders.values()))
+    )
     if domains:
         _check_domains(train)
-    elif layout.domains is None and not layout.old:
+    elif config.domains is None:
         _refuse_two_readings(folder, train, notes)
     if test and domains and (other := {*test.folders} ^ {*train.folders}):
         raise DataError(
             f"{train.place} and {test.place} have different domains, such as {min(other)}; give both the same."
         )
-    found = _files(train, domains, layout.old, notes)
+    found = _files(train, domains, config.finds_domains, notes)
     classes = {each.label for each in found}
-    if len(classes) == 1 and not layout.old:
+    if len(classes) == 1 and not config.finds_domains:
         raise DataError(_single_class(folder, train, domains, notes))
     _refuse_empty(train, domains, found)
-    tested = _files(test, domains, layout.old, notes) if test else []
+    tested = _files(test, domains, config.finds_domains, notes) if test else []
     for each in tested:
         if each.label not in classes:
             place = _classes(test, domains)[each.domain][each.label] if test else each.path
@@ -395,9 +367,11 @@ def _files(split: _Split, domains: bool, old: bool, notes: _Notes) -> list[_File
     return found
 
 
-def _of_labels(folder: Path, labels: str, layout: Layout, notes: _Notes) -> tuple[list[_File], list[_File]]:
+def _of_labels(
+    folder: Path, labels: str, config: DataConfig, notes: _Notes
+) -> tuple[list[_File], list[_File]]:
     """The images that a CSV file gives a class, for training and for test, in the order of class and path."""
-    if layout.domains:
+    if config.domains is True:
         raise ConfigError(
             "data.domains reads domains from folders, and data.labels needs none. Leave one out."
         )
@@ -405,7 +379,7 @@ def _of_labels(folder: Path, labels: str, layout: Layout, notes: _Notes) -> tupl
     names, rows = _rows(file)
     images = [each for each in _walk(folder) if _is_image(each)]
     known = {notes.name(each): each for each in images}
-    column, target, found = _columns(file, names, rows, known, layout.target)
+    column, target, found = _columns(file, names, rows, known, config.target)
     given: dict[Path, str] = {}
     for line, row in rows:
         path, label = found(row[column]), row[target].strip()

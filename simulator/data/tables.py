@@ -4,7 +4,7 @@ Columns of numbers stay numbers. Texts and truth values become one column of zer
 samples are the texts of one column. Statistics, such as these values, are those of the rows that clients train on.
 
 Nothing is guessed cell by cell: a whole column has numbers, or texts, or it is refused. Parquet and Hugging Face
-declare which columns have texts. For a CSV file, `Columns` can declare it.
+declare which columns have texts. For a CSV file, the section `data` can declare it.
 """
 
 import datetime
@@ -21,7 +21,7 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
@@ -46,7 +46,6 @@ LONGEST_TEXT = 1_000_000
 EXPANDED = 200
 """A compressed table has at most this many times the bytes of its file."""
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-INFERRED = "inferred"
 TIMES = (datetime.date, datetime.time, datetime.timedelta)
 SINGLE = (str, bool, int, float, Decimal, *TIMES)
 """The types of a cell with one value."""
@@ -64,61 +63,29 @@ _MARKED = re.compile(
 """Numbers with marks, in any country's notation, percentages, and amounts of money."""
 
 
-class Columns(NamedTuple):
-    """What a configuration says of a table's columns and cells."""
-
-    target: str | None = None
-    client: str | None = None
-    ignore: tuple[str, ...] = ()
-    text: str | None = None
-    """The column whose texts are the samples. All other columns but those of classes and users are left out."""
-    numbers: tuple[str, ...] | Literal["inferred"] | None = None
-    decimal: str = "."
-    thousands: str | None = None
-    missing: tuple[str, ...] = ()
-    fill: str | None = None
-
-    @classmethod
-    def of(cls, config: DataConfig) -> "Columns":
-        """What a configuration says."""
-        return cls(*(getattr(config, key) for key in cls._fields))
-
-    @property
-    def given(self) -> list[str]:
-        """The keys that are set, apart from the mark of older sessions."""
-        return [
-            key
-            for key, value, default in zip(self._fields, self, NO_COLUMNS, strict=True)
-            if value not in (default, INFERRED)
-        ]
-
-    def without(self, name: str) -> str:
-        """The setting that leaves out this column too."""
-        return _key("ignore", [*self.ignore, name])
-
-    @property
-    def inferred(self) -> bool:
-        """The rule of older sessions: pandas infers the types of cells, and a column has texts if any cell has."""
-        return self.numbers == INFERRED
-
-    @property
-    def roles(self) -> set[str | None]:
-        """The columns that are always texts."""
-        return {self.target, self.client, self.text}
-
-    def number(self, text: str) -> float | None:
-        """The number that a text is; None if it is none."""
-        mark, group = re.escape(self.decimal), self.thousands
-        whole = r"\d+" if group is None else rf"(?:\d{{1,3}}(?:{re.escape(group)}\d{{3}})+|\d+)"
-        text = _spaced(text)
-        if not re.fullmatch(rf"[+-]?(?:{whole}(?:{mark}\d*)?|{mark}\d+)(?:[eE][+-]?\d+)?", text, re.ASCII):
-            return None
-        return float(text.replace(group or "", "").replace(self.decimal, "."))
-
-
-NO_COLUMNS = Columns()
+DEFAULTS = DataConfig()
 Where = Path | str
 """The place of a table, for messages."""
+
+
+def number_of(text: str, columns: DataConfig = DEFAULTS) -> float | None:
+    """The number that a text is; None if it is none."""
+    mark, group = re.escape(columns.decimal), columns.thousands
+    whole = r"\d+" if group is None else rf"(?:\d{{1,3}}(?:{re.escape(group)}\d{{3}})+|\d+)"
+    text = _spaced(text)
+    if not re.fullmatch(rf"[+-]?(?:{whole}(?:{mark}\d*)?|{mark}\d+)(?:[eE][+-]?\d+)?", text, re.ASCII):
+        return None
+    return float(text.replace(group or "", "").replace(columns.decimal, "."))
+
+
+def _roles(columns: DataConfig) -> set[str | None]:
+    """The columns that are always texts."""
+    return {columns.target, columns.client, columns.text}
+
+
+def _without(name: str, columns: DataConfig) -> str:
+    """The setting that leaves out this column too."""
+    return _key("ignore", [*columns.ignore, name])
 
 
 class OwnParts(NamedTuple):
@@ -130,7 +97,7 @@ class OwnParts(NamedTuple):
     """Whether it declares which columns have texts. A CSV file does not."""
 
 
-def load(file: Path, columns: Columns) -> UnfittedSet:
+def load(file: Path, columns: DataConfig) -> UnfittedSet:
     """The rows of a table as samples. Raises ConfigError for wrong columns, DataError for unreadable contents."""
     table, notes = _read(file, columns)
     found = samples(file, table, columns, OwnParts(types=file.suffix.lower() == ".parquet"))
@@ -139,7 +106,7 @@ def load(file: Path, columns: Columns) -> UnfittedSet:
     return replace(found, reading=replace(found.reading, notes=notes))
 
 
-def samples(where: Where, table: Any, columns: Columns, own: OwnParts) -> UnfittedSet:
+def samples(where: Where, table: Any, columns: DataConfig, own: OwnParts) -> UnfittedSet:
     """The rows of a data frame as samples: its texts, or all its features.
 
     Raises ConfigError for wrong columns, DataError for contents that are no samples.
@@ -153,10 +120,10 @@ def samples(where: Where, table: Any, columns: Columns, own: OwnParts) -> Unfitt
         if not kept:
             raise DataError(f"{where} has no column of features beside '{target}'. Add one.")
         features = {str(name): _feature(where, name, table[name], columns, own.types) for name in kept}
-        if not columns.inferred:
+        if not columns.infers:
             odd += _row_numbers(where, features, first_test, columns)
             odd += _names_in_doubt(list(table))
-        learn = partial(_learned, where, own.types or not columns.inferred, columns)
+        learn = partial(_learned, where, own.types or not columns.infers, columns)
         found = UnfittedSet(
             tuple(features.values()),
             learn,
@@ -174,14 +141,16 @@ def samples(where: Where, table: Any, columns: Columns, own: OwnParts) -> Unfitt
     return replace(found, reading=Reading(_left_out(table, columns), tuple(odd)))
 
 
-def _left_out(table: Any, columns: Columns) -> tuple[tuple[str, str], ...]:
+def _left_out(table: Any, columns: DataConfig) -> tuple[tuple[str, str], ...]:
     """The columns that are not read, with the reasons."""
     if columns.text is None:
         return tuple((name, "data.ignore names it") for name in columns.ignore)
-    return tuple((str(name), "data.text names another column") for name in table if name not in columns.roles)
+    return tuple(
+        (str(name), "data.text names another column") for name in table if name not in _roles(columns)
+    )
 
 
-def labels_of(where: Where, table: Any, columns: Columns, own: OwnParts) -> tuple[Labels, tuple[str, ...]]:
+def labels_of(where: Where, table: Any, columns: DataConfig, own: OwnParts) -> tuple[Labels, tuple[str, ...]]:
     """The class of each row, and the names of the classes in their order. Raises DataError for other values."""
     assert columns.target is not None  # `target_of` has checked it
     column = table[columns.target]
@@ -196,18 +165,18 @@ def labels_of(where: Where, table: Any, columns: Columns, own: OwnParts) -> tupl
     return labels, own.classes
 
 
-def names_of_users(where: Where, table: Any, columns: Columns) -> list[str]:
+def names_of_users(where: Where, table: Any, columns: DataConfig) -> list[str]:
     """The user of each row, in the column `data.client`. Raises DataError for an empty cell."""
     column = str(columns.client)
     _refuse_empty(where, column, table[column])
-    if columns.inferred:
+    if columns.infers:
         return [str(each) for each in table[column].tolist()]
     number, names = _as_texts(where, column, table[column])
     return [names[each] for each in number.tolist()]
 
 
 def _learned(
-    where: Where, types: bool, columns: Columns, rows: UnfittedSet, held: Indices | None
+    where: Where, types: bool, columns: DataConfig, rows: UnfittedSet, held: Indices | None
 ) -> Callable[[UnfittedSet], SampleSet]:
     """The form of rows: a column of numbers as it is, or a column of zeros and ones for each text of the rows `held`.
 
@@ -228,7 +197,7 @@ def _learned(
         if texts is not None and len(texts) > MOST_VALUES:
             raise DataError(
                 f"{where}: column '{name}' has {len(texts):,} different texts, and at most {MOST_VALUES} become "
-                f"columns. Leave it out with {columns.without(name)}, or train on these texts with "
+                f"columns. Leave it out with {_without(name, columns)}, or train on these texts with "
                 f"{_key('text', name)}."
             )
         kept.append(texts)
@@ -276,7 +245,7 @@ def _missing(values: Values) -> Any:
     return values == np.array(None) if values.dtype == object else np.isnan(values)
 
 
-def _filling(where: Where, name: str, values: Values, columns: Columns) -> Any:
+def _filling(where: Where, name: str, values: Values, columns: DataConfig) -> Any:
     """The value that stands for a missing one, from these. None without a rule."""
     values = values[~_missing(values)]
     if (fill := columns.fill) is None:
@@ -284,7 +253,7 @@ def _filling(where: Where, name: str, values: Values, columns: Columns) -> Any:
     if not len(values):
         raise DataError(
             f"{where}: column '{name}' has no value in any row that clients train on, so nothing can fill it. Leave it "
-            f"out: {columns.without(name)}."
+            f"out: {_without(name, columns)}."
         )
     if values.dtype != object and fill != "frequent":
         return (np.mean if fill == "mean" else np.median)(values.astype(np.float64))
@@ -320,7 +289,7 @@ def _numbers(texts: Values) -> Values:
     return numbers
 
 
-def _texts(where: Where, column: Any, columns: Columns) -> list[str]:
+def _texts(where: Where, column: Any, columns: DataConfig) -> list[str]:
     """The texts of the column `data.text`."""
     name = str(columns.text)
     _refuse_empty(where, name, column)
@@ -329,7 +298,7 @@ def _texts(where: Where, column: Any, columns: Columns) -> list[str]:
         if isinstance(each, str) and len(each) > LONGEST_TEXT:
             raise _too_long(where, name, number, each, LONGEST_TEXT)
     other = next((each for each in texts if not isinstance(each, str)), None)
-    if other is None and not columns.inferred and all(columns.number(each) is not None for each in texts):
+    if other is None and not columns.infers and all(number_of(each, columns) is not None for each in texts):
         other = texts[0]
     if other is not None:
         raise DataError(
@@ -340,7 +309,7 @@ def _texts(where: Where, column: Any, columns: Columns) -> list[str]:
     return texts
 
 
-def users(file: Path, columns: Columns) -> list[int]:
+def users(file: Path, columns: DataConfig) -> list[int]:
     """The number of rows of each user, in the order of first rows; empty without a column of users."""
     if columns.client is None:
         return []
@@ -353,7 +322,7 @@ def users(file: Path, columns: Columns) -> list[int]:
     return counts
 
 
-def _read(file: Path, columns: Columns) -> tuple[Any, tuple[str, ...]]:
+def _read(file: Path, columns: DataConfig) -> tuple[Any, tuple[str, ...]]:
     """The table as a data frame, and how it was read."""
     if file.suffix.lower() == ".parquet":
         return read_parquet(file, columns), ()
@@ -377,23 +346,23 @@ def _read(file: Path, columns: Columns) -> tuple[Any, tuple[str, ...]]:
         raise DataError(f"{file} cannot be read ({unreadable}). Replace it.") from unreadable
 
 
-def _read_csv(file: Path, columns: Columns) -> tuple[Any, tuple[str, ...]]:
+def _read_csv(file: Path, columns: DataConfig) -> tuple[Any, tuple[str, ...]]:
     """The table of a CSV file. The header is read first, because a million columns would fill the memory."""
     import pandas as pd
 
     with _opened(file) as stream:
         header = _header(stream.read(1 << 20).decode("utf-8-sig", "replace"))
-    separator = "," if columns.inferred else _separator(file, header)
+    separator = "," if columns.infers else _separator(file, header)
     if header.count(separator) >= MOST_COLUMNS:
         raise DataError(f"{file} has more than {MOST_COLUMNS:,} columns. Keep those that matter.")
     how: dict[str, Any] = {"encoding": "utf-8-sig", "index_col": False, "skipinitialspace": separator != "\t"}
-    if not columns.inferred:
+    if not columns.infers:
         how |= {"sep": separator, "keep_default_na": False, "na_values": ["", *columns.missing]}
         with _opened(file) as stream:
             first = pd.read_csv(stream, nrows=1, header=None, dtype=str, **{**how, "na_filter": False})
         raw = [str(each) for each in first.to_numpy()[0]]
         refuse_repeated(file, [each.strip() for each in raw if each.strip()])
-        roles = {each.strip() for each in columns.roles if each is not None}
+        roles = {each.strip() for each in _roles(columns) if each is not None}
         texts = {each for each in raw if each.strip() in roles or columns.thousands or columns.decimal != "."}
         how |= {"dtype": dict.fromkeys(texts, str)}
     with warnings.catch_warnings(), _opened(file) as stream:
@@ -402,7 +371,7 @@ def _read_csv(file: Path, columns: Columns) -> tuple[Any, tuple[str, ...]]:
         warnings.simplefilter("error", ParserWarning)
         table = pd.read_csv(stream, low_memory=False, **how)
     table = _checked(file, table)
-    if columns.inferred:
+    if columns.infers:
         return table, ()
     table.columns = [str(each).strip() for each in table.columns]
     return table, (f"separated by {SEPARATORS[separator]}",)
@@ -459,11 +428,11 @@ def _separator(file: Path, header: str) -> str:
     return found[0]
 
 
-def read_parquet(file: Path, columns: Columns, only: Sequence[str] | None = None) -> Any:
+def read_parquet(file: Path, columns: DataConfig, only: Sequence[str] | None = None) -> Any:
     """The columns of a Parquet file that are read, or `only` these, as a data frame. Other columns are empty."""
     parquet = library("pyarrow.parquet", "parquet")
     try:
-        if columns.inferred:
+        if columns.infers:
             schema = parquet.read_schema(file)
             if len(schema.names) > MOST_COLUMNS:
                 raise DataError(
@@ -480,7 +449,7 @@ def read_parquet(file: Path, columns: Columns, only: Sequence[str] | None = None
             target_of(file, schema.names, columns)
             kept = [each for each in schema.names if each not in columns.ignore]
             if only is not None or columns.text is not None:
-                kept = [each for each in kept if each in (only or columns.roles)]
+                kept = [each for each in kept if each in (only or _roles(columns))]
             for name in kept:
                 if (kind := nested(schema.field(name).type)) is not None:
                     raise _no_cell(file, name, kind, columns)
@@ -503,9 +472,9 @@ def refuse_repeated(file: Path, names: Sequence[str]) -> None:
         )
 
 
-def image_column(file: Path, columns: Columns) -> str | None:
+def image_column(file: Path, columns: DataConfig) -> str | None:
     """The one column of encoded images in a Parquet file, in the form of Hugging Face. None without."""
-    if file.suffix.lower() != ".parquet" or columns.inferred or columns.text is not None:
+    if file.suffix.lower() != ".parquet" or columns.infers or columns.text is not None:
         return None
     parquet = library("pyarrow.parquet", "parquet")
     try:
@@ -546,10 +515,12 @@ def nested(kind: Any) -> str | None:
     return next((name for name, check in checks.items() if check(kind)), None)
 
 
-def _no_cell(where: Where, name: str, kind: str, columns: Columns) -> DataError:
+def _no_cell(where: Where, name: str, kind: str, columns: DataConfig) -> DataError:
     """The error for a column with other cells than numbers and texts."""
     keys = [key for key in ("target", "client", "text") if getattr(columns, key) == name]
-    remedy = f"Name another column with data.{keys[0]}" if keys else f"Leave it out: {columns.without(name)}"
+    remedy = (
+        f"Name another column with data.{keys[0]}" if keys else f"Leave it out: {_without(name, columns)}"
+    )
     return DataError(f"{where}: column '{name}' has {kind}, and a cell must be a number or a text. {remedy}.")
 
 
@@ -566,7 +537,7 @@ def _checked(file: Path, table: Any) -> Any:
     return table
 
 
-def target_of(file: Where, names: Sequence[str], columns: Columns) -> str:
+def target_of(file: Where, names: Sequence[str], columns: DataConfig) -> str:
     """The column of classes. Checks all columns that the settings name."""
     if columns.target is None:
         raise ConfigError(
@@ -575,7 +546,7 @@ def target_of(file: Where, names: Sequence[str], columns: Columns) -> str:
         )
     given = [("data.target", columns.target), ("data.client", columns.client), ("data.text", columns.text)]
     given += [("data.ignore", each) for each in columns.ignore]
-    declared = () if columns.inferred or columns.numbers is None else columns.numbers
+    declared = () if columns.infers or columns.numbers is None else columns.numbers
     given += [("data.numbers", each) for each in declared]
     for key, name in given:
         if name is not None and name not in names:
@@ -592,7 +563,7 @@ def target_of(file: Where, names: Sequence[str], columns: Columns) -> str:
         raise ConfigError(
             f"data.{key} changes nothing: with data.text, all other columns are left out. Leave it out."
         )
-    if wrong := [each for each in declared if each in {*columns.roles, *columns.ignore}]:
+    if wrong := [each for each in declared if each in {*_roles(columns), *columns.ignore}]:
         raise ConfigError(
             f"data.numbers names '{wrong[0]}', which is no column of features: another key names it too. Leave it out "
             "of one of them."
@@ -600,14 +571,14 @@ def target_of(file: Where, names: Sequence[str], columns: Columns) -> str:
     return columns.target
 
 
-def _classes(where: Where, column: Any, columns: Columns) -> tuple[Labels, tuple[str, ...]]:
+def _classes(where: Where, column: Any, columns: DataConfig) -> tuple[Labels, tuple[str, ...]]:
     """The class of each row, and the names of the classes in their order: of numbers if all are, else of texts."""
     name = str(columns.target)
-    number, held = _as_texts(where, name, column, columns.inferred)
-    if columns.inferred:
+    number, held = _as_texts(where, name, column, columns.infers)
+    if columns.infers:
         numbers = [float(each) if column.dtype.kind in "iuf" else None for each in held]
     else:
-        numbers = [NO_COLUMNS.number(each) for each in held]
+        numbers = [number_of(each) for each in held]
     values = [each for each in numbers if each is not None]
     if len(values) == len(held):
         if any(each != np.floor(each) for each in values):
@@ -625,7 +596,7 @@ def _classes(where: Where, column: Any, columns: Columns) -> tuple[Labels, tuple
         )
     place = np.empty(len(held), dtype=np.int64)
     place[order] = np.arange(len(held))
-    is_float = columns.inferred and column.dtype.kind == "f"
+    is_float = columns.infers and column.dtype.kind == "f"
     return place[number], tuple(str(int(values[each])) if is_float else held[each] for each in order)
 
 
@@ -667,7 +638,7 @@ def _different(where: Where, name: str, column: Any, inferred: bool = False) -> 
     )
 
 
-def _feature(where: Where, name: str, column: Any, columns: Columns, types: bool) -> Values:
+def _feature(where: Where, name: str, column: Any, columns: DataConfig, types: bool) -> Values:
     """A column of features: numbers float32, or texts. Truth values are texts."""
     if columns.fill is None:
         _refuse_empty(where, name, column, columns)
@@ -677,7 +648,7 @@ def _feature(where: Where, name: str, column: Any, columns: Columns, types: bool
         with np.errstate(over="ignore"):
             values: Values = column.to_numpy(np.float32)
         return _finite(where, name, column, values)
-    if columns.inferred:
+    if columns.infers:
         return _of_different(*_as_texts(where, name, column, inferred=True))
     number, held = _different(where, name, column)
     if any(isinstance(each, TIMES) for each in held):
@@ -695,14 +666,14 @@ def _feature(where: Where, name: str, column: Any, columns: Columns, types: bool
 
 
 def _declared_numbers(
-    where: Where, name: str, number: Indices, texts: list[str], columns: Columns, types: bool
+    where: Where, name: str, number: Indices, texts: list[str], columns: DataConfig, types: bool
 ) -> list[float] | None:
     """The numbers that texts are. None if the column has texts. Raises DataError if that is not clear."""
     is_declared = columns.numbers is not None and name in columns.numbers
     if types and not is_declared:
         _refuse_times(where, name, texts, columns)
         return None
-    numbers = [columns.number(each) for each in texts]
+    numbers = [number_of(each, columns) for each in texts]
     plain = [each for each in numbers if each is not None]
     if texts and len(plain) == len(texts):
         return plain
@@ -719,14 +690,14 @@ def _declared_numbers(
     return None
 
 
-def _refuse_times(where: Where, name: str, texts: list[str], columns: Columns) -> None:
+def _refuse_times(where: Where, name: str, texts: list[str], columns: DataConfig) -> None:
     """Raise DataError if texts are dates or times. If `data.numbers` is set, they are texts."""
     if columns.numbers is None and (times := [each for each in texts if _DATE.fullmatch(each.strip())]):
         raise _times(where, name, times, columns, f", or use {_key('numbers', [])} if the column has texts")
 
 
 def _no_number(
-    where: Where, name: str, row: int, text: str, columns: Columns, has_numbers: bool
+    where: Where, name: str, row: int, text: str, columns: DataConfig, has_numbers: bool
 ) -> DataError:
     """The error for a cell that is no number, with what the user can declare."""
     ways, cell = [], _spaced(text)
@@ -754,11 +725,11 @@ def _spaced(text: str) -> str:
     return re.sub(r"(?<=\d)’(?=\d)", "'", text.strip().replace("\u00a0", " ").replace("\u202f", " "))
 
 
-def _times(where: Where, name: str, column: Any, columns: Columns, texts: str = "") -> DataError:
+def _times(where: Where, name: str, column: Any, columns: DataConfig, texts: str = "") -> DataError:
     example = next((f", such as {_short(each)}" for each in column if each is not None and each == each), "")
     return DataError(
         f"{where}: column '{name}' has dates or times{example}. Turn it into numbers, or leave it out: "
-        f"{columns.without(name)}{texts}."
+        f"{_without(name, columns)}{texts}."
     )
 
 
@@ -786,7 +757,7 @@ def _finite(where: Where, name: str, column: Any, values: Values) -> Values:
     return values
 
 
-def _row_numbers(where: Where, features: dict[str, Values], rows: int, columns: Columns) -> list[str]:
+def _row_numbers(where: Where, features: dict[str, Values], rows: int, columns: DataConfig) -> list[str]:
     """What to say of columns that number the rows. Raises DataError for one without a name."""
     said = []
     for name, values in features.items():
@@ -797,19 +768,19 @@ def _row_numbers(where: Where, features: dict[str, Values], rows: int, columns: 
             if (whole == np.floor(whole)).all() and (whole >= 0).all():
                 raise DataError(
                     f"{where}: the column without a name ('{name}') looks like an index ({whole[0]:g}, {whole[1]:g}, "
-                    f"…). Leave it out: {columns.without(name)}, or give it a name if it is a feature."
+                    f"…). Leave it out: {_without(name, columns)}, or give it a name if it is a feature."
                 )
         elif any((whole == np.arange(start, rows + start)).all() for start in (0, 1)):
             said.append(
                 f"Column '{name}' numbers the rows ({whole[0]:g}, {whole[1]:g}, …) and is a feature. Leave it out with "
-                f"{columns.without(name)} if it only names them."
+                f"{_without(name, columns)} if it only names them."
             )
     return said
 
 
 def _names_in_doubt(names: Sequence[str]) -> list[str]:
     """What to say of column names that look like a row. Numbers from 0 or 1 may be names."""
-    numbers = [str(each) for each in names if NO_COLUMNS.number(str(each)) is not None]
+    numbers = [str(each) for each in names if number_of(str(each)) is not None]
     counted = [[str(each) for each in range(start, start + len(numbers))] for start in (0, 1)]
     if not numbers or numbers in counted:
         return []
@@ -823,7 +794,7 @@ def spelled_alike(what: str, texts: Collection[str]) -> list[str]:
     """What to say of values that look the same and are different texts."""
     first: dict[object, str] = {}
     for text in texts:
-        number = NO_COLUMNS.number(text)
+        number = number_of(text)
         look = unicodedata.normalize("NFKC", text).strip().casefold()
         other = first.setdefault(look if number is None else number, text)
         if other != text:
@@ -831,12 +802,12 @@ def spelled_alike(what: str, texts: Collection[str]) -> list[str]:
     return []
 
 
-def _refuse_empty(file: Where, name: str, column: Any, features: Columns | None = None) -> None:
+def _refuse_empty(file: Where, name: str, column: Any, features: DataConfig | None = None) -> None:
     empty = np.flatnonzero(column.isna().to_numpy())
     if len(empty):
         more = f" and {len(empty) - 1:,} more" if len(empty) > 1 else ""
         remedy = (
-            f"Fill it in, use {_key('fill', 'mean')}, or leave the column out: {features.without(name)}."
+            f"Fill it in, use {_key('fill', 'mean')}, or leave the column out: {_without(name, features)}."
             if features is not None
             else "Fill it in, or remove the row."
         )

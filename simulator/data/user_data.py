@@ -1,4 +1,4 @@
-"""A user's own data: a folder of images, or an `.npz` of samples of any kind."""
+"""A user's own `.npz` of samples of any kind."""
 
 import math
 import zipfile
@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.base.errors import DataError
-from simulator.data import image_folders
-from simulator.data.image_folders import ANY, Layout, damaged
+from simulator.data.image_folders import damaged
 from simulator.data.pictures import PIXELS, check_memory
 from simulator.data.samples import (
     CHUNK,
@@ -68,18 +67,11 @@ class _Keys(NamedTuple):
     reading: Reading
 
 
-def load(path: Path, layout: Layout = ANY) -> LabeledSet:
-    """The samples at `path`: a folder of images, or an `.npz`: docs/datasets.md has the layouts and the keys.
+def load(file: Path, old: bool) -> LabeledSet:
+    """The samples of an `.npz`: docs/datasets.md has its keys. `old`: by the rule of older sessions.
 
-    Raises ConfigError for a wrong layout, DataError for missing, damaged, or unexpected contents.
+    Raises DataError for missing, damaged, or unexpected contents.
     """
-    try:
-        return image_folders.load(path, layout) if path.is_dir() else _load_npz(path, layout.old)
-    except OSError as unreadable:
-        raise damaged(Path(unreadable.filename or path), unreadable) from unreadable
-
-
-def _load_npz(file: Path, old: bool) -> LabeledSet:
     keys, arrays = _read_npz(file)
     name, stored = keys.kind, keys.stored
     if "labels" not in arrays:

@@ -22,7 +22,6 @@ from simulator.config import Config
 from simulator.data import datasets
 from simulator.data.federated import load
 from simulator.data.report import report_of
-from simulator.data.tables import Columns
 from simulator.sessions.history import completed
 from simulator.sessions.session import Session
 from tests import federations
@@ -38,8 +37,8 @@ def read(folder: Path, content: str | bytes, *settings: str, name: str = "t.csv"
 
 def of_file(file: Path, *settings: str, held: Any = None) -> Any:
     data = with_overrides({"data": {"target": "y"}}, [f"data.{each}" for each in settings])["data"]
-    columns = Columns.of(DataConfig.model_validate({"dataset": str(file), **data}))
-    return federations.formed(datasets.load(str(file), file.parent, columns=columns), held)
+    columns = DataConfig.model_validate({"dataset": str(file), **data})
+    return federations.formed(datasets.load(str(file), file.parent, config=columns), held)
 
 
 def parquet(folder: Path, name: str = "t.parquet", **columns: Any) -> Path:
@@ -110,7 +109,7 @@ def test_images_of_parquet_are_read(tmp_path: Path) -> None:
     samples = of_file(file)
     assert samples.images[:, 0, 0, 0].tolist() == [10, 20, 30] and samples.classes == ("a", "b")
     assert samples.reading.left_out == (("size", "the samples are the images of 'image'"),)
-    assert datasets.kind_of(str(file), Columns("y")) == "image"
+    assert datasets.kind_of(str(file), DataConfig(target="y")) == "image"
 
 
 # What is refused
@@ -162,7 +161,7 @@ def test_wrong_declarations_are_refused(tmp_path: Path, settings: tuple[str, ...
 
 def test_declarations_on_other_data_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"'digits' is no CSV .* Leave out data\.decimal and data\.fill\."):
-        datasets.load("digits", tmp_path, columns=Columns(decimal=",", fill="mean"))
+        datasets.load("digits", tmp_path, config=DataConfig(decimal=",", fill="mean"))
 
 
 @pytest.mark.parametrize(
@@ -199,7 +198,9 @@ def test_the_report_says_what_was_read_and_what_was_left_out(tmp_path: Path) -> 
     samples = read(
         tmp_path, "x,city,id,u,y\n1,Oslo,7,p,a\n2,Rome,9,q,b\n3,Oslo,8,p,a\n", "client=u", "ignore=[id]"
     )
-    raw = datasets.load(str(tmp_path / "t.csv"), tmp_path, columns=Columns("y", "u", ("id",)))
+    raw = datasets.load(
+        str(tmp_path / "t.csv"), tmp_path, config=DataConfig(target="y", client="u", ignore=("id",))
+    )
     report = report_of(raw, samples.reading)
     assert report["classes"] == {"a": 2, "b": 1} and report["clients"] == {"p": 2, "q": 1}
     assert report["features"] == {"x": 0, "city": 2} and report["samples"] == len(samples) == 3
@@ -314,12 +315,12 @@ def test_a_normal_table_has_the_data_that_it_had(tmp_path: Path, older: bool) ->
 MEASURE = """
 import resource, sys
 from pathlib import Path
+from simulator.base.data_section import DataConfig
 from simulator.base.errors import HtflError
 from simulator.data import datasets
-from simulator.data.tables import Columns
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
-    datasets.load(sys.argv[1], Path(), columns=Columns("y"))
+    datasets.load(sys.argv[1], Path(), config=DataConfig(target="y"))
 except HtflError as error:
     print(error)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)

@@ -19,7 +19,6 @@ from simulator.base.rng import numpy_stream
 from simulator.data import datasets, image_sets, partition
 from simulator.data.dividing import divided
 from simulator.data.federated import FederatedData, limited
-from simulator.data.image_folders import ANY, Layout
 from simulator.data.samples import ImageSet, joined
 from tests import federations
 from tests.data.strategies import seeds
@@ -235,7 +234,7 @@ def test_classes_and_shards_are_not_dealt_out_to_clients_of_several_domains(rule
         DataConfig(partition=rule, domains_per_client=2)
 
 
-DECLARED, OLD = Layout(domains=True), Layout(old=True)
+DECLARED, OLD = DataConfig(domains=True), DataConfig(domains="found")
 
 
 def draw(file: Path, value: int, mode: str = "RGB") -> None:
@@ -256,8 +255,8 @@ def office(tmp_path: Path) -> Path:
     return folder
 
 
-def load(path: Path, layout: Layout = DECLARED) -> ImageSet:
-    found: ImageSet = federations.formed(datasets.load(str(path), NO_DATA_DIR, layout=layout))
+def load(path: Path, layout: DataConfig = DECLARED) -> ImageSet:
+    found: ImageSet = federations.formed(datasets.load(str(path), NO_DATA_DIR, config=layout))
     return found
 
 
@@ -301,13 +300,13 @@ class TestFolder:
         assert images.domain is not None and images.domain[10:].tolist() == [0, 1]
 
     def test_class_folders_have_no_domains(self, office: Path) -> None:
-        for layout in (ANY, OLD):
+        for layout in (DataConfig(), OLD):
             images = load(office / "photo", layout)
             assert (images.domains, images.domain) == ((), None)
 
     def test_folders_inside_a_class_folder_belong_to_it_except_in_older_sessions(self, office: Path) -> None:
         draw(office / "photo" / "mug" / "more" / "x.png", 1)
-        assert (len(load(office)), len(load(office / "photo", ANY))) == (11, 5)
+        assert (len(load(office)), len(load(office / "photo", DataConfig()))) == (11, 5)
         assert (len(load(office, OLD)), len(load(office / "photo", OLD))) == (10, 4)
 
     @pytest.mark.parametrize("layout", [DECLARED, OLD])
@@ -327,7 +326,7 @@ class TestFolder:
         ],
     )
     def test_what_is_odd_is_refused_with_its_folder(
-        self, office: Path, change: Callable[[Path], None], why: str, layout: Layout
+        self, office: Path, change: Callable[[Path], None], why: str, layout: DataConfig
     ) -> None:
         change(office)
         with pytest.raises(DataError, match=why):

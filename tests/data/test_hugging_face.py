@@ -13,11 +13,10 @@ from PIL import Image
 
 import htfl_sim as hs
 from htfl_sim.configuring import Choices
+from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError, HtflError
 from simulator.data import datasets, words
-from simulator.data.image_folders import Layout
 from simulator.data.samples import ArraySet, ImageSet
-from simulator.data.tables import Columns
 from tests import federations
 
 pa: Any = pytest.importorskip("pyarrow")
@@ -72,8 +71,8 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Install:
     return install
 
 
-def load(columns: Columns, name: str = NAME) -> Any:
-    return federations.formed(datasets.load(name, Path(), columns=columns))
+def load(columns: DataConfig, name: str = NAME) -> Any:
+    return federations.formed(datasets.load(name, Path(), config=columns))
 
 
 def texts(*rows: tuple[str, int]) -> Part:
@@ -94,7 +93,7 @@ def pictures(*cells: Any, labels: Sequence[int]) -> Part:
 
 def test_texts_become_tokens_with_the_vocabulary_of_the_training_part(hub: Install) -> None:
     asked = hub(train=texts(("b a a", 1), ("b", 0)), test=texts(("a c", 0)), validation=texts(("z", 1)))
-    samples = load(Columns("label"), f"{NAME}@small")
+    samples = load(DataConfig(target="label"), f"{NAME}@small")
     assert isinstance(samples, ArraySet) and samples.spec == words.SPEC
     # a and b appear twice each, and the alphabet decides: a 2, b 3. Only the test part has c.
     assert samples.values[:, :3].tolist() == [[3, 2, 2], [3, 0, 0], [2, words.UNKNOWN, 0]]
@@ -107,20 +106,20 @@ def test_splits_and_columns_that_are_not_read_are_said(hub: Install) -> None:
         {"x": WHOLE, "id": WHOLE, "label": LABEL}, {"x": [1, 5], "id": [7, 7], "label": [0, 1]}
     )  # fmt: skip
     hub(train=part, validation=part)
-    found = datasets.load(NAME, Path(), columns=Columns("label", ignore=("id",))).reading.left_out
+    found = datasets.load(NAME, Path(), config=DataConfig(target="label", ignore=("id",))).reading.left_out
     assert [name.strip("'").split()[-1].strip("'") for name, _ in found] == ["id", "validation"]
 
 
 def test_a_test_part_without_labels_is_left_out(hub: Install) -> None:
     hub(train=texts(("a", 1), ("b", 0)), test=texts(("c", -1)))
-    assert load(Columns("label")).test_from == 2 == len(load(Columns("label")))
+    assert load(DataConfig(target="label")).test_from == 2 == len(load(DataConfig(target="label")))
 
 
 def test_images_are_gray_if_all_are_and_have_the_users_of_their_column(hub: Install) -> None:
     part = pictures(picture(7), picture(9), labels=[1, 0])
     part.declared["writer"], part.columns["writer"] = WHOLE, [31, 40]
     hub(train=part)
-    samples = load(Columns("label", "writer"))
+    samples = load(DataConfig(target="label", client="writer"))
     assert isinstance(samples, ImageSet) and samples.images.shape == (2, 2, 3, 1)  # 3 wide, 2 high
     assert samples.images[:, 0, 0, 0].tolist() == [7, 9] and samples.users == ("31", "40")
     assert samples.test_from == 2 and samples.classes == ("no", "yes")
@@ -129,10 +128,10 @@ def test_images_are_gray_if_all_are_and_have_the_users_of_their_column(hub: Inst
 def test_one_color_image_that_is_trained_on_makes_all_images_rgb(hub: Install) -> None:
     parts = pictures(picture(7), labels=[0]), pictures(picture(200, mode="RGB"), labels=[1])
     hub(train=parts[1], test=parts[0])
-    samples = load(Columns("label"))
+    samples = load(DataConfig(target="label"))
     assert samples.images[:, 0, 0].tolist() == [[200, 0, 0], [7, 7, 7]] and samples.test_from == 1
     hub(train=parts[0], test=parts[1])
-    assert load(Columns("label")).images[:, 0, 0].tolist() == [[7], [60]]  # 0.299 · 200
+    assert load(DataConfig(target="label")).images[:, 0, 0].tolist() == [[7], [60]]  # 0.299 · 200
 
 
 def test_images_are_turned_upright_except_in_older_sessions_and_what_is_left_out_is_said(
@@ -146,13 +145,17 @@ def test_images_are_turned_upright_except_in_older_sessions_and_what_is_left_out
     Image.new("RGBA", (2, 3)).save(clear, "PNG")
     cells = [{"bytes": each.getvalue(), "path": None} for each in (turned, clear)]
     hub(train=pictures(*cells, labels=[0, 1]), validation=pictures(*cells, labels=[0, 1]))
-    samples = load(Columns("label"))
+    samples = load(DataConfig(target="label"))
     assert samples.images.shape == (2, 3, 2, 3)
     assert [name for name, _ in samples.reading.left_out] == ["split validation"]
     assert samples.reading.warnings == ("An alpha channel is left out: 1 image, such as image 2.",)
     assert samples.reading.notes[-1] == "Turned upright by EXIF orientation: 1 image, such as image 1."
     hub(train=pictures(cells[0], cells[0], labels=[0, 1]))
-    old = datasets.load(NAME, Path(), columns=Columns("label"), layout=Layout(old=True))
+    old = datasets.load(
+        NAME,
+        Path(),
+        config=DataConfig(target="label", domains="found"),
+    )
     assert federations.formed(old).values.shape == (2, 2, 3, 3)
 
 
@@ -160,11 +163,11 @@ def test_other_columns_are_a_table_and_names_of_classes_become_features(hub: Ins
     features = {"age": WHOLE, "city": TEXT, "smokes": LABEL, "sick": TEXT}
     columns = {"age": [30, 41], "city": ["Rome", "Oslo"], "smokes": [1, 0], "sick": ["b", "a"]}
     hub(only=Part(features, columns))
-    samples = load(Columns("sick"))
+    samples = load(DataConfig(target="sick"))
     # age, city = Oslo, city = Rome, smokes = no, smokes = yes
     assert samples.values.tolist() == [[30, 0, 1, 0, 1], [41, 1, 0, 1, 0]]
     assert samples.labels.tolist() == [1, 0] and not samples.has_test_set
-    assert load(Columns("sick", ignore=("city", "smokes"))).values.tolist() == [[30], [41]]
+    assert load(DataConfig(target="sick", ignore=("city", "smokes"))).values.tolist() == [[30], [41]]
 
 
 def test_a_named_column_of_texts_comes_before_other_columns(hub: Install) -> None:
@@ -172,16 +175,16 @@ def test_a_named_column_of_texts_comes_before_other_columns(hub: Install) -> Non
         {"idx": WHOLE, "text": TEXT, "label": LABEL}, {"idx": [0, 1], "text": ["a", "b"], "label": [0, 1]}
     )
     hub(train=part)
-    assert load(Columns("label")).spec.kind == "table"
-    assert load(Columns("label", text="text")).spec.kind == "tokens"
-    assert load(Columns("label", ignore=("idx",))).spec.kind == "tokens"
+    assert load(DataConfig(target="label")).spec.kind == "table"
+    assert load(DataConfig(target="label", text="text")).spec.kind == "tokens"
+    assert load(DataConfig(target="label", ignore=("idx",))).spec.kind == "tokens"
 
 
 def test_equal_data_have_equal_fingerprints_and_changed_data_another(hub: Install) -> None:
     prints = []
     for word in ("a", "a", "c"):
         hub(train=texts((word, 1), ("b", 0)))
-        prints.append(load(Columns("label")).fingerprint)
+        prints.append(load(DataConfig(target="label")).fingerprint)
     assert prints[0] == prints[1] != prints[2]
 
 
@@ -218,7 +221,7 @@ def test_a_run_without_a_preset_takes_the_quickstart_of_the_kind(
     hub: Install, part: Part, kind: str, preset: str
 ) -> None:
     hub(train=part)
-    assert datasets.kind_of(NAME, Columns("label")) == kind
+    assert datasets.kind_of(NAME, DataConfig(target="label")) == kind
     config = Choices(dataset=NAME, assignments=["data.target=label"]).read()
     assert (config.preset, config.data.dataset) == (preset, NAME)
 
@@ -236,7 +239,7 @@ def test_each_client_is_one_user(hub: Install) -> None:
 def test_names_stay_as_they_are_and_need_no_file() -> None:
     assert datasets.absolute(NAME) == NAME
     assert datasets.folder_with(NAME, Path("/data")) == Path("/data")
-    assert datasets.declared(NAME, Columns("label", text="text")) == words.SPEC
+    assert datasets.declared(NAME, DataConfig(target="label", text="text")) == words.SPEC
     assert datasets.declared(NAME) is None
 
 
@@ -247,7 +250,7 @@ def test_names_stay_as_they_are_and_need_no_file() -> None:
 def test_a_name_without_an_owner_is_refused(hub: Install, name: str) -> None:
     asked = hub(train=texts(("a", 1)))
     with pytest.raises(ConfigError, match="Use hf:OWNER/NAME or hf:OWNER/NAME@CONFIG"):
-        load(Columns("label"), f"hf:{name}")
+        load(DataConfig(target="label"), f"hf:{name}")
     assert asked == []
 
 
@@ -258,14 +261,14 @@ def test_a_folder_of_that_name_is_never_loaded(
     monkeypatch.chdir(tmp_path)
     asked = hub(train=texts(("a", 1)))
     with pytest.raises(ConfigError, match="or the file or folder some/set here"):
-        load(Columns("label"))
+        load(DataConfig(target="label"))
     assert asked == []
 
 
 def test_a_package_that_can_run_code_of_a_data_set_is_refused(hub: Install) -> None:
     asked = hub("3.6.0", train=texts(("a", 1)))
     with pytest.raises(ConfigError, match=r"datasets 3\.6\.0 can run code of .* `pip install 'datasets>=4'`"):
-        load(Columns("label"))
+        load(DataConfig(target="label"))
     assert asked == []
 
 
@@ -274,7 +277,7 @@ def test_a_missing_extra_is_named_with_the_command(monkeypatch: pytest.MonkeyPat
     with pytest.raises(
         ConfigError, match=r"datasets is not installed .* Install it: `pip install 'datasets(>=4)?'`"
     ):
-        load(Columns("label"))
+        load(DataConfig(target="label"))
 
 
 def test_an_unknown_name_ends_in_a_sentence(hub: Install) -> None:
@@ -282,18 +285,18 @@ def test_an_unknown_name_ends_in_a_sentence(hub: Install) -> None:
     with pytest.raises(
         DataError, match=r"'hf:some/other' cannot be loaded \(Dataset 'some/other' doesn't exist"
     ):
-        load(Columns("label"), "hf:some/other")
+        load(DataConfig(target="label"), "hf:some/other")
 
 
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (Columns(), "Set data.target to one of text, label"),
-        (Columns("lable"), "data.target is 'lable', .* Did you mean 'label'"),
-        (Columns("label", text="txt"), "data.text is 'txt', .* Did you mean 'text'"),
+        (DataConfig(), "Set data.target to one of text, label"),
+        (DataConfig(target="lable"), "data.target is 'lable', .* Did you mean 'label'"),
+        (DataConfig(target="label", text="txt"), "data.text is 'txt', .* Did you mean 'text'"),
     ],
 )
-def test_wrong_columns_are_refused(hub: Install, columns: Columns, message: str) -> None:
+def test_wrong_columns_are_refused(hub: Install, columns: DataConfig, message: str) -> None:
     hub(train=texts(("a", 1), ("b", 0)))
     with pytest.raises(ConfigError, match=message):
         load(columns)
@@ -335,7 +338,7 @@ def deep() -> dict[str, Any]:
 def test_unfit_data_end_in_a_sentence(hub: Install, parts: dict[str, Part], message: str) -> None:
     hub(**parts)
     with pytest.raises(DataError, match=message):
-        load(Columns("label"))
+        load(DataConfig(target="label"))
 
 
 def test_several_columns_of_images_need_a_choice(hub: Install) -> None:
@@ -343,5 +346,5 @@ def test_several_columns_of_images_need_a_choice(hub: Install) -> None:
     part.declared["mask"], part.columns["mask"] = IMAGE, [picture(1), picture(2)]
     hub(train=part)
     with pytest.raises(ConfigError, match="several columns of images: image, mask"):
-        load(Columns("label"))
-    assert load(Columns("label", ignore=("mask",))).images[:, 0, 0, 0].tolist() == [7, 9]
+        load(DataConfig(target="label"))
+    assert load(DataConfig(target="label", ignore=("mask",))).images[:, 0, 0, 0].tolist() == [7, 9]

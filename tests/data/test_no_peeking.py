@@ -28,7 +28,6 @@ from simulator.data import datasets
 from simulator.data.federated import FederatedData, load
 from simulator.data.samples import ArraySet, joined
 from simulator.data.specs import SignalSpec
-from simulator.data.tables import Columns
 from simulator.engine.builder import build
 from simulator.sessions.history import completed
 from simulator.sessions.session import Session
@@ -335,7 +334,7 @@ def test_spellings_of_truth_values_are_alike_whatever_a_row_has_that_nobody_trai
     last: str, tmp_path: Path
 ) -> None:
     (tmp_path / "t.csv").write_text(f"x,ill\nTRUE,no\ntrue,yes\nFALSE,no\n{last},yes\n")
-    rows = datasets.load(str(tmp_path / "t.csv"), tmp_path, columns=Columns("ill"))
+    rows = datasets.load(str(tmp_path / "t.csv"), tmp_path, config=DataConfig(target="ill"))
     found = federations.formed(rows, np.array([0, 1, 2]))
     assert found.names == ("x = False", "x = True")
     assert found.values[:3].tolist() == [[0, 1], [0, 1], [1, 0]]
@@ -356,7 +355,7 @@ class TestUnknownValues:
 
     def test_a_text_is_zero_in_all_columns_of_its_own(self, tmp_path: Path) -> None:
         (tmp_path / "t.csv").write_text("city,ill\nOslo,no\nBern,yes\nLima,no\nLima,yes\n")
-        rows = datasets.load(str(tmp_path / "t.csv"), tmp_path, columns=Columns("ill"))
+        rows = datasets.load(str(tmp_path / "t.csv"), tmp_path, config=DataConfig(target="ill"))
         found = federations.formed(rows, np.array([0, 1]))
         assert found.names == ("city = Bern", "city = Oslo")
         assert found.values.tolist() == [[0, 1], [1, 0], [0, 0], [0, 0]]
@@ -364,8 +363,8 @@ class TestUnknownValues:
 
     def test_by_the_older_rule_a_text_in_a_column_of_numbers_is_an_error(self, tmp_path: Path) -> None:
         (tmp_path / "t.csv").write_text("age,ill\n31,no\n4.5,yes\nold,no\n")
-        columns = Columns("ill", numbers="inferred")
-        rows = datasets.load(str(tmp_path / "t.csv"), tmp_path, columns=columns)
+        columns = DataConfig(target="ill", numbers="inferred")
+        rows = datasets.load(str(tmp_path / "t.csv"), tmp_path, config=columns)
         with pytest.raises(
             DataError, match=r"t\.csv: column 'age' has 'old', and all rows that clients train on"
         ):

@@ -13,10 +13,8 @@ from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError
 from simulator.config import Config
 from simulator.data import datasets
-from simulator.data.image_folders import Layout
 from simulator.data.samples import ImageSet, LabeledSet
 from simulator.data.specs import ImageSpec
-from simulator.data.tables import Columns
 from simulator.sessions import history
 from tests import federations
 
@@ -25,7 +23,7 @@ Draw = Callable[..., None]
 
 def load(path: Path, **data: Any) -> LabeledSet:
     config = DataConfig(dataset=str(path), **data)
-    return datasets.load(str(path), path.parent, columns=Columns.of(config), layout=Layout.of(config))
+    return datasets.load(str(path), path.parent, config=config)
 
 
 def formed(path: Path, **data: Any) -> ImageSet:
@@ -144,7 +142,7 @@ def test_settings_of_folders_are_refused_for_other_data(tmp_path: Path) -> None:
         with pytest.raises(
             ConfigError, match=f"data.{next(iter(data))} says how to read a folder, and 'digits' is none"
         ):
-            datasets.load("digits", tmp_path, layout=Layout.of(DataConfig(**data)))  # type: ignore[arg-type]
+            datasets.load("digits", tmp_path, config=DataConfig(**data))  # type: ignore[arg-type]
     with pytest.raises(
         DataError, match=r"own has no domains: its folders a, b have no class folders\. Leave out data"
     ):

@@ -13,10 +13,10 @@ from PIL import Image
 
 import htfl_sim as hs
 from htfl_sim.configuring import Choices
+from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError
 from simulator.data import datasets
 from simulator.data.dividing import divided
-from simulator.data.tables import Columns
 from simulator.sessions.reader import CheckedReader
 from tests import federations
 
@@ -25,7 +25,7 @@ pa: Any = pytest.importorskip("pyarrow")
 WHOLE, TEXT = ({"dtype": dtype, "_type": "Value"} for dtype in ("int64", "string"))
 LABEL, IMAGE = {"names": ["no", "yes"], "_type": "ClassLabel"}, {"_type": "Image"}
 TYPES = {"int64": pa.int64(), "string": pa.string()}
-BY_LABEL = Columns("label")
+BY_LABEL = DataConfig(target="label")
 Rows = Mapping[str, tuple[Any, Sequence[Any]]]
 """A column's feature, as dataset_info.json has it, and its values."""
 
@@ -81,8 +81,8 @@ def pictures(*shades: int | None, path: str | None = None) -> Rows:
     return {"image": (IMAGE, cells), "label": (LABEL, [number % 2 for number in range(len(shades))])}
 
 
-def load(folder: Path, columns: Columns = BY_LABEL) -> Any:
-    return federations.formed(datasets.load(f"hf:{folder}", Path(), columns=columns))
+def load(folder: Path, columns: DataConfig = BY_LABEL) -> Any:
+    return federations.formed(datasets.load(f"hf:{folder}", Path(), config=columns))
 
 
 def clients_of(folder: Path, *settings: str) -> Any:
@@ -149,7 +149,8 @@ def test_the_path_of_an_image_is_not_opened(tmp_path: Path) -> None:
 def test_a_column_of_texts_alone_becomes_tokens(tmp_path: Path) -> None:
     folder = save(tmp_path / "s", {"text": (TEXT, ["a b", "b"]), "label": (LABEL, [0, 1])})
     assert (
-        load(folder).spec.kind == "tokens" and datasets.kind_of(f"hf:{folder}", Columns("label")) == "tokens"
+        load(folder).spec.kind == "tokens"
+        and datasets.kind_of(f"hf:{folder}", DataConfig(target="label")) == "tokens"
     )
 
 
@@ -167,14 +168,14 @@ def test_a_relative_folder_has_an_absolute_path_in_a_session(
     monkeypatch.chdir(tmp_path)
     assert datasets.absolute("hf:./s") == f"hf:{tmp_path / 's'}"
     with pytest.raises(ConfigError, match=r"Use hf:\./s for the folder"):
-        datasets.load("hf:s", Path(), columns=Columns("label"))
+        datasets.load("hf:s", Path(), config=DataConfig(target="label"))
 
 
 def test_a_saved_folder_without_hf_is_refused_with_the_name_that_works(tmp_path: Path) -> None:
     save(tmp_path / "all" / "part_1", table(1, 4))
     for folder in (tmp_path / "all", tmp_path / "all" / "part_1"):
         with pytest.raises(ConfigError, match=rf"Use hf:{folder}\."):
-            datasets.load(str(folder), Path(), columns=Columns("label"))
+            datasets.load(str(folder), Path(), config=DataConfig(target="label"))
 
 
 # Clients
@@ -213,7 +214,7 @@ def test_another_partition_divides_the_samples_of_all_folders_again(tmp_path: Pa
 def test_a_column_of_users_takes_precedence_over_folders(tmp_path: Path) -> None:
     rows = dict(table(*range(30))) | {"who": (TEXT, [f"u{n % 3}" for n in range(30)])}
     save(tmp_path / "part_0", rows)
-    samples = load(tmp_path, Columns("label", client="who"))
+    samples = load(tmp_path, DataConfig(target="label", client="who"))
     assert samples.users == ("u0", "u1", "u2")
 
 
@@ -311,7 +312,7 @@ def test_a_column_of_lists_is_named(tmp_path: Path) -> None:
     folder = save(tmp_path / "s", rows)
     with pytest.raises(DataError, match="column 'boxes' is neither numbers nor texts"):
         load(folder)
-    assert load(folder, Columns("label", ignore=("boxes",))).values.tolist() == [[1], [4]]
+    assert load(folder, DataConfig(target="label", ignore=("boxes",))).values.tolist() == [[1], [4]]
 
 
 def test_plain_files_are_answered_with_the_command_that_saves_them(tmp_path: Path) -> None:

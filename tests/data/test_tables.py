@@ -8,20 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from htfl_sim.configuring import Choices
+from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError
 from simulator.data import datasets, partition, words
 from simulator.data.samples import ArraySet
-from simulator.data.tables import Columns
 from tests import federations
 
 ROWS = "age,city,sick,patient\n30,Rome,yes,b\n41,Oslo,no,a\n5,Rome,no,b\n"
-OF_ROWS = Columns("sick", "patient")
+OF_ROWS = DataConfig(target="sick", client="patient")
 
 
-def read(folder: Path, text: str | bytes, columns: Columns = OF_ROWS, name: str = "t.csv") -> ArraySet:
+def read(folder: Path, text: str | bytes, columns: DataConfig = OF_ROWS, name: str = "t.csv") -> ArraySet:
     file = folder / name
     file.write_bytes(text.encode() if isinstance(text, str) else text)
-    samples = federations.formed(datasets.load(str(file), folder, columns=columns))
+    samples = federations.formed(datasets.load(str(file), folder, config=columns))
     assert isinstance(samples, ArraySet)
     return samples
 
@@ -35,12 +35,12 @@ def test_numbers_stay_and_texts_become_a_column_for_each_value(tmp_path: Path) -
 
 
 def test_columns_can_be_left_out(tmp_path: Path) -> None:
-    samples = read(tmp_path, ROWS, Columns("sick", ignore=("city", "patient")))
+    samples = read(tmp_path, ROWS, DataConfig(target="sick", ignore=("city", "patient")))
     assert samples.values.tolist() == [[30], [41], [5]] and samples.user is None
 
 
 def test_classes_that_are_numbers_keep_their_order(tmp_path: Path) -> None:
-    samples = read(tmp_path, "x,y\n1,10\n2,9\n3,10\n", Columns("y"))
+    samples = read(tmp_path, "x,y\n1,10\n2,9\n3,10\n", DataConfig(target="y"))
     assert samples.classes == ("9", "10") and samples.labels.tolist() == [1, 0, 1]
 
 
@@ -50,7 +50,7 @@ def test_a_parquet_file_is_the_same_table(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(ROWS)
     pd.read_csv(tmp_path / "t.csv").to_parquet(tmp_path / "t.parquet")
     same = [
-        federations.formed(datasets.load(str(tmp_path / f"t.{end}"), tmp_path, columns=OF_ROWS))
+        federations.formed(datasets.load(str(tmp_path / f"t.{end}"), tmp_path, config=OF_ROWS))
         for end in ("csv", "parquet")
     ]
     assert same[0].fingerprint == same[1].fingerprint
@@ -60,23 +60,23 @@ def test_a_parquet_file_is_the_same_table(tmp_path: Path) -> None:
     ("columns", "message"),
     [
         (
-            Columns(),
+            DataConfig(),
             "nothing says which column holds the classes. Set data.target to one of age, city, sick, patient",
         ),
-        (Columns("sik"), "data.target is 'sik', and .* has no such column. Did you mean 'sick'"),
-        (Columns("sick", "who"), "data.client is 'who'"),
-        (Columns("sick", ignore=("none",)), "data.ignore is 'none'"),
-        (Columns("sick", "sick"), "both 'sick'"),
+        (DataConfig(target="sik"), "data.target is 'sik', and .* has no such column. Did you mean 'sick'"),
+        (DataConfig(target="sick", client="who"), "data.client is 'who'"),
+        (DataConfig(target="sick", ignore=("none",)), "data.ignore is 'none'"),
+        (DataConfig(target="sick", client="sick"), "both 'sick'"),
     ],
 )
-def test_wrong_columns_are_refused(tmp_path: Path, columns: Columns, message: str) -> None:
+def test_wrong_columns_are_refused(tmp_path: Path, columns: DataConfig, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         read(tmp_path, ROWS, columns)
 
 
 def test_columns_without_a_table_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'digits' is no CSV or Parquet file"):
-        datasets.load("digits", tmp_path, columns=Columns("sick"))
+        datasets.load("digits", tmp_path, config=DataConfig(target="sick"))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_columns_without_a_table_are_refused(tmp_path: Path) -> None:
 )
 def test_a_damaged_table_ends_in_a_sentence(tmp_path: Path, text: str | bytes, message: str) -> None:
     with pytest.raises(DataError, match=message) as refused:
-        read(tmp_path, text, Columns("sick"))
+        read(tmp_path, text, DataConfig(target="sick"))
     assert str(tmp_path / "t.csv") in str(refused.value)
 
 
@@ -98,7 +98,7 @@ def test_any_bytes_are_read_or_end_in_a_sentence(
 ) -> None:
     for name in ("t.csv", "t.parquet"):
         try:
-            read(tmp_path_factory.mktemp("any"), data, Columns("sick"), name)
+            read(tmp_path_factory.mktemp("any"), data, DataConfig(target="sick"), name)
         except (DataError, ConfigError) as sentence:
             assert str(sentence).endswith(".")
 
@@ -147,7 +147,7 @@ REVIEWS = "review,stars,verdict,who\nGood film,5,good,b\nBad bad film,1,bad,a\n"
 
 
 def test_a_column_of_texts_becomes_tokens(tmp_path: Path) -> None:
-    samples = read(tmp_path, REVIEWS, Columns("verdict", "who", text="review"))
+    samples = read(tmp_path, REVIEWS, DataConfig(target="verdict", client="who", text="review"))
     # The most frequent words first, then in the order of the alphabet: bad 2, film 3, good 4.
     assert samples.spec == words.SPEC and samples.names == ("", "<?>", "bad", "film", "good")
     assert samples.values[:, :4].tolist() == [[4, 3, 0, 0], [2, 2, 3, 0]]
@@ -159,20 +159,20 @@ def test_the_kind_follows_from_the_column_of_texts(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     file.write_text(REVIEWS)
     assert datasets.kind_of(str(file)) == "table"
-    assert datasets.kind_of(str(file), Columns("verdict", text="review")) == "tokens"
-    assert datasets.declared(str(file), Columns("verdict", text="review")) == words.SPEC
+    assert datasets.kind_of(str(file), DataConfig(target="verdict", text="review")) == "tokens"
+    assert datasets.declared(str(file), DataConfig(target="verdict", text="review")) == words.SPEC
 
 
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (Columns("verdict", text="reviews"), "data.text is 'reviews', .* Did you mean 'review'"),
-        (Columns("verdict", text="verdict"), "data.text and data.target are both 'verdict'"),
-        (Columns("verdict", "who", text="who"), "data.text and data.client are both 'who'"),
-        (Columns("verdict", text="review", ignore=("stars",)), "data.ignore changes nothing"),
+        (DataConfig(target="verdict", text="reviews"), "data.text is 'reviews', .* Did you mean 'review'"),
+        (DataConfig(target="verdict", text="verdict"), "data.text and data.target are both 'verdict'"),
+        (DataConfig(target="verdict", client="who", text="who"), "data.text and data.client are both 'who'"),
+        (DataConfig(target="verdict", text="review", ignore=("stars",)), "data.ignore changes nothing"),
     ],
 )
-def test_a_wrong_column_of_texts_is_refused(tmp_path: Path, columns: Columns, message: str) -> None:
+def test_a_wrong_column_of_texts_is_refused(tmp_path: Path, columns: DataConfig, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         read(tmp_path, REVIEWS, columns)
 
