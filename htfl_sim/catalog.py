@@ -381,14 +381,14 @@ def method_keys(method: str | None = None) -> list[str]:
 
 def shipped_studies() -> list[str]:
     """The papers' case studies, shipped with htfl-sim."""
-    from simulator.studies import shipped
+    from simulator.studies import study
 
-    return shipped.names()
+    return study.shipped_studies()
 
 
 def places() -> tuple[str, ...]:
     """The backends that can run points: this machine, Ray, or Slurm."""
-    from simulator.studies.backends import NAMES
+    from simulator.studies.sweep import NAMES
 
     return NAMES
 

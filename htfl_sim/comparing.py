@@ -328,7 +328,7 @@ def drawn(
     """The figure of a kind, and notes about it."""
     if kind == "tuning":
         from simulator.results.figures.sensitivity import tuning
-        from simulator.studies.links import sessions_of
+        from simulator.studies.folder import sessions_of
         from simulator.studies.tuning import tried
 
         used = {run.folder for run in runs}

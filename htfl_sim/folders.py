@@ -83,7 +83,7 @@ def _linked(path: Path) -> Path | None:
     """The session that a point uses, if `path` is a point without a session of its own."""
     if path.exists() or not checkpoints.is_group(path.parent):
         return None
-    from simulator.studies.links import linked_session
+    from simulator.studies.folder import linked_session
 
     return linked_session(path)
 

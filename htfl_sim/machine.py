@@ -15,7 +15,7 @@ from typing import Literal
 from htfl_sim import folders
 from simulator.base.extras import install_command, library
 from simulator.base.units import size
-from simulator.studies.process import Process
+from simulator.studies.executor import Process
 
 __all__ = ["Check", "Process", "doctor", "library"]
 

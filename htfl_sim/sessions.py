@@ -267,7 +267,7 @@ def inside(folder: Path) -> list[Path]:
 
     Raises DiskError.
     """
-    from simulator.studies.links import sessions_in
+    from simulator.studies.folder import sessions_in
 
     return sessions_in(folder) if checkpoints.is_group(folder) else [folder]
 

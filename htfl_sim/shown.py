@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from simulator.base.record import Record
     from simulator.engine.progress import Event
-    from simulator.studies.status import Status
+    from simulator.studies.folder import Status
 
 
 def in_notebook() -> bool:

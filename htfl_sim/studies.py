@@ -15,19 +15,28 @@ from htfl_sim import folders
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.nested import Raw, merged, put, read_toml, with_overrides
 from simulator.config.user_files import GROUP, SELECTION, Files, Names
-from simulator.studies import shipped
-from simulator.studies.backends import HERE, SLURM, checked
-from simulator.studies.folder import STUDY, read_points, read_study
-from simulator.studies.links import session_of
-from simulator.studies.status import FAILED, FINISHED, LIVE, WAITING, Status, time_left
+from simulator.studies.folder import (
+    FAILED,
+    FINISHED,
+    LIVE,
+    STUDY,
+    WAITING,
+    Status,
+    read_points,
+    read_study,
+    session_of,
+    time_left,
+)
+from simulator.studies.study import shipped_file, shipped_studies
+from simulator.studies.sweep import HERE, SLURM, checked
 
 if TYPE_CHECKING:
     from simulator.config import Config
     from simulator.sessions.session import Session
-    from simulator.studies.cost import Cost as Cost
+    from simulator.studies.checking import Cost as Cost
     from simulator.studies.executor import Launch as Launch
-    from simulator.studies.plan import Plan as Plan
     from simulator.studies.study import StudySpec
+    from simulator.studies.sweep import Plan as Plan
     from simulator.studies.sweep import SweepResult as SweepResult
 
 __all__ = [
@@ -88,7 +97,7 @@ def plan(
     Raises ConfigError with the point's name for invalid settings and for a study that would change; SessionUnreadable
     if there is no study and no argument describes one.
     """
-    from simulator.studies.plan import plan as planned
+    from simulator.studies.sweep import plan as planned
 
     files, group = named_files(plugins, models, metrics)
     folder, asked, where = _asked(study, file, folders.sessions_dir(sessions_dir))
@@ -113,7 +122,7 @@ def plan(
     if any([preset, settings_from, profile, config is not None, origin, over, files != Files(), given]):
         asked = _merged(asked, preset, settings_from, profile, config, origin, _axes(over), given, files)
     if asked is None:
-        known = [*(path.name for path in checkpoints.groups(folder.parent)), *shipped.names()]
+        known = [*(path.name for path in checkpoints.groups(folder.parent)), *shipped_studies()]
         raise SessionUnreadable(
             f"There is no study '{study}' in {folder.parent}.{nearest(str(study), known)} Begin one: "
             f"`htfl-sim sweep {study} --over seed=0..2`."
@@ -137,7 +146,7 @@ def cost(planned: "Plan", data_dir: Place | None = None) -> "list[Cost]":
 
     Counts the operations of one round of every kind of point, and times one round.
     """
-    from simulator.studies.cost import costs
+    from simulator.studies.checking import costs
 
     return costs(planned.folder, planned.points, _data(data_dir))
 
@@ -261,13 +270,13 @@ def _asked(study: Place, file: Place | None, sessions_dir: Path) -> tuple[Path, 
         return found.absolute(), read_study(found), found / STUDY
     source = str(file or study)
     path = Path(source).expanduser()
-    if source in shipped.names() and not path.is_file():
-        path = shipped.path(source)
+    if source in shipped_studies() and not path.is_file():
+        path = shipped_file(source)
     elif path.suffix != ".toml" and not path.is_file():
         if file is not None:
             raise ConfigError(
-                f"there is no study file '{file}'.{nearest(source, shipped.names())} "
-                f"Shipped with htfl-sim: {', '.join(shipped.names())}."
+                f"there is no study file '{file}'.{nearest(source, shipped_studies())} "
+                f"Shipped with htfl-sim: {', '.join(shipped_studies())}."
             )
         return _new(study, sessions_dir), None, path
     return _new(path.stem if file is None else study, sessions_dir), StudySpec.read(path), path
@@ -344,7 +353,7 @@ def _names(files: Iterable[str]) -> set[str]:
 
 
 def _axes(over: Over) -> dict[str, tuple[Any, ...]]:
-    from simulator.studies.values import axis, values
+    from simulator.studies.study import axis, values
 
     if not isinstance(over, Mapping):
         return dict(axis(each) for each in over)
@@ -392,7 +401,7 @@ def named_files(
 
 def _origin(text: str, sessions_dir: Path) -> str:
     """'SESSION@ROUND' of an existing session: by its name in the folder of sessions, or else by its whole path."""
-    from simulator.studies.branching import origin_of
+    from simulator.studies.study import origin_of
 
     session, round = origin_of(text)
     folder = folders.session_folder(session, sessions_dir).absolute()

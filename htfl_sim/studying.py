@@ -17,8 +17,7 @@ from simulator.results.analysis.feed import read
 from simulator.results.analysis.gain import GainTable, gains
 from simulator.results.analysis.run import SessionData as Moment
 from simulator.results.analysis.table import Select, Table
-from simulator.studies.folder import read_points
-from simulator.studies.links import session_of
+from simulator.studies.folder import read_points, session_of
 from simulator.studies.selection import select
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from htfl_sim.studies import Over
     from simulator.config import Config
     from simulator.results.export.sinks import Target
-    from simulator.studies.status import Status
+    from simulator.studies.folder import Status
 
 Progress = bool | Callable[[Sequence["Status"]], None]
 """False: no output. True: one line per finished point, or a bar in a notebook.

@@ -17,9 +17,9 @@ from simulator.results.analysis.caveats import divergences
 from simulator.results.analysis.gain import BASELINE
 from simulator.results.analysis.ledger import NO_SCORE
 from simulator.results.analysis.tabular import Column, TextTable, percent
-from simulator.studies.status import Status
-from simulator.studies.values import axis as axis
-from simulator.studies.values import values
+from simulator.studies.folder import Status
+from simulator.studies.study import axis as axis
+from simulator.studies.study import values
 
 if TYPE_CHECKING:
     from simulator.studies.executor import Launch
@@ -311,7 +311,7 @@ def write_slurm(
 
 def tuning(name: Place, sessions_dir: Place | None = None) -> Tuning:
     """What a tuning study has found so far, from its files alone. Raises SessionUnreadable if there is none."""
-    from simulator.studies.trials import read_request
+    from simulator.studies.search import read_request
     from simulator.studies.tuning import tuned
 
     folder = _folder(name, sessions_dir)

@@ -32,7 +32,7 @@ def dependents(session: Place, sessions_dir: Place | None = None) -> Dependents:
 
     Raises SessionUnreadable if there is none.
     """
-    from simulator.studies.links import branches_of, users_of
+    from simulator.studies.folder import branches_of, users_of
 
     place = _own(session, sessions_dir)
     forks, users, branches = list[str](), list[str](), list[str]()
@@ -67,7 +67,7 @@ def rename(session: Place, name: str, *, sessions_dir: Place | None = None) -> P
     Raises Locked while a process runs it, and ConfigError for a name that is invalid or taken, for a point of a study,
     and for a session whose name a study has.
     """
-    from simulator.studies.links import rename_links
+    from simulator.studies.folder import rename_links
 
     folder = _own(session, sessions_dir)
     check_renamable(folder, name)

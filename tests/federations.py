@@ -34,8 +34,8 @@ from simulator.methods import Aggregated, Method, Uplink
 from simulator.methods.hooks import Hooks
 from simulator.models import GROUPS, ImageShape
 from simulator.models.federation import ClientInfo, Federation
-from simulator.runners import Job, LocalUpdate, Work, central
-from simulator.runners.local import update
+from simulator.runners import Job, LocalUpdate, Work
+from simulator.runners.local import server_update, update
 from simulator.training.client import LocalClient
 from simulator.training.flops import FlopCache
 from simulator.training.trainer import TrainingContext
@@ -230,7 +230,7 @@ def served(
 ) -> Aggregated:
     """The server's state and figures after its part of round t: aggregation, and its own training if it has any."""
     place = TrainingContext(method.federation, None, FlopCache())  # the server has no data
-    return central.update(Hooks(method, method.federation), place, round, server, uplinks).aggregated
+    return server_update(Hooks(method, method.federation), place, round, server, uplinks).aggregated
 
 
 def local(parts: Built, client: int, tensors: Mapping[str, Tensor], round: int = 1) -> LocalClient:

@@ -25,7 +25,7 @@ from simulator.methods import Uplink
 from simulator.methods.base import moved
 from simulator.metrics import by_client
 from simulator.results.inspection.checkpoint import cka as measured_cka
-from simulator.runners import Job, Work, synchronous
+from simulator.runners import Job, Work, carry_out
 from simulator.sessions import metadata, states
 from simulator.sessions.committing import Commits
 from simulator.sessions.forking import fork
@@ -341,7 +341,7 @@ def test_a_buffer_adds_what_clients_changed_as_fedbuff_does(devices: str, stale_
         state = built.engine.round(state, unobserved)
     hooks, clients = built.engine._hooks, built.federation.clients
     job = Job(state.clients[0], hooks.downlink(3, state.server, clients[0]))
-    [fresh] = synchronous.carry_out(built.engine._runner, Work(hooks, 3, {0: job}))
+    [fresh] = carry_out(built.engine._runner, Work(hooks, 3, {0: job}))
     [old] = [each for each in state.in_flight if each.client.id == 2]
     after = built.engine.round(state, unobserved)
     assert after.record is not None and after.record["time"]["staleness"] == {"0": 1, "2": 1}
@@ -370,7 +370,7 @@ def test_a_stale_client_that_changed_nothing_leaves_weights_as_they_are(method: 
         hooks.downlink(round, each.server, client) for round, each in ((1, first), (2, state))
     )
     job = Work(hooks, 2, {0: Job(state.clients[0], present)})
-    [update] = synchronous.carry_out(built.engine._runner, job)
+    [update] = carry_out(built.engine._runner, job)
     if name in ("fedproto", "fedssa", "fd", "fedkwaz"):
         assert federations.bits(
             hooks.rebased(2, state.server, client, update.uplink, received)
@@ -426,7 +426,7 @@ def test_uplinks_of_half_the_weight_move_the_server_half_as_far(method: str) -> 
     hooks, clients = built.engine._hooks, built.federation.clients
     received = {client.id: hooks.downlink(2, state.server, client) for client in clients}
     work = Work(hooks, 2, {k: Job(state.clients[k], received[k]) for k in received})
-    updates = synchronous.carry_out(built.engine._runner, work)
+    updates = carry_out(built.engine._runner, work)
     full, half = (
         hooks.aggregate(
             2, state.server, [Uplink(each.client, each.uplink, weight) for each in updates]

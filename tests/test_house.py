@@ -113,10 +113,10 @@ COMMAND_LINES = (
     "checkpoints.layout", "checkpoints.lock",  # commands that take a session over, or fork it
     "simulator.results.analysis.reproduction",  # what computes a session
     "simulator.results.report.contents",  # what draws a figure
-    "simulator.results.figures.clients", "simulator.runners.memory", "simulator.sessions.session",
-    "simulator.sessions.committing", "simulator.studies.backends",  # one command with its options as the remedy
-    "simulator.studies.children", "simulator.studies.executor", "simulator.studies.point",
-    "simulator.studies.ray.node",  # the arguments of a point's process
+    "simulator.results.figures.clients", "simulator.runners.local", "simulator.sessions.session",
+    "simulator.sessions.committing", "simulator.studies.sweep",  # one command with its options as the remedy
+    "simulator.studies.executor", "simulator.studies.point",
+    "simulator.studies.ray_node",  # the arguments of a point's process
     "simulator.studies.slurm",  # a script for the shell
     "simulator.runners.ray.cluster",  # Ray's own command
     "simulator.results.analysis.why",  # the commands that measure what is missing

@@ -22,7 +22,7 @@ from simulator.engine.builder import Built
 from simulator.engine.client_states import InFlight, State
 from simulator.engine.progress import Event, RoundFinished, unobserved
 from simulator.metrics import by_client
-from simulator.runners import Job, Work, synchronous
+from simulator.runners import Job, Work, carry_out
 from simulator.sessions import metadata, states
 from simulator.sessions.committing import Commits
 from simulator.sessions.history import history_entry
@@ -50,7 +50,7 @@ def with_one_in_flight(parts: Built) -> State:
     hooks = parts.engine._hooks
     received = hooks.downlink(1, start.server, parts.federation.clients[late])
     work = Work(hooks, 1, {late: Job(start.clients[late], received)}, dispatch=9)
-    [update] = synchronous.carry_out(parts.engine._runner, work)
+    [update] = carry_out(parts.engine._runner, work)
     return replace(after, in_flight=(InFlight(update, 9, received),))
 
 

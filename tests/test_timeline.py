@@ -28,7 +28,7 @@ from simulator.engine.drawing import drawn
 from simulator.engine.progress import unobserved
 from simulator.results.inspection.checkpoint import cka as measured_cka
 from simulator.runners import LocalUpdate, local
-from simulator.runners.ray.worker_setup import WorkerSetup
+from simulator.runners.ray.setup import WorkerSetup
 from simulator.sessions import states
 from simulator.sessions.forking import fork
 from simulator.sessions.reader import CheckedReader

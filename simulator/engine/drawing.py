@@ -22,9 +22,11 @@ from simulator.engine.timing import Clock
 from simulator.engine.wire import Wire
 from simulator.methods import Uplink
 from simulator.methods.hooks import Hooks
-from simulator.runners import Job, LocalUpdate, central, synchronous
+from simulator.runners import Job, LocalUpdate
 from simulator.runners import Work as Dispatch
-from simulator.runners.sequential import SequentialRunner
+from simulator.runners import carry_out as run_clients
+from simulator.runners.in_process import SequentialRunner
+from simulator.runners.local import server_update
 from simulator.selection import Past
 from simulator.selection.history import timed
 from simulator.training.client import shown_in, sizes_in
@@ -204,12 +206,12 @@ def _second_round(config: Config, built: Built, chosen: Sequence[int]) -> tuple[
     for t in (1, 2):
         wire = Wire(len(clients))
         jobs = {k: Job(local[k], wire.down(k, hooks.downlink(t, server, clients[k]))) for k in chosen}
-        updates = synchronous.carry_out(runner, Dispatch(hooks, t, jobs))
+        updates = run_clients(runner, Dispatch(hooks, t, jobs))
         if lost := [update.client for update in updates if update.diverged]:
             raise ConfigError(
                 f"{lost[0]} diverges in round {t}, so its work cannot be measured. Use a smaller `training.lr`."
             )
         uplinks = [Uplink(update.client, update.uplink) for update in updates]
-        (server, _), flops = central.update(hooks, context, t, server, uplinks)
+        (server, _), flops = server_update(hooks, context, t, server, uplinks)
         local = {update.client.id: update.tensors for update in updates}
     return updates, wire, flops

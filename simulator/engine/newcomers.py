@@ -18,8 +18,9 @@ from simulator.engine.client_states import State
 from simulator.methods.hooks import Hooks
 from simulator.methods.standalone import Standalone
 from simulator.metrics.evaluation import accuracy_of
-from simulator.runners import Job, Jobs, Runner, local, memory
+from simulator.runners import Job, Jobs, Runner, local
 from simulator.runners.evaluation import answers_of
+from simulator.runners.local import memory_for_training
 from simulator.training.client import LocalClient
 from simulator.training.phase import Phase
 
@@ -97,7 +98,7 @@ def _measured(
     federation, info = runner.context.federation, runner.info(client)
     before = accuracy(hooks, _copied(job))
     alone = Hooks(Standalone(MethodConfig(name="standalone"), federation), federation)
-    with memory.for_training(runner, round, client, runner.workers):
+    with memory_for_training(runner, round, client, runner.workers):
         adapting = local.prepare(hooks, runner.context, info, round, _copied(job))
         phases = [_lasting(adapting.local, phase, length) for phase in adapting.phases]
         steps = sum(adapting.local.steps(phase) for phase in phases)

@@ -51,10 +51,10 @@ from simulator.runners import (
     RoundInterrupted,
     Work,
     always_go,
-    central,
-    synchronous,
+    carry_out,
 )
 from simulator.runners.evaluation import Answers, answering, evaluate, operations
+from simulator.runners.local import server_update
 from simulator.selection import History, Selector
 from simulator.training.client import shown_in
 from simulator.training.flops import FlopCache
@@ -244,7 +244,7 @@ class Engine:
             for each in took.used
             if each.client.id in payloads
         ]
-        (server, metrics), server_flops = central.update(
+        (server, metrics), server_flops = server_update(
             now.hooks, self._runner.context, t, state.server, uplinks
         )
         clients = state.clients.after({each.client.id: each.update.tensors for each in arrived})
@@ -459,7 +459,7 @@ class Engine:
         )
         try:
             work = Work(hooks, t, left_to_do, mine, limits=limits)
-            updates = synchronous.carry_out(self._runner, work, Listener(timed, begin, tell))
+            updates = carry_out(self._runner, work, Listener(timed, begin, tell))
         except RoundInterrupted as interrupted:
             raise RoundInterrupted(kept(interrupted.updates)) from None
         finally:

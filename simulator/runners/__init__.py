@@ -1,6 +1,6 @@
-"""Runners carry out the work of clients and server: one small interface, and a file for each runner."""
+"""Runners carry out the work of clients and server: one small interface (base), in this process or on Ray."""
 
-from simulator.runners import parallel, ray, sequential, stacked, synchronous
+from simulator.runners import in_process, ray
 from simulator.runners.base import (
     POLL_SECONDS,
     Decision,
@@ -15,6 +15,7 @@ from simulator.runners.base import (
     Runner,
     Work,
     always_go,
+    carry_out,
     get,
     names,
     names_within,
@@ -35,13 +36,11 @@ __all__ = [
     "Runner",
     "Work",
     "always_go",
+    "carry_out",
     "get",
+    "in_process",
     "names",
     "names_within",
-    "parallel",
     "ray",
     "register",
-    "sequential",
-    "stacked",
-    "synchronous",
 ]

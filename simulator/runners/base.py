@@ -3,6 +3,7 @@
 import math
 import os
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
@@ -175,7 +176,7 @@ class Runner(ABC):
     """Computes clients. Every runner repeats its own bits; the docstring of its file states which runners share them.
 
     A runner is given portions of clients with `start` and returns them one by one with `next_finished`, in any order.
-    `synchronous.carry_out` builds a whole round on these two. A runner may take the steps of a portion's clients
+    `carry_out` builds a whole round on these two. A runner may take the steps of a portion's clients
     together: for that, `local` divides a client's round into prepare, train, and finish.
     """
 
@@ -334,19 +335,76 @@ def register(name: str) -> Callable[[R], R]:
 
 
 def names() -> list[str]:
-    """All runners' names, in order of registration."""
-    return list(_RUNNERS)
+    """All runners' names, in alphabetical order."""
+    return sorted(_RUNNERS)
 
 
 def names_within() -> list[str]:
     """The names of the runners that compute in this process."""
-    return [name for name, runner in _RUNNERS.items() if runner.within]
+    return [name for name in names() if _RUNNERS[name].within]
 
 
 def get(name: str) -> type[Runner]:
     """The runner of that name. Raises ConfigError with the nearest name for an unknown one."""
     if name not in _RUNNERS:
         raise ConfigError(
-            f"unknown runner '{name}'.{nearest(name, _RUNNERS)} There are {', '.join(_RUNNERS)}."
+            f"unknown runner '{name}'.{nearest(name, _RUNNERS)} There are {', '.join(names())}."
         )
     return _RUNNERS[name]
+
+
+def carry_out(runner: Runner, work: Work, listener: Listener | None = None) -> list[LocalUpdate]:
+    """The updates of all clients of `work.jobs`, in client order.
+
+    Asks the gate before each portion starts. Raises RoundInterrupted with the finished updates when the gate ends the
+    round before all clients have started.
+    """
+    listener = listener or Listener()
+    runner.open(work.hooks)
+    alone = [[client] for client in work.jobs]
+    waiting = deque[Sequence[int]](alone if work.limits else runner.portions(list(work.jobs), work.finished))
+    running = 0
+    begun = set[int]()
+    found, unheard = list[Sequence[LocalUpdate]](), list[LocalUpdate]()
+
+    def announce() -> None:
+        while unheard:
+            listener.done(unheard.pop(0))
+
+    try:
+        while waiting or running:
+            # The gate answers for a pause. Announce earlier finished clients before the pause.
+            decision = listener.gate(_in_order(found), running + len(unheard))
+            if decision == "leave":
+                waiting.clear()
+            while decision == "go" and waiting and runner.has_room(waiting[0]):
+                portion = waiting.popleft()
+                for client in portion:
+                    if client not in begun:
+                        begun.add(client)
+                        listener.begun(client)
+                running += len(portion)
+                runner.start(work, portion)
+            announce()  # while the next clients already train
+            if not (waiting or running) or (finished := runner.next_finished(POLL_SECONDS)) is None:
+                continue
+            running -= len(finished.updates) + sum(map(len, finished.again))
+            waiting.extendleft(reversed(finished.again))
+            if finished.updates:
+                found.append(finished.updates)
+                unheard.extend(finished.updates)
+                if runner.computes_here(finished.updates):
+                    announce()  # nothing else runs meanwhile
+        announce()
+    finally:
+        runner.settle()
+    updates = _in_order(found)
+    if len(updates) < len(work.jobs):
+        # A diverged client is trained again. It must find its portion whole, or the bits would differ.
+        whole = [each for each in found if len(each) == 1 or not any(update.diverged for update in each)]
+        raise RoundInterrupted(_in_order(whole))
+    return updates
+
+
+def _in_order(portions: Iterable[Sequence[LocalUpdate]]) -> list[LocalUpdate]:
+    return sorted((update for portion in portions for update in portion), key=lambda update: update.client.id)

@@ -23,8 +23,8 @@ from simulator.base.errors import ConfigError, is_of_memory
 from simulator.base.tensors import Tensors
 from simulator.methods.hooks import Hooks
 from simulator.models.federation import ClientInfo
-from simulator.runners import memory
 from simulator.runners.base import Job, Runner
+from simulator.runners.local import memory_for_evaluation
 from simulator.training.client import LocalClient
 from simulator.training.flops import Operations, counting_flops
 from simulator.training.stacking import CannotStack, refuse_unlike_networks, values, why
@@ -168,7 +168,7 @@ def answers_of(
 ) -> dict[str, Answers]:
     """The client's answers on these parts."""
     context = runner.context
-    with memory.for_evaluation(runner, round, client, batch_size, runner.workers):
+    with memory_for_evaluation(runner, round, client, batch_size, runner.workers):
         local = answering(hooks, context, runner.info(client), round, job)
         [answers] = _count_all(
             lambda x: hooks.predict(local, x)[None], context, [local], batch_size, parts, measures
@@ -189,7 +189,7 @@ def _count_as_one(
     """The answers of clients on the same images, stacked; None if stacking fails."""
     context, first = runner.context, next(iter(jobs))
     try:
-        with memory.for_evaluation(runner, round, first, batch_size, at_once=1):
+        with memory_for_evaluation(runner, round, first, batch_size, at_once=1):
             local = [answering(hooks, context, runner.info(k), round, job) for k, job in jobs.items()]
             size = max(batch_size // len(local), 1)  # batch size for all of them together
             return _count_all(Stacked(hooks, local).scores, context, local, size, parts, measures)

@@ -1,20 +1,29 @@
-"""One client's part of a round in three pieces: prepare, train, and finish. So a runner may take steps together."""
+"""The parts of a round: one client's in three pieces, the server's, and errors that say what to do without memory.
+
+A client's part is prepare, train, and finish, so a runner may take steps together. The server aggregates, and then
+trains its own modules if the method has any.
+"""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from simulator.base.errors import MethodError
+from simulator.base.errors import MethodError, NotEnoughMemory, is_of_memory
+from simulator.methods import Uplink
+from simulator.methods.base import Aggregated
 from simulator.methods.hooks import Hooks
 from simulator.models.federation import ClientInfo
-from simulator.runners.base import Job, LocalUpdate, Work
+from simulator.runners.base import Job, LocalUpdate, Runner, Work
 from simulator.training.client import LocalClient
+from simulator.training.flops import counting_flops
 from simulator.training.loop import steps
 from simulator.training.phase import Phase
-from simulator.training.trainer import TrainingContext
+from simulator.training.trainer import CentralServer, TrainingContext
 
 
 @dataclass(frozen=True)
@@ -91,3 +100,102 @@ def update(context: TrainingContext, info: ClientInfo, work: Work) -> LocalUpdat
     for _ in train(prepared):
         pass
     return replace(finish(prepared), seconds=time.perf_counter() - began)
+
+
+class ServerUpdate(NamedTuple):
+    """The server's result of a round: its new state, the method's metrics, and the operations."""
+
+    aggregated: Aggregated
+    flops: int
+
+
+def server_update(
+    hooks: Hooks,
+    context: TrainingContext,
+    round: int,
+    server: Mapping[str, Tensor],
+    uplinks: Sequence[Uplink],
+) -> ServerUpdate:
+    """The server's part of round t, from its state and the uplinks. Without uplinks, its state stays the same."""
+    if not uplinks:
+        return ServerUpdate(Aggregated(dict(server), {}), 0)
+    with counting_flops() as flops:
+        aggregated, metrics = hooks.aggregate(round, server, uplinks)
+    at_work = CentralServer(context, round, aggregated, hooks.server_networks())
+    phases = hooks.server_phases(at_work, uplinks)
+    if not phases:
+        return ServerUpdate(Aggregated(aggregated, metrics), flops.total)
+    for phase in phases:
+        with hooks.training(phase, round):
+            losses = [step.loss for step in steps(at_work, phase)]
+        if losses:
+            metrics[f"{phase.name}_loss"] = float(torch.stack(losses).mean())
+    hooks.after_server_phases(at_work, uplinks)
+    trained = hooks.trained(at_work, aggregated)
+    return ServerUpdate(Aggregated(trained, metrics), flops.total + at_work.flops)
+
+
+LONGEST = 200
+
+
+@contextmanager
+def memory_for_training(runner: Runner, round: int, client: int, at_once: int) -> Iterator[None]:
+    """Wraps a client's part of round t, with `at_once` clients at a time. Raises NotEnoughMemory."""
+    size = runner.context.federation.training.batch_size
+    doing = f"in round {round}, in training on batches of {size} samples"
+    with _needed(runner, client, doing, at_once, "training.batch_size", size):
+        yield
+
+
+@contextmanager
+def memory_for_evaluation(
+    runner: Runner, round: int, client: int, batch_size: int, at_once: int
+) -> Iterator[None]:
+    """Wraps a client's answers on its test images, with `at_once` clients at a time. Raises NotEnoughMemory."""
+    doing = f"in round {round}, in evaluation on {batch_size} samples at a time"
+    with _needed(runner, client, doing, at_once, "evaluation.batch_size", batch_size):
+        yield
+
+
+@contextmanager
+def memory_for_stack(runner: Runner, round: int, clients: Sequence[int], largest: int) -> Iterator[None]:
+    """Wraps the steps of a stack of clients. Raises NotEnoughMemory."""
+    size = runner.context.federation.training.batch_size
+    doing = f"and {len(clients) - 1} more as one, in round {round}, in training on batches of {size} samples"
+    remedy = f"`htfl-sim resume SESSION --set runtime.stack={max(largest // 2, 1)} --allow-inexact`"
+    try:
+        yield
+    except Exception as error:
+        if not is_of_memory(error):
+            raise
+        raise _said(runner, clients[0], doing, error, f"continue with smaller stacks: {remedy}") from error
+
+
+@contextmanager
+def _needed(runner: Runner, client: int, doing: str, at_once: int, key: str, size: int) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if not is_of_memory(error):
+            raise
+        if at_once > 1:
+            fewer = f"`htfl-sim resume SESSION --set {runner.workers_key}={at_once // 2}`"
+            remedy = f"continue with fewer clients at a time: {fewer}"
+        elif size > 1:
+            remedy = (
+                f"continue with smaller batches: `htfl-sim switch SESSION --set {key}={size // 2}`, then "
+                "`htfl-sim resume SESSION`"
+            )
+        else:
+            remedy = "use a smaller model, or smaller samples"
+        raise _said(runner, client, doing, error, remedy) from error
+
+
+def _said(runner: Runner, client: int, doing: str, error: Exception, remedy: str) -> NotEnoughMemory:
+    where = "the GPU" if runner.context.federation.device.type == "cuda" else "this machine"
+    words = " ".join(str(error).split()) or type(error).__name__
+    words = words if len(words) <= LONGEST else f"{words[: LONGEST - 1]}…"
+    return NotEnoughMemory(
+        f"{where} has not enough memory for {runner.info(client)} {doing} ({words}); the session is at its last "
+        f"checkpoint: {remedy}."
+    )

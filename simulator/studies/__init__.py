@@ -7,8 +7,8 @@
     check(planned.unbegun, planned.folder.parent, data_dir)       # raises if a method cannot run its models
     sweep(planned, Launch(data_dir), jobs=2).failed
 
-values, study, branching: from axes to points. folder: a study in the sessions folder, and which changes it accepts.
-checking: checks before anything runs. point, children, sweep: one process per point, many points in order. status:
-the progress of each point. cost: the expected cost. shipped: the papers' case studies. selection: the sessions that
-the names on a command line select.
+study: from axes to points. folder: a study in the sessions folder, and its points' sessions and status. checking:
+checks and costs before anything runs. executor, point, sweep: one process per point, many points in order. on_ray,
+ray_node, slurm: points on other machines. search, tuning: trials of hyper-parameters. board: a study's table.
+selection: the sessions that the names on a command line select.
 """

@@ -5,30 +5,358 @@
 
 The numbers are those of `compare`: the last mean accuracy of each session, its mean over the seeds, and the paired
 difference from Standalone. While sessions run, means, differences, and costs are those after the last round that all
-sessions have finished that have begun.
+sessions have finished that have begun. A tuning study also has its trials: their rungs, their scores on eval, and the
+best so far. `StudySummary` is a study in one line. Nothing here needs torch, so that the app shows it at once.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import numpy as np
 
 import checkpoints
-from checkpoints import DiskError, SessionUnreadable
+from checkpoints import DiskError, GroupReader, SessionUnreadable
 from simulator.base.nested import Raw
+from simulator.base.sections import TrainingConfig
+from simulator.base.space import Space, is_at_boundary, parsed
+from simulator.config import limits_of
+from simulator.methods.declarations import settings
 from simulator.results.analysis.averages import Difference, MeanStd, paired
-from simulator.results.analysis.axes import SEEDS, Key, group_label, seeds_of
+from simulator.results.analysis.axes import SEEDS, Key, group_label, seed_words, seeds_of, spelled
 from simulator.results.analysis.caveats import Printed, dependent, printed, rows_differ
+from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.costs import Cost, energy_differs, spent_by_cost
 from simulator.results.analysis.gain import BASELINE
-from simulator.results.analysis.ledger import Totals
-from simulator.results.analysis.overview import Origins
+from simulator.results.analysis.ledger import Divergence, Totals
+from simulator.results.analysis.overview import Origins, Summary
 from simulator.results.analysis.run import SessionData
-from simulator.studies.cells import Cells, Placed, PointCell, Seeds, Seen, last_of
-from simulator.studies.status import FINISHED
+from simulator.studies.folder import FINISHED, WAITING, points_of, session_of
+from simulator.studies.search import Request, Trial, has_lost, read_request, score_of
 from simulator.studies.study import Point
-from simulator.studies.trial_board import TrialBoard, TrialReader
+
+Seeds = tuple[int, int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A session as last read. totals: None if its ledger has not been read."""
+
+    summary: Summary
+    totals: Totals | None = None
+    config: Raw = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PointCell:
+    """A point: its session's state, its last finished round, and its last mean accuracy, 0…1; None without a score.
+
+    seeds: of data, initial weights, and training.
+    linked: the session of an identical run that it uses, if any. error: why its session cannot be read. untrained:
+    every client diverged in every round.
+    """
+
+    point: str
+    folder: Path
+    seeds: Seeds
+    state: str = WAITING
+    round: int = 0
+    rounds: int = 0
+    accuracy: float | None = None
+    best: float | None = None
+    linked: str = ""
+    error: str = ""
+    untrained: bool = False
+
+    @property
+    def seed(self) -> str:
+        """Its seed in words."""
+        return seed_words(*self.seeds)
+
+
+Placed = tuple[Point, PointCell, Seen | None]
+"""A point, its cell, and its session if that has been read."""
+
+
+class Cells:
+    """Reads the points of one study again and again."""
+
+    def __init__(self, study: Path) -> None:
+        self._study = study
+        self._points: tuple[Point, ...] = ()
+        self._blank: list[PointCell] = []
+        """The cells before their sessions begin."""
+
+    def read(self, seen: Mapping[Path, Seen]) -> list[Placed]:
+        """Each point with its cell, by the sessions as last read. Raises SessionUnreadable, DiskError, or OSError."""
+        points = points_of(self._study)
+        if points is not self._points:
+            self._points = points
+            self._blank = [
+                PointCell(each.name, self._study / each.name, seeds_of(each.config), rounds=each.rounds)
+                for each in points
+            ]
+        found = []
+        for point, blank in zip(points, self._blank, strict=True):
+            at = blank.folder if point.link is None else session_of(self._study, point)
+            linked = "" if at == blank.folder else checkpoints.name_of(at)
+            cell = replace(blank, folder=at, linked=linked) if linked else blank
+            found.append((point, _with(cell, seen.get(at)), seen.get(at)))
+        return found
+
+
+def _with(cell: PointCell, seen: Seen | None) -> PointCell:
+    """The cell with its session as far as it is."""
+    if seen is None:
+        return cell
+    summary, totals = seen.summary, seen.totals
+    cell = replace(cell, state=summary.state, rounds=summary.rounds or cell.rounds)
+    if summary.error:
+        return replace(cell, error=summary.error)
+    if totals is None:
+        return replace(cell, round=summary.round or 0, accuracy=summary.accuracy, best=summary.best)
+    if Divergence.of(totals).untrained:
+        return replace(cell, round=totals.rounds, untrained=True)
+    measured = totals["accuracy"][np.isfinite(totals["accuracy"])]
+    best = float(measured.max()) if measured.size else None
+    return replace(cell, round=totals.rounds, accuracy=last_of(totals["accuracy"]), best=best)
+
+
+def last_of(values: Array) -> float | None:
+    """The last measured value; None without any."""
+    known = values[np.isfinite(values)]
+    return float(known[-1]) if known.size else None
+
+
+Chosen = Mapping[str, Raw]
+"""The values that the study has chosen, by method."""
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """A trial. cells: by tuning seed. rung: the one that it works toward or has reached, from 1; upto: its last round.
+
+    score: its mean eval accuracy there, or as far as it is, 0…1; None before the first. out: others were promoted.
+    lost: a client diverged, so that it loses and has no score.
+    boundary: the keys of the best trial whose values lie at the boundary of their ranges.
+    """
+
+    method: str
+    number: int
+    values: Raw
+    cells: tuple[PointCell | None, ...]
+    rung: int
+    upto: int
+    score: float | None
+    is_best: bool = False
+    out: bool = False
+    lost: bool = False
+    boundary: tuple[str, ...] = ()
+
+    @property
+    def round(self) -> int:
+        """The last round that all of its sessions have finished, at most that of its rung."""
+        return min(self.upto, min((0 if cell is None else cell.round for cell in self.cells), default=0))
+
+    @property
+    def words(self) -> str:
+        """Its values."""
+        return ", ".join(f"{key}={spelled(value)}" for key, value in self.values.items()) or "its own values"
+
+
+@dataclass(frozen=True)
+class TrialBoard:
+    """The trials of all methods. seeds: the tuning seeds. budget, scored: what each method may try, and how it is
+    scored, as sentences. chosen: the methods whose choice is made.
+    """
+
+    seeds: tuple[str, ...]
+    rows: tuple[TrialRow, ...]
+    rungs: int
+    budget: str
+    scored: str
+    chosen: tuple[str, ...]
+
+
+class TrialReader:
+    """Reads the trials of one study again and again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._request: Request | None = None
+        self._boundaries: dict[str, tuple[Raw, tuple[str, ...]]] = {}
+
+    def read(self, points: Sequence[Placed]) -> TrialBoard:
+        """The trials, by the study's points. Raises SessionUnreadable or DiskError."""
+        request = self._request = self._request or read_request(self._folder)
+        found: dict[str, dict[int, dict[int, tuple[PointCell, Totals | None]]]] = {}
+        values: dict[tuple[str, int], Raw] = {}
+        chosen: dict[str, Raw] = {}
+        for point, cell, seen in points:
+            method, rest = str(point.axes["method"]), _values(point.axes)
+            if "trial" not in point.axes:
+                chosen[method] = rest
+                continue
+            number = int(point.axes["trial"])
+            values[method, number] = rest
+            totals = seen.totals if seen is not None and not cell.error else None
+            found.setdefault(method, {}).setdefault(number, {})[int(point.axes["seed"])] = cell, totals
+        rows: list[TrialRow] = []
+        for method in request.methods:
+            trials = [
+                _Trial(Trial(method, number, values[method, number]), cells, request)
+                for number, cells in sorted(found.get(method, {}).items())
+            ]
+            rows += self._marked(method, _rows(request, trials, chosen.get(method)), chosen.get(method))
+        rungs = request.rungs(max((len(each) for each in found.values()), default=None))
+        return TrialBoard(
+            tuple(f"s{seed}" for seed in request.tuning_seeds),
+            tuple(rows),
+            len(rungs),
+            _budget(request, rungs),
+            _scored(request),
+            tuple(chosen),
+        )
+
+    def _marked(self, method: str, rows: list[TrialRow], chosen: Raw | None) -> list[TrialRow]:
+        """The rows with the best one marked: the chosen one, else the best of those that have come furthest."""
+        known = [each for each in rows if each.score is not None]
+        if chosen is not None:
+            best = next((each for each in rows if each.values == chosen), None)
+        else:
+            best = max(
+                known, key=lambda each: (not each.out, each.round >= each.upto, each.score), default=None
+            )
+        return [
+            replace(each, is_best=True, boundary=self._boundary(method, each.values))
+            if each is best
+            else each
+            for each in rows
+        ]
+
+    def _boundary(self, method: str, values: Raw) -> tuple[str, ...]:
+        """Which values lie at the boundary of their ranges; none of a method of the user's that is not loaded."""
+        before = self._boundaries.get(method)
+        if before is None or before[0] != values:
+            self._boundaries[method] = (
+                values,
+                boundary(self._request, method, values) if self._request else (),
+            )
+        return self._boundaries[method][1]
+
+
+def boundary(request: Request, method: str, values: Raw) -> tuple[str, ...]:
+    """The keys of values that lie at the boundary of their ranges. A method of the user's has only given ranges."""
+    own = {f"method.{key}": each for key, each in settings(method).space.items()}
+    training = {f"training.{key}": each for key, each in TrainingConfig.space.items()}
+    space = {**training, **own, **dict(map(parsed, request.ranges))}
+    return at_boundary(space, method, values)
+
+
+def at_boundary(space: Space, method: str, values: Mapping[str, Any]) -> tuple[str, ...]:
+    """The keys of values beyond which the space has nothing, and the setting may have more."""
+    return tuple(
+        key
+        for key, value in values.items()
+        if key in space and is_at_boundary(space[key], value, limits_of(key, method))
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """A trial, and its sessions by tuning seed."""
+
+    trial: Trial
+    sessions: Mapping[int, tuple[PointCell, Totals | None]]
+    request: Request
+
+    @property
+    def rounds(self) -> int:
+        """The rounds that all of its sessions have finished."""
+        each = [self.sessions.get(seed) for seed in self.request.tuning_seeds]
+        return min(one[1].rounds if one is not None and one[1] is not None else 0 for one in each)
+
+    @property
+    def is_linked(self) -> bool:
+        return any(cell.linked for cell, _ in self.sessions.values())
+
+    def score(self, upto: int) -> float | None:
+        """Its score after a round, or as far as it is; None if nothing was measured on eval."""
+        known = [totals for _, totals in self.sessions.values() if totals is not None and totals.rounds]
+        if not known or not any(np.isfinite(each["eval_accuracy"]).any() for each in known):
+            return None
+        return score_of(self.request, known, upto)
+
+    def lost(self, upto: int) -> bool:
+        """Whether a client diverged up to a round, so that it loses."""
+        return has_lost(self.request, [each for _, each in self.sessions.values() if each is not None], upto)
+
+
+def _rows(request: Request, trials: Sequence[_Trial], chosen: Raw | None) -> list[TrialRow]:
+    """Each trial at its rung. A rung is over once all of its trials have reached it, or one has gone on."""
+    rungs = request.rungs(len(trials))
+    at: dict[int, int] = {}
+    alive = list(trials)
+    for place, (_, upto) in enumerate(rungs):
+        at |= {each.trial.number: place for each in alive}
+        over = chosen is not None or all(each.rounds >= upto for each in alive)
+        if place + 1 == len(rungs) or not (
+            over or any(each.rounds > upto and not each.is_linked for each in alive)
+        ):
+            break
+        sound = [each for each in alive if not each.lost(upto)]
+        alive = sorted(sound, key=lambda each: (-(each.score(upto) or 0.0), each.trial.number))[
+            : rungs[place + 1][0]
+        ]
+    return [_row(request, each, at[each.trial.number], rungs, each in alive) for each in trials]
+
+
+def _row(
+    request: Request, each: _Trial, place: int, rungs: Sequence[tuple[int, int]], alive: bool
+) -> TrialRow:
+    upto = rungs[place][1]
+    reached = min(each.rounds, upto)
+    cells = tuple(
+        None if seed not in each.sessions else each.sessions[seed][0] for seed in request.tuning_seeds
+    )
+    score = each.score(reached) if reached else None
+    return TrialRow(
+        each.trial.method,
+        each.trial.number,
+        dict(each.trial.values),
+        cells,
+        place + 1,
+        upto,
+        score,
+        out=not alive,
+        lost=each.lost(upto),
+    )
+
+
+def _values(axes: Raw) -> Raw:
+    return {key: each for key, each in axes.items() if key not in ("method", "trial", "stage", "seed")}
+
+
+def _budget(request: Request, rungs: Collection[tuple[int, int]]) -> str:
+    if request.budget_flops is not None:
+        number = f"{request.budget_flops:.2g} training FLOPs of trials"
+    else:
+        most = "up to " * (request.sampler == "grid")
+        number = f"{most}{request.budget} trial{'s' * (request.budget != 1)}"
+    steps = ", ".join(f"{count} to round {upto}" for count, upto in rungs)
+    halving = (
+        f", halving by {request.halving}: {steps}" if request.halving else f" of {request.rounds} rounds"
+    )
+    return f"Each method has {number}{halving}."
+
+
+def _scored(request: Request) -> str:
+    last = "the last round" if request.last == 1 else f"the last {request.last} rounds"
+    return f"Trials are scored on eval, over {last} of seed {', '.join(map(str, request.tuning_seeds))}."
+
 
 FINAL = "final"
 """The value of `stage` of a tuning study's final points."""
@@ -264,3 +592,153 @@ def _short(seeds: Seeds) -> str:
 
 def _plain(value: object) -> object:
     return tuple(map(_plain, value)) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The sessions of a study that differ only in their seeds. name: the values on the study's other axes.
+
+    points: the number of its points, which may have no session yet.
+    """
+
+    name: str
+    sessions: tuple[Summary, ...]
+    points: int = 0
+
+    @property
+    def level(self) -> list[Summary]:
+        """The sessions with the most rounds: a mean over different rounds would be that of none."""
+        most = max((each.round or 0 for each in self.sessions), default=0)
+        return [each for each in self.sessions if (each.round or 0) == most]
+
+    @property
+    def is_untrained(self) -> bool:
+        """Whether every client of a session diverged in every round, so that a mean would hide the failure."""
+        return any(each.untrained for each in self.sessions)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all its points have finished sessions, of their own or of identical runs."""
+        return 0 < self.points == sum(each.state == "finished" for each in self.sessions)
+
+    @property
+    def accuracy(self) -> float | None:
+        """The mean over the sessions with the most rounds; None if one of the sessions has no score."""
+        return None if self.is_untrained else _mean(each.accuracy for each in self.level)
+
+    @property
+    def best(self) -> float | None:
+        """The mean over these sessions, in their best rounds."""
+        return None if self.is_untrained else _mean(each.best for each in self.level)
+
+
+@dataclass(frozen=True)
+class StudySummary:
+    """The progress of a study. sessions, settings: in the order of its points."""
+
+    name: str
+    path: str
+    state: str
+    points: int
+    sessions: tuple[Summary, ...]
+    linked: int = 0
+    """The number of points that use the session of an identical run."""
+    settings: tuple[Setting, ...] = ()
+    is_tuning: bool = False
+    """Whether `htfl-sim tune` runs it, and not `htfl-sim sweep`."""
+
+    @classmethod
+    def of(cls, folder: Path, sessions: Sequence[Summary]) -> "StudySummary":
+        """Summarize the study in a folder that has these sessions. The state of an unreadable study is 'damaged'."""
+        try:
+            points = points_of(folder)
+            reader = GroupReader(folder)
+            note = reader.owner() or {} if reader.alive() else {}
+        except (SessionUnreadable, DiskError, OSError):
+            return cls(folder.name, str(folder), "damaged", len(sessions), tuple(sessions))
+        place = {name: number for number, name in enumerate(point.name for point in points)}
+        ordered = sorted(sessions, key=lambda each: place.get(Path(each.path).name, len(place)))
+        used = {
+            each.name: session
+            for each in points
+            if (session := session_of(folder, each)) != folder / each.name
+        }
+        is_tuning = (folder / checkpoints.TUNING).exists()
+        ended = _have_ended(folder, points, ordered, is_tuning)
+        state = str(note.get("state", "finished" if ended else "stopped"))
+        shown = [each for each in points if not is_tuning or each.axes.get("stage") == "final"]
+        of_points = {Path(each.path).name: each for each in ordered}
+        of_points |= {each.name: Summary.read(used[each.name]) for each in shown if each.name in used}
+        settings = _settings(shown, of_points)
+        return cls(
+            folder.name, str(folder), state, len(points), tuple(ordered), len(used), settings, is_tuning
+        )
+
+    @property
+    def finished(self) -> int:
+        """The number of finished points."""
+        return sum(each.state == "finished" for each in self.sessions) + self.linked
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods of its sessions."""
+        return tuple(dict.fromkeys(each.method for each in self.sessions if each.method))
+
+    @property
+    def dataset(self) -> str | None:
+        """Its sessions' data set; None if they have several."""
+        found = {each.dataset for each in self.sessions}
+        return found.pop() if len(found) == 1 else None
+
+    @property
+    def ranked(self) -> list[Setting]:
+        """The settings that can be compared: the finished ones, or the only one."""
+        known = [each for each in self.settings if each.accuracy is not None]
+        return [each for each in known if each.is_finished or len(self.settings) == 1]
+
+    @property
+    def best_setting(self) -> Setting | None:
+        """The ranked setting with the highest accuracy, the first of equals; None if there is none."""
+        return max(self.ranked, key=lambda each: each.accuracy or 0.0, default=None)
+
+    @property
+    def accuracy(self) -> float | None:
+        """That of its best setting: a mean over several settings would be that of none."""
+        return None if self.best_setting is None else self.best_setting.accuracy
+
+    @property
+    def best(self) -> float | None:
+        """The accuracy of the best setting in the best rounds of its sessions."""
+        return None if self.best_setting is None else self.best_setting.best
+
+    @property
+    def created(self) -> str | None:
+        """The time its first session was made."""
+        return min((each.created for each in self.sessions if each.created), default=None)
+
+
+def _have_ended(study: Path, points: Sequence[Point], sessions: Sequence[Summary], is_tuning: bool) -> bool:
+    """Whether all points have finished. Of tuning, the final seeds: most trials end before their last round."""
+    wanted = [each for each in points if not is_tuning or each.axes.get("stage") == "final"]
+    finished = {study / point.name for point in points if session_of(study, point) != study / point.name}
+    finished |= {Path(each.path) for each in sessions if each.state == "finished"}
+    return bool(wanted) and all(study / point.name in finished for point in wanted)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [each for each in values if each is not None]
+    return fmean(known) if known else None
+
+
+def _settings(points: Sequence[Point], sessions: Mapping[str, Summary]) -> tuple[Setting, ...]:
+    """The settings of the points, with their sessions so far, which are given by point."""
+    found: dict[str, list[Summary]] = {}
+    number = Counter[str]()
+    for point in points:
+        values = {axis: value for axis, value in point.axes.items() if axis not in (*SEEDS, "stage")}
+        name = ", ".join(
+            str(value) if axis == "method" else f"{axis}={value}" for axis, value in values.items()
+        )
+        number[name] += 1
+        found.setdefault(name, []).extend([sessions[point.name]] if point.name in sessions else [])
+    return tuple(Setting(name, tuple(each), number[name]) for name, each in found.items())

@@ -1,18 +1,102 @@
-"""Check what points need before any of them runs: their data, and models that their methods can run."""
+"""Check what points need before any of them runs, and estimate what they cost.
 
-from collections.abc import Iterable
+Checked are their data, models that their methods can run, and users' files, which are listed with each point.
+
+Costs are operations counted by step, and seconds from one timed round. A client takes one step of every kind (phase,
+batch size); the other steps cost as many operations. One full round is timed, or read from a point's ledger. All other
+operations are assumed to take the same time each. All rounds of a point count like its first.
+"""
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import checkpoints
-from simulator.base.errors import ConfigError
+from simulator.base import own_files
+from simulator.base.documents import OwnFile
+from simulator.base.errors import ConfigError, MethodError, SessionError
 from simulator.base.nested import Raw, merged
+from simulator.base.record import Record
 from simulator.config import Config
+from simulator.config.user_files import Files
 from simulator.engine.builder import Built, build, rebuild
+from simulator.engine.progress import unobserved
+from simulator.engine.round import Engine
 from simulator.metrics.evaluation import measured_parts
+from simulator.runners import LocalUpdate, Work, local
+from simulator.runners.in_process import SequentialRunner
 from simulator.sessions import metadata
 from simulator.sessions.reader import CheckedReader
-from simulator.studies.branching import settings_after
-from simulator.studies.study import Point
+from simulator.studies.folder import Status, session_of
+from simulator.studies.study import Point, StudySpec, settings_after
+from simulator.training.client import LocalClient
+from simulator.training.phase import Batch, Phase
+
+
+def needed(config: Raw) -> tuple[OwnFile, ...]:
+    """The entries of a point's list: kind, name, and SHA-256 of each file. The files must be loaded."""
+    return tuple(metadata.needed_files(Config.read(config)))
+
+
+def refuse_unnamed(study: StudySpec, points: Iterable[Point]) -> None:
+    """Raise ConfigError if a point needs a model or a figure from a loaded file that the study does not name.
+
+    Each point runs in its own process, which loads the files that the study names.
+    """
+    named: dict[str, set[str]] = {kind: {Path(file).name for file in files} for kind, files in study.files}
+    for point in points:
+        for file in point.files:
+            kind, name = file["kind"], file["name"]
+            if kind in ("model", "metric", "selection") and name not in named[kind]:
+                raise ConfigError(
+                    f"point {point.name} needs the {kind} file {name}, which the study does not name. "
+                    f'Add {kind}s = ["{name}"] to the study.'
+                )
+
+
+def refuse_other(study: Path, points: Iterable[Point]) -> None:
+    """Raise SessionError unless every file in a point's list is loaded, or exists with the same bytes.
+
+    A session checks its own files. This check also covers a point without a session.
+    """
+    for point in points:
+        if not point.files:
+            continue
+        present = {(file["kind"], file["name"]): file["sha256"] for file in needed(point.config)}
+        for file in point.files:
+            kind, name = file["kind"], file["name"]
+            found = present.get((kind, name))
+            if found is None:
+                raise SessionError(
+                    f"the points of study {study.name} need the {kind} file {name}, which is missing. "
+                    "Put it back."
+                )
+            _refuse_other(study, file, found)
+
+
+def refuse_other_code(study: Path, points: Iterable[Point], files: Files) -> None:
+    """Raise SessionError for a Python file with other bytes than a point's list says. Runs nothing."""
+    present: dict[tuple[str, str], str] = {
+        (kind, Path(path).name): own_files.read(kind, Path(path))[0].sha256
+        for kind, paths in files
+        for path in paths
+    }
+    for point in points:
+        for file in point.files:
+            if found := present.get((file["kind"], file["name"])):
+                _refuse_other(study, file, found)
+
+
+def _refuse_other(study: Path, listed: OwnFile, found: str) -> None:
+    if found != listed["sha256"]:
+        raise SessionError(
+            f"the {listed['kind']} file {listed['name']} is not the one that study {study.name} was made with (sha256 "
+            f"{listed['sha256'][:12]}…, not {found[:12]}…). Restore the original, or choose another name for the study."
+        )
 
 
 def check(points: Iterable[Point], sessions_dir: Path, data_dir: Path, *, on_eval: bool = False) -> None:
@@ -96,3 +180,149 @@ def foundation(config: Config) -> bytes:
     return checkpoints.canonical(
         {**{key: raw[key] for key in ("data", "federation", "models")}, "seed": config.data_seed}
     )
+
+
+_LITTLE = {"evaluation": {"clients": 1}, "cka": {"every": 0}}
+"""Settings of a counted round, which is not timed. The count excludes evaluation."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The remaining cost of a point: rounds, floating-point operations of training, and seconds on this machine."""
+
+    name: str
+    rounds: int
+    flops: float
+    seconds: float
+
+
+def costs(folder: Path, points: Sequence[Point], data_dir: Path) -> list[Cost]:
+    """The cost of every point of the study in `folder`, in order. Finished rounds cost nothing.
+
+    Raises ConfigError or DataError for a point that cannot run.
+    """
+    statuses = [Status(point.name, point.rounds).read(session_of(folder, point)) for point in points]
+    left = [max(status.rounds - status.round, 0) for status in statuses]
+    counted: dict[bytes, float] = {}
+    counter = RoundCounter(folder.parent, data_dir)
+    for point, rounds in zip(points, left, strict=True):
+        if rounds and (kind := _counted_kind(point)) not in counted:
+            counted[kind] = counter.flops(point)
+    rate = rate_of(folder, points, statuses, data_dir) if counted else 1.0
+    found = []
+    for point, rounds in zip(points, left, strict=True):
+        flops = rounds * counted[_counted_kind(point)] if rounds else 0.0
+        found.append(Cost(point.name, rounds, flops, flops / rate))
+    return found
+
+
+def rate_of(folder: Path, points: Sequence[Point], statuses: Sequence[Status], data_dir: Path) -> float:
+    """Operations per second: of a point's last round, or of a trial round of the first point."""
+    for point, status in zip(points, statuses, strict=True):
+        if not status.round:
+            continue
+        session = CheckedReader(session_of(folder, point))
+        record = session.last_record(session.newest())
+        if record and record["flops"]["total"]:
+            return float(record["flops"]["total"] / record["timing"]["seconds"])
+    config = Config.read(points[0].config)
+    record, seconds = _round(begun(points[0], config, folder.parent, data_dir))
+    return float(record["flops"]["total"]) / seconds or 1.0
+
+
+class RoundCounter:
+    """Counts the operations in a round of points, and loads the data of equal ones once."""
+
+    def __init__(self, sessions_dir: Path, data_dir: Path) -> None:
+        self._sessions_dir, self._data_dir = sessions_dir, data_dir
+        self._built: dict[bytes, Built] = {}
+
+    def flops(self, point: Point) -> float:
+        """Operations in a round of a point."""
+        config = Config.read(merged(point.config, {**_LITTLE, "runtime": {"device": "cpu"}}))
+        key = foundation(config) if point.branch is None else b""
+        if point.branch is None and key in self._built:
+            built = rebuild(self._built[key], config)
+        else:
+            built = begun(point, config, self._sessions_dir, self._data_dir)
+            self._built = {key: built}  # one data set at a time
+        built.engine.close()
+        return _counted(config, built)
+
+
+def _counted(config: Config, built: Built) -> float:
+    counting = _CountingEngine(config, built.federation, built.data, built.method)
+    try:
+        record, _ = _round(built._replace(engine=counting))
+    except MethodError:
+        # the method needs more of a round than one step of each kind
+        record, _ = _round(built._replace(engine=Engine(config, built.federation, built.data, built.method)))
+    return float(record["flops"]["total"])
+
+
+def _round(built: Built) -> tuple[Record, float]:
+    """The first round's record and seconds."""
+    state = built.engine.initial_state()
+    began = time.perf_counter()
+    record = built.engine.round(state, unobserved).record
+    seconds = time.perf_counter() - began
+    built.engine.close()
+    assert record is not None
+    return record, seconds
+
+
+def _counted_kind(point: Point) -> bytes:
+    """The settings that determine the operations of a round."""
+    kept = {
+        key: value
+        for key, value in point.config.items()
+        if key not in ("seed", "rounds", "preset", "runtime")
+    }
+    return checkpoints.canonical(kept)
+
+
+class _CountingEngine(Engine):
+    """An engine whose clients take one step of each kind."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._runner.close()
+        self._runner = _CountingRunner(self._runner.context, self._config.runtime)
+
+
+class _CountingRunner(SequentialRunner):
+    """Runs clients in order and counts the operations of each."""
+
+    def compute(self, work: Work, client: int) -> LocalUpdate:
+        job = work.jobs[client]
+        local_client = _CountingClient(self.context, self.info(client), work.round, job.tensors)
+        if job.payload is not None:
+            work.hooks.receive(local_client, job.payload)
+        phases = [replace(phase, collect_after=0) for phase in work.hooks.phases(local_client)]
+        prepared = local.Prepared(work.hooks, job, local_client, phases)
+        for _ in local.train(prepared):
+            pass
+        return local.finish(prepared)
+
+
+class _CountingClient(LocalClient):
+    """A client that takes one step for all steps of a phase with the same size."""
+
+    _steps: Mapping[Hashable, int] = {}
+
+    def batches(self, phase: Phase) -> Iterator[Batch]:
+        if phase.batches is not None:
+            firsts = {len(batch.y): batch for batch in reversed(phase.batches)}
+            counts = Counter(len(batch.y) for batch in phase.batches)
+        else:
+            samples, counts = self.samples(phase), Counter(self.sizes(phase))
+            firsts = {size: self.batch(samples[:size]) for size in counts}
+        self._steps = {(phase.name, size): count for size, count in counts.items()}
+        yield from firsts.values()
+
+    @contextlib.contextmanager
+    def step(self, name: str, batch_size: int) -> Iterator[None]:
+        before = self.flops
+        with super().step(name, batch_size):
+            yield
+        self.flops += (self._steps.get((name, batch_size), 1) - 1) * (self.flops - before)

@@ -1,7 +1,12 @@
-"""The interface of an executor: it starts, watches, steers, and stops the points of a study, on any machine."""
+"""Executors start, watch, steer, and stop the points of a study: the interface, and processes on this machine."""
 
+import os
+import signal
+import subprocess
+import sys
+import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +16,7 @@ from typing import Self
 import checkpoints
 from checkpoints import DiskError, Group, SessionReader, SessionUnreadable
 from simulator.config.user_files import Files
-from simulator.studies.status import Status
+from simulator.studies.folder import IN_SESSIONS, IN_STUDY, Status
 from simulator.studies.study import Point
 
 DIVERGED = 6
@@ -148,3 +153,152 @@ class Backend(AbstractContextManager["Backend"]):
     ) -> None:
         """Release the backend."""
         return
+
+
+_ROOT = Path(__file__).parents[2]
+_BEGIN = (
+    "import sys; root = sys.argv.pop(1); root in sys.path or sys.path.insert(0, root)\n"
+    "from {module} import main; sys.exit(main(sys.argv[1:]))"
+)
+"""A process runs the code that starts it, whatever is installed or in the current folder."""
+_TAIL = 1 << 14
+"""Bytes read from the end of a process's stderr."""
+
+
+class Process:
+    """An independent process: it continues when its parent dies."""
+
+    def __init__(
+        self,
+        module: str,
+        arguments: Sequence[str | Path],
+        pass_fds: Sequence[int] = (),
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        """Run `main` of a module with these arguments and environment variables, which replace the present ones.
+
+        Raises OSError if the system cannot start a process.
+        """
+        # An unnamed file: a pipe would break if its reader died first.
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - read when the process has ended
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _BEGIN.format(module=module), _ROOT, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._words,
+                pass_fds=pass_fds,
+                env=variables,
+                start_new_session=True,
+            )
+        except BaseException:
+            self._words.close()
+            raise
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """Its exit code, below zero for a signal; None while it runs."""
+        return self._process.poll()
+
+    def wait(self, seconds: float | None = None) -> int | None:
+        """Wait for its end, or until the timeout. Returns what `poll` returns."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def send(self, signal: int) -> None:
+        """Send it a signal. Does nothing if it has ended."""
+        self._process.send_signal(signal)
+
+    def words(self) -> str:
+        """The end of its stderr."""
+        size = self._words.seek(0, os.SEEK_END)
+        self._words.seek(max(size - _TAIL, 0))
+        return self._words.read().decode(errors="replace").strip()
+
+    def close(self) -> None:
+        """Close the file of its stderr."""
+        self._words.close()
+
+
+def share_of_cores(jobs: int, threads_per_client: int) -> int | None:
+    """Clients that each of `processes` trains at a time. None lets a single process choose."""
+    return None if jobs == 1 else max(1, (os.cpu_count() or 1) // (jobs * threads_per_client))
+
+
+class Here(Backend):
+    """This machine. It runs one point at a time by default; all points use the same GPU if there is one."""
+
+    def __init__(self, points: Sequence[Point], launch: Launch, jobs: int | None) -> None:
+        self._launch, self._jobs = launch, jobs or 1
+        shares = [point.config["runtime"].get("gpus_per_point", 1.0) for point in points]
+        if shares and min(shares) != 1.0:
+            self.warnings = [
+                f"runtime.gpus_per_point = {min(shares):g} changes nothing here: points on this machine share its GPU, "
+                "as many at once as `jobs` says."
+            ]
+
+    def executor(self, group: Group) -> "Children":
+        return Children(group.folder, group.descriptor, self._launch, self._jobs)
+
+
+class Children(Executor):
+    """The running processes, by their points' names.
+
+    They do not receive a Ctrl-C of this terminal. They hold the study's lock. If this process dies, its end of their
+    lifeline closes, and they stop.
+    """
+
+    def __init__(self, study: Path, lock: int, launch: Launch, jobs: int) -> None:
+        """`lock` is the descriptor of the study's lock."""
+        super().__init__(study)
+        self._lock, self._launch, self._jobs = lock, launch, jobs
+        self._theirs, self._mine = os.pipe()
+        self._processes: dict[str, Process] = {}
+
+    @property
+    def room(self) -> int:
+        return self._jobs
+
+    def names(self) -> list[str]:
+        return list(self._processes)
+
+    def start(self, point: Point) -> None:
+        options = [*self._launch.options(), "--lifeline", str(self._theirs)]
+        if self._launch.workers_of(point) is None:
+            share = share_of_cores(self._jobs, point.config["runtime"]["threads_per_client"])
+            options += [] if share is None else ["--workers", str(share)]
+        if self._launch.reuse is not False:
+            options += ["--reuse", IN_SESSIONS if self._launch.reuse else IN_STUDY]
+        self._processes[point.name] = Process(
+            "simulator.studies.point", [self._study, point.name, *options], (self._lock, self._theirs)
+        )
+
+    def ended(self) -> dict[str, Ended]:
+        found = {}
+        for name, process in list(self._processes.items()):
+            if (code := process.poll()) is not None:
+                del self._processes[name]
+                found[name] = Ended(code, process.words())
+                process.close()
+        return found
+
+    def stop(self) -> None:
+        for process in self._processes.values():
+            process.send(signal.SIGTERM)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._mine)  # the lifeline
+        for process in self._processes.values():
+            process.wait()
+            process.close()
+        os.close(self._theirs)

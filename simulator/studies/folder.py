@@ -2,23 +2,38 @@
 
 points.json decides: it holds each point's complete configuration, so a study continues unchanged if a preset changes.
 study.toml may be edited. An edit that would change a point is rejected. One that adds points needs `extend`.
+
+A point may use the session of an identical run instead of its own. points.json has this link: the session's name in
+the sessions folder, and its fingerprint. A session that was deleted or changed has another fingerprint or none. Then
+the link is dead, and the next sweep computes the point.
 """
 
 import hashlib
 import json
 import tomllib
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import checkpoints
-from checkpoints import POINTS, Damaged, GroupReader, limits
-from simulator.base.documents import check_point
+from checkpoints import POINTS, Damaged, DiskError, GroupReader, SessionUnreadable, limits
+from simulator.base.documents import Document, check_point
 from simulator.base.errors import ConfigError
+from simulator.base.nested import Raw
 from simulator.base.reading import MOST
+from simulator.base.record import Record
 from simulator.base.units import size
+from simulator.results.analysis.axes import seeds_of
+from simulator.results.analysis.costs import rounds_left
+from simulator.results.analysis.ledger import Divergence, totals_of_lines
+from simulator.results.analysis.overview import untrained
+from simulator.sessions.fingerprint import fingerprint_of, finished_twin, settings_of
 from simulator.sessions.history import completed
+from simulator.sessions.reader import CheckedReader
 from simulator.studies.study import Point, StudySpec
 
 STUDY = "study.toml"
@@ -43,6 +58,16 @@ def study_text(folder: Path) -> str:
 def read_points(folder: Path) -> list[Point]:
     """The points of a study in the sessions folder, in order. Raises SessionUnreadable or DiskError."""
     return [_point(folder, entry) for entry in _entries(folder)]
+
+
+def points_of(folder: Path) -> tuple[Point, ...]:
+    """A study's points, read again only if its file has changed. Raises SessionUnreadable, DiskError, or OSError."""
+    return points_at(folder, (folder / checkpoints.POINTS).stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def points_at(folder: Path, changed: int) -> tuple[Point, ...]:
+    return tuple(read_points(folder))
 
 
 def documents(study: StudySpec, points: Sequence[Point]) -> dict[str, bytes]:
@@ -133,3 +158,242 @@ def _text(folder: Path, name: str) -> bytes:
         raise checkpoints.SessionUnreadable(
             f"{folder} has lost its {name}; restore it from a backup."
         ) from None
+
+
+IN_STUDY, IN_SESSIONS = "study", "sessions"
+"""Where a point looks for an identical run: in its study, or in the whole sessions folder."""
+
+
+def session_of(study: Path, point: Point) -> Path:
+    """The folder of the point's session: its own, or the linked one if the point has none and the link is not dead."""
+    own = study / point.name
+    if point.link is None or checkpoints.is_session(own):
+        return own
+    linked = study.parent / point.link["session"]
+    with suppress(SessionUnreadable, DiskError):
+        if fingerprint_of(linked) == point.link["fingerprint"]:
+            return linked
+    return own
+
+
+def sessions_of(study: Path) -> set[Path]:
+    """The folders of the sessions that a study's points use; none of a folder that is no study."""
+    if not checkpoints.is_group(study):
+        return set()
+    return {session_of(study, point) for point in read_points(study)}
+
+
+def sessions_in(study: Path) -> list[Path]:
+    """The sessions in a study's folder, in order, then those of identical runs that its points use.
+
+    An unreadable list of points counts as empty. Raises DiskError.
+    """
+    own = checkpoints.sessions(study)
+    with suppress(SessionUnreadable):
+        own += sorted(path for path in sessions_of(study) - {*own} if checkpoints.is_session(path))
+    return own
+
+
+def linked_session(place: Path) -> Path | None:
+    """The session that a point uses, if `place` is STUDY/POINT and has no session of its own. None for another place.
+
+    Raises SessionUnreadable for a dead link, and DiskError.
+    """
+    study = place.parent
+    if place.exists() or not checkpoints.is_group(study):
+        return None
+    for point in read_points(study):
+        if point.name == place.name and point.link is not None:
+            refuse_dead(study, point)
+            return session_of(study, point)
+    return None
+
+
+def refuse_dead(study: Path, point: Point) -> None:
+    """Raise SessionUnreadable if the point's link is dead and it has no session of its own."""
+    own = study / point.name
+    if point.link is not None and session_of(study, point) == own and not checkpoints.is_session(own):
+        command = "tune" if (study / checkpoints.TUNING).exists() else "sweep"
+        raise SessionUnreadable(
+            f"Point {point.name} of study {study.name} uses the session {point.link['session']}, which was deleted or "
+            f"changed. Run `htfl-sim {command} {study.name}` to compute the point."
+        )
+
+
+def refuse_damaged(study: Path, points: Iterable[Point]) -> None:
+    """Raise Damaged for the first session of these points that is not as it was written. All bytes are hashed."""
+    for folder in dict.fromkeys(session_of(study, point) for point in points):
+        damage = (each for each in checkpoints.verify(folder) if each.severity == "damage")
+        if found := next(damage, None):
+            raise Damaged(
+                f"{checkpoints.name_of(folder)} is damaged, so it does not count: {found.message} Remove it, and it is "
+                f"computed again: `htfl-sim rm {checkpoints.typed(folder)}`."
+            )
+
+
+def twin_of(study: Path, point: Point, wanted: Document, where: str) -> tuple[Path | None, list[str]]:
+    """The finished session of an identical run: of another point, or for 'sessions' anywhere in the sessions folder.
+
+    Also why others are not used, as sentences.
+    """
+    folders = [session_of(study, each) for each in read_points(study) if each.name != point.name]
+    if where == IN_SESSIONS:
+        folders += checkpoints.session_folders(study.parent)
+    return finished_twin(wanted, folders)
+
+
+def run_key(point: Point) -> bytes | None:
+    """Equal for points that may be the same run, by their settings alone. None for a point that branches off."""
+    if point.branch is not None:
+        return None
+    settings: Raw = settings_of(point.config)
+    return checkpoints.canonical([settings, point.config["data"], seeds_of(point.config)])
+
+
+def users_of(session: Path) -> list[str]:
+    """The points that use this session, as STUDY/POINT, of all studies in its sessions folder."""
+    name = checkpoints.name_of(session)
+    return _points(
+        session,
+        lambda study, point: (
+            point.link is not None
+            and point.link["session"] == name
+            and session_of(study, point) != study / point.name
+        ),
+    )
+
+
+def branches_of(session: Path) -> list[str]:
+    """The points that continue from a round of this session, as STUDY/POINT, of all studies in its sessions folder."""
+    name = checkpoints.name_of(session)
+    return _points(session, lambda _, point: point.branch is not None and point.branch["parent"] == name)
+
+
+def rename_links(study: Path, before: str) -> None:
+    """Let points use the sessions of their own study under its new name. Does nothing in a folder that is no study."""
+    own = f"{before}/"
+    if not any(point.link and point.link["session"].startswith(own) for point in _readable_points(study)):
+        return
+    entries = json.loads(checkpoints.GroupReader(study).document(POINTS))
+    for link in (each["link"] for each in entries if each.get("link")):
+        if link["session"].startswith(own):
+            link["session"] = f"{study.name}/{link['session'].removeprefix(own)}"
+    with checkpoints.Group.open(study) as group:
+        group.write({POINTS: text_of(entries)})
+
+
+def _points(session: Path, fits: Callable[[Path, Point], bool]) -> list[str]:
+    return [
+        f"{study.name}/{point.name}"
+        for study in checkpoints.groups(checkpoints.sessions_folder(session))
+        for point in _readable_points(study)
+        if fits(study, point)
+    ]
+
+
+def _readable_points(study: Path) -> list[Point]:
+    """The points of a study; none of a folder that is no study, or whose list is damaged."""
+    with suppress(SessionUnreadable, DiskError):
+        return read_points(study)
+    return []
+
+
+WAITING, STARTING, FINISHED, STOPPED, FAILED = "waiting", "starting", "finished", "stopped", "failed"
+LIVE = ("starting", "running", "pausing", "paused", "stopping")
+"""The states of a point whose process runs."""
+_REMEMBERED = 10
+
+
+@dataclass(frozen=True)
+class Status:
+    """A point at one moment. accuracy, best: means over clients, 0…1; seconds: durations of its latest rounds."""
+
+    name: str
+    rounds: int
+    state: str = WAITING
+    round: int = 0
+    accuracy: float | None = None
+    best: float | None = None
+    seconds: tuple[float, ...] = ()
+    last: int = 0
+    """Rounds over whose mean a trial is scored; 0: it is no trial."""
+    score: float | None = None
+    """The score of a trial so far, on eval; None before the first round."""
+    losers: int = 0
+    """The number of clients of a trial that diverged."""
+    reason: str = ""
+    """Why it failed or was stopped."""
+    until_time: float = 0.0
+    """Simulated seconds after which it ends; 0: it ends with its last round."""
+    simulated: float | None = None
+    """Simulated seconds after its round; None without a clock."""
+    untrained: bool = False
+    """Whether every client diverged in every round, so that there is no score."""
+    diverged: bool = False
+    """Whether it failed since a client diverged and training.on_divergence is 'stop'."""
+
+    @property
+    def rounds_left(self) -> int:
+        """Rounds until its end; with `until_time`, by the mean simulated time of a round."""
+        return rounds_left(self.rounds, self.round, self.until_time, self.simulated)
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until its end, by the mean of its latest rounds; None before the first."""
+        left = self.rounds_left
+        return 0.0 if not left else fmean(self.seconds) * left if self.seconds else None
+
+    def read(self, folder: Path) -> "Status":
+        """The same point now, read from its session in `folder`. Unchanged if it has none yet."""
+        try:
+            if not checkpoints.is_session(folder):
+                return self
+            session = CheckedReader(folder)
+            record = session.last_record(session.newest())
+            return replace(self, state=session.state(), reason="", **self._figures(record, session))
+        except (SessionUnreadable, DiskError) as error:
+            return replace(self, state=FAILED, reason=str(error))
+        except (KeyError, TypeError):
+            return replace(self, state=FAILED, reason=f"{folder} has a ledger that htfl-sim did not write.")
+
+    def _figures(self, record: Record | None, session: CheckedReader) -> dict[str, Any]:
+        if record is None or record["round"] == self.round:
+            return {}
+        seconds = (*self.seconds, float(record["timing"]["seconds"]))[-_REMEMBERED:]
+        accuracy, time = record["accuracy"], record.get("time")
+        timed: dict[str, Any] = {}
+        failed = untrained(session, record)
+        if time is not None:
+            timed = {"simulated": time["ends"], "until_time": self._until_time(session)}
+        if self.last:
+            totals = totals_of_lines(session.lines())
+            timed |= {
+                "score": totals.score(min(self.last, record["round"]), record["round"]),
+                "losers": Divergence.of(totals).clients,
+            }
+        return timed | {
+            "round": record["round"],
+            "accuracy": None if failed else accuracy["mean"],
+            "best": None if failed else accuracy["best_mean"],
+            "untrained": failed,
+            "seconds": seconds,
+        }
+
+    def _until_time(self, session: CheckedReader) -> float:
+        return self.until_time or float(session.document["config"].get("until_time", 0.0))
+
+
+def time_left(statuses: Sequence[Status], jobs: int) -> float | None:
+    """Seconds until all points are done, `jobs` at a time. Points that have not begun are assumed to take as long.
+
+    None until a round has been timed.
+    """
+    known = [fmean(status.seconds) for status in statuses if status.seconds]
+    if not known:
+        return None
+    a_round = fmean(known)
+    open_ones = [status for status in statuses if status.state not in (FINISHED, FAILED)]
+    total = sum(
+        (fmean(status.seconds) if status.seconds else a_round) * status.rounds_left for status in open_ones
+    )
+    return total / max(min(jobs, len(open_ones)), 1)

@@ -26,8 +26,7 @@ from simulator.config import Config
 from simulator.config.user_files import Files
 from simulator.sessions.steering import Signals, die_by
 from simulator.studies.executor import DIVERGED, REUSED, WATCHED, Launch
-from simulator.studies.folder import read_points
-from simulator.studies.links import SESSIONS, STUDY, twin_of
+from simulator.studies.folder import IN_SESSIONS, IN_STUDY, read_points, twin_of
 from simulator.studies.study import Point
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for kind, _ in Files():
         parser.add_argument(f"--{kind}", action="append", default=[])
     parser.add_argument("--allow-inexact", action="store_true")
-    parser.add_argument("--reuse", choices=(STUDY, SESSIONS))
+    parser.add_argument("--reuse", choices=(IN_STUDY, IN_SESSIONS))
     parser.add_argument("--upto", type=int)
     parser.add_argument("--node", help="the name of this node of a cluster")
     parser.add_argument("--parent", type=Path, help="the path of the session that the point branches off")
@@ -117,7 +116,7 @@ def opened(study: Path, point: Point, launch: Launch, reuse: str | None = None) 
 
 def _run(given: argparse.Namespace, signals: Signals) -> int:
     from simulator.data import datasets
-    from simulator.studies.files import refuse_other
+    from simulator.studies.checking import refuse_other
 
     def stop() -> str | None:
         return signals.stop or (ABANDONED if _is_closed(given.lifeline) else None)

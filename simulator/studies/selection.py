@@ -1,17 +1,25 @@
-"""Select sessions by the names, studies, and globs of a command line."""
+"""Select sessions by the names, studies, and globs of a command line, and group them by seed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import checkpoints
 from checkpoints import Damaged, DiskError, SessionUnreadable
-from simulator.base.errors import nearest
-from simulator.results.analysis.axes import TRIAL
-from simulator.studies.folder import read_points
-from simulator.studies.links import linked_session, refuse_dead, session_of
-from simulator.studies.summary import points_of
+from simulator.base.errors import ConfigError, nearest
+from simulator.base.nested import flattened
+from simulator.results.analysis.axes import SEEDS, TRIAL
+from simulator.results.analysis.run import SessionData
+from simulator.studies.folder import (
+    linked_session,
+    points_at,
+    points_of,
+    read_points,
+    refuse_dead,
+    session_of,
+)
 
 TAGGED = "tag:"
 """The prefix of a tag in place of a session's name."""
@@ -126,3 +134,77 @@ def _trial(place: Path) -> int | None:
                 (point.axes.get(TRIAL) for point in points_of(place.parent) if point.name == place.name), None
             )
     return None
+
+
+def study_axes(runs: Iterable[SessionData], studies: Collection[Path]) -> tuple[str, ...]:
+    """The axes of the studies that these sessions belong to. An unreadable study has none."""
+    found: dict[str, None] = {}
+    for folder in dict.fromkeys(run.folder.parent for run in runs):
+        if folder in studies:
+            with suppress(SessionUnreadable, DiskError, ConfigError, OSError):
+                found |= dict.fromkeys(axis for point in read_points(folder) for axis in point.axes)
+    return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Seeds:
+    """Sessions of a study that differ only in their seeds, or a single session.
+
+    It is named after the common part of their names.
+    """
+
+    name: str
+    runs: tuple[SessionData, ...]
+
+    @property
+    def label(self) -> str:
+        """The name, and the number of seeds."""
+        return self.name if len(self.runs) == 1 else f"{self.name}, {len(self.runs)} seeds"
+
+
+def by_seed(runs: Sequence[SessionData], studies: Collection[Path]) -> list[Seeds]:
+    """The runs in order. Runs of these studies that differ only in their seed form one group.
+
+    The session of an identical run belongs to the first study that has a point for it.
+    """
+    users = {folder: study for study in reversed(list(studies)) for folder in _used(study)}
+    trials = {folder: trial for study in studies for folder, trial in _used(study).items()}
+    together: dict[object, list[SessionData]] = {}
+    for run in runs:
+        study = run.folder.parent
+        if study not in studies:
+            study = users.get(run.folder, study)
+        key: object = run.folder
+        if study in studies and run.config:
+            flat = {name: each for name, each in flattened(run.config).items() if name not in SEEDS}
+            settings = checkpoints.canonical({name: each for name, each in flat.items() if _matters(name)})
+            key = study, trials.get(run.folder), settings
+        together.setdefault(key, []).append(run)
+    return [
+        Seeds(_in_common([run.name for run in each]) if len(each) > 1 else each[0].name, tuple(each))
+        for each in together.values()
+    ]
+
+
+def _matters(setting: str) -> bool:
+    return not setting.startswith(("runtime.", "checkpoint."))
+
+
+def _used(study: Path) -> dict[Path, int | None]:
+    """The sessions that a study's points use, each with its number as a trial; none of an unreadable study, or of a
+    session."""
+    with suppress(SessionUnreadable, DiskError, OSError):
+        return _sessions_of(study, (study / checkpoints.POINTS).stat().st_mtime_ns)
+    return {}
+
+
+@lru_cache(maxsize=256)
+def _sessions_of(study: Path, changed: int) -> dict[Path, int | None]:
+    return {session_of(study, point): point.axes.get(TRIAL) for point in points_at(study, changed)}
+
+
+def _in_common(names: Sequence[str]) -> str:
+    """The study, and the words that all its points' names share."""
+    words = zip(*(name.rpartition("/")[2].split("-") for name in names), strict=False)
+    point = "-".join(each[0] for each in words if len(set(each)) == 1)
+    return "/".join(filter(None, (names[0].rpartition("/")[0], point)))

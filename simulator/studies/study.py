@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -11,10 +11,21 @@ from typing import Any
 import presets
 from simulator.base.documents import Link, OwnFile
 from simulator.base.errors import ConfigError, nearest
-from simulator.base.nested import Raw, as_toml, flattened, merged, read_toml, with_method, with_values
+from simulator.base.nested import (
+    Raw,
+    as_toml,
+    flattened,
+    merged,
+    parsed,
+    read_toml,
+    toml_value,
+    with_method,
+    with_values,
+)
 from simulator.config import Config
 from simulator.config.user_files import Files, Names
-from simulator.studies.values import values
+from simulator.sessions.history import begun_after, changed_settings, settings_in_force
+from simulator.sessions.reader import CheckedReader
 
 METHOD = "method"
 """The axis of methods. A configuration calls it method.name."""
@@ -187,9 +198,7 @@ class StudySpec:
             if each in names[:number]:
                 raise ConfigError(f"two points would be called '{each}': their values differ in signs alone.")
         if self.origin:
-            from simulator.studies import branching  # needs torch; reading a study does not
-
-            configs = branching.points(self.origin, sessions_dir, [self._branch(axes) for axes in places])
+            configs = branched(self.origin, sessions_dir, [self._branch(axes) for axes in places])
         else:
             configs = [
                 (_complete(self.settings_of(axes), axes, each), None)
@@ -304,3 +313,138 @@ def _complete(raw: Raw, axes: Raw, point: str) -> Raw:
         return Config.read(raw).to_json()
     except ConfigError as error:
         raise ConfigError(f"point {point}: {error}") from error
+
+
+Change = tuple[str | None, Raw]
+"""The new method, if any, and other settings by their dotted keys."""
+
+
+def origin_of(text: str) -> tuple[str, int]:
+    """The session and the round of 'SESSION@ROUND'. Raises ConfigError."""
+    session, at, round = text.rpartition("@")
+    if not at or not session or not round.isdecimal():
+        raise ConfigError(f"'{text}' names no round of a session; for example: `origin='t3/fedlora-s0@50'`.")
+    return session, int(round)
+
+
+def branched(origin: str, sessions_dir: Path, changes: Sequence[Change]) -> list[tuple[Raw, Raw | None]]:
+    """Each point's configuration, and its `branch` as `Point` defines it.
+
+    Raises ConfigError for a missing round and for settings that cannot change within a run; SessionUnreadable.
+    """
+    from simulator.sessions.forking import MAY_CHANGE  # needs torch; reading a study does not
+
+    session, round = origin_of(origin)
+    reader = CheckedReader(sessions_dir / session)
+    before, _ = settings_after(reader, round)
+    found: list[tuple[Raw, Raw | None]] = []
+    for method, settings in changes:
+        assignments = [f"{key}={toml_value(value)}" for key, value in settings.items()]
+        after = changed_settings(before, method, assignments, MAY_CHANGE)
+        if after.rounds <= round:
+            raise ConfigError(
+                f"{session} branches off after round {round}, which leaves no round to run. Ask for more, for "
+                f"example `rounds={round + 10}`."
+            )
+        branch = {"parent": session, "round": round, "method": method, "set": assignments}
+        found.append((after.to_json(), branch))
+    return found
+
+
+def settings_after(session: CheckedReader, round: int) -> tuple[Config, int]:
+    """The configuration at the end of a round, and the round after which its method began. Raises ConfigError."""
+    from simulator.sessions import metadata
+
+    done = len(session.records())
+    if not 0 <= round <= done:
+        raise ConfigError(f"{session.folder} has no round {round}; it has rounds 0 to {done}.")
+    config, history = metadata.current(session, {}, round)
+    entries = [entry for entry in history if entry["from_round"] <= max(round, 1)]
+    entries = entries if round else entries[:1]
+    raw = settings_in_force({"config": config.to_json()}, entries)
+    return metadata.read_config(session, raw), begun_after(entries)
+
+
+_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
+_MOST = 10_000
+"""The maximum number of values of an axis. More are a typing error."""
+
+
+def axis(assignment: str) -> tuple[str, tuple[Any, ...]]:
+    """The key and values of 'training.lr=0.1,0.01' or 'seed=0..2'. Raises ConfigError."""
+    key, equals, text = assignment.partition("=")
+    if not equals or not key.strip() or not text.strip():
+        raise ConfigError(
+            f"'{assignment}' is not an axis. Examples: `over='method.mu=0.5,0.7'` and `over='seed=0..2'`."
+        )
+    return key.strip(), values(key.strip(), text)
+
+
+def values(key: str, given: Any) -> tuple[Any, ...]:
+    """The values of the axis `key`, from a text or a TOML list. Raises ConfigError."""
+    if isinstance(given, str):
+        found = [value for piece in _pieces(given) for value in _expanded(key, piece)]
+    elif isinstance(given, list | tuple | range):
+        found = list(given)
+    else:
+        raise ConfigError(
+            f"over.{key} = {given!r} is not a list of values; write [{given!r}], or leave it out."
+        )
+    if not found:
+        raise ConfigError(f"the axis {key} has no values.")
+    for number, value in enumerate(found):
+        # 1 and 1.0 are one setting; True and 1 are two
+        if any(
+            value == other and isinstance(value, bool) == isinstance(other, bool) for other in found[:number]
+        ):
+            raise ConfigError(f"the axis {key} has the value {value!r} twice.")
+    return tuple(found)
+
+
+def _expanded(key: str, piece: str) -> list[Any]:
+    if match := _RANGE.fullmatch(piece):
+        first, last = int(match[1]), int(match[2])
+        if not 0 <= last - first < _MOST:
+            raise ConfigError(
+                f"{key}={piece} is not a valid range: use up to {_MOST:,} numbers, from the smaller up to the larger."
+            )
+        return list(range(first, last + 1))
+    return [parsed(piece)]
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The parts of a text between commas outside of brackets and quotes."""
+    depth, quote, piece = 0, "", ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        elif character in "[{":
+            depth += 1
+        elif character in "]}":
+            depth -= 1
+        elif character == "," and depth == 0:
+            yield piece.strip()
+            piece = ""
+            continue
+        piece += character
+    yield piece.strip()
+
+
+def shipped_studies() -> list[str]:
+    """Their names, in alphabetical order."""
+    return sorted(path.stem for path in _folder().glob("*.toml"))
+
+
+def shipped_file(name: str) -> Path:
+    """The file of one. Raises ConfigError with the nearest name for an unknown one."""
+    if name not in shipped_studies():
+        raise ConfigError(
+            f"there is no study '{name}'.{nearest(name, shipped_studies())} There are {', '.join(shipped_studies())}."
+        )
+    return _folder() / f"{name}.toml"
+
+
+def _folder() -> Path:
+    return Path(presets.__file__).parent / "studies"

@@ -1,30 +1,182 @@
-"""Run the points of a study in order, several at once, until all are done or a stop is requested.
+"""Plan the points of a study, and run them in order, several at once, until all are done or a stop is requested.
 
-An `Executor` runs them on its machine or cluster.
+Points of an existing study stay as they are listed. An `Executor` runs them on its machine or cluster.
 """
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import checkpoints
+from checkpoints import TUNING, Group, SessionUnreadable
+from simulator.base.errors import ConfigError, nearest
+from simulator.base.extras import install_command
+from simulator.base.nested import Raw
+from simulator.config.user_files import Files
+from simulator.results.analysis.axes import SEEDS, group_label
+from simulator.results.analysis.caveats import rows_differ
+from simulator.studies.folder import (
+    STUDY,
+    as_asked,
+    documents,
+    read_points,
+    read_study,
+    refuse_changed,
+    session_of,
+)
+from simulator.studies.study import Point, StudySpec
+
+if TYPE_CHECKING:
+    from simulator.studies.executor import Backend
 import json
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Literal
 
-from checkpoints import POINTS, Command, DiskError, Group, SessionReader, SessionUnreadable
+from checkpoints import POINTS, Command, DiskError, SessionReader
 from simulator.base.documents import Link
 from simulator.base.environment import changed_code
 from simulator.base.errors import SessionError
 from simulator.sessions.reader import CheckedReader, unrecorded
-from simulator.studies.backends import HERE, backend
-from simulator.studies.children import Here
-from simulator.studies.executor import DIVERGED, REUSED, Ended, Executor, Launch
-from simulator.studies.folder import documents
-from simulator.studies.links import key, session_of
-from simulator.studies.plan import Plan
-from simulator.studies.status import FAILED, FINISHED, LIVE, STARTING, STOPPED, WAITING, Status
-from simulator.studies.study import Point
+from simulator.studies.executor import DIVERGED, REUSED, Ended, Executor, Here, Launch
+from simulator.studies.folder import (
+    FAILED,
+    FINISHED,
+    LIVE,
+    STARTING,
+    STOPPED,
+    WAITING,
+    Status,
+    run_key,
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study, its folder, and all its points in order."""
+
+    folder: Path
+    study: StudySpec
+    points: tuple[Point, ...]
+    listed: bool
+    """Whether the folder already holds exactly this study."""
+
+    @property
+    def unbegun(self) -> list[Point]:
+        """The points that have no session yet and use none of another point."""
+        return [point for point in self.points if not checkpoints.is_session(session_of(self.folder, point))]
+
+    def caveats(self) -> list[str]:
+        """One sentence about training and data settings that differ between points although they are not axes."""
+        axes = [axis for axis in self.study.over if axis not in SEEDS]
+        rows: dict[str, list[Raw]] = {}
+        for point in self.points:
+            label = group_label(axes, tuple(point.axes.get(axis) for axis in axes))
+            rows.setdefault(label, []).append(point.config)
+        return rows_differ(rows, axes)
+
+    def open(self, waiting: Callable[[], bool] | None = None, *, steal: bool = False) -> Group:
+        """Lock the study's folder and write the study. Raises Locked while another sweep runs it, and DiskError.
+
+        `steal` takes the lock over from a dead machine.
+        """
+        files = {} if self.listed else documents(self.study, self.points)
+        return Group.open(self.folder, files, waiting=waiting, steal=steal)
+
+
+def plan(folder: Path, study: StudySpec | None = None, extend: bool = False) -> Plan:
+    """Plan `study` in `folder`. Without `study`, plan the study that is in the folder, if it names no Python files.
+
+    Raises ConfigError for invalid settings, and for a study that would change an existing one; `extend` permits more
+    points. Loads the files of `study`, which the user has named. Raises SessionError if one differs from what a point
+    lists; SessionUnreadable, PresetError, or DiskError.
+    """
+    sessions_dir = folder.parent
+    there = checkpoints.is_group(folder)
+    if study is None:
+        if not there:
+            raise SessionUnreadable(f"there is no study {folder}.")
+        study = read_study(folder)
+        study.files.confirmed(Files(), folder / STUDY)
+    before = read_points(folder) if there else []
+    load(folder, study.files, before)
+    if there and (folder / TUNING).exists():
+        raise ConfigError(
+            f"{folder.name} is a tuning study, and a sweep would run all of its trials to their last rounds. "
+            f"Continue it: `htfl-sim tune {folder.name}`."
+        )
+    if not there:
+        return Plan(folder, study, tuple(_points(study, sessions_dir)), listed=False)
+    if any(point.files for point in before):
+        from simulator.studies.checking import refuse_other  # needs torch
+
+        refuse_other(folder, before)
+    if as_asked(folder, study):
+        return Plan(folder, study, tuple(before), listed=True)
+    after = _points(study, sessions_dir)
+    refuse_changed(folder, before, after, extend)
+    kept = {point.name: point for point in before}
+    points = (kept[point.name].placed_as(point) if point.name in kept else point for point in after)
+    return Plan(folder, study, tuple(points), listed=False)
+
+
+def load(folder: Path, files: Files, points: Iterable[Point]) -> None:
+    """Run the files that the user has named for a study, once they are those that its points list.
+
+    Raises SessionError for another file, and ConfigError for one that fails.
+    """
+    if files != Files():
+        from simulator.studies.checking import refuse_other_code  # needs torch
+
+        refuse_other_code(folder, points, files)
+        files.load()
+
+
+def _points(study: StudySpec, sessions_dir: Path) -> list[Point]:
+    """The points of a study and the files that each needs. The study's files are loaded already."""
+    found = study.points(sessions_dir)  # refused before torch is imported
+
+    from simulator.studies.checking import needed, refuse_unnamed
+
+    points = [replace(point, files=needed(point.config)) for point in found]
+    refuse_unnamed(study, points)
+    return points
+
+
+HERE, RAY, SLURM = "here", "ray", "slurm"
+NAMES = (HERE, RAY, SLURM)
+
+
+def checked(name: str) -> str:
+    """The name of a backend. Raises ConfigError with the nearest name for an unknown one."""
+    if name not in NAMES:
+        raise ConfigError(f"`on='{name}'` is unknown.{nearest(name, NAMES)} There are {', '.join(NAMES)}.")
+    return name
+
+
+def backend(name: str) -> "type[Backend]":
+    """The backend of that name. Raises ConfigError for an unknown name, or if this machine cannot use it."""
+    match checked(name):
+        case "ray":
+            try:
+                from simulator.studies.on_ray import OnRay
+            except ImportError as missing:
+                raise ConfigError(
+                    f"a sweep on Ray needs Ray, which is not installed ({missing}). Install it: "
+                    f"`{install_command('ray')}`, or leave out `on` to run the points on this machine."
+                ) from missing
+            return OnRay
+        case "slurm":
+            raise ConfigError(
+                "Slurm runs these points itself. `htfl-sim sweep STUDY … --on slurm` writes the script to submit."
+            )
+    from simulator.studies.executor import Here
+
+    return Here
+
 
 POLL_SECONDS = 0.1
 """Seconds between two looks at signals, commands, and ended processes."""
@@ -137,7 +289,7 @@ class Sweep:
         self._planned = planned
         firsts: dict[bytes, str] = {}
         for name in self._open if reuse is not False else ():
-            if (wanted := key(self._points[name])) is not None:
+            if (wanted := run_key(self._points[name])) is not None:
                 self._twins[name] = firsts.setdefault(wanted, name)
 
     def run(self, stop: Callable[[], str | None]) -> SweepResult:

@@ -29,21 +29,33 @@ from simulator.results.analysis.caveats import listed as named
 from simulator.results.analysis.comparison import outcome
 from simulator.results.analysis.ledger import NO_SESSION, Divergence
 from simulator.results.analysis.overview import read_overview
-from simulator.studies import links, slurm
-from simulator.studies.backends import HERE, backend
-from simulator.studies.checking import check
-from simulator.studies.children import Here
-from simulator.studies.cost import RoundCounter, rate_of
-from simulator.studies.executor import Launch
-from simulator.studies.files import needed
-from simulator.studies.folder import STUDY, read_points, read_study
-from simulator.studies.plan import Plan, load
-from simulator.studies.search import BATCH, Request, Trial, proposed
-from simulator.studies.status import FINISHED, Status
+from simulator.studies import slurm
+from simulator.studies.board import at_boundary
+from simulator.studies.checking import RoundCounter, check, needed, rate_of
+from simulator.studies.executor import Here, Launch
+from simulator.studies.folder import (
+    FINISHED,
+    STUDY,
+    Status,
+    read_points,
+    read_study,
+    refuse_damaged,
+    run_key,
+    session_of,
+)
+from simulator.studies.search import BATCH, Request, Trial, Trials, proposed, read_request, rounds_of
 from simulator.studies.study import Point, StudySpec
-from simulator.studies.sweep import Observer, Sweep, SweepResult, refuse_other_code, say_unrecorded
-from simulator.studies.trial_board import at_boundary
-from simulator.studies.trials import Trials, read_request, rounds_of
+from simulator.studies.sweep import (
+    HERE,
+    Observer,
+    Plan,
+    Sweep,
+    SweepResult,
+    backend,
+    load,
+    refuse_other_code,
+    say_unrecorded,
+)
 
 if TYPE_CHECKING:
     from simulator.results.figures.sensitivity import Tried
@@ -131,7 +143,7 @@ def tune(
         if not over:
             return result
         listed = Trials(folder, request)  # with the links that the sweep wrote
-        links.refuse_damaged(folder, map(listed.as_listed, step.points))
+        refuse_damaged(folder, map(listed.as_listed, step.points))
     return result
 
 
@@ -193,7 +205,7 @@ def forecast(folder: Path, request: Request | None, launch: Launch) -> Forecast:
             )
         if not listed.has_final or listed.chosen(method) is not None:
             total += mean * sum(max(request.rounds - each, 0) for each in finals)
-    statuses = [Status(each.name, each.rounds).read(links.session_of(folder, each)) for each in points]
+    statuses = [Status(each.name, each.rounds).read(session_of(folder, each)) for each in points]
     rate = rate_of(folder, points, statuses, launch.data_dir)
     known = {method: sum(each.method == method for each, _ in trials) for method in request.methods}
     unknown = request.budget - max(known.values()) if request.sampler == "tpe" else 0
@@ -305,7 +317,7 @@ def firsts(request: Request, trials: Sequence[Trial]) -> list[Trial]:
     """For each trial the first one with the same settings, whose score it has too. Only first ones are computed."""
     found: dict[bytes | None, Trial] = {}
     return [
-        found.setdefault(links.key(_point(request, each, request.tuning_seeds[0])), each) for each in trials
+        found.setdefault(run_key(_point(request, each, request.tuning_seeds[0])), each) for each in trials
     ]
 
 
@@ -497,7 +509,7 @@ def _point(request: Request, trial: Trial, seed: int, final: bool = False) -> Po
 
 def is_done(folder: Path, point: Point, upto: int) -> bool:
     """Whether a point has finished this round."""
-    return Status(point.name, point.rounds).read(links.session_of(folder, point)).round >= upto
+    return Status(point.name, point.rounds).read(session_of(folder, point)).round >= upto
 
 
 def affordable(request: Request, trials: Iterable[Trial], flops: Callable[[Trial], float]) -> list[Trial]:

@@ -17,7 +17,7 @@ from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.table import Pivot
 from simulator.results.analysis.why import why
 from simulator.results.export.sinks import scalars
-from simulator.studies.summary import Setting
+from simulator.studies.board import Setting
 from tests import sessions as made
 from tests.analysis.runs import of, record
 

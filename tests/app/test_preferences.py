@@ -7,7 +7,7 @@ import pytest
 from textual.pilot import Pilot
 
 from simulator.results.analysis.run import SessionData
-from simulator.studies.summary import Seeds
+from simulator.studies.selection import Seeds
 from tests import sessions
 from tests.app.driving import drive, until
 from tui.app.app import FILE, SESSIONS, HtflApp, Preferences

@@ -8,7 +8,7 @@ import pytest
 
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData, Silence
-from simulator.studies.summary import StudySummary
+from simulator.studies.board import StudySummary
 from tests import sessions
 from tests.app.panels.stage import read
 from tui.app.keys import PANEL_TITLES, footer

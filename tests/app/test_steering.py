@@ -13,7 +13,7 @@ import checkpoints
 from checkpoints import Store
 from simulator.results.analysis.overview import Summary
 from simulator.results.analysis.run import SessionData
-from simulator.studies.summary import StudySummary
+from simulator.studies.board import StudySummary
 from tests import sessions
 from tests.app.driving import blanks, drive, until
 from tui.app.app import HtflApp

@@ -11,7 +11,7 @@ import pytest
 
 import htfl_sim as hs
 from simulator.results.analysis.overview import read_overview
-from simulator.studies.summary import by_seed
+from simulator.studies.selection import by_seed
 from tests import sessions as made
 from tests.cli.conftest import Cli
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from checkpoints import SessionReader
-from simulator.studies.status import Status
+from simulator.studies.folder import Status
 from tests.cli.conftest import TINY, Cli
 from tests.processes import Process
 from tests.reliability.sessions import wait_until

@@ -19,9 +19,9 @@ from simulator.base.errors import SessionError
 from simulator.config.user_files import Files
 from simulator.studies import tuning
 from simulator.studies.executor import Launch
-from simulator.studies.plan import plan
 from simulator.studies.search import Request
 from simulator.studies.study import StudySpec
+from simulator.studies.sweep import plan
 from tests.cli.conftest import TINY, Cli, _made, cli, done, sessions
 from tests.own import METRIC, MODEL, another_process, written
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from simulator.studies.status import Status
+from simulator.studies.folder import Status
 from tui.cli.sweep_progress import Lines, summary, table
 
 RUNNING = Status("fedgh-s0", 10, "running", 4, 0.5, 0.625, (2.0,))

@@ -41,7 +41,7 @@ Kind = Literal["reads a value", "copies to the device", "makes a tensor on the h
 ALLOWED: dict[str, str] = {
     "simulator.training.client.LocalClient.orders": "the host draws the order of an epoch, for every device the same",
     "simulator.runners.local.finish": "losses are read once, after the last step",
-    "simulator.runners.central.update": "losses of the server are read once for each of its phases",
+    "simulator.runners.local.server_update": "losses of the server are read once for each of its phases",
     "simulator.runners.evaluation._Tally.answers": "answers are counted on the device and read once",
     "simulator.runners.evaluation._bytes": "received models are compared, so that equal ones answer once",
     "simulator.base.tensors.WayOff.__call__": "a checkpoint needs the values",

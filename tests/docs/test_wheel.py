@@ -72,7 +72,7 @@ def test_nothing_of_it_comes_from_the_checkout(installed: Path, tmp_path: Path) 
 
 
 def test_it_brings_what_is_no_python_file(installed: Path, tmp_path: Path) -> None:
-    look = "import presets; from simulator.studies import shipped; print(len(presets.names()), len(shipped.names()))"
+    look = "import presets; import htfl_sim.catalog as of; print(len(presets.names()), len(of.shipped_studies()))"
     seen = shell([installed / "python", "-c", look], tmp_path)
     assert seen.returncode == 0, seen.stderr
     found = [*ROOT.glob("presets/*.toml")], [*ROOT.glob("presets/studies/*.toml")]

@@ -159,7 +159,7 @@ class InTurn(Executor):
 
 def points_here() -> Any:
     """Within it sweeps run their points in this process."""
-    return mock.patch("simulator.studies.children.Children", InTurn)
+    return mock.patch("simulator.studies.executor.Children", InTurn)
 
 
 class Live:

@@ -12,7 +12,7 @@ from simulator.results.analysis.static_names import titles
 from simulator.results.figures import accuracy, clients, gains, palette, sensitivity, style
 from simulator.results.figures.kinds import OF_SESSIONS
 from simulator.results.figures.palette import OKABE_ITO, look_of
-from simulator.studies.summary import Seeds
+from simulator.studies.selection import Seeds
 from tests.analysis.runs import run
 from tests.figures.test_others import measured
 from tui.app.panels.compare import colours

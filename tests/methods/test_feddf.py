@@ -14,7 +14,7 @@ from simulator.methods import Uplink
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.feddf import FedDF
 from simulator.methods.hooks import Hooks
-from simulator.runners import central
+from simulator.runners.local import server_update
 from simulator.training.phase import Nets
 from simulator.training.trainer import CentralServer
 from tests import federations
@@ -41,7 +41,7 @@ def after(parts: Built, uplinks: list[Uplink], round: int = 1) -> tuple[Tensors,
     """The server's state and metrics after that round, and its operations."""
     state = parts.engine.initial_state().server
     hooks = Hooks(parts.method, parts.federation)
-    (server, metrics), flops = central.update(hooks, federations.context(parts), round, state, uplinks)
+    (server, metrics), flops = server_update(hooks, federations.context(parts), round, state, uplinks)
     return server, metrics, flops
 
 

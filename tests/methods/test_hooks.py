@@ -11,7 +11,7 @@ import torch
 from simulator.base import rng
 from simulator.base.errors import MethodError
 from simulator.methods.hooks import GlobalDraws
-from simulator.runners import Job, Work, synchronous
+from simulator.runners import Job, Work, carry_out
 from tests import federations
 from tests.methods.mine import Write, line, mine
 
@@ -73,7 +73,7 @@ def test_a_clients_hooks_draw_by_the_number_of_its_dispatch(mine: Write) -> None
 
     def drawn(dispatch: int | None) -> list[float]:
         work = Work(engine._hooks, 1, jobs, dispatch=dispatch)
-        [update] = synchronous.carry_out(engine._runner, work)
+        [update] = carry_out(engine._runner, work)
         values: list[float] = update.uplink["x"].tolist()
         return values
 

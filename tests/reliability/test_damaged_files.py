@@ -11,7 +11,7 @@ from checkpoints import Damaged, SessionReader
 from simulator.base import rng
 from simulator.results.analysis.feed import Feed
 from simulator.results.analysis.overview import read_overviews
-from simulator.studies.status import Status
+from simulator.studies.folder import Status
 from tests.cli.conftest import Cli
 from tests.cli.test_bad_input import assert_refused
 from tests.federations import committed

@@ -248,9 +248,9 @@ def test_a_node_that_has_other_data_is_refused_by_name(tmp_path: Path) -> None:
 
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if this machine had another torch than the actors' nodes."""
-    from simulator.runners.ray import worker_pool
+    from simulator.runners.ray import workers
 
-    monkeypatch.setattr(worker_pool, "environment", lambda *here: environment(*here) | {"torch": "0.1"})
+    monkeypatch.setattr(workers, "environment", lambda *here: environment(*here) | {"torch": "0.1"})
 
 
 @pytest.mark.slow

@@ -19,10 +19,10 @@ from simulator.contract import Subject
 from simulator.engine.builder import Built
 from simulator.engine.round import Engine
 from simulator.methods.hooks import Hooks
-from simulator.runners import Job, LocalUpdate, Work, memory, synchronous
-from simulator.runners.ray import inner
+from simulator.runners import Job, LocalUpdate, Work, carry_out
+from simulator.runners.local import memory_for_training
 from simulator.runners.ray.runner import RayRunner, trained
-from simulator.runners.ray.worker_setup import WorkerSetup
+from simulator.runners.ray.setup import WorkerSetup, inner_runner, same_bits
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session, other_bits
 from simulator.training.trainer import TrainingContext
@@ -50,7 +50,7 @@ def context() -> TrainingContext:
 
 def portions(finished: tuple[int, ...] = (), **runtime: Any) -> list[list[int]]:
     """The clients that are given to an actor together, of those who have not finished."""
-    held = inner.made(context(), RuntimeConfig(**runtime))
+    held = inner_runner(context(), RuntimeConfig(**runtime))
     return held.bundles([client for client in range(8) if client not in finished], finished)
 
 
@@ -72,7 +72,7 @@ def test_a_stack_is_given_to_an_actor_as_a_whole_and_who_is_in_none_by_himself()
             runtime=holding("stacked", stack=3),
         )
     )
-    held = inner.made(federations.context(parts), RuntimeConfig(inner="stacked", stack=3))
+    held = inner_runner(federations.context(parts), RuntimeConfig(inner="stacked", stack=3))
     assert sorted(held.bundles(range(8))) == [[0, 2, 4], [1, 3, 5], [6], [7]]
     assert sorted(held.bundles([0, 1, 3, 5, 6, 7], [2, 4])) == [[0], [1, 3, 5], [6], [7]]
 
@@ -80,7 +80,7 @@ def test_a_stack_is_given_to_an_actor_as_a_whole_and_who_is_in_none_by_himself()
 @given(st.sets(st.integers(0, 7)), st.integers(1, 5), st.sampled_from(["sequential", "parallel", "stacked"]))
 def test_everybody_who_has_not_finished_is_in_one_portion(done: set[int], size: int, name: str) -> None:
     settings = RuntimeConfig(inner=name, stack=size, workers_per_actor=size)
-    held = inner.made(context(), settings)
+    held = inner_runner(context(), settings)
     left = [client for client in range(8) if client not in done]
     found = held.bundles(left, sorted(done))
     assert sorted(client for portion in found for client in portion) == left
@@ -110,12 +110,12 @@ def test_portions_computed_elsewhere_have_the_bits_of_the_runner_in_process(
         for client in here.federation.clients
         if client.id not in finished
     }
-    in_process = synchronous.carry_out(here.engine._runner, Work(hooks, 1, jobs, finished))
+    in_process = carry_out(here.engine._runner, Work(hooks, 1, jobs, finished))
 
     settings = there.engine._config.runtime
     packed = pickle.dumps(WorkerSetup.of(federations.context(there), hooks, settings))
     elsewhere, data = list[LocalUpdate](), None
-    for portion in inner.made(federations.context(there), settings).bundles(list(jobs), finished):
+    for portion in inner_runner(federations.context(there), settings).bundles(list(jobs), finished):
         runner, theirs = pickle.loads(packed).set_up(data)
         data = runner.context.data
         elsewhere += trained(runner, theirs, 1, {client: jobs[client] for client in portion})
@@ -165,7 +165,7 @@ def test_stacks_in_actors_are_other_bits_than_clients_by_themselves_and_no_other
 
 
 def test_there_is_a_runner_in_process_with_the_same_bits() -> None:
-    found = [inner.in_process(RuntimeConfig(inner=name)) for name in ("sequential", "parallel", "stacked")]
+    found = [same_bits(RuntimeConfig(inner=name)) for name in ("sequential", "parallel", "stacked")]
     assert found == ["parallel", "parallel", "stacked"]
 
 
@@ -194,10 +194,10 @@ def test_a_ray_that_is_started_here_has_as_many_clients_at_work_as_there_are_cor
 
 
 def test_where_memory_lacks_for_clients_side_by_side_fewer_to_an_actor_help() -> None:
-    held = inner.made(context(), RuntimeConfig(**holding("parallel", workers_per_actor=4)))
+    held = inner_runner(context(), RuntimeConfig(**holding("parallel", workers_per_actor=4)))
     with (
         pytest.raises(NotEnoughMemory, match=r"`htfl-sim resume SESSION --set runtime\.workers_per_actor=2`"),
-        memory.for_training(held, 1, 0, held.workers),
+        memory_for_training(held, 1, 0, held.workers),
     ):
         raise torch.OutOfMemoryError("out of memory")
 

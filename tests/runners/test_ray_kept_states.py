@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from simulator.base.tensors import Copies, total_bytes
-from simulator.runners.ray import messages
-from simulator.runners.ray.kept_states import ActorStates, Kept, KnownStates, Orders
-from simulator.runners.ray.messages import Message, Payloads
+from simulator.runners.ray import transfer
 from simulator.runners.ray.runner import _Waiting
+from simulator.runners.ray.transfer import ActorStates, Kept, KnownStates, Message, Orders, Payloads
 
 STATE = 40
 """Bytes of a state in these tests: ten floats."""
@@ -190,13 +189,13 @@ def test_runs_that_share_an_actor_do_not_share_states() -> None:
 def hashed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes in bytes of the tensors that are hashed."""
     sizes: list[int] = []
-    whole = messages.bytes_of
+    whole = transfer.bytes_of
 
     def noted(tensor: Tensor) -> Any:
         sizes.append(tensor.nbytes)
         return whole(tensor)
 
-    monkeypatch.setattr(messages, "bytes_of", noted)
+    monkeypatch.setattr(transfer, "bytes_of", noted)
     return sizes
 
 

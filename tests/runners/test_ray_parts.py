@@ -19,10 +19,9 @@ from simulator.contract import Subject
 from simulator.methods.hooks import Hooks
 from simulator.runners import Job
 from simulator.runners import ray as on_ray
-from simulator.runners.ray.kept_states import KnownStates
-from simulator.runners.ray.messages import PAYLOADS, Message, Payloads
 from simulator.runners.ray.runner import RayRunner, _Sent, trained
-from simulator.runners.ray.worker_setup import WorkerSetup
+from simulator.runners.ray.setup import WorkerSetup
+from simulator.runners.ray.transfer import PAYLOADS, KnownStates, Message, Payloads
 from tests import federations
 
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.bool)
@@ -151,7 +150,7 @@ def test_data_that_only_this_process_has_are_refused() -> None:
 def test_where_ray_is_not_installed_the_line_that_installs_it_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("worker_pool", "actor", "cluster"):
+    for name in ("workers", "cluster"):
         monkeypatch.delitem(sys.modules, f"{on_ray.__name__}.{name}", raising=False)
         monkeypatch.delattr(on_ray, name, raising=False)
     monkeypatch.setitem(sys.modules, "ray", None)
@@ -180,7 +179,7 @@ class Refusing:
 
 def test_after_an_error_of_one_portion_an_actor_with_two_is_idle_again() -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
-    from simulator.runners.ray.worker_pool import Worker
+    from simulator.runners.ray.workers import Worker
 
     at_work, worker = runner([10, 10]), Worker(None, given=2)
     at_work._pool = cast(Any, Refusing())

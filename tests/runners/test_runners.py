@@ -19,8 +19,8 @@ from simulator.runners import (
     Work,
     always_go,
     base,
+    carry_out,
     local,
-    synchronous,
 )
 from tests import federations
 
@@ -122,7 +122,7 @@ def run(parts: Any, told: Callable[[int], None], gate: Gate = always_go) -> list
     }
     hooks = Hooks(parts.method, parts.federation)
     listener = Listener(gate, done=lambda update: told(update.client.id))
-    return synchronous.carry_out(parts.engine._runner, Work(hooks, 1, jobs), listener)
+    return carry_out(parts.engine._runner, Work(hooks, 1, jobs), listener)
 
 
 def test_draws_are_keyed_by_the_dispatch_number_and_schedules_by_the_round() -> None:
@@ -133,7 +133,7 @@ def test_draws_are_keyed_by_the_dispatch_number_and_schedules_by_the_round() -> 
     jobs = {0: Job(state.clients[0], parts.method.downlink(1, state.server, parts.federation.clients[0]))}
 
     def uplink(dispatch: int | None) -> Any:
-        [update] = synchronous.carry_out(parts.engine._runner, Work(hooks, 1, jobs, dispatch=dispatch))
+        [update] = carry_out(parts.engine._runner, Work(hooks, 1, jobs, dispatch=dispatch))
         return federations.bits(update.uplink)
 
     assert uplink(1) == uplink(None)

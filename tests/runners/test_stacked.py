@@ -295,7 +295,7 @@ def test_a_stack_has_so_many_clients_at_most(monkeypatch: pytest.MonkeyPatch) ->
         sizes.append(len(clients))
         return steps(clients, *rest)
 
-    monkeypatch.setattr("simulator.runners.stacked.steps", noted)
+    monkeypatch.setattr("simulator.runners.in_process.steps", noted)
     iid = {"partition": "iid", "quantity": "equal"}
     after_a_round("standalone", "stacked", data=iid, runtime={"stack": 2})
     after_a_round("standalone", "stacked", data=iid)

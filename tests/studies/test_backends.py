@@ -9,11 +9,9 @@ import pytest
 
 from simulator.base.errors import ConfigError
 from simulator.config import Config
-from simulator.studies.backends import backend
-from simulator.studies.children import Here
-from simulator.studies.executor import Launch
-from simulator.studies.plan import plan
+from simulator.studies.executor import Here, Launch
 from simulator.studies.study import Point, StudySpec
+from simulator.studies.sweep import backend, plan
 from tests.cli.conftest import TINY, Cli, cli, sessions
 from tests.cli.test_bad_input import assert_refused
 
@@ -74,7 +72,7 @@ class TestOnRay:
         nodes = [{"Alive": alive, "Resources": each, "NodeID": f"{each['CPU']:g}"} for alive, each in has]
         monkeypatch.setattr(cluster.ray, "nodes", lambda: nodes)
         monkeypatch.setattr(cluster.ray, "is_initialized", lambda: True)
-        monkeypatch.setattr("simulator.studies.ray.backend.refuse_mixed", lambda needs: None)
+        monkeypatch.setattr("simulator.studies.on_ray.refuse_mixed", lambda needs: None)
 
     @pytest.mark.parametrize(
         ("jobs", "runtime", "needs", "room"),
@@ -128,7 +126,7 @@ class TestOnRay:
 
 def test_nodes_that_would_not_give_the_same_bits_are_named_with_what_differs() -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
-    from simulator.studies.ray.backend import NodeInfo, refuse_unlike
+    from simulator.studies.on_ray import NodeInfo, refuse_unlike
 
     here = {"torch": "2.6", "device": "cpu (AVX2)", "cpu": "one", "python": "3.11"}
     refuse_unlike([NodeInfo("a", here), NodeInfo("b", {**here, "python": "3.12"})])
@@ -161,7 +159,7 @@ def test_ray_that_is_not_installed_is_said_with_the_line_that_installs_it(
     cli: Cli, sessions: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    for name in [each for each in sys.modules if each.startswith("simulator.studies.ray")]:
+    for name in [each for each in sys.modules if each.startswith("simulator.studies.on_ray")]:
         monkeypatch.delitem(sys.modules, name)
     assert_refused(
         cli(*ASKED, "--on=ray"), 2, "needs Ray, which is not installed", "`pip install 'ray[client]>="

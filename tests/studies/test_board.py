@@ -13,9 +13,8 @@ import htfl_sim as hs
 from simulator.base.nested import ALL
 from simulator.results.analysis.ledger import Totals
 from simulator.results.analysis.overview import Summary, read_overview
-from simulator.studies import links
-from simulator.studies.board import Board, BoardReader, BoardRow
-from simulator.studies.cells import Seen
+from simulator.studies import folder as folders
+from simulator.studies.board import Board, BoardReader, BoardRow, Seen
 from simulator.studies.folder import documents
 from simulator.studies.study import Point, StudySpec
 from tests import sessions
@@ -254,7 +253,7 @@ def test_a_point_that_uses_an_identical_run_has_its_numbers_and_its_name(
 ) -> None:
     (point,) = study(tmp_path, ("fedgh",), (0,))
     other = sessions.make(tmp_path / "base", clients=2, rounds=4, cka_every=0)
-    monkeypatch.setattr(links, "fingerprint_of", lambda folder: "f" * 64)
+    monkeypatch.setattr(folders, "fingerprint_of", lambda folder: "f" * 64)
     link: Any = {"session": "base", "fingerprint": "f" * 64}
     linked = Point(point.name, point.axes, point.config, link=link)
     checkpoints.Group.open(tmp_path / "t", documents(StudySpec("quickstart"), [linked])).close("finished")

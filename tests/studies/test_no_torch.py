@@ -6,16 +6,12 @@ import sys
 
 def test_reading_and_running_studies_loads_no_torch() -> None:
     needed = (
-        "plan",
         "sweep",
         "executor",
-        "children",
-        "backends",
         "slurm",
-        "ray.node",
-        "status",
-        "summary",
-        "shipped",
+        "ray_node",
+        "board",
+        "study",
         "folder",
     )
     script = f"""

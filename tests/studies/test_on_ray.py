@@ -20,10 +20,9 @@ from simulator.config.user_files import Files
 from simulator.data.datasets import data_folder
 from simulator.sessions.session import Session
 from simulator.studies.executor import Launch
-from simulator.studies.plan import Plan, plan
-from simulator.studies.status import Status
+from simulator.studies.folder import Status
 from simulator.studies.study import StudySpec
-from simulator.studies.sweep import SweepResult, sweep
+from simulator.studies.sweep import Plan, SweepResult, plan, sweep
 from tests import federations
 from tests.own import METRIC, written
 from tests.reliability.sessions import AnyProcess, configuration, finish, messages, rounds, start

@@ -13,10 +13,9 @@ from checkpoints import Damaged, SessionUnreadable
 from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw
 from simulator.studies.folder import documents
-from simulator.studies.plan import Plan, plan
-from simulator.studies.search import Request
+from simulator.studies.search import Request, read_request
 from simulator.studies.study import StudySpec
-from simulator.studies.trials import read_request
+from simulator.studies.sweep import Plan, plan
 from simulator.studies.tuning import request_file
 from tests.studies.test_study import TINY
 

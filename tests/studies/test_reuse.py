@@ -15,14 +15,13 @@ from simulator.base.environment import PROGRAM
 from simulator.base.errors import SessionError
 from simulator.results.analysis.overview import Summary, read_overview
 from simulator.sessions.fingerprint import fingerprint_of
+from simulator.studies.board import StudySummary
 from simulator.studies.executor import Launch
-from simulator.studies.links import SESSIONS, STUDY, key, session_of, users_of
-from simulator.studies.plan import plan
+from simulator.studies.folder import IN_SESSIONS, IN_STUDY, run_key, session_of, users_of
 from simulator.studies.point import Reused, opened
-from simulator.studies.selection import select
+from simulator.studies.selection import by_seed, select
 from simulator.studies.study import Point, StudySpec
-from simulator.studies.summary import StudySummary, by_seed
-from simulator.studies.sweep import sweep
+from simulator.studies.sweep import plan, sweep
 from tests import federations
 from tests.cli.conftest import call
 from tests.cli.test_bad_input import rewrite
@@ -50,9 +49,9 @@ def run(study: Path, point: Point, reuse: str | None) -> None:
 
 def test_a_point_uses_an_identical_finished_point_of_its_study(tmp_path: Path) -> None:
     study, (first, second) = prepared(tmp_path, "t", 0, 1)
-    run(study, first, STUDY)
+    run(study, first, IN_STUDY)
     with pytest.raises(Reused, match=r'{"session": "t/s0", "fingerprint": "[0-9a-f]{64}"}'):
-        run(study, second, STUDY)
+        run(study, second, IN_STUDY)
     assert not (study / "s1").exists()
     run(study, second, None)  # --no-reuse
     assert federations.committed(study / "s1") == federations.committed(study / "s0")
@@ -60,17 +59,17 @@ def test_a_point_uses_an_identical_finished_point_of_its_study(tmp_path: Path) -
 
 def test_sessions_of_other_studies_are_used_on_request_alone(tmp_path: Path) -> None:
     one, (point,) = prepared(tmp_path, "one", 0)
-    run(one, point, STUDY)
+    run(one, point, IN_STUDY)
     two, (point,) = prepared(tmp_path, "two", 0)
     with pytest.raises(Reused, match="one/s0"):
-        run(two, point, SESSIONS)
-    run(two, point, STUDY)
+        run(two, point, IN_SESSIONS)
+    run(two, point, IN_STUDY)
     assert checkpoints.is_session(two / "s0")
 
 
 def test_tables_and_states_read_a_linked_point_where_it_is(tmp_path: Path) -> None:
     study, points = prepared(tmp_path, "t", 0, 1)
-    run(study, points[0], STUDY)
+    run(study, points[0], IN_STUDY)
     fingerprint = fingerprint_of(study / "s0")
     assert fingerprint is not None
     points[1] = replace(points[1], link={"session": "t/s0", "fingerprint": fingerprint})
@@ -96,7 +95,7 @@ def test_tables_and_states_read_a_linked_point_where_it_is(tmp_path: Path) -> No
 
 def test_finished_points_of_other_code_are_named_before_the_others_run(tmp_path: Path) -> None:
     study, (first, _) = prepared(tmp_path, "t", 0, 1)
-    run(study, first, STUDY)
+    run(study, first, IN_STUDY)
     environment = checkpoints.SessionReader(study / "s0").document["environment"]
     rewrite(study / "s0", environment={**environment, "program": "0" * 64})
     named = f"Point s0 of study t was made with other code \\(program {'0' * 12} → {PROGRAM[:12]}\\)"
@@ -112,7 +111,7 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sessions folder with the study `one` of one point, and `two`, whose point uses that session."""
     tmp_path = tmp_path_factory.mktemp("linked")
     one, (point,) = prepared(tmp_path, "one", 0)
-    run(one, point, STUDY)
+    run(one, point, IN_STUDY)
     two, points = prepared(tmp_path, "two", 0)
     fingerprint = fingerprint_of(one / "s0")
     assert fingerprint is not None
@@ -210,10 +209,10 @@ def test_the_app_shows_a_study_with_the_sessions_that_it_uses(linked: Path) -> N
 
 def test_only_points_that_may_be_identical_wait_for_each_other(tmp_path: Path) -> None:
     _, (first, second) = prepared(tmp_path, "t", 0, 1)
-    assert key(first) == key(second)
+    assert run_key(first) == run_key(second)
     other = replace(first, config={**first.config, "seed": SEEDS | {"training": 2}})
-    assert key(first) != key(other)
-    assert key(replace(first, branch={"parent": "a", "round": 1, "method": None, "set": []})) is None
+    assert run_key(first) != run_key(other)
+    assert run_key(replace(first, branch={"parent": "a", "round": 1, "method": None, "set": []})) is None
 
 
 def test_a_sweep_computes_identical_points_once(tmp_path: Path) -> None:

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from simulator.base.errors import ConfigError
-from simulator.studies import shipped
-from simulator.studies.study import StudySpec
+from simulator.studies.study import StudySpec, shipped_file, shipped_studies
 from tests.cli.conftest import Cli, cli, sessions
 from tests.cli.test_bad_input import assert_refused
 
@@ -41,12 +40,12 @@ POINTS = {
 
 
 def test_every_file_is_expected_here() -> None:
-    assert set(shipped.names()) == set(POINTS)
+    assert set(shipped_studies()) == set(POINTS)
 
 
 @pytest.mark.parametrize("name", POINTS)
 def test_a_shipped_study_has_its_points_each_with_settings_that_are_valid(name: str) -> None:
-    study = StudySpec.read(shipped.path(name))
+    study = StudySpec.read(shipped_file(name))
     points = study.points(Path("nowhere"))
     assert len(points) == len({point.name for point in points}) == SEEDS * POINTS[name]
     assert study.over["seed"] == (0, 1, 2) and study.title
@@ -56,9 +55,9 @@ def test_a_shipped_study_has_its_points_each_with_settings_that_are_valid(name: 
 
 def test_the_settings_of_the_figures_are_those_that_the_papers_name() -> None:
     for name in ("fedlora_noniid", "fedssa_participation", "fedlora_mu_hidden_cifar100"):
-        config = StudySpec.read(shipped.path(name)).points(Path("nowhere"))[0].config
+        config = StudySpec.read(shipped_file(name)).points(Path("nowhere"))[0].config
         assert config["federation"] == config["federation"] | {"clients": 100, "group": "htm5"}
-    gh = StudySpec.read(shipped.path("fedgh_eta_theta")).points(Path("nowhere"))[0].config
+    gh = StudySpec.read(shipped_file("fedgh_eta_theta")).points(Path("nowhere"))[0].config
     assert (gh["training"]["lr"], gh["federation"]["clients"]) == (0.1, 10)
 
 
@@ -67,7 +66,7 @@ def test_a_shipped_study_is_found_by_its_name_and_the_nearest_is_named(cli: Cli,
     refused = cli("sweep", "mine", "fedgh_eta_thet", *few)
     assert_refused(refused, 2, "no study file 'fedgh_eta_thet'", "Did you mean 'fedgh_eta_theta'")
     with pytest.raises(ConfigError, match="Did you mean 'inco_noise'"):
-        shipped.path("inco_noiz")
+        shipped_file("inco_noiz")
 
 
 def _set(config: dict[str, object], key: str) -> object:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.studies.status import Status, time_left
+from simulator.studies.folder import Status, time_left
 from tests import sessions
 
 

@@ -10,14 +10,11 @@ from pytest import approx
 import checkpoints
 from checkpoints import TUNING
 from simulator.results.analysis.overview import Summary
-from simulator.studies import trial_board
-from simulator.studies.board import BoardReader
-from simulator.studies.cells import Seen
+from simulator.studies import board
+from simulator.studies.board import BoardReader, Seen, StudySummary, TrialBoard, TrialRow
 from simulator.studies.folder import documents
 from simulator.studies.search import Request
 from simulator.studies.study import Point, StudySpec
-from simulator.studies.summary import StudySummary
-from simulator.studies.trial_board import TrialBoard, TrialRow
 from simulator.studies.tuning import request_file
 from tests import sessions
 from tui.app.panels import board as board_words
@@ -187,8 +184,8 @@ def test_a_request_that_cannot_be_read_says_why(tmp_path: Path) -> None:
 
 def test_boundaries_are_of_declared_ranges_unless_others_are_given() -> None:
     """λ of FedProto is from 0.01 to 10. A method of the user's has only given ranges."""
-    assert trial_board.boundary(ASKED, "fedproto", {"method.lam": 9.9, "training.lr": 0.1}) == ("method.lam",)
-    assert trial_board.boundary(ASKED, "mine", {"method.lam": 9.9, "training.lr": 0.99}) == ("training.lr",)
+    assert board.boundary(ASKED, "fedproto", {"method.lam": 9.9, "training.lr": 0.1}) == ("method.lam",)
+    assert board.boundary(ASKED, "mine", {"method.lam": 9.9, "training.lr": 0.99}) == ("training.lr",)
 
 
 def test_a_tuning_study_has_finished_once_its_final_seeds_have(tmp_path: Path) -> None:
@@ -230,6 +227,6 @@ def test_trials_are_rows_with_their_rung_round_score_and_values(tmp_path: Path) 
 
 def test_a_value_beyond_which_the_setting_has_none_is_at_no_boundary() -> None:
     least = {"training.momentum": 0.0, "training.epochs": 1, "method.server_epochs": 1}
-    assert trial_board.boundary(ASKED, "fedgh", least) == ()
+    assert board.boundary(ASKED, "fedgh", least) == ()
     most = {"training.momentum": 0.9, "training.epochs": 5, "method.server_epochs": 5}
-    assert trial_board.boundary(ASKED, "fedgh", most) == tuple(most)
+    assert board.boundary(ASKED, "fedgh", most) == tuple(most)

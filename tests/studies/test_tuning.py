@@ -33,14 +33,13 @@ from simulator.config.user_files import Files
 from simulator.results.analysis.averages import MeanStd
 from simulator.results.analysis.ledger import Totals
 from simulator.results.analysis.overview import Summary
-from simulator.studies import trials, tuning
+from simulator.studies import search, tuning
+from simulator.studies.board import StudySummary
 from simulator.studies.executor import Launch
-from simulator.studies.folder import read_points
+from simulator.studies.folder import Status, read_points
 from simulator.studies.search import Request, Trial, proposed
 from simulator.studies.selection import select
-from simulator.studies.status import Status
 from simulator.studies.study import StudySpec
-from simulator.studies.summary import StudySummary
 from simulator.studies.tuning import Tuned, affordable, counting, left, spent, tune, tuned
 from tests import sessions
 from tests.cli.conftest import call
@@ -84,10 +83,10 @@ def test_a_rung_is_scored_over_fewer_last_rounds_in_proportion() -> None:
 def test_a_study_of_before_keeps_its_scores(tmp_path: Path) -> None:
     file = tmp_path / "t" / checkpoints.TUNING
     asked = json.loads(file.read_text())
-    assert trials.read_request(tmp_path / "t").proportional
+    assert search.read_request(tmp_path / "t").proportional
     del asked["proportional"]
     file.write_text(json.dumps(asked))
-    assert trials.read_request(tmp_path / "t").last_at(1) == SMALL.last
+    assert search.read_request(tmp_path / "t").last_at(1) == SMALL.last
 
 
 @pytest.mark.parametrize("name", methods.names())
@@ -381,7 +380,7 @@ def test_tpe_with_halving_learns_from_the_first_rung(tmp_path: Path, monkeypatch
     done(tmp_path / "t", asked)
     rounds = rounds_of(tmp_path / "t")
     assert sorted(each for name, each in rounds.items() if "-t" in name) == [2, 2, 2, 2, 4, 4]
-    listed = trials.Trials(tmp_path / "t", asked)
+    listed = search.Trials(tmp_path / "t", asked)
     assert [many for many, _ in seen] == [0, 5]
     assert seen[1][1] == [listed.score(trial, 2) for trial in listed.of("fedproto")[:5]]
     assert done(tmp_path / "t", asked) == done(tmp_path / "t", asked)  # continued, with nothing left
@@ -501,14 +500,14 @@ def test_test_accuracies_change_no_choice(
 
     in_process(monkeypatch)
     noise = iter(range(1, 10_000))
-    before = trials.read_overview
+    before = search.read_overview
 
     def other(folder: Path) -> Any:
         run = before(folder)
         run.totals["accuracy"][:] = [next(noise) % 7 / 7 for _ in run.totals["accuracy"]]
         return run
 
-    for module in (trials, tuning):
+    for module in (search, tuning):
         monkeypatch.setattr(module, "read_overview", other)
     noisy = done(tmp_path / "noisy")
     assert {name: each[:2] for name, each in noisy.items()} == {
@@ -536,7 +535,7 @@ def test_random_test_accuracies_in_the_files_change_no_choice_and_random_eval_ac
 
     def choices() -> list[list[int]]:
         """For each method, the trials of every rung, then the chosen one."""
-        listed, found = trials.Trials(tmp_path / "t", SMALL), []
+        listed, found = search.Trials(tmp_path / "t", SMALL), []
         for method in SMALL.methods:
             every = listed.of(method)
             for _, upto in SMALL.rungs():
@@ -785,10 +784,10 @@ def rounds(on_eval: list[float], diverged: list[tuple[int, ...]]) -> Totals:
     return sessions.totals(accuracy=each, eval_accuracy=each, participants=2.0, diverged=diverged)
 
 
-def listed(monkeypatch: pytest.MonkeyPatch, asked: Request, trial_rounds: list[Totals]) -> trials.Trials:
+def listed(monkeypatch: pytest.MonkeyPatch, asked: Request, trial_rounds: list[Totals]) -> search.Trials:
     """The trials of a method, whose sessions have these rounds."""
-    found = trials.Trials(Path("none"), asked)
-    monkeypatch.setattr(trials, "_totals", lambda session: trial_rounds[int(session.name.split("-t")[1][:2])])
+    found = search.Trials(Path("none"), asked)
+    monkeypatch.setattr(search, "_totals", lambda session: trial_rounds[int(session.name.split("-t")[1][:2])])
     return found
 
 
@@ -863,9 +862,9 @@ def test_a_study_from_before_the_rule_counts_diverged_trials(tmp_path: Path) -> 
     checkpoints.Group.open(tmp_path / "t", files).close("stopped")
     file = tmp_path / "t" / checkpoints.TUNING
     raw = json.loads(file.read_text())
-    assert trials.read_request(tmp_path / "t").diverged == "loses"
+    assert search.read_request(tmp_path / "t").diverged == "loses"
     file.write_text(json.dumps({key: raw[key] for key in raw if key not in ("diverged", "search_seed")}))
-    older = trials.read_request(tmp_path / "t")
+    older = search.read_request(tmp_path / "t")
     assert (older.diverged, older.search_seed) == ("counts", 20)
 
 
@@ -997,7 +996,7 @@ def test_the_progress_of_a_trial_is_its_score_on_eval(
     asked = replace(SMALL, methods=("standalone",), budget=1, halving=None, last=2, keys=(), seeds=(0,))
     done(tmp_path / "t", asked)
     now = Status("standalone-t00-s100", 4, last=asked.last_at(4)).read(tmp_path / "t" / "standalone-t00-s100")
-    assert now.score == trials.Trials(tmp_path / "t", asked).score(Trial("standalone", 0, {}), 4)
+    assert now.score == search.Trials(tmp_path / "t", asked).score(Trial("standalone", 0, {}), 4)
     assert "accuracy" not in str(lines_of(now)) and f"score on eval {100 * now.score:.1f} %" in lines_of(now)
     lost = replace(now, losers=2)
     assert "2 clients diverged" in lines_of(lost) and "score" not in str(lines_of(lost))

@@ -14,9 +14,9 @@ from simulator.base.errors import ConfigError, SessionError
 from simulator.config.user_files import Files
 from simulator.studies.executor import Launch
 from simulator.studies.folder import read_points
-from simulator.studies.plan import plan
 from simulator.studies.point import main as run_point
 from simulator.studies.study import StudySpec
+from simulator.studies.sweep import plan
 from tests import federations
 from tests.cli.conftest import TINY, Cli, cli, sessions
 from tests.own import METRIC, MODEL, another_process, written

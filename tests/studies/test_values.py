@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from simulator.base.errors import ConfigError
 from simulator.base.nested import toml_value
-from simulator.studies.values import axis, values
+from simulator.studies.study import axis, values
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from textual.widgets import Static
 from simulator.base.units import AT_LEAST
 from simulator.results.analysis.costs import rounds_left, seconds_left
 from simulator.results.analysis.run import LIVE, Silence
-from simulator.studies.summary import StudySummary
+from simulator.studies.board import StudySummary
 from tui.app.charts.look import GLYPHS, Glyphs
 from tui.app.keys import KEYS, PANEL_TITLES, SHORT_TITLES, WHILE_REPLAYING, Key, footer
 from tui.app.view import Panel, View, in_sight

@@ -20,7 +20,7 @@ from htfl_sim.machine import Process
 from simulator.base.documents import Event
 from simulator.results.analysis.partners import SHADOW
 from simulator.results.analysis.run import SessionData
-from simulator.studies.summary import StudySummary
+from simulator.studies.board import StudySummary
 from tui.app.dialogs.run_forms import (
     BESIDE,
     ForkDialog,

@@ -14,7 +14,7 @@ from htfl_sim.steering import Command, post
 from simulator.results.analysis import feed
 from simulator.results.analysis.overview import Summary
 from simulator.results.analysis.run import LIVE, SessionData
-from simulator.studies.summary import StudySummary
+from simulator.studies.board import StudySummary
 from tui.app.dialogs.base import Choose, confirm
 from tui.app.dialogs.run_forms import SwitchDialog, SwitchWish
 from tui.app.host import NO_SESSION, Computations, Host

@@ -23,7 +23,8 @@ from simulator.results.analysis.run import SessionData
 from simulator.results.figures.palette import OKABE_ITO
 from simulator.results.inspection.client_samples import ClientSamples, Embedding
 from simulator.sessions.history import entries_to, settings_in_force
-from simulator.studies.summary import Seeds, StudySummary
+from simulator.studies.board import StudySummary
+from simulator.studies.selection import Seeds
 
 
 class ColorSlots:

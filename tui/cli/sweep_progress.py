@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from simulator.studies.status import FAILED, FINISHED, LIVE, WAITING, Status, time_left
+from simulator.studies.folder import FAILED, FINISHED, LIVE, WAITING, Status, time_left
 from tui.cli import output
 from tui.common.formatting import NONE, duration, percent, printable
 

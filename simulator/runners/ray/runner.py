@@ -20,7 +20,7 @@ from simulator.base.errors import ConfigError, MachinesLost
 from simulator.base.extras import install_command
 from simulator.base.sections import RuntimeConfig
 from simulator.methods.hooks import Hooks
-from simulator.runners import base, synchronous
+from simulator.runners import base
 from simulator.runners.base import (
     AsOne,
     Finished,
@@ -31,16 +31,17 @@ from simulator.runners.base import (
     Result,
     Runner,
     Work,
+    carry_out,
     portioned,
     register,
 )
-from simulator.runners.parallel import ParallelRunner
-from simulator.runners.ray import inner
-from simulator.runners.ray.messages import Payloads
+from simulator.runners.in_process import ParallelRunner
+from simulator.runners.ray.setup import inner_kind, inner_runner, same_bits
+from simulator.runners.ray.transfer import Payloads
 from simulator.training.trainer import TrainingContext
 
 if TYPE_CHECKING:
-    from simulator.runners.ray.worker_pool import Died, Worker, WorkerPool
+    from simulator.runners.ray.workers import Died, Worker, WorkerPool
 
 ATTEMPTS = 3
 """Actors that may die while they compute the same clients of a round."""
@@ -73,7 +74,7 @@ class RayRunner(Runner):
     def __init__(self, context: TrainingContext, settings: RuntimeConfig) -> None:
         super().__init__(context, settings)
         self._settings = settings
-        self._inner = inner.made(context, settings)
+        self._inner = inner_runner(context, settings)
         """The runner that an actor has. Here it divides the clients into bundles."""
         self._actors = settings.workers or max(1, self.workers // self._inner.workers)
         """The number of actors if Ray is started for this run."""
@@ -93,7 +94,7 @@ class RayRunner(Runner):
 
     @classmethod
     def sums(cls, settings: RuntimeConfig) -> str:
-        return inner.kind(settings).sums(settings)
+        return inner_kind(settings).sums(settings)
 
     def open(self, hooks: Hooks, *, exact: bool = True) -> Sequence[RemoteMachine]:
         if self._pool is None:
@@ -236,24 +237,24 @@ class RayRunner(Runner):
     def _gathered(self, hooks: Hooks, exact: bool) -> "WorkerPool":
         os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", UNPRINTED)  # must be set before Ray is imported
         try:
-            from simulator.runners.ray import cluster, worker_pool
+            from simulator.runners.ray import cluster, workers
         except ImportError as missing:
             raise ConfigError(
                 f"runner 'ray' needs Ray, which is not installed ({missing}). Install it: "
-                f"`{install_command('ray')}`, or use `runner='{inner.in_process(self._settings)}'`, which gives the "
+                f"`{install_command('ray')}`, or use `runner='{same_bits(self._settings)}'`, which gives the "
                 "same bits."
             ) from missing
-        from simulator.runners.ray.worker_setup import WorkerSetup
+        from simulator.runners.ray.setup import WorkerSetup
 
         federation = self.context.federation
         setup = WorkerSetup.of(self.context, hooks, self._settings)
         on_gpu = federation.device.type == "cuda"
         needs = cluster.Needs(self.threads * self._inner.workers, int(on_gpu))
-        wants, most = worker_pool.Wants(self._settings.address, needs), self._settings.workers
+        wants, most = workers.Wants(self._settings.address, needs), self._settings.workers
         model = 4 * sum(each.numel() for each in federation.architecture(federation.largest).parameters())
         largest = max(map(len, self._inner.bundles(range(len(federation.clients)))))
-        shared = worker_pool.SharedWorkers.borrow(wants, most, self._actors, largest * model)
-        gathered = worker_pool.WorkerPool(shared, most, setup, exact, self.say)
+        shared = workers.SharedWorkers.borrow(wants, most, self._actors, largest * model)
+        gathered = workers.WorkerPool(shared, most, setup, exact, self.say)
         try:
             gathered.gather()
         except BaseException:
@@ -278,14 +279,14 @@ class RayRunner(Runner):
         seconds: float = 0.0,
     ) -> None:
         """Give a portion of clients to an actor."""
-        from simulator.runners.ray.worker_pool import reaching
+        from simulator.runners.ray.workers import reaching
 
         pool = self._opened
         if self.context.federation.stages:
             question = partial(entered, question=question, since=self._since)
         self.workers = max(pool.ready, 1) * self._inner.workers
         self._payloads = self._payloads or Payloads(pool.put)
-        with reaching(round, inner.in_process(self._settings)):
+        with reaching(round, same_bits(self._settings)):
             of_each = {client: jobs[client] for client in portion}
             states = {client: job.tensors for client, job in of_each.items()}
             received = [self._payloads.put(job.payload) for job in of_each.values()]
@@ -297,11 +298,11 @@ class RayRunner(Runner):
 
         Raises ConfigError after too many actors died on the same portion.
         """
-        from simulator.runners.ray.worker_pool import Died, reaching
+        from simulator.runners.ray.workers import Died, reaching
 
         pool = self._opened
         rounds = [sent.round for sent in self._at_work.values()]
-        with reaching(max(rounds, default=0), inner.in_process(self._settings)):
+        with reaching(max(rounds, default=0), same_bits(self._settings)):
             for ref in pool.wait(self._at_work, seconds):
                 if pool.heed(ref):
                     continue
@@ -347,7 +348,7 @@ def trained(
     limits: Mapping[int, int] = MappingProxyType({}),
 ) -> list[LocalUpdate]:
     """A question: the updates of these clients."""
-    return synchronous.carry_out(runner, Work(hooks, round, jobs, dispatch=dispatch, limits=limits))
+    return carry_out(runner, Work(hooks, round, jobs, dispatch=dispatch, limits=limits))
 
 
 def answered(

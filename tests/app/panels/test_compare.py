@@ -13,7 +13,7 @@ import pytest
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from simulator.results.figures.palette import OKABE_ITO
-from simulator.studies.summary import Seeds
+from simulator.studies.selection import Seeds
 from tests.app.panels.stage import measured, on_stage, read
 from tui.app.panels.compare import (
     ALONE,

@@ -12,9 +12,10 @@ from rich.color import ColorSystem
 import checkpoints
 from simulator.results.analysis.overview import Summary
 from simulator.results.analysis.run import SessionData
+from simulator.studies.board import StudySummary
 from simulator.studies.folder import documents
+from simulator.studies.selection import by_seed
 from simulator.studies.study import Point, StudySpec
-from simulator.studies.summary import StudySummary, by_seed
 from tests import sessions
 from tests.app.charts.pictures import drawn
 from tests.app.panels.stage import on_stage, read

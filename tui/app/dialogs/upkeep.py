@@ -16,7 +16,7 @@ from htfl_sim.folders import (
     session_names,
     tags_in,
 )
-from simulator.studies.summary import StudySummary
+from simulator.studies.board import StudySummary
 from tui.app.dialogs.form import Field, Form, Known, form_hint
 from tui.app.host import NO_SESSION, Host
 from tui.common.errors import explain

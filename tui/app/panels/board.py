@@ -13,10 +13,7 @@ from textual.widget import Widget
 
 from simulator.base.units import size_unit
 from simulator.results.analysis.costs import COSTS, SIMULATED, Cost, pareto_front
-from simulator.studies.board import Board, BoardRow
-from simulator.studies.cells import PointCell
-from simulator.studies.summary import StudySummary
-from simulator.studies.trial_board import TrialRow
+from simulator.studies.board import Board, BoardRow, PointCell, StudySummary, TrialRow
 from tui.app.charts.canvas import BOLD, Canvas
 from tui.app.charts.look import Look
 from tui.app.charts.scatter import TradeoffFigure, TradeoffPoint, draw_tradeoff

@@ -21,9 +21,7 @@ from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.ledger import NO_SCORE, Totals
 from simulator.results.analysis.overview import Branch, Summary, read_overview, tree, with_parents
 from simulator.results.analysis.run import LIVE, SILENT_SECONDS
-from simulator.studies.board import Board, BoardReader
-from simulator.studies.cells import Seen
-from simulator.studies.summary import StudySummary
+from simulator.studies.board import Board, BoardReader, Seen, StudySummary
 from tui.app.charts.table import Cell, Column, Row, Tone, Trend
 from tui.app.view import View
 from tui.app.widgets import Table

@@ -18,7 +18,7 @@ from simulator.results.analysis.comparison import differences
 from simulator.results.analysis.ledger import NO_SCORE
 from simulator.results.analysis.overview import Summary
 from simulator.results.analysis.run import SessionData
-from simulator.studies.summary import StudySummary
+from simulator.studies.board import StudySummary
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.messages import NewRunWanted, SessionMarked, SessionOpened

@@ -20,9 +20,8 @@ from pathlib import Path
 import checkpoints
 from checkpoints import Arrival, DiskError, Parcel, SessionReader, SessionUnreadable
 from simulator.config.user_files import Files
-from simulator.studies.executor import Ended, Launch
-from simulator.studies.process import Process
-from simulator.studies.status import Status
+from simulator.studies.executor import Ended, Launch, Process
+from simulator.studies.folder import Status
 
 _PREFIX = "htfl-sim-point-"
 _YOUNG = 60.0

@@ -1,4 +1,7 @@
-"""Everything an actor computes clients from, except their states and payloads. The configuration determines it."""
+"""What an actor computes clients with: its inner runner, and everything but their states and payloads.
+
+The configuration determines it.
+"""
 
 import hashlib
 import json
@@ -10,7 +13,7 @@ from typing import Any
 
 from simulator import methods
 from simulator.base import own_files
-from simulator.base.errors import ConfigError, DataError
+from simulator.base.errors import ConfigError, DataError, nearest
 from simulator.base.own_files import Sent
 from simulator.base.sections import RuntimeConfig
 from simulator.base.tensors import select_device
@@ -20,10 +23,40 @@ from simulator.methods import plugins, registry
 from simulator.methods.hooks import Hooks
 from simulator.models import user_models as own_models
 from simulator.models.federation import Federation
-from simulator.runners.base import Runner
-from simulator.runners.ray import inner
+from simulator.runners.base import Runner, get, names, names_within
 from simulator.training.flops import FlopCache
 from simulator.training.trainer import TrainingContext
+
+
+def inner_kind(settings: RuntimeConfig) -> type[Runner]:
+    """The runner of `runtime.inner`. Raises ConfigError with the nearest name if an actor cannot hold it."""
+    within = names_within()
+    if settings.inner in within:
+        return get(settings.inner)
+    if settings.inner in names():
+        what = f"runtime.inner = '{settings.inner}' would have actors start others."
+    else:
+        what = f"unknown runner '{settings.inner}' in runtime.inner.{nearest(settings.inner, within)}"
+    raise ConfigError(f"{what} An actor can hold {', '.join(within)}.")
+
+
+def clients_at_once(settings: RuntimeConfig) -> int:
+    """Clients that an actor computes at a time. A stack counts as one."""
+    return settings.workers_per_actor if settings.inner == "parallel" else 1
+
+
+def same_bits(settings: RuntimeConfig) -> str:
+    """The runner that gives the same bits without Ray."""
+    alike = get("parallel").sums(settings) == inner_kind(settings).sums(settings)
+    return "parallel" if alike else settings.inner
+
+
+def inner_runner(context: TrainingContext, settings: RuntimeConfig) -> Runner:
+    """Make the runner. Raises ConfigError like `inner_kind`, and if it cannot run these clients."""
+    runner = inner_kind(settings)(context, settings.model_copy(update={"workers": clients_at_once(settings)}))
+    runner.workers_key = "runtime.workers_per_actor"
+    return runner
+
 
 LOADERS = {"plugin": plugins.load, "model": own_models.load}
 
@@ -97,7 +130,7 @@ class WorkerSetup:
         kind = methods.get(str(self.method["name"]))
         method = kind(kind.Config.model_validate(self.method), federation)
         context = TrainingContext(federation, replace(data, source=self.source), FlopCache())
-        return inner.made(context, self.runtime), Hooks(method, federation)
+        return inner_runner(context, self.runtime), Hooks(method, federation)
 
     def _source_here(self) -> Source:
         """The data folder of the run, if it exists here, or this machine's default. Downloads nothing."""
