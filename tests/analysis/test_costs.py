@@ -16,7 +16,6 @@ from simulator.results.analysis.costs import (
     comparable_costs,
     costs,
     elsewhere,
-    first_at,
     nearest,
     reached,
 )
@@ -43,7 +42,6 @@ def test_a_target_that_was_never_reached_has_no_cost() -> None:
 def test_rounds_without_an_evaluation_reach_nothing() -> None:
     curves = ledger(None, 0.3, None, 0.5).curves
     assert curves.evaluated.tolist() == [2, 4]
-    assert first_at(curves["accuracy"], 0.1) == 2
 
 
 def test_costs_are_what_was_spent_since_round_1() -> None:

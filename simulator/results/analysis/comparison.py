@@ -2,8 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -42,7 +42,7 @@ from simulator.results.analysis.costs import Reached, energy_differs, reached, s
 from simulator.results.analysis.gain import final_accuracies
 from simulator.results.analysis.ledger import Divergence, Ledger, Lines, Totals
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.table import EXTRAS, Row, Select, Table
+from simulator.results.analysis.table import COST_NUMBERS, EXTRAS, NUMBERS, Numbers, Row, Select, Table
 
 _SEPARATE = "Group by these to separate them, or select the best on eval."
 
@@ -100,25 +100,14 @@ def differences(runs: Sequence[SessionData]) -> list[tuple[str, tuple[Any, ...]]
     return [row for row in rows if any(value != row[1][0] for value in row[1])]
 
 
-@dataclass(frozen=True)
-class SessionResult:
-    """What one session came to: test accuracies, 0…1, means over clients alike or weighted; None: not measured, or the
-    session has no score.
-
-    `selected`, and `round` at which, are of the round that is best on the clients' eval parts, the first of equals;
-    `worst` is the worst client's accuracy in that round, in the last one where nothing is selected.
-    """
+@dataclass(frozen=True, kw_only=True)
+class SessionResult(Numbers[float | None]):
+    """What one session came to; None: not measured, or the session has no score."""
 
     run: SessionData
-    best: float | None
-    best_weighted: float | None
-    last: float | None
-    last_weighted: float | None
     round: int | None
-    selected: float | None
-    selected_weighted: float | None
+    """The round that is best on the clients' eval parts, the first of equals, where one is selected."""
     on_eval: float | None
-    worst: float | None
     reached: Reached | None
     spent: Reached | None
     """What the target took, or where it was not reached all rounds; None without a target."""
@@ -206,21 +195,24 @@ def outcome(
     round = _best_round(totals["eval_accuracy"]) if select else None
     measured = np.flatnonzero(np.isfinite(totals["accuracy"]))
     last = int(measured[-1]) + 1 if measured.size else None
+    at = round if select else last
     took = None if target is None else reached(totals, target)
+    every = None if target is None else took or spent(totals)
     return SessionResult(
-        run,
         best=_highest(totals["accuracy"]),
         best_weighted=_highest(totals["accuracy_weighted"]),
         last=_mean_of_last(totals["accuracy"], last_rounds),
         last_weighted=_mean_of_last(totals["accuracy_weighted"], last_rounds),
-        round=round,
         selected=_at(totals["accuracy"], round),
         selected_weighted=_at(totals["accuracy_weighted"], round),
+        worst=_at(totals["accuracy_min"], at),
+        **dict(zip(COST_NUMBERS, astuple(every) if every else (None,) * 6, strict=True)),
+        run=run,
+        round=round,
         on_eval=_at(totals["eval_accuracy"], round),
-        worst=_at(totals["accuracy_min"], round if select else last),
         reached=took,
-        spent=None if target is None else took or spent(totals),
-        own=_own(run, round if select else last),
+        spent=every,
+        own=_own(run, at),
         extras=_extras(run, totals, last_rounds, extras),
         diverged=diverged,
     )
@@ -306,52 +298,41 @@ def _row(
     select: Select | None,
 ) -> Row:
     diverged = Divergence.over(each.diverged for each in outcomes)
+    at_least = any(each.spent is not each.reached for each in outcomes)
+    measured = bool(select) and all(each.selected is not None for each in outcomes)
 
-    def spread(value: Callable[[SessionResult], float | None]) -> MeanStd | None:
-        each = [value(one) for one in outcomes]
+    def spread(values: Iterable[float | None]) -> MeanStd | None:
+        each = list(values)
         # A mean without the sessions that have no score would hide them.
         return None if diverged.untrained and None in each else MeanStd.of(each)
 
-    def took(value: Callable[[Reached], float | None]) -> MeanStd | None:
-        found = MeanStd.of([None if each.spent is None else value(each.spent) for each in outcomes])
-        return replace(found, std=None) if found and at_least else found
+    def spread_of(name: str) -> MeanStd | None:
+        values = [getattr(each, name) for each in outcomes]
+        if name in COST_NUMBERS:
+            took = MeanStd.of(values)
+            return replace(took, std=None) if took and at_least else took
+        if not measured and (name.startswith("selected") or (select and name == "worst")):
+            return None
+        return spread(values)
 
-    at_least = any(each.spent is not each.reached for each in outcomes)
-
-    measured = bool(select) and all(each.selected is not None for each in outcomes)
     return Row(
+        **{name: spread_of(name) for name in NUMBERS},
         key=key,
         label=group_label(by, key),
         sessions=tuple(each.run.name for each in outcomes),
         n=len(outcomes),
         chosen=chosen,
-        best=spread(lambda each: each.best),
-        best_weighted=spread(lambda each: each.best_weighted),
-        last=spread(lambda each: each.last),
-        last_weighted=spread(lambda each: each.last_weighted),
-        selected=spread(lambda each: each.selected) if measured else None,
-        selected_weighted=spread(lambda each: each.selected_weighted) if measured else None,
-        worst=spread(lambda each: each.worst) if measured or not select else None,
         reached=sum(each.reached is not None for each in outcomes),
         at_least=at_least,
-        rounds=took(lambda each: each.round),
-        bytes=took(lambda each: each.bytes),
-        flops=took(lambda each: each.flops),
-        seconds=took(lambda each: each.seconds),
-        simulated=took(lambda each: each.simulated),
-        joules=took(lambda each: each.joules),
         difference=None
         if any(each.diverged.untrained for each in (*outcomes, *against))
         else paired(_by_seed(outcomes, select), _by_seed(against, select)),
         paper=printed([each.run for each in outcomes]),
         own={
-            name: spread(lambda each, name=name: each.own.get(name))  # type: ignore[misc]
+            name: spread(each.own.get(name) for each in outcomes)
             for name in dict.fromkeys(name for each in outcomes for name in each.own)
         },
-        extras={
-            name: spread(lambda each, name=name: each.extras[name])  # type: ignore[misc]
-            for name in (outcomes[0].extras if outcomes else ())
-        },
+        extras={name: spread(each.extras[name] for each in outcomes) for name in outcomes[0].extras},
         diverged=diverged,
     )
 

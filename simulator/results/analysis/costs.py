@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -60,14 +60,9 @@ def costs(curves: Totals, cost: Cost) -> Array:
             return np.arange(1.0, curves.rounds + 1)
         case "bytes":
             return curves.traffic
-        case "FLOPs":
-            return np.cumsum(curves["flops"])
-        case "seconds":
-            return np.cumsum(curves["seconds"])
         case "simulated seconds":
             return curves["simulated_seconds"]
-        case "joules":
-            return np.cumsum(curves["joules"])
+    return np.cumsum(curves[cost.lower()])
 
 
 Position = tuple[Cost, float]
@@ -106,30 +101,24 @@ class Reached:
 
 def reached(curves: Totals, target: float) -> Reached | None:
     """What the mean accuracy took to first reach `target` (0…1); None if it has not."""
-    round = first_at(curves["accuracy"], target)
-    if round is None:
-        return None
-    return _after(curves, round)
+    there = np.flatnonzero(curves["accuracy"] >= target)
+    return spent(curves.upto(int(there[0]) + 1)) if there.size else None
 
 
 def spent(curves: Totals) -> Reached:
     """What all rounds so far took: less than a target that they have not reached will take."""
-    rounds = curves.rounds
-    if not rounds:
+    if not curves.rounds:
         return Reached(0, 0.0, 0.0, 0.0)
-    return _after(curves, rounds)
+    took = [float(costs(curves, cost)[-1]) for cost in (*COSTS[1:], *SIMULATED)]
+    return Reached(curves.rounds, *took[:3], *(None if np.isnan(each) else each for each in took[3:]))
 
 
-def _after(curves: Totals, round: int) -> Reached:
-    real = (float(costs(curves, cost)[round - 1]) for cost in COSTS[1:])
-    simulated = (float(costs(curves, cost)[round - 1]) for cost in SIMULATED)
-    return Reached(round, *real, *(None if np.isnan(each) else each for each in simulated))
-
-
-def first_at(values: Array, target: float) -> int | None:
-    """The first round, from 1, at which `values` [n] reach the target; None if they never do."""
-    there = np.flatnonzero(values >= target)
-    return int(there[0]) + 1 if there.size else None
+def spent_by_cost(curves: Totals) -> dict[Cost, float]:
+    """What all rounds so far took. Simulated seconds and joules are NaN without a clock."""
+    took = astuple(spent(curves))[1:]
+    return dict(
+        zip((*COSTS[1:], *SIMULATED), [math.nan if each is None else each for each in took], strict=True)
+    )
 
 
 @dataclass(frozen=True)
@@ -159,18 +148,6 @@ def by_tensor(records: Sequence[Record]) -> list[TensorTraffic]:
         if total:
             found.append(TensorTraffic(name, direction, count, count / whole if whole else 0.0, total))
     return sorted(found, key=lambda each: (-each.total, each.name, each.direction))
-
-
-def spent_by_cost(curves: Totals) -> dict[Cost, float]:
-    """What all rounds so far took. Simulated seconds and joules are NaN without a clock."""
-    took = spent(curves)
-    return {
-        "bytes": took.bytes,
-        "FLOPs": took.flops,
-        "seconds": took.seconds,
-        "simulated seconds": math.nan if took.simulated is None else took.simulated,
-        "joules": math.nan if took.joules is None else took.joules,
-    }
 
 
 def pareto_front(points: Mapping[str, tuple[float, float]]) -> list[tuple[float, float]]:

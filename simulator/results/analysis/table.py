@@ -1,8 +1,9 @@
 """The table of `compare`: a row for each group of sessions."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, fields
+from operator import attrgetter
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -65,19 +66,44 @@ accuracies; std is the population's. Quantiles are interpolated linearly. Uplink
 computed clock: shares of the dispatches that ended and of their operations, and the mean age of the aggregated uplinks
 in rounds. Accuracies of unseen clients are means over them, as last measured: before they adapt, after it, and trained
 alone."""
-_NUMBERS = (
-    "best", "best_weighted", "last", "last_weighted", "selected", "selected_weighted", "worst",
-    "rounds", "bytes", "flops", "seconds", "simulated", "joules",
-)  # fmt: skip
+N = TypeVar("N")
 
 
-@dataclass(frozen=True)
-class Row:
+@dataclass(frozen=True, kw_only=True)
+class Numbers(Generic[N]):
+    """What sessions are compared by: test accuracies, 0…1, means over clients alike or weighted; and what the target
+    took, or all rounds where it was not reached.
+
+    selected: of the round that is best on the clients' eval parts. worst: the worst client's accuracy in that round, in
+    the last one where nothing is selected. simulated, joules: of sessions with a clock.
+    """
+
+    best: N
+    best_weighted: N
+    last: N
+    last_weighted: N
+    selected: N
+    selected_weighted: N
+    worst: N
+    rounds: N
+    bytes: N
+    flops: N
+    seconds: N
+    simulated: N
+    joules: N
+
+
+NUMBERS = tuple(each.name for each in fields(Numbers))
+COST_NUMBERS = NUMBERS[7:]
+"""In the order of the fields of `Reached`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row(Numbers[MeanStd | None]):
     """A group: `key` has its value on each axis; `chosen` the settings selected on eval, where it had several.
 
-    rounds, bytes, flops, seconds, simulated, joules: what the target took the n sessions. Where only `reached` of them
-    reached it, all rounds of the others count, and the mean is a lower bound: `at_least`. `difference` is of `selected`
-    where the table selects, else of `last`.
+    Where only `reached` of the n sessions reached the target, all rounds of the others count, and the mean cost is a
+    lower bound: `at_least`. `difference` is of `selected` where the table selects, else of `last`.
     """
 
     key: Key
@@ -85,22 +111,8 @@ class Row:
     sessions: tuple[str, ...]
     n: int
     chosen: str
-    best: MeanStd | None
-    best_weighted: MeanStd | None
-    last: MeanStd | None
-    last_weighted: MeanStd | None
-    selected: MeanStd | None
-    selected_weighted: MeanStd | None
-    worst: MeanStd | None
     reached: int
     at_least: bool
-    rounds: MeanStd | None
-    bytes: MeanStd | None
-    flops: MeanStd | None
-    seconds: MeanStd | None
-    simulated: MeanStd | None
-    """Simulated seconds of sessions with a clock."""
-    joules: MeanStd | None
     difference: Difference | None
     paper: tuple[Printed, ...]
     own: Mapping[str, MeanStd | None]
@@ -112,6 +124,13 @@ class Row:
     def accuracy(self, value: MeanStd | None, missing: str = NONE) -> str:
         """The cell of an accuracy, with the number of sessions in which clients diverged."""
         return self.diverged.marked(percent(value, NO_SCORE if self.diverged.untrained else missing))
+
+
+_JSON = (
+    "key", "label", "sessions", "n", "chosen", *NUMBERS[:7], "reached", "at_least", *COST_NUMBERS, "difference",
+    "paper", "own", "extras", "diverged",
+)  # fmt: skip
+"""The order in which programs read a row."""
 
 
 @dataclass(frozen=True)
@@ -133,19 +152,88 @@ class Table(TextTable[Row]):
 
     def columns(self) -> list[Column[Row]]:
         """Those that it has something to say in, as they are printed."""
-        return chosen_columns(_columns(self), self.chosen, tuple(EXTRAS))
+        return chosen_columns(self._columns(), self.chosen, tuple(EXTRAS))
+
+    def _columns(self) -> list[Column[Row]]:
+        def accuracy(name: str, field: str, weighted: str, missing: str = NONE) -> list[Column[Row]]:
+            value: Callable[[Row], MeanStd | None] = attrgetter(field)
+            marked = field != "best"
+            return [
+                Column(
+                    name,
+                    lambda row: row.accuracy(value(row), missing) if marked else percent(value(row)),
+                    value=value,
+                ),
+                Column(weighted, lambda row: percent(getattr(row, f"{field}_weighted")), expendable=True),
+            ]
+
+        found = axis_columns(self.by)
+        if any(row.chosen for row in self.rows):
+            found.append(Column("chosen on eval", lambda row: row.chosen or NONE, False))
+        found.append(Column("n", lambda row: str(row.n)))
+        if self.select:
+            found += accuracy("selected on eval, %", "selected", "selected, weighted", "not measured")
+        last = f"last {self.last} rounds" if self.last > 1 else "last"
+        if self.at_time is not None:
+            last = f"{last} by {span(self.at_time)}" if self.last > 1 else f"at {span(self.at_time)}"
+        found += accuracy(f"{last}, %", "last", "last, weighted")
+        found += accuracy("best on test, %", "best", "best, weighted")
+        worst: Callable[[Row], MeanStd | None] = attrgetter("worst")
+        found.append(Column("worst client, %", lambda row: percent(row.worst), expendable=True, value=worst))
+        found += [
+            Column(name, lambda row, name=name: _decimals(row.own.get(name)))  # type: ignore[misc]
+            for name in dict.fromkeys(name for row in self.rows for name in row.own)
+        ]
+        if self.baseline is not None:
+            found.append(Column(f"Δ vs {self.baseline} (pp)", _difference))
+        if self.target is not None:
+            goal = f"{100 * self.target:g} %"
+            found.append(Column(f"reach {goal}", lambda row: f"{row.reached} of {row.n}"))
+            found.append(Column(f"rounds to {goal}", _rounds))
+            clock = any(row.simulated for row in self.rows)
+            for name, (title, written, expendable) in _COSTS.items():
+                if clock or name not in ("simulated", "joules"):
+                    found.append(Column(f"{title} to {goal}", _bound(name, written), expendable=expendable))
+        found += [_extra(name) for name in (self.rows[0].extras if self.rows else ())]
+        if any(row.paper for row in self.rows):
+            found.append(Column(PAPER, _paper, False))
+        return found
 
     def remarks(self) -> list[str]:
-        """Its notes, how the experiment of a printed value differs, what ± is."""
-        return _remarks(self)
+        """Its notes, how the experiment of a printed value differs, and what the signs in the shown columns mean."""
+        other = _unlike_papers(self.rows) if any(column.name == PAPER for column in self.columns()) else []
+        signs = {AT_LEAST: LOWER_BOUND, "±": STD, "[": INTERVAL}
+        return [*self.notes, *other, *(sentence for sign, sentence in signs.items() if self.has(sign))]
 
     def to_json(self) -> dict[str, Any]:
         """For programs: every number with its std and n; accuracies 0…1."""
-        return _as_json(self)
+        rows = []
+        for row in self.rows:
+            known = asdict(row) | {"key": dict(zip(self.by, row.key, strict=True))}
+            rows.append({name: known[name] for name in _JSON})
+        about = {name: getattr(self, name) for name in ("target", "baseline", "select", "at_time")}
+        return {"by": list(self.by), **about, "notes": list(self.notes), "rows": rows}
 
     def fields(self, row: Row) -> Iterator[tuple[str, Any]]:
         """All that a row has, by name: its place on the axes, each number with its std, the difference."""
-        return _fields(self, row)
+        yield from zip(self.by, row.key, strict=True)
+        yield from {name: getattr(row, name) for name in ("n", "chosen", "reached", "at_least")}.items()
+        yield from row.diverged.fields()
+        numbers = {name: getattr(row, name) for name in NUMBERS}
+        for name, spread in [*numbers.items(), *row.own.items(), *row.extras.items()]:
+            yield name, spread.mean if spread else None
+            yield f"{name}_std", spread.std if spread else None
+        change = row.difference
+        low, high = change.interval if change and change.interval else (None, None)
+        yield from {
+            "difference": change and change.mean,
+            "difference_low": low,
+            "difference_high": high,
+        }.items()
+        yield "pairs", change.pairs if change else None
+        paper = row.paper[0] if row.paper else None
+        yield from {"paper": paper and paper.accuracy, "paper_place": paper and paper.place}.items()
+        yield "paper_other", paper and paper.other
 
 
 @dataclass(frozen=True)
@@ -221,73 +309,6 @@ def _ordered(value: Any) -> tuple[bool, float, str]:
     return not is_number, float(value) if is_number else 0.0, str(value)
 
 
-def _columns(table: Table) -> list[Column[Row]]:
-    """Those that the table has something to say in, as they are printed."""
-    found = axis_columns(table.by)
-    if any(row.chosen for row in table.rows):
-        found.append(Column("chosen on eval", lambda row: row.chosen or NONE, False))
-    found.append(Column("n", lambda row: str(row.n)))
-    if table.select:
-        found.append(
-            Column(
-                "selected on eval, %",
-                lambda row: row.accuracy(row.selected, "not measured"),
-                value=lambda row: row.selected,
-            )
-        )
-        found.append(
-            Column("selected, weighted", lambda row: percent(row.selected_weighted), expendable=True)
-        )
-    found += [
-        Column(
-            _last(table),
-            lambda row: row.accuracy(row.last),
-            value=lambda row: row.last,
-        ),
-        Column("last, weighted", lambda row: percent(row.last_weighted), expendable=True),
-        Column("best on test, %", lambda row: percent(row.best), value=lambda row: row.best),
-        Column("best, weighted", lambda row: percent(row.best_weighted), expendable=True),
-        Column(
-            "worst client, %", lambda row: percent(row.worst), expendable=True, value=lambda row: row.worst
-        ),
-    ]
-    found += [
-        Column(name, lambda row, name=name: _decimals(row.own.get(name)))  # type: ignore[misc]
-        for name in dict.fromkeys(name for row in table.rows for name in row.own)
-    ]
-    if table.baseline is not None:
-        found.append(Column(f"Δ vs {table.baseline} (pp)", _difference))
-    if table.target is not None:
-        to = f"to {100 * table.target:g} %"
-        found += [
-            Column(f"reach {100 * table.target:g} %", lambda row: f"{row.reached} of {row.n}"),
-            Column(f"rounds {to}", _rounds),
-            Column(f"bytes {to}", lambda row: _bound(row, size(_mean(row.bytes)))),
-            Column(f"FLOPs {to}", lambda row: _bound(row, amount(_mean(row.flops))), expendable=True),
-            Column(f"time {to}", lambda row: _bound(row, duration(_mean(row.seconds))), expendable=True),
-        ]
-        if any(row.simulated for row in table.rows):
-            found += [
-                Column(f"simulated time {to}", lambda row: _bound(row, duration(_mean(row.simulated)))),
-                Column(f"joules {to}", lambda row: _bound(row, amount(_mean(row.joules)))),
-            ]
-    found += [_extra(name) for name in (table.rows[0].extras if table.rows else ())]
-    if any(row.paper for row in table.rows):
-        found.append(Column(PAPER, _paper, False))
-    return found
-
-
-def _last(table: Table) -> str:
-    """The heading of the last accuracy."""
-    if table.at_time is None:
-        return "last, %" if table.last == 1 else f"last {table.last} rounds, %"
-    return (
-        f"at {span(table.at_time)}, %"
-        if table.last == 1
-        else (f"last {table.last} rounds by {span(table.at_time)}, %")
-    )
-
-
 def _extra(name: str) -> Column[Row]:
     """An extra column: an amount, or an accuracy in per cent."""
     kind, _ = EXTRAS[name]
@@ -297,13 +318,6 @@ def _extra(name: str) -> Column[Row]:
     if unit == "share":
         return Column(f"{name}, %", lambda row: percent(row.extras[name]))
     return Column(name, lambda row: in_unit(_mean(row.extras[name]), unit))
-
-
-def _remarks(table: Table) -> list[str]:
-    """Its own notes, how the experiment of a printed value differs, and what the signs mean in the shown columns."""
-    other = _unlike_papers(table.rows) if any(column.name == PAPER for column in table.columns()) else []
-    signs = {AT_LEAST: LOWER_BOUND, "±": STD, "[": INTERVAL}
-    return [*table.notes, *other, *(sentence for sign, sentence in signs.items() if table.has(sign))]
 
 
 def _unlike_papers(rows: Sequence[Row]) -> list[str]:
@@ -329,38 +343,6 @@ def _unlike_papers(rows: Sequence[Row]) -> list[str]:
     return found
 
 
-def _as_json(table: Table) -> dict[str, Any]:
-    return {
-        "by": list(table.by),
-        "target": table.target,
-        "baseline": table.baseline,
-        "select": table.select,
-        "at_time": table.at_time,
-        "notes": list(table.notes),
-        "rows": [asdict(row) | {"key": dict(zip(table.by, row.key, strict=True))} for row in table.rows],
-    }
-
-
-def _fields(table: Table, row: Row) -> Iterator[tuple[str, Any]]:
-    yield from zip(table.by, row.key, strict=True)
-    yield from {"n": row.n, "chosen": row.chosen, "reached": row.reached, "at_least": row.at_least}.items()
-    yield from row.diverged.fields()
-    for name in _NUMBERS:
-        spread: MeanStd | None = getattr(row, name)
-        yield name, spread.mean if spread else None
-        yield f"{name}_std", spread.std if spread else None
-    for own, spread in [*row.own.items(), *row.extras.items()]:
-        yield own, spread.mean if spread else None
-        yield f"{own}_std", spread.std if spread else None
-    change = row.difference
-    low, high = change.interval if change and change.interval else (None, None)
-    yield from {"difference": change and change.mean, "difference_low": low, "difference_high": high}.items()
-    yield "pairs", change.pairs if change else None
-    paper = row.paper[0] if row.paper else None
-    yield from {"paper": paper and paper.accuracy, "paper_place": paper and paper.place}.items()
-    yield "paper_other", paper and paper.other
-
-
 def _plain(spread: MeanStd | None) -> str:
     if spread is None:
         return NONE
@@ -371,9 +353,24 @@ def _rounds(row: Row) -> str:
     return at_least(row.rounds.mean) if row.at_least and row.rounds else _plain(row.rounds)
 
 
-def _bound(row: Row, text: str) -> str:
+_COSTS: dict[str, tuple[str, Callable[[float | None], str], bool]] = {
+    "bytes": ("bytes", size, False),
+    "flops": ("FLOPs", amount, True),
+    "seconds": ("time", duration, True),
+    "simulated": ("simulated time", duration, False),
+    "joules": ("joules", amount, False),
+}
+"""By number what its column is called, how it is written, and whether it may go."""
+
+
+def _bound(name: str, written: Callable[[float | None], str]) -> Callable[[Row], str]:
     """A cost as it is, or as the least that it can be."""
-    return f"{AT_LEAST}{text}" if row.at_least and text != NONE else text
+
+    def text(row: Row) -> str:
+        found = written(_mean(getattr(row, name)))
+        return f"{AT_LEAST}{found}" if row.at_least and found != NONE else found
+
+    return text
 
 
 def _mean(spread: MeanStd | None) -> float | None:
