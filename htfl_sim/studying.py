@@ -87,7 +87,7 @@ class Study:
 
         Raises ConfigError.
         """
-        return GainTable(gains(self._moments(), by, baseline, **options))
+        return gains(self._moments(), by, baseline, **options)
 
     def records(self) -> "DataFrame":
         """One row per point and round: `point`, the study's axes, and the columns of `Results.records`."""

@@ -10,7 +10,7 @@ import pytest
 from simulator.base.errors import ConfigError
 from simulator.results.analysis.caveats import caveats, divergences
 from simulator.results.analysis.comparison import common_target, table
-from simulator.results.analysis.gain import GainTable, gains
+from simulator.results.analysis.gain import gains
 from simulator.results.analysis.ledger import Divergence, totals_of_lines, totals_of_records
 from simulator.results.analysis.overview import Summary
 from simulator.results.analysis.run import SessionData
@@ -176,7 +176,7 @@ def test_a_cell_of_a_pivot_is_marked() -> None:
 
 
 def test_gains_name_the_count_and_have_no_row_without_a_score() -> None:
-    found = GainTable(gains([*ALONE, PARTLY, SOUND, LOST], "method"))
+    found = gains([*ALONE, PARTLY, SOUND, LOST], "method")
     (row,) = found.rows  # +0.1 and +0.3
     assert row.label == "fedlora" and row.gain.mean == approx(0.2)
     cells = [column.cell(row) for column in found.columns()]

@@ -17,7 +17,7 @@ from simulator.base.nested import flattened, merged, with_values
 from simulator.config import OF_CLIENTS, decides_clients, keys
 from simulator.results.analysis.averages import Difference, MeanStd
 from simulator.results.analysis.caveats import defaults
-from simulator.results.analysis.gain import GainTable, evaluated, gains, holm, p_of_equivalence, p_of_gain
+from simulator.results.analysis.gain import evaluated, gains, holm, p_of_equivalence, p_of_gain
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.tabular import _heading
 from tests import sessions as made
@@ -118,9 +118,7 @@ def test_wilcoxons_p_is_exact_also_with_equal_and_zero_differences() -> None:
 
 def test_the_smallest_p_of_wilcoxons_test_counts_only_pairs_that_differ() -> None:
     """The mean of gh-0 equals its partner's, so a single pair is left, and nothing is below 1."""
-    [note] = [
-        each for each in GainTable(gains(STUDY, "method", test="wilcoxon")).remarks() if "Wilcoxon" in each
-    ]
+    [note] = [each for each in gains(STUDY, "method", test="wilcoxon").remarks() if "Wilcoxon" in each]
     assert note == "Wilcoxon's test ignores pairs of equal means. With 1 other, its smallest p value is 1."
 
 
@@ -268,11 +266,11 @@ def test_what_cannot_be_compared_is_refused_with_the_reason() -> None:
 
 
 def test_the_table_shows_points_shares_intervals_and_the_answer_of_the_tests() -> None:
-    table = GainTable(gains(STUDY, "method", margin=0.5, test="t"))
+    table = gains(STUDY, "method", margin=0.5, test="t")
     text = table.to_markdown()
     assert "| fedgh | 2 | 3 | +6.7 [−78.0, +91.4] | 67 | 17 | 0.0 | 0.500 | equivalent (p = 0.049) |" in text
     assert "within 50 pp (TOST)" in text and "shares of clients that gain and that lose" in text
-    chosen = GainTable(gains(STUDY, "method"), ("method", "benefit"))
+    chosen = gains(STUDY, "method", columns=("method", "benefit"))
     assert [column.name for column in chosen.columns()] == ["method", "benefit, %"]
 
 
@@ -286,9 +284,9 @@ def test_notes_explain_only_the_shown_columns() -> None:
         "p (": "Wilcoxon's",
     }
     for column, start in starts.items():
-        notes = GainTable(found, ("method", column)).remarks()
+        notes = replace(found, chosen=("method", column)).remarks()
         assert [each for each in starts.values() if any(note.startswith(each) for note in notes)] == [start]
-    assert len(GainTable(found).remarks()) == 1 + len(starts)
+    assert len(found.remarks()) == 1 + len(starts)
 
 
 def accuracies(folder: Path) -> np.ndarray:

@@ -354,7 +354,8 @@ def _point(
         return "", outcomes, [(label, "not measured on eval", ", ".join(missing))]
     chosen, kept, notes = "", outcomes, list[Note]()
     if len(points) > 1 and select:
-        key = max(points, key=lambda each: _mean([one.on_eval for one in points[each]]))
+        on_eval = {key: [one.on_eval or 0.0 for one in each] for key, each in points.items()}
+        key = max(points, key=lambda each: math.fsum(on_eval[each]) / len(on_eval[each]))
         kept = points[key]
         chosen = ", ".join(f"{axis}={spelled(value)}" for axis, value in zip(differ, key, strict=True))
         notes.append((label, f"of {len(points)} settings the best on eval", chosen))
@@ -409,18 +410,14 @@ def _of_data(runs: Sequence[SessionData]) -> list[str]:
     """Whether sessions with the same data settings have the same images and partition."""
     prints: dict[Key, set[str]] = {}
     for run in runs:
-        prints.setdefault(_data_of(run), set()).add(str(run.document.get("data_fingerprint", "")))
+        known = axes(run)
+        names = sorted(name for name in known if name.startswith("data.") and name not in SEEDS)
+        settings = ((name, known.get(name)) for name in ("federation.clients", "federation.unseen", *names))
+        key = (seeds_of(run.config)[0], *settings)
+        prints.setdefault(key, set()).add(str(run.document.get("data_fingerprint", "")))
     if all(len(each) == 1 for each in prints.values()):
         return []
     return ["Sessions of one seed and the same data settings have different images or another partition."]
-
-
-def _data_of(run: SessionData) -> Key:
-    """What decides a session's images and their partition."""
-    known = axes(run)
-    names = sorted(name for name in known if name.startswith("data.") and name not in SEEDS)
-    settings = tuple((name, known.get(name)) for name in ("federation.clients", "federation.unseen", *names))
-    return (seeds_of(run.config)[0], *settings)
 
 
 def _switched(runs: Sequence[SessionData]) -> list[str]:
@@ -449,10 +446,6 @@ def _mean_of_last(values: Array, rounds: int) -> float | None:
     """The mean of the last so many measured values; None without any."""
     known = values[np.isfinite(values)][-rounds:]
     return math.fsum(known) / len(known) if len(known) else None
-
-
-def _mean(values: Sequence[float | None]) -> float:
-    return math.fsum(value or 0.0 for value in values) / len(values)
 
 
 def moment(time: float | str) -> float:
@@ -486,7 +479,11 @@ def at_moment(runs: Sequence[SessionData], seconds: float) -> tuple[list[Session
         elif not ended:
             late.append(f"{run.name} (first round: {span(float(clock[0]))})")
         else:
-            found.append(replace(run, ledger=_first_rounds(run.ledger, ended)))
+            ledger = run.ledger
+            if isinstance(ledger, Lines):
+                found.append(replace(run, ledger=replace(ledger, lines=ledger.lines[:ended])))
+            else:
+                found.append(replace(run, ledger=Ledger.of(ledger.records[:ended])))
     notes = [
         f"Left out, because they {why} {span(seconds)} of simulated time: {', '.join(names)}."
         for why, names in (("end before", short), ("have no round by", late))
@@ -495,12 +492,6 @@ def at_moment(runs: Sequence[SessionData], seconds: float) -> tuple[list[Session
     if not found:
         raise ConfigError(f"No session can be compared. {' '.join(notes)} Choose another `at_time`.")
     return found, notes
-
-
-def _first_rounds(ledger: Ledger | Lines, rounds: int) -> Ledger | Lines:
-    if isinstance(ledger, Lines):
-        return replace(ledger, lines=ledger.lines[:rounds])
-    return Ledger.of(ledger.records[:rounds])
 
 
 @dataclass(frozen=True)

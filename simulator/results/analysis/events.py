@@ -12,7 +12,6 @@ import numpy as np
 import checkpoints
 from checkpoints import DiskError, SessionUnreadable
 from simulator.base.documents import Event
-from simulator.base.record import Record
 from simulator.base.units import points
 from simulator.metrics.significance import FEW
 from simulator.results.analysis.client_values import Array
@@ -126,21 +125,24 @@ def milestones(run: SessionData) -> list[Milestone]:
     """In order of round: switches (without a method: of settings), the fork, changes of `federation.timeline`, and
     checkpoints that outlast the newest.
     """
-    found = [each for event in run.events if (each := _milestone(event)) is not None]
+    found = list[Milestone]()
+    for event in run.events:
+        match event.get("event"):
+            case "switched":
+                method = None if event.get("before") == event.get("method") else str(event["method"])
+                found.append(Milestone(event["round"] + 0.5, "switch", method))
+            case "forked" if event.get("round", 0) > 0:
+                found.append(Milestone(event["round"] + 0.5, "fork"))
     lasting = run.checkpoints[: -int(run.config.get("checkpoint", {}).get("keep_last") or 1)]
     kept = [Milestone(round, "checkpoint") for round in lasting if round > 0]
-    changed = [each for record in run.records if (each := _of_clients(record)) is not None]
+    changed = [
+        Milestone(record["round"] - 0.5, "clients" if change["joined"] or change["left"] else "data")
+        for record in run.records
+        if (change := record.get("timeline")) is not None
+    ]
     for routine in (kept, changed):
         found += routine if len(routine) <= ROUTINE else []
     return sorted(found, key=lambda each: each.round)
-
-
-def _of_clients(record: Record) -> Milestone | None:
-    """Clients that joined, left, or got other data at the beginning of the round."""
-    if (changes := record.get("timeline")) is None:
-        return None
-    moved = changes["joined"] or changes["left"]
-    return Milestone(record["round"] - 0.5, "clients" if moved else "data")
 
 
 @dataclass(frozen=True)
@@ -167,16 +169,6 @@ def switches(run: SessionData) -> list[Switch]:
         for each in run.history
         if "before" in each
     ]
-
-
-def _milestone(event: Event) -> Milestone | None:
-    match event.get("event"):
-        case "switched":
-            replaced = event.get("before") != event.get("method")
-            return Milestone(event["round"] + 0.5, "switch", str(event["method"]) if replaced else None)
-        case "forked" if event.get("round", 0) > 0:
-            return Milestone(event["round"] + 0.5, "fork")
-    return None
 
 
 WINDOW = 10

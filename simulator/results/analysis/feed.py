@@ -1,16 +1,16 @@
 """One session, read as it grows: whether its run is this process's, another's, or long finished."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
 import checkpoints
-from checkpoints import Command, Damaged, DiskError, SessionFollower, SessionUnreadable, now, shown
+from checkpoints import Damaged, DiskError, SessionFollower, SessionUnreadable, now, shown
 from simulator.base.documents import Event
-from simulator.base.record import Notice, Record, legible
+from simulator.base.record import Record, legible
 from simulator.base.sections import EVERY
 from simulator.metrics.watchers import Watchers
 from simulator.results.analysis.ledger import Ledger, LedgerBuilder, well_formed
@@ -51,8 +51,13 @@ class Feed:
             state = state or before.state
             if (before.error, before.state) != (said, state):
                 self.run = replace(before, error=said, state=state, silence=None)
-        if self.run is not before and (new := outages(before, self.run, _iso(self._noted_at))):
-            self.run = replace(self.run, outages=(*self.run.outages, *new))
+        if self.run is not before:
+            heard = None
+            if self._noted_at is not None:
+                at = datetime.fromtimestamp(self._noted_at, UTC).isoformat(timespec="milliseconds")
+                heard = at.replace("+00:00", "Z")
+            if new := outages(before, self.run, heard):
+                self.run = replace(self.run, outages=(*self.run.outages, *new))
         return self.run is not before
 
     def refresh(self) -> None:
@@ -84,13 +89,24 @@ class Feed:
                         event_faults=tuple(legible(session.event_faults())),
                     )
                 case "owner":
-                    run = _with_owner(run, owner := _owner(session))
-                    self._noted_at = session.noted_at()
-                    self._pulse.take(owner, self._ago(session))
+                    owner = _owner(session)
+                    if any(owner.get(key) != run.owner.get(key) for key in owner.keys() - _QUIET):
+                        run = replace(run, owner=owner, progress=owner.get("progress", {}))
+                    self._noted_at, ago = session.noted_at(), None
+                    if (
+                        self._noted_at is not None and session.heartbeat() is None
+                    ):  # else its clock may differ
+                        ago = time.time() - self._noted_at
+                    self._pulse.take(owner, ago)
                 case "inbox":
-                    run = replace(run, pending=tuple(_pending(session.folder)))
+                    waiting = checkpoints.pending(session.folder)
+                    shown_ones = (replace(each, arguments=legible(each.arguments)) for each in waiting)
+                    run = replace(run, pending=tuple(shown_ones))
                 case "checkpoints":
-                    run = _with_checkpoints(run, session)
+                    kept, newest = tuple(session.rounds()), session.newest()
+                    history = legible(newest.history) if newest else []
+                    config = settings_in_force(run.document, history)
+                    run = replace(run, checkpoints=kept, history=tuple(history), config=config)
         # Without a file that says so: an owner that died leaves its note as it was.
         state = session.state()
         silence = self._pulse.silence() if state in LIVE else None
@@ -99,11 +115,6 @@ class Feed:
         if known and noticed is run.noticed:
             return run
         return replace(run, state=state, silence=silence, error=None, noticed=noticed)
-
-    def _ago(self, session: CheckedReader) -> float | None:
-        """Seconds since the owner's note was written; None if the owner's clock may differ from this machine's."""
-        elsewhere = session.heartbeat() is not None
-        return None if elsewhere or self._noted_at is None else time.time() - self._noted_at
 
     def _ledger(self, follower: SessionFollower) -> Ledger:
         growth = follower.new_records()
@@ -124,13 +135,6 @@ def _is_gone(folder: Path) -> bool:
     return False
 
 
-def _iso(seconds: float | None) -> str | None:
-    """A time in Unix seconds, as events have it."""
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def _typed(follower: SessionFollower) -> CheckedReader:
     """The session that a feed follows, which checks what it hands out."""
     return cast(CheckedReader, follower.session)
@@ -142,23 +146,6 @@ def _owner(session: CheckedReader) -> dict[str, Any]:
         return session.owner() or {}
     except Damaged:
         return {}
-
-
-def _with_owner(run: SessionData, owner: dict[str, Any]) -> SessionData:
-    if all(owner.get(key) == run.owner.get(key) for key in owner.keys() - _QUIET):
-        return run
-    return replace(run, owner=owner, progress=owner.get("progress", {}))
-
-
-def _with_checkpoints(run: SessionData, session: CheckedReader) -> SessionData:
-    kept, newest = tuple(session.rounds()), session.newest()
-    history = legible(newest.history) if newest else []
-    config = settings_in_force(run.document, history)
-    return replace(run, checkpoints=kept, history=tuple(history), config=config)
-
-
-def _pending(folder: Path) -> Iterator[Command]:
-    return (replace(each, arguments=legible(each.arguments)) for each in checkpoints.pending(folder))
 
 
 class Noticer:
@@ -175,45 +162,28 @@ class Noticer:
 
         The same object while nothing is new.
         """
-        if _has_watchers(run):
-            return ()
+        if run.config.get("watch") or any(event["event"] == "noticed" for event in run.events):
+            return ()  # watchers look at it, or did so before a switch
         if self._watchers is None or run.record(self._rounds) is not self._last:
             samples = Samples.of(run)
             self._watchers = Watchers(EVERY, None if samples is None else samples.test.tolist())
             self._rounds, self._events = 0, ()
         found: list[Event] = []
         for record in run.records[self._rounds :]:
-            found += [
-                _notice_event(notice, record)
-                for notice in self._watchers.after(record)
-                if not _is_told(notice)
-            ]
+            for notice in self._watchers.after(record):
+                if notice["watcher"] == "divergence" and notice["clients"]:
+                    continue  # the session's own events tell it: a client that diverges is a warning
+                found.append(
+                    {
+                        "at": record["timing"]["at"], "event": "noticed", "round": record["round"],
+                        "watcher": notice["watcher"], "message": notice["message"],
+                        "clients": notice["clients"], "action": "log",
+                    }
+                )  # fmt: skip
         self._last, self._rounds = run.record(None), run.round
         if found:
             self._events = (*self._events, *found)
         return self._events
-
-
-def _notice_event(notice: Notice, record: Record) -> Event:
-    return {
-        "at": record["timing"]["at"],
-        "event": "noticed",
-        "round": record["round"],
-        "watcher": notice["watcher"],
-        "message": notice["message"],
-        "clients": notice["clients"],
-        "action": "log",
-    }
-
-
-def _is_told(notice: Notice) -> bool:
-    """Whether the session's own events tell it: a client that diverges is a warning."""
-    return notice["watcher"] == "divergence" and bool(notice["clients"])
-
-
-def _has_watchers(run: SessionData) -> bool:
-    """Whether watchers look at it, or did so before a switch."""
-    return bool(run.config.get("watch")) or any(event["event"] == "noticed" for event in run.events)
 
 
 def outages(before: SessionData, after: SessionData, heard: str | None) -> tuple[Event, ...]:
@@ -223,7 +193,9 @@ def outages(before: SessionData, after: SessionData, heard: str | None) -> tuple
     """
     found = []
     if after.error and (after.error, after.state) != (before.error, before.state):
-        found.append(_gone(after) if after.state == "gone" else _outage("unreadable", after, after.error))
+        gone = f"the folder {after.folder} was deleted or moved"
+        told = ("gone", gone) if after.state == "gone" else ("unreadable", after.error)
+        found.append(_outage(told[0], after, told[1]))
     elif before.error and not after.error:
         found.append(_outage("readable", after, "can be read again"))
     if after.state == "interrupted" and (before.state != "interrupted" or not before.document):
@@ -236,10 +208,6 @@ def outages(before: SessionData, after: SessionData, heard: str | None) -> tuple
     elif was and not is_now and after.live and before.silence is not None and not after.error:
         found.append(_outage("heard", after, f"heartbeat again after {before.silence.seconds} s"))
     return tuple(found)
-
-
-def _gone(run: SessionData) -> Event:
-    return _outage("gone", run, f"the folder {run.folder} was deleted or moved")
 
 
 def _interrupted(run: SessionData, heard: str | None) -> Event:

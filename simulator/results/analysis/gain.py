@@ -153,8 +153,11 @@ class GainRow:
 
 
 @dataclass(frozen=True)
-class Gains:
-    """Rows in the order in which the groups first come. `notes` are sentences that a reader must know."""
+class GainTable(TextTable[GainRow]):
+    """A row for each group of sessions, in the order in which the groups first come.
+
+    `notes` are sentences that a reader must know; `chosen` are the columns to print, all for none.
+    """
 
     by: tuple[str, ...]
     baseline: str
@@ -164,6 +167,74 @@ class Gains:
     corrected: bool
     rows: tuple[GainRow, ...]
     notes: tuple[str, ...]
+    chosen: tuple[str, ...] = ()
+
+    def columns(self) -> list[Column[GainRow]]:
+        """Those that it has something to say in, as they are printed."""
+        shown: list[Column[GainRow]] = [
+            *axis_columns(self.by),
+            Column("n", lambda row: str(len(row.sessions))),
+            Column("clients", lambda row: str(row.clients)),
+            Column(f"gain over {self.baseline}, pp", _mean_gain),
+            Column("benefit, %", lambda row: f"{100 * row.benefit.mean:.0f}"),
+            Column("harm, %", lambda row: f"{100 * row.harm.mean:.0f}"),
+            Column("worst 10 %, pp", lambda row: points(row.worst.mean)),
+        ]
+        holm = ", Holm" if self.corrected else ""
+        if self.test is not None:
+            shown.append(Column(f"p ({self.test}{holm})", lambda row: _p(row.p)))
+        if self.margin is not None:
+            within = f"within {100 * self.margin:g} pp (TOST{holm})"
+            shown.append(Column(within, lambda row: equivalence(row.p_equivalent), False))
+        for field in ("models", "sizes"):
+            names = dict.fromkeys(name for row in self.rows for name in getattr(row, field))
+            shown += [Column(f"{name}, pp", _part(field, name), expendable=True) for name in names]
+        return chosen_columns(shown, self.chosen)
+
+    def remarks(self) -> list[str]:
+        """What a reader must know to judge the numbers of the shown columns."""
+        shown = " ".join(column.name for column in self.columns())
+        of = "of the last round" if self.last == 1 else f"over the last {self.last} rounds"
+        found = [
+            *self.notes,
+            f"A gain is a client's test accuracy less its accuracy under {self.baseline}, {of}.",
+        ]
+        if "benefit" in shown or "harm" in shown:
+            found.append(
+                "benefit and harm are the shares of clients that gain and that lose, means over n sessions."
+            )
+        if "worst 10 %" in shown:
+            found.append(
+                "worst 10 %: the mean gain of the tenth of the clients with the lowest gains, at least one client."
+            )
+        if self.has("["):
+            found.append("[low, high] is the 95 % interval of the mean over n seeds (Student's t, paired).")
+        if any(name in shown for name in SIZES):
+            found.append("fewest, middle, most samples: thirds of the clients by number of training samples.")
+        if "p (wilcoxon" in shown:
+            pairs = min(row.unequal for row in self.rows)
+            found.append(
+                f"Wilcoxon's test ignores pairs of equal means. With {pairs} other{'s' * (pairs != 1)}, its smallest p "
+                f"value is {min(1.0, 2 / 2**pairs):g}."
+            )
+        return found
+
+    def fields(self, row: GainRow) -> Iterator[tuple[str, Any]]:
+        """All that a row has, by name; gains and shares 0…1."""
+        yield from zip(self.by, row.key, strict=True)
+        low, high = row.gain.interval or (None, None)
+        yield from {"n": len(row.sessions), "clients": row.clients, "gain": row.gain.mean}.items()
+        yield from row.diverged.fields()
+        yield from {"gain_low": low, "gain_high": high, "p": row.p, "p_equivalent": row.p_equivalent}.items()
+        rates = {"benefit": row.benefit, "harm": row.harm, "worst": row.worst}
+        for name, value in {**rates, **row.models, **row.sizes}.items():
+            yield from {name: value.mean, f"{name}_std": value.std}.items()
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs: every number with its std and n; gains and shares 0…1."""
+        about = {name: getattr(self, name) for name in ("baseline", "last", "margin", "test", "corrected")}
+        rows = [asdict(row) | {"key": dict(zip(self.by, row.key, strict=True))} for row in self.rows]
+        return {"by": list(self.by), **about, "notes": list(self.notes), "rows": rows}
 
 
 def gains(
@@ -175,12 +246,14 @@ def gains(
     margin: float | None = None,
     test: Test | None = None,
     correct: bool = False,
-) -> Gains:
+    columns: Sequence[str] = (),
+) -> GainTable:
     """The gain of each group of sessions over a baseline method.
 
     last: a client's accuracy is the mean over so many last rounds. margin: an accuracy, 0…1; also test whether the gain
     is smaller than this (TOST). test: also test whether there is a gain. correct: correct p values for the number of
-    rows, by Holm. Raises ConfigError for an unknown axis or method, sessions without a partner, and bad numbers.
+    rows, by Holm. columns: those to print. Raises ConfigError for an unknown axis, column, or method, sessions without
+    a partner, and bad numbers.
     """
     if last < 1:
         raise ConfigError(f"`last={last}` is not a number of rounds. Use 1 or more.")
@@ -212,7 +285,10 @@ def gains(
         rows.append(_row(wanted, key, [by_run[id(run)] for run in group], margin, test))
     if correct:
         rows = _corrected(rows)
-    return Gains(wanted, baseline, last, margin, test, correct, tuple(rows), tuple(dict.fromkeys(notes)))
+    sentences = tuple(dict.fromkeys(notes))
+    made = GainTable(wanted, baseline, last, margin, test, correct, tuple(rows), sentences, tuple(columns))
+    made.columns()  # raises for an unknown one
+    return made
 
 
 def paired_sessions(
@@ -251,11 +327,12 @@ def _pairs(
     left_out, shorter = dict[str, list[str]](), dict[int, list[str]]()
     for run in others:
         own = condition(run)
-        # A fork of the session itself has its clients as they were there.
-        its = {
-            id(each): conditions[id(each)] | ({"parent": own["parent"]} if _is_fork(each, run) else {})
-            for each in partners
-        }
+        its = {}
+        for each in partners:
+            parent = each.document.get("parent")
+            # A fork of the session itself has its clients as they were there.
+            fork = parent is not None and parent["id"] == run.document.get("id")
+            its[id(each)] = conditions[id(each)] | ({"parent": own["parent"]} if fork else {})
         matching = [each for each in partners if its[id(each)] == own]
         same = [each for each in matching if training_settings(each) == training_settings(run)]
         candidates = same or matching
@@ -296,11 +373,6 @@ def _pairs(
             for round, names in shorter.items()
         ],
     )
-
-
-def _is_fork(fork: SessionData, of: SessionData) -> bool:
-    parent = fork.document.get("parent")
-    return parent is not None and parent["id"] == of.document.get("id")
 
 
 def _are(names: Sequence[str]) -> str:
@@ -482,94 +554,6 @@ def _corrected(rows: Sequence[GainRow]) -> list[GainRow]:
     return found
 
 
-RATES = "benefit and harm are the shares of clients that gain and that lose, means over n sessions."
-INTERVAL = "[low, high] is the 95 % interval of the mean over n seeds (Student's t, paired)."
-SIZE = "fewest, middle, most samples: thirds of the clients by number of training samples."
-
-
-@dataclass(frozen=True)
-class GainTable(TextTable[GainRow]):
-    """A row for each group of sessions; `chosen` are the columns to print, all for none."""
-
-    found: Gains
-    chosen: tuple[str, ...] = ()
-
-    @property
-    def rows(self) -> tuple[GainRow, ...]:  # type: ignore[override]
-        return self.found.rows
-
-    def columns(self) -> list[Column[GainRow]]:
-        """Those that it has something to say in, as they are printed."""
-        gains = self.found
-        shown: list[Column[GainRow]] = [
-            *axis_columns(gains.by),
-            Column("n", lambda row: str(len(row.sessions))),
-            Column("clients", lambda row: str(row.clients)),
-            Column(f"gain over {gains.baseline}, pp", _mean_gain),
-            Column("benefit, %", lambda row: _percent(row.benefit)),
-            Column("harm, %", lambda row: _percent(row.harm)),
-            Column("worst 10 %, pp", lambda row: _points(row.worst)),
-        ]
-        holm = ", Holm" if gains.corrected else ""
-        if gains.test is not None:
-            shown.append(Column(f"p ({gains.test}{holm})", lambda row: _p(row.p)))
-        if gains.margin is not None:
-            within = f"within {100 * gains.margin:g} pp (TOST{holm})"
-            shown.append(Column(within, lambda row: equivalence(row.p_equivalent), False))
-        for parts in (_models, _sizes):
-            names = dict.fromkeys(name for row in self.rows for name in parts(row))
-            shown += [Column(f"{name}, pp", _part(parts, name), expendable=True) for name in names]
-        return chosen_columns(shown, self.chosen)
-
-    def remarks(self) -> list[str]:
-        """What a reader must know to judge the numbers of the shown columns."""
-        shown = " ".join(column.name for column in self.columns())
-        gains = self.found
-        of = "of the last round" if gains.last == 1 else f"over the last {gains.last} rounds"
-        found = [
-            *gains.notes,
-            f"A gain is a client's test accuracy less its accuracy under {gains.baseline}, {of}.",
-        ]
-        if "benefit" in shown or "harm" in shown:
-            found.append(RATES)
-        if "worst 10 %" in shown:
-            found.append(
-                "worst 10 %: the mean gain of the tenth of the clients with the lowest gains, at least one client."
-            )
-        if self.has("["):
-            found.append(INTERVAL)
-        if any(name in shown for name in SIZES):
-            found.append(SIZE)
-        if "p (wilcoxon" in shown:
-            pairs = min(row.unequal for row in self.rows)
-            least = f"{min(1.0, 2 / 2**pairs):g}"
-            found.append(
-                f"Wilcoxon's test ignores pairs of equal means. With {pairs} other{'s' * (pairs != 1)}, its smallest p "
-                f"value is {least}."
-            )
-        return found
-
-    def fields(self, row: GainRow) -> Iterator[tuple[str, Any]]:
-        """All that a row has, by name; gains and shares 0…1."""
-        yield from zip(self.found.by, row.key, strict=True)
-        low, high = row.gain.interval or (None, None)
-        yield from {"n": len(row.sessions), "clients": row.clients, "gain": row.gain.mean}.items()
-        yield from row.diverged.fields()
-        yield from {"gain_low": low, "gain_high": high, "p": row.p, "p_equivalent": row.p_equivalent}.items()
-        for name in ("benefit", "harm", "worst"):
-            value: MeanStd = getattr(row, name)
-            yield from {name: value.mean, f"{name}_std": value.std}.items()
-        for name, part in {**row.models, **row.sizes}.items():
-            yield from {name: part.mean, f"{name}_std": part.std}.items()
-
-    def to_json(self) -> dict[str, Any]:
-        """For programs: every number with its std and n; gains and shares 0…1."""
-        gains = self.found
-        about = {name: getattr(gains, name) for name in ("baseline", "last", "margin", "test", "corrected")}
-        rows = [asdict(row) | {"key": dict(zip(gains.by, row.key, strict=True))} for row in gains.rows]
-        return {"by": list(gains.by), **about, "notes": list(gains.notes), "rows": rows}
-
-
 def equivalence(p: float | None) -> str:
     """Whether a gain is smaller than the margin, in words."""
     if p is None:
@@ -577,16 +561,12 @@ def equivalence(p: float | None) -> str:
     return f"{'equivalent' if p < ALPHA else 'not shown'} (p = {_p(p)})"
 
 
-def _models(row: GainRow) -> Mapping[str, MeanStd]:
-    return row.models
+def _part(field: str, name: str) -> Callable[[GainRow], str]:
+    def text(row: GainRow) -> str:
+        value: MeanStd | None = getattr(row, field).get(name)
+        return NONE if value is None else points(value.mean)
 
-
-def _sizes(row: GainRow) -> Mapping[str, MeanStd]:
-    return row.sizes
-
-
-def _part(parts: Callable[[GainRow], Mapping[str, MeanStd]], name: str) -> Callable[[GainRow], str]:
-    return lambda row: _points(parts(row).get(name))
+    return text
 
 
 def _mean_gain(row: GainRow) -> str:
@@ -594,14 +574,6 @@ def _mean_gain(row: GainRow) -> str:
     return row.diverged.marked(
         points(row.gain.mean) + (f" [{', '.join(points(end) for end in ends)}]" if ends else "")
     )
-
-
-def _percent(value: MeanStd) -> str:
-    return f"{100 * value.mean:.0f}"
-
-
-def _points(value: MeanStd | None) -> str:
-    return NONE if value is None else points(value.mean)
 
 
 def _p(p: float | None) -> str:

@@ -1,7 +1,8 @@
 """Names of methods, model groups and models, without torch, which importing them would import."""
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -45,17 +46,13 @@ def members(group: object) -> tuple[str, ...]:
 
 def _of_plugin(path: Path) -> list[str]:
     """What a plugin registers; nothing where it cannot be read: running it will say why."""
-    try:
-        return list(_registered(_parsed(Path(path).expanduser())))
-    except (ConfigError, ValueError, SyntaxError):
-        return []
-
-
-def _registered(module: ast.Module) -> Iterator[str]:
-    for node in ast.walk(module):
-        match node:
-            case ast.Call(func=ast.Name("register"), args=[ast.Constant(str(name)), *_]):
-                yield name
+    found = []
+    with suppress(ConfigError, ValueError, SyntaxError):
+        for node in ast.walk(_parsed(Path(path).expanduser())):
+            match node:
+                case ast.Call(func=ast.Name("register"), args=[ast.Constant(str(name)), *_]):
+                    found.append(name)
+    return found
 
 
 def _parsed(path: Path) -> ast.Module:

@@ -4,7 +4,7 @@ Accuracies are shares, 0…1; sizes are bytes; times are seconds. What there is 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from simulator.base.record import SCALARS, Measured, Record, UnseenAccuracy, measures_of
@@ -89,18 +89,8 @@ def client_rows(record: Record, group: object) -> list[dict[str, Any]]:
     """A record's rows of `clients`; `group` is federation.group of the settings."""
     rows = []
     for each in results(record, group):
-        row = {
-            "round": record["round"],
-            "client": each.client,
-            "model": each.model,
-            "took_part": each.took_part,
-            "diverged": each.diverged,
-            "dropped": each.dropped,
-            "accuracy": each.accuracy,
-            "loss": each.loss,
-            "bytes_up": each.up,
-            "bytes_down": each.down,
-        }
+        known = asdict(each) | {"round": record["round"], "bytes_up": each.up, "bytes_down": each.down}
+        row = {name: known[name] for name in CLIENT_COLUMNS}
         row |= {
             name: by_client.of(measured["per_client"], each.client) for name, measured in _measured(record)
         }
