@@ -94,6 +94,7 @@ def noise(count: int, shape: tuple[int, ...]) -> tuple[Images, Labels]:
     return draw.integers(0, 256, (count, *shape), dtype=np.uint8), np.arange(count) % CLASSES
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", firsts(["group", "shape"]))
 def test_every_group_is_dealt_out_to_clients_and_fits_the_samples(name: str) -> None:
     group = group_of(Config.read(presets.load(name).config))
@@ -104,7 +105,13 @@ def test_every_group_is_dealt_out_to_clients_and_fits_the_samples(name: str) -> 
     assert parts.federation.spec.shape == shape(config)
 
 
-@pytest.mark.parametrize("name", list(QUICKSTARTS.values()))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == "quickstart_table" else pytest.mark.long)
+        for name in QUICKSTARTS.values()
+    ],
+)
 def test_a_quickstart_trains_the_kind_of_samples_that_it_is_for(name: str) -> None:
     raw = presets.load(name).config
     dataset = datasets.get(raw["data"]["dataset"])
