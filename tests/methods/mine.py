@@ -11,12 +11,14 @@ from simulator.methods import plugins, registry
 from tests import federations
 
 HEAD = """
+import functools
 import random
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 from simulator.methods import Aggregated, Card, Method, register
+from simulator.base.errors import ConfigError
 from simulator.base.tensors import named, of_module
 from simulator.training.phase import Batch, Phase
 
@@ -24,22 +26,40 @@ from simulator.training.phase import Batch, Phase
 class Mine(Method):
     card = Card("Mine", "a test", "head", "nothing", "–", "–")
 """
+HOOKS = {
+    "init_server": "self",
+    "init_client": "self, client",
+    "server_networks": "self",
+    "adopt": "self, server",
+    "downlink": "self, round, server, client",
+    "receive": "self, local, payload",
+    "phases": "self, local",
+    "loss": "self, nets, state, batch, draws",
+    "uplink": "self, local",
+    "aggregate": "self, round, server, uplinks",
+    "server_phases": "self, server, uplinks",
+    "before_answering": "self, local",
+    "predict": "self, nets, state, x",
+}
 
 Write = Any
 
 
 @pytest.fixture
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
-    """Makes a plugin whose class has this body, and gives its federation's engine."""
+    """Makes a plugin with these statements as the bodies of hooks, after `body`, and gives its federation's engine."""
     monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
     monkeypatch.setattr(registry, "_ORIGINS", dict(registry._ORIGINS))
     monkeypatch.setattr(federations, "group_for", lambda name: "tiny_cnn")
 
-    def engine(body: str, **sections: Any) -> Any:
+    def engine(body: str = "", /, **given: Any) -> Any:
+        registry._METHODS.pop("mine", None)
+        hooks = {name: given.pop(name) for name in [*given] if name in HOOKS}
+        lines = [textwrap.dedent(body), *(f"def {name}({HOOKS[name]}): {hooks[name]}" for name in hooks)]
         path = tmp_path / "mine.py"
-        path.write_text(HEAD + textwrap.indent(textwrap.dedent(body), "    "), encoding="utf-8")
+        path.write_text(HEAD + textwrap.indent("\n".join(lines), "    "), encoding="utf-8")
         plugins.load(path)
-        return federations.built(federations.config("mine", **sections)).engine
+        return federations.built(federations.config("mine", **given)).engine
 
     yield engine
 
