@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from simulator.base import tensors as moving
-from simulator.base.tensors import Piece, WayOff, on_host, portions
+from simulator.base.tensors import WayOff, on_host, portions
 from simulator.engine.progress import ClientTrained
 from simulator.sessions import committing, states
 from simulator.sessions.session import Session
@@ -74,13 +74,6 @@ def way(log: list[str], room: int) -> WayOff:
     return WayOff(Stream(log), torch.zeros(room, dtype=torch.uint8))  # type: ignore[arg-type]
 
 
-def test_what_is_on_the_host_stays_what_and_where_it_is() -> None:
-    tensors = {"a": torch.ones(3), "b": torch.zeros(0)}
-    found = on_host(tensors)
-    assert list(found) == ["a", "b"]
-    assert all(found[name] is tensor for name, tensor in tensors.items())
-
-
 def test_copies_wait_for_what_is_computed_and_the_host_waits_once_for_all_of_them(log: list[str]) -> None:
     tensors = {"a": torch.ones(3), "b": torch.ones(2, 2), "c": torch.tensor(1, dtype=torch.int64)}
     with copies(log):
@@ -108,25 +101,25 @@ def test_what_is_larger_than_the_pinned_memory_passes_in_portions(log: list[str]
     assert found["b"].tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
-@pytest.mark.parametrize("room", [1, 7, 64, 10_000])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_values_shapes_and_dtypes_arrive_as_they_left(dtype: torch.dtype, room: int, log: list[str]) -> None:
-    draw = torch.Generator().manual_seed(0)
-    numbers = torch.randint(0, 100, (4, 3, 5), generator=draw).to(dtype)
-    tensors = {
-        "whole": numbers,
-        "turned": numbers.transpose(0, 2),
-        "laid out as channels last": numbers[None].contiguous(memory_format=torch.channels_last),
-        "a part": numbers[1:3, 1],
-        "one": numbers[0, 0, 0],
-        "none": numbers[:0],
-    }
-    found = way(log, room)(tensors)
-    assert list(found) == list(tensors)
-    for name, tensor in tensors.items():
-        assert found[name].dtype == tensor.dtype
-        assert torch.equal(found[name], tensor)
-        assert found[name].is_contiguous()
+def test_values_shapes_and_dtypes_arrive_as_they_left(log: list[str]) -> None:
+    for dtype in DTYPES:
+        for room in [1, 7, 64, 10_000]:
+            draw = torch.Generator().manual_seed(0)
+            numbers = torch.randint(0, 100, (4, 3, 5), generator=draw).to(dtype)
+            tensors = {
+                "whole": numbers,
+                "turned": numbers.transpose(0, 2),
+                "laid out as channels last": numbers[None].contiguous(memory_format=torch.channels_last),
+                "a part": numbers[1:3, 1],
+                "one": numbers[0, 0, 0],
+                "none": numbers[:0],
+            }
+            found = way(log, room)(tensors)
+            assert list(found) == list(tensors)
+            for name, tensor in tensors.items():
+                assert found[name].dtype == tensor.dtype
+                assert torch.equal(found[name], tensor)
+                assert found[name].is_contiguous()
 
 
 def test_the_next_state_does_not_change_the_one_before(log: list[str]) -> None:
@@ -153,13 +146,6 @@ def test_portions_have_every_byte_once_in_order_and_fit(sizes: dict[str, int], r
         assert [piece.place for piece in portion] == ends[:-1]
         assert ends[-1] <= room
     assert len(found) == -(-sum(sizes.values()) // room)
-
-
-def test_portions_of_two_tensors_by_hand() -> None:
-    assert list(portions({"a": 3, "none": 0, "b": 4}, 5)) == [
-        [Piece("a", 0, 0, 3), Piece("b", 0, 3, 2)],
-        [Piece("b", 2, 0, 2)],
-    ]
 
 
 def test_every_state_of_a_session_goes_this_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from simulator.engine.client_states import State
 from simulator.engine.drawing import drawn
 from simulator.engine.progress import unobserved
 from simulator.methods import Uplink
-from simulator.methods.base import Card, cross_entropy
+from simulator.methods.base import cross_entropy
 from simulator.methods.hooks import Hooks
 from simulator.runners import Job, local
 from simulator.runners import Work as Portion
@@ -125,26 +125,17 @@ def test_fednova_counts_the_steps_that_were_taken(tmp_path: Path) -> None:
     assert built.method.tau_eff(uplinks) == pytest.approx(expected)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(("system", "steps"), [({}, 0.5), ({"partial": "lose"}, 4.5)])
-def test_work_without_a_whole_step_is_lost_and_by_default_all_of_it_is(
-    tmp_path: Path, system: dict[str, Any], steps: float
-) -> None:
-    leaves = 0.5 * seconds(tmp_path, "fedavg", 1) if steps < 1 else seconds(tmp_path, "fedavg", steps)
-    built = federations.built(config(tmp_path, "fedavg", leaves, system=system))
-    state = built.engine.initial_state()
-    after = built.engine.round(state, unobserved)
-    assert after.record is not None
-    [flight] = [each for each in after.record["time"]["flights"] if each["client"] == 0]
-    assert (flight["fate"], flight["arrives"]) == ("lost", leaves)
-    assert "steps" not in flight
-    assert federations.bits(after.clients[0]) == federations.bits(state.clients[0])
-
-
-def test_a_client_that_stays_long_enough_sends_all(tmp_path: Path) -> None:
-    built = federations.built(config(tmp_path, "fedavg", seconds(tmp_path, "fedavg", 10.5)))
-    record = built.engine.round(built.engine.initial_state(), unobserved).record
-    assert record is not None
-    assert all(each["fate"] == "used" and "steps" not in each for each in record["time"]["flights"])
+def test_work_without_a_whole_step_is_lost_and_by_default_all_of_it_is(tmp_path: Path) -> None:
+    for system, steps in [({}, 0.5), ({"partial": "lose"}, 4.5)]:
+        leaves = 0.5 * seconds(tmp_path, "fedavg", 1) if steps < 1 else seconds(tmp_path, "fedavg", steps)
+        built = federations.built(config(tmp_path, "fedavg", leaves, system=system))
+        state = built.engine.initial_state()
+        after = built.engine.round(state, unobserved)
+        assert after.record is not None
+        [flight] = [each for each in after.record["time"]["flights"] if each["client"] == 0]
+        assert (flight["fate"], flight["arrives"]) == ("lost", leaves)
+        assert "steps" not in flight
+        assert federations.bits(after.clients[0]) == federations.bits(state.clients[0])
 
 
 @settings(max_examples=50, deadline=None)
@@ -196,26 +187,19 @@ def clock(tmp_path_factory: pytest.TempPathFactory) -> Callable[[float], Any]:
     return of
 
 
-@pytest.mark.parametrize("name", sorted(TAKE_NONE))
-def test_a_method_that_takes_no_partial_work_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"takes no partial work.*system.partial=lose"):
-        federations.built(config(tmp_path, name))
+def test_a_method_that_takes_no_partial_work_is_refused(tmp_path: Path) -> None:
+    for name in sorted(TAKE_NONE):
+        with pytest.raises(ConfigError, match=r"takes no partial work.*system.partial=lose"):
+            federations.built(config(tmp_path, name))
 
 
-@pytest.mark.parametrize(
-    ("system", "said"),
-    [
+def test_settings_under_which_no_work_is_partial_are_refused() -> None:
+    for system, said in [
         ({"partial": "send"}, "partial belongs to availability 'markov' or 'diurnal' or 'intervals'"),
         ({"partial": "send", "server_bandwidth": 10, **MIXED}, "remove server_bandwidth"),
-    ],
-)
-def test_settings_under_which_no_work_is_partial_are_refused(system: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        federations.config("fedavg", system={"devices": "phone", **system})
-
-
-def test_a_session_that_loses_work_has_the_plain_values_of_before() -> None:
-    assert "partial" not in federations.config("fedavg", system={"devices": "phone"}).to_json()["system"]
+    ]:
+        with pytest.raises(ConfigError, match=said):
+            federations.config("fedavg", system={"devices": "phone", **system})
 
 
 def test_partial_work_is_of_one_phase(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,10 +211,6 @@ def test_partial_work_is_of_one_phase(tmp_path: Path, monkeypatch: pytest.Monkey
     work = Portion(Hooks(built.method, built.federation), 1, {0: job}, limits={0: 3})
     with pytest.raises(MethodError, match="trains in 2 phases"):
         local.update(federations.context(built), built.federation.clients[0], work)
-
-
-def test_a_method_of_ones_own_takes_none_by_default() -> None:
-    assert Card("Mine", "–", "weights", "nothing", "model", "model").partial == ""
 
 
 def comes_and_goes(name: str = "fedavg", **sections: Any) -> Config:
@@ -268,6 +248,7 @@ def found_by(config: Config) -> State:
     return state
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schedule", [{}, {"schedule": "buffered", "buffer": 2}])
 def test_runners_give_the_same_bits(schedule: dict[str, Any]) -> None:
     ways: list[dict[str, Any]] = [{"runner": "sequential"}, {"runner": "parallel", "workers": 3}]
@@ -278,6 +259,7 @@ def test_runners_give_the_same_bits(schedule: dict[str, Any]) -> None:
     assert one.record["time"] == other.record["time"]
 
 
+@pytest.mark.long
 def test_stacked_clients_keep_the_times() -> None:
     federation = {"group": "tiny_cnn"}
     assert has_partial_work(comes_and_goes(federation=federation))
@@ -289,6 +271,7 @@ def test_stacked_clients_keep_the_times() -> None:
     assert records[0]["time"] == records[1]["time"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schedule", [{}, {"schedule": "buffered", "buffer": 2}])
 @pytest.mark.parametrize(
     "stop", [5, *(pytest.param(number, marks=pytest.mark.slow) for number in (1, 2, 3, 4, 6, 7, 8, 11, 14))]
@@ -309,6 +292,7 @@ def test_a_run_that_is_stopped_anywhere_ends_with_the_same_bits(
     assert federations.committed(tmp_path / "s") == federations.committed(tmp_path / "alone")
 
 
+@pytest.mark.long
 def test_rounds_drawn_without_training_have_the_partial_work_of_the_run() -> None:
     config = comes_and_goes("lg_fedavg", rounds=8)
     built = federations.built(config)

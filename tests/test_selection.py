@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator.base import own_files
 from simulator.base.errors import ConfigError
 from simulator.base.record import Record
 from simulator.base.rng import numpy_stream
@@ -69,11 +70,6 @@ def test_clients_that_stay_long_enough_are_drawn_at_random() -> None:
     assert all(abs(count - 100) < 3 * math.sqrt(300 * 2 / 9) for count in counts.values())
 
 
-def test_before_the_first_round_every_stay_is_long_enough() -> None:
-    two = [candidate(0, stays=0.1), candidate(1, stays=100)]
-    assert {available(two, 1, 1, draws(number))[0] for number in range(20)} == {0, 1}
-
-
 # utility
 
 
@@ -101,11 +97,6 @@ def test_utilities_above_their_quantile_of_0_9_count_as_equal() -> None:
     ten = [tried(k, k + 1, 1.0, 1) for k in range(9)] + [tried(9, 900, 1.0, 1)]
     found = scores(ten, 2, UTILITY)
     assert found[9] == found[8] == pytest.approx(1 + math.sqrt(0.1 * math.log(2)))
-
-
-def test_a_client_that_diverged_has_no_utility_but_a_bonus_of_age() -> None:
-    found = scores([tried(0, 10, None, 1), tried(1, 10, 1.0, 1)], 2, UTILITY)
-    assert found == pytest.approx([math.sqrt(0.1 * math.log(2)), 1 + math.sqrt(0.1 * math.log(2))])
 
 
 def test_with_a_cutoff_of_one_and_without_exploration_the_best_clients_are_selected() -> None:
@@ -219,7 +210,14 @@ def participants(folder: Path) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize(
     ("strategy", "schedule"),
-    [("utility", None), *((strategy, each) for strategy in ("available", "utility") for each in SCHEDULES)],
+    [
+        ("utility", None),
+        *(
+            pytest.param(strategy, each, marks=pytest.mark.long)
+            for strategy in ("available", "utility")
+            for each in SCHEDULES
+        ),
+    ],
 )
 def test_a_resumed_run_selects_the_same_clients(tmp_path: Path, strategy: str, schedule: str | None) -> None:
     built = federations.built(config(strategy, schedule))
@@ -233,6 +231,7 @@ def test_a_resumed_run_selects_the_same_clients(tmp_path: Path, strategy: str, s
     assert federations.state_bits(resumed) == federations.state_bits(through)
 
 
+@pytest.mark.long
 def test_a_round_that_a_stop_cut_short_goes_on_with_the_clients_that_it_selected(tmp_path: Path) -> None:
     with Session.create(config("utility", "buffered"), tmp_path / "alone", tmp_path) as alone:
         alone.run()
@@ -243,6 +242,7 @@ def test_a_round_that_a_stop_cut_short_goes_on_with_the_clients_that_it_selected
     assert federations.committed(tmp_path / "s") == federations.committed(tmp_path / "alone")
 
 
+@pytest.mark.long
 def test_a_fork_selects_as_its_parent_did(tmp_path: Path) -> None:
     with Session.create(config("utility", "synchronous"), tmp_path / "s", tmp_path) as first:
         first.run()
@@ -252,61 +252,22 @@ def test_a_fork_selects_as_its_parent_did(tmp_path: Path) -> None:
     assert participants(tmp_path / "fork") == participants(tmp_path / "s")
 
 
-def test_the_utility_selects_the_clients_of_the_largest_loss_times_samples() -> None:
-    """Without exploration beyond need and with a cutoff of 1, round 3 takes the best of those with a known loss."""
-    exact = {"strategy": "utility", "exploration": 0, "exploration_min": 0, "cutoff": 1, "speed_penalty": 0}
-    built = federations.built(
-        federations.config(
-            "fedproto",
-            federation={"clients": 6, "participation": 0.5},
-            selection=exact,
-            system={"devices": "phone"},
+@pytest.mark.long
+def test_rounds_drawn_without_training_select_the_clients_that_the_run_selects() -> None:
+    """FedAvg's payloads depend on the architecture alone."""
+    for schedule in SCHEDULES:
+        section = {**SYSTEM, **SCHEDULES[schedule]}
+        federation = {"clients": 6, "participation": 0.5}
+        chosen = federations.config(
+            "fedavg", rounds=5, federation=federation, selection={"strategy": "available"}, system=section
         )
-    )
-    state = built.engine.round(built.engine.initial_state(), unobserved)
-    assert state.record is not None
-    first = state.record["participants"]
-    for _ in range(2):
-        state = built.engine.round(state, unobserved)
-        assert state.record is not None and state.record["participants"] == first, (
-            "nobody new without exploration"
-        )
-
-
-def test_another_seed_selects_others() -> None:
-    chosen = []
-    for seed in (1, 2):
-        built = federations.built(config("utility", seed=seed))
-        state, found = built.engine.initial_state(), []
-        for _ in range(4):
+        built = federations.built(chosen)
+        state = built.engine.initial_state()
+        for each in drawn(chosen, built):
             state = built.engine.round(state, unobserved)
             assert state.record is not None
-            found.append(tuple(state.record["participants"]))
-        chosen.append(found)
-    assert chosen[0] != chosen[1]
-
-
-def test_without_the_section_plain_values_have_none() -> None:
-    plain = federations.config()
-    assert "selection" not in plain.to_json()
-    assert Config.read(config("utility").to_json()) == config("utility")
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_rounds_drawn_without_training_select_the_clients_that_the_run_selects(schedule: str) -> None:
-    """FedAvg's payloads depend on the architecture alone."""
-    section = {**SYSTEM, **SCHEDULES[schedule]}
-    federation = {"clients": 6, "participation": 0.5}
-    chosen = federations.config(
-        "fedavg", rounds=5, federation=federation, selection={"strategy": "available"}, system=section
-    )
-    built = federations.built(chosen)
-    state = built.engine.initial_state()
-    for each in drawn(chosen, built):
-        state = built.engine.round(state, unobserved)
-        assert state.record is not None
-        assert each["ends"] == pytest.approx(state.record["time"]["ends"], rel=1e-12)
-        assert each["sent"] == len(state.record["time"]["sent"])
+            assert each["ends"] == pytest.approx(state.record["time"]["ends"], rel=1e-12)
+            assert each["sent"] == len(state.record["time"]["sent"])
 
 
 def test_rounds_cannot_be_drawn_without_the_losses_that_a_selection_needs() -> None:
@@ -320,22 +281,17 @@ def test_rounds_cannot_be_drawn_without_the_losses_that_a_selection_needs() -> N
 # Settings
 
 
-@pytest.mark.parametrize(
-    ("selection", "system", "said"),
-    [
+def test_settings_that_cannot_act_are_refused() -> None:
+    for selection, system, said in [
         ({"strategy": "available"}, None, "here they never leave; set system.availability"),
         ({"strategy": "available"}, {"devices": "phone"}, "here they never leave; set system.availability"),
         ({"strategy": "utility", "speed_penalty": 1.0}, None, "selection.speed_penalty is about seconds"),
         ({"exploration": 0.5}, None, "exploration belongs to strategy 'utility', and this is 'random'"),
         ({"strategy": "utility", "cutoff": 0}, None, "cutoff"),
         ({"strategy": ""}, None, "strategy"),
-    ],
-)
-def test_settings_that_cannot_act_are_refused(
-    selection: dict[str, Any], system: dict[str, Any] | None, said: str
-) -> None:
-    with pytest.raises(ConfigError, match=said):
-        federations.config(selection=selection, **({} if system is None else {"system": system}))
+    ]:
+        with pytest.raises(ConfigError, match=said):
+            federations.config(selection=selection, **({} if system is None else {"system": system}))
 
 
 def test_a_selection_without_a_choice_is_pointed_out() -> None:
@@ -392,22 +348,20 @@ def test_a_users_function_is_told_what_the_server_knows(tmp_path: Path) -> None:
             assert each.seconds == flight["arrives"] - flight["begins"]
 
 
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
+def test_a_users_function_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for body, said in [
         ("return [0, 1]", r"mypick.py in round 1 selects 2 clients. Return 3 ids"),
         ("return [0, 1, 1]", r"selects client 1 twice"),
         ("return [0, 1, 9]", r"selects 9, which is no candidate's id"),
         ("return candidates[:3]", r"selects Candidate\(id=0, .*which is no candidate's id"),
         ("return [0, 1, 2.5]", r"selects 2.5, which is no candidate's id"),
         ("return 1 / 0", r"mypick.py, in round 1, failed, line 2: ZeroDivisionError"),
-    ],
-)
-def test_a_users_function_is_checked(tmp_path: Path, body: str, said: str) -> None:
-    text = f"def select(candidates, number, round, draws):\n    {body}\n"
-    built = federations.built(config(loaded(tmp_path, text)))
-    with pytest.raises(ConfigError, match=said):
-        built.engine.round(built.engine.initial_state(), unobserved)
+    ]:
+        monkeypatch.setattr(own_files, "_LOADED", {})
+        text = f"def select(candidates, number, round, draws):\n    {body}\n"
+        built = federations.built(config(loaded(tmp_path, text)))
+        with pytest.raises(ConfigError, match=said):
+            built.engine.round(built.engine.initial_state(), unobserved)
 
 
 def test_a_file_that_cannot_select_is_refused(tmp_path: Path) -> None:

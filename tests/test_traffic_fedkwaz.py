@@ -97,7 +97,9 @@ TABLE: dict[str, tuple[str, dict[str, Any], tuple[float, float], tuple[float, fl
 KD = {"t_start": 0.95, "t_end": 0.95}
 
 
-@pytest.mark.parametrize("row", TABLE)
+@pytest.mark.parametrize(
+    "row", [pytest.param(row, marks=() if row == "LG-FedAvg" else pytest.mark.long) for row in TABLE]
+)
 def test_payloads_have_the_scalars_of_the_formula(row: str, tmp_path: Path) -> None:
     name, options, _, formula = TABLE[row]
     if name == "fedktl":  # whose generator has K_G = 512 latent numbers, as StyleGAN-XL
@@ -107,19 +109,23 @@ def test_payloads_have_the_scalars_of_the_formula(row: str, tmp_path: Path) -> N
     assert scalars(name, **options) == pytest.approx([each / 1e6 for each in formula], rel=1e-12)
 
 
+@pytest.mark.long
 def test_fedkds_factors_are_fewer_than_the_proxys_weights() -> None:
     """How many depends on the weights, which are near their initial draw here. The paper's 16.52 are of later ones."""
     assert all(16.52 < each < 20 * PROXY / 1e6 for each in scalars("fedkd", **KD))
 
 
+@pytest.mark.long
 def test_fedghs_header_has_a_bias_in_the_paper() -> None:
     assert round(scalars("fedgh", bias=True)[1], 2) == TABLE["FedGH"][2][1]
 
 
+@pytest.mark.long
 def test_fedmrl_sends_the_whole_proxy_in_the_paper() -> None:
     assert scalars("fedmrl", d_1=512) == scalars("fml")
 
 
+@pytest.mark.long
 def test_the_table_has_every_printed_cell_and_our_count_beside_it_with_a_reason_where_they_differ() -> None:
     table = (Path(__file__).parents[1] / "docs" / "methods" / "fedkwaz-traffic.csv").read_text("utf-8")
     rows = list(csv.reader(table.splitlines()))[1:]

@@ -72,15 +72,11 @@ def stepped(lam: float, steps: int, lr: float = 0.1) -> float:
     return lam
 
 
-@pytest.mark.parametrize(
-    ("epochs", "batch_size", "steps"), [(0, 2, 0), (1, 2, 1), (3, 2, 3), (1, 1, 2), (3, 1, 6)]
-)
-def test_the_weight_takes_a_step_for_each_batch_of_held_out_samples(
-    epochs: int, batch_size: int, steps: int
-) -> None:
-    fedapen, local = at_work(lam_epochs=epochs, batch_size=batch_size)
-    fedapen.before_answering(local)
-    assert local.state["lam"].item() == pytest.approx(stepped(0.5, steps))
+def test_the_weight_takes_a_step_for_each_batch_of_held_out_samples() -> None:
+    for epochs, batch_size, steps in [(0, 2, 0), (1, 2, 1), (3, 2, 3), (1, 1, 2), (3, 1, 6)]:
+        fedapen, local = at_work(lam_epochs=epochs, batch_size=batch_size)
+        fedapen.before_answering(local)
+        assert local.state["lam"].item() == pytest.approx(stepped(0.5, steps))
 
 
 def test_the_weight_stays_within_zero_and_one() -> None:
@@ -94,30 +90,31 @@ def test_the_weight_stays_within_zero_and_one() -> None:
     assert local.state["lam"].item() == 0
 
 
-@pytest.mark.parametrize(("round", "begun", "steps"), [(1, 0, 0), (2, 0, 1), (2, 1, 0), (3, 1, 1)])
-def test_the_weight_is_learned_before_training_as_soon_as_the_meme_is_an_average(
-    round: int, begun: int, steps: int
-) -> None:
-    fedapen, local = at_work(round, begun, lam_epochs=1)
-    [phase] = fedapen.phases(local)
-    assert local.state["lam"].item() == pytest.approx(stepped(0.5, steps))
-    assert phase.state["lam"].item() == local.state["lam"].item()
+def test_the_weight_is_learned_before_training_as_soon_as_the_meme_is_an_average() -> None:
+    for round, begun, steps in [(1, 0, 0), (2, 0, 1), (2, 1, 0), (3, 1, 1)]:
+        fedapen, local = at_work(round, begun, lam_epochs=1)
+        [phase] = fedapen.phases(local)
+        assert local.state["lam"].item() == pytest.approx(stepped(0.5, steps))
+        assert phase.state["lam"].item() == local.state["lam"].item()
 
 
-@pytest.mark.parametrize(
-    ("samples", "share", "held_out"),
-    [(40, 0.25, 10), (41, 0.25, 10), (19, 0.05, 1), (4, 0.9, 2), (3, 0.05, 1), (2, 0.5, 0), (1, 0.5, 0)],
-)
-def test_a_share_of_the_samples_is_held_out_at_least_one_and_two_remain(
-    samples: int, share: float, held_out: int
-) -> None:
+def test_a_share_of_the_samples_is_held_out_at_least_one_and_two_remain() -> None:
     """Fewer than three samples: a client has them only by an event, and then learns no weight."""
-    fedapen, local = at_work(samples=samples, lam_share=share, lam_epochs=1)
-    train, kept = fedapen.divided(local)
-    assert len(kept) == held_out
-    assert sorted([*train.tolist(), *kept.tolist()]) == list(range(samples))
-    fedapen.before_answering(local)
-    assert local.state["lam"].item() == pytest.approx(stepped(0.5, -(-held_out // 2)))
+    for samples, share, held_out in [
+        (40, 0.25, 10),
+        (41, 0.25, 10),
+        (19, 0.05, 1),
+        (4, 0.9, 2),
+        (3, 0.05, 1),
+        (2, 0.5, 0),
+        (1, 0.5, 0),
+    ]:
+        fedapen, local = at_work(samples=samples, lam_share=share, lam_epochs=1)
+        train, kept = fedapen.divided(local)
+        assert len(kept) == held_out
+        assert sorted([*train.tolist(), *kept.tolist()]) == list(range(samples))
+        fedapen.before_answering(local)
+        assert local.state["lam"].item() == pytest.approx(stepped(0.5, -(-held_out // 2)))
 
 
 def test_the_held_out_samples_are_the_same_in_every_round_and_other_ones_under_another_seed() -> None:

@@ -51,17 +51,15 @@ TWO_HEADS = {
 """On (1, 0) the first says (1, 0) and the second (0, 1)."""
 
 
-@pytest.mark.parametrize(
-    ("teacher", "loss"), [("mean_logits", 0.6931472), ("losses", 0.5632617), ("logits", 0.4740770)]
-)
-def test_the_clients_teach_by_their_losses_or_by_their_mean_logits(teacher: str, loss: float) -> None:
+def test_the_clients_teach_by_their_losses_or_by_their_mean_logits() -> None:
     """y = 0. Plain mean of the logits (.5, .5): log 2. Losses: .75·log(1 + e⁻¹) + .25·log(1 + e). Weighted mean of
     the logits (.75, .25): log(1 + e^−.5)."""
-    batch = Batch(torch.tensor([0]), torch.tensor([0]))
-    found = method(teacher=teacher, diversity=0.0).server_loss(
-        Nets(generator=One()), TWO_HEADS, batch, {"noise": torch.zeros(1, 1)}
-    )
-    assert found.item() == pytest.approx(loss)
+    for teacher, loss in [("mean_logits", 0.6931472), ("losses", 0.5632617), ("logits", 0.4740770)]:
+        batch = Batch(torch.tensor([0]), torch.tensor([0]))
+        found = method(teacher=teacher, diversity=0.0).server_loss(
+            Nets(generator=One()), TWO_HEADS, batch, {"noise": torch.zeros(1, 1)}
+        )
+        assert found.item() == pytest.approx(loss)
 
 
 def test_features_that_differ_little_for_noise_that_differs_much_cost_more() -> None:
@@ -79,29 +77,27 @@ def test_a_class_that_nobody_holds_is_never_drawn() -> None:
     assert abs(counts[0] - 3000) < 4 * 48
 
 
-@pytest.mark.parametrize(("noise", "mean", "least"), [("normal", 0.0, -math.inf), ("uniform", 0.5, 0.0)])
-def test_noise_is_drawn_from_its_stream_as_the_setting_says(noise: str, mean: float, least: float) -> None:
+def test_noise_is_drawn_from_its_stream_as_the_setting_says() -> None:
     """Four standard deviations of a mean of at least 12,000 draws are below 0.04."""
-    fedgen = method(noise=noise, noise_width=32)
-    drawn, again = (fedgen.noise(400, reference.stream("test", 1)) for _ in range(2))
-    assert torch.equal(drawn, again)
-    assert drawn.mean().item() == pytest.approx(mean, abs=0.04)
-    assert drawn.min().item() >= least
+    for noise, mean, least in [("normal", 0.0, -math.inf), ("uniform", 0.5, 0.0)]:
+        fedgen = method(noise=noise, noise_width=32)
+        drawn, again = (fedgen.noise(400, reference.stream("test", 1)) for _ in range(2))
+        assert torch.equal(drawn, again)
+        assert drawn.mean().item() == pytest.approx(mean, abs=0.04)
+        assert drawn.min().item() >= least
 
 
-@pytest.mark.parametrize(
-    ("labels", "shares"), [("counts", [2 / 10, 5 / 10, 3 / 10]), ("uniform", [1 / 3, 1 / 3, 1 / 3])]
-)
-def test_classes_are_made_as_the_participants_hold_them(labels: str, shares: list[float]) -> None:
+def test_classes_are_made_as_the_participants_hold_them() -> None:
     """Clients 0 and 2 take part: 2 and 1 of classes 0 and 1, 4 and 3 of 1 and 2. Client 1, with class 0, does not."""
-    fedgen = method([(0, 1), (0,), (1, 2)], labels=labels)
-    first, absent, last = fedgen.federation.clients
-    start = fedgen.init_server()
-    before = fedgen.aggregate(1, start, [sent(absent, [90])]).server
-    assert start["counts"].eq(0).all()  # a state that a round started from stays as it was
-    server = fedgen.aggregate(2, before, [sent(first, [2, 1]), sent(last, [4, 3])]).server
-    assert server["labels"].tolist() == pytest.approx(shares)
-    assert server["counts"].tolist() == [[2, 1, 0], [90, 0, 0], [0, 4, 3]]
+    for labels, shares in [("counts", [2 / 10, 5 / 10, 3 / 10]), ("uniform", [1 / 3, 1 / 3, 1 / 3])]:
+        fedgen = method([(0, 1), (0,), (1, 2)], labels=labels)
+        first, absent, last = fedgen.federation.clients
+        start = fedgen.init_server()
+        before = fedgen.aggregate(1, start, [sent(absent, [90])]).server
+        assert start["counts"].eq(0).all()  # a state that a round started from stays as it was
+        server = fedgen.aggregate(2, before, [sent(first, [2, 1]), sent(last, [4, 3])]).server
+        assert server["labels"].tolist() == pytest.approx(shares)
+        assert server["counts"].tolist() == [[2, 1, 0], [90, 0, 0], [0, 4, 3]]
 
 
 def test_label_counts_are_asked_for_until_they_have_arrived() -> None:
@@ -131,16 +127,16 @@ def test_every_weight_of_the_generator_has_a_gradient() -> None:
     assert min(sizes.values()) > 1e-9, sizes
 
 
-@pytest.mark.parametrize(("weighting", "mean"), [("plain", 6.0), ("samples", 7.0)])
-def test_heads_are_averaged_plainly_or_by_samples(weighting: str, mean: float) -> None:
+def test_heads_are_averaged_plainly_or_by_samples() -> None:
     """Heads of 4 and 8, n = 1 and 3: (4 + 8)/2 = 6, or (1·4 + 3·8)/4 = 7."""
-    fedgen = method(samples=[1, 3], weighting=weighting)
-    uplinks = [
-        sent(client, [1, 1, 1], weight)
-        for client, weight in zip(fedgen.federation.clients, (4.0, 8.0), strict=True)
-    ]
-    merged = fedgen.aggregate(1, fedgen.init_server(), uplinks).server
-    assert merged["head/weight"].eq(mean).all() and merged["head/bias"].eq(mean).all()
+    for weighting, mean in [("plain", 6.0), ("samples", 7.0)]:
+        fedgen = method(samples=[1, 3], weighting=weighting)
+        uplinks = [
+            sent(client, [1, 1, 1], weight)
+            for client, weight in zip(fedgen.federation.clients, (4.0, 8.0), strict=True)
+        ]
+        merged = fedgen.aggregate(1, fedgen.init_server(), uplinks).server
+        assert merged["head/weight"].eq(mean).all() and merged["head/bias"].eq(mean).all()
 
 
 def test_the_weights_of_what_is_made_decay_from_where_the_method_began() -> None:
@@ -156,17 +152,15 @@ def test_the_weights_of_what_is_made_decay_from_where_the_method_began() -> None
     assert later.phases(local)[0].state["weights"].tolist() == [5.0, 2.0]
 
 
-@pytest.mark.parametrize(
-    ("beta", "names"), [(0.0, {"labels", "noise"}), (1.0, {"labels", "noise", "noise_own"})]
-)
-def test_noise_for_the_images_own_classes_is_drawn_where_it_is_used(beta: float, names: set[str]) -> None:
+def test_noise_for_the_images_own_classes_is_drawn_where_it_is_used() -> None:
     """A draw more in every step would change all that are made after it."""
-    shares, images = (
-        torch.tensor([0.5, 0.5, 0.0]),
-        Batch(torch.zeros(4, 1), torch.zeros(4, dtype=torch.int64)),
-    )
-    drawn = method(beta=beta).draws(shares, reference.stream("tests", 0), images)
-    assert drawn.keys() == names
+    for beta, names in [(0.0, {"labels", "noise"}), (1.0, {"labels", "noise", "noise_own"})]:
+        shares, images = (
+            torch.tensor([0.5, 0.5, 0.0]),
+            Batch(torch.zeros(4, 1), torch.zeros(4, dtype=torch.int64)),
+        )
+        drawn = method(beta=beta).draws(shares, reference.stream("tests", 0), images)
+        assert drawn.keys() == names
 
 
 def test_a_client_with_the_only_image_of_a_class_teaches_it_alone() -> None:

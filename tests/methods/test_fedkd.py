@@ -23,12 +23,10 @@ def method(rounds: int = 10, **options: Any) -> FedKD:
     return FedKD(federations.config("fedkd", method=options).method, federation)
 
 
-@pytest.mark.parametrize(
-    ("energy", "expected"), [(0.5, 1), (0.64, 1), (0.7, 2), (0.92, 2), (0.95, 3), (1.0, 3)]
-)
-def test_the_rank_is_the_fewest_factors_that_hold_the_energy(energy: float, expected: int) -> None:
+def test_the_rank_is_the_fewest_factors_that_hold_the_energy() -> None:
     """s² = 9, 4, 1, and with it 9/14 = 0.643, 13/14 = 0.929 and 1 of the energy."""
-    assert rank(torch.tensor([3.0, 2.0, 1.0]), energy) == expected
+    for energy, expected in [(0.5, 1), (0.64, 1), (0.7, 2), (0.92, 2), (0.95, 3), (1.0, 3)]:
+        assert rank(torch.tensor([3.0, 2.0, 1.0]), energy) == expected
 
 
 shapes = st.one_of(
@@ -144,13 +142,13 @@ def trained(client: int) -> tuple[Any, dict[str, Tensor]]:
     return federations.updated(parts, client, state.clients[client], payload), state.clients[client]
 
 
-@pytest.mark.parametrize(("client", "features"), [(0, 8), (1, 500)])
-def test_w_h_joins_features_of_different_widths_and_stays_with_the_client(client: int, features: int) -> None:
-    done, before = trained(client)
-    assert before["projection/weight"].shape == done.tensors["projection/weight"].shape == (features, 8)
-    assert not torch.equal(done.tensors["projection/weight"], before["projection/weight"])
-    assert not any(name.partition("/")[0] == "projection" for name in done.uplink)
-    assert [name for name in before if name.startswith("projection/")] == ["projection/weight"]
+def test_w_h_joins_features_of_different_widths_and_stays_with_the_client() -> None:
+    for client, features in [(0, 8), (1, 500)]:
+        done, before = trained(client)
+        assert before["projection/weight"].shape == done.tensors["projection/weight"].shape == (features, 8)
+        assert not torch.equal(done.tensors["projection/weight"], before["projection/weight"])
+        assert not any(name.partition("/")[0] == "projection" for name in done.uplink)
+        assert [name for name in before if name.startswith("projection/")] == ["projection/weight"]
 
 
 def test_a_matrix_that_is_not_finite_travels_as_such() -> None:
@@ -160,13 +158,11 @@ def test_a_matrix_that_is_not_finite_travels_as_such() -> None:
     assert not restored(payload, "w").isfinite().all()
 
 
-@pytest.mark.parametrize(("columns", "travels"), [(3, ["meme/w"]), (4, ["s/w", "u/w", "v/w"])])
-def test_factors_travel_only_where_they_are_fewer_numbers_than_the_weight(
-    columns: int, travels: list[str]
-) -> None:
+def test_factors_travel_only_where_they_are_fewer_numbers_than_the_weight() -> None:
     """Of rank 1, a 2×3 matrix has 2 + 1 + 3 = 6 numbers in its factors and in itself; a 2×4 one 7 and 8."""
-    weight = torch.ones(2, columns)
-    assert sorted(truncated({"w": weight}, decomposed({"w": weight}), 0.95)) == travels
+    for columns, travels in [(3, ["meme/w"]), (4, ["s/w", "u/w", "v/w"])]:
+        weight = torch.ones(2, columns)
+        assert sorted(truncated({"w": weight}, decomposed({"w": weight}), 0.95)) == travels
 
 
 def test_a_matrix_that_float32_cannot_decompose_is_decomposed_in_float64(

@@ -85,19 +85,16 @@ def test_a_class_without_anchors_adds_nothing_to_the_means() -> None:
 # Stage II
 
 
-@pytest.mark.parametrize(
-    ("divergence", "expected"),
-    [
+def test_a_gap_is_the_divergence_at_a_temperature_times_its_square() -> None:
+    """τ = 2. The student's (2 log 3, 0) become (¾, ¼), and the teacher's (0, 0) are (½, ½)."""
+    for divergence, expected in [
         ("student_first", 0.75 * math.log(1.5) + 0.25 * math.log(0.5)),
         ("teacher_first", 0.5 * math.log(2 / 3) + 0.5 * math.log(2)),
-    ],
-)
-def test_a_gap_is_the_divergence_at_a_temperature_times_its_square(divergence: str, expected: float) -> None:
-    """τ = 2. The student's (2 log 3, 0) become (¾, ¼), and the teacher's (0, 0) are (½, ½)."""
-    student = torch.tensor([[2 * math.log(3), 0.0]], dtype=torch.float64)
-    teacher = torch.zeros(1, 2, dtype=torch.float64)
-    gap = method(tau=2.0, divergence=divergence).gap(student, teacher)
-    assert gap.item() == pytest.approx(4 * expected, rel=1e-12)
+    ]:
+        student = torch.tensor([[2 * math.log(3), 0.0]], dtype=torch.float64)
+        teacher = torch.zeros(1, 2, dtype=torch.float64)
+        gap = method(tau=2.0, divergence=divergence).gap(student, teacher)
+        assert gap.item() == pytest.approx(4 * expected, rel=1e-12)
 
 
 def divergence(gap: float, tau: float) -> float:
@@ -105,37 +102,38 @@ def divergence(gap: float, tau: float) -> float:
     return tau**2 * math.tanh(gap / (2 * tau)) * gap / tau
 
 
-@pytest.mark.parametrize("base", ["own", "both"])
-def test_each_loss_trains_its_own_network_and_those_on_unmixed_images_perhaps_both(base: str) -> None:
+def test_each_loss_trains_its_own_network_and_those_on_unmixed_images_perhaps_both() -> None:
     """τ = 1, x = (1, 0) in every zone, scales 1 and −1. For the model, with p = (σ, 1−σ):
 
     KL(p ‖ q) has σ(1−σ) · (1 − (−1)), in the base and in DWAZ; ½((scale + 1)² + 0) has 2, in the base and in SWAZ.
     As the base's teacher: KL(q ‖ p) has σ − (1−σ), and the proxy's MSE has 2 once more. The proxy's are minus these."""
-    nets = pair()
-    method(tau=1.0, base=base).local_loss(nets, {}, batch((1, 0, 0)), unmixed()).loss.backward()
-    sigma = 1 / (1 + math.exp(-1))
-    expected = 2 * (2 * sigma * (1 - sigma)) + 2 * 2
-    if base == "both":
-        expected += 2 + 2 * sigma - 1
-    assert scales(nets) == pytest.approx((expected, -expected), rel=1e-12)
+    for base in ["own", "both"]:
+        nets = pair()
+        method(tau=1.0, base=base).local_loss(nets, {}, batch((1, 0, 0)), unmixed()).loss.backward()
+        sigma = 1 / (1 + math.exp(-1))
+        expected = 2 * (2 * sigma * (1 - sigma)) + 2 * 2
+        if base == "both":
+            expected += 2 + 2 * sigma - 1
+        assert scales(nets) == pytest.approx((expected, -expected), rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("students", "swaz", "dwaz"),
-    [
+def test_on_mixed_images_only_the_students_have_losses() -> None:
+    """The images and zones of the test above. The base's losses are those of both networks, whoever is a student."""
+    for students, swaz, dwaz in [
         ("both", 2 * 18 / 4, divergence(1, 2) / 2 + divergence(0.5, 2)),
         ("model", 18 / 4, divergence(1, 2) / 2),
         ("proxy", 18 / 4, divergence(0.5, 2)),
-    ],
-)
-def test_on_mixed_images_only_the_students_have_losses(students: str, swaz: float, dwaz: float) -> None:
-    """The images and zones of the test above. The base's losses are those of both networks, whoever is a student."""
-    share = {"swaz": (0.5, 1.0), "dwaz_model": (0.0, 1.0), "dwaz_proxy": (1.0, 0.25)}
-    draws = {f"order/{zone}": torch.tensor([1, 0]) for zone in ZONES}
-    draws |= {f"share/{zone}": torch.tensor([values], dtype=torch.float64) for zone, values in share.items()}
-    found = method(tau=2.0, students=students).local_loss(pair(), {}, batch((1, 0, 0), (0, 2, 1)), draws).loss
-    base = 2 * 5 + 2 * (divergence(1, 2) + divergence(2, 2)) / 2
-    assert found.item() == pytest.approx(base + swaz + dwaz, rel=1e-12)
+    ]:
+        share = {"swaz": (0.5, 1.0), "dwaz_model": (0.0, 1.0), "dwaz_proxy": (1.0, 0.25)}
+        draws = {f"order/{zone}": torch.tensor([1, 0]) for zone in ZONES}
+        draws |= {
+            f"share/{zone}": torch.tensor([values], dtype=torch.float64) for zone, values in share.items()
+        }
+        found = (
+            method(tau=2.0, students=students).local_loss(pair(), {}, batch((1, 0, 0), (0, 2, 1)), draws).loss
+        )
+        base = 2 * 5 + 2 * (divergence(1, 2) + divergence(2, 2)) / 2
+        assert found.item() == pytest.approx(base + swaz + dwaz, rel=1e-12)
 
 
 def test_stage_ii_learns_from_the_labels_on_request() -> None:
@@ -275,17 +273,15 @@ def test_a_search_changes_no_weight_and_no_statistic() -> None:
     assert federations.bits(of_module(local.nets)) == before
 
 
-@pytest.mark.parametrize(
-    ("round", "begun", "searches"), [(1, 0, 0), (2, 0, 1), (3, 0, 0), (4, 0, 1), (4, 1, 0)]
-)
-def test_zones_are_searched_for_every_k_rounds_of_the_method(round: int, begun: int, searches: int) -> None:
-    parts, local = at_work(round, every=2)
-    parts.method.federation = replace(parts.method.federation, begun=begun)
-    found = {"zones/strength": torch.full((3,), 7.0), "zones/patches": torch.full((3,), 49)}
-    with mock.patch.object(FedKWAZ, "search", return_value=found) as search:
-        parts.method.phases(local)
-    assert search.call_count == searches
-    assert (local.state["zones/strength"] == 7).all() == bool(searches)
+def test_zones_are_searched_for_every_k_rounds_of_the_method() -> None:
+    for round, begun, searches in [(1, 0, 0), (2, 0, 1), (3, 0, 0), (4, 0, 1), (4, 1, 0)]:
+        parts, local = at_work(round, every=2)
+        parts.method.federation = replace(parts.method.federation, begun=begun)
+        found = {"zones/strength": torch.full((3,), 7.0), "zones/patches": torch.full((3,), 49)}
+        with mock.patch.object(FedKWAZ, "search", return_value=found) as search:
+            parts.method.phases(local)
+        assert search.call_count == searches
+        assert (local.state["zones/strength"] == 7).all() == bool(searches)
 
 
 def test_before_a_search_zones_have_the_first_strength_and_the_middle_number_of_patches() -> None:
@@ -442,16 +438,13 @@ def test_more_patches_than_pixels_are_refused() -> None:
     method(patches=[4, 64]).check()
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
+def test_strengths_and_patches_that_cannot_be_tried_are_refused() -> None:
+    for options, reason in [
         ({"patches": [4, 8]}, "patches are squares"),
         ({"patches": [0]}, "patches are squares"),
         ({"patches": []}, "patches are squares"),
         ({"strengths": [0.0]}, "strengths are numbers above 0"),
         ({"strengths": []}, "strengths are numbers above 0"),
-    ],
-)
-def test_strengths_and_patches_that_cannot_be_tried_are_refused(options: dict[str, Any], reason: str) -> None:
-    with pytest.raises(ConfigError, match=reason):
-        method(**options)
+    ]:
+        with pytest.raises(ConfigError, match=reason):
+            method(**options)

@@ -67,14 +67,12 @@ def test_a_consensus_of_an_earlier_round_is_not_sent() -> None:
     assert [phase.name for phase in fedmd.phases(local)] == ["revisit"]
 
 
-@pytest.mark.parametrize(("subset", "rows"), [(4, 4), (None, 10), (10, 10), (11, 10)])
-def test_the_server_keeps_a_row_of_scores_for_each_sample_of_the_subset(
-    subset: int | None, rows: int
-) -> None:
+def test_the_server_keeps_a_row_of_scores_for_each_sample_of_the_subset() -> None:
     """State: 4 · n · C bytes of scores, 8 of the round, and 4 for each of N clients."""
-    server = method(subset=subset).init_server()
-    assert server["consensus"].shape == (rows, 2)
-    assert sum(each.nbytes for each in server.values()) == 4 * rows * 2 + 8 + 4 * 2
+    for subset, rows in [(4, 4), (None, 10), (10, 10), (11, 10)]:
+        server = method(subset=subset).init_server()
+        assert server["consensus"].shape == (rows, 2)
+        assert sum(each.nbytes for each in server.values()) == 4 * rows * 2 + 8 + 4 * 2
 
 
 def test_a_clients_first_round_is_its_transfer_learning() -> None:
@@ -104,15 +102,13 @@ def test_the_public_labels_are_those_of_the_batchs_samples() -> None:
     assert wrong.item() == pytest.approx(9, abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("distance", "loss"), [("absolute", (1 + 3 + 2 + 0) / 4), ("squared", (1 + 9 + 4 + 0) / 4)]
-)
-def test_the_digest_is_the_mean_distance_to_the_consensus_of_each_sample(distance: str, loss: float) -> None:
+def test_the_digest_is_the_mean_distance_to_the_consensus_of_each_sample() -> None:
     """Logits (1, 2) of the sample in row 1, (5, 5) and (3, 4) of that in row 0, (5, 4): differences 1, −3, −2, 0."""
-    consensus = torch.tensor([[5.0, 4.0], [0.0, 5.0]])
-    images = batch((1, 2, 1), (3, 4, 0))
-    found = method(distance=distance).digest_loss(Nets(Plain()), {"consensus": consensus}, images, {})
-    assert found.item() == loss
+    for distance, loss in [("absolute", (1 + 3 + 2 + 0) / 4), ("squared", (1 + 9 + 4 + 0) / 4)]:
+        consensus = torch.tensor([[5.0, 4.0], [0.0, 5.0]])
+        images = batch((1, 2, 1), (3, 4, 0))
+        found = method(distance=distance).digest_loss(Nets(Plain()), {"consensus": consensus}, images, {})
+        assert found.item() == loss
 
 
 def test_the_digest_is_on_the_samples_that_were_scored_in_the_round_before() -> None:
@@ -150,13 +146,11 @@ def test_a_round_may_have_beginners_and_others() -> None:
     assert state.record["method_metrics"].keys() == {"private_loss", "revisit_loss"}
 
 
-@pytest.mark.parametrize(("epochs", "refused"), [(1, True), (0, False)])
-def test_public_labels_beyond_the_clients_classes_are_refused_if_they_are_used(
-    epochs: int, refused: bool
-) -> None:
-    from dataclasses import replace
+def test_public_labels_beyond_the_clients_classes_are_refused_if_they_are_used() -> None:
+    for epochs, refused in [(1, True), (0, False)]:
+        from dataclasses import replace
 
-    federation = replace(federations.federation(["tiny_cnn"]), public_classes=3)
-    fedmd = FedMD(federations.config("fedmd", method={"public_epochs": epochs}).method, federation)
-    need = fedmd.unmet_need()
-    assert (need is not None and "at most 2 classes" in need and "they have 3" in need) == refused
+        federation = replace(federations.federation(["tiny_cnn"]), public_classes=3)
+        fedmd = FedMD(federations.config("fedmd", method={"public_epochs": epochs}).method, federation)
+        need = fedmd.unmet_need()
+        assert (need is not None and "at most 2 classes" in need and "they have 3" in need) == refused

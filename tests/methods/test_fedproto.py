@@ -108,26 +108,28 @@ class Line(Network):
         return {"features": self.f(x.flatten(1))}
 
 
-@pytest.mark.parametrize(
-    ("collect", "prototype"), [("last_epoch", 0.5), ("all_epochs", 0.75), ("after", 0.25)]
-)
-def test_prototypes_are_collected_when_it_is_said(collect: str, prototype: float) -> None:
+def test_prototypes_are_collected_when_it_is_said() -> None:
     """x = 1, prototype 0, λ = 1, η = ¼, two epochs of one batch: w goes 1 → ½ → ¼. The last epoch has seen ½ before
     its step, both epochs 1 and ½, and afterwards there is ¼."""
-    training = TrainingConfig(epochs=2, lr=0.25, batch_size=4)
-    one = ImageShape(1, 1, 1)
-    federation = federations.federation(["line"], [4], [(0,)], num_classes=1, shape=one, training=training)
-    federation.__dict__["architectures"] = {"line": Line().to("meta")}
-    data = federations.pixels(torch.ones(4, 1, 1, 1), torch.zeros(4, dtype=torch.int64), [torch.arange(4)], 1)
-    fedproto = FedProto(federations.config("fedproto", method={"collect": collect}).method, federation)
-    known = {"prototypes/mean": torch.zeros(1, 1), "prototypes/known": torch.ones(1)}
-    start = {f"model/{name}": weight for name, weight in of_module(Line()).items()} | known
-    payload = {"prototypes": torch.zeros(1, 1), "labels": torch.zeros(1, dtype=torch.int32)}
-    place = TrainingContext(federation, data, FlopCache())
-    work = Work(Hooks(fedproto, federation), 1, {0: Job(start, payload)})
-    done = update(place, federation.clients[0], work)
-    assert done.uplink["prototypes"].item() == pytest.approx(prototype)
-    assert done.tensors["model/f.weight"].item() == pytest.approx(0.25)
+    for collect, prototype in [("last_epoch", 0.5), ("all_epochs", 0.75), ("after", 0.25)]:
+        training = TrainingConfig(epochs=2, lr=0.25, batch_size=4)
+        one = ImageShape(1, 1, 1)
+        federation = federations.federation(
+            ["line"], [4], [(0,)], num_classes=1, shape=one, training=training
+        )
+        federation.__dict__["architectures"] = {"line": Line().to("meta")}
+        data = federations.pixels(
+            torch.ones(4, 1, 1, 1), torch.zeros(4, dtype=torch.int64), [torch.arange(4)], 1
+        )
+        fedproto = FedProto(federations.config("fedproto", method={"collect": collect}).method, federation)
+        known = {"prototypes/mean": torch.zeros(1, 1), "prototypes/known": torch.ones(1)}
+        start = {f"model/{name}": weight for name, weight in of_module(Line()).items()} | known
+        payload = {"prototypes": torch.zeros(1, 1), "labels": torch.zeros(1, dtype=torch.int32)}
+        place = TrainingContext(federation, data, FlopCache())
+        work = Work(Hooks(fedproto, federation), 1, {0: Job(start, payload)})
+        done = update(place, federation.clients[0], work)
+        assert done.uplink["prototypes"].item() == pytest.approx(prototype)
+        assert done.tensors["model/f.weight"].item() == pytest.approx(0.25)
 
 
 def test_clients_answer_with_the_prototypes_of_this_round() -> None:

@@ -47,24 +47,21 @@ def test_only_seen_rows_travel() -> None:
     assert federations.bits(payload) == federations.bits(head(1.0, 4.0))
 
 
-@pytest.mark.parametrize(
-    ("round", "mu"),
-    [
+def test_mu_falls_as_a_quarter_cosine_and_stays_at_zero() -> None:
+    """μ_0 = 0.8, T_stable = 4: μ^t = 0.8 cos(π t / 8) up to t = 4, and t counts from 0 (Algorithm 1)."""
+    for round, mu in [
         (1, 0.8),
         (2, 0.8 * math.cos(math.pi / 8)),
         (3, 0.8 * math.sqrt(0.5)),
         (5, 0.0),
         (6, 0.0),  # the cosine would be −0.31
         (9, 0.0),  # and −0.8 here
-    ],
-)
-def test_mu_falls_as_a_quarter_cosine_and_stays_at_zero(round: int, mu: float) -> None:
-    """μ_0 = 0.8, T_stable = 4: μ^t = 0.8 cos(π t / 8) up to t = 4, and t counts from 0 (Algorithm 1)."""
-    fedssa = method(mu_0=0.8, t_stable=4)
-    assert fedssa.mu(round) == pytest.approx(mu, abs=1e-12)
-    assert fedssa.aggregate(round, head(*[0.0] * 5), [uplink(fedssa, 0, 1.0, 1.0)]).metrics[
-        "mu"
-    ] == fedssa.mu(round)
+    ]:
+        fedssa = method(mu_0=0.8, t_stable=4)
+        assert fedssa.mu(round) == pytest.approx(mu, abs=1e-12)
+        assert fedssa.aggregate(round, head(*[0.0] * 5), [uplink(fedssa, 0, 1.0, 1.0)]).metrics[
+            "mu"
+        ] == fedssa.mu(round)
 
 
 def test_sessions_from_before_count_t_from_one() -> None:
@@ -101,18 +98,15 @@ def received(fusion: str, round: int = 3) -> tuple[Tensor, Tensor]:
     return bias, seen
 
 
-@pytest.mark.parametrize(
-    ("fusion", "expected"),
-    [
+def test_seen_rows_are_fused_and_unseen_rows_stay_local() -> None:
+    for fusion, expected in [
         ("sum", lambda theta: theta + 0.25 * 8.0),  # eq. 4 as printed
         ("convex", lambda theta: 0.75 * theta + 0.25 * 8.0),
         ("replace_seen", lambda theta: theta),  # ablation B of Table 3
-    ],
-)
-def test_seen_rows_are_fused_and_unseen_rows_stay_local(fusion: str, expected: Any) -> None:
-    rows, seen = received(fusion)
-    theta = torch.tensor([100.0, 101.0, 102.0, 103.0])
-    torch.testing.assert_close(rows, torch.where(seen, expected(theta), torch.tensor(8.0)))
+    ]:
+        rows, seen = received(fusion)
+        theta = torch.tensor([100.0, 101.0, 102.0, 103.0])
+        torch.testing.assert_close(rows, torch.where(seen, expected(theta), torch.tensor(8.0)))
 
 
 def test_in_ablation_a_seen_rows_go_up_and_the_whole_header_comes_down() -> None:

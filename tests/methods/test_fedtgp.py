@@ -41,10 +41,10 @@ TRIANGLE = means((0.0, 0.0), (3.0, 0.0), (3.0, 4.0))
 CLASSES = torch.tensor([0, 1, 2])
 
 
-@pytest.mark.parametrize(("rule", "delta"), [("largest", 5.0), ("nearest", 4.0)])
-def test_the_margin_is_the_largest_distance_or_the_largest_of_the_nearest(rule: str, delta: float) -> None:
+def test_the_margin_is_the_largest_distance_or_the_largest_of_the_nearest() -> None:
     """(0,0), (3,0), (3,4): distances 3, 4, 5; to the nearest 3, 3, 4."""
-    assert method(margin=rule).margin(TRIANGLE, CLASSES).item() == delta
+    for rule, delta in [("largest", 5.0), ("nearest", 4.0)]:
+        assert method(margin=rule).margin(TRIANGLE, CLASSES).item() == delta
 
 
 def test_the_margin_is_of_means_averaged_by_class() -> None:
@@ -106,34 +106,32 @@ def test_a_mean_far_away_draws_like_any_other() -> None:
     torch.testing.assert_close(gradient, torch.tensor([[-0.5, 0.0], [0.5, 0.0]]))
 
 
-@pytest.mark.parametrize(("known", "distance"), [(0.0, 0.0), (1.0, 10 * (4 + 0 + 1 + 1) / 4)])
-def test_a_client_draws_near_to_the_prototypes_once_there_are_any(known: float, distance: float) -> None:
+def test_a_client_draws_near_to_the_prototypes_once_there_are_any() -> None:
     """Features (1, 2) of class 0 and (3, 4) of class 1, prototypes (3, 2) and (2, 3): λ times the mean square, as in
     the released code."""
-    state = {
-        "guide/mean": torch.tensor([[3.0, 2.0], [2.0, 3.0]]),
-        "guide/known": torch.tensor([known]),
-    }
-    samples = batch((1.0, 2.0, 0), (3.0, 4.0, 1))
-    ce = F.cross_entropy(samples.x.flatten(1), samples.y).item()
-    loss = method(lam=10, distance="samples").loss(Nets(Plain()), state, samples, {})
-    assert loss.item() == pytest.approx(ce + distance)
+    for known, distance in [(0.0, 0.0), (1.0, 10 * (4 + 0 + 1 + 1) / 4)]:
+        state = {
+            "guide/mean": torch.tensor([[3.0, 2.0], [2.0, 3.0]]),
+            "guide/known": torch.tensor([known]),
+        }
+        samples = batch((1.0, 2.0, 0), (3.0, 4.0, 1))
+        ce = F.cross_entropy(samples.x.flatten(1), samples.y).item()
+        loss = method(lam=10, distance="samples").loss(Nets(Plain()), state, samples, {})
+        assert loss.item() == pytest.approx(ce + distance)
 
 
-@pytest.mark.parametrize(("known", "distance"), [(0.0, 0.0), (1.0, 0.1 * (5 + 0) / 2)])
-def test_equation_11_is_the_mean_distance_of_class_means_to_their_prototypes(
-    known: float, distance: float
-) -> None:
+def test_equation_11_is_the_mean_distance_of_class_means_to_their_prototypes() -> None:
     """Class 0 has features (1, 2) and (3, 2), mean (2, 2), 5 from its prototype (5, 6). Class 1 has (3, 4), its own
     prototype. Nobody has class 2."""
-    state = {
-        "guide/mean": torch.tensor([[5.0, 6.0], [3.0, 4.0], [9.0, 9.0]]),
-        "guide/known": torch.tensor([known]),
-    }
-    samples = batch((1.0, 2.0, 0), (3.0, 2.0, 0), (3.0, 4.0, 1))
-    ce = F.cross_entropy(samples.x.flatten(1), samples.y).item()
-    loss = method().loss(Nets(Plain()), state, samples, {})
-    assert loss.item() == pytest.approx(ce + distance)
+    for known, distance in [(0.0, 0.0), (1.0, 0.1 * (5 + 0) / 2)]:
+        state = {
+            "guide/mean": torch.tensor([[5.0, 6.0], [3.0, 4.0], [9.0, 9.0]]),
+            "guide/known": torch.tensor([known]),
+        }
+        samples = batch((1.0, 2.0, 0), (3.0, 2.0, 0), (3.0, 4.0, 1))
+        ce = F.cross_entropy(samples.x.flatten(1), samples.y).item()
+        loss = method().loss(Nets(Plain()), state, samples, {})
+        assert loss.item() == pytest.approx(ce + distance)
 
 
 def test_until_somebody_has_sent_something_there_are_no_prototypes_to_send() -> None:
@@ -157,16 +155,16 @@ def test_a_client_answers_with_the_nearest_prototype_of_all_classes() -> None:
     assert by_head.argmax(1).tolist() == [0]
 
 
-@pytest.mark.parametrize("collect", ["after", "before"])
-def test_class_means_are_of_the_model_that_is_said(collect: str) -> None:
+def test_class_means_are_of_the_model_that_is_said() -> None:
     """Before training they are those of the state the client came with."""
-    parts = federations.built(federations.config("fedtgp", method={"collect": collect}))
-    start = parts.engine.initial_state().clients[0]
-    update = federations.updated(parts, 0, start, {})
-    local = federations.local(parts, 0, start if collect == "before" else update.tensors)
-    torch.testing.assert_close(update.uplink["means"], local.class_means()[0])
-    other = federations.local(parts, 0, start if collect == "after" else update.tensors)
-    assert not torch.allclose(update.uplink["means"], other.class_means()[0])
+    for collect in ["after", "before"]:
+        parts = federations.built(federations.config("fedtgp", method={"collect": collect}))
+        start = parts.engine.initial_state().clients[0]
+        update = federations.updated(parts, 0, start, {})
+        local = federations.local(parts, 0, start if collect == "before" else update.tensors)
+        torch.testing.assert_close(update.uplink["means"], local.class_means()[0])
+        other = federations.local(parts, 0, start if collect == "after" else update.tensors)
+        assert not torch.allclose(update.uplink["means"], other.class_means()[0])
 
 
 def made(p: Tensors) -> Tensor:

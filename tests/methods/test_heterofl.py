@@ -16,7 +16,6 @@ from tests.methods import reference
 from tests.methods.reference import ce
 
 WIDE, HALF, QUARTER = "tiny_resnet10", "tiny_resnet10_w2", "tiny_resnet10_w4"
-GREY = ImageShape(1, 8, 8)
 
 
 class Rows(Network):
@@ -59,14 +58,18 @@ def test_half_of_five_units_are_the_first_three() -> None:
     assert place["head.bias"][0].tolist() == [0, 1]
 
 
-@pytest.mark.parametrize(
-    ("name", "parameters"),
-    [("resnet18_w2", 2_797_610), ("resnet18_w16", 44_622), ("cnn1_w4", 165_497), ("cnn1_w16", 10_865)],
-)
-def test_widths_are_rounded_up(name: str, parameters: int) -> None:
+def test_widths_are_rounded_up() -> None:
     """CNN-1 at a sixteenth, 16, 32, 2000, 500 → 1, 2, 125, 32: 76 + 52 + (2·25 + 1)·125 + 126·32 + 33·10 = 10,865."""
-    network = federations.federation([name], num_classes=10, shape=ImageShape(3, 32, 32)).architectures[name]
-    assert sum(weight.numel() for weight in network.parameters()) == parameters
+    for name, parameters in [
+        ("resnet18_w2", 2_797_610),
+        ("resnet18_w16", 44_622),
+        ("cnn1_w4", 165_497),
+        ("cnn1_w16", 10_865),
+    ]:
+        network = federations.federation([name], num_classes=10, shape=ImageShape(3, 32, 32)).architectures[
+            name
+        ]
+        assert sum(weight.numel() for weight in network.parameters()) == parameters
 
 
 def test_of_the_heads_rows_a_clients_own_classes_count_alone() -> None:
@@ -87,47 +90,45 @@ def test_the_columns_of_a_flattened_map_go_with_their_channel() -> None:
     assert columns.tolist() == list(range(8))
 
 
-@pytest.mark.parametrize("mask_answers", [True, False])
-def test_answers_are_masked_unless_it_is_said_otherwise(mask_answers: bool) -> None:
+def test_answers_are_masked_unless_it_is_said_otherwise() -> None:
     """Class 0 is the client's own, so that of two images the scores of class 1 are 0."""
-    heterofl = method([WIDE], classes=[(0,)], mask_answers=mask_answers)
-    nets = type("Nets", (), {"model": staticmethod(lambda x: torch.tensor([[0.5, 2.0], [-1.0, 3.0]]))})()
-    state = heterofl.init_client(heterofl.federation.clients[0])
-    expected = [[0.5, 0.0], [-1.0, 0.0]] if mask_answers else [[0.5, 2.0], [-1.0, 3.0]]
-    assert heterofl.predict(nets, state, torch.zeros(2)).tolist() == expected
+    for mask_answers in [True, False]:
+        heterofl = method([WIDE], classes=[(0,)], mask_answers=mask_answers)
+        nets = type("Nets", (), {"model": staticmethod(lambda x: torch.tensor([[0.5, 2.0], [-1.0, 3.0]]))})()
+        state = heterofl.init_client(heterofl.federation.clients[0])
+        expected = [[0.5, 0.0], [-1.0, 0.0]] if mask_answers else [[0.5, 2.0], [-1.0, 3.0]]
+        assert heterofl.predict(nets, state, torch.zeros(2)).tolist() == expected
 
 
-@pytest.mark.parametrize(("scaler", "epsilon"), [(True, 1e-5 / 16), (False, 1e-5)])
-def test_in_training_the_epsilon_of_a_quarter_is_a_sixteenth(scaler: bool, epsilon: float) -> None:
-    config = federations.config("heterofl", method={"scaler": scaler}, federation={"group": [WIDE, QUARTER]})
-    parts = federations.built(config)
-    local = federations.local(parts, 1, parts.engine.initial_state().clients[1])
-    parts.method.phases(local)
-    assert local.nets.model.get_submodule("bn1").eps == pytest.approx(epsilon)
+def test_in_training_the_epsilon_of_a_quarter_is_a_sixteenth() -> None:
+    for scaler, epsilon in [(True, 1e-5 / 16), (False, 1e-5)]:
+        config = federations.config(
+            "heterofl", method={"scaler": scaler}, federation={"group": [WIDE, QUARTER]}
+        )
+        parts = federations.built(config)
+        local = federations.local(parts, 1, parts.engine.initial_state().clients[1])
+        parts.method.phases(local)
+        assert local.nets.model.get_submodule("bn1").eps == pytest.approx(epsilon)
 
 
-@pytest.mark.parametrize(
-    ("options", "factor"), [({}, 2.0), ({"scaler": False}, 1.0), ({"scale_layers": False}, 1.0)]
-)
-def test_without_batchnorm_every_layer_but_the_head_is_divided_by_the_width(
-    options: dict[str, bool], factor: float
-) -> None:
+def test_without_batchnorm_every_layer_but_the_head_is_divided_by_the_width() -> None:
     """tiny_cnn at ½: a convolution and two linear layers, each made twice as large before its ReLU; the head is not."""
-    group = {"group": ["tiny_cnn", "tiny_cnn_w2"]}
-    parts = federations.built(
-        federations.config("heterofl", method=options | {"mask": False}, federation=group)
-    )
-    local = federations.local(parts, 1, parts.engine.initial_state().clients[1])
-    parts.method.phases(local)
-    samples = local.batch(local.train)
-    w = dict(local.nets.model.named_parameters())
-    h = F.conv2d(samples.x, w["conv1.weight"], w["conv1.bias"]) * factor
-    h = F.max_pool2d(h.relu(), 3).flatten(1)
-    for layer in ("fc1", "fc2"):
-        h = (F.linear(h, w[f"{layer}.weight"], w[f"{layer}.bias"]) * factor).relu()
-    expected = F.cross_entropy(F.linear(h, w["head.weight"], w["head.bias"]), samples.y)
-    found = parts.method.loss(local.nets, local.state, samples, {})
-    torch.testing.assert_close(found, expected)
+    for options, factor in [({}, 2.0), ({"scaler": False}, 1.0), ({"scale_layers": False}, 1.0)]:
+        group = {"group": ["tiny_cnn", "tiny_cnn_w2"]}
+        parts = federations.built(
+            federations.config("heterofl", method=options | {"mask": False}, federation=group)
+        )
+        local = federations.local(parts, 1, parts.engine.initial_state().clients[1])
+        parts.method.phases(local)
+        samples = local.batch(local.train)
+        w = dict(local.nets.model.named_parameters())
+        h = F.conv2d(samples.x, w["conv1.weight"], w["conv1.bias"]) * factor
+        h = F.max_pool2d(h.relu(), 3).flatten(1)
+        for layer in ("fc1", "fc2"):
+            h = (F.linear(h, w[f"{layer}.weight"], w[f"{layer}.bias"]) * factor).relu()
+        expected = F.cross_entropy(F.linear(h, w["head.weight"], w["head.bias"]), samples.y)
+        found = parts.method.loss(local.nets, local.state, samples, {})
+        torch.testing.assert_close(found, expected)
 
 
 def test_before_it_answers_a_client_takes_statistics_of_its_own_images() -> None:
@@ -145,21 +146,16 @@ def test_before_it_answers_a_client_takes_statistics_of_its_own_images() -> None
     assert not model.training
 
 
-@pytest.mark.parametrize(
-    ("architectures", "reason"),
-    [
+def test_models_that_do_not_nest_are_refused_by_client_and_reason() -> None:
+    for architectures, reason in [
         (["tiny_cnn", "tiny_mlp"], r"client 0 \(tiny_cnn\) (has|lacks) "),
         ([WIDE, "tiny_resnet6"], r"client 1 \(tiny_resnet6\) lacks 'layer1.1.conv1.weight'"),
         (["tiny_vit1", "tiny_vit2"], r"client 0 \(tiny_vit1\) lacks 'vit.blocks.1"),
         (["resnet50", "resnet101"], r"client 0 \(resnet50\) lacks"),
         (["resnet18", "resnet4"], r"client 1 \(resnet4\) lacks"),
-    ],
-)
-def test_models_that_do_not_nest_are_refused_by_client_and_reason(
-    architectures: list[str], reason: str
-) -> None:
-    with pytest.raises(ConfigError, match=f"needs widths that nest: {reason}"):
-        method(architectures).check()
+    ]:
+        with pytest.raises(ConfigError, match=f"needs widths that nest: {reason}"):
+            method(architectures).check()
 
 
 def test_layers_whose_rows_cannot_be_cut_are_refused() -> None:

@@ -59,17 +59,17 @@ def test_only_conflicting_leaves_agreeing_directions_alone() -> None:
         torch.testing.assert_close(mixed(vector(-10, 0), vector(3, 4), other).update, vector(-4.8, 3.6))
 
 
-@pytest.mark.parametrize("kernel", [(1, 2), (2, 1)])
-def test_the_released_code_by_hand(kernel: tuple[int, int]) -> None:
+def test_the_released_code_by_hand() -> None:
     """Two kernel slices, both with g_0 = (3, 4)/1000.
     g_k = (10, 0)/1000: α = 25, β = 30 millionths, weight 1.2; ((1, 0) + 1.2 · (0.6, 0.8)) · 0.0075 = (0.0129, 0.0072).
     g_k = (−100, 0)/1000: |β|/α = 12, clamped to 5; ((−1, 0) + 5 · (0.6, 0.8)) · 0.0525 = (0.105, 0.21), clamped."""
-    g_0 = vector(3, 4, 3, 4).reshape(1, 2, *kernel) / 1000
-    g_k = vector(10, 0, -100, 0).reshape(1, 2, *kernel) / 1000
-    update, theta, beta = mixed(g_k, g_0, rule(variant="released_code", epsilon=0.0))
-    torch.testing.assert_close(update.flatten(), vector(0.0129, 0.0072, 0.1, 0.1))
-    assert theta.item() == pytest.approx((1.2 + 5) / 2)
-    assert beta.item() == pytest.approx((30e-6 - 300e-6) / 2)
+    for kernel in [(1, 2), (2, 1)]:
+        g_0 = vector(3, 4, 3, 4).reshape(1, 2, *kernel) / 1000
+        g_k = vector(10, 0, -100, 0).reshape(1, 2, *kernel) / 1000
+        update, theta, beta = mixed(g_k, g_0, rule(variant="released_code", epsilon=0.0))
+        torch.testing.assert_close(update.flatten(), vector(0.0129, 0.0072, 0.1, 0.1))
+        assert theta.item() == pytest.approx((1.2 + 5) / 2)
+        assert beta.item() == pytest.approx((30e-6 - 300e-6) / 2)
 
 
 def test_the_released_code_adds_a_little_to_norms_and_alpha() -> None:
@@ -82,19 +82,16 @@ def test_the_released_code_adds_a_little_to_norms_and_alpha() -> None:
     torch.testing.assert_close(update, vector(4.359277e-6, 1.0571247e-4), rtol=1e-6, atol=0)
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
+def test_the_released_code_without_its_parts() -> None:
+    """The same vectors, in thousandths: ((1, 0) + (0.6, 0.8)) · 7.5, (10, 0) + 1.2 · (3, 4), and (10, 0) + (3, 4)."""
+    for options, expected in [
         ({"optimize": False}, (0.012, 0.006)),
         ({"normalize": False}, (0.0136, 0.0048)),
         ({"optimize": False, "normalize": False}, (0.013, 0.004)),
-    ],
-)
-def test_the_released_code_without_its_parts(options: dict[str, bool], expected: tuple[float, float]) -> None:
-    """The same vectors, in thousandths: ((1, 0) + (0.6, 0.8)) · 7.5, (10, 0) + 1.2 · (3, 4), and (10, 0) + (3, 4)."""
-    config = rule(variant="released_code", epsilon=0.0, **options)
-    update = mixed(vector(10, 0) / 1000, vector(3, 4) / 1000, config).update
-    torch.testing.assert_close(update, vector(*expected))
+    ]:
+        config = rule(variant="released_code", epsilon=0.0, **options)
+        update = mixed(vector(10, 0) / 1000, vector(3, 4) / 1000, config).update
+        torch.testing.assert_close(update, vector(*expected))
 
 
 components = st.lists(st.floats(-10, 10), min_size=3, max_size=3)
@@ -206,19 +203,19 @@ def test_only_conflicting_goes_with_the_papers_optimized_rule() -> None:
             federations.config("inco_avg", method={"only_conflicting": True, **options})
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_models_that_are_not_nested_are_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="nested architectures"):
-        federations.built(federations.config(name, federation={"group": "tiny"}))
+def test_models_that_are_not_nested_are_refused() -> None:
+    for name in NAMES:
+        with pytest.raises(ConfigError, match="nested architectures"):
+            federations.built(federations.config(name, federation={"group": "tiny"}))
 
 
-@pytest.mark.parametrize("name", ["heteroavg", "inco_avg", "inco_nova"])
-def test_updates_may_be_sent_divided_by_the_local_epochs(name: str) -> None:
+def test_updates_may_be_sent_divided_by_the_local_epochs() -> None:
     """Five epochs, one batch of all, from 0 to 10: the update is sent as 2. FedNova sends (0 − 10)/5 steps, over 5."""
-    training = TrainingConfig(batch_size=4, epochs=5)
-    base = sharing.method(name, [SMALL, LARGE], (4, 4), training, per_epoch=True)
-    server = {key: torch.zeros_like(tensor) for key, tensor in base.init_server().items()}
-    _, sent = sharing.trained_to(base, 0, server, sharing.start(base, 0), 10.0)
-    key, value = ("update/conv1.weight", -0.4) if name == "inco_nova" else ("model/conv1.weight", 2.0)
-    torch.testing.assert_close(sent.payload[key], torch.full_like(sent.payload[key], value))
-    assert (sent.payload["model/bn1.running_mean"] == 10.0).all()
+    for name in ["heteroavg", "inco_avg", "inco_nova"]:
+        training = TrainingConfig(batch_size=4, epochs=5)
+        base = sharing.method(name, [SMALL, LARGE], (4, 4), training, per_epoch=True)
+        server = {key: torch.zeros_like(tensor) for key, tensor in base.init_server().items()}
+        _, sent = sharing.trained_to(base, 0, server, sharing.start(base, 0), 10.0)
+        key, value = ("update/conv1.weight", -0.4) if name == "inco_nova" else ("model/conv1.weight", 2.0)
+        torch.testing.assert_close(sent.payload[key], torch.full_like(sent.payload[key], value))
+        assert (sent.payload["model/bn1.running_mean"] == 10.0).all()

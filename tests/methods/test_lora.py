@@ -116,10 +116,10 @@ def test_models_of_convolutions_alone_are_refused() -> None:
         method(architectures=["tiny_resnet6", "tiny_resnet6"])
 
 
-@pytest.mark.parametrize("ranks", [[], [0], [4, -1]])
-def test_a_rank_is_at_least_one(ranks: list[int]) -> None:
-    with pytest.raises(ConfigError, match="ranks"):
-        Config.read({"method": {"name": "lora", "ranks": ranks}})
+def test_a_rank_is_at_least_one() -> None:
+    for ranks in [[], [0], [4, -1]]:
+        with pytest.raises(ConfigError, match="ranks"):
+            Config.read({"method": {"name": "lora", "ranks": ranks}})
 
 
 class OneLayer(Network):
@@ -224,25 +224,25 @@ def test_flora_adds_the_mean_product_to_the_body_without_loss() -> None:
     assert not [name for name in payload if "lora_" in name]
 
 
-@pytest.mark.parametrize("aggregation", ["mean", "hetlora", "flexlora", "flora"])
-def test_heads_are_averaged_by_samples(aggregation: str) -> None:
+def test_heads_are_averaged_by_samples() -> None:
     """(1 + 3·2)/4 = 1.75."""
-    lora = method(ranks=[1], aggregation=aggregation)
-    sent = uplinks(lora, dict.fromkeys((0, 1), outer((0, 0, 1.0))))
-    server, _ = lora.aggregate(1, lora.init_server(), sent)
-    assert (server["tiny_cnn/head.weight"] == 1.75).all() and (server["tiny_cnn/head.bias"] == 1.75).all()
+    for aggregation in ["mean", "hetlora", "flexlora", "flora"]:
+        lora = method(ranks=[1], aggregation=aggregation)
+        sent = uplinks(lora, dict.fromkeys((0, 1), outer((0, 0, 1.0))))
+        server, _ = lora.aggregate(1, lora.init_server(), sent)
+        assert (server["tiny_cnn/head.weight"] == 1.75).all() and (server["tiny_cnn/head.bias"] == 1.75).all()
 
 
-@pytest.mark.parametrize(("aggregation", "expected"), [("mean", 2.0), ("flexlora", 2.0), ("flora", 2.0)])
-def test_a_stale_update_moves_the_server_half_as_far(aggregation: str, expected: float) -> None:
+def test_a_stale_update_moves_the_server_half_as_far() -> None:
     """From no update, half of the way to 4 e₀e₀ᵀ."""
-    lora = method(ranks=[1], aggregation=aggregation)
-    server = {name: torch.zeros_like(each) for name, each in lora.init_server().items()}
-    if aggregation == "mean":  # with A as it is sent, so that the product is half
-        server[f"tiny_cnn/{LAYER}.{A}"] = outer((0, 0, 4.0))[1]
-    after, _ = lora.aggregate(1, server, uplinks(lora, dict.fromkeys((0, 1), outer((0, 0, 4.0))), 0.5))
-    shown = after[f"tiny_cnn/{LAYER}.weight"] if aggregation == "flora" else product(after)
-    assert shown[0, 0].item() == pytest.approx(expected)
+    for aggregation, expected in [("mean", 2.0), ("flexlora", 2.0), ("flora", 2.0)]:
+        lora = method(ranks=[1], aggregation=aggregation)
+        server = {name: torch.zeros_like(each) for name, each in lora.init_server().items()}
+        if aggregation == "mean":  # with A as it is sent, so that the product is half
+            server[f"tiny_cnn/{LAYER}.{A}"] = outer((0, 0, 4.0))[1]
+        after, _ = lora.aggregate(1, server, uplinks(lora, dict.fromkeys((0, 1), outer((0, 0, 4.0))), 0.5))
+        shown = after[f"tiny_cnn/{LAYER}.weight"] if aggregation == "flora" else product(after)
+        assert shown[0, 0].item() == pytest.approx(expected)
 
 
 def test_a_group_without_a_participant_keeps_its_adapter() -> None:
@@ -261,20 +261,20 @@ def test_the_used_rank_is_measured() -> None:
     assert metrics["energy_beyond_lowest"].item() == pytest.approx(0.25)
 
 
-@pytest.mark.parametrize("shape", [(5, 3), (3, 5)])
-def test_a_product_of_any_shape_is_decomposed(shape: tuple[int, int]) -> None:
-    product = torch.arange(15.0).reshape(shape)
-    b, a = decomposed(product, 3)
-    assert (b.shape, a.shape) == ((shape[0], 3), (3, shape[1]))
-    torch.testing.assert_close(b @ a, product, rtol=1e-4, atol=1e-4)
+def test_a_product_of_any_shape_is_decomposed() -> None:
+    for shape in [(5, 3), (3, 5)]:
+        product = torch.arange(15.0).reshape(shape)
+        b, a = decomposed(product, 3)
+        assert (b.shape, a.shape) == ((shape[0], 3), (3, shape[1]))
+        torch.testing.assert_close(b @ a, product, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("aggregation", ["mean", "flexlora"])
-def test_factors_that_are_cut_for_a_client_lie_in_memory_as_sent_ones(aggregation: str) -> None:
+def test_factors_that_are_cut_for_a_client_lie_in_memory_as_sent_ones() -> None:
     """Products of other strides can have other bits."""
-    lora = method(ranks=[1, 2], aggregation=aggregation)
-    payload = lora.downlink(1, lora.init_server(), lora.federation.clients[0])
-    assert all(each.is_contiguous() for each in payload.values())
+    for aggregation in ["mean", "flexlora"]:
+        lora = method(ranks=[1, 2], aggregation=aggregation)
+        payload = lora.downlink(1, lora.init_server(), lora.federation.clients[0])
+        assert all(each.is_contiguous() for each in payload.values())
 
 
 def test_a_client_trains_the_head_of_the_server() -> None:
@@ -288,29 +288,31 @@ def test_a_client_trains_the_head_of_the_server() -> None:
     assert (local.nets["adapter"].get_submodule("head").get_parameter("bias") == 5).all()
 
 
-@pytest.mark.parametrize("aggregation", ["flexlora", "flora"])
-def test_a_round_changes_the_body_of_a_client_by_an_update_of_its_rank_alone(aggregation: str) -> None:
-    parts = federations.built(federations.config("lora", method={"ranks": [2], "aggregation": aggregation}))
-    lora, state = parts.method, parts.engine.initial_state()
-    assert isinstance(lora, LoRA)
-    local = federations.local(parts, 0, state.clients[0])
-    with drawing_from(reference.stream("factors", 0)):
-        lora.receive(local, lora.downlink(1, state.server, local.info))
-    (phase,) = lora.phases(local)
-    for _ in steps(local, phase):
-        pass
-    lora.uplink(local)
-    first = lora.federation.first_weights[local.info.architecture]
-    body = {name: each for name, each in first.items() if not name.startswith("head.")}
-    after = {
-        name: each for name, each in local.nets.model.state_dict().items() if not name.startswith("head.")
-    }
-    assert after.keys() == body.keys()
-    for name, weight in after.items():
-        if name.removesuffix(".weight") in lora.layers(local.info.architecture):
-            assert torch.linalg.matrix_rank(weight - body[name], tol=1e-6) == 2
-        else:
-            assert torch.equal(weight, body[name])
+def test_a_round_changes_the_body_of_a_client_by_an_update_of_its_rank_alone() -> None:
+    for aggregation in ["flexlora", "flora"]:
+        parts = federations.built(
+            federations.config("lora", method={"ranks": [2], "aggregation": aggregation})
+        )
+        lora, state = parts.method, parts.engine.initial_state()
+        assert isinstance(lora, LoRA)
+        local = federations.local(parts, 0, state.clients[0])
+        with drawing_from(reference.stream("factors", 0)):
+            lora.receive(local, lora.downlink(1, state.server, local.info))
+        (phase,) = lora.phases(local)
+        for _ in steps(local, phase):
+            pass
+        lora.uplink(local)
+        first = lora.federation.first_weights[local.info.architecture]
+        body = {name: each for name, each in first.items() if not name.startswith("head.")}
+        after = {
+            name: each for name, each in local.nets.model.state_dict().items() if not name.startswith("head.")
+        }
+        assert after.keys() == body.keys()
+        for name, weight in after.items():
+            if name.removesuffix(".weight") in lora.layers(local.info.architecture):
+                assert torch.linalg.matrix_rank(weight - body[name], tol=1e-6) == 2
+            else:
+                assert torch.equal(weight, body[name])
 
 
 def test_a_merged_model_answers_as_the_body_with_its_adapter() -> None:

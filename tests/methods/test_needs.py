@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from simulator import models
-from simulator.data.specs import Kind
 from simulator.methods import needs
 from simulator.models import GROUPS, Network
 from tests import federations
@@ -22,22 +21,17 @@ def test_heads_of_one_linear_layer_and_one_width_are_equal() -> None:
     assert needs.same_head(federations.federation(["tiny_cnn", "tiny_mlp", "tiny_vit1"])) is None
 
 
-@pytest.mark.parametrize(
-    ("architectures", "layer", "reason"),
-    [
+def test_a_representation_is_flat_and_of_one_width() -> None:
+    """FC1 of tiny_cnn and tiny_mlp has 12 numbers, that of tiny_cnn_w2 has 6; conv1 is a stack of planes."""
+    for architectures, layer, reason in [
         (["tiny_cnn", "tiny_mlp"], "fc1", None),
         (["tiny_cnn", "tiny_mlp", "tiny_cnn_w2"], "fc1", "client 2 (tiny_cnn_w2) has 'fc1' of width 6"),
         (["tiny_resnet6", "tiny_cnn"], "fc1", "client 0 (tiny_resnet6) lacks: it has no flat 'fc1'"),
         (["tiny_cnn", "tiny_resnet6"], "fc1", "client 1 (tiny_resnet6) has no flat 'fc1'"),
         (["tiny_cnn", "tiny_cnn"], "conv1", "client 0 (tiny_cnn) lacks: it has no flat 'conv1'"),
-    ],
-)
-def test_a_representation_is_flat_and_of_one_width(
-    architectures: list[str], layer: str, reason: str | None
-) -> None:
-    """FC1 of tiny_cnn and tiny_mlp has 12 numbers, that of tiny_cnn_w2 has 6; conv1 is a stack of planes."""
-    found = needs.same_width(federations.federation(architectures), lambda _: layer)
-    assert found is None if reason is None else found is not None and reason in found
+    ]:
+        found = needs.same_width(federations.federation(architectures), lambda _, layer=layer: layer)
+        assert found is None if reason is None else found is not None and reason in found
 
 
 def test_a_representation_may_have_another_name_in_every_model() -> None:
@@ -73,12 +67,10 @@ def test_widths_are_those_of_what_the_network_shows() -> None:
     assert widths == [[12, 6], [8, 4], [None, None]]
 
 
-@pytest.mark.parametrize(
-    ("group", "kind"), [(group, kind) for kind, groups in needs.NESTED_WIDTHS.items() for group in groups]
-)
-def test_the_groups_that_a_refusal_recommends_nest(group: str, kind: Kind) -> None:
-    shape = models.ImageShape(3, 32, 32) if kind == "image" else federations.samples(kind).spec
-    assert needs.nested_widths(federations.federation(GROUPS[group], shape=shape)) is None
+def test_the_groups_that_a_refusal_recommends_nest() -> None:
+    for group, kind in [(group, kind) for kind, groups in needs.NESTED_WIDTHS.items() for group in groups]:
+        shape = models.ImageShape(3, 32, 32) if kind == "image" else federations.samples(kind).spec
+        assert needs.nested_widths(federations.federation(GROUPS[group], shape=shape)) is None
 
 
 def test_a_client_with_too_few_samples_is_refused_and_one_with_enough_is_not() -> None:
@@ -152,22 +144,19 @@ def test_the_derivative_is_asked_for_in_training_mode_as_fedl2g_takes_it(
         assert told is not None and refused in told
 
 
-@pytest.mark.parametrize(
-    ("lacking", "reason"),
-    [
+def test_a_model_is_refused_for_its_derivative_and_not_for_what_only_fails_without_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for lacking, reason in [
         (
             RuntimeError("No forward AD for this.\nMore."),
             "needs models with a forward-mode derivative: client 0 (tiny_cnn) has none (No forward AD for this)",
         ),
         (RuntimeError("no values"), None),
         (TypeError("no values"), None),
-    ],
-)
-def test_a_model_is_refused_for_its_derivative_and_not_for_what_only_fails_without_values(
-    lacking: Exception, reason: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    federation = federations.federation(["tiny_cnn"])
-    network = federation.architectures["tiny_cnn"]
-    monkeypatch.setattr(models, "get", lambda name: SimpleNamespace(foreign=True))
-    monkeypatch.setattr(type(network), "forward", mock.Mock(side_effect=lacking))
-    assert needs.forward_derivative(federation) == reason
+    ]:
+        federation = federations.federation(["tiny_cnn"])
+        network = federation.architectures["tiny_cnn"]
+        monkeypatch.setattr(models, "get", lambda name: SimpleNamespace(foreign=True))
+        monkeypatch.setattr(type(network), "forward", mock.Mock(side_effect=lacking))
+        assert needs.forward_derivative(federation) == reason

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 import torch
 
 from simulator.base.tensors import part
@@ -31,10 +30,10 @@ def nets(alpha: float) -> Nets:
     return Nets(Times(3.0, 0), small=small, alpha=Mixture(1, alpha))
 
 
-@pytest.mark.parametrize(("alpha", "mixture"), [(0.25, 1.5), (1.0, 3.0), (0.0, 1.0)])
-def test_alpha_is_the_weight_of_the_own_features(alpha: float, mixture: float) -> None:
+def test_alpha_is_the_weight_of_the_own_features() -> None:
     """x = 1: α · 3 + (1 − α) · 1."""
-    assert method().predict(nets(alpha), {}, PIXEL).tolist() == [[mixture, 0.0]]
+    for alpha, mixture in [(0.25, 1.5), (1.0, 3.0), (0.0, 1.0)]:
+        assert method().predict(nets(alpha), {}, PIXEL).tolist() == [[mixture, 0.0]]
 
 
 def test_the_model_is_trained_before_the_extractor_and_alpha_with_the_model() -> None:
@@ -44,12 +43,12 @@ def test_the_model_is_trained_before_the_extractor_and_alpha_with_the_model() ->
     assert found == [(("model", "alpha"), {"alpha/weight": (0, 1)}), (("small",), {})]
 
 
-@pytest.mark.parametrize(("client", "width"), [(0, 8), (1, 4)])
-def test_alpha_has_an_entry_for_each_feature_of_the_client(client: int, width: int) -> None:
-    for afm, start in ((method(), 1.0), (method(alpha=0.5), 0.5)):
-        state = afm.init_client(afm.federation.clients[client])
-        assert state["alpha/weight"].tolist() == [start] * width
-        assert len(state) == 1 + len(part(state, "small"))
+def test_alpha_has_an_entry_for_each_feature_of_the_client() -> None:
+    for client, width in [(0, 8), (1, 4)]:
+        for afm, start in ((method(), 1.0), (method(alpha=0.5), 0.5)):
+            state = afm.init_client(afm.federation.clients[client])
+            assert state["alpha/weight"].tolist() == [start] * width
+            assert len(state) == 1 + len(part(state, "small"))
 
 
 def test_two_whole_rounds_equal_the_reference() -> None:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -11,12 +10,9 @@ from simulator.base.errors import ConfigError
 from simulator.base.tensors import Tensors, part
 from simulator.data.specs import TokenSpec
 from simulator.methods.pfedes import PFedES
-from simulator.training.phase import Batch
 from tests import federations
 from tests.methods import reference
 from tests.methods.reference import ce, logits
-
-ONE = Batch(torch.ones(1, 1, 1, 1), torch.tensor([0]))
 
 
 def method(shape: Any = federations.DIGIT, **options: Any) -> PFedES:
@@ -35,15 +31,13 @@ def test_other_samples_than_images_are_refused() -> None:
         pfedes.check()
 
 
-@pytest.mark.parametrize(("options", "epochs"), [({}, None), ({"extractor_epochs": 3}, 3)])
-def test_the_extractor_is_trained_after_the_model_for_epochs_of_its_own(
-    options: dict[str, int], epochs: int | None
-) -> None:
-    parts = federations.built(federations.config("pfedes", method=options))
-    local = federations.local(parts, 0, parts.engine.initial_state().clients[0])
-    parts.method.receive(local, parts.method.init_server())
-    found = [(phase.name, phase.trains, phase.epochs) for phase in parts.method.phases(local)]
-    assert found == [("model", ("model",), None), ("extractor", ("extractor",), epochs)]
+def test_the_extractor_is_trained_after_the_model_for_epochs_of_its_own() -> None:
+    for options, epochs in [({}, None), ({"extractor_epochs": 3}, 3)]:
+        parts = federations.built(federations.config("pfedes", method=options))
+        local = federations.local(parts, 0, parts.engine.initial_state().clients[0])
+        parts.method.receive(local, parts.method.init_server())
+        found = [(phase.name, phase.trains, phase.epochs) for phase in parts.method.phases(local)]
+        assert found == [("model", ("model",), None), ("extractor", ("extractor",), epochs)]
 
 
 def made(w: Tensors, x: Tensor) -> Tensor:

@@ -66,11 +66,6 @@ def test_it_is_what_the_formula_says(n: int, p: int, q: int, shift: float) -> No
     assert cka(x, y) == pytest.approx(by_definition(x, y), abs=1e-5)
 
 
-def test_it_is_what_the_formula_says_for_feature_maps_of_a_real_layers_width() -> None:
-    x, y = outputs(1, 256, 64, 16, 16).relu(), outputs(2, 256, 32, 16, 16).relu()
-    assert cka(x, y) == pytest.approx(by_definition(x, y), abs=1e-5)
-
-
 @given(n=st.integers(4, 8), p=st.integers(2, 5), q=st.integers(2, 5))
 def test_the_debiased_one_is_the_mean_over_distinct_images(n: int, p: int, q: int) -> None:
     x, y = outputs(n, n, p, shift=1.0), outputs(n + 100, n, q)
@@ -93,30 +88,6 @@ def test_a_model_is_wholly_like_itself_turned_scaled_and_shifted(
     turn, _ = torch.linalg.qr(outputs(seed + 1, 12, 12))
     assert cka(x, x, debiased) == pytest.approx(1.0, abs=1e-6)
     assert cka(x, scale * (x @ turn + shift), debiased) == pytest.approx(1.0, abs=1e-4)
-
-
-@ESTIMATORS
-@given(seed=st.integers(0, 99), scale=st.floats(1e-3, 1e3))
-def test_likeness_to_another_model_survives_a_turn_and_a_scale(
-    debiased: bool, seed: int, scale: float
-) -> None:
-    x, noise = outputs(seed, 24, 12), outputs(seed + 1, 24, 12)
-    turn, _ = torch.linalg.qr(outputs(seed + 2, 12, 12))
-    y = x + noise
-    assert cka(x @ turn, scale * y, debiased) == pytest.approx(cka(x, y, debiased), abs=1e-5)
-
-
-def test_another_shape_of_the_same_numbers_is_the_same_representation() -> None:
-    x = outputs(3, 16, 4, 3, 3)
-    assert cka(x, x.contiguous(memory_format=torch.channels_last).permute(0, 2, 3, 1)) == pytest.approx(
-        1.0, abs=1e-6
-    )
-
-
-def test_a_turn_that_is_no_turn_does_change_it() -> None:
-    """Stretching one direction by ten: CKA is not blind to every linear map."""
-    x = outputs(4, 64, 6)
-    assert cka(x, x * torch.tensor([10.0, 1, 1, 1, 1, 1])) < 0.9
 
 
 def test_independent_features_are_not_alike_once_debiased() -> None:

@@ -54,17 +54,6 @@ def names(*architectures: str, side: int = 32) -> dict[str, list[int]]:
     return {layer: list(who) for layer, who in common_layers(federation(architectures, shape=shape)).items()}
 
 
-def test_cnns_are_compared_layer_by_layer() -> None:
-    everyone = [0, 1, 2, 3, 4]
-    assert names(*GROUPS["htm5"]) == dict.fromkeys(["conv1", "conv2", "fc1", "fc2"], everyone)
-
-
-def test_resnets_are_compared_stage_by_stage_whatever_their_depth() -> None:
-    everyone = [0, 1, 2, 3, 4]
-    layers = names(*GROUPS["inco_resnet_narrow"])
-    assert layers == dict.fromkeys(["stage1", "stage2", "stage3", "stage4", "features"], everyone)
-
-
 def test_resnets_that_end_early_are_compared_in_the_stages_they_have() -> None:
     assert names("resnet4", "resnet6", "resnet8", "resnet10", "resnet10") == {
         "stage1": [0, 1, 2, 3, 4],
@@ -75,6 +64,7 @@ def test_resnets_that_end_early_are_compared_in_the_stages_they_have() -> None:
     }
 
 
+@pytest.mark.long
 def test_transformers_are_compared_block_by_block_in_order_of_depth() -> None:
     """Ten blocks before the eleventh: an order by spelling, or by first meeting, would have it otherwise."""
     layers = names("vit_s8", "vit_s12", "vit_s11")
@@ -109,14 +99,6 @@ def test_a_layer_of_one_client_alone_is_refused_by_the_clients_name() -> None:
         common_layers(federation(("tiny_cnn", "tiny_mlp")), ["conv1"])
 
 
-def test_the_probe_is_of_test_images_without_repeats() -> None:
-    data = built(config()).data
-    test = torch.cat([client.test for client in data.clients])
-    drawn = probe(data, 7, 10)
-    assert len(drawn.unique()) == 10
-    assert torch.isin(drawn, test).all()
-
-
 def test_the_probe_depends_on_the_seed_and_on_nothing_else() -> None:
     data = built(config()).data
     assert torch.equal(probe(data, 7, 10), probe(built(config("fedavg", rounds=9)).data, 7, 10))
@@ -130,35 +112,27 @@ def test_a_test_set_that_all_clients_share_is_drawn_from_once() -> None:
     assert len(probe(data, 7, 10_000)) == len(images) - images.test_from == 355
 
 
-def test_where_there_are_fewer_test_images_the_probe_is_all_of_them() -> None:
-    data = built(config()).data
-    everything = torch.cat([client.test for client in data.clients]).sort().values
-    assert torch.equal(probe(data, 7, 10_000), everything)
-
-
 def test_too_few_test_images_are_refused() -> None:
     data = pixels(torch.zeros(3, 1, 1, 1), torch.zeros(3, dtype=torch.int64), [torch.arange(3)], 1)
     with pytest.raises(DataError, match="3 test samples between them and CKA needs 4"):
         probe(data, 7)
 
 
-@pytest.mark.parametrize("debiased", [False, True])
-def test_the_matrix_holds_the_cka_of_what_the_models_show(
-    trained: tuple[Built, State], debiased: bool
-) -> None:
-    parts, state = trained
-    indices = probe(parts.data, 7)
-    result = measured(parts, state.clients, debiased=debiased)
-    nets = [local(parts, client, state.clients[client]).nets.eval() for client in range(4)]
-    x, _ = parts.data.batch(indices)
-    with torch.no_grad():
-        shown = [net.model.represent(x)["fc2"] for net in nets]
-    expected = all_pairs(torch.stack([centred_gram(each, debiased) for each in shown]))
-    matrix = result["matrix"]["fc2"]
-    assert torch.tensor(matrix, dtype=torch.float64).sub(expected).abs().max() < 2e-6
-    assert [matrix[i][i] for i in range(4)] == [1.0] * 4
-    six = [matrix[i][j] for i in range(4) for j in range(i + 1, 4)]
-    assert result["layers"]["fc2"] == pytest.approx(sum(six) / 6, abs=1e-6)
+def test_the_matrix_holds_the_cka_of_what_the_models_show(trained: tuple[Built, State]) -> None:
+    for debiased in [False, True]:
+        parts, state = trained
+        indices = probe(parts.data, 7)
+        result = measured(parts, state.clients, debiased=debiased)
+        nets = [local(parts, client, state.clients[client]).nets.eval() for client in range(4)]
+        x, _ = parts.data.batch(indices)
+        with torch.no_grad():
+            shown = [net.model.represent(x)["fc2"] for net in nets]
+        expected = all_pairs(torch.stack([centred_gram(each, debiased) for each in shown]))
+        matrix = result["matrix"]["fc2"]
+        assert torch.tensor(matrix, dtype=torch.float64).sub(expected).abs().max() < 2e-6
+        assert [matrix[i][i] for i in range(4)] == [1.0] * 4
+        six = [matrix[i][j] for i in range(4) for j in range(i + 1, 4)]
+        assert result["layers"]["fc2"] == pytest.approx(sum(six) / 6, abs=1e-6)
 
 
 def test_a_client_without_the_layer_has_a_row_and_a_column_of_nulls(trained: tuple[Built, State]) -> None:
@@ -169,20 +143,6 @@ def test_a_client_without_the_layer_has_a_row_and_a_column_of_nulls(trained: tup
     assert conv1[1] == conv1[3] == [None] * 4
     assert conv1[0] == [1.0, None, conv1[2][0], None]
     assert result["layers"]["conv1"] == conv1[0][2]
-
-
-def test_only_the_chosen_layers_are_measured(trained: tuple[Built, State]) -> None:
-    parts, state = trained
-    result = measured(parts, state.clients, layers=["fc2"])
-    assert list(result["layers"]) == list(result["matrix"]) == result["order"] == ["fc2"]
-    assert result["matrix"]["fc2"] == measured(parts, state.clients)["matrix"]["fc2"]
-
-
-def test_clients_with_the_same_weights_are_wholly_alike(trained: tuple[Built, State]) -> None:
-    parts, state = trained
-    cnn, mlp, *_ = state.clients
-    result = measured(parts, (cnn, mlp, cnn, mlp))
-    assert result["layers"]["conv1"] == result["matrix"]["fc1"][1][3] == 1.0
 
 
 def test_a_broken_client_is_null_and_json_takes_it(trained: tuple[Built, State]) -> None:
@@ -203,22 +163,14 @@ def test_where_nothing_can_be_compared_the_mean_is_null(trained: tuple[Built, St
     assert measured(parts, dead)["layers"] == {"conv1": None, "fc1": None, "fc2": None}
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
-def test_threads_give_the_same_bits_however_many(trained: tuple[Built, State], workers: int) -> None:
-    parts, state = trained
-    with ThreadPoolExecutor(workers) as pool:
-        side_by_side = measured(
-            parts, state.clients, each=lambda clients, work: list(pool.map(work, clients))
-        )
-    assert side_by_side == measured(parts, state.clients)
-
-
-def test_measuring_leaves_the_models_as_they_were(trained: tuple[Built, State]) -> None:
-    """BatchNorm's running statistics would move in training mode."""
-    parts, state = trained
-    before = federations.state_bits(state)
-    measured(parts, state.clients)
-    assert federations.state_bits(state) == before
+def test_threads_give_the_same_bits_however_many(trained: tuple[Built, State]) -> None:
+    for workers in [1, 2, 3]:
+        parts, state = trained
+        with ThreadPoolExecutor(workers) as pool:
+            side_by_side = measured(
+                parts, state.clients, each=lambda clients, work: list(pool.map(work, clients))
+            )
+        assert side_by_side == measured(parts, state.clients)
 
 
 def test_a_client_alone_has_nobody_to_be_like(tmp_path: Path) -> None:
@@ -227,11 +179,6 @@ def test_a_client_alone_has_nobody_to_be_like(tmp_path: Path) -> None:
 
 
 # More clients than are compared
-
-
-def test_up_to_as_many_clients_as_are_compared_all_are(trained: tuple[Built, State]) -> None:
-    federation = trained[0].federation
-    assert cka_matrices.compared(federation, 7, most=4) == (common_layers(federation), 4)
 
 
 def test_of_more_clients_some_are_drawn_and_the_matrix_is_theirs(trained: tuple[Built, State]) -> None:
@@ -262,26 +209,14 @@ def test_matrices_that_a_record_has_no_room_for_are_refused_before_round_1() -> 
         cka_matrices.check_size(layers, clients=1200, most=1200)
 
 
-def test_a_layer_that_few_clients_have_takes_as_much_room() -> None:
-    """Its matrix has a row of nulls for each of the others: 20 · 1,000² numbers."""
-    layers = {f"block{number}": {0: "", 1: ""} for number in range(20)}
-    with pytest.raises(ConfigError, match=r"20,000,000 numbers .* Use cka\.clients=500"):
-        cka_matrices.check_size(layers, clients=1000, most=1000)
-
-
-@pytest.mark.parametrize(
-    ("shown", "trained", "interval"),
-    [
+def test_cka_takes_at_most_2_percent_of_training_by_default() -> None:
+    for shown, trained, interval in [
         (2560, 56_000, 10),  # ten clients, 1.5 % of a round: 0.2 % of ten
         (25_600, 56_000, 10),  # a hundred, 15 %: 1.5 %
         (25_600, 5_600, 80),  # a tenth of a hundred takes part, 152 %: 1.9 % of eighty
         (64, 0, 1_070),  # nobody trains, as one sample: 64 / 3 / 1,070 = 2.0 %
-    ],
-)
-def test_cka_takes_at_most_2_percent_of_training_by_default(
-    shown: int, trained: float, interval: int
-) -> None:
-    assert cka_matrices.interval(shown, trained) == interval
+    ]:
+        assert cka_matrices.interval(shown, trained) == interval
 
 
 def test_a_session_from_before_measures_cka_only_when_asked() -> None:
@@ -291,8 +226,8 @@ def test_a_session_from_before_measures_cka_only_when_asked() -> None:
     assert Config.read(history.completed({"method": {"name": "standalone"}})).cka.every == 0
 
 
-@pytest.mark.parametrize(("clients", "compared"), [(100, 100), (400, 400), (1000, 1000), (1001, 100)])
-def test_a_session_from_before_compares_as_many_clients_as_it_did(clients: int, compared: int) -> None:
-    raw = config(federation={"clients": clients}).to_json()
-    del raw["cka"]["clients"]
-    assert Config.read(history.completed(raw)).cka.clients == compared
+def test_a_session_from_before_compares_as_many_clients_as_it_did() -> None:
+    for clients, compared in [(100, 100), (400, 400), (1000, 1000), (1001, 100)]:
+        raw = config(federation={"clients": clients}).to_json()
+        del raw["cka"]["clients"]
+        assert Config.read(history.completed(raw)).cka.clients == compared

@@ -111,6 +111,7 @@ def test_only_the_model_of_the_client_is_loaded(fedproto: Path, monkeypatch: pyt
     assert [name for name in loaded if name.startswith("client/")] == ["client/3"]
 
 
+@pytest.mark.long
 def test_the_samples_are_those_that_the_timeline_has_made(tmp_path: Path) -> None:
     """In round 3, labels of clients 0 and 2 are permuted, and client 1 is away."""
     with federations.on_images(federations.generated()):

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
 from simulator.base.errors import ConfigError
@@ -20,21 +18,10 @@ from simulator.sessions import history
 from tests import federations
 
 
-def test_macro_f1_is_the_mean_over_the_classes() -> None:
-    """Class 0: 3 of 4 found, 5 answered: 6/9. Class 1: 4 of 6 found, 5 answered: 8/11."""
-    assert macro_f1(Answers((3, 4), (5, 5), (4, 6), 0.0)) == pytest.approx((6 / 9 + 8 / 11) / 2)
-
-
 def test_a_class_the_client_has_no_sample_of_is_left_out_of_its_f1() -> None:
     """Two of ten answers name class 2, which it lacks: classes 0 and 1 lose hits, class 2 has no term of its own."""
     f1 = macro_f1(Answers((5, 3, 0), (5, 3, 2), (5, 5, 0), 0.0))
     assert f1 == pytest.approx((2 * 5 / 10 + 2 * 3 / 8) / 2)
-
-
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=5))
-def test_f1_is_one_for_who_answers_all_rightly_and_zero_for_all_wrong(support: list[int]) -> None:
-    assert macro_f1(Answers(tuple(support), tuple(support), tuple(support), 0.0)) == 1.0
-    assert macro_f1(Answers((0,) * len(support), (0,) * len(support), tuple(support), 0.0)) == 0.0
 
 
 def test_a_loss_is_the_mean_over_samples_and_null_where_it_is_not_finite() -> None:
@@ -72,12 +59,6 @@ def test_who_is_not_evaluated_now_stays_as_before_and_who_never_was_is_null() ->
     assert second["eval"]["loss"]["mean"] == 1.5
 
 
-def test_a_client_without_samples_in_a_part_has_no_figures_there() -> None:
-    empty = Answers((0, 0), (0, 0), (0, 0), 0.0)
-    result = figures({0: {"eval": empty}, 1: {"eval": RIGHT}}, {"eval": [0, 4]}, None)
-    assert result["eval"]["f1"] == {"mean": 1.0, "weighted": 1.0, "per_client": [None, 1.0]}
-
-
 def test_answers_are_counted_by_class_without_classes_that_have_neither_samples_nor_answers() -> None:
     """Class 0: all 3 found. Class 1: of 2 samples one is taken for class 3, which has none. Class 2: neither."""
     some = Answers((3, 1, 0, 0), (3, 1, 0, 1), (3, 2, 0, 0), 1.0)
@@ -105,11 +86,6 @@ def test_counts_by_class_are_recorded_by_default_where_they_are_few() -> None:
     assert not counts_classes(EvaluationConfig(classes=False), 2, 2)
 
 
-def test_counts_by_class_need_a_recorded_part() -> None:
-    with pytest.raises(ConfigError, match=r"set evaluation\.classes=false"):
-        federations.config(evaluation={"parts": [], "classes": True})
-
-
 # In a run
 
 
@@ -127,49 +103,42 @@ def scores(ran: Any, client: int, name: str) -> tuple[Tensor, Tensor]:
     return network.eval()(x), y
 
 
-@pytest.mark.parametrize("name", ["test", "eval"])
-def test_a_run_records_what_one_forward_pass_over_the_part_says(name: str) -> None:
+def test_a_run_records_what_one_forward_pass_over_the_part_says() -> None:
     """Batches of three and one pass over all: the same counts, and the same loss to the last few digits."""
-    ran = run(evaluation={"batch_size": 3})
-    recorded = ran.record["evaluation"][name]
-    for client in range(4):
-        said, labels = scores(ran, client, name)
-        right = said.argmax(1) == labels
-        assert recorded["accuracy"]["per_client"][client] == int(right.sum()) / len(labels)
-        probabilities = said.softmax(1)[torch.arange(len(labels)), labels]
-        loss = -probabilities.log().mean().item()
-        assert recorded["loss"]["per_client"][client] == pytest.approx(loss, rel=1e-5)
-        f1 = [
-            2 * int((right & (labels == label)).sum())
-            / int((said.argmax(1) == label).sum() + (labels == label).sum())
-            for label in labels.unique()
-        ]  # fmt: skip
-        assert recorded["f1"]["per_client"][client] == pytest.approx(sum(f1) / len(f1))
-        assert recorded["classes"]["per_client"][client] == [
-            [label, samples, int((right & (labels == label)).sum()), answered]
-            for label in range(4)
-            for samples, answered in [(int((labels == label).sum()), int((said.argmax(1) == label).sum()))]
-            if samples or answered
-        ]
+    for name in ["test", "eval"]:
+        ran = run(evaluation={"batch_size": 3})
+        recorded = ran.record["evaluation"][name]
+        for client in range(4):
+            said, labels = scores(ran, client, name)
+            right = said.argmax(1) == labels
+            assert recorded["accuracy"]["per_client"][client] == int(right.sum()) / len(labels)
+            probabilities = said.softmax(1)[torch.arange(len(labels)), labels]
+            loss = -probabilities.log().mean().item()
+            assert recorded["loss"]["per_client"][client] == pytest.approx(loss, rel=1e-5)
+            f1 = [
+                2 * int((right & (labels == label)).sum())
+                / int((said.argmax(1) == label).sum() + (labels == label).sum())
+                for label in labels.unique()
+            ]  # fmt: skip
+            assert recorded["f1"]["per_client"][client] == pytest.approx(sum(f1) / len(f1))
+            assert recorded["classes"]["per_client"][client] == [
+                [label, samples, int((right & (labels == label)).sum()), answered]
+                for label in range(4)
+                for samples, answered in [
+                    (int((labels == label).sum()), int((said.argmax(1) == label).sum()))
+                ]
+                if samples or answered
+            ]
 
 
-def test_the_accuracy_of_the_ledger_is_that_of_the_test_part() -> None:
-    record = run(federation={"participation": 0.5}, rounds=3).record
-    tested = record["evaluation"]["test"]["accuracy"]
-    assert tested == {key: record["accuracy"][key] for key in ("mean", "weighted", "per_client")}
-
-
-@pytest.mark.parametrize(
-    ("sections", "expected"),
-    [
+def test_the_parts_that_are_asked_for_are_recorded() -> None:
+    for sections, expected in [
         ({}, {"test", "eval"}),
         ({"evaluation": {"parts": ["eval"]}}, {"eval"}),
         ({"evaluation": {"parts": ["test"]}}, {"test"}),
         ({"data": {"split": "75:25"}}, {"test"}),
-    ],
-)
-def test_the_parts_that_are_asked_for_are_recorded(sections: Any, expected: set[str]) -> None:
-    assert run(rounds=1, **sections).record["evaluation"].keys() == expected
+    ]:
+        assert run(rounds=1, **sections).record["evaluation"].keys() == expected
 
 
 def test_what_is_recorded_of_parts_changes_nothing_else() -> None:
@@ -180,22 +149,9 @@ def test_what_is_recorded_of_parts_changes_nothing_else() -> None:
     assert federations.untimed(rest) == federations.untimed(none.record)
 
 
-def test_counts_by_class_change_nothing_else() -> None:
-    counted, plain = (run("fedssa", evaluation={"classes": each}) for each in (None, False))
-    assert federations.state_bits(counted.state) == federations.state_bits(plain.state)
-    for measured in counted.record["evaluation"].values():
-        assert measured.pop("classes")["per_client"]
-    assert federations.untimed(counted.record) == federations.untimed(plain.record)
-
-
 def test_a_part_that_the_split_lacks_is_refused() -> None:
     with pytest.raises(ConfigError, match="names 'eval', a part that no client has here"):
         run(data={"split": "75:25"}, evaluation={"parts": ["test", "eval"]})
-
-
-def test_a_part_named_twice_is_refused() -> None:
-    with pytest.raises(ConfigError, match="names a part twice"):
-        federations.config(evaluation={"parts": ["test", "test"]})
 
 
 def test_everybody_is_evaluated_in_the_first_round_that_measures_a_part() -> None:
@@ -208,18 +164,6 @@ def test_everybody_is_evaluated_in_the_first_round_that_measures_a_part() -> Non
     second = later.engine.round(first, lambda _: None).record
     assert second is not None
     assert None not in second["evaluation"]["eval"]["accuracy"]["per_client"]
-
-
-def test_everybody_is_evaluated_in_the_first_round_that_counts_classes() -> None:
-    """Switched on after round 1: in round 2 one of four takes part, and all have counts."""
-    parts = federations.built(
-        federations.config(evaluation={"classes": False}, federation={"participation": 0.25})
-    )
-    first = federations.run(parts.engine, 1)
-    later = federations.settings(parts, evaluation={"classes": True})
-    second = later.engine.round(first, lambda _: None).record
-    assert second is not None
-    assert None not in second["evaluation"]["test"]["classes"]["per_client"]
 
 
 def test_a_class_without_a_score_leaves_the_loss_null(monkeypatch: pytest.MonkeyPatch) -> None:

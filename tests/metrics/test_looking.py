@@ -28,20 +28,6 @@ from tests import federations
 from tests.metrics.test_representations import session
 
 
-def test_characters_stand_next_to_each_other_and_a_lines_end_is_seen() -> None:
-    tokens = [1 + CHARACTERS.index(each) for each in "To be,\nor"]
-    assert as_text([*tokens, 0, 0], ("", *CHARACTERS)) == "To be,⏎or"
-
-
-def test_words_have_spaces_between_them_and_padding_is_left_out() -> None:
-    names = ("", "<?>", "good", "film")
-    assert as_text([2, 1, 3, 0, 0], names) == "good <?> film"
-
-
-def test_without_words_the_tokens_numbers_are_the_text() -> None:
-    assert as_text([12, 7, 12], ()) == "12 7 12"
-
-
 @given(st.text(alphabet=CHARACTERS, max_size=80))
 def test_a_text_of_plays_is_read_as_it_was_written(text: str) -> None:
     tokens = [1 + CHARACTERS.index(each) for each in text]
@@ -80,11 +66,6 @@ def test_the_largest_class_comes_first_with_the_first_training_sample() -> None:
     assert found.classes == (ClassSample(1, "yes", 2, "a"), ClassSample(0, "no", 1, "b"))
 
 
-def test_padding_of_texts_without_words_is_left_out() -> None:
-    [found] = samples_of_data(divided(arrays([[1, 2, 0]], [0], TokenSpec(3, 3)), [0]), [0])
-    assert found.classes[0].text == "1 2"
-
-
 def test_a_long_signal_is_averaged_and_its_channels_keep_their_names() -> None:
     ramp = np.arange(128.0)  # neighbors in pairs: (0 + 1) / 2, (2 + 3) / 2, …
     samples = arrays([[ramp, -ramp]], [1], SignalSpec(2, 128))
@@ -115,11 +96,6 @@ def test_features_that_differ_most_from_all_clients_come_first() -> None:
         FeatureMean("age", 2.0, 1.0, pytest.approx(1 / 3**0.5)),
         FeatureMean("same", 5.0, 5.0, 0.0),
     )
-
-
-def test_names_change_no_fingerprint() -> None:
-    samples = arrays([[1, 2, 0]], [0], TokenSpec(3, 3))
-    assert samples.named(["", "a", "b"]).fingerprint == samples.fingerprint
 
 
 def test_samples_pass_from_process_to_process_as_they_are(tmp_path: Path) -> None:

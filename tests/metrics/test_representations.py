@@ -10,9 +10,9 @@ import simulator
 from simulator.base.errors import ConfigError
 from simulator.base.tensors import part
 from simulator.config import Config
+from simulator.results.inspection import checkpoint
 from simulator.results.inspection.checkpoint import _guides_logits, representations
 from simulator.results.inspection.client_samples import Embedding
-from simulator.results.inspection.partition import of_session
 from simulator.sessions.reader import CheckedReader
 
 
@@ -68,14 +68,7 @@ def test_prototypes_come_with_the_classes_somebody_has_sent(fedproto: Path) -> N
     assert np.bincount(found.clients).tolist() == [3, 3, 3, 3]
 
 
-def test_the_plane_is_the_same_each_time(fedproto: Path) -> None:
-    found = representations(fedproto, fedproto.parent / "data", images=3)
-    points, anchors = found.in_the_plane()
-    again, _ = found.in_the_plane()
-    assert points.shape == (12, 2) and anchors.shape == (len(found.anchors), 2)
-    assert np.array_equal(points, again)
-
-
+@pytest.mark.long
 def test_guiding_vectors_are_drawn_among_what_they_guide(tmp_path: Path) -> None:
     """FedL2G-f's are features. FedL2G-l's are logits, and its Figure 4a has "feature vectors" of both."""
     features = representations(session(tmp_path / "f", "fedl2g_f"), tmp_path / "data", images=2)
@@ -90,21 +83,22 @@ def test_guiding_vectors_are_drawn_among_what_they_guide(tmp_path: Path) -> None
         assert np.mean(logits.features[own].argmax(1) == logits.labels[own]) == pytest.approx(accuracy)
 
 
+@pytest.mark.long
 def test_logits_have_a_common_plane_where_features_differ_in_width(tmp_path: Path) -> None:
     folder = session(tmp_path / "l", "fedl2g_l", ["tiny_mlp", "cnn5"])
     found = representations(folder, tmp_path / "data", images=2)
     assert found.features.shape == (8, 10) and len(found.anchors) == 10
 
 
-@pytest.mark.parametrize(
-    ("method", "width", "logits"),
-    [("fedl2g_l", 10, True), ("fedl2g_f", 10, False), ("mine", 10, False), ("mine", 32, True)],
-)
-def test_in_features_as_wide_as_logits_the_method_says_what_is_guided(
-    method: str, width: int, logits: bool
-) -> None:
-    server = {"vectors": torch.zeros(10, 10)}
-    assert _guides_logits(server, method, {width}, 10) is logits
+def test_in_features_as_wide_as_logits_the_method_says_what_is_guided() -> None:
+    for method, width, logits in [
+        ("fedl2g_l", 10, True),
+        ("fedl2g_f", 10, False),
+        ("mine", 10, False),
+        ("mine", 32, True),
+    ]:
+        server = {"vectors": torch.zeros(10, 10)}
+        assert _guides_logits(server, method, {width}, 10) is logits
 
 
 def test_features_of_different_width_have_no_common_plane(tmp_path: Path) -> None:
@@ -120,21 +114,14 @@ def test_of_very_many_clients_some_that_took_part_are_looked_at(
     folder = session(tmp_path / "s", "standalone", participation=0.5)
     trained = {client for record in CheckedReader(folder).records() for client in record["participants"]}
     assert len(trained) == 3
-    monkeypatch.setattr(representations, "MANY", 3)
-    monkeypatch.setattr(representations, "SAMPLED", 2)
+    monkeypatch.setattr(checkpoint, "MANY", 3)
+    monkeypatch.setattr(checkpoint, "SAMPLED", 2)
     found = representations(folder, tmp_path / "data", images=3)
     assert len(set(found.clients.tolist())) == 2 and set(found.clients.tolist()) <= trained
 
 
-def test_class_counts_are_those_of_the_partition(fedproto: Path) -> None:
-    held = of_session(fedproto, fedproto.parent / "data")
-    counts = np.array(held.train)
-    assert counts.shape == (4, 10) and len(held.classes) == 10
-    assert 150 <= counts.sum() <= 160  # eight tenths of 200
-
-
 def test_an_embedding_passes_from_process_to_process_as_it_is(fedproto: Path) -> None:
-    sent = representations.of_checkpoint(fedproto, fedproto.parent / "data", 2, images=3).embedded()
+    sent = representations(fedproto, fedproto.parent / "data", 2, images=3).embedded()
     received = Embedding.from_bytes(sent.to_bytes())
     assert received.points.shape == (12, 2) and np.array_equal(received.points, sent.points)
     assert np.array_equal(received.anchors, sent.anchors) and len(sent.anchors) == len(sent.anchor_labels)

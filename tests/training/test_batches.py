@@ -26,12 +26,10 @@ def test_batches_cover_all_samples_and_none_is_a_lone_one(samples: int, batch_si
         assert min(sizes) > 1
 
 
-@pytest.mark.parametrize(
-    ("samples", "expected"), [(3, [3]), (4, [4]), (5, [5]), (6, [4, 2]), (8, [4, 4]), (9, [4, 5]), (1, [1])]
-)
-def test_a_rest_of_one_joins_the_batch_before_it(samples: int, expected: list[int]) -> None:
+def test_a_rest_of_one_joins_the_batch_before_it() -> None:
     """Batches of four."""
-    assert batch_sizes(samples, 4) == expected
+    for samples, expected in [(3, [3]), (4, [4]), (5, [5]), (6, [4, 2]), (8, [4, 4]), (9, [4, 5]), (1, [1])]:
+        assert batch_sizes(samples, 4) == expected
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """One forward-mode product: against derivatives by hand, through attention, and from several threads."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import torch
@@ -44,12 +45,12 @@ def test_threads_do_not_disturb_one_another() -> None:
         assert list(pool.map(product, range(60))) == [3.0 * k**2 for k in range(60)]
 
 
-@pytest.mark.parametrize("mask", [None, torch.ones(5, 5).tril().bool(), drawn(5, 5, purpose="mask")])
-def test_plain_attention_is_attention(mask: Tensor | None) -> None:
-    query, key, value = (drawn(2, 3, 5, 4, purpose=name) for name in "qkv")
-    expected = F.scaled_dot_product_attention(query, key, value, mask)
-    with plain_attention():
-        torch.testing.assert_close(F.scaled_dot_product_attention(query, key, value, mask), expected)
+def test_plain_attention_is_attention() -> None:
+    for mask in [None, torch.ones(5, 5).tril().bool(), drawn(5, 5, purpose="mask")]:
+        query, key, value = (drawn(2, 3, 5, 4, purpose=name) for name in "qkv")
+        expected = F.scaled_dot_product_attention(query, key, value, mask)
+        with plain_attention():
+            torch.testing.assert_close(F.scaled_dot_product_attention(query, key, value, mask), expected)
 
 
 def test_plain_attention_refuses_what_it_does_not_compute() -> None:
@@ -58,25 +59,25 @@ def test_plain_attention_refuses_what_it_does_not_compute() -> None:
         F.scaled_dot_product_attention(x, x, x, is_causal=True)
 
 
-@pytest.mark.parametrize("draws", [False, True])
-def test_a_product_passes_through_an_attention_layer(draws: bool) -> None:
+def test_a_product_passes_through_an_attention_layer() -> None:
     """Against a central difference, also with the context of keyed draws around the layer."""
-    layer = nn.MultiheadAttention(8, 2, batch_first=True, dtype=DOUBLE)
-    for name, parameter in layer.named_parameters():
-        parameter.data = drawn(*parameter.shape, purpose=name)
-    x = drawn(2, 5, 8)
+    for draws in [False, True]:
+        layer = nn.MultiheadAttention(8, 2, batch_first=True, dtype=DOUBLE)
+        for name, parameter in layer.named_parameters():
+            parameter.data = drawn(*parameter.shape, purpose=name)
+        x = drawn(2, 5, 8)
 
-    def function(at: Tensors) -> Tensor:
-        def attend() -> Tensor:
-            return layer(at["x"], at["x"], at["x"], need_weights=False)[0]
+        def function(at: Tensors, draws: bool = draws, layer: Any = layer) -> Tensor:
+            def attend() -> Tensor:
+                return layer(at["x"], at["x"], at["x"], need_weights=False)[0]
 
-        if not draws:
-            return attend()
-        with drawing_from(rng.torch_stream(0, "tests/draws")):
-            return attend()
+            if not draws:
+                return attend()
+            with drawing_from(rng.torch_stream(0, "tests/draws")):
+                return attend()
 
-    direction, h = drawn(2, 5, 8, purpose="direction"), 1e-5
-    difference = (function({"x": x + h * direction}) - function({"x": x - h * direction})) / (2 * h)
-    torch.testing.assert_close(
-        derivative_along(function, {"x": x}, {"x": direction}), difference.detach(), rtol=1e-6, atol=1e-7
-    )
+        direction, h = drawn(2, 5, 8, purpose="direction"), 1e-5
+        difference = (function({"x": x + h * direction}) - function({"x": x - h * direction})) / (2 * h)
+        torch.testing.assert_close(
+            derivative_along(function, {"x": x}, {"x": direction}), difference.detach(), rtol=1e-6, atol=1e-7
+        )

@@ -22,9 +22,9 @@ from tests import federations
 PHASE = Phase("model", cross_entropy)
 
 
-@pytest.mark.parametrize(
-    ("length", "steps"),
-    [
+def test_a_length_is_a_number_of_steps() -> None:
+    """Of an epoch with ten batches. A fraction has at least one step."""
+    for length, steps in [
         ({}, 10),
         ({"epochs": 3}, 30),
         ({"epochs": 0.5}, 5),
@@ -35,11 +35,8 @@ PHASE = Phase("model", cross_entropy)
         ({"epochs": 0.01}, 1),
         ({"steps": 4}, 4),
         ({"steps": 25}, 25),
-    ],
-)
-def test_a_length_is_a_number_of_steps(length: dict[str, Any], steps: int) -> None:
-    """Of an epoch with ten batches. A fraction has at least one step."""
-    assert steps_in(10, TrainingConfig(**length)) == steps
+    ]:
+        assert steps_in(10, TrainingConfig(**length)) == steps
 
 
 def test_the_length_of_a_phase_takes_precedence() -> None:
@@ -55,10 +52,6 @@ def test_a_fraction_is_within_half_a_step_of_the_share(samples: int, batch_size:
     assert steps == 1 or abs(steps - epochs * batches) <= 0.5 + 1e-9
     if isinstance(epochs, int):
         assert steps == epochs * batches
-
-
-def test_a_client_without_samples_takes_no_step() -> None:
-    assert steps_in(0, TrainingConfig(steps=4)) == steps_in(0, TrainingConfig(epochs=0.5)) == 0
 
 
 @given(st.integers(1, 100), st.integers(1, 20), st.integers(1, 30))
@@ -89,27 +82,6 @@ def test_steps_go_through_the_batches_of_as_many_epochs_as_they_need() -> None:
     assert (whole.epochs(PHASE), cut.epochs(PHASE)) == (3, 4 / of_epoch)
 
 
-def test_a_fraction_of_an_epoch_is_as_many_steps() -> None:
-    half = parts(epochs=0.5)
-    steps = local(half).steps(PHASE)
-    assert steps == (local(half).steps_of_epoch(PHASE) + 1) // 2
-    others = parts(steps=steps)
-    first, second = (
-        federations.updated(each, 0, each.engine.initial_state().clients[0], {}) for each in (half, others)
-    )
-    assert federations.bits(first.tensors) == federations.bits(second.tensors)
-    assert first.flops == second.flops
-
-
-def test_operations_are_those_of_the_steps() -> None:
-    """Batches of 8 images cost the same each."""
-    one, three = (
-        federations.updated(each, 0, each.engine.initial_state().clients[0], {}).flops
-        for each in (parts(steps=1), parts(steps=3))
-    )
-    assert three == 3 * one > 0
-
-
 def test_both_lengths_at_once_are_an_error() -> None:
     for section in ("training", "unseen"):
         raw = {"method": {"name": "standalone"}, section: {"epochs": 2, "steps": 5}}
@@ -119,10 +91,10 @@ def test_both_lengths_at_once_are_an_error() -> None:
             Config.read({**raw, "federation": {"unseen": 0.2}})
 
 
-@pytest.mark.parametrize("epochs", [0, -1, "many", float("inf")])
-def test_epochs_are_a_number_above_zero(epochs: Any) -> None:
-    with pytest.raises(ConfigError, match=r"training\.epochs"):
-        Config.read({"method": {"name": "standalone"}, "training": {"epochs": epochs}})
+def test_epochs_are_a_number_above_zero() -> None:
+    for epochs in [0, -1, "many", float("inf")]:
+        with pytest.raises(ConfigError, match=r"training\.epochs"):
+            Config.read({"method": {"name": "standalone"}, "training": {"epochs": epochs}})
 
 
 def test_a_later_length_replaces_an_earlier_one() -> None:
@@ -139,43 +111,22 @@ def test_a_later_length_replaces_an_earlier_one() -> None:
         Config.read(with_overrides(config.to_json(), ["training.steps=5", "training.epochs=2"]))
 
 
-@pytest.mark.parametrize("length", [{}, {"epochs": 2}, {"epochs": 2.0}, {"epochs": 0.5}, {"steps": 5}])
-def test_a_length_is_read_back_from_its_plain_values(length: dict[str, Any]) -> None:
-    config = federations.config(training=length)
-    assert Config.read(config.to_json()) == config
-
-
 def test_a_run_without_steps_has_the_plain_values_of_before() -> None:
     training = federations.config(training={"epochs": 2.0}).to_json()["training"]
     assert "steps" not in training
     assert repr(training["epochs"]) == "2"
 
 
-@pytest.mark.parametrize("name", ["fedproto", "fd"])
-def test_a_class_that_no_step_showed_has_its_mean_after_training(name: str) -> None:
+def test_a_class_that_no_step_showed_has_its_mean_after_training() -> None:
     """One step of two images shows at most two classes."""
-    built = federations.built(federations.config(name, training={"steps": 1, "batch_size": 2}))
-    hooks_state = built.engine.initial_state()
-    for client in built.federation.clients:
-        payload = built.method.downlink(1, hooks_state.server, client)
-        update = federations.updated(built, client.id, hooks_state.clients[client.id], payload)
-        assert update.diverged is None
-        assert update.uplink["labels"].tolist() == list(client.classes)
-
-
-def test_stacks_take_as_many_steps() -> None:
-    found = []
-    for runner in ("sequential", "stacked"):
-        config = federations.config(
-            "fedavg",
-            federation={"group": "tiny_cnn"},
-            training={"batch_size": 8, "steps": 3},
-            runtime={"runner": runner},
-        )
-        record = federations.run(federations.built(config).engine, 1).record
-        assert record is not None
-        found.append(record["flops"]["clients"])
-    assert found[0] == found[1]
+    for name in ["fedproto", "fd"]:
+        built = federations.built(federations.config(name, training={"steps": 1, "batch_size": 2}))
+        hooks_state = built.engine.initial_state()
+        for client in built.federation.clients:
+            payload = built.method.downlink(1, hooks_state.server, client)
+            update = federations.updated(built, client.id, hooks_state.clients[client.id], payload)
+            assert update.diverged is None
+            assert update.uplink["labels"].tolist() == list(client.classes)
 
 
 def test_a_study_can_have_steps_as_an_axis_over_epochs() -> None:
@@ -185,15 +136,12 @@ def test_a_study_can_have_steps_as_an_axis_over_epochs() -> None:
     assert study.settings_of({"training.epochs": 0.5})["training"] == {"epochs": 0.5}
 
 
-@pytest.mark.parametrize(
-    ("base", "ranges", "searched"),
-    [
+def test_tuning_searches_one_length() -> None:
+    for base, ranges, searched in [
         ({}, (), ["training.epochs"]),
         ({"training": {"steps": 5}}, (), []),
         ({}, ("training.steps=5,10",), ["training.steps"]),
         ({"training": {"steps": 5}}, ("training.epochs=0.5,1",), ["training.epochs"]),
-    ],
-)
-def test_tuning_searches_one_length(base: Any, ranges: Any, searched: list[str]) -> None:
-    space = Request(base, ("fedavg",), 10, ranges=ranges).space("fedavg")
-    assert [key for key in space if key in ("training.epochs", "training.steps")] == searched
+    ]:
+        space = Request(base, ("fedavg",), 10, ranges=ranges).space("fedavg")
+        assert [key for key in space if key in ("training.epochs", "training.steps")] == searched

@@ -120,24 +120,6 @@ def test_layers_that_draw_in_every_step_draw_from_the_phases_stream_in_every_ste
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_draws_are_the_same_in_every_run_and_with_any_number_of_workers() -> None:
-    phase = Phase("model", noisy, draws=noise)
-    runs = [
-        federations.state_bits(after("scripted", 2, phase, runtime={"workers": workers}))
-        for workers in (1, 2)
-    ]
-    assert runs[0] == runs[1]
-    assert runs[0] != federations.state_bits(after("scripted", 2, Phase("model", plain)))
-
-
-def test_a_phase_without_draws_hands_its_loss_none() -> None:
-    def loss(nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
-        assert draws == {}
-        return plain(nets, state, batch, draws)
-
-    after("scripted", 1, Phase("model", loss))
-
-
 def test_a_phase_trains_on_the_batches_it_is_given_as_they_are() -> None:
     sizes: list[int] = []
 
@@ -280,7 +262,3 @@ def test_the_weighted_loss_is_a_mean_over_classes_and_the_recorded_one_over_samp
     assert float(own_cross_entropy(scores, y)) == pytest.approx(
         float(terms[CROSS_ENTROPY])
     )  # outside of a loss
-
-
-def test_a_configuration_without_weights_of_classes_is_as_before() -> None:
-    assert "class_weights" not in federations.config("fedavg").to_json()["training"]

@@ -41,17 +41,18 @@ def moved(stepper: Any, those: list[torch.nn.Parameter]) -> list[list[float]]:
     return [weight.flatten().tolist() for weight in those]
 
 
-@pytest.mark.parametrize(("kind", "said"), SETTINGS)
-def test_three_steps_are_those_of_torchs_own_class(kind: str, said: dict[str, float]) -> None:
-    ours, theirs, before = weights(), weights(), weights()
-    named = [(f"w{number}", weight) for number, weight in enumerate(ours)]
-    settings = TrainingConfig.model_validate({"optimizer": kind, **said})
-    assert moved(optimizer.make(None, named, settings, 0.1), ours) == moved(
-        TORCHS[kind](theirs, 0.1, **said), theirs
-    )
-    assert ours[1].tolist() == before[1].tolist() and ours[0].tolist() != before[0].tolist()
+def test_three_steps_are_those_of_torchs_own_class() -> None:
+    for kind, said in SETTINGS:
+        ours, theirs, before = weights(), weights(), weights()
+        named = [(f"w{number}", weight) for number, weight in enumerate(ours)]
+        settings = TrainingConfig.model_validate({"optimizer": kind, **said})
+        assert moved(optimizer.make(None, named, settings, 0.1), ours) == moved(
+            TORCHS[kind](theirs, 0.1, **said), theirs
+        )
+        assert ours[1].tolist() == before[1].tolist() and ours[0].tolist() != before[0].tolist()
 
 
+@pytest.mark.long
 def test_a_round_loads_neither_torchs_compiler_nor_scikit_learn() -> None:
     """Either takes about as long as torch itself, at the start of every run."""
     code = (

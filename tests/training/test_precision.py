@@ -14,7 +14,7 @@ from simulator.engine.progress import Event, Warned
 from simulator.methods import registry
 from simulator.methods.base import Card, Method
 from simulator.training.phase import Batch, Draws, Nets, Phase
-from simulator.training.precision import networks_in, refuse_lacking, tf32_in_force
+from simulator.training.precision import networks_in, refuse_lacking, slow_here, tf32_in_force
 from tests import federations
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
@@ -46,13 +46,6 @@ def test_gradients_reach_weights_in_float32() -> None:
     gradient = nets["layer"].weight.grad
     assert isinstance(gradient, Tensor)
     assert (gradient.item(), gradient.dtype) == (6.0, torch.float32)
-
-
-@pytest.mark.parametrize("precision", ["float32", "tf32"])
-def test_only_bf16_changes_how_networks_compute(precision: Any) -> None:
-    nets = Nets(layer=layer(1 + 2**-20))
-    with networks_in(precision, nets, CPU):
-        assert nets["layer"](torch.ones(1, 1)).item() == 1 + 2**-20
 
 
 def test_networks_are_as_before_afterwards_also_after_an_error() -> None:
@@ -132,25 +125,18 @@ def test_evaluation_and_the_initial_weights_are_float32_in_bf16() -> None:
     assert [losses[0][client] for client in cnn] == [losses[1][client] for client in cnn]
 
 
-@pytest.mark.parametrize(
-    ("precision", "device", "capability", "why"),
-    [
+def test_a_precision_that_the_device_lacks_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    for precision, device, capability, why in [
         ("tf32", CPU, None, "this is the CPU; use float32 or bf16"),
         ("tf32", CUDA, (7, 5), "compute capability 8.0 or more, and this is compute capability 7.5"),
         ("bf16", CUDA, (7, 5), "a CUDA device that computes in bfloat16"),
-    ],
-)
-def test_a_precision_that_the_device_lacks_is_refused_in_a_sentence(
-    precision: Any,
-    device: torch.device,
-    capability: Any,
-    why: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: capability >= (8, 0))
-    with pytest.raises(ConfigError, match=why):
-        refuse_lacking(precision, device)
+    ]:
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, found=capability: found)
+        monkeypatch.setattr(
+            torch.cuda, "is_bf16_supported", lambda including_emulation, found=capability: found >= (8, 0)
+        )
+        with pytest.raises(ConfigError, match=why):
+            refuse_lacking(precision, device)
 
 
 def test_every_device_has_float32_and_new_ones_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,48 +148,41 @@ def test_every_device_has_float32_and_new_ones_all(monkeypatch: pytest.MonkeyPat
         refuse_lacking(precision, CUDA)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("precision", "cpu", "said"),
-    [
-        ("bf16", {"architecture": "x86_64", "avx512_bf16": False, "amx_bf16": False}, True),
-        ("bf16", {"architecture": "x86_64", "avx512_bf16": True, "amx_bf16": False}, False),
-        ("bf16", {"architecture": "x86_64", "avx512_bf16": False, "amx_bf16": True}, False),
-        ("bf16", {"architecture": "aarch64"}, False),  # torch does not tell whether it has bfloat16
-        ("float32", {"architecture": "x86_64"}, False),
-    ],
-)
-def test_a_run_says_that_bf16_is_slow_on_a_cpu_that_does_not_compute_in_it(
-    precision: str, cpu: dict[str, Any], said: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: cpu, raising=False)
+def test_bf16_is_slow_on_a_cpu_that_does_not_compute_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run says so. Where torch does not tell what the CPU has, it says nothing."""
+    none = {"architecture": "x86_64", "avx512_bf16": False, "amx_bf16": False}
+    for cpu, slow in (
+        (none | {"avx512_bf16": True}, False),
+        (none | {"amx_bf16": True}, False),
+        ({"architecture": "aarch64"}, False),
+        (none, True),
+    ):
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda cpu=cpu: cpu, raising=False)
+        assert (slow_here("bf16", CPU) is not None) == slow
+        assert slow_here("float32", CPU) is None
     told: list[Event] = []
-    parts = federations.built(federations.config(training={"precision": precision}))
+    parts = federations.built(federations.config(training={"precision": "bf16"}))
     federations.run(parts.engine, 1, told.append)
     notes = [event.message for event in told if isinstance(event, Warned)]
-    assert [note.split(" (")[0] for note in notes] == ["This CPU has no arithmetic in bfloat16"] * said
-
-
-def test_it_is_refused_before_anything_is_computed() -> None:
-    with pytest.raises(ConfigError, match=r"training\.precision 'tf32' needs a CUDA device"):
-        federations.built(federations.config("fedavg", training={"precision": "tf32"}))
+    assert [note.split(" (")[0] for note in notes] == ["This CPU has no arithmetic in bfloat16"]
 
 
 def switches() -> tuple[bool, bool]:
     return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
 
 
-@pytest.mark.parametrize(("precision", "on"), [("float32", False), ("tf32", True), ("bf16", False)])
-def test_torchs_switches_are_turned_for_a_round_on_cuda_and_turned_back(precision: Any, on: bool) -> None:
+def test_torchs_switches_are_turned_for_a_round_on_cuda_and_turned_back() -> None:
     """They can be turned where there is no GPU."""
-    before = switches()
-    with pytest.raises(ZeroDivisionError), tf32_in_force(precision, CUDA):
-        assert switches() == (on, on)
-        with tf32_in_force(precision, CUDA):  # CKA within a round
-            pass
-        assert switches() == (on, on)
-        raise ZeroDivisionError
-    assert switches() == before
-    assert before == (False, True)  # torch's own
+    for precision, on in [("float32", False), ("tf32", True), ("bf16", False)]:
+        before = switches()
+        with pytest.raises(ZeroDivisionError), tf32_in_force(precision, CUDA):
+            assert switches() == (on, on)
+            with tf32_in_force(precision, CUDA):  # CKA within a round
+                pass
+            assert switches() == (on, on)
+            raise ZeroDivisionError
+        assert switches() == before
+        assert before == (False, True)  # torch's own
 
 
 def test_two_runs_of_a_process_cannot_compute_both_ways_at_once() -> None:
@@ -215,8 +194,3 @@ def test_two_runs_of_a_process_cannot_compute_both_ways_at_once() -> None:
     ):
         raise AssertionError("both")
     assert switches() == before
-
-
-def test_a_round_on_the_cpu_turns_no_switch() -> None:
-    with tf32_in_force("bf16", CPU):
-        assert switches() == (False, True)

@@ -26,13 +26,6 @@ def test_the_stream_decides_the_view_and_the_global_generator_has_no_part() -> N
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_what_was_drawn_decides_the_view_alone() -> None:
-    look = RandomView()
-    drawn = look.drawn(rng.torch_stream(0, "a"), IMAGES)
-    assert drawn.shape == (8, len(IMAGES))
-    assert torch.equal(look(IMAGES, drawn), look(IMAGES, drawn))
-
-
 def test_every_pixel_of_a_crop_comes_from_the_image() -> None:
     """Without jitter the view interpolates between pixels, so it stays within their range; wide draws, many times."""
     crops = view("crops", IMAGES[:1].expand(200, -1, -1, -1), jitter=0.0)
