@@ -277,10 +277,10 @@ def import_federation(
 
     found = imports.convert(Path(folder), Path(target), kind, unpickle, split)
     try:
-        said = report(found.samples)
+        said = report(found.files[0])
     except DataError:
-        found.samples.unlink()
-        found.partition.unlink()
+        for file in found.files:
+            file.unlink()
         raise
     said["clients"] = dict(found.clients)
     said["notes"] = [*found.notes, *said["notes"]]

@@ -44,8 +44,8 @@ _PICTURE = re.compile(r"\S+\.(jpe?g|png)", re.IGNORECASE)
 class Imported:
     """A federation as files of htfl-sim."""
 
-    samples: Path
-    partition: Path
+    files: tuple[Path, Path]
+    """The samples, and the indices of each client."""
     clients: Mapping[str, int]
     """The other tool's names of the clients, in order, with their numbers of samples."""
     notes: Sequence[str]
@@ -85,7 +85,7 @@ def convert(
     parts = {name: sum(len(each.get(name, ())) for each in divided) for name in PARTS}
     counts = ", ".join(f"{name} {count:,}" for name, count in parts.items() if count)
     notes = [f"{len(divided):,} clients with their own parts: {counts} samples.", *found.notes]
-    return Imported(samples, partition, dict(zip(found.clients, sizes, strict=True)), notes, found.left_out)
+    return Imported((samples, partition), dict(zip(found.clients, sizes, strict=True)), notes, found.left_out)
 
 
 def _typed(kind: str | None, split: str | None) -> Iterator[str]:

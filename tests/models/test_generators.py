@@ -63,22 +63,16 @@ def test_an_untrained_generator_keeps_the_variance_of_its_noise() -> None:
     assert torch.equal(generator.image.weight, again.image.weight)
 
 
-def test_images_have_the_channels_and_the_size_of_the_design() -> None:
-    design = Design(noise=3, latent=2, layers=1, width=5, size=16, channels=3)
-    assert drawn(design)(torch.ones(7, 2)).shape == (7, 3, 16, 16)
-
-
-@pytest.mark.parametrize("size", [4, 8, 32])
-def test_a_saved_generator_is_read_again(size: int, tmp_path: Path) -> None:
-    design, path = replace(DESIGN, size=size), tmp_path / "g.safetensors"
-    generators.save(drawn(design), design, path)
-    assert generators.design_of(path) == design
-    found = generators.read(path)
-    assert all(torch.equal(found[name], each) for name, each in drawn(design).state_dict().items())
-
-
-def test_files_keep_their_design_under_one_key() -> None:
+def test_a_saved_generator_is_read_again(tmp_path: Path) -> None:
     """Under another key, files that users have would be no generators."""
+    path = tmp_path / "g.safetensors"
+    for size, blocks in ((4, 0), (8, 1), (64, 4)):
+        design = replace(DESIGN, size=size, channels=3)
+        assert design.blocks == blocks and drawn(design)(torch.ones(7, 2)).shape == (7, 3, size, size)
+        generators.save(drawn(design), design, path)
+        assert generators.design_of(path) == design
+        found = generators.read(path)
+        assert all(torch.equal(found[name], each) for name, each in drawn(design).state_dict().items())
     assert METADATA == "htfl_sim_generator"
 
 
@@ -87,29 +81,27 @@ def test_half_precision_becomes_float32(tmp_path: Path) -> None:
     assert {each.dtype for each in generators.read(written(tmp_path, half)).values()} == {torch.float32}
 
 
-@pytest.mark.parametrize(
-    ("tensors", "metadata", "reason"),
-    [
-        ({"image.bias": None}, {}, r"has no 'image\.bias'"),
-        ({"image.bias": torch.zeros(3)}, {}, r"has 'image\.bias' \[3\], and its design needs \[1\]"),
-        ({"more": torch.zeros(1)}, {}, "has 'more', which its design does not have"),
-        ({"image.bias": torch.tensor([torch.nan])}, {}, r"numbers in 'image\.bias' that are not finite"),
-        ({}, {"size": 12}, "size = 12. It must be 4, 8, 16, 32, …, 1024"),
-        ({}, {"size": 2}, "size = 2. It must be"),
-        ({}, {"size": 2048}, "size = 2048. It must be a whole number from 1 to 1024"),
-        ({}, {"latent": 0}, "latent = 0. It must be a whole number from 1 to 4096"),
-        ({}, {"layers": True}, "layers = True"),
-        ({}, {"layers": 17}, "layers = 17. It must be a whole number from 1 to 16"),
-        ({}, {"channels": 4}, "channels = 4. It must be a whole number from 1 to 3"),
-        ({}, {"style": 1}, "describes another kind of network"),
-        ({}, {"channels": 3}, r"has 'image\.weight' \[1, 2, 3, 3\], and its design needs \[3, 2, 3, 3\]"),
-    ],
-)
-def test_a_wrong_file_is_refused_with_the_reason(
-    tmp_path: Path, tensors: dict[str, Any], metadata: dict[str, Any], reason: str
-) -> None:
-    with pytest.raises(DataError, match=reason):
-        generators.read(written(tmp_path, tensors, **metadata))
+WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"image.bias": None}, {}, r"has no 'image\.bias'"),
+    ({"image.bias": torch.zeros(3)}, {}, r"has 'image\.bias' \[3\], and its design needs \[1\]"),
+    ({"more": torch.zeros(1)}, {}, "has 'more', which its design does not have"),
+    ({"image.bias": torch.tensor([torch.nan])}, {}, r"numbers in 'image\.bias' that are not finite"),
+    ({}, {"size": 12}, "size = 12. It must be 4, 8, 16, 32, …, 1024"),
+    ({}, {"size": 2}, "size = 2. It must be"),
+    ({}, {"size": 2048}, "size = 2048. It must be a whole number from 1 to 1024"),
+    ({}, {"latent": 0}, "latent = 0. It must be a whole number from 1 to 4096"),
+    ({}, {"layers": True}, "layers = True"),
+    ({}, {"layers": 17}, "layers = 17. It must be a whole number from 1 to 16"),
+    ({}, {"channels": 4}, "channels = 4. It must be a whole number from 1 to 3"),
+    ({}, {"style": 1}, "describes another kind of network"),
+    ({}, {"channels": 3}, r"has 'image\.weight' \[1, 2, 3, 3\], and its design needs \[3, 2, 3, 3\]"),
+]
+
+
+def test_a_wrong_file_is_refused_with_the_reason(tmp_path: Path) -> None:
+    for tensors, metadata, reason in WRONG:
+        with pytest.raises(DataError, match=reason):
+            generators.read(written(tmp_path, tensors, **metadata))
 
 
 def test_a_file_that_is_missing_or_no_generator_is_refused(tmp_path: Path) -> None:
@@ -127,6 +119,7 @@ def test_a_file_that_is_missing_or_no_generator_is_refused(tmp_path: Path) -> No
         generators.design_of(path)
 
 
+@pytest.mark.long
 def test_a_state_dictionary_of_pytorch_is_converted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -147,6 +140,7 @@ class Bomb:
         return os.mkdir, (str(self.path),)
 
 
+@pytest.mark.long
 def test_a_pickle_that_runs_code_is_refused_and_runs_none(tmp_path: Path) -> None:
     """A published pickle has its own classes, as this one has."""
     source, made = tmp_path / "g.pkl", tmp_path / "made"
@@ -160,6 +154,7 @@ def test_a_pickle_that_runs_code_is_refused_and_runs_none(tmp_path: Path) -> Non
     assert main([str(source), str(tmp_path / "g.safetensors")]) == 3
 
 
+@pytest.mark.long
 def test_a_state_dictionary_of_another_network_is_not_converted(tmp_path: Path) -> None:
     source = tmp_path / "other.pt"
     torch.save(nn.Linear(2, 2).state_dict(), source)
@@ -167,7 +162,3 @@ def test_a_state_dictionary_of_another_network_is_not_converted(tmp_path: Path) 
         convert(source, tmp_path / "g.safetensors")
     with pytest.raises(DataError, match="there is no file"):
         convert(tmp_path / "none.pt", tmp_path / "g.safetensors")
-
-
-def test_the_number_of_blocks_follows_from_the_size() -> None:
-    assert [replace(DESIGN, size=size).blocks for size in (4, 8, 64)] == [0, 1, 4]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator import methods, models
+from simulator import methods
 from simulator.base.errors import ConfigError
 from tests.federations import built, config, generated, run
 
@@ -30,8 +30,13 @@ def round_of(method: str, group: str | list[str], clients: int, side: int, chann
     assert all(loss > 0 for loss in record["loss"]["per_client"])
 
 
-@pytest.mark.parametrize(("side", "channels"), [(28, 1), (32, 3)])
-@pytest.mark.parametrize("method", ["standalone", "fedavg", "fedgh", "fedlora", "fedl2g_f"])
+@pytest.mark.parametrize(
+    ("method", "side", "channels"),
+    [
+        ("fedgh", 28, 1),
+        *(pytest.param(each, 32, 3, marks=pytest.mark.long) for each in ("fedavg", "fedl2g_f")),
+    ],
+)
 def test_two_families_of_512_features_run_a_round(method: str, side: int, channels: int) -> None:
     round_of(method, ["cnn_4layer", "resnet6"], clients=2, side=side, channels=channels)
 
@@ -57,32 +62,24 @@ def test_htm10_runs_a_round_of_every_method_that_can_run_it(method: str) -> None
 
 
 @pytest.mark.parametrize(
-    "method",
+    "names",
     [
-        pytest.param(name, marks=() if name in {*UNUSUAL, "fedgh", "fedgen"} else pytest.mark.slow)
-        for name in methods.names()
+        ["fml", "fedgh"],
+        pytest.param([*UNUSUAL, "fedgen"], marks=pytest.mark.long),
+        pytest.param([*{*methods.names()} - {*UNUSUAL, "fedgen", "fedgh"}], marks=pytest.mark.slow),
     ],
+    ids=["two", "unusual", "others"],
 )
-def test_different_heads_run_a_round_of_every_method_that_shares_none(method: str) -> None:
+def test_different_heads_run_a_round_of_every_method_that_shares_none(names: list[str]) -> None:
     """The first client's head is linear, the second's has a hidden layer of 4."""
-    if method in LINEAR_HEADS:
-        with pytest.raises(
-            ConfigError, match=r"one linear layer: client 1 \(tiny_mlp_h4\) has a head 8→2 of"
-        ):
+    for method in names:
+        if method in LINEAR_HEADS:
+            with pytest.raises(
+                ConfigError, match=r"one linear layer: client 1 \(tiny_mlp_h4\) has a head 8→2 of"
+            ):
+                round_of(method, "tiny_heads", clients=3, side=8, channels=1)
+        elif method in NESTED:
+            with pytest.raises(ConfigError, match="nest"):
+                round_of(method, "tiny_heads", clients=3, side=8, channels=1)
+        else:
             round_of(method, "tiny_heads", clients=3, side=8, channels=1)
-    elif method in NESTED:
-        with pytest.raises(ConfigError, match="nest"):
-            round_of(method, "tiny_heads", clients=3, side=8, channels=1)
-    else:
-        round_of(method, "tiny_heads", clients=3, side=8, channels=1)
-
-
-@pytest.mark.parametrize(("name", "hidden"), [("resnet34_h512", 512), ("resnet34_h128", 128)])
-def test_a_hidden_layer_of_the_head_adds_its_parameters(name: str, hidden: int) -> None:
-    plain, other = (
-        models.architecture(each, models.ImageShape(3, 32, 32), 10) for each in ("resnet34", name)
-    )
-    added = sum(each.numel() for each in other.parameters()) - sum(
-        each.numel() for each in plain.parameters()
-    )
-    assert added == (512 + 1) * hidden + (hidden + 1) * 10 - (512 + 1) * 10
