@@ -1,12 +1,16 @@
-"""Waiting for the app."""
+"""A session to look at, and waiting for the app."""
 
 import asyncio
+import shutil
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from textual._context import active_app
 from textual.app import App
+
+from tests import sessions
 
 FRAME = 0.02
 """Seconds after which Textual has drawn what has changed, on a machine with nothing else to do."""
@@ -46,3 +50,16 @@ def _has_work(app: App[Any]) -> bool:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("pilot", "app"):
         monkeypatch.setattr(f"textual.{module}.wait_for_idle", settled)
+
+
+@pytest.fixture(scope="session")
+def twelve(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished session of 12 rounds and 4 clients. Checkpoints are kept of rounds 5, 10 and 12."""
+    return sessions.make(tmp_path_factory.mktemp("made") / "main", rounds=12, clients=4)
+
+
+@pytest.fixture
+def home(tmp_path: Path, twelve: Path) -> Path:
+    """A folder of its own with a copy of that session."""
+    shutil.copytree(twelve, tmp_path / "main")
+    return tmp_path

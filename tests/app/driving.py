@@ -2,14 +2,20 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from tui.app.keys import PANEL_TITLES
+from tui.app.app import HtflApp
+from tui.app.keys import KEYS, PANEL_TITLES
+from tui.app.panels import PANELS
+from tui.app.runs import LaunchOptions
 from tui.app.view import Panel, View
+
+ACTIONS = {key.argument for key in KEYS if key.name == "panel"}
 
 
 class Blank(Panel):
@@ -32,28 +38,37 @@ class Blank(Panel):
         ]
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("action_") and name.removeprefix("action_") in (
-            "mark",
-            "pin",
-            "sort",
-            "reverse",
-            "chart",
-            "gain",
-            "least",
-            "scale",
-            "previous",
-            "next",
-            "unit",
-            "embed",
-            "colours",
-            "samples",
-        ):
-            return lambda: self.called.append(name.removeprefix("action_"))
+        action = name.removeprefix("action_")
+        if action in ACTIONS and action != name:
+            return lambda: self.called.append(action)
         raise AttributeError(name)
 
 
 def blanks() -> list[Panel]:
     return [Blank(name) for name in PANEL_TITLES]
+
+
+def opened(home: Path, start: Any = "main", *real: str, **about: Any) -> HtflApp:
+    """The app on the session of this name, or with another start, and stand-ins for all panels but `real`."""
+    panels = [PANELS[each.id](each.id) if each.id in real else each for each in blanks()]
+    first = home / start if isinstance(start, str) else start
+    return HtflApp(LaunchOptions(home, home / "data"), first, panels=panels, **about)
+
+
+async def shown(app: HtflApp, pilot: Pilot[Any], round: int = 12) -> None:
+    """Wait until the session has been read and drawn."""
+    await until(pilot, lambda: app.view.run.round == round)
+    await pilot.pause()
+
+
+def notices(app: HtflApp) -> list[str]:
+    return [notice.message for notice in app._notifications]
+
+
+def text(app: HtflApp) -> str:
+    """The characters of the screen on top."""
+    rows = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in row).rstrip() for row in rows) + "\n"
 
 
 def drive(

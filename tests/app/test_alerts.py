@@ -4,14 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from textual.pilot import Pilot
 
 from simulator.results.analysis.run import SessionData
 from tests import sessions
-from tests.app.driving import blanks, drive, until
-from tui.app.app import HtflApp
-from tui.app.runs import LaunchOptions
+from tests.app.driving import drive, opened, until
 from tui.app.toasts import Alert, Alerts, news, sequence
 
 NOTICED: Any = {
@@ -40,26 +37,18 @@ def test_what_was_there_when_a_session_is_opened_is_no_news() -> None:
     assert list(news(run(BEFORE), replace(run(BEFORE, NOTICED), folder=Path("other")))) == []
 
 
-@pytest.mark.parametrize(
-    ("alert", "environment", "expected"),
-    [
+def test_a_terminal_rings_and_shows_a_short_notice_also_under_tmux() -> None:
+    alerts: list[tuple[Alert, dict[str, str], str]] = [
         ("off", {}, ""),
         ("bell", {}, "\a"),
         ("desktop", {}, "\a\x1b]9;htfl-sim: mu07\a"),
         ("desktop", {"TMUX": "/tmp/tmux"}, "\a\x1bPtmux;\x1b\x1b]9;htfl-sim: mu07\a\x1b\\"),
         ("desktop", {"STY": "1.screen"}, "\a"),
-    ],
-)
-def test_a_terminal_rings_and_shows_a_notice_also_under_tmux(
-    alert: Alert, environment: dict[str, str], expected: str
-) -> None:
-    assert sequence("mu07", alert, environment) == expected
-
-
-def test_a_notice_is_short_and_steers_no_terminal() -> None:
-    assert (
-        sequence("a\x1b]0;b\a\n" + 300 * "c", "desktop", {}) == "\a\x1b]9;htfl-sim: a]0;b" + 195 * "c" + "\a"
-    )
+    ]
+    for alert, environment, expected in alerts:
+        assert sequence("mu07", alert, environment) == expected
+    long = sequence("a\x1b]0;b\a\n" + 300 * "c", "desktop", {})  # it steers no terminal
+    assert long == "\a\x1b]9;htfl-sim: a]0;b" + 195 * "c" + "\a"
 
 
 def test_the_app_says_it_and_the_terminal_rings() -> None:
@@ -76,9 +65,7 @@ def test_the_app_says_it_and_the_terminal_rings() -> None:
 
 def test_a_session_that_is_shown_tells_what_its_watchers_notice(tmp_path: Path) -> None:
     sessions.make(tmp_path / "main", rounds=3, clients=4)
-    app = HtflApp(
-        LaunchOptions(tmp_path, tmp_path / "data"), tmp_path / "main", panels=blanks(), alert="bell"
-    )
+    app = opened(tmp_path, alert="bell")
 
     async def script(pilot: Pilot[str]) -> None:
         await until(pilot, lambda: app.view.run.round == 3)

@@ -11,9 +11,8 @@ import pytest
 from simulator.results.analysis.ledger import CkaMeasurement
 from simulator.results.inspection.client_samples import ClientSamples, Embedding
 from tests import sessions
-from tests.app.driving import drive, until
+from tests.app.driving import drive, notices, opened, until
 from tui.app.app import HtflApp
-from tui.app.runs import LaunchOptions
 from tui.app.workers import images_of
 
 
@@ -48,7 +47,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HtflApp:
     monkeypatch.setattr("tui.app.host.Worker", Process)
     Process.started = []
     sessions.make(tmp_path / "main", rounds=5, clients=4, checkpoint_every=1)
-    return HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), tmp_path / "main")
+    return opened(tmp_path, "main", "data")
 
 
 async def at_data_features(app: HtflApp, pilot: Any) -> None:
@@ -57,7 +56,7 @@ async def at_data_features(app: HtflApp, pilot: Any) -> None:
     assert app.panel.id == "data"
 
 
-def test_keys_go_on_while_it_is_computed_and_it_is_there_when_it_is_done(app: HtflApp) -> None:
+def test_t_computes_once_and_keys_go_on_meanwhile(app: HtflApp) -> None:
     async def script(pilot: Any) -> None:
         await at_data_features(app, pilot)
         await pilot.press("t")
@@ -66,55 +65,30 @@ def test_keys_go_on_while_it_is_computed_and_it_is_there_when_it_is_done(app: Ht
         Process.started[0].end(sessions.embedding(4, 5))
         await until(pilot, lambda: not app.waiting)
         assert app.view.embeddings.last(app.view.run, 5) is Process.started[0].found
-
-    drive(app, script)
-
-
-def test_what_is_there_is_not_computed_again(app: HtflApp) -> None:
-    async def script(pilot: Any) -> None:
-        await at_data_features(app, pilot)
-        for _ in range(2):
-            await pilot.press("t")
-            Process.started[0].end(sessions.embedding(4, 5))
-            await until(pilot, lambda: not app.waiting)
-        await pilot.press("left_square_bracket", "t")
+        await pilot.press("t", "left_square_bracket", "t")  # what is there is not computed again
         assert [each.round for each in Process.started] == [5, 4]
+        await pilot.press("q")
 
     drive(app, script)
+    assert Process.started[1].cancelled  # with the app
 
 
-def test_t_again_stops_it(app: HtflApp) -> None:
+def test_t_again_stops_it_and_a_refusal_can_be_tried_again(app: HtflApp) -> None:
     async def script(pilot: Any) -> None:
         await at_data_features(app, pilot)
         await pilot.press("t", "t")
         await until(pilot, lambda: not app.waiting)
         assert Process.started[0].cancelled and len(Process.started) == 1
         assert not app.view.embeddings.found and app.view.embeddings.under_way is None
-
-    drive(app, script)
-
-
-def test_a_refusal_is_said_and_another_try_begins_anew(app: HtflApp) -> None:
-    async def script(pilot: Any) -> None:
-        await at_data_features(app, pilot)
         await pilot.press("t")
-        Process.started[0].end("There are no data.")
+        Process.started[1].end("There are no data.")
         await until(pilot, lambda: not app.waiting)
         assert app.view.embeddings.refusal(app.view.run, 5) == "There are no data."
-        assert [each.message for each in app._notifications] == ["There are no data."]
+        assert notices(app) == ["There are no data."]
         await pilot.press("t")
-        assert len(Process.started) == 2
+        assert len(Process.started) == 3
 
     drive(app, script)
-
-
-def test_what_is_active_ends_with_the_app(app: HtflApp) -> None:
-    async def script(pilot: Any) -> None:
-        await at_data_features(app, pilot)
-        await pilot.press("t", "q")
-
-    drive(app, script)
-    assert Process.started[0].cancelled
 
 
 def measurement(round: int) -> CkaMeasurement:
@@ -148,30 +122,13 @@ def test_c_computes_cka_of_a_round_that_was_not_measured_and_panels_show_it(app:
     drive(app, script)
 
 
-def test_c_again_stops_it_and_a_refusal_can_be_tried_again(app: HtflApp) -> None:
-    async def script(pilot: Any) -> None:
-        await at_round(app, pilot, 4)
-        await pilot.press("c", "c")
-        await until(pilot, lambda: not app.waiting)
-        assert Process.started[0].cancelled and not app.view.similarities.found
-        await pilot.press("c")
-        Process.started[1].end("There are no data.")
-        await until(pilot, lambda: not app.waiting)
-        assert app.view.similarities.refusal(app.view.run, 4) == "There are no data."
-        await pilot.press("c")
-        assert len(Process.started) == 3
-
-    drive(app, script)
-    assert Process.started[2].cancelled  # with the app
-
-
 def test_cka_of_a_round_whose_checkpoint_is_gone_is_refused(app: HtflApp) -> None:
     async def script(pilot: Any) -> None:
         await at_round(app, pilot, 2)
         assert 2 not in app.view.run.checkpoints  # the last three are kept
         await pilot.press("c")
         assert not Process.started
-        assert [each.message for each in app._notifications] == [
+        assert notices(app) == [
             "The checkpoint of round 2 is gone. Press f to fork a session that computes this round again."
         ]
 
@@ -216,7 +173,4 @@ def test_few_clients_are_read_at_once_and_of_many_only_the_one_selected(
 
 def test_many_clients_give_fewer_images_each() -> None:
     assert [images_of(clients) for clients in (1, 10, 37, 100, 1_000)] == [40, 40, 40, 15, 2]
-
-
-def test_of_very_many_clients_a_hundred_are_looked_at() -> None:
-    assert images_of(10_000) == images_of(100)
+    assert images_of(10_000) == images_of(100)  # a hundred are looked at

@@ -9,11 +9,9 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from tests import sessions
-from tests.app.driving import drive, typed_at_once, until
+from tests.app.driving import drive, opened, shown, typed_at_once, until
 from tests.app.panels.stage import on_stage, read
 from tui.app.app import HtflApp
-from tui.app.panels import PANELS
-from tui.app.runs import LaunchOptions
 from tui.app.view import View
 from tui.app.widgets import Heatmap, LineChart, Table
 from tui.app.widgets.canvas_widget import CanvasWidget
@@ -21,23 +19,9 @@ from tui.app.widgets.canvas_widget import CanvasWidget
 ROUNDS = 12
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("crosshair")
-    sessions.make(folder / "main", rounds=ROUNDS, clients=4)
-    return folder
-
-
 @pytest.fixture
 def app(home: Path) -> HtflApp:
-    """Of the panels those that are looked at."""
-    panels = [PANELS[name](name) for name in ("live", "clients", "cost", "log")]
-    return HtflApp(LaunchOptions(home, home / "data"), home / "main", panels=panels)
-
-
-async def shown(app: HtflApp, pilot: Pilot[Any]) -> None:
-    await until(pilot, lambda: app.view.run.round == ROUNDS)
-    await pilot.pause()
+    return opened(home, "main", "live", "clients", "cost", "log")
 
 
 def charts(app: HtflApp) -> list[LineChart]:
@@ -54,20 +38,13 @@ def first_row(chart: LineChart) -> str:
 
 def test_arrows_typed_while_a_panel_comes_up_all_count(app: HtflApp) -> None:
     async def script(pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: app.view.run.round == ROUNDS)
+        await shown(app, pilot)
         typed_at_once(app, "2 1 left left left left left")
         await until(pilot, lambda: app.view.cursor() == ROUNDS - 4)  # the first shows it at the newest
-
-    drive(app, script)
-
-
-def test_an_arrow_finds_the_chart_of_a_panel_that_is_not_laid_out_yet(app: HtflApp) -> None:
-    async def script(pilot: Pilot[Any]) -> None:
-        await shown(app, pilot)
-        await pilot.press("2")
+        await pilot.press("L", "2")
         await pilot.pause()
         app.show_panel("live")
-        assert not charts(app)
+        assert not charts(app)  # it has no layout yet
         app.action_crosshair(-1)
         assert app.view.cursor() == ROUNDS
 
@@ -92,14 +69,21 @@ def test_every_legend_on_the_screen_reads_the_round_that_arrows_choose(app: Htfl
     drive(app, script)
 
 
-def test_it_holds_in_all_panels_of_a_session_and_the_round_shown_stays(app: HtflApp, home: Path) -> None:
+def test_it_holds_in_all_panels_and_escape_puts_it_away_before_it_leads_back(
+    app: HtflApp, home: Path
+) -> None:
     async def script(pilot: Pilot[Any]) -> None:
         await shown(app, pilot)
-        await pilot.press("left", "left", "left", "2")
-        await pilot.pause()
+        await until(pilot, lambda: isinstance(app.focused, Table))
+        await pilot.press("left", "left", "left", "enter")
+        await until(pilot, lambda: app.panel.id == "clients" and len(charts(app)) == 2)
         assert [chart.cursor for chart in charts(app)] == [ROUNDS - 2] * 2
-        assert not app.view.replaying and app.view.shown == ROUNDS
-        await pilot.press("L")
+        assert not app.view.replaying and app.view.shown == ROUNDS  # the round shown stays
+        await pilot.press("escape")
+        assert (app.view.crosshair, app.panel.id) == (None, "clients")
+        await pilot.press("escape")
+        await until(pilot, lambda: app.panel.id == "live")
+        await pilot.press("left", "L")
         assert [chart.cursor for chart in charts(app)] == [None] * 2
         await pilot.press("left")
         assert app.view.crosshair == ("rounds", float(ROUNDS))
@@ -109,6 +93,7 @@ def test_it_holds_in_all_panels_of_a_session_and_the_round_shown_stays(app: Htfl
     drive(app, script)
 
 
+@pytest.mark.long
 def test_only_charts_are_drawn_again_when_it_moves(app: HtflApp, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
 
@@ -132,20 +117,6 @@ def test_only_charts_are_drawn_again_when_it_moves(app: HtflApp, monkeypatch: py
     drive(app, script)
 
 
-def test_escape_puts_it_away_before_it_leads_back(app: HtflApp) -> None:
-    async def script(pilot: Pilot[Any]) -> None:
-        await shown(app, pilot)
-        await until(pilot, lambda: isinstance(app.focused, Table))
-        await pilot.press("enter")
-        await until(pilot, lambda: app.panel.id == "clients")
-        await pilot.press("left", "escape")
-        assert (app.view.crosshair, app.panel.id) == (None, "clients")
-        await pilot.press("escape")
-        await until(pilot, lambda: app.panel.id == "live")
-
-    drive(app, script)
-
-
 def test_a_chart_that_has_the_focus_says_in_the_footer_that_it_has_a_crosshair(app: HtflApp) -> None:
     async def script(pilot: Pilot[Any]) -> None:
         await shown(app, pilot)
@@ -157,6 +128,7 @@ def test_a_chart_that_has_the_focus_says_in_the_footer_that_it_has_a_crosshair(a
     drive(app, script, size=(80, 24))
 
 
+@pytest.mark.long
 def test_the_map_of_clients_and_rounds_has_it_too(app: HtflApp) -> None:
     async def script(pilot: Pilot[Any]) -> None:
         await shown(app, pilot)
@@ -228,9 +200,9 @@ def test_where_x_is_a_cost_each_session_is_read_at_its_nearest_round(home: Path,
     )
 
 
+@pytest.mark.long
 def test_a_measure_that_no_session_has_offers_neither_crosshair_nor_zoom(home: Path) -> None:
-    panels = [PANELS[name](name) for name in ("live", "compare")]
-    app = HtflApp(LaunchOptions(home, home / "data"), home / "main", panels=panels)
+    app = opened(home, "main", "live", "compare")
 
     async def script(pilot: Pilot[Any]) -> None:
         await shown(app, pilot)

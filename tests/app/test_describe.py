@@ -10,10 +10,9 @@ from textual.widgets import Static
 
 import checkpoints
 from tests import sessions
-from tests.app.driving import blanks, drive, until
+from tests.app.driving import drive, opened, until
 from tui.app.app import HtflApp
 from tui.app.dialogs.pages import Describe
-from tui.app.runs import LaunchOptions
 
 
 @pytest.fixture
@@ -35,8 +34,7 @@ def shown(app: HtflApp, part: str) -> str:
 
 
 def described(folder: Path, script: Any, size: tuple[int, int] = (80, 24), **about: Any) -> None:
-    options = LaunchOptions(folder.parent, folder.parent / "data")
-    app = HtflApp(options, folder, panels=blanks(), **about)
+    app = opened(folder.parent, folder.name, **about)
 
     async def run(pilot: Pilot[Any]) -> None:
         await until(pilot, lambda: app.view.run.round == 12)

@@ -21,14 +21,13 @@ from simulator.results.analysis.events import Effect, Window
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from tests import sessions
-from tests.app.driving import blanks, drive, until
+from tests.app.driving import drive, opened, text, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
 from tui.app.dialogs.base import SMALLEST, Choose, Dialog, Text, TooSmall, confirm
 from tui.app.dialogs.pages import EffectDialog, Help, WhyDialog
 from tui.app.dialogs.run_forms import ForkDialog, NewRunDialog, ResumeDialog, ShadowDialog, SwitchDialog
 from tui.app.dialogs.upkeep import AttachDialog
-from tui.app.runs import LaunchOptions
 from tui.app.view import View
 
 FOLDER = Path(__file__).parent / "snapshots" / "dialogs"
@@ -105,19 +104,6 @@ DIALOGS: dict[str, Callable[[SessionData, Path], Dialog[Any]]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sessions")
-    sessions.make(folder / "main", rounds=12, clients=4)
-    return folder
-
-
-def text(app: HtflApp) -> str:
-    """The characters of the screen on top."""
-    rows = app.screen._compositor.render_strips()
-    return "\n".join("".join(segment.text for segment in row).rstrip() for row in rows) + "\n"
-
-
 def check(name: str, shown: str) -> None:
     file = FOLDER / f"{name}.txt"
     if os.environ.get("HTFL_SNAPSHOTS") == "write":
@@ -145,7 +131,7 @@ def pictures(
     legible: bool = False,
 ) -> dict[tuple[int, int], str]:
     """The dialog at each size, its terminal being resized under it."""
-    app = HtflApp(LaunchOptions(home, home / "data"), glyphs=glyphs, panels=blanks())
+    app = opened(home, None, glyphs=glyphs)
     seen: dict[tuple[int, int], str] = {}
 
     async def script(pilot: Pilot[str]) -> None:
@@ -163,48 +149,50 @@ def pictures(
     return seen
 
 
-@pytest.mark.parametrize("name", DIALOGS)
-def test_a_dialog_holds_at_each_size(name: str, home: Path) -> None:
-    for (width, height), shown in pictures(name, home).items():
-        assert re.search("esc (cancel|close|skip)", shown), (
-            f"its last line is out of sight at {width}×{height}"
-        )
-        assert shown.count("╭") == shown.count("╯") == 1
-        check(f"{name}-{width}x{height}", shown)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "fork" else pytest.mark.long) for name in DIALOGS]
+)
+def test_a_dialog_holds_at_each_size_in_ascii_and_without_colour(
+    name: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each size its last line is in sight, also in the smallest terminal."""
+    seen = pictures(name, home, [*SIZES, SMALLEST])
+    for (width, height), shown in seen.items():
+        lines = shown.splitlines()
+        last = [
+            row for row, line in enumerate(lines) if re.search("esc (cancel|close|skip)|^ *│ *close", line)
+        ]
+        assert last, f"its last line is out of sight at {width}×{height}"
+        assert any("╰" in line and "╯" in line for line in lines[last[0] :])
+        if (width, height) != SMALLEST:
+            assert shown.count("╭") == shown.count("╯") == 1
+            check(f"{name}-{width}x{height}", shown)
+    in_ascii = pictures(name, home, [MIDDLE], glyphs="ascii")[MIDDLE]
+    assert in_ascii.isascii()
+    check(f"{name}-120x40-ascii", in_ascii)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert pictures(name, home, [MIDDLE], legible=True) == {MIDDLE: seen[MIDDLE]}
 
 
-def test_a_text_is_closed_because_nothing_can_be_cancelled(home: Path) -> None:
-    (shown,) = pictures("text", home, [MIDDLE]).values()
-    assert "esc close" in shown and "esc cancel" not in shown
-
-
-@pytest.mark.parametrize("name", DIALOGS)
-def test_a_dialog_fits_the_smallest_terminal(name: str, home: Path) -> None:
-    (shown,) = pictures(name, home, [SMALLEST]).values()
-    lines = shown.splitlines()
-    last = next(
-        row for row, line in enumerate(lines) if re.search("esc (cancel|close|skip)|^ *│ *close", line)
-    )
-    assert any("╰" in line and "╯" in line for line in lines[last:])
-
-
-@pytest.mark.parametrize("name", ["new_run", "fork", "switch"])
-def test_an_error_in_a_form_is_in_sight_in_the_smallest_terminal(name: str, home: Path) -> None:
-    app = HtflApp(LaunchOptions(home, home / "data"), panels=blanks())
+@pytest.mark.long
+def test_an_error_in_a_form_is_in_sight_in_the_smallest_terminal(home: Path) -> None:
+    app = opened(home, None)
 
     async def script(pilot: Pilot[str]) -> None:
-        dialog = DIALOGS[name](read(home / "main"), home)
-        await app.push_screen(dialog)
-        await pilot.pause()
-        dialog.complain("method: 'x' is not in the list.")
-        await pilot.pause()
-        assert "'x' is not in the list" in text(app) and "esc cancel" in text(app)
+        for name in ("new_run", "fork", "switch"):
+            dialog = DIALOGS[name](read(home / "main"), home)
+            await app.push_screen(dialog)
+            await pilot.pause()
+            dialog.complain("method: 'x' is not in the list.")
+            await pilot.pause()
+            assert "'x' is not in the list" in text(app) and "esc cancel" in text(app)
 
     drive(app, script, SMALLEST)
 
 
+@pytest.mark.long
 def test_a_dialog_is_no_smaller_on_a_larger_screen(home: Path) -> None:
-    app = HtflApp(LaunchOptions(home, home / "data"), panels=blanks())
+    app = opened(home, None)
     found = []
 
     async def script(pilot: Pilot[str]) -> None:
@@ -220,16 +208,10 @@ def test_a_dialog_is_no_smaller_on_a_larger_screen(home: Path) -> None:
     assert found[0].height < found[1].height == found[2].height
 
 
-@pytest.mark.parametrize("name", DIALOGS)
-def test_with_ascii_glyphs_a_dialog_is_ascii(name: str, home: Path) -> None:
-    shown = pictures(name, home, [MIDDLE], glyphs="ascii")[MIDDLE]
-    assert not {character for character in shown if not character.isascii()}
-    check(f"{name}-120x40-ascii", shown)
-
-
+@pytest.mark.long
 def test_with_ascii_glyphs_a_list_that_scrolls_is_ascii(home: Path) -> None:
     many = tuple(Parameter(f"p{number}", "1", "") for number in range(12))
-    app = HtflApp(LaunchOptions(home, home / "data"), home / "main", glyphs="ascii", panels=blanks())
+    app = opened(home, glyphs="ascii")
 
     async def script(pilot: Pilot[str]) -> None:
         await until(pilot, lambda: app.view.run.round == 12)
@@ -258,14 +240,6 @@ def test_with_ascii_glyphs_a_list_that_scrolls_is_ascii(home: Path) -> None:
     drive(app, script, (80, 24))
 
 
-@pytest.mark.parametrize("name", DIALOGS)
-def test_without_colour_a_dialog_says_the_same_and_can_be_read(
-    name: str, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    check(f"{name}-120x40", pictures(name, home, [MIDDLE], legible=True)[MIDDLE])
-
-
 def test_help_goes_on_under_what_is_said_and_not_under_the_keys(home: Path) -> None:
     (shown,) = pictures("help", home, [(80, 24)]).values()
     said = [line.partition("│")[2].rstrip("▁▂▃▄▅▆▇█ │") for line in shown.splitlines() if "│" in line]
@@ -274,7 +248,7 @@ def test_help_goes_on_under_what_is_said_and_not_under_the_keys(home: Path) -> N
 
 
 def test_a_press_on_a_field_that_was_just_removed_does_nothing(home: Path) -> None:
-    app = HtflApp(LaunchOptions(home, home / "data"), home / "main", panels=blanks())
+    app = opened(home)
 
     async def script(pilot: Pilot[str]) -> None:
         app.push_screen(AttachDialog(home))
@@ -292,7 +266,7 @@ def test_a_press_on_a_field_that_was_just_removed_does_nothing(home: Path) -> No
 
 
 def test_a_terminal_under_60_by_16_is_told_so_until_it_grows(home: Path) -> None:
-    app = HtflApp(LaunchOptions(home, home / "data"), home / "main", panels=blanks())
+    app = opened(home)
 
     async def script(pilot: Pilot[str]) -> None:
         await pilot.press("question_mark")

@@ -14,9 +14,8 @@ import checkpoints
 from htfl_sim.configuring import Choices
 from simulator.config.user_files import Files
 from tests import sessions
-from tests.app.driving import blanks, drive
+from tests.app.driving import drive, opened
 from tui.app import runs
-from tui.app.app import HtflApp
 from tui.app.dialogs.run_forms import NewRun
 from tui.app.messages import RunEnded, RunStarted
 from tui.app.runs import LaunchOptions, LocalRuns, ProcessRun, _failure, options_of
@@ -97,20 +96,30 @@ def test_a_resume_s_process_is_told_rounds_files_and_whether_other_bits_will_do(
     }
 
 
-def ended(folder: Path, *arguments: str) -> list[Any]:
-    """What is told of a process from its start to its end."""
+def ended(folder: Path, *arguments: str, under_way: list[bool] | None = None) -> list[Any]:
+    """What is told of a process from its start to its end. under_way: whether it was active then."""
     told: list[Any] = []
-    run = ProcessRun(folder, arguments, told.append)
+
+    def tell(message: Any) -> None:
+        told.append(message)
+        if under_way is not None:
+            under_way.append(run.is_active)
+
+    run = ProcessRun(folder, arguments, tell)
     run.start()
+    assert run.is_active
     run.join(600)
     assert not run.is_alive()
     return told
 
 
+@pytest.mark.long
 def test_why_a_process_failed_is_told_in_its_own_words_and_it_leaves_no_zombie(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    (last,) = ended(tmp_path / "none", "resume", str(tmp_path / "none"))
+    under_way: list[bool] = []
+    (last,) = ended(tmp_path / "none", "resume", str(tmp_path / "none"), under_way=under_way)
+    assert under_way == [False]  # what it told may be answered before its thread is gone
     assert isinstance(last, RunEnded)
     assert last.folder == tmp_path / "none"
     assert last.failure is not None
@@ -119,16 +128,7 @@ def test_why_a_process_failed_is_told_in_its_own_words_and_it_leaves_no_zombie(
     assert capfd.readouterr() == ("", "")  # nothing of it comes into the app's terminal
 
 
-def test_a_process_that_tells_its_end_is_not_under_way_any_more(tmp_path: Path) -> None:
-    under_way: list[bool] = []
-    run = ProcessRun(tmp_path / "none", ["resume", "none"], lambda _: under_way.append(run.is_active))
-    run.start()
-    assert run.is_active
-    run.join(600)
-    assert under_way == [False]  # what it told may be answered before its thread is gone
-
-
-def test_a_session_that_has_nothing_left_to_do_has_finished(tmp_path: Path) -> None:
+def test_the_owner_of_a_session_is_the_process_that_runs_it(tmp_path: Path) -> None:
     folder = sessions.make(tmp_path / "one", rounds=2, clients=2)
     assert runs._owner(folder) is None
     assert runs._owner(tmp_path / "none") is None
@@ -146,16 +146,10 @@ def test_a_process_that_cannot_be_had_is_a_sentence(tmp_path: Path, monkeypatch:
     assert "Resource temporarily unavailable" in last.failure
 
 
-@pytest.mark.parametrize(
-    ("code", "words", "failure"),
-    [
-        (2, "session  one\nerror: no such preset.\n", "no such preset."),
-        (-9, "round 1/2 …", "its process was stopped by SIGKILL."),
-        (9, "", "its process ended with exit code 9."),
-    ],
-)
-def test_what_a_process_did_not_say_is_told_by_how_it_ended(code: int, words: str, failure: str) -> None:
-    assert _failure(code, words) == failure
+def test_what_a_process_did_not_say_is_told_by_how_it_ended() -> None:
+    assert _failure(2, "session  one\nerror: no such preset.\n") == "no such preset."
+    assert _failure(-9, "round 1/2 …") == "its process was stopped by SIGKILL."
+    assert _failure(9, "") == "its process ended with exit code 9."
 
 
 def test_leaving_the_app_says_whose_processes_go_on(
@@ -171,7 +165,7 @@ def test_leaving_the_app_says_whose_processes_go_on(
         assert said.startswith("one runs in this process.")
         assert "two continues in its own process. three continues in its own process." in said
 
-    drive(HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), panels=blanks()), script)
+    drive(opened(tmp_path, None), script)
     _say_who_goes_on(["two"])
     assert "end it: htfl-sim stop two" in capsys.readouterr().err
 

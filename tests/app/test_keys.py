@@ -12,18 +12,14 @@ from textual.widgets import Input
 import checkpoints
 from checkpoints import Store
 from htfl_sim.compatibility import MethodChoice
-from tests import sessions
-from tests.app.driving import Blank, blanks, drive, until
+from tests.app.driving import Blank, drive, opened, shown, until
 from tui.app import app as module
 from tui.app.app import HtflApp
-from tui.app.dialogs.base import Choose
 from tui.app.dialogs.pages import Describe, EffectDialog, Help, WhyDialog, listing
 from tui.app.dialogs.run_forms import ForkDialog, NewRunDialog, ResumeDialog, ShadowDialog, SwitchDialog
 from tui.app.dialogs.upkeep import AttachDialog, DeleteDialog, NoteDialog, RenameDialog
 from tui.app.keys import KEYS, WHILE_REPLAYING, Commands, Key, bindings
-from tui.app.panels import PANELS
 from tui.app.panels.base import Part
-from tui.app.runs import LaunchOptions
 from tui.app.terminal import CANNOT
 from tui.app.widgets import LineChart
 
@@ -31,14 +27,12 @@ Press = Callable[[HtflApp, Pilot[str], str], Awaitable[None]]
 ROUNDS = 12
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a session of twelve rounds; the working folder, too."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(autouse=True)
+def at_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of sessions is the working folder, and the methods are known at once."""
+    monkeypatch.chdir(home)
     fedlora = MethodChoice("fedlora", "FedLoRA", "…", None, ())
     monkeypatch.setattr("tui.app.host.method_choices", lambda config: [fedlora])
-    sessions.make(tmp_path / "main", rounds=ROUNDS, clients=4)
-    return tmp_path
 
 
 @pytest.fixture
@@ -48,17 +42,6 @@ def live(home: Path) -> Iterator[Path]:
         store.heartbeat("running", round=ROUNDS, rounds=40, phase="train", done=1, clients=4)
         yield home
         store.heartbeat("stopped")
-
-
-def opened(home: Path, *real: str) -> HtflApp:
-    """With stand-ins for all panels but those that are to be real."""
-    panels = [PANELS[panel.id](panel.id) if panel.id in real else panel for panel in blanks()]
-    return HtflApp(LaunchOptions(home, home / "data"), home / "main", panels=panels)
-
-
-async def shown(app: HtflApp, pilot: Pilot[str]) -> None:
-    await until(pilot, lambda: app.view.run.round == ROUNDS)
-    await pilot.pause()
 
 
 def asked(home: Path) -> list[tuple[str, dict[str, object]]]:
@@ -275,24 +258,35 @@ NEED_PARTS = ("zoom", "pan", "focus_next", "focus_previous", "maximise", "crossh
 """Actions on what a panel is made of: these are tried on a real panel."""
 
 
-IN_ONE_APP = ("show_panel", "panel")
-"""Actions whose keys are pressed one after another: each leaves the app as the next expects it."""
+TOGETHER = ("show_panel", "panel")
+"""Actions whose keys are pressed one after another, as those that open a dialog: each leaves the app as it was."""
 
 
 def tried_together() -> dict[str, list[tuple[Key, str]]]:
-    """Each key by itself, or all keys of an action."""
+    """Each key by itself, or all keys of a kind."""
     found: dict[str, list[tuple[Key, str]]] = {}
     for key in KEYS:
+        opens = effect_of(key).__qualname__.startswith("dialog.")
         for pressed in key.keys.split(","):
-            name = key.name if key.name in IN_ONE_APP else f"{key.action}-{pressed}"
+            name = "dialogs" if opens else key.name if key.name in TOGETHER else f"{key.action}-{pressed}"
             found.setdefault(name, []).append((key, pressed))
     return found
 
 
-@pytest.mark.parametrize("keys", tried_together().values(), ids=tried_together())
+def effect_of(key: Key) -> Press:
+    return EFFECTS[key.argument if key.name in ("steer", "edit") else key.name]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param(keys, id=name, marks=[] if name in ("dialogs", *TOGETHER) else pytest.mark.long)
+        for name, keys in tried_together().items()
+    ],
+)
 def test_a_key_does_what_the_table_says(keys: list[tuple[Key, str]], home: Path) -> None:
     first = keys[0][0]
-    app = opened(home, (*first.where, "live")[0]) if first.name in NEED_PARTS else opened(home)
+    app = opened(home, "main", (*first.where, "live")[0]) if first.name in NEED_PARTS else opened(home)
 
     async def script(pilot: Pilot[str]) -> None:
         await shown(app, pilot)
@@ -300,15 +294,15 @@ def test_a_key_does_what_the_table_says(keys: list[tuple[Key, str]], home: Path)
             await go_to(app, pilot, key)
             await pilot.press(pressed)
             await pilot.pause()
-            effect = EFFECTS[key.argument if key.name in ("steer", "edit") else key.name]
-            await effect(app, pilot, key.argument)
+            await effect_of(key)(app, pilot, key.argument)
 
     drive(app, script)
 
 
+@pytest.mark.long
 def test_z_gives_any_part_of_a_panel_the_whole_screen(home: Path) -> None:
     names = ("similarity", "cost")
-    app = opened(home, *names)
+    app = opened(home, "main", *names)
 
     async def script(pilot: Pilot[str]) -> None:
         await shown(app, pilot)
@@ -325,99 +319,73 @@ def test_z_gives_any_part_of_a_panel_the_whole_screen(home: Path) -> None:
     drive(app, script)
 
 
-@pytest.mark.parametrize(
-    ("keys", "command"),
-    [
-        (["space"], ("pause", {})),
-        (["c", "enter"], ("checkpoint", {})),
-        (["c", "down", "enter"], ("checkpoint", {"cka": True})),
-        (["S", "down", "enter"], ("stop", {})),
-    ],
-)
-def test_a_live_session_is_asked_through_its_mailbox_and_the_status_row_says_so(
-    keys: list[str], command: tuple[str, dict[str, object]], live: Path
-) -> None:
+@pytest.mark.long
+def test_a_live_session_is_asked_through_its_mailbox_and_the_status_row_says_so(live: Path) -> None:
     app = opened(live)
+    commands: dict[str, tuple[str, dict[str, object]]] = {
+        "S down enter": ("stop", {}),
+        "c enter": ("checkpoint", {}),
+        "c down enter": ("checkpoint", {"cka": True}),
+        "space": ("pause", {}),
+    }
 
     async def script(pilot: Pilot[str]) -> None:
         await shown(app, pilot)
         await until(pilot, lambda: app.view.run.live)
-        await pilot.press(*keys)
-        await until(pilot, lambda: asked(live) == [command])
-        await until(pilot, lambda: bool(app.waiting))
-        assert app.waiting[0].endswith("…")
+        await pilot.press("S", "enter")  # the first line of a confirmation changes nothing
+        await pilot.pause()
+        assert len(app.screen_stack) == 1 and asked(live) == []
+        for number, (keys, command) in enumerate(commands.items(), 1):
+            await pilot.press(*keys.split())
+            await until(pilot, lambda: len(asked(live)) == number)  # noqa: B023 - awaited here
+            assert command in asked(live)
+            await until(pilot, lambda: len(app.waiting) == number)  # noqa: B023 - awaited here
+        assert all(each.endswith("…") for each in app.waiting)
 
     drive(app, script)
 
 
-def test_confirmations_do_nothing_when_the_first_line_is_taken(live: Path) -> None:
+def test_while_an_earlier_round_is_shown_the_run_cannot_be_steered(live: Path) -> None:
     app = opened(live)
 
     async def script(pilot: Pilot[str]) -> None:
         await shown(app, pilot)
-        await until(pilot, lambda: app.view.run.live)
-        await pilot.press("S", "enter")
-        await pilot.pause()
-        assert isinstance(app.screen, Choose) is False
+        await pilot.press("left_square_bracket")
+        for name in WHILE_REPLAYING:
+            app._notifications.clear()
+            await pilot.press(next(key for key in KEYS if key.action == f"steer('{name}')").keys)
+            await pilot.pause()
+            assert len(app.screen_stack) == 1
+            assert "You are viewing round" in [*app._notifications][-1].message
         assert asked(live) == []
 
     drive(app, script)
 
 
-@pytest.mark.parametrize("name", WHILE_REPLAYING)
-def test_while_an_earlier_round_is_shown_the_run_cannot_be_steered(name: str, live: Path) -> None:
-    app = opened(live)
-    key = next(key for key in KEYS if (key.name, key.argument) == ("steer", name))
+FOUND_BY = {
+    "worst": "why Clients", "better": "Compare gain", "explain": "why", "traffic": "Cost", "cost": "Cost",
+    "eta": "Cost", "difference": "effect", "significant": "Compare", "confusion": "why", "copy": "mouse",
+    "exit": "quit", "search": "filter", "dark": "theme", "light": "theme", "screenshot": "export", "branch": "fork",
+    "cka": "Similarity", "who is behind": "Clients", "flops": "Cost",
+}  # fmt: skip
+
+
+def test_help_and_palette_find_a_key_by_the_words_of_users(home: Path) -> None:
+    app, faults = opened(home), []
 
     async def script(pilot: Pilot[str]) -> None:
-        await shown(app, pilot)
-        await pilot.press("left_square_bracket", key.keys)
-        await pilot.pause()
-        assert len(app.screen_stack) == 1
-        assert "You are viewing round" in [*app._notifications][-1].message
-        assert asked(live) == []
+        for words, labels in FOUND_BY.items():
+            about = listing("live", "braille", words, 300).plain
+            found = [str(hit.match_display) async for hit in Commands(app.screen).search(words)]
+            for key in (key for key in KEYS if key.label in labels.split()):
+                if key.about not in about or f"{key.label} ({key.print})" not in found:
+                    faults.append((words, key.label))
 
     drive(app, script)
+    assert faults == []
 
 
-@pytest.mark.parametrize(
-    ("words", "panel"), [("cka", "similarity"), ("who is behind", "clients"), ("flops", "cost")]
-)
-def test_the_palette_finds_a_panel_by_what_it_shows(words: str, panel: str, home: Path) -> None:
-    app = opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
-        await shown(app, pilot)
-        found = [hit async for hit in Commands(app.screen).search(words)]
-        title = next(key for key in KEYS if key.argument == panel).label
-        assert any(title in str(hit.match_display) for hit in found)
-
-    drive(app, script)
-
-
-@pytest.mark.parametrize(
-    ("words", "label"),
-    [
-        ("worst", "why"), ("worst", "Clients"), ("better", "Compare"), ("better", "gain"), ("explain", "why"),
-        ("traffic", "Cost"), ("cost", "Cost"), ("eta", "Cost"), ("difference", "effect"), ("significant", "Compare"),
-        ("confusion", "why"), ("copy", "mouse"), ("exit", "quit"), ("search", "filter"), ("dark", "theme"),
-        ("light", "theme"), ("screenshot", "export"), ("branch", "fork"),
-    ],
-)  # fmt: skip
-def test_help_and_palette_find_a_key_by_the_words_of_users(words: str, label: str, home: Path) -> None:
-    key = next(key for key in KEYS if key.label == label)
-    about = listing("live", "braille", words, 300).plain
-    assert f"  {key.print} " in about and key.about in about
-    app = opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
-        found = [hit async for hit in Commands(app.screen).search(words)]
-        assert f"{label} ({key.print})" in [str(hit.match_display) for hit in found]
-
-    drive(app, script)
-
-
-def test_the_palette_shows_brackets_as_they_are(home: Path) -> None:
+def test_the_palette_shows_brackets_as_they_are_and_goes_to_a_round(home: Path) -> None:
     app = opened(home)
 
     async def script(pilot: Pilot[str]) -> None:
@@ -426,15 +394,6 @@ def test_the_palette_shows_brackets_as_they_are(home: Path) -> None:
         assert "as [ and ] do." in Content.from_markup(found.help).plain
         listed = [hit async for hit in Commands(app.screen).discover()]
         assert "round back ([)" in [Content.from_markup(hit.display).plain for hit in listed]
-
-    drive(app, script)
-
-
-def test_a_number_in_the_palette_shows_this_round(home: Path) -> None:
-    app = opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
-        await shown(app, pilot)
         for words, then in (("4", 4), ("round 7", 7), ("goto 99", ROUNDS)):
             first = max([hit async for hit in Commands(app.screen).search(words)])
             await first.command()

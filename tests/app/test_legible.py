@@ -47,7 +47,7 @@ def hard_to_read(app: HtflApp, least: float) -> set[tuple[str, float]]:
     ("theme", "system"),
     [
         pytest.param("textual-dark", ColorSystem.EIGHT_BIT, id="dark-256"),
-        pytest.param("textual-light", ColorSystem.TRUECOLOR, id="light-true"),
+        pytest.param("textual-light", ColorSystem.TRUECOLOR, id="light-true", marks=pytest.mark.long),
         pytest.param("textual-dark", ColorSystem.TRUECOLOR, id="dark-true", marks=pytest.mark.slow),
         pytest.param("textual-light", ColorSystem.EIGHT_BIT, id="light-256", marks=pytest.mark.slow),
     ],
@@ -72,6 +72,7 @@ def test_every_panel_can_be_read(theme: str, system: ColorSystem, home: Path) ->
     assert found == {}
 
 
+@pytest.mark.long
 def test_names_in_any_script_are_shown_as_they_are(tmp_path: Path) -> None:
     held = sessions.samples(4) | {"classes": ["猫", "飛行機", "🐦", "狗", "naïve", "ก็", "6", "7", "8", "9"]}
     for name in ("試験🙂", "試験🐦"):

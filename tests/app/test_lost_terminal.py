@@ -123,6 +123,7 @@ def test_a_run_whose_terminal_closes_is_stopped_and_resumes_bit_for_bit(
     assert federations.committed(tmp_path / "cut") == federations.committed(tmp_path / "alone")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ignores_hangup", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_watcher_whose_terminal_closes_ends_and_leaves_the_session_alone(
     ignores_hangup: bool, tmp_path: Path
@@ -148,6 +149,7 @@ def test_a_run_told_to_terminate_leaves_a_checkpoint_and_the_signals_exit_code(t
     assert checkpoints.SessionReader(tmp_path / "ended").state() == "stopped"
 
 
+@pytest.mark.long
 def test_without_a_terminal_the_app_says_what_to_use_instead() -> None:
     done = subprocess.run(
         [COMMAND, "tui"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600

@@ -60,7 +60,7 @@ async def draws(
     return drawn
 
 
-@pytest.mark.parametrize("key", ["1", "2", "6", "7"])
+@pytest.mark.parametrize("key", ["1", pytest.param("7", marks=pytest.mark.long)])
 def test_a_panel_that_is_shown_again_is_drawn_once(
     app: HtflApp, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +74,7 @@ def test_a_panel_that_is_shown_again_is_drawn_once(
     drive(app, script)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("opened", ["2", "f"], ids=["a panel", "a dialog"])
 def test_the_screen_as_a_whole_is_not_painted_anew_when_the_focus_moves(
     app: HtflApp, opened: str, monkeypatch: pytest.MonkeyPatch
@@ -102,6 +103,7 @@ def test_the_screen_as_a_whole_is_not_painted_anew_when_the_focus_moves(
     assert not painted
 
 
+@pytest.mark.long
 def test_a_dialog_that_opens_is_painted_only_once_it_can_be_seen(
     app: HtflApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +126,7 @@ def test_a_dialog_that_opens_is_painted_only_once_it_can_be_seen(
     assert not any(delayed)
 
 
+@pytest.mark.long
 def test_only_the_title_of_the_part_with_the_focus_shows_it(app: HtflApp) -> None:
     async def script(pilot: Pilot[Any]) -> None:
         await settled(app, pilot)
@@ -149,6 +152,7 @@ def test_the_screen_behind_a_dialog_has_the_colors_that_textual_gives_it() -> No
         assert ours == theirs
 
 
+@pytest.mark.long
 def test_a_hidden_table_scrolls_by_the_room_that_it_will_have(app: HtflApp) -> None:
     async def script(pilot: Pilot[Any]) -> None:
         await settled(app, pilot)
@@ -165,6 +169,7 @@ def test_a_hidden_table_scrolls_by_the_room_that_it_will_have(app: HtflApp) -> N
     drive(app, script)
 
 
+@pytest.mark.long
 def test_what_was_drawn_in_a_part_that_had_the_whole_screen_is_drawn_again_in_its_own_place(
     app: HtflApp,
 ) -> None:
@@ -186,7 +191,9 @@ def test_what_was_drawn_in_a_part_that_had_the_whole_screen_is_drawn_again_in_it
     drive(app, script, size=(96, 40))
 
 
-@pytest.mark.parametrize(("panel", "key"), [("2", "j"), ("2", "o"), ("1", "left_square_bracket")])
+@pytest.mark.parametrize(
+    ("panel", "key"), [("2", "j"), pytest.param("1", "left_square_bracket", marks=pytest.mark.long)]
+)
 def test_a_key_that_moves_no_part_lays_nothing_out_anew(app: HtflApp, panel: str, key: str) -> None:
     laid_out: list[object] = []
 
@@ -203,6 +210,7 @@ def test_a_key_that_moves_no_part_lays_nothing_out_anew(app: HtflApp, panel: str
     assert laid_out == []
 
 
+@pytest.mark.long
 def test_what_a_key_changes_is_painted_within_milliseconds_unless_a_user_says_otherwise() -> None:
     def rate(**said: str) -> str:
         code = "import tui.app.app, textual.constants as known; print(known.MAX_FPS)"

@@ -3,24 +3,15 @@
 import json
 from pathlib import Path
 
-import pytest
 from textual.pilot import Pilot
 
 from simulator.results.analysis.run import SessionData
 from simulator.studies.selection import Seeds
-from tests import sessions
-from tests.app.driving import drive, until
+from tests.app.driving import drive, opened, until
 from tui.app.app import FILE, SESSIONS, HtflApp, Preferences
 from tui.app.panels.client_rows import known
-from tui.app.runs import LaunchOptions
 from tui.app.view import ColorSlots
 from tui.app.widgets import Table
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    sessions.make(tmp_path / "main", rounds=12, clients=4)
-    return tmp_path
 
 
 def clients(app: HtflApp) -> Table:
@@ -32,7 +23,7 @@ def clients(app: HtflApp) -> Table:
 
 def test_theme_chart_sort_and_pins_are_there_again_at_the_next_start(home: Path) -> None:
     def started() -> HtflApp:
-        return HtflApp(LaunchOptions(home, home / "data"), home / "main", state=home / "state")
+        return opened(home, "main", "live", state=home / "state")
 
     async def choose(pilot: Pilot[str]) -> None:
         await until(pilot, lambda: first.view.run.round == 12 and first.focused is clients(first))
@@ -53,13 +44,11 @@ def test_theme_chart_sort_and_pins_are_there_again_at_the_next_start(home: Path)
     drive(again, look)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", "null", '{"theme": 3, "chart": "x", "sort": 1, "pins": []}', '{"sort": ["x", 1]}']
-)
-def test_what_cannot_be_read_is_as_at_a_first_start(text: str, tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text(text)
-    kept = Preferences.read(tmp_path)
-    assert (kept.theme, kept.chart, known(kept.sort), kept.pins) == ("", 0, ("accuracy", False), {})
+def test_what_cannot_be_read_is_as_at_a_first_start(tmp_path: Path) -> None:
+    for text in ("{", "[]", '{"theme": 3, "chart": "x", "sort": 1, "pins": []}', '{"sort": ["x", 1]}'):
+        (tmp_path / FILE).write_text(text)
+        kept = Preferences.read(tmp_path)
+        assert (kept.theme, kept.chart, known(kept.sort), kept.pins) == ("", 0, ("accuracy", False), {})
 
 
 def test_pins_that_are_no_clients_are_left_out() -> None:

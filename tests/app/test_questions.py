@@ -77,6 +77,7 @@ def test_is_it_converging(home: Path) -> None:
     shown(home / "main", None, lambda text: f"({change} pp in 5 rounds)" in text)
 
 
+@pytest.mark.long
 def test_how_long_does_it_take(home: Path) -> None:
     """A run at work has done 10 of 20 rounds, of 2.5 seconds each: 25 seconds are left."""
     with Store.open(home / "working") as store:
@@ -84,6 +85,7 @@ def test_how_long_does_it_take(home: Path) -> None:
         shown(home / "working", None, lambda text: "round 10/20 · running" in text and "ETA 25 s" in text)
 
 
+@pytest.mark.long
 def test_who_is_bad(home: Path) -> None:
     accuracies = records(home / "main")[-1]["accuracy"]["per_client"]
     assert min(range(CLIENTS), key=accuracies.__getitem__) == WORST
@@ -99,6 +101,7 @@ def test_why_is_it_the_data(home: Path) -> None:
     shown(home / "main", "W", lambda text: answer in text)
 
 
+@pytest.mark.long
 def test_why_is_it_the_model(home: Path) -> None:
     """W names the model, and the CKA of the client's nearest peer in the deepest layer."""
     cka = records(home / "main")[-1]["cka"]
@@ -107,6 +110,7 @@ def test_why_is_it_the_model(home: Path) -> None:
     shown(home / "main", "W", lambda text: f"Client {WORST} (cnn5)" in text and answer in text)
 
 
+@pytest.mark.long
 def test_who_fell_and_why(home: Path) -> None:
     """W compares the last round with the one before, in test samples too."""
     before, after = (each["accuracy"]["per_client"][WORST] for each in records(home / "main")[-2:])
@@ -114,6 +118,7 @@ def test_who_fell_and_why(home: Path) -> None:
     shown(home / "main", "W", lambda text: answer in text)
 
 
+@pytest.mark.long
 def test_does_it_help_against_standalone(home: Path) -> None:
     ours, theirs = (records(home / name)[-1]["accuracy"]["per_client"] for name in ("main", "alone"))
     gains = [mine - alone for mine, alone in zip(ours, theirs, strict=True)]
@@ -121,17 +126,20 @@ def test_does_it_help_against_standalone(home: Path) -> None:
     shown(home / "main", "B", lambda text: answer in text)
 
 
+@pytest.mark.long
 def test_is_it_collapsing(home: Path) -> None:
     """The mean falls in each of rounds 12 to 16; the log says so."""
     shown(home / "sinking", "6", lambda text: "falling" in text)
 
 
+@pytest.mark.long
 def test_what_do_bytes_buy(home: Path) -> None:
     last = records(home / "main")[-1]
     sent, accuracy = size(last["bytes"]["up_total"]), percent(last["accuracy"]["mean"])
     shown(home / "main", "4", lambda text: f"{sent} in all" in text and f"mean accuracy {accuracy}" in text)
 
 
+@pytest.mark.long
 def test_what_did_the_switch_change(home: Path) -> None:
     """Means of rounds 3 to 12, and of the eight rounds after them."""
     means = [each["accuracy"]["mean"] for each in records(home / "main")]

@@ -4,8 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData, Silence
 from simulator.studies.board import StudySummary
@@ -15,12 +13,6 @@ from tui.app.keys import PANEL_TITLES, footer
 from tui.app.panels import PANELS
 from tui.app.rows import ALARM, idle_keys, keys, status, tabs
 from tui.app.view import View
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    sessions.make(tmp_path / "main", rounds=12, clients=4)
-    return tmp_path
 
 
 def test_beside_a_study_s_board_the_status_row_names_the_study(home: Path) -> None:
@@ -58,33 +50,29 @@ def test_a_running_session_has_its_eta_and_one_that_is_quiet_says_when_it_was_he
     assert "! silent, last heard ≥ 13 s ago" in row(elsewhere)
 
 
-@pytest.mark.parametrize(
-    ("changes", "alarm"),
-    [
-        ({"state": "interrupted"}, "! interrupted"),
-        ({"state": "failed"}, "! failed"),
-        ({"state": "gone", "error": "…"}, "! gone"),
-        ({"state": "finished", "error": "The ledger is damaged."}, "! cannot be read"),
-        ({"silence": Silence(13)}, "! silent, last heard 13 s ago"),
-    ],
-)
-@pytest.mark.parametrize("width", [58, 78, 118])
-def test_a_state_that_asks_for_attention_has_a_color_and_a_mark_at_every_width(
-    changes: dict[str, Any], alarm: str, width: int, home: Path
-) -> None:
-    view = live(home)
-    view = replace(view, run=replace(view.run, **changes))
-    for waiting in ([], ["switching to fedssa after round 13", "checkpoint with CKA…"]):
-        row = status(view, waiting, width, "braille")
-        assert len(row.plain) == width
-        assert row.plain.startswith(f"main · {alarm} ")
-        (span,) = (span for span in row.spans if row.plain[span.start : span.end] == alarm)
-        assert span.style == ALARM
-    assert "ETA" not in row.plain
-    first = status(
-        replace(view, run=replace(view.run, document={})), [], width, "ascii"
-    )  # before it was read
-    assert first.plain.startswith(f"main | {alarm.split(',')[0]}")
+ALARMS: dict[str, dict[str, Any]] = {
+    "! interrupted": {"state": "interrupted"},
+    "! failed": {"state": "failed"},
+    "! gone": {"state": "gone", "error": "…"},
+    "! cannot be read": {"state": "finished", "error": "The ledger is damaged."},
+    "! silent, last heard 13 s ago": {"silence": Silence(13)},
+}
+
+
+def test_a_state_that_asks_for_attention_has_a_color_and_a_mark_at_every_width(home: Path) -> None:
+    usual = live(home)
+    for alarm, changes in ALARMS.items():
+        view = replace(usual, run=replace(usual.run, **changes))
+        for width in (58, 118):
+            for waiting in ([], ["switching to fedssa after round 13", "checkpoint with CKA…"]):
+                row = status(view, waiting, width, "braille")
+                assert len(row.plain) == width
+                assert row.plain.startswith(f"main · {alarm} ")
+                (span,) = (span for span in row.spans if row.plain[span.start : span.end] == alarm)
+                assert span.style == ALARM
+                assert "ETA" not in row.plain
+            unread = replace(view, run=replace(view.run, document={}))
+            assert status(unread, [], width, "ascii").plain.startswith(f"main | {alarm.split(',')[0]}")
 
 
 def test_requests_without_room_are_counted(home: Path) -> None:
@@ -111,12 +99,9 @@ def test_an_app_without_a_session_leads_with_a_new_run() -> None:
     assert "pause" not in row and "? help" in row
 
 
-@pytest.mark.parametrize(
-    ("state", "label"),
-    [("running", "pause"), ("paused", "resume"), ("finished", "resume"), ("interrupted", "resume")],
-)
-def test_space_is_said_to_do_what_it_does(state: str, label: str, home: Path) -> None:
-    assert row_of_keys(View(SessionData(home / "main", state=state))).startswith(f"space {label}  ")
+def test_space_is_said_to_do_what_it_does(home: Path) -> None:
+    for state, label in (("running", "pause"), ("paused", "resume"), ("finished", "resume")):
+        assert row_of_keys(View(SessionData(home / "main", state=state))).startswith(f"space {label}  ")
 
 
 def test_in_a_list_of_sessions_keys_are_of_the_one_chosen_there() -> None:
@@ -136,20 +121,15 @@ def test_without_a_session_compare_still_offers_its_measures_and_the_crosshair()
         assert "replay" not in row
 
 
-@pytest.mark.parametrize(
-    ("panel", "wide", "labels"),
-    [
-        ("cost", True, "u chart"),
-        ("cost", True, "y by tensor"),
-        ("compare", True, "u x axis"),
-        ("compare", True, "y measure"),
-        ("compare", True, ", lower  . higher"),
-        ("similarity", True, ", previous  . next"),
-    ],
-)
-def test_a_key_is_labeled_by_what_it_does_in_this_panel(panel: str, wide: bool, labels: str) -> None:
-    shown = PANELS[panel](panel).set_class(wide, "-wide")
-    assert labels in keys(footer(panel, 300, "running", labels=shown.labels())).plain
+def test_a_key_is_labeled_by_what_it_does_in_this_panel() -> None:
+    for panel, labels in (
+        ("cost", ("u chart", "y by tensor")),
+        ("compare", ("u x axis", "y measure", ", lower  . higher")),
+        ("similarity", (", previous  . next",)),
+    ):
+        widget = PANELS[panel](panel).set_class(True, "-wide")
+        row = keys(footer(panel, 300, "running", labels=widget.labels())).plain
+        assert [each for each in labels if each not in row] == []
 
 
 def test_a_line_of_keys_is_filled_to_its_last_cell() -> None:
@@ -203,9 +183,9 @@ def test_each_panel_leaves_out_its_own_keys_without_an_effect(home: Path, tmp_pa
     assert not {"mark", "sort"} & offered(bare, "sessions")  # none has been read
 
 
-@pytest.mark.parametrize("panel", [panel for panel in PANELS if panel != "sessions"])
-def test_without_a_session_a_panel_has_only_the_keys_that_lead_out_of_it(panel: str) -> None:
-    assert offered(View(SessionData(Path())), panel) == {"new run", "attach", "palette", "help", "quit"}
+def test_without_a_session_a_panel_has_only_the_keys_that_lead_out_of_it() -> None:
+    for panel in {*PANELS} - {"sessions"}:
+        assert offered(View(SessionData(Path())), panel) == {"new run", "attach", "palette", "help", "quit"}
 
 
 def test_before_the_first_round_there_is_no_chart_to_move_in(tmp_path: Path) -> None:

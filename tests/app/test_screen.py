@@ -8,36 +8,17 @@ from textual.events import Resize
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from tests import sessions
-from tests.app.driving import Blank, blanks, drive, until
-from tui.app.app import HtflApp
+from tests.app.driving import Blank, drive, opened, shown, until
 from tui.app.panels.base import SizedPanel
-from tui.app.runs import LaunchOptions
 from tui.app.widgets import Table
 
 ROUNDS = 12
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """A folder with a session of twelve rounds."""
-    sessions.make(tmp_path / "main", rounds=ROUNDS, clients=4)
-    return tmp_path
-
-
-def opened(home: Path) -> HtflApp:
-    return HtflApp(LaunchOptions(home, home / "data"), home / "main", panels=blanks())
-
-
-async def shown(app: HtflApp, pilot: Pilot[str]) -> None:
-    await until(pilot, lambda: app.view.run.round == ROUNDS)
-    await pilot.pause()
-
-
 def test_a_panel_knows_a_new_size_before_it_is_laid_out_in_it(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = HtflApp(LaunchOptions(home, home / "data"), home / "main")
+    app = opened(home, "main", "live", "clients", "similarity")
     laid_out: list[tuple[int, bool]] = []
 
     def noted(panel: SizedPanel, event: Resize) -> None:
@@ -55,23 +36,13 @@ def test_a_panel_knows_a_new_size_before_it_is_laid_out_in_it(
     assert laid_out == [(80, False), (120, True)]
 
 
-def test_the_table_of_clients_has_the_focus_once_a_session_has_been_read(home: Path) -> None:
-    app = HtflApp(LaunchOptions(home, home / "data"), home / "main")
+def test_enter_leads_to_more_of_the_client_and_escape_back(home: Path) -> None:
+    app = opened(home, "main", "live", "clients", "similarity")
 
     async def script(pilot: Pilot[str]) -> None:
         await shown(app, pilot)
         await until(pilot, lambda: app.focused is app.panel.first())
         assert isinstance(app.focused, Table) and app.focused.selected == 3  # the worst of the four
-
-    drive(app, script)
-
-
-def test_enter_leads_to_more_of_the_client_and_escape_back(home: Path) -> None:
-    app = HtflApp(LaunchOptions(home, home / "data"), home / "main")
-
-    async def script(pilot: Pilot[str]) -> None:
-        await shown(app, pilot)
-        await until(pilot, lambda: isinstance(app.focused, Table))
         await pilot.press("j", "enter")
         await until(pilot, lambda: app.panel.id == "clients" and isinstance(app.focused, Table))
         assert app.view.client == app.focused.selected  # type: ignore[union-attr]
@@ -118,29 +89,19 @@ def test_a_line_that_is_typed_keeps_the_focus_when_the_panel_would_take_it(home:
     drive(app, script)
 
 
-def test_the_session_shown_is_there_again_when_it_is_opened_once_more(home: Path) -> None:
-    app = opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
-        await shown(app, pilot)
-        before = app.view.run.round
-        app.open_session(home / "main")
-        await shown(app, pilot)
-        assert app.view.run.round == before > 0
-
-    drive(app, script)
-
-
+@pytest.mark.long
 def test_nothing_is_drawn_again_while_nothing_changes(home: Path) -> None:
     app = opened(home)
 
     async def script(pilot: Pilot[str]) -> None:
         await shown(app, pilot)
-        await pilot.pause()
         panel = app.panel
         assert isinstance(panel, Blank)
         drawn = len(panel.views)
         await asyncio.sleep(1.5)
         assert len(panel.views) == drawn
+        app.open_session(home / "main")
+        assert app.view.run.round == 0
+        await shown(app, pilot)  # it is there again when it is opened once more
 
     drive(app, script)

@@ -10,11 +10,9 @@ import htfl_sim as hs
 from htfl_sim.errors import ConfigError
 from simulator.results.analysis.partners import SHADOW, Pair, Partners
 from tests import sessions
-from tests.app.driving import blanks, drive, until
+from tests.app.driving import drive, opened, until
 from tests.app.panels.stage import read
-from tui.app.app import HtflApp
 from tui.app.dialogs.run_forms import BESIDE, ForkWish, ShadowDialog
-from tui.app.runs import LaunchOptions
 
 METHODS = [("fedlora", "FedLoRA"), ("fedgh", "FedGH"), ("standalone", "Standalone")]
 
@@ -40,23 +38,15 @@ def test_standalone_from_the_round_shown_is_offered_under_a_name_that_tells(home
     assert [name for name, _ in dialog._fields["method"].known()] == ["fedgh", "standalone"]
 
 
-def test_after_the_last_round_it_begins_at_the_beginning(tmp_path: Path) -> None:
-    sessions.make(tmp_path / "main", rounds=12, clients=4)
-    assert form(tmp_path)._fields["round"].value == "0"
-
-
-@pytest.mark.parametrize(
-    ("method", "round", "said"),
-    [
+def test_what_cannot_be_is_refused(home: Path) -> None:
+    for method, round, said in (
         ("standalone", "13", "main has rounds 0 to 12"),
         ("standalone", "", "main has rounds 0 to 12"),
         ("fedlora", "12", "continues with fedlora itself"),
         ("fedlorra", "12", "fedlora"),
-    ],
-)
-def test_what_cannot_be_is_refused(method: str, round: str, said: str, home: Path) -> None:
-    with pytest.raises(ConfigError, match=said):
-        form(home).accept({"method": method, "round": round})
+    ):
+        with pytest.raises(ConfigError, match=said):
+            form(home).accept({"method": method, "round": round})
 
 
 def test_it_says_what_is_computed_and_how_long_that_takes(home: Path) -> None:
@@ -66,8 +56,9 @@ def test_it_says_what_is_computed_and_how_long_that_takes(home: Path) -> None:
     assert "First" not in form(home).remark({"method": "standalone", "round": "10"})
 
 
-def test_one_round_is_said_to_run_in_a_process_of_its_own(tmp_path: Path) -> None:
+def test_of_a_finished_run_it_begins_at_the_beginning(tmp_path: Path) -> None:
     sessions.make(tmp_path / "main", rounds=12, clients=4)
+    assert form(tmp_path)._fields["round"].value == "0"
     said = form(tmp_path).remark({"method": "standalone", "round": "11"})
     assert "Then 1 round runs in a process of its own, about 2 s." in said
 
@@ -84,8 +75,9 @@ def test_it_says_that_a_partner_is_there(home: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_made_one_runs_in_its_own_process_and_becomes_the_partner(home: Path) -> None:
-    app = HtflApp(LaunchOptions(home, home / "data"), home / "main", panels=blanks())
+    app = opened(home)
 
     async def script(pilot: Pilot[str]) -> None:
         await until(pilot, lambda: app.view.run.round == 12)
@@ -118,7 +110,7 @@ def test_a_key_starts_standalone_beside_a_real_session(tmp_path: Path) -> None:
         "federation": {"clients": 2, "group": "tiny"},
     }
     hs.run(hs.Config.read(config), tmp_path / "real")
-    app = HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), tmp_path / "real", panels=blanks())
+    app = opened(tmp_path, "real")
 
     async def script(pilot: Pilot[str]) -> None:
         await until(pilot, lambda: app.view.run.round == 2)

@@ -15,10 +15,9 @@ from simulator.results.analysis.overview import Summary
 from simulator.results.analysis.run import SessionData
 from simulator.studies.board import StudySummary
 from tests import sessions
-from tests.app.driving import blanks, drive, until
+from tests.app.driving import drive, notices, opened, until
 from tui.app.app import HtflApp
 from tui.app.panels.session_list import SessionList
-from tui.app.panels.sessions import SessionsPanel
 from tui.app.runs import LaunchOptions
 from tui.app.steering import Steering
 
@@ -45,12 +44,10 @@ def live(home: Path) -> Iterator[Stores]:
 def drive_list(
     home: Path,
     script: Callable[[Pilot[str], HtflApp, SessionList], Awaitable[None]],
-    start: Path | None = None,
+    start: str | None = None,
 ) -> None:
     """The app on the list of sessions, once that has been read."""
-    app = HtflApp(
-        LaunchOptions(home, home / "data"), start, panels=[*blanks()[:-1], SessionsPanel("sessions")]
-    )
+    app = opened(home, start, "sessions")
 
     async def act(pilot: Pilot[str]) -> None:
         await pilot.press("s")
@@ -66,10 +63,6 @@ def asked(store: Store) -> list[str]:
     return [command.kind for command in checkpoints.pending(store.folder)]
 
 
-def notices(app: HtflApp) -> str:
-    return " ".join(notice.message for notice in app._notifications)
-
-
 def test_space_pauses_the_session_under_the_cursor_and_opens_nothing(home: Path, live: Stores) -> None:
     async def script(pilot: Pilot[str], app: HtflApp, table: SessionList) -> None:
         table.put_cursor(home / "b")
@@ -79,7 +72,7 @@ def test_space_pauses_the_session_under_the_cursor_and_opens_nothing(home: Path,
         assert app.view.run.name == ""
         (command,) = live["b"].commands()
         live["b"].answer(command, "applied", "no client trains", 4)
-        await until(pilot, lambda: "b: pause: no client trains (after round 4)" in notices(app))
+        await until(pilot, lambda: "b: pause: no client trains (after round 4)" in " ".join(notices(app)))
 
     drive_list(home, script)
 
@@ -93,7 +86,7 @@ def test_on_a_marked_one_keys_mean_all_that_are_marked(home: Path, live: Stores)
         await pilot.press("space")
         await until(pilot, lambda: asked(live["a"]) == asked(live["b"]) == ["pause"])
         assert checkpoints.pending(home / "c") == []  # nobody runs it
-        assert "Requested pause: a, b." in notices(app)
+        assert "Requested pause: a, b." in " ".join(notices(app))
         table.put_cursor(home / "d")
         await pilot.pause()
         assert [each.name for each in app.panel.steered()] == ["d"]
@@ -102,16 +95,16 @@ def test_on_a_marked_one_keys_mean_all_that_are_marked(home: Path, live: Stores)
     drive_list(home, script)
 
 
+@pytest.mark.long
 def test_of_the_session_shown_keys_mean_what_they_mean_everywhere(home: Path, live: Stores) -> None:
     async def script(pilot: Pilot[str], app: HtflApp, table: SessionList) -> None:
         await until(pilot, lambda: app.view.run.live)
-        await pilot.press("s")
         table.put_cursor(home / "a")
         await pilot.press("space")
         await until(pilot, lambda: "pausing…" in app.waiting)
         assert asked(live["a"]) == ["pause"]
 
-    drive_list(home, script, start=home / "a")
+    drive_list(home, script, "a")
 
 
 class Desk:
@@ -177,18 +170,13 @@ def test_a_stop_names_whom_it_stops_and_asks_first() -> None:
     assert steered(Desk(), "stop", *["running"] * 5).titles == ["Stop a, b, c, 2 more?"]
 
 
-def test_what_nobody_runs_is_said_to_need_no_stop_and_no_checkpoint() -> None:
+def test_checkpoints_and_stops_are_for_those_that_run() -> None:
     for what in ("stop", "checkpoint"):
         desk = steered(Desk(), what, "stopped")
         assert desk.posted == []
         assert desk.said[0].startswith("a: not running.")
-
-
-def test_checkpoints_are_asked_of_all_that_run() -> None:
-    assert steered(Desk(), "checkpoint", "running", "stopped", "paused").posted == [
-        ("checkpoint", "a"),
-        ("checkpoint", "c"),
-    ]
+    posted = steered(Desk(), "checkpoint", "running", "stopped", "paused").posted
+    assert posted == [("checkpoint", "a"), ("checkpoint", "c")]
 
 
 def test_one_that_was_stopped_asks_how_it_is_to_go_on(tmp_path: Path) -> None:
@@ -203,22 +191,17 @@ def test_several_that_were_stopped_start_again_and_what_is_finished_is_left() ->
     assert steered(Desk(), "pause", "finished", "finished").said == ["a, b: already finished."]
 
 
-def test_a_study_s_sweep_is_held_in_its_own_mailbox_and_started_by_its_own_command() -> None:
-    for state, posted in (("running", [("pause", "t3")]), ("stopped", [])):
+def test_a_study_s_sweep_is_held_in_its_own_mailbox_and_started_by_its_own_command(tmp_path: Path) -> None:
+    for state, posted, started, words in (
+        ("running", [("pause", "t3")], [], "Requested pause: t3."),
+        ("stopped", [], [["t3"]], None),
+        ("finished", [], [], "t3: already finished."),
+    ):
         desk = told(Desk(), "pause", [StudySummary("t3", "x/t3", state, 4, ())])
-        assert desk.posted == posted
-    assert (desk.titles, desk.started) == (["Continue t3?"], [["t3"]])
-
-
-def test_a_finished_study_does_not_start_again() -> None:
-    desk = told(Desk(), "pause", [StudySummary("t3", "x/t3", "finished", 4, ())])
-    assert (desk.said, desk.started) == (["t3: already finished."], [])
-
-
-@pytest.mark.parametrize(("tuning", "command"), [(False, "sweep"), (True, "tune")])
-def test_a_study_is_continued_by_the_command_that_made_it(tmp_path: Path, tuning: bool, command: str) -> None:
+        assert (desk.posted, desk.started, desk.said) == (posted, started, [words] if words else [])
     options = LaunchOptions(tmp_path, tmp_path / "data", workers=2)
-    study = StudySummary("t3", str(tmp_path / "t3"), "stopped", 4, (), is_tuning=tuning)
-    assert options.study(study) == (
-        command, "t3", "--sessions-dir", str(tmp_path), "--workers", "2", "--data-dir", str(tmp_path / "data"),
-    )  # fmt: skip
+    for tuning, command in ((False, "sweep"), (True, "tune")):
+        study = StudySummary("t3", str(tmp_path / "t3"), "stopped", 4, (), is_tuning=tuning)
+        assert options.study(study) == (
+            command, "t3", "--sessions-dir", str(tmp_path), "--workers", "2", "--data-dir", str(tmp_path / "data"),
+        )  # fmt: skip

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from tests.app.driving import blanks, drive, until
+from tests.app.driving import drive, opened, until
 from tui.app.app import HtflApp
-from tui.app.runs import LaunchOptions
 from tui.app.terminal import CANNOT
 
 
@@ -33,24 +32,13 @@ def press_ctrl_z(app: HtflApp, monkeypatch: pytest.MonkeyPatch, able: bool, runn
     return sent
 
 
-def opened(tmp_path: Path) -> HtflApp:
-    return HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), panels=blanks())
-
-
-def test_ctrl_z_stops_this_process_as_a_terminal_does(
+def test_ctrl_z_stops_this_process_unless_that_is_impossible_or_would_stop_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert press_ctrl_z(opened(tmp_path), monkeypatch, able=True) == [(os.getpid(), signal.SIGTSTP)]
+    def press(**about: Any) -> list[Any]:
+        return press_ctrl_z(opened(tmp_path, None), monkeypatch, **about)
 
-
-def test_a_run_in_this_process_is_not_stopped_with_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (said,) = press_ctrl_z(opened(tmp_path), monkeypatch, able=True, running="main")
+    assert press(able=True) == [(os.getpid(), signal.SIGTSTP)]
+    assert press(able=False) == [CANNOT]
+    (said,) = press(able=True, running="main")
     assert said.startswith("main runs in this process, so suspending the app would stop it. Press q")
-
-
-def test_where_the_app_cannot_be_suspended_it_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert press_ctrl_z(opened(tmp_path), monkeypatch, able=False) == [CANNOT]

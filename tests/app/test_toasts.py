@@ -12,11 +12,10 @@ from textual.widgets._toast import Toast
 
 from checkpoints import Store
 from tests import sessions
-from tests.app.driving import blanks, drive, until
+from tests.app.driving import drive, notices, opened, shown, until
 from tui.app.app import HtflApp
 from tui.app.dialogs.base import Text
 from tui.app.messages import RoundRefused, RunEnded
-from tui.app.runs import LaunchOptions
 from tui.app.widgets.screen import Filter
 
 ROUNDS = 12
@@ -27,19 +26,6 @@ def home(tmp_path: Path) -> Path:
     sessions.make(tmp_path / "main", rounds=ROUNDS, clients=4, state="stopped")
     sessions.make(tmp_path / "other", rounds=3, clients=4)
     return tmp_path
-
-
-def opened(home: Path, start: str | None = "main") -> HtflApp:
-    return HtflApp(LaunchOptions(home, home / "data"), home / start if start else None, panels=blanks())
-
-
-def notices(app: HtflApp) -> list[str]:
-    return [notice.message for notice in app._notifications]
-
-
-async def shown(app: HtflApp, pilot: Pilot[str]) -> None:
-    await until(pilot, lambda: app.view.run.round == ROUNDS)
-    await pilot.pause()
 
 
 Ending = Callable[[HtflApp, Pilot[str], Path], Awaitable[object]]
@@ -60,38 +46,35 @@ async def opens_other(app: HtflApp, pilot: Pilot[str], home: Path) -> None:
     app.open_session(home / "other")
 
 
-@pytest.mark.parametrize(
-    ("before", "key", "said", "ending"),
-    [
-        (
-            "left_square_bracket",
-            "space",
-            "You are viewing round 11.",
-            lambda app, pilot, home: press(pilot, "L"),
-        ),
-        ("left_square_bracket", "space", "You are viewing round 11.", opens_other),
-        ("", "S", "main is stopped, and a stop needs a running session.", comes_to_life),
-        ("", "r", "Choose a round first", lambda app, pilot, home: press(pilot, "left_square_bracket")),
-        ("", "u", "u works in Cost", lambda app, pilot, home: press(pilot, "4")),
-        ("", "percent_sign", "The mouse selects text", lambda app, pilot, home: press(pilot, "percent_sign")),
-    ],
-)
-def test_a_notice_disappears_when_its_cause_ends(
-    before: str, key: str, said: str, ending: Ending, home: Path
-) -> None:
+ENDINGS: list[tuple[str, str, str, Ending]] = [
+    ("left_square_bracket", "space", "You are viewing round 11.", lambda app, pilot, home: press(pilot, "L")),
+    ("", "r", "Choose a round first", lambda app, pilot, home: press(pilot, "left_square_bracket")),
+    ("", "u", "u works in Cost", lambda app, pilot, home: press(pilot, "4")),
+    ("", "percent_sign", "The mouse selects text", lambda app, pilot, home: press(pilot, "percent_sign")),
+    ("L", "S", "main is stopped, and a stop needs a running session.", comes_to_life),
+    ("left_square_bracket", "space", "You are viewing round 11.", opens_other),
+]
+
+
+def test_a_notice_disappears_when_its_cause_ends(home: Path) -> None:
     app = opened(home)
 
     async def script(pilot: Pilot[str]) -> None:
         await shown(app, pilot)
-        await press(pilot, before)
-        await press(pilot, key)
-        await until(pilot, lambda: any(said in each for each in notices(app)))
-        app.draw()
-        assert any(said in each for each in notices(app))  # a new look does not end it
-        await until(pilot, lambda: any(said in str(toast.render()) for toast in app.query(Toast)))
-        await ending(app, pilot, home)
-        await until(pilot, lambda: not any(said in each for each in notices(app)))
-        await until(pilot, lambda: not any(said in str(toast.render()) for toast in app.query(Toast)))
+        for before, key, said, ending in ENDINGS:
+
+            def stands(said: str = said) -> bool:
+                toasts = [str(toast.render()) for toast in app.query(Toast)]
+                return all(any(said in each for each in texts) for texts in (notices(app), toasts))
+
+            await press(pilot, before)
+            await press(pilot, key)
+            await until(pilot, stands)
+            app.draw()
+            assert stands()  # a new look does not end it
+            await ending(app, pilot, home)
+            await until(pilot, lambda: not stands())
+            assert not any(said in each for each in notices(app))
 
     drive(app, script, toasts=True)
 
@@ -109,20 +92,7 @@ def test_without_a_session_the_reason_is_that_and_ends_with_it(home: Path) -> No
     drive(app, script)
 
 
-def test_an_error_of_a_session_ends_when_it_can_be_read_again(home: Path) -> None:
-    app = opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
-        await shown(app, pilot)
-        shutil.move(home / "main", home / "away")
-        await until(pilot, lambda: bool(notices(app)))
-        shutil.move(home / "away", home / "main")
-        await until(pilot, lambda: not notices(app))
-
-    drive(app, script)
-
-
-def test_how_a_run_ended_is_not_said_once_it_runs_again(home: Path) -> None:
+def test_notices_are_said_only_while_true_and_none_twice(home: Path) -> None:
     app = opened(home)
 
     async def script(pilot: Pilot[str]) -> None:
@@ -131,27 +101,22 @@ def test_how_a_run_ended_is_not_said_once_it_runs_again(home: Path) -> None:
         assert notices(app) == ["main is stopped."]
         app.runs._latest = lambda folder: object()  # type: ignore[assignment, method-assign, return-value]
         app.draw()
-        assert notices(app) == []
-
-    drive(app, script)
-
-
-def test_what_is_not_true_when_its_turn_comes_is_not_said_and_nothing_is_said_twice(home: Path) -> None:
-    app = opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
-        await shown(app, pilot)
+        assert notices(app) == []  # as it runs again
         app.post_message(RoundRefused("The checkpoint of round 11 is gone.", 11))
         await pilot.pause()
-        assert notices(app) == []
+        assert notices(app) == []  # not the round shown
         for _ in range(3):
             app.say("Wrote it.")
         assert notices(app) == ["Wrote it."]
+        shutil.move(home / "main", home / "away")
+        await until(pilot, lambda: len(notices(app)) == 2)
+        shutil.move(home / "away", home / "main")
+        await until(pilot, lambda: notices(app) == ["Wrote it."])  # it can be read again
 
     drive(app, script)
 
 
-@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
+@pytest.mark.parametrize("size", [(60, 16), pytest.param((120, 40), marks=pytest.mark.long)])
 def test_notices_hide_no_line_of_keys(size: tuple[int, int], home: Path) -> None:
     app = opened(home)
 

@@ -12,12 +12,12 @@ from simulator.results.analysis.classes import Confusion
 from simulator.results.analysis.partners import Pair, Partner
 from simulator.results.analysis.run import SessionData
 from tests import sessions
-from tests.app.driving import blanks, drive, until
+from tests.app.driving import drive, until
+from tests.app.driving import opened as in_app
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
 from tui.app.dialogs import pages as page
 from tui.app.dialogs.pages import WhyDialog, by_accuracy, found_in
-from tui.app.runs import LaunchOptions
 from tui.app.view import View
 
 
@@ -25,7 +25,7 @@ from tui.app.view import View
 def app(tmp_path: Path) -> HtflApp:
     """A session of four clients that stopped after 5 of 8 rounds. Client 1 has the lowest accuracy in round 5."""
     sessions.make(tmp_path / "main", rounds=5, of=8, clients=4, samples=sessions.samples(4), state="stopped")
-    return HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), tmp_path / "main", panels=blanks())
+    return in_app(tmp_path)
 
 
 async def opened(app: HtflApp, pilot: Any) -> WhyDialog:
@@ -57,11 +57,10 @@ def test_it_starts_with_the_worst_client_and_arrows_move_to_the_next(app: HtflAp
     drive(app, script)
 
 
-def test_it_follows_the_round_shown(app: HtflApp) -> None:
+def test_it_follows_the_round_shown_and_a_run_that_goes_on(app: HtflApp) -> None:
     async def script(pilot: Any) -> None:
         dialog = await opened(app, pilot)
-        client = app.view.selected
-        app.change(client=client)
+        app.change(client=2)
         for key, round in (
             ("left_square_bracket", 4),
             ("left_square_bracket", 3),
@@ -70,15 +69,7 @@ def test_it_follows_the_round_shown(app: HtflApp) -> None:
         ):
             await pilot.press(key)
             await pilot.pause()
-            assert f"{100 * sessions.accuracy(client, round):.1f} %" in said(dialog)
-
-    drive(app, script)
-
-
-def test_it_follows_a_run_that_goes_on(app: HtflApp) -> None:
-    async def script(pilot: Any) -> None:
-        dialog = await opened(app, pilot)
-        app.change(client=2)
+            assert f"{100 * sessions.accuracy(2, round):.1f} %" in said(dialog)
         with Store.open(app.view.run.folder) as store:
             store.append(sessions.record(6, 4))
             await until(pilot, lambda: f"{100 * sessions.accuracy(2, 6):.1f} %" in said(dialog))
@@ -159,49 +150,32 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HtflApp:
     Process.started = []
     about: Any = {"rounds": 5, "of": 8, "clients": 4, "state": "stopped", "checkpoint_every": 1}
     sessions.make(tmp_path / "main", **about)
-    return HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), tmp_path / "main", panels=blanks())
+    return in_app(tmp_path)
 
 
 def lines_of(dialog: WhyDialog) -> list[str]:
     return dialog._page.render().plain.split("\n")
 
 
-def test_m_shows_the_confusion_matrix_of_the_client_at_the_round_shown(kept: HtflApp) -> None:
-    async def script(pilot: Any) -> None:
-        dialog = await opened(kept, pilot)
-        client = kept.view.selected
-        await pilot.press("left_square_bracket", "m")
-        await until(pilot, lambda: len(Process.started) == 1)
-        [process] = Process.started
-        assert (process.client, process.round) == (client, 4)
-        assert "is being computed" in " ".join(lines_of(dialog))
-        process.end()
-        await until(pilot, lambda: "0     3 1   75.0 %" in lines_of(dialog))
-        assert "1     · 2  100.0 %" in lines_of(dialog)
-        await pilot.press("m")
-        assert said(dialog).startswith(f"Client {client} ")
-
-    drive(kept, script, size=(60, 16))
-
-
-def test_a_matrix_is_computed_for_each_client_and_round_only_once(kept: HtflApp) -> None:
+def test_m_shows_a_confusion_matrix_computed_once_for_each_client_and_round(kept: HtflApp) -> None:
     async def script(pilot: Any) -> None:
         dialog = await opened(kept, pilot)
         first, second = by_accuracy(kept.view)[:2]
         for number, key in enumerate(("m", "down", "left_square_bracket")):
             await pilot.press(key)
             await until(pilot, lambda number=number: len(Process.started) == number + 1)
+            assert "is being computed" in " ".join(lines_of(dialog))
             Process.started[-1].end()
-            await until(pilot, lambda: "recall" in "".join(lines_of(dialog)))
-        await pilot.press("L", "up", "m", "m")
+            await until(pilot, lambda: "0     3 1   75.0 %" in lines_of(dialog))
+            assert "1     · 2  100.0 %" in lines_of(dialog)
+        await pilot.press("L", "up", "m")
+        assert said(dialog).startswith(f"Client {first} ")
+        await pilot.press("m")
         await pilot.pause()
-        assert [(each.client, each.round) for each in Process.started] == [
-            (first, 5),
-            (second, 5),
-            (second, 4),
-        ]
+        asked = [(each.client, each.round) for each in Process.started]
+        assert asked == [(first, 5), (second, 5), (second, 4)]
 
-    drive(kept, script)
+    drive(kept, script, size=(60, 16))
 
 
 def test_without_a_checkpoint_the_kept_rounds_are_named(kept: HtflApp) -> None:
@@ -214,6 +188,7 @@ def test_without_a_checkpoint_the_kept_rounds_are_named(kept: HtflApp) -> None:
     drive(kept, script)
 
 
+@pytest.mark.long
 def test_a_matrix_stays_at_its_round_while_the_run_goes_on(kept: HtflApp) -> None:
     async def script(pilot: Any) -> None:
         dialog = await opened(kept, pilot)

@@ -60,6 +60,7 @@ def test_the_cursor_is_not_red() -> None:
     assert 25 <= hue * 360 <= 60  # orange to yellow
 
 
+@pytest.mark.long
 def test_status_row_panels_and_keys_are_all_sent_in_them(tmp_path: Path) -> None:
     sessions.make(tmp_path / "main", rounds=3, clients=4, samples=sessions.samples(4))
     app = HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), tmp_path / "main")

@@ -1,6 +1,8 @@
 """How numbers, times and texts are written."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,42 +23,35 @@ from tui.common.formatting import (
     wrapped,
 )
 
+WRITTEN: list[tuple[Callable[[Any], str], dict[float, str]]] = [
+    (percent, {0.847: "84.7 %", 0: "0.0 %", 1.0: "100.0 %", 0.97659: "97.7 %"}),
+    (points, {0.0123: "+1.2", -0.2: "−20.0", -0.0001: "0.0", 0.0: "0.0"}),
+    (
+        size,
+        {
+            0: "0 B",
+            1023: "1023 B",
+            1024: "1.0 KiB",
+            122_680: "119.8 KiB",
+            1_048_524: "1023.9 KiB",
+            1_048_575: "1.0 MiB",  # and not 1024.0 KiB
+            1_572_864: "1.5 MiB",
+            5 * 2**50: "5120.0 TiB",
+        },
+    ),
+    (
+        amount,
+        {0: "0", 512: "512", 999.6: "1.0k", 98_300: "98.3k", 300_000: "300k", 999_960: "1.0M"},
+    ),
+    (duration, {0.4: "0 s", 40: "40 s", 200: "3 min", 7500: "2 h 05 min", 273_600: "3 d 4 h"}),
+    (number, {}),
+]
 
-@pytest.mark.parametrize(
-    ("share", "text"),
-    [(0.847, "84.7 %"), (0, "0.0 %"), (1.0, "100.0 %"), (0.97659, "97.7 %"), (None, "–"), (math.nan, "–")],
-)
-def test_an_accuracy_is_a_percentage_with_one_decimal(share: float | None, text: str) -> None:
-    assert percent(share) == text
 
-
-@pytest.mark.parametrize(
-    ("difference", "text"),
-    [(0.0123, "+1.2"), (-0.2, "−20.0"), (-0.0001, "0.0"), (0.0, "0.0"), (None, "–"), (math.nan, "–")],
-)
-def test_a_difference_of_accuracies_has_its_sign_and_no_minus_before_a_zero(
-    difference: float | None, text: str
-) -> None:
-    assert points(difference) == text
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (None, "–"),
-        (math.nan, "–"),
-        (0, "0 B"),
-        (1023, "1023 B"),
-        (1024, "1.0 KiB"),
-        (122_680, "119.8 KiB"),
-        (1_048_524, "1023.9 KiB"),
-        (1_048_575, "1.0 MiB"),  # and not 1024.0 KiB
-        (1_572_864, "1.5 MiB"),
-        (5 * 2**50, "5120.0 TiB"),
-    ],
-)
-def test_sizes_are_in_powers_of_1024(count: float | None, text: str) -> None:
-    assert size(count) == text
+def test_numbers_are_written_in_their_units_and_what_there_is_not_is_a_dash() -> None:
+    for write, texts in WRITTEN:
+        assert {value: write(value) for value in texts} == texts
+        assert write(None) == write(math.nan) == "–"
 
 
 @given(st.floats(0, 1e17))
@@ -68,33 +63,12 @@ def test_a_size_is_within_half_of_its_last_digit(count: float) -> None:
     assert len(size(count)) <= 10 or count >= 2**50
 
 
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [(0, "0"), (512, "512"), (999.6, "1.0k"), (98_300, "98.3k"), (300_000, "300k"), (999_960, "1.0M")],
-)
-def test_amounts_are_in_powers_of_1000(count: float, text: str) -> None:
-    assert amount(count) == text
-
-
 @given(st.floats(-9.99e14, 9.99e14))
 def test_an_amount_keeps_its_size_to_three_digits_in_six_characters(count: float) -> None:
     text = amount(count)
     unit = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}.get(text[-1], 1)
     assert float(text.rstrip("kMGT")) * unit == pytest.approx(count, rel=0.051, abs=0.51)
     assert len(text) <= 6
-
-
-@pytest.mark.parametrize("write", [amount, size, percent, points, number, duration])
-def test_what_there_is_not_is_a_dash(write) -> None:  # type: ignore[no-untyped-def]
-    assert write(None) == write(math.nan) == "–"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.4, "0 s"), (40, "40 s"), (200, "3 min"), (7500, "2 h 05 min"), (273_600, "3 d 4 h")],
-)
-def test_a_length_of_time_is_said_in_two_units_at_most(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
 
 
 def test_a_course_names_the_rounds_from_which_the_later_methods_were_in_force() -> None:

@@ -6,28 +6,56 @@ from tests.app.widgets.stage import lines, on_stage
 from tui.app.charts.figure import Figure, Series
 from tui.app.widgets import LineChart
 
-wave = Series("wave", np.sin(np.arange(100) / 9) / 2 + 0.5)
 
-
-def test_zooming_in_halves_the_view_and_keeps_the_newest_rounds():
+def of_rounds(rounds=101):
     chart = LineChart()
-    chart.show(Figure([Series("a", np.arange(101.0))]))  # rounds 1–101
-    chart.zoom_in()
-    assert chart.x_range == (51, 101)
-    chart.zoom_in()
-    assert chart.x_range == (76, 101)
-    chart.zoom_out()
-    assert chart.x_range == (51, 101)
-    chart.zoom_out()
-    assert chart.x_range == (1, 101)
+    chart.show(grown(rounds))
+    return chart
 
 
-def test_zooming_in_on_a_cursor_keeps_it_in_the_middle():
-    chart = LineChart()
-    chart.show(Figure([Series("a", np.arange(101.0))]))
+def grown(rounds):
+    return Figure([Series("a", np.arange(float(rounds)))])
+
+
+def test_zooming_halves_the_view_around_the_cursor_or_at_the_newest_rounds():
+    chart, seen = of_rounds(), []
+    for zoom in ("zoom_in", "zoom_in", "zoom_out", "zoom_out"):
+        getattr(chart, zoom)()
+        seen.append(chart.x_range)
+    assert seen == [(51, 101), (76, 101), (51, 101), (1, 101)]
     chart.put_cursor(40)
     chart.zoom_in()
     assert chart.x_range == (15, 65)
+    for _ in range(20):
+        chart.zoom_in()
+    assert chart.x_range == (38, 42)  # a line is still to be seen
+
+
+def test_a_zoomed_view_goes_along_with_the_cursor_and_pans_up_to_the_ends():
+    chart = of_rounds()
+    chart.zoom_in()
+    for at, view in ((50, (50, 100)), (60, (50, 100)), (101, (51, 101))):
+        chart.put_cursor(at)
+        assert chart.x_range == view
+    for share, view in ((-0.5, (26, 76)), (-5, (1, 51)), (50, (51, 101))):
+        chart.pan(share)
+        assert chart.x_range == view
+
+
+def test_a_zoomed_view_follows_the_run_until_it_is_panned_back():
+    chart = of_rounds()
+    chart.zoom_in()
+    chart.show(grown(111))
+    assert chart.x_range == (61, 111)
+    chart.pan(-0.5)
+    chart.show(grown(121))
+    assert chart.x_range == (36, 86)
+    chart.reset_view()
+    assert chart.x_range == (1, 121)
+    chart.show(Figure())
+    chart.zoom_in()
+    chart.show(grown(101))
+    assert chart.x_range == (1, 101)  # an empty chart cannot be zoomed
 
 
 def test_the_cursor_steps_from_one_x_to_the_next_and_stops_at_the_ends():
@@ -55,69 +83,8 @@ def test_the_mouse_points_at_the_nearest_x_while_it_is_pressed_on_the_plot():
         await pilot.hover(chart, offset=(77, 8))  # with no button pressed
         await pilot.click(chart, offset=(1, 8))  # on the axis
         await pilot.click(chart, offset=(77, 8))
+        chart.show(Figure([Series("a", np.arange(3.0))], x_label="layer"))  # not over rounds
+        await pilot.click(chart, offset=(40, 8))
 
     app = on_stage(chart, act)
     assert [message.x for message in app.posted] == [1, 2, 2, 3]  # moved to, and let go there
-
-
-def test_a_chart_over_something_else_than_rounds_is_not_pointed_at():
-    chart = LineChart()
-    chart.show(Figure([Series("a", np.arange(3.0))], x_label="layer"))
-
-    async def act(pilot):
-        await pilot.click(chart, offset=(40, 8))
-
-    assert on_stage(chart, act).posted == []
-
-
-def test_a_zoomed_view_goes_along_with_the_cursor():
-    chart = LineChart()
-    chart.show(Figure([Series("a", np.arange(101.0))]))
-    chart.zoom_in()
-    chart.put_cursor(50)
-    assert chart.x_range == (50, 100)
-    chart.put_cursor(60)
-    assert chart.x_range == (50, 100)
-    chart.put_cursor(101)
-    assert chart.x_range == (51, 101)
-
-
-def test_zooming_in_stops_while_there_is_a_line_to_see():
-    chart = LineChart()
-    chart.show(Figure([Series("a", np.arange(101.0))]))
-    for _ in range(20):
-        chart.zoom_in()
-    assert chart.x_range == (97, 101)
-
-
-def test_a_chart_that_was_zoomed_while_it_was_empty_shows_all_of_the_run_that_follows():
-    chart = LineChart()
-    chart.show(Figure())
-    chart.zoom_in()
-    chart.show(Figure([Series("a", np.arange(101.0))]))
-    assert chart.x_range == (1, 101)
-
-
-def test_panning_stops_at_the_ends_of_the_data():
-    chart = LineChart()
-    chart.show(Figure([Series("a", np.arange(101.0))]))
-    chart.zoom_in()
-    chart.pan(-0.5)
-    assert chart.x_range == (26, 76)
-    chart.pan(-5)
-    assert chart.x_range == (1, 51)
-    chart.pan(+50)
-    assert chart.x_range == (51, 101)
-
-
-def test_a_zoomed_view_follows_the_run_until_it_is_panned_back():
-    chart = LineChart()
-    chart.show(Figure([Series("a", np.arange(101.0))]))
-    chart.zoom_in()
-    chart.show(Figure([Series("a", np.arange(111.0))]))
-    assert chart.x_range == (61, 111)
-    chart.pan(-0.5)
-    chart.show(Figure([Series("a", np.arange(121.0))]))
-    assert chart.x_range == (36, 86)
-    chart.reset_view()
-    assert chart.x_range == (1, 121)

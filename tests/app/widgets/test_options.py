@@ -1,6 +1,5 @@
-"""Typing in a list narrows it to the lines that fit, the best first."""
+"""A list that typed letters narrow."""
 
-import pytest
 from textual.widgets.option_list import Option
 
 from tests.app.widgets.stage import on_stage
@@ -13,47 +12,30 @@ METHODS = [
     Option("FedProx", id="fedprox"),
     Option("Standalone", id="standalone"),
 ]
+ALL = [option.id for option in METHODS]
+NARROWED = {
+    "f e d p": ["fedproto", "fedprox"],  # the best fits
+    "backspace": ["fedgh", "fedproto", "fedprox"],
+    "backspace backspace backspace": ALL,
+    "f x": ["fedprox"],  # spread letters
+    "S": ["standalone"],  # anew, as nothing has fxs; a capital
+    "backspace f g": ["fedgh"],
+    "backspace backspace q": ALL,  # nothing has it
+}
 
 
-@pytest.mark.parametrize(
-    ("keys", "left"),
-    [
-        (["fedprox"], ["fedprox"]),
-        (["fedp"], ["fedproto", "fedprox"]),
-        (["fx"], ["fedprox"]),
-        (["S"], ["standalone"]),
-        (["fedpross"], ["standalone"]),
-        (["fg"], ["fedgh"]),
-        (["fedp", "backspace"], ["fedgh", "fedproto", "fedprox"]),
-    ],
-    ids=["all_of_it", "the_best", "spread", "capital", "anew", "no_disabled_one", "one_letter_less"],
-)
-def test_letters_narrow_a_list(keys: list[str], left: list[str]) -> None:
+def test_letters_narrow_a_list_and_backspace_takes_them_back():
     listed = Options(*METHODS)
 
     async def act(pilot):
         listed.focus()
         listed.highlighted = 0
-        for each in keys:
-            await pilot.press(*([each] if each == "backspace" else each))
-        assert [option.id for option in listed.options] == left
-        assert listed.highlighted == 0
-
-    on_stage(listed, act)
-
-
-def test_letters_that_fit_nothing_change_nothing_and_backspace_returns_to_all() -> None:
-    listed = Options(*METHODS)
-
-    async def act(pilot):
-        listed.focus()
-        listed.highlighted = 0
-        await pilot.press("q")
-        assert [option.id for option in listed.options] == [option.id for option in METHODS]
+        for keys, left in NARROWED.items():
+            await pilot.press(*keys.split())
+            assert [option.id for option in listed.options] == left, keys
         await pilot.press("s")
         assert listed.highlighted_option.id == "standalone"
         await pilot.press("backspace")
-        assert [option.id for option in listed.options] == [option.id for option in METHODS]
-        assert listed.highlighted_option.id == "standalone"
+        assert listed.highlighted_option.id == "standalone"  # also among all
 
     on_stage(listed, act)

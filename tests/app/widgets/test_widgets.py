@@ -16,10 +16,9 @@ wave = Series("wave", np.sin(np.arange(100) / 9) / 2 + 0.5)
 
 def test_a_chart_fills_its_place_and_follows_a_new_size():
     chart = LineChart()
+    chart.show(Figure([wave]))  # before the app begins
 
     async def act(pilot):
-        chart.show(Figure([wave]))
-        await pilot.pause()
         assert "1 wave" in lines(chart)[0]
         await pilot.resize_terminal(120, 40)
         await pilot.pause()
@@ -30,93 +29,53 @@ def test_a_chart_fills_its_place_and_follows_a_new_size():
     on_stage(chart, act)
 
 
-def test_nothing_is_sent_again_when_nothing_changed(monkeypatch):
-    chart = LineChart()
-
-    async def act(pilot):
-        chart.show(Figure([wave]))
-        await pilot.pause()
-        refreshed = Refreshed(chart, monkeypatch)
-        chart.show(Figure([Series("wave", wave.y.copy())]))
-        await pilot.pause()
-        assert refreshed.lines == []
-
-    on_stage(chart, act)
-
-
-def test_only_lines_that_came_out_different_are_sent_again(monkeypatch):
-    chart = LineChart()
+def test_only_what_came_out_different_is_drawn_once_and_sent_again(monkeypatch):
+    chart, drawings = LineChart(), []
+    draw = chart.draw
+    monkeypatch.setattr(chart, "draw", lambda *surface: drawings.append(surface) or draw(*surface))
 
     async def act(pilot):
         chart.show(Figure([Series("a", np.full(50, 0.2), key="a")], y_range=(0, 1)))
         await pilot.pause()
         refreshed = Refreshed(chart, monkeypatch)
+        chart.show(Figure([Series("a", np.full(50, 0.2), key="a")], y_range=(0, 1)))
+        await pilot.pause()
+        assert refreshed.lines == []
         chart.show(Figure([Series("a", np.r_[np.full(49, 0.2), 0.24], key="a")], y_range=(0, 1)))
         await pilot.pause()
         # the legend's value, and the one or two rows around 0.2 of the axis
         assert refreshed.lines[0] == 0
         assert 2 <= len(refreshed.lines) <= 4
-
-    on_stage(chart, act)
-
-
-def test_many_changes_at_once_are_drawn_once(monkeypatch):
-    chart = LineChart()
-    drawings = []
-    draw = chart.draw
-    monkeypatch.setattr(chart, "draw", lambda *surface: drawings.append(surface) or draw(*surface))
-
-    async def act(pilot):
-        chart.show(Figure([wave]))
-        await pilot.pause()
         drawings.clear()
-        chart.show(Figure([wave]))
         chart.show(Figure([wave], y_range=(0, 2)))
         chart.put_cursor(12)
         chart.show(Figure([wave], marks=[Mark(3, "fork")]))
         await pilot.pause()
         assert len(drawings) == 1
-
-    on_stage(chart, act)
-
-
-def test_a_chart_that_cannot_be_seen_is_not_drawn(monkeypatch):
-    chart = LineChart()
-
-    async def act(pilot):
         chart.display = False
         await pilot.pause()
-        monkeypatch.setattr(chart, "draw", lambda *surface: pytest.fail("it was drawn"))
+        drawings.clear()
         chart.show(Figure([wave]))
         await pilot.pause()
+        assert drawings == []  # it cannot be seen
 
     on_stage(chart, act)
 
 
-def test_what_was_shown_before_the_app_began_is_there_when_it_does():
-    chart = LineChart()
-    chart.show(Figure([wave]))
-
-    async def act(pilot):
-        assert "1 wave" in lines(chart)[0]
-
-    on_stage(chart, act)
-
-
-@pytest.mark.parametrize("theme", ["textual-dark", "textual-light", "nord", "gruvbox", "ansi-dark"])
-def test_without_colour_no_text_has_the_colour_of_its_background(theme, monkeypatch):
+def test_without_colour_no_text_has_the_colour_of_its_background(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     chart = LineChart()
 
     async def act(pilot):
-        pilot.app.theme = theme
         chart.show(Figure([wave, Series("mean", wave.y / 2, pinned=True)], marks=[Mark(30, "fedgh")]))
-        await pilot.pause()
-        for strip in chart.screen._compositor.render_strips():
-            for text, style, _ in strip:
-                assert style is not None
-                if text.strip() and style.color is not None and style.bgcolor is not None:
-                    assert legible(style)
+        for theme in ("textual-dark", "textual-light", "nord", "ansi-dark"):
+            pilot.app.theme = theme
+            await pilot.pause()
+            for strip in chart.screen._compositor.render_strips():
+                for text, style, _ in strip:
+                    assert style is not None
+                    if text.strip() and style.color is not None and style.bgcolor is not None:
+                        assert legible(style)
 
     on_stage(chart, act)
 
@@ -127,18 +86,20 @@ def legible(style):
     return None in (fg, bg) or contrast(*(int(one.hex[1:], 16) for one in (fg, bg))) > 1.2
 
 
-@pytest.mark.parametrize("glyphs", ["braille", "block", "ascii"])
-def test_a_widget_draws_with_the_glyphs_of_its_app(glyphs):
+def test_a_widget_draws_with_the_glyphs_of_its_app():
     chart = LineChart()
 
     async def act(pilot):
         chart.show(Figure([wave]))
-        await pilot.pause()
-        text = "".join(lines(chart))
-        assert text.isascii() is (glyphs == "ascii")
-        assert any(0x2800 < ord(character) < 0x2900 for character in text) is (glyphs == "braille")
+        for glyphs in ("braille", "block", "ascii"):
+            pilot.app.glyphs = glyphs
+            chart.changed()
+            await pilot.pause()
+            text = "".join(lines(chart))
+            assert text.isascii() is (glyphs == "ascii")
+            assert any(0x2800 < ord(character) < 0x2900 for character in text) is (glyphs == "braille")
 
-    on_stage(chart, act, glyphs=glyphs)
+    on_stage(chart, act)
 
 
 def test_the_heatmaps_cursor_keeps_to_its_cell_in_any_order():
@@ -160,30 +121,21 @@ def test_the_heatmaps_cursor_keeps_to_its_cell_in_any_order():
     on_stage(heatmap, act)
 
 
-def test_the_heatmaps_cursor_stops_at_the_edges():
+def test_the_heatmaps_cursor_stops_at_the_edges_and_is_gone_with_its_cell():
     heatmap = Heatmap()
 
     async def act(pilot):
         heatmap.show(np.eye(3))
-        await pilot.press("up")  # the first key only shows it
-        assert heatmap.cursor == (0, 0)
-        await pilot.press("up", "right", "right", "right")
-        assert heatmap.cursor == (0, 2)
-        await pilot.press("down", "down", "down", "left")
-        assert heatmap.cursor == (2, 1)
-        await pilot.press("escape")
-        assert heatmap.cursor is None
-
-    on_stage(heatmap, act)
-
-
-def test_a_heatmaps_cursor_is_gone_with_its_cell():
-    heatmap = Heatmap()
-
-    async def act(pilot):
-        heatmap.show(np.eye(5))
-        heatmap.put_cursor(4, 4)
-        heatmap.show(np.eye(4))
+        for keys, cell in (
+            ("up", (0, 0)),  # the first key only shows it
+            ("up right right right", (0, 2)),
+            ("down down down left", (2, 1)),
+            ("escape", None),
+        ):
+            await pilot.press(*keys.split())
+            assert heatmap.cursor == cell
+        heatmap.put_cursor(2, 2)
+        heatmap.show(np.eye(2))
         assert heatmap.cursor is None
 
     on_stage(heatmap, act)
@@ -248,23 +200,13 @@ def test_the_header_stays_while_rows_scroll():
     on_stage(table, act)
 
 
-def test_a_row_chosen_while_the_table_has_no_bar_yet_is_brought_into_sight():
+@pytest.mark.parametrize("hidden", [False, True], ids=["no bar yet", "no room yet"])
+def test_a_row_chosen_early_is_brought_into_sight(hidden):
     table = clients()
-    table.styles.overflow_y = "hidden"  # for good; as a rule it is until the layout after the first rows
-
-    async def act(pilot):
-        table.show(ROWS)
-        table.put_cursor(57)
-        await pilot.pause()
-        await pilot.pause()
-        assert any(line.startswith("▶") and " 57 " in line for line in lines(table))
-
-    on_stage(table, act)
-
-
-def test_a_row_chosen_before_the_table_has_any_room_is_in_sight_once_it_has():
-    table = clients()
-    table.display = False
+    table.display = not hidden
+    table.styles.overflow_y = (
+        "auto" if hidden else "hidden"
+    )  # as a rule until the layout after the first rows
 
     async def act(pilot):
         table.show(ROWS)
@@ -278,7 +220,7 @@ def test_a_row_chosen_before_the_table_has_any_room_is_in_sight_once_it_has():
     on_stage(table, act)
 
 
-def test_the_cursor_keeps_to_its_row_when_rows_change_places():
+def test_the_cursor_keeps_to_its_row_unless_a_filter_hides_it():
     table = clients()
 
     async def act(pilot):
@@ -287,16 +229,7 @@ def test_the_cursor_keeps_to_its_row_when_rows_change_places():
         table.sort_by("accuracy", descending=True)
         assert shown(table)[:2] == [59, 58]
         assert table.selected == 5
-
-    on_stage(table, act)
-
-
-def test_a_filter_that_hides_the_cursors_row_moves_it_to_one_that_is_shown():
-    table = clients()
-
-    async def act(pilot):
-        table.show(ROWS)
-        table.put_cursor(5)
+        table.sort_by("id")
         table.filter("CNN2")
         assert shown(table) == [id for id in range(60) if id % 5 == 1]
         assert table.selected in shown(table)
@@ -313,23 +246,10 @@ def test_sorting_goes_round_all_columns_each_its_own_way():
     seen = []
     for _ in range(9):
         table.cycle_sort()
-        seen.append(table.sort)
-    assert seen == [
-        ("model", False),
-        ("accuracy", False),
-        ("change", True),
-        ("test", False),
-        ("train", False),
-        ("up", True),
-        ("down", True),
-        ("pinned", True),
-        ("id", False),
-    ]
-
-
-def test_a_column_that_is_not_sorted_by_is_refused_with_those_that_are():
+        seen.append("-" * table.sort[1] + table.sort[0])
+    assert seen == ["model", "accuracy", "-change", "test", "train", "-up", "-down", "-pinned", "id"]
     with pytest.raises(ValueError, match="cannot be sorted by 'trend'; they can by pinned, id, model"):
-        clients().sort_by("trend")
+        table.sort_by("trend")
 
 
 def test_a_click_chooses_a_row_and_on_the_header_an_order():
@@ -349,55 +269,39 @@ def test_a_click_chooses_a_row_and_on_the_header_an_order():
     assert [message.key for message in app.posted] == [0, 3]
 
 
+def log(rows):
+    return [Row(line, (f"line {line}",)) for line in range(rows)]
+
+
 def test_a_table_that_follows_keeps_showing_its_end_unless_it_was_scrolled_away():
     table = Table([Column("")], follows=True)
 
     async def act(pilot):
-        table.show([Row(line, (f"line {line}",)) for line in range(50)])
-        await pilot.pause()
-        await pilot.pause()
-        assert lines(table)[-1].strip() == "line 49"
-        table.show([Row(line, (f"line {line}",)) for line in range(60)])
-        await pilot.pause()
-        await pilot.pause()
-        assert lines(table)[-1].strip() == "line 59"
+        async def last(text):
+            await pilot.pause()
+            await pilot.pause()
+            assert lines(table)[-1].strip() == text
+
+        table.show(log(50))
+        await last("line 49")
+        table.show(log(60))
+        await last("line 59")
+        await pilot.resize_terminal(80, 6)
+        await until(pilot, lambda: table.size.height < 9)
+        await last("line 59")
         await pilot.press("up", "up")
-        table.show([Row(line, (f"line {line}",)) for line in range(70)])
+        table.show(log(70))
+        await last("line 57")
+        await pilot.resize_terminal(80, 10)
+        await until(pilot, lambda: table.size.height == 10)
+        await last("line 61")  # its first row stays
+        table.scroll_to(y=60, animate=False, force=True)  # to the end
         await pilot.pause()
-        await pilot.pause()
-        assert lines(table)[-1].strip() == "line 57"
-
-    on_stage(table, act)
-
-
-def test_a_table_that_follows_stays_where_it_was_scrolled_before_it_was_drawn():
-    table = Table([Column("")], follows=True)
-
-    async def act(pilot):
-        table.show([Row(line, (f"line {line}",)) for line in range(50)])
-        await until(pilot, lambda: table.scroll_offset.y == 50 - table.size.height)
-        table.show([Row(line, (f"line {line}",)) for line in range(60)])
+        table.show(log(80))
         table.scroll_to(y=7, animate=False, force=True)  # before the end is shown
         await pilot.pause()
         await pilot.pause()
         assert table.scroll_offset.y == 7
-
-    on_stage(table, act)
-
-
-@pytest.mark.parametrize(("keys", "top"), [([], 44), (["up", "up"], 24)], ids=["at its end", "scrolled away"])
-def test_a_table_that_follows_shows_its_end_after_a_resize_only_if_it_did_before(keys, top):
-    table = Table([Column("")], follows=True)
-
-    async def act(pilot):
-        table.show([Row(line, (f"line {line}",)) for line in range(50)])
-        await until(pilot, lambda: lines(table)[-1].strip() == "line 49")
-        await pilot.press(*keys)
-        await pilot.resize_terminal(80, 6)
-        await until(pilot, lambda: table.size.height < 9)
-        await pilot.pause()
-        await pilot.pause()
-        assert lines(table)[0].strip() == f"line {top}"
 
     on_stage(table, act)
 

@@ -163,9 +163,13 @@ class Form(Dialog[Result]):
         try:
             result = self.accept(values)
         except Exception as error:  # any error is shown in the dialog
-            self.app.call_from_thread(self._refuse, explain(error)[0])
+            self.tell(self._refuse, explain(error)[0])
         else:
-            self.app.call_from_thread(self.dismiss, result)
+            self.tell(self.dismiss, result)
+
+    def tell(self, do: Callable[..., object], *given: object) -> None:
+        """Call a method from a thread, unless the dialog has been left meanwhile."""
+        self.app.call_from_thread(lambda: do(*given) if self in self.app.screen_stack else None)
 
     def _refuse(self, fault: str) -> None:
         self._working = False

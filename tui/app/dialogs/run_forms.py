@@ -145,8 +145,7 @@ class NewRunDialog(Form[NewRun]):
             self._reports[wanted] = "\n".join(lines)
         except Exception as error:  # any error is shown in the dialog
             self._reports[wanted] = explain(error)[0]
-        if self.is_running:
-            self.app.call_from_thread(self._remark)
+        self.tell(self._remark)
 
     def accept(self, values: dict[str, str]) -> NewRun:
         choices = replace(
@@ -187,14 +186,14 @@ class NewRunDialog(Form[NewRun]):
             catalog.fetch_dataset(name, self._data, partial(self._fetched, name))
         except Exception as error:  # any error is shown in the dialog
             fault = explain(error)[0]
-        self.app.call_from_thread(self._fetch_ended, fault)
+        self.tell(self._fetch_ended, fault)
 
     def _fetched(self, name: str, done: int, total: int | None) -> None:
         share = f"{size(done)} of {size(total)}" if total else size(done)
         text = f"downloading {name}: {share}"
         if text != self._fetching:
             self._fetching = text
-            self.app.call_from_thread(self._remark)
+            self.tell(self._remark)
 
     def _fetch_ended(self, fault: str) -> None:
         self._fetching = ""

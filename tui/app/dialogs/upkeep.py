@@ -70,12 +70,11 @@ class OfSessions(Form[str]):
             about = self.about([sessions.dependents(folder) for folder in self._folders])
         except Exception as error:  # any error is shown in the dialog
             about = explain(error)[0]
-        self.app.call_from_thread(self._told, about)
+        self.tell(self._told, about)
 
     def _told(self, about: str) -> None:
         self._about = about
-        if self.is_mounted:
-            self._remark()
+        self._remark()
 
     def about(self, found: Sequence[sessions.Dependents]) -> str:
         """The text under the field, by what depends on each session, on a thread."""
