@@ -83,6 +83,8 @@ def test_a_round_names_those_of_whom_there_is_news(told: dict[str, Path]) -> Non
 
 
 def test_everything_but_the_figures_by_client_is_the_same_either_way(told: dict[str, Path]) -> None:
+    """Told of all, clients that have never taken part have no accuracy."""
+
     def without(value: Any) -> Any:
         if isinstance(value, dict):
             return {
@@ -93,9 +95,6 @@ def test_everything_but_the_figures_by_client_is_the_same_either_way(told: dict[
         return value
 
     assert list(map(without, records(told["news"]))) == list(map(without, records(told["all"])))
-
-
-def test_clients_that_have_never_taken_part_have_no_accuracy(told: dict[str, Path]) -> None:
     trained: set[int] = set()
     for record in records(told["all"]):
         trained |= set(record["participants"])
@@ -114,15 +113,13 @@ def test_where_so_many_are_drawn_for_evaluation_they_are_drawn_of_those_that_too
         assert len(measured) == min(3, len(state.known.trained))
 
 
-@pytest.mark.parametrize(("clients", "many"), [(MANY, False), (MANY + 1, True)])
-def test_above_a_thousand_clients_it_is_so_unless_the_settings_say_otherwise(
-    clients: int, many: bool
-) -> None:
-    federation = {"clients": clients, "participation": 0.1}
-    usual = Config.read({"method": {"name": "standalone"}, "federation": federation})
-    assert (usual.skips_initial, usual.records_changed) == (many, many)
-    said = usual.with_(evaluation__initial="all", evaluation__metrics_for="all")
-    assert (said.skips_initial, said.records_changed) == (False, False)
+def test_above_a_thousand_clients_it_is_so_unless_the_settings_say_otherwise() -> None:
+    for clients, many in ((MANY, False), (MANY + 1, True)):
+        federation = {"clients": clients, "participation": 0.1}
+        usual = Config.read({"method": {"name": "standalone"}, "federation": federation})
+        assert (usual.skips_initial, usual.records_changed) == (many, many)
+        said = usual.with_(evaluation__initial="all", evaluation__metrics_for="all")
+        assert (said.skips_initial, said.records_changed) == (False, False)
 
 
 # What is read
@@ -165,64 +162,54 @@ def test_a_clients_recorded_accuracy_is_the_last_one_that_a_round_told(told: dic
     assert [model.recorded for model in shown] == last
 
 
-@pytest.mark.parametrize("stop", [1, 2, 3])
-def test_a_run_resumed_goes_on_from_what_was_told_before(
-    told: dict[str, Path], tmp_path: Path, stop: int
-) -> None:
-    with Session.create(config(NEWS), tmp_path / "s", tmp_path) as session:
-        session.run(upto=stop)
-    Session.resume(tmp_path / "s", tmp_path).run()
-    assert federations.committed(tmp_path / "s") == federations.committed(told["news"])
+@pytest.mark.long
+def test_a_run_resumed_goes_on_from_what_was_told_before(told: dict[str, Path], tmp_path: Path) -> None:
+    for stop in (1, 2, 3):
+        folder = tmp_path / str(stop)
+        with Session.create(config(NEWS), folder, tmp_path) as session:
+            session.run(upto=stop)
+        Session.resume(folder, tmp_path).run()
+        assert federations.committed(folder) == federations.committed(told["news"])
 
 
+@pytest.mark.long
 def test_a_session_may_tell_of_all_and_then_of_news(told: dict[str, Path], tmp_path: Path) -> None:
-    with Session.create(config(ALL), tmp_path / "s", tmp_path) as session:
-        checkpoints.post(
-            tmp_path / "s",
-            "switch",
-            {"method": None, "set": ['evaluation.metrics_for="changed"'], "at_round": 2},
-        )
-        session.run()
-    ran = records(tmp_path / "s")
-    assert ran[:2] == records(told["all"])[:2]
-    assert ran[2:] == records(told["news"])[2:]
+    """Under either name of the setting."""
+    for word in ('metrics_for="changed"', 'figures="news"'):
+        folder = tmp_path / word.partition("=")[0]
+        with Session.create(config(ALL), folder, tmp_path) as session:
+            switch = {"method": None, "set": [f"evaluation.{word}"], "at_round": 2}
+            checkpoints.post(folder, "switch", switch)
+            session.run()
+        ran = records(folder)
+        assert ran[:2] == records(told["all"])[:2]
+        assert ran[2:] == records(told["news"])[2:]
 
 
-def test_the_former_name_of_the_setting_is_read_wherever_users_wrote_it(
-    told: dict[str, Path], tmp_path: Path
-) -> None:
+def test_the_former_name_of_the_setting_is_read_wherever_users_wrote_it() -> None:
     former = {"initial": "skip", "figures": "news"}
     assert config(former) == config(NEWS)
     assert config(ALL).with_(evaluation__figures="news").evaluation.metrics_for == "changed"
     assert Choices(assignments=["evaluation.figures=news"]).read().evaluation.metrics_for == "changed"
-    with Session.create(config(ALL), tmp_path / "s", tmp_path) as session:
-        checkpoints.post(
-            tmp_path / "s", "switch", {"method": None, "set": ['evaluation.figures="news"'], "at_round": 2}
-        )
-        session.run()
-    assert records(tmp_path / "s")[2:] == records(told["news"])[2:]
+    assert completed({"evaluation": {"figures": None}})["evaluation"]["metrics_for"] is None
+    assert completed({"evaluation": {}})["evaluation"]["metrics_for"] == "all"
 
 
-@pytest.mark.parametrize(
-    ("former", "given", "expected"),
-    [
+def test_what_is_given_last_wins_under_either_name(tmp_path: Path) -> None:
+    for former, word, expected in (
         ({"evaluation": {"figures": "news"}}, "evaluation.metrics_for=all", "all"),
         ({"evaluation": {"metrics_for": "all"}}, "evaluation.figures=news", "changed"),
         ({"evaluation": {"figures": "all"}}, "evaluation.figures=news", "changed"),
-    ],
-)
-def test_what_is_given_last_wins_under_either_name(
-    tmp_path: Path, former: dict[str, Any], given: str, expected: str
-) -> None:
-    file = tmp_path / "mine.toml"
-    file.write_text(as_toml(config(ALL).to_json() | former))
-    read = Choices(file=file, assignments=[given]).read()
-    assert read.evaluation.metrics_for == expected
-    study = StudySpec(
-        config=config(ALL).to_json() | former, over={given.split("=")[0]: (given.split("=")[1],)}
-    )
-    [point] = study.points(tmp_path)
-    assert point.config["evaluation"]["metrics_for"] == expected
+    ):
+        file = tmp_path / "mine.toml"
+        file.write_text(as_toml(config(ALL).to_json() | former))
+        read = Choices(file=file, assignments=[word]).read()
+        assert read.evaluation.metrics_for == expected
+        study = StudySpec(
+            config=config(ALL).to_json() | former, over={word.split("=")[0]: (word.split("=")[1],)}
+        )
+        [point] = study.points(tmp_path)
+        assert point.config["evaluation"]["metrics_for"] == expected
 
 
 def test_a_former_data_seed_in_a_file_gives_way_to_an_axis(tmp_path: Path) -> None:
@@ -230,11 +217,6 @@ def test_a_former_data_seed_in_a_file_gives_way_to_an_axis(tmp_path: Path) -> No
     raw["data"]["seed"] = 3
     study = StudySpec(config=raw, over={"seed.data": (0, 1)})
     assert [Config.read(point.config).data_seed for point in study.points(tmp_path)] == [0, 1]
-
-
-def test_an_old_session_that_left_the_choice_to_the_number_of_clients_still_does() -> None:
-    assert completed({"evaluation": {"figures": None}})["evaluation"]["metrics_for"] is None
-    assert completed({"evaluation": {}})["evaluation"]["metrics_for"] == "all"
 
 
 def test_a_session_made_under_the_former_name_goes_on(told: dict[str, Path], tmp_path: Path) -> None:
@@ -256,23 +238,18 @@ def test_a_session_made_under_the_former_name_goes_on(told: dict[str, Path], tmp
 # What is refused
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_a_record_that_names_nobody_or_says_nothing_possible_is_none(told: dict[str, Path]) -> None:
+    for change in (
         lambda record: record["accuracy"]["per_client"].update({"8": 0.5}),
         lambda record: record["loss"]["per_client"].update({"one": 0.5}),
         lambda record: record["bytes"]["per_client_up"].update({"1": -1}),
         lambda record: record.update(clients=9),
-    ],
-)
-def test_a_record_that_names_nobody_or_says_nothing_possible_is_none(
-    told: dict[str, Path], change: Any
-) -> None:
-    record = SessionReader(told["news"]).records()[0]
-    check_record(record, 8)
-    change(record)
-    with pytest.raises(ValueError, match="client"):
+    ):
+        record = SessionReader(told["news"]).records()[0]
         check_record(record, 8)
+        change(record)
+        with pytest.raises(ValueError, match="client"):
+            check_record(record, 8)
 
 
 # By itself

@@ -113,37 +113,35 @@ def test_signals_have_the_form_of_uci_har_and_are_always_the_same(tmp_path: Path
     assert np.bincount(a["labels"]).tolist() == [2] * 6
 
 
-@pytest.mark.parametrize(
-    ("name", "method"), [(name, method) for name, setting in SETTINGS.items() for method in setting.methods]
-)
-def test_both_get_the_same_setting(name: str, method: str) -> None:
-    setting = SETTINGS[name]
-    ours = htfllib.config(setting, method, Path("samples.npz"), seed=2, rounds=7)
-    words = htfllib.arguments(setting, method, rounds=7)
-    theirs = dict(zip(words[::2], words[1::2], strict=True))
-    training = ours.training
-    assert (training.batch_size, training.epochs, training.lr) == (
-        int(theirs["-lbs"]),
-        int(theirs["-ls"]),
-        float(theirs["-lr"]),
-    )
-    assert (ours.rounds, ours.federation.clients) == (int(theirs["-gr"]), int(theirs["-nc"]))
-    assert (training.momentum, training.weight_decay, training.clip) == (0, 0, None)
-    assert (ours.federation.participation, float(theirs["-jr"])) == (1, 1)
-    assert getattr(ours.method, "lam", None) == (float(theirs["-lam"]) if "-lam" in theirs else None)
-    assert getattr(ours.method, "d_1", None) == (int(theirs["-sfd"]) if "-sfd" in theirs else None)
+def test_both_get_the_same_setting() -> None:
+    for name, method in [(name, method) for name, setting in SETTINGS.items() for method in setting.methods]:
+        setting = SETTINGS[name]
+        ours = htfllib.config(setting, method, Path("samples.npz"), seed=2, rounds=7)
+        words = htfllib.arguments(setting, method, rounds=7)
+        theirs = dict(zip(words[::2], words[1::2], strict=True))
+        training = ours.training
+        assert (training.batch_size, training.epochs, training.lr) == (
+            int(theirs["-lbs"]),
+            int(theirs["-ls"]),
+            float(theirs["-lr"]),
+        )
+        assert (ours.rounds, ours.federation.clients) == (int(theirs["-gr"]), int(theirs["-nc"]))
+        assert (training.momentum, training.weight_decay, training.clip) == (0, 0, None)
+        assert (ours.federation.participation, float(theirs["-jr"])) == (1, 1)
+        assert getattr(ours.method, "lam", None) == (float(theirs["-lam"]) if "-lam" in theirs else None)
+        assert getattr(ours.method, "d_1", None) == (int(theirs["-sfd"]) if "-sfd" in theirs else None)
 
 
-@pytest.mark.parametrize(("intervals", "reach"), [(1, 4.3027), (4, 8.8600)])
-def test_the_interval_of_a_difference_is_students(intervals: int, reach: float) -> None:
+def test_the_interval_of_a_difference_is_students() -> None:
     """Differences of 0.1, 0.2, and 0.3: mean 0.2, standard error 0.1 / √3, and t of 2 degrees of freedom.
 
     For p = 1 − 0.05 / intervals / 2, this t is (2p − 1) · √(2 / (4p (1 − p))).
     """
-    found = difference((0.5, 0.6, 0.7), (0.4, 0.4, 0.4), intervals)
-    assert found.mean == pytest.approx(0.2)
-    assert found.reach == pytest.approx(reach * 0.1 / 3**0.5, rel=1e-4)
-    assert not found.is_real
+    for intervals, reach in ((1, 4.3027), (4, 8.8600)):
+        found = difference((0.5, 0.6, 0.7), (0.4, 0.4, 0.4), intervals)
+        assert found.mean == pytest.approx(0.2)
+        assert found.reach == pytest.approx(reach * 0.1 / 3**0.5, rel=1e-4)
+        assert not found.is_real
 
 
 def test_a_difference_is_marked_if_its_interval_excludes_zero() -> None:

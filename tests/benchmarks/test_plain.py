@@ -48,6 +48,7 @@ def test_the_loop_has_as_many_threads_as_asked(monkeypatch: pytest.MonkeyPatch) 
         torch.use_deterministic_algorithms(True)
 
 
+@pytest.mark.long
 def test_a_round_is_timed_by_workers_and_threads_with_the_default_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

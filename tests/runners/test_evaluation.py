@@ -55,9 +55,7 @@ def built(name: str, **sections: Any) -> Built:
     "name",
     [
         "fedavg",
-        "scaffold",
-        "moon",
-        "heteroavg",
+        *(pytest.param(each, marks=pytest.mark.long) for each in ("scaffold", "moon", "heteroavg")),
         pytest.param("inco_avg", marks=pytest.mark.slow),
         pytest.param("inco_moon", marks=pytest.mark.slow),
     ],
@@ -174,6 +172,7 @@ def test_clients_whose_answers_are_drawn_are_asked_each(monkeypatch: pytest.Monk
     assert sorted(counted.clients) == [0, 1, 2, 3, 4, 5]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", [Unequal, Offset, Noted, NotedTensor])
 def test_clients_that_answer_differently_are_asked_each(
     method: type[FedAvg], monkeypatch: pytest.MonkeyPatch
@@ -198,6 +197,7 @@ def test_clients_with_test_data_of_their_own_are_asked_each(monkeypatch: pytest.
     assert sorted(counted.clients) == [0, 1, 2, 3]
 
 
+@pytest.mark.long
 def test_trained_models_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """They differ: to look at them would be work for nothing."""
     monkeypatch.setattr(evaluation, "_made_of", None)
@@ -248,6 +248,7 @@ def test_a_stack_answers_on_one_test_set_as_its_clients_do(
     assert [each or 0.0 for each in losses[0]] == pytest.approx([each or 0.0 for each in losses[1]], rel=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("method", "unstacked"), [(Noted, ["train", "answer"]), (Drawing, ["answer"])])
 def test_clients_that_cannot_answer_as_one_answer_by_themselves_which_is_said_once(
     method: type[FedAvg], unstacked: list[str], monkeypatch: pytest.MonkeyPatch

@@ -73,22 +73,26 @@ def starved(monkeypatch: pytest.MonkeyPatch, room: int, folder: Path, **sections
     return sentence
 
 
-@pytest.mark.parametrize(("runner", "workers"), [("parallel", 4), ("sequential", 4)])
 def test_the_sentence_names_client_model_and_batch_and_what_helps(
-    runner: str, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runtime = {"runner": runner, "workers": workers}
-    said = starved(monkeypatch, 15, tmp_path / "s", runtime=runtime, evaluation={"batch_size": 8})
-    assert "(tiny_cnn) in round 2, in training on batches of 16 samples" in said
-    assert "for client " in said
-    helps = (
-        "resume SESSION --set runtime.workers=2`"
-        if runner == "parallel"
-        else "switch SESSION --set training.batch_size=8`"
-    )
-    assert helps in said
+    """And the session goes on with smaller batches."""
+    for runner, helps in (
+        ("parallel", "resume SESSION --set runtime.workers=2`"),
+        ("sequential", "switch SESSION --set training.batch_size=8`, then `htfl-sim resume SESSION`"),
+    ):
+        runtime = {"runner": runner, "workers": 4}
+        said = starved(monkeypatch, 15, tmp_path / runner, runtime=runtime, evaluation={"batch_size": 8})
+        assert "(tiny_cnn) in round 2, in training on batches of 16 samples" in said
+        assert "for client " in said and helps in said
+    folder = tmp_path / "sequential"
+    checkpoints.post(folder, "switch", {"method": None, "set": ["training.batch_size=8"]})
+    monkeypatch.setattr(Hungry, "room", 15)
+    with Session.resume(folder, tmp_path) as session:
+        assert session.run().round == 3
 
 
+@pytest.mark.long
 def test_the_session_is_at_its_last_checkpoint_and_goes_on_with_fewer_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,17 +108,7 @@ def test_the_session_is_at_its_last_checkpoint_and_goes_on_with_fewer_workers(
     assert federations.committed(tmp_path / "s")[1] == alone[1]
 
 
-def test_it_goes_on_with_smaller_batches_where_one_client_is_too_much(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said = starved(monkeypatch, 15, tmp_path / "s", evaluation={"batch_size": 8})
-    assert "switch SESSION --set training.batch_size=8`, then `htfl-sim resume SESSION`" in said
-    checkpoints.post(tmp_path / "s", "switch", {"method": None, "set": ["training.batch_size=8"]})
-    monkeypatch.setattr(Hungry, "room", 15)
-    with Session.resume(tmp_path / "s", tmp_path) as session:
-        assert session.run().round == 3
-
-
+@pytest.mark.long
 def test_a_stack_that_is_too_large_goes_on_as_smaller_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,30 +125,27 @@ def test_a_stack_that_is_too_large_goes_on_as_smaller_ones(
     assert event["inexact"] == ["clients in stacks of 16 → in stacks of 8"]
 
 
-@pytest.mark.parametrize("runner", ["parallel", "sequential", "stacked"])
 def test_a_payload_that_there_is_no_room_for_is_said_alike(
-    runner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def downlink(*_: object) -> dict[str, Tensor]:
         raise torch.OutOfMemoryError(WORDS)
 
     monkeypatch.setattr(Hungry, "downlink", downlink)
-    said = starved(monkeypatch, 1_000, tmp_path / "s", runtime={"runner": runner})
-    assert "(tiny_cnn)" in said and "in round 1, in training on batches of 16 samples" in said
+    for runner in ("parallel", "sequential", "stacked"):
+        said = starved(monkeypatch, 1_000, tmp_path / runner, runtime={"runner": runner})
+        assert "(tiny_cnn)" in said and "in round 1, in training on batches of 16 samples" in said
 
 
-def test_evaluation_has_a_batch_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Hungry, "in_round", 0)
-    said = starved(monkeypatch, 1, tmp_path / "s")
-    assert "(tiny_cnn) in round 1, in evaluation on 1024 samples at a time" in said
-    assert "switch SESSION --set evaluation.batch_size=512`" in said
-
-
+@pytest.mark.long
 def test_it_goes_on_with_fewer_images_answered_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where there is no checkpoint yet: it begins again."""
+    """Evaluation has a batch of its own. Where there is no checkpoint yet, it begins again."""
     monkeypatch.setattr(Hungry, "in_round", 0)
+    said = starved(monkeypatch, 1, tmp_path / "large")
+    assert "(tiny_cnn) in round 1, in evaluation on 1024 samples at a time" in said
+    assert "switch SESSION --set evaluation.batch_size=512`" in said
     starved(monkeypatch, 1, tmp_path / "s", evaluation={"batch_size": 2})
     assert checkpoints.SessionReader(tmp_path / "s").rounds() == []
     checkpoints.post(tmp_path / "s", "switch", {"method": None, "set": ["evaluation.batch_size=1"]})

@@ -229,8 +229,12 @@ def write_images(path: Path, seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_node_that_lacks_the_data_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_node_that_lacks_the_data_or_has_others_is_refused_by_name(tmp_path: Path) -> None:
     write_images(path := tmp_path / "mine.npz", 0)
+    engine = on_file(path).engine
+    write_images(path, 1)
+    with pytest.raises(DataError, match=r"node \S+: its data set '.*', or its partition, is not the one"):
+        engine.open()
     engine = on_file(path).engine
     path.unlink()
     with pytest.raises(ConfigError, match=rf"node \S+: '{path}' does not exist"):
@@ -238,52 +242,27 @@ def test_a_node_that_lacks_the_data_is_refused_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_node_that_has_other_data_is_refused_by_name(tmp_path: Path) -> None:
-    write_images(path := tmp_path / "mine.npz", 0)
-    engine = on_file(path).engine
-    write_images(path, 1)
-    with pytest.raises(DataError, match=r"node \S+: its data set '.*', or its partition, is not the one"):
-        engine.open()
-
-
-def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_with_other_bits_are_refused_or_stand_in_the_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As if this machine had another torch than the actors' nodes."""
     from simulator.runners.ray import workers
 
     monkeypatch.setattr(workers, "environment", lambda *here: environment(*here) | {"torch": "0.1"})
-
-
-@pytest.mark.slow
-def test_nodes_with_other_bits_than_this_machine_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    elsewhere(monkeypatch)
+    config = Subject("fedavg").config(runtime=RAY)
     with pytest.raises(
         ConfigError, match=r"node \S+: .* not be bit-identical \(torch 0\.1 → .*allow_inexact=True"
     ):
-        Session.create(Subject("fedavg").config(runtime=RAY), tmp_path / "s", data_folder(None))
+        Session.create(config, tmp_path / "s", data_folder(None))
     assert not (tmp_path / "s").exists()
-
-
-@pytest.mark.slow
-def test_nodes_with_other_bits_that_are_allowed_stand_in_the_events(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    elsewhere(monkeypatch)
-    config = Subject("fedavg").config(runtime=RAY)
     Session.create(config, tmp_path / "s", data_folder(None), allow_inexact=True).close()
-    [event] = [
-        each for each in checkpoints.SessionReader(tmp_path / "s").events() if each["event"] == "nodes"
-    ]
+    events = checkpoints.SessionReader(tmp_path / "s").events()
+    [event] = [each for each in events if each["event"] == "nodes"]
     [node] = event["nodes"]
-    assert node["workers"] == 2
+    assert (node["workers"], node["environment"]["threads_per_client"]) == (2, 1)
     assert node["inexact"][0].startswith("torch 0.1 → ")
-    assert node["environment"]["threads_per_client"] == 1
-    assert description(
-        event
-    ) == f"clients at a time: 2 on {node['node']}; not bit-identical: {node['node']}: " + ", ".join(
-        node["inexact"]
-    )
+    inexact = f"not bit-identical: {node['node']}: {', '.join(node['inexact'])}"
+    assert description(event) == f"clients at a time: 2 on {node['node']}; {inexact}"
 
 
 @pytest.mark.slow

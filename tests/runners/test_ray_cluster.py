@@ -48,14 +48,14 @@ def refusal(folder: Path, **runtime: Any) -> str:
     return str(refused.value)
 
 
-@pytest.mark.parametrize("scheme", ["", "ray://"])
-def test_an_address_where_nobody_answers_is_refused_at_once(scheme: str, tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and does not listen
-        address = f"{scheme}127.0.0.1:{taken.getsockname()[1]}"
-        said = refusal(tmp_path, address=address)
-    assert said.startswith(f"cannot use Ray at '{address}' (")
-    assert said.endswith("or leave that out: Ray then starts on this machine by itself.")
+def test_an_address_where_nobody_answers_is_refused_at_once(tmp_path: Path) -> None:
+    for scheme in ("", "ray://"):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))  # and does not listen
+            address = f"{scheme}127.0.0.1:{taken.getsockname()[1]}"
+            said = refusal(tmp_path, address=address)
+        assert said.startswith(f"cannot use Ray at '{address}' (")
+        assert said.endswith("or leave that out: Ray then starts on this machine by itself.")
 
 
 def test_whatever_ray_says_against_a_cluster_is_said_in_a_line(
@@ -82,23 +82,18 @@ def test_a_cluster_without_a_node_for_one_client_is_too_small(
     assert cluster.room(cluster.Needs(1, 1)) == 0
 
 
-def test_a_ray_that_is_started_here_is_as_large_as_the_run_needs(started: dict[str, Any]) -> None:
+def test_a_ray_that_is_started_here_is_as_large_as_the_run_needs_and_the_machine_has_gpus(
+    started: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sixteen cores would do for sixteen actors: one has a GPU to compute on. A cluster is taken as it is."""
     assert cluster.connect(cluster.LOCAL, cluster.Needs(3, 0), actors=2, in_transit=2**28 + 1)
     assert (started["address"], started["num_cpus"], started["num_gpus"]) == ("local", 6, 0)
     assert started["object_store_memory"] == 2**28 + 1
     assert started["include_dashboard"] is started["log_to_driver"] is False
-
-
-def test_a_ray_that_is_started_here_has_no_more_gpus_than_this_machine(
-    started: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Sixteen cores would do for sixteen actors: one has a GPU to compute on."""
     monkeypatch.setattr(cluster.torch.cuda, "device_count", lambda: 1)
     assert cluster.connect(cluster.LOCAL, cluster.Needs(1, 1), actors=16, in_transit=1)
     assert (started["num_cpus"], started["num_gpus"]) == (16, 1)
-
-
-def test_a_cluster_that_is_there_is_taken_as_it_is(started: dict[str, Any]) -> None:
+    started.clear()
     assert not cluster.connect("auto", cluster.Needs(3, 0), actors=2, in_transit=1)
     assert started.keys() == {"address", "logging_level", "log_to_driver"}
 

@@ -4,7 +4,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from simulator.base.errors import ConfigError
 from simulator.contract import Subject
 from simulator.data.datasets import data_folder
 from simulator.engine.progress import ClientStarted, ClientTrained, EvaluationStarted, Event, Warned
+from simulator.engine.round import Engine
 from simulator.runners import RoundInterrupted
 from simulator.sessions.session import Session
 from tests import federations
@@ -27,35 +28,48 @@ ray = pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_for_all")]
 
 
+class Killer:
+    """Halts the actor that gets the first portion of round 2, and kills it when another portion is done."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.before = pids(engine)
+        self.begun, self.halted = list[int](), list[int]()
+        self.warnings = list[str]()
+
+    def halt(self, clients: Sequence[int]) -> int:
+        """Halt the actor that gets these clients."""
+        runner = self._engine._runner
+        self.halted.append(runner._pool._joined[runner.free_for(clients)].pid)
+        os.kill(self.halted[0], signal.SIGSTOP)
+        return self.halted[0]
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case ClientStarted(2, client):
+                self.begun.append(client)
+                if not self.halted:
+                    self.halt([client])
+            case ClientTrained(2, _, 1):
+                os.kill(self.halted[0], signal.SIGKILL)
+            case Warned(message):
+                self.warnings.append(message)
+
+
 def test_the_client_of_an_actor_that_is_killed_at_work_is_computed_again() -> None:
-    """The actor that gets the first client of round 2 is halted, and killed when another client is done."""
     subject = Subject("fedlora")
     engine = subject.built(runtime=RAY).engine
-    before = pids(engine)
-    clients, halted, warnings = [], [], []
-
-    def kill(event: Event) -> None:
-        match event:
-            case ClientStarted(2, client) if not halted:
-                runner = engine._runner
-                clients.append(client)
-                halted.append(runner._pool._joined[runner.free_for([client])].pid)
-                os.kill(halted[0], signal.SIGSTOP)
-            case ClientTrained(2, _, 1):
-                os.kill(halted[0], signal.SIGKILL)
-            case Warned(message):
-                warnings.append(message)
-
-    assert run(engine, observe=kill) == run(subject.built().engine)
-    assert halted[0] in before
-    [warning] = warnings
-    assert f" died at work on client {clients[0]} (" in warning
+    killer = Killer(engine)
+    assert run(engine, observe=killer) == run(subject.built().engine)
+    assert killer.halted[0] in killer.before
+    [warning] = killer.warnings
+    assert f" died at work on client {killer.begun[0]} (" in warning
     assert warning.endswith(" in round 2; the client is computed again.")
     engine = subject.built(runtime=RAY).engine
     after, members = pids(engine), len(pool(engine).workers)
     engine.close()
     assert members == 2
-    assert halted[0] not in after
+    assert killer.halted[0] not in after
 
 
 def test_of_an_actor_that_is_killed_with_two_portions_only_the_first_counts_as_under_way() -> None:
@@ -63,21 +77,17 @@ def test_of_an_actor_that_is_killed_with_two_portions_only_the_first_counts_as_u
     subject = Subject("standalone")
     many = {"federation": {"clients": 8, "participation": 1.0}}
     engine = subject.built(**many, runtime=RAY).engine
-    pids(engine)
-    warnings: list[str] = []
+    killer = Killer(engine)
 
     def kill(event: Event) -> None:
         match event:
             case EvaluationStarted(2, _):
-                runner = engine._runner
-                halted = runner._pool._joined[runner.free_for([])].pid
-                os.kill(halted, signal.SIGSTOP)
-                threading.Timer(0.5, os.kill, (halted, signal.SIGKILL)).start()
-            case Warned(message):
-                warnings.append(message)
+                threading.Timer(0.5, os.kill, (killer.halt([]), signal.SIGKILL)).start()
+            case Warned():
+                killer(event)
 
     assert run(engine, observe=kill) == run(subject.built(**many).engine)
-    [warning] = warnings
+    [warning] = killer.warnings
     assert re.search(
         r" died at work on client \d \(.*\) in round 2; the client is computed again\.$", warning
     )
@@ -91,32 +101,14 @@ EIGHT: dict[str, Any] = {
 
 
 def test_a_stack_whose_actor_is_killed_at_work_is_computed_again_as_a_whole() -> None:
-    """The actor that gets the first stack of round 2 is halted, and killed when another stack is done."""
     subject = Subject("fedlora")
     engine = subject.built(**EIGHT, runtime={**STACKS, "stack": 2}).engine
-    pids(engine)
-    begun: list[int] = []
-    halted: list[int] = []
-    warnings: list[str] = []
-
-    def kill(event: Event) -> None:
-        match event:
-            case ClientStarted(2, client):
-                begun.append(client)
-                if not halted:
-                    runner = engine._runner
-                    halted.append(runner._pool._joined[runner.free_for([client])].pid)
-                    os.kill(halted[0], signal.SIGSTOP)
-            case ClientTrained(2, _, 1):
-                os.kill(halted[0], signal.SIGKILL)
-            case Warned(message):
-                warnings.append(message)
-
+    killer = Killer(engine)
     alone = subject.built(**EIGHT, runtime={"runner": "stacked", "stack": 2}).engine
-    assert run(engine, observe=kill) == run(alone)
-    [warning] = warnings
-    assert f" died at work on clients {begun[0]}, {begun[1]} in round 2; they are computed again." in warning
-    assert sorted(begun) == list(range(8))
+    assert run(engine, observe=killer) == run(alone)
+    [warning], (first, second, *_) = killer.warnings, killer.begun
+    assert f" died at work on clients {first}, {second} in round 2; they are computed again." in warning
+    assert sorted(killer.begun) == list(range(8))
 
 
 def test_of_a_stack_in_which_a_client_diverged_nobody_is_kept_when_the_round_is_left() -> None:

@@ -56,10 +56,9 @@ def portions(finished: tuple[int, ...] = (), **runtime: Any) -> list[list[int]]:
 
 def test_an_actor_computes_one_client_at_a_time_unless_it_is_said() -> None:
     assert portions() == [[client] for client in range(8)]
-
-
-def test_clients_side_by_side_are_given_to_an_actor_so_many_at_once_in_their_order() -> None:
     assert portions(inner="parallel", workers_per_actor=3) == [[0, 1, 2], [3, 4, 5], [6, 7]]
+    found = [same_bits(RuntimeConfig(inner=name)) for name in ("sequential", "parallel", "stacked")]
+    assert found == ["parallel", "parallel", "stacked"]
 
 
 def test_a_stack_is_given_to_an_actor_as_a_whole_and_who_is_in_none_by_himself() -> None:
@@ -95,8 +94,9 @@ def brought_out(updates: list[LocalUpdate]) -> dict[int, Any]:
     }
 
 
-@pytest.mark.parametrize("finished", [(), (2, 5)])
-@pytest.mark.parametrize("held", ["sequential", "parallel", "stacked"])
+@pytest.mark.parametrize(
+    ("held", "finished"), [("sequential", ()), ("parallel", (2, 5)), ("stacked", ()), ("stacked", (2, 5))]
+)
 def test_portions_computed_elsewhere_have_the_bits_of_the_runner_in_process(
     held: str, finished: tuple[int, ...]
 ) -> None:
@@ -123,27 +123,15 @@ def test_portions_computed_elsewhere_have_the_bits_of_the_runner_in_process(
     assert brought_out(elsewhere) == brought_out(in_process)
 
 
-def test_a_runner_that_there_is_not_names_the_nearest_before_anything_is_computed() -> None:
-    with pytest.raises(
-        ConfigError, match=r"unknown runner 'stackt' in runtime\.inner\. Did you mean 'stacked'"
+def test_a_runner_that_an_actor_cannot_hold_is_refused_before_anything_is_computed() -> None:
+    alone = {"clients": 2, "participation": 1.0}
+    for name, federation, said in (
+        ("stackt", EVERYBODY, r"unknown runner 'stackt' in runtime\.inner\. Did you mean 'stacked'"),
+        ("ray", EVERYBODY, r"actors start others\. An actor can hold parallel, sequential, stac"),
+        ("stacked", alone, r"no two have the same; use `runtime\.inner=parallel`"),
     ):
-        built(**holding("stackt"))
-
-
-def test_an_actor_holds_no_actors() -> None:
-    with pytest.raises(
-        ConfigError, match=r"actors start others\. An actor can hold parallel, sequential, stac"
-    ):
-        built(**holding("ray"))
-
-
-def test_clients_of_whom_no_two_are_alike_are_refused_stacks_in_actors() -> None:
-    with pytest.raises(ConfigError, match=r"no two have the same; use `runtime\.inner=parallel`"):
-        federations.built(
-            federations.config(
-                "standalone", federation={"clients": 2, "participation": 1.0}, runtime=holding("stacked")
-            )
-        )
+        with pytest.raises(ConfigError, match=said):
+            federations.built(federations.config("standalone", federation=federation, runtime=holding(name)))
 
 
 def test_stacks_in_actors_are_other_bits_than_clients_by_themselves_and_no_others_than_stacks_in_process(
@@ -162,11 +150,6 @@ def test_stacks_in_actors_are_other_bits_than_clients_by_themselves_and_no_other
         ]
     alone = ["clients in stacks of 16 → each by itself"]
     assert found == [[], ["clients in stacks of 16 → in stacks of 4"], alone, alone]
-
-
-def test_there_is_a_runner_in_process_with_the_same_bits() -> None:
-    found = [same_bits(RuntimeConfig(inner=name)) for name in ("sequential", "parallel", "stacked")]
-    assert found == ["parallel", "parallel", "stacked"]
 
 
 def test_settings_of_actors_that_are_never_read_are_said() -> None:

@@ -67,7 +67,9 @@ def after(name: str, runner: str) -> dict[str, Any]:
     return federations.state_bits(state) | {"record": federations.untimed(state.record)}
 
 
-@pytest.mark.parametrize("name", ["fedlora", "fedkd", "fedl2g_f", "scaffold"])
+@pytest.mark.parametrize(
+    "name", ["scaffold", *(pytest.param(each, marks=pytest.mark.long) for each in ("fedkd", "fedl2g_f"))]
+)
 def test_clients_steps_taken_in_turn_give_the_bits_of_clients_side_by_side(
     name: str, interleaved: None
 ) -> None:
@@ -75,21 +77,21 @@ def test_clients_steps_taken_in_turn_give_the_bits_of_clients_side_by_side(
     assert after(name, "interleaved") == after(name, "parallel")
 
 
-@pytest.mark.parametrize("name", runners.names_within())
-def test_updates_come_in_client_order_and_every_one_is_told(name: str) -> None:
-    parts = federations.built(federations.config("fedavg", runtime={"runner": name, "workers": 2}))
-    told: list[int] = []
-    updates = run(parts, told.append)
-    assert [update.client.id for update in updates] == [0, 1, 2, 3]
-    assert sorted(told) == [0, 1, 2, 3]
+def test_updates_come_in_client_order_and_every_one_is_told() -> None:
+    for name in runners.names_within():
+        parts = federations.built(federations.config("fedavg", runtime={"runner": name, "workers": 2}))
+        told: list[int] = []
+        updates = run(parts, told.append)
+        assert [update.client.id for update in updates] == [0, 1, 2, 3]
+        assert sorted(told) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("name", runners.names_within())
-def test_a_gate_that_closes_ends_the_round_with_what_is_finished(name: str) -> None:
-    parts = federations.built(federations.config("fedavg", runtime={"runner": name, "workers": 1}))
-    with pytest.raises(RoundInterrupted) as interrupted:
-        run(parts, lambda client: None, lambda finished, running: "leave" if len(finished) == 2 else "go")
-    assert len(interrupted.value.updates) == 2
+def test_a_gate_that_closes_ends_the_round_with_what_is_finished() -> None:
+    for name in runners.names_within():
+        parts = federations.built(federations.config("fedavg", runtime={"runner": name, "workers": 1}))
+        with pytest.raises(RoundInterrupted) as interrupted:
+            run(parts, lambda client: None, lambda finished, running: "leave" if len(finished) == 2 else "go")
+        assert len(interrupted.value.updates) == 2
 
 
 @pytest.mark.parametrize("name", runners.names_within())
@@ -102,15 +104,12 @@ def test_a_gate_that_holds_is_asked_again_until_it_opens(name: str, monkeypatch:
     assert next(decisions, None) is None
 
 
-def test_an_unknown_runner_is_refused_before_anything_is_computed() -> None:
-    with pytest.raises(ConfigError, match=r"unknown runner 'paralel'\. Did you mean 'parallel'\?"):
-        federations.built(federations.config("fedavg", runtime={"runner": "paralel"}))
-
-
-def test_a_name_is_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_is_taken_once_and_an_unknown_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "_RUNNERS", dict(base._RUNNERS))
     with pytest.raises(ValueError, match="'sequential' exists already"):
         runners.register("sequential")(Interleaved)
+    with pytest.raises(ConfigError, match=r"unknown runner 'paralel'\. Did you mean 'parallel'\?"):
+        federations.built(federations.config("fedavg", runtime={"runner": "paralel"}))
 
 
 def run(parts: Any, told: Callable[[int], None], gate: Gate = always_go) -> list[LocalUpdate]:

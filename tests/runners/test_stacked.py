@@ -57,11 +57,17 @@ def unwarned(told: list[Event]) -> bool:
 
 OFTEN = ("fedlora", "scaffold", "fedproto", "fiarse", "pfedmoe", "pfedafm")
 STACKED = [name for name in methods.names() if name != "fedmd"]  # its public samples are batches of its own
-EACH = [pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow) for name in STACKED]
+EACH = [
+    pytest.param(
+        name, marks=() if name == "fedlora" else pytest.mark.long if name in OFTEN else pytest.mark.slow
+    )
+    for name in STACKED
+]
 COMPARABLE = {"lora": {"aggregation": "mean"}}
 """Settings without which rounding decides: an SVD's last directions, where a product has not the full rank."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["fedproto", "fedl2g_l"])
 def test_each_client_of_a_stack_has_its_own_weights_of_classes(name: str) -> None:
     sections = {"training": {"class_weights": "balanced"}, "data": {"partition": "dirichlet", "alpha": 1.0}}
@@ -131,6 +137,7 @@ def of_an_update(name: str, **sections: Any) -> list[float]:
     return found
 
 
+@pytest.mark.long
 def test_in_float64_a_stacked_resnet_with_batchnorm_takes_the_same_step_to_ten_digits() -> None:
     """In float32 it need not: BatchNorm and ReLU amplify the last digits step by step (docs/training.md)."""
     federation = {"clients": 4, "participation": 1.0, "group": "tiny_resnet"}
@@ -139,6 +146,7 @@ def test_in_float64_a_stacked_resnet_with_batchnorm_takes_the_same_step_to_ten_d
     assert all(0 < share < 1e-10 for share in found), found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "training",
     [
@@ -248,6 +256,7 @@ def test_a_weight_that_no_loss_reaches_does_not_move_and_draws_are_the_clients_o
     assert unwarned(told)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "reason", "rounds"),
     [
@@ -269,6 +278,7 @@ def test_clients_that_cannot_be_stacked_train_side_by_side_which_is_said_once(
     assert all(f"side by side, and not stacked: {reason}" in note for note in notes)
 
 
+@pytest.mark.long
 def test_a_phase_with_batches_of_its_own_is_not_stacked() -> None:
     told: list[Event] = []
     after_a_round("fedmd", "stacked", told)

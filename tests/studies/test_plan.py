@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -59,20 +58,15 @@ def test_more_values_are_refused_with_how_to_have_them_and_then_had(folder: Path
     assert plan(folder).points == extended.points and plan(folder).listed
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_another_study_under_the_same_name_is_refused_with_what_differs(folder: Path) -> None:
+    for change, message in (
         ({"config": {**TINY, "rounds": 3}}, r"'fedgh-s0' would change \(rounds 2 → 3\)"),
         ({"over": {"method": ("fedgh",), "seed": (0, 1)}}, "leave out its point 'fedssa-s0'"),
         ({"over": {**STUDY.over, "training.lr": (0.1,)}}, "leave out its point 'fedgh-s0'"),
-    ],
-)
-def test_another_study_under_the_same_name_is_refused_with_what_differs(
-    folder: Path, change: dict[str, Any], message: str
-) -> None:
-    for extend in (False, True):
-        with pytest.raises(ConfigError, match=message):
-            plan(folder, replace(STUDY, **change), extend=extend)
+    ):
+        for extend in (False, True):
+            with pytest.raises(ConfigError, match=message):
+                plan(folder, replace(STUDY, **change), extend=extend)
 
 
 def test_a_study_file_that_was_edited_is_refused_with_what_differs(folder: Path) -> None:
@@ -109,21 +103,18 @@ def test_where_a_study_cannot_be_it_is_refused(tmp_path: Path) -> None:
         plan(tmp_path / "t", STUDY).open()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_list_of_points_that_is_none_is_damage(folder: Path) -> None:
+    for text in (
         "{",
         "{}",
         "[3]",
         '[{"name": "a", "axes": {}}]',
         '[{"name": "../a", "axes": {}, "config": {"rounds": 1}}]',
         '[{"name": "..", "axes": {}, "config": {"rounds": 1}}]',
-    ],
-)
-def test_a_list_of_points_that_is_none_is_damage(folder: Path, text: str) -> None:
-    (folder / "points.json").write_text(text)
-    with pytest.raises(Damaged, match=r"points\.json"):
-        plan(folder)
+    ):
+        (folder / "points.json").write_text(text)
+        with pytest.raises(Damaged, match=r"points\.json"):
+            plan(folder)
 
 
 def older_config(study: StudySpec, sessions_dir: Path) -> Raw:

@@ -49,19 +49,16 @@ def test_a_session_that_lost_its_session_json_is_still_found(home: Path) -> None
     assert names(home, "to*") == ["torn"]
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
+def test_a_name_that_is_nothing_is_refused(home: Path) -> None:
+    for name, said in (
         ("aloen", "no session and no study 'aloen'.* Did you mean 'alone'"),
         ("t4", "Did you mean 't3'"),
         ("x*", "'x\\*' matches no session"),
         ("", "no session and no study ''"),
         ("..", "no session and no study '..'"),
-    ],
-)
-def test_a_name_that_is_nothing_is_refused(home: Path, name: str, said: str) -> None:
-    with pytest.raises(SessionUnreadable, match=said):
-        select([name], home)
+    ):
+        with pytest.raises(SessionUnreadable, match=said):
+            select([name], home)
 
 
 def point(name: str) -> dict[str, object]:
@@ -71,13 +68,13 @@ def point(name: str) -> dict[str, object]:
 ODD = ["", "{}", "[3]", '[{"axes": {}}]', *(json.dumps([point(name)]) for name in ("../../etc", "..", "."))]
 
 
-@pytest.mark.parametrize("text", ODD)
-def test_a_damaged_list_of_points_is_named(home: Path, text: str) -> None:
-    (home / "t3" / "points.json").write_text(text)
-    with pytest.raises(
-        Damaged, match=r"points\.json (is not a list of points|has a point that htfl-sim did not write)"
-    ):
-        select(["t3"], home)
+def test_a_damaged_list_of_points_is_named(home: Path) -> None:
+    for text in ODD:
+        (home / "t3" / "points.json").write_text(text)
+        with pytest.raises(
+            Damaged, match=r"points\.json (is not a list of points|has a point that htfl-sim did not write)"
+        ):
+            select(["t3"], home)
 
 
 def test_a_list_of_points_that_is_a_link_is_not_followed(home: Path) -> None:

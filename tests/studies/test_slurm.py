@@ -103,23 +103,18 @@ def test_a_script_in_another_encoding_that_may_be_executed_stays_so(cli: Cli, se
     assert script.stat().st_mode & 0o777 == 0o750
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"[" * 100_000,
-        b'[{"name": "a", "axes": {}, "config": {"rounds": 2}}]',
-        b'[{"name": "a", "axes": {}, "config": {"rounds": 2, "method": 3, "runtime": []}}]',
-    ],
-)
-@pytest.mark.parametrize("command", [("sweep", "t"), ("compare", "t")])
-def test_points_that_htfl_sim_did_not_write_are_told_in_a_sentence(
-    content: bytes, command: tuple[str, ...], cli: Cli, sessions: Path
-) -> None:
-    assert cli(*ASKED).code == 0
-    (sessions / "t" / "points.json").write_bytes(content)
-    refused = cli(*command)
-    assert refused.code == 4
-    assert "points.json" in refused.err and "Restore it from a backup." in refused.err
+def test_points_that_htfl_sim_did_not_write_are_told_in_a_sentence(cli: Cli, sessions: Path) -> None:
+    for command in (("sweep", "t"), ("compare", "t")):
+        for content in (
+            b"[" * 100_000,
+            b'[{"name": "a", "axes": {}, "config": {"rounds": 2}}]',
+            b'[{"name": "a", "axes": {}, "config": {"rounds": 2, "method": 3, "runtime": []}}]',
+        ):
+            assert cli(*ASKED).code == 0
+            (sessions / "t" / "points.json").write_bytes(content)
+            refused = cli(*command)
+            assert refused.code == 4
+            assert "points.json" in refused.err and "Restore it from a backup." in refused.err
 
 
 def test_a_share_of_a_gpu_is_refused_since_slurm_gives_whole_ones(cli: Cli, sessions: Path) -> None:
@@ -140,20 +135,15 @@ def test_a_task_runs_its_point_as_run_would_and_leaves_a_finished_one_alone(cli:
     assert (sessions / "t" / "fedgh" / "events.jsonl").read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "sentences"),
-    [
+def test_a_point_that_is_not_listed_is_none_to_run(cli: Cli) -> None:
+    for words, code, sentences in (
         (["--point=2"], 2, ["has the points 0 to 1, and no point 2"]),
         (["--point=0", "--jobs=2"], 2, ["--point runs a point of a study as it is listed"]),
         (["--point=0", "--rounds=5"], 2, ["--point runs a point of a study as it is listed"]),
         (["--point=0", "--on=ray"], 2, ["--point runs a point of a study as it is listed"]),
-    ],
-)
-def test_a_point_that_is_not_listed_is_none_to_run(
-    cli: Cli, words: list[str], code: int, sentences: list[str]
-) -> None:
-    assert cli(*ASKED).code == 0
-    assert_refused(cli("sweep", "t", *words), code, *sentences)
+    ):
+        assert cli(*ASKED).code == 0
+        assert_refused(cli("sweep", "t", *words), code, *sentences)
 
 
 def test_a_point_that_a_process_runs_is_left_to_it(cli: Cli, sessions: Path) -> None:

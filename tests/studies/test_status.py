@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from simulator.studies.folder import Status, time_left
 from tests import sessions
 
@@ -24,9 +22,8 @@ def test_a_damaged_session_is_a_point_that_failed_with_its_reason(tmp_path: Path
     assert read.state == "failed" and "session.json" in read.reason
 
 
-@pytest.mark.parametrize(
-    ("statuses", "jobs", "seconds"),
-    [
+def test_points_that_have_not_begun_take_what_the_others_do() -> None:
+    for statuses, jobs, seconds in (
         ([Status("a", 10)], 1, None),  # nothing has been timed
         ([Status("a", 10, "running", 4, seconds=(1.0, 3.0))], 1, 6 * 2.0),
         ([Status("a", 10, "running", 4, seconds=(2.0,)), Status("b", 10)], 1, 6 * 2.0 + 10 * 2.0),
@@ -36,9 +33,5 @@ def test_a_damaged_session_is_a_point_that_failed_with_its_reason(tmp_path: Path
         ([Status("a", 10, "running", 4, seconds=(2.0,), until_time=14.0, simulated=8.0)], 1, 3 * 2.0),
         ([Status("a", 10, "failed", 4, seconds=(2.0,)), Status("b", 5)], 1, 5 * 2.0),
         ([Status("a", 10, "finished", 10, seconds=(2.0,))], 1, 0.0),
-    ],
-)
-def test_points_that_have_not_begun_take_what_the_others_do(
-    statuses: list[Status], jobs: int, seconds: float | None
-) -> None:
-    assert time_left(statuses, jobs) == seconds
+    ):
+        assert time_left(statuses, jobs) == seconds

@@ -32,9 +32,8 @@ def test_points_are_the_product_of_the_axes_the_last_varying_fastest() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("axes", "expected"),
-    [
+def test_a_point_is_named_by_its_values() -> None:
+    for axes, expected in (
         ({"method": "fedlora", "seed": 3}, "fedlora-s3"),
         ({"method.mu": 0.5, "method.hidden": 20}, "mu0.5-hidden20"),
         ({"training.lr": 1e-5}, "lr1e-05"),
@@ -42,10 +41,8 @@ def test_points_are_the_product_of_the_axes_the_last_varying_fastest() -> None:
         ({"data.rgb": True, "data.dataset": "/my/images"}, "rgbtrue-datasetimages"),
         ({"federation.group": ["cnn1", "cnn3"]}, "groupcnn1_cnn3"),
         ({"preset": "fedgh_htm5"}, "fedgh_htm5"),
-    ],
-)
-def test_a_point_is_named_by_its_values(axes: dict[str, Any], expected: str) -> None:
-    assert name(axes) == expected
+    ):
+        assert name(axes) == expected
 
 
 def test_a_point_is_configured_as_a_run_with_the_same_options_would_be() -> None:
@@ -97,24 +94,30 @@ def test_presets_may_be_an_axis_of_their_own() -> None:
     assert points[1].config["method"]["fusion"] == "replace_all"
 
 
-@pytest.mark.parametrize(
-    ("study", "message"),
-    [
+def test_what_is_no_study_is_refused_with_a_reason() -> None:
+    for study, message in (
         (StudySpec("quickstart"), "needs an axis"),
         (StudySpec("quickstart", over={"training.lrr": (1,)}), "Did you mean 'training.lr'"),
         (StudySpec("quickstart", over={"sed": (1,)}), "Did you mean 'seed'"),
-        (StudySpec("quickstart", over={"method.mu": (0.5,), "method": ("fedgh",)}), "mu0.5-fedgh: 'method.mu' is an"),
-        (StudySpec("{metod}_htm5", over={"method": ("fedgh",)}), "'metod', which is missing. Did you mean 'method'"),
+        (
+            StudySpec("quickstart", over={"method.mu": (0.5,), "method": ("fedgh",)}),
+            "mu0.5-fedgh: 'method.mu' is an",
+        ),
+        (
+            StudySpec("{metod}_htm5", over={"method": ("fedgh",)}),
+            "'metod', which is missing. Did you mean 'method'",
+        ),
         (StudySpec("{method}_htm5", over={"method": ("fedssa_a",)}), "Presets are an axis of their own"),
         (StudySpec(settings_from="quickstart", over={"seed": (1,)}), "this study has no preset"),
         (StudySpec("quickstart", origin="a@1", over={"seed": (1,)}), "name one of them"),
-        (StudySpec("quickstart", over={"data.dataset": ("/a/x", "/b/x")}), "two points would be called 'datasetx'"),
+        (
+            StudySpec("quickstart", over={"data.dataset": ("/a/x", "/b/x")}),
+            "two points would be called 'datasetx'",
+        ),
         (StudySpec(over={"seed": (1,)}), "'method' is missing"),
-    ],
-)  # fmt: skip
-def test_what_is_no_study_is_refused_with_a_reason(study: StudySpec, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        study.points(NOWHERE)
+    ):
+        with pytest.raises(ConfigError, match=message):
+            study.points(NOWHERE)
 
 
 def test_a_preset_that_a_template_does_not_give_is_named() -> None:
@@ -143,19 +146,16 @@ def test_a_study_file_may_write_ranges_and_dotted_keys(tmp_path: Path) -> None:
     assert StudySpec.read(tmp_path / "s.toml").over == {"seed": (0, 1, 2), "method.mu": (0.5,)}
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_a_file_that_is_no_study_is_refused_with_its_place(tmp_path: Path) -> None:
+    for text, message in (
         ("presett = 'quickstart'", "unknown key 'presett'. Did you mean 'preset'"),
         ("rounds = 3", r"settings go into \[config\]"),
         ("[over]\nseed = 3", r"over.seed = 3 is not a list of values; write \[3\]"),
         ("over = 3", "'over' is no table"),
         ("preset = 3", "'preset' is no text"),
         ("seed =", "not valid TOML"),
-    ],
-)
-def test_a_file_that_is_no_study_is_refused_with_its_place(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "s.toml").write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError, match=message) as refusal:
-        StudySpec.read(tmp_path / "s.toml")
-    assert "s.toml" in str(refusal.value) or "over." in str(refusal.value)
+    ):
+        (tmp_path / "s.toml").write_text(text, encoding="utf-8")
+        with pytest.raises(ConfigError, match=message) as refusal:
+            StudySpec.read(tmp_path / "s.toml")
+        assert "s.toml" in str(refusal.value) or "over." in str(refusal.value)

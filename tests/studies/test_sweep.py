@@ -37,9 +37,8 @@ def test_a_sweep_runs_every_point_as_run_would_and_asked_for_again_runs_nothing(
     assert_refused(cli("resume", "t"), 2, "htfl-sim sweep t")
 
 
-@pytest.mark.parametrize(
-    ("line", "sentences"),
-    [
+def test_a_study_that_cannot_be_is_refused_before_anything_runs(cli: Cli, sessions: Path) -> None:
+    for line, sentences in (
         (["--over=training.lrr=1,2"], ["unknown key 'training.lrr'", "Did you mean 'training.lr'"]),
         (["--over=seed"], ["'seed' is not an axis", "--over seed=0..2"]),
         ([], ["needs an axis"]),
@@ -48,16 +47,12 @@ def test_a_sweep_runs_every_point_as_run_would_and_asked_for_again_runs_nothing(
         (["--from=gone@3", "--over=seed=1"], ["gone"]),
         (["--from=gone", "--over=seed=1"], ["'gone' names no round", "t3/fedlora-s0@50"]),
         (["--preset=quickstart", "--config=x.toml", "--over=seed=1"], ["--preset and --config"]),
-    ],
-)
-def test_a_study_that_cannot_be_is_refused_before_anything_runs(
-    cli: Cli, sessions: Path, line: list[str], sentences: list[str]
-) -> None:
-    where = [] if "--from=gone@3" in line else [*TINY]
-    result = cli("sweep", "t", *where, *line)
-    assert result.code in (2, 4), result.err
-    assert_refused(result, result.code, *sentences)
-    assert not (sessions / "t").exists()
+    ):
+        where = [] if "--from=gone@3" in line else [*TINY]
+        result = cli("sweep", "t", *where, *line)
+        assert result.code in (2, 4), result.err
+        assert_refused(result, result.code, *sentences)
+        assert not (sessions / "t").exists()
 
 
 def test_settings_that_differ_between_points_are_said_before_anything_runs(cli: Cli, sessions: Path) -> None:

@@ -9,9 +9,8 @@ from simulator.base.nested import toml_value
 from simulator.studies.study import axis, values
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_an_axis_is_written_as_key_and_values() -> None:
+    for text, expected in (
         ("method=fedgh,fedssa", ("method", ("fedgh", "fedssa"))),
         ("seed=0..2", ("seed", (0, 1, 2))),
         ("seed=0..1,7", ("seed", (0, 1, 7))),
@@ -19,10 +18,8 @@ from simulator.studies.study import axis, values
         ("data.rgb=true,false", ("data.rgb", (True, False))),
         ('federation.group=["cnn1","cnn2"],htm5', ("federation.group", (["cnn1", "cnn2"], "htm5"))),
         ('data.dataset="a,b",c', ("data.dataset", ("a,b", "c"))),
-    ],
-)
-def test_an_axis_is_written_as_key_and_values(text: str, expected: tuple[str, tuple[object, ...]]) -> None:
-    assert axis(text) == expected
+    ):
+        assert axis(text) == expected
 
 
 @given(
@@ -39,17 +36,14 @@ def test_what_toml_can_say_comes_back_as_it_was(given_values: list[object]) -> N
     assert list(values("k", ",".join(map(toml_value, distinct)))) == distinct
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_what_is_no_axis_is_refused_with_an_example_or_a_reason() -> None:
+    for text, message in (
         ("seed", "is not an axis"),
         ("=1", "is not an axis"),
         ("seed=", "is not an axis"),
         ("seed=2..0", "from the smaller up to the larger"),
         ("seed=0..99999", "use up to 10,000 numbers"),
         ("lr=0.1,0.10", "value 0.1 twice"),
-    ],
-)
-def test_what_is_no_axis_is_refused_with_an_example_or_a_reason(text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        axis(text)
+    ):
+        with pytest.raises(ConfigError, match=message):
+            axis(text)
