@@ -75,7 +75,7 @@ def test_every_setting_and_option_a_page_names_is_one_the_method_takes() -> None
             for setting in settings(line):
                 accepted(name, *settings(line), setting)  # it may need the others of its line
         assert set(OPTION.findall(text)) <= {*methods.get(name).Config.model_fields}, name
-        assert f"\n<!-- made by docsite.method {name} -->\n\n`htfl-sim methods {name}` prints" in text
+        assert f"\n<!-- made by docsite.method {name} -->\n" in text
 
 
 def sourced(name: str) -> dict[str, tuple[str, str]]:
