@@ -20,9 +20,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import figures, matrix, plain
-from benchmarks.settings import GROUPS, config
-from benchmarks.sheet import Sheet
+from benchmarks import figures, plain
+from benchmarks.figures import Sheet
+from benchmarks.plain import GROUPS, config
 from simulator import methods
 from simulator.base.errors import ConfigError, HtflError
 from simulator.base.nested import Raw
@@ -39,7 +39,7 @@ class Machine:
     """Where it is measured, and what that can reach."""
 
     device: str = "cpu"
-    ceiling: Callable[[Precision], float] = field(default=lambda precision: matrix.rate(precision=precision))
+    ceiling: Callable[[Precision], float] = field(default=lambda precision: plain.rate(precision=precision))
     """Operations a second of matrix products in a precision."""
     ways: Mapping[str, Raw] = field(default_factory=lambda: {"": {}})
     """Settings laid over those of a run beside the plain loop, by what they are called."""
@@ -85,7 +85,7 @@ class Bench:
             try:
                 with tempfile.TemporaryDirectory() as folder:
                     session = Path(folder) / "session"
-                    found = matrix.session(method, self._rounds, session, self.place.device, in_float32)
+                    found = plain.session(method, self._rounds, session, self.place.device, in_float32)
             except ConfigError as unmet:
                 self.refused(f"{method} as a session", unmet)
                 continue

@@ -1,4 +1,4 @@
-"""Figures of a benchmark as a file, and what has become of them since an earlier one.
+"""Tables of a benchmark, its figures as a file, and what has become of them since an earlier one.
 
 A file is JSON: which machine measured, the features of its CPU, and the figures, each a number under a name such as
 `matrix/htm5/64/standalone/share`. The last word says what is measured.
@@ -6,15 +6,58 @@ A file is JSON: which machine measured, the features of its CPU, and the figures
 
 import json
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from rich.table import Table
 
 from simulator.base.environment import environment
 from simulator.base.errors import ConfigError
+
+WORDS = ("group", "method", "figure", "way", "what")
+"""Columns of words, which begin at the left; numbers end at the right."""
+
+
+@dataclass
+class Sheet:
+    """A title, columns, and rows of as many cells."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]] = field(default_factory=list)
+
+    def add(self, *cells: str) -> None:
+        """One more row. Raises ValueError where its cells are not those of the columns."""
+        if len(cells) != len(self.columns):
+            raise ValueError(f"{len(cells)} cells for the columns {', '.join(self.columns)}")
+        self.rows.append(cells)
+
+    def shown(self) -> Table:
+        """As a terminal has it."""
+        table = Table(title=self.title)
+        for column in self.columns:
+            table.add_column(column, justify="left" if column in WORDS else "right")
+        for row in self.rows:
+            table.add_row(*row)
+        return table
+
+    def markdown(self) -> str:
+        """As a page has it, its title above it."""
+        lines = [self.columns, tuple("---" for _ in self.columns), *self.rows]
+        return "\n".join([f"{self.title}:", "", *(f"| {' | '.join(cells)} |" for cells in lines)])
+
+
+def placed(page: str, name: str, tables: str) -> str:
+    """The page with `tables` between the comments <!-- name --> and <!-- /name -->. Raises ValueError without them."""
+    found = re.compile(f"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+    if not found.search(page):
+        raise ValueError(f"the page has no place for '{name}': <!-- {name} --> … <!-- /{name} -->")
+    return found.sub(lambda match: f"{match[1]}\n{tables}\n{match[2]}", page)
+
 
 Figures = Mapping[str, float]
 

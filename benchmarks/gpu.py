@@ -18,9 +18,8 @@ from rich.console import Console
 import simulator
 from benchmarks import figures
 from benchmarks.bench import METHODS, Bench, Machine, at_least, compared
-from benchmarks.page import placed
-from benchmarks.settings import GROUPS, config
-from benchmarks.sheet import Sheet
+from benchmarks.figures import Sheet, placed
+from benchmarks.plain import GROUPS, config
 from simulator.base.errors import ConfigError, HtflError
 from simulator.base.nested import Raw
 from simulator.base.tensors import select_device

@@ -17,9 +17,9 @@ import time
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 import simulator
+from benchmarks.figures import Sheet
 from simulator.base.errors import ConfigError
 from simulator.base.record import Record
 from simulator.config import Config
@@ -95,16 +95,7 @@ def measure(method: str, rounds: int) -> dict[str, Any]:
 
 def in_a_process(method: str, rounds: int) -> dict[str, Any]:
     """`measure` in a fresh process, whose peak memory is the method's alone."""
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.methods",
-        "--only",
-        method,
-        "--rounds",
-        str(rounds),
-        "--json",
-    ]
+    command = [sys.executable, "-m", "benchmarks.methods", "--only", method, f"--rounds={rounds}", "--json"]
     result = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     figures: dict[str, Any] = json.loads(result.stdout)
     return figures
@@ -126,9 +117,8 @@ def main() -> None:
         return
     wanted = [BASELINE, *(name for name in asked.only or methods.names() if name != BASELINE)]
     setting = "HtM5, 14,000 images of Fashion-MNIST, N=10, batch 64, 1 epoch, 2 workers"
-    table = Table(title=f"A round of each method: {setting}")
-    for column in ("method", "s/round", "time ×", "expected ×", "time/expected", "peak MiB", "memory ×"):
-        table.add_column(column, justify="left" if column == "method" else "right")
+    columns = ("method", "s/round", "time ×", "expected ×", "time/expected", "peak MiB", "memory ×")
+    table = Sheet(f"A round of each method: {setting}", columns)
     console, refused, baseline = Console(), [], 0.0
     for name in wanted:
         figures = in_a_process(name, asked.rounds)
@@ -138,7 +128,7 @@ def main() -> None:
             continue
         baseline = baseline or figures["peak"]
         excess = figures["measured"] / figures["expected"]
-        table.add_row(
+        table.add(
             name,
             f"{figures['seconds']:.2f}",
             f"{figures['measured']:.2f}",
@@ -147,7 +137,7 @@ def main() -> None:
             f"{figures['peak'] / MIB:.0f}",
             f"{figures['peak'] / baseline:.2f}",
         )
-    console.print(table)
+    console.print(table.shown())
     console.print(
         "time ×: processor time of a round's training, from downlink to merge, over standalone's in turn with it.\n"
         "expected ×: the same ratio in operations, counted by torch's formulas. '!': more than 1.3 times that."

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import htfl_sim as hs
-from benchmarks.page import placed
+from benchmarks.figures import placed
 from checkpoints import DiskError, SessionUnreadable
 from htfl_sim.tuning import tuning
 from simulator.results.analysis.ledger import NO_SCORE

@@ -21,10 +21,10 @@ from typing import Any
 from unittest import mock
 
 from rich.console import Console
-from rich.table import Table
 
 import checkpoints
 import simulator
+from benchmarks.figures import Sheet
 from simulator.base.tensors import Tensors
 from simulator.config import Config
 from simulator.engine.client_states import Beginning
@@ -144,26 +144,15 @@ def main() -> None:
     title = (
         f"{given.method} on Fashion-MNIST, {PARTICIPANTS} clients a round, {given.rounds} rounds, 2 workers"
     )
-    table = Table(title=title)
-    columns = [
-        "group",
-        "clients",
-        "took part",
-        "start s",
-        "start CPU s",
-        "round s",
-        "round CPU s",
-        "drawing",
-        "CPU ×",
-    ]
-    for column in [*columns, "peak MiB", "session MB", "ledger KB a round"]:
-        table.add_column(column, justify="left" if column == "group" else "right")
+    columns = ("group", "clients", "took part", "start s", "start CPU s", "round s", "round CPU s", "drawing", "CPU ×",
+               "peak MiB", "session MB", "ledger KB a round")  # fmt: skip
+    table = Sheet(title, columns)
     for group in given.groups:
         first: float | None = None
         for clients in given.clients:
             found = measured(clients, group, given.rounds, given.method)
             first = first or found["round_cpu"]
-            table.add_row(
+            table.add(
                 group,
                 f"{clients:,}",
                 str(found["took_part"]),
@@ -177,7 +166,7 @@ def main() -> None:
                 f"{found['session'] / 1e6:,.1f}",
                 f"{found['ledger'] / given.rounds / 1e3:.1f}",
             )
-    Console(width=150).print(table)
+    Console(width=150).print(table.shown())
 
 
 if __name__ == "__main__":

@@ -18,12 +18,12 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.table import Table
 
 import checkpoints
 import presets
 import simulator
-from benchmarks.matrix import trained
+from benchmarks.figures import Sheet
+from benchmarks.plain import trained
 from checkpoints import Retention, Store
 from simulator.base import rng
 from simulator.base.nested import merged
@@ -44,17 +44,17 @@ def main() -> None:
     console = Console()
     console.print(f"data: {_images()['dataset']}")
     for table in (cost_by_change, share_of_a_round, many_sessions, pause_latency):
-        console.print(table())
+        console.print(table().shown())
 
 
 # A checkpoint by what changed
 
 
-def cost_by_change() -> Table:
+def cost_by_change() -> Sheet:
     """Commits in which some of the clients, and the server, changed; each the median of several."""
     state = build(_config(), simulator.data_folder(None)).engine.initial_state()
     title = "A checkpoint of HtM5, FedLoRA, by the clients that changed"
-    table = _table(title, "clients", "MB", "ms", "MB/s", "CPU ms", "waits for the disk")
+    table = Sheet(title, ("clients", "MB", "ms", "MB/s", "CPU ms", "waits for the disk"))
     with (
         tempfile.TemporaryDirectory() as folder,
         Store.create(Path(folder) / "s", {}, Retention(last=2)) as store,
@@ -76,7 +76,7 @@ def cost_by_change() -> Table:
                 processor.append(time.process_time() - cpu)
                 size = sum(refs[name].size for name in fresh)
             wall, cpu = statistics.median(walls), statistics.median(processor)
-            table.add_row(
+            table.add(
                 f"{changed / CLIENTS:.0%}",
                 f"{size / MB:.1f}",
                 f"{wall * 1e3:.1f}",
@@ -102,34 +102,36 @@ def _record(round: int) -> dict[str, Any]:
 # Its share of a round
 
 
-def share_of_a_round() -> Table:
+def share_of_a_round() -> Sheet:
     """What of a round on all of Fashion-MNIST is neither training nor evaluation; `make bench` has more methods."""
-    table = _table("The checkpoint's share of a round of HtM5", "method", "s/round", "checkpoint ms", "share")
+    table = Sheet(
+        "The checkpoint's share of a round of HtM5", ("method", "s/round", "checkpoint ms", "share")
+    )
     if _images()["dataset"] != "fashion_mnist":
-        table.caption = "Fashion-MNIST is not here: htfl-sim data fetch fashion_mnist"
+        table.title += " (Fashion-MNIST is not here: htfl-sim data fetch fashion_mnist)"
         return table
     with tempfile.TemporaryDirectory() as folder:
         records = trained("fedlora", 3, Path(folder) / "s")
     wall = sum(record["wall"] for record in records)
     inside = sum(record["timing"]["seconds"] for record in records)
     each = (wall - inside) / len(records)
-    table.add_row("fedlora", f"{wall / len(records):.2f}", f"{each * 1e3:.0f}", f"{1 - inside / wall:.1%}")
+    table.add("fedlora", f"{wall / len(records):.2f}", f"{each * 1e3:.0f}", f"{1 - inside / wall:.1%}")
     return table
 
 
 # Many sessions
 
 
-def many_sessions() -> Table:
+def many_sessions() -> Sheet:
     """The commands and the calls behind them, on as many finished sessions as a study leaves."""
-    table = _table(f"{SESSIONS} sessions of {ROUNDS} rounds", "what", "first", "again")
+    table = Sheet(f"{SESSIONS} sessions of {ROUNDS} rounds", ("what", "first", "again"))
     with tempfile.TemporaryDirectory() as folder:
         _study(Path(folder))
         found = checkpoints.sessions(Path(folder))
         assert len(found) == SESSIONS
         for what, act in _ways(Path(folder), found).items():
             first, *again = [_timed(act) for _ in range(4)]
-            table.add_row(what, f"{first:.2f} s", f"{statistics.median(again):.2f} s")
+            table.add(what, f"{first:.2f} s", f"{statistics.median(again):.2f} s")
     return table
 
 
@@ -183,10 +185,10 @@ def _study(folder: Path) -> None:
 # From pause to paused
 
 
-def pause_latency() -> Table:
+def pause_latency() -> Sheet:
     """A real `htfl-sim run`, paused at keyed moments of its rounds by a command left in its mailbox."""
     title = "From `pause` to paused, HtM5, FedLoRA"
-    table = _table(title, "pauses", "median", "longest", "a client trains (mean)", "a round")
+    table = Sheet(title, ("pauses", "median", "longest", "a client trains (mean)", "a round"))
     draw = rng.numpy_stream(0, "benchmarks/pause")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -208,7 +210,7 @@ def pause_latency() -> Table:
         finally:
             run.kill()
             run.wait()
-    table.add_row(
+    table.add(
         str(len(waits)),
         f"{statistics.median(waits):.2f} s",
         f"{max(waits):.2f} s",
@@ -274,13 +276,6 @@ def _timed(act: Callable[[], object]) -> float:
     began = time.perf_counter()
     act()
     return time.perf_counter() - began
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title)
-    for column in columns:
-        table.add_column(column, justify="left" if column in ("what", "method") else "right")
-    return table
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from benchmarks import figures, matrix
+from benchmarks import figures, plain
 from benchmarks.bench import Bench
 from simulator.base.errors import ConfigError
 
@@ -116,8 +116,8 @@ def test_the_features_of_the_cpu_are_those_that_linux_lists(
 
 
 def test_both_limits_of_the_cpu_are_among_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrix, "SIDE", 64)
-    monkeypatch.setattr(matrix, "SECONDS", 0.001)
+    monkeypatch.setattr(plain, "SIDE", 64)
+    monkeypatch.setattr(plain, "SECONDS", 0.001)
     console = Console(file=io.StringIO(), width=120)
     bench = Bench(console, rounds=1)
     sheet = bench.ceilings()
@@ -128,8 +128,8 @@ def test_both_limits_of_the_cpu_are_among_the_figures(monkeypatch: pytest.Monkey
 
 def test_the_rate_of_products_counts_those_of_every_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """100 products fit into SECONDS; each is 2 · 8³ operations, and the clock stands at 10 s after them."""
-    monkeypatch.setattr(matrix, "SIDE", 8)
-    monkeypatch.setattr(matrix, "_seconds", lambda work: 0.005)
+    monkeypatch.setattr(plain, "SIDE", 8)
+    monkeypatch.setattr(plain, "_seconds", lambda work: 0.005)
     clock = iter([0.0, 10.0])
-    monkeypatch.setattr(matrix.time, "perf_counter", lambda: next(clock))
-    assert matrix.rate(workers=3) == 3 * 100 * 2 * 8**3 / 10
+    monkeypatch.setattr(plain.time, "perf_counter", lambda: next(clock))
+    assert plain.rate(workers=3) == 3 * 100 * 2 * 8**3 / 10

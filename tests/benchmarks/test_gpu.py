@@ -9,7 +9,7 @@ import torch
 from rich.console import Console
 
 from benchmarks import figures, gpu
-from benchmarks.sheet import Sheet
+from benchmarks.figures import Sheet
 from simulator.base.errors import ConfigError
 from tests import federations
 

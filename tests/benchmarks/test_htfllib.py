@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from benchmarks import htfllib, htfllib_inside
-from benchmarks.htfllib import SETTINGS, Compared, Course, difference
-from benchmarks.htfllib_sets import numbered, write_clients, write_waves
+from benchmarks.htfllib import SETTINGS, Compared, Course, difference, numbered, write_clients, write_waves
 from simulator.base.data_section import DataConfig
 from simulator.data.federated import FederatedData
 from simulator.data.samples import ArraySet

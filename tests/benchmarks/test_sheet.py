@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from benchmarks.sheet import Sheet
+from benchmarks.figures import Sheet
 
 
 @pytest.fixture

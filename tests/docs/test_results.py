@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import results
-from benchmarks.page import placed
+from benchmarks.figures import placed
 from simulator.studies.search import Request
 from tests.cli.conftest import call
 from tui.cli.sweep import Sampler

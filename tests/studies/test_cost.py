@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from checkpoints import SessionReader
 from tests.cli.conftest import TINY, Cli, cli, sessions
 
 __all__ = ["cli", "sessions"]
 
 
+@pytest.mark.long
 def test_the_cost_of_a_study_is_counted_as_its_ledger_will_have_it(cli: Cli, sessions: Path) -> None:
     """FedGH's server trains, FedProto collects, FedL2G-l has phases of its own."""
     methods = ("standalone", "fedgh", "fedproto", "fedl2g_l")

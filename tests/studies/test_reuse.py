@@ -215,6 +215,7 @@ def test_only_points_that_may_be_identical_wait_for_each_other(tmp_path: Path) -
     assert run_key(replace(first, branch={"parent": "a", "round": 1, "method": None, "set": []})) is None
 
 
+@pytest.mark.long
 def test_a_sweep_computes_identical_points_once(tmp_path: Path) -> None:
     small = hs.preset(rounds=1, clients=2, data__limit=120, federation__group="tiny", runtime__workers=1)
     same = small.with_(seed__data=1, seed__init=1, seed__training=1)

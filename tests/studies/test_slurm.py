@@ -123,6 +123,7 @@ def test_a_share_of_a_gpu_is_refused_since_slurm_gives_whole_ones(cli: Cli, sess
     assert not (sessions / "t").exists()
 
 
+@pytest.mark.long
 def test_a_task_runs_its_point_as_run_would_and_leaves_a_finished_one_alone(cli: Cli, sessions: Path) -> None:
     assert cli(*ASKED).code == 0
     for number, method in enumerate(POINTS):
@@ -146,6 +147,7 @@ def test_a_point_that_is_not_listed_is_none_to_run(cli: Cli) -> None:
         assert_refused(cli("sweep", "t", *words), code, *sentences)
 
 
+@pytest.mark.long
 def test_a_point_that_a_process_runs_is_left_to_it(cli: Cli, sessions: Path) -> None:
     assert cli(*ASKED).code == 0
     config = Config.read(read_points(sessions / "t")[1].config)

@@ -13,6 +13,7 @@ __all__ = ["cli", "sessions"]
 pytestmark = pytest.mark.filterwarnings("error")
 
 
+@pytest.mark.long
 def test_a_sweep_runs_every_point_as_run_would_and_asked_for_again_runs_nothing(
     cli: Cli, sessions: Path
 ) -> None:

@@ -166,6 +166,7 @@ def test_a_dry_run_counts_such_models_and_tells_which_cannot_be(cli: Cli, model:
     assert wrong.code == 2 and "mynets.py has no model 'Nett'" in wrong.err and "'Net'" in wrong.err
 
 
+@pytest.mark.long
 def test_points_branch_off_a_session_that_has_them(
     cli: Cli, sessions: Path, model: Path, metric: Path, lifeline: int, another_process: Any
 ) -> None:
