@@ -1,12 +1,16 @@
 """Weight sharing by hand: models in which every number is the same, and clients that 'train' to a given one."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from simulator import methods
 from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import Tensors, floating
+from simulator.engine.builder import Built
+from simulator.engine.client_states import State
 from simulator.methods import Uplink
 from simulator.methods.fedavg import FedAvg
 from simulator.models.federation import ClientInfo, Federation
@@ -19,22 +23,38 @@ from tests import federations
 def method(
     name: str,
     architectures: Sequence[str],
-    samples: Sequence[int],
+    samples: Sequence[int] | None = None,
     training: TrainingConfig | None = None,
     **options: object,
-) -> FedAvg:
+) -> Any:
     """That method over clients of these architectures and sample counts."""
-    config = federations.config(name, method=options)
-    federation = federations.federation(architectures, samples, training=training)
-    return type_of(name)(config.method, federation)
+    return of(name, federations.federation(architectures, samples, training=training), **options)
 
 
-def type_of(name: str) -> type[FedAvg]:
-    from simulator import methods
+def of(name: str, federation: Federation, **options: object) -> Any:
+    """That method over this federation."""
+    return methods.get(name)(federations.config(name, method=options).method, federation)
 
-    found = methods.get(name)
-    assert issubclass(found, FedAvg)
-    return found
+
+class Working(NamedTuple):
+    """A client of a tiny federation in a round, which has received what the server has to send before any uplink."""
+
+    parts: Built
+    method: Any
+    state: State
+    local: LocalClient
+
+
+def working(
+    name: str, client: int = 0, round: int = 1, *, receives: bool = True, options: Any = None, **sections: Any
+) -> Working:
+    """See `Working`. `options` are the method's."""
+    parts = federations.built(federations.config(name, method=options or {}, **sections))
+    state = parts.engine.initial_state()
+    local = federations.local(parts, client, state.clients[client], round)
+    if receives:
+        parts.method.receive(local, parts.method.downlink(round, state.server, local.info))
+    return Working(parts, parts.method, state, local)
 
 
 def filled(tensors: Mapping[str, Tensor], value: float) -> Tensors:

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from simulator.engine.progress import unobserved
 from tests import federations
 
 CNN, MLP, HALF = "tiny_cnn", "tiny_mlp", "tiny_cnn_w2"
@@ -66,7 +67,7 @@ def test_messages_have_the_bytes_of_the_page(name: str) -> None:
     state, found = parts.engine.initial_state(), []
     assert {len(client.classes) for client in parts.federation.clients} == {SEEN}
     for _ in (1, 2):
-        state = parts.engine.round(state, lambda event: None)
+        state = parts.engine.round(state, unobserved)
         assert state.record is not None
         found += [state.record["bytes"][f"per_client_{way}"] for way in ("up", "down")]
     later = [cost.up if cost.later_up is None else cost.later_up]

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from simulator.base.tensors import part
+from simulator.engine.progress import unobserved
 from simulator.methods.ditto import Ditto
 from simulator.training.phase import Nets
 from tests import federations
@@ -14,9 +15,7 @@ from tests.networks import Plain, batch
 
 
 def method(**options: float) -> Ditto:
-    ditto = sharing.method("ditto", ["tiny_cnn"], [4], **options)
-    assert isinstance(ditto, Ditto)
-    return ditto
+    return sharing.method("ditto", ["tiny_cnn"], [4], **options)
 
 
 def received(scale: float) -> dict[str, torch.Tensor]:
@@ -71,7 +70,7 @@ def test_a_large_lambda_holds_the_own_model_near_the_received_one() -> None:
         config = federations.config("ditto", method={"lam": lam}, training={"lr": 0.01, "epochs": 3})
         parts = federations.built(config)
         start = parts.engine.initial_state()
-        end = parts.engine.round(start, lambda event: None)
+        end = parts.engine.round(start, unobserved)
         return float((end.clients[0]["model/fc1.weight"] - start.server["tiny_cnn/fc1.weight"]).norm())
 
     assert moved(50.0) < moved(0.0) / 3

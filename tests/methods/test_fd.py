@@ -13,6 +13,7 @@ from simulator.methods.fd import FD
 from simulator.training.loop import steps
 from simulator.training.phase import Nets
 from tests import federations
+from tests.methods import sharing
 from tests.networks import Plain, batch
 
 CLASSES = [(0, 1), (1, 2), (1,), (0,)]
@@ -20,8 +21,9 @@ CLASSES = [(0, 1), (1, 2), (1,), (0,)]
 
 def method(**options: Any) -> FD:
     """Four clients of three classes; class 0 is held by clients 0 and 3, class 1 by 0, 1 and 2, class 2 by 1."""
-    federation = federations.federation(["tiny_cnn"] * 4, [1, 2, 3, 4], CLASSES, num_classes=3)
-    return FD(federations.config("fd", method=options).method, federation)
+    return sharing.of(
+        "fd", federations.federation(["tiny_cnn"] * 4, [1, 2, 3, 4], CLASSES, num_classes=3), **options
+    )
 
 
 def uplink(method: FD, client: int, *values: float) -> Uplink:
@@ -171,8 +173,7 @@ def test_a_step_adds_its_outputs_by_class_as_they_are_before_it() -> None:
 
 
 def test_a_client_receives_guides_by_class() -> None:
-    parts = federations.built(federations.config("fd"))
-    local = federations.local(parts, 0, parts.engine.initial_state().clients[0])
+    parts, _, _, local = sharing.working("fd", receives=False)
     guide = torch.arange(4.0)[None]
     parts.method.receive(local, {"logits": guide, "labels": torch.tensor([2], dtype=torch.int32)})
     assert local.state["guide/known"].tolist() == [0, 0, 1, 0]

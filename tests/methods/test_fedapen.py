@@ -10,6 +10,7 @@ import torch
 from simulator.base.errors import ConfigError
 from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import named, part
+from simulator.engine.progress import unobserved
 from simulator.methods.fedapen import FedAPEN, together
 from simulator.models import ImageShape
 from simulator.training.client import LocalClient
@@ -17,7 +18,7 @@ from simulator.training.flops import FlopCache
 from simulator.training.phase import Nets
 from simulator.training.trainer import TrainingContext
 from tests import federations
-from tests.methods import reference
+from tests.methods import reference, sharing
 from tests.methods.reference import ce, kl, logits
 from tests.networks import Plain, batch
 
@@ -25,8 +26,9 @@ ALL = {"participation": 1.0}
 
 
 def method(**options: Any) -> FedAPEN:
-    federation = federations.federation(["tiny_mlp", "tiny_cnn", "tiny_mlp"], [1, 1, 2])
-    return FedAPEN(federations.config("fedapen", method=options).method, federation)
+    return sharing.of(
+        "fedapen", federations.federation(["tiny_mlp", "tiny_cnn", "tiny_mlp"], [1, 1, 2]), **options
+    )
 
 
 def sigma(x: float) -> float:
@@ -143,7 +145,7 @@ def test_clients_answer_with_the_weight_that_they_train_with_next() -> None:
     settings = {"federation": ALL, "method": {"lam_lr": 1.0}}
     parts = federations.built(federations.config("fedapen", **settings))
     first = federations.run(parts.engine, 1)
-    second = parts.engine.round(first, lambda event: None)
+    second = parts.engine.round(first, unobserved)
     for client, (tensors, after) in enumerate(zip(first.clients, second.clients, strict=True)):
         local = federations.local(parts, client, tensors, 1)
         parts.method.receive(local, parts.method.downlink(2, first.server, local.info))

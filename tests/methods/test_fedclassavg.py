@@ -13,12 +13,14 @@ from simulator.methods import fedclassavg
 from simulator.methods.fedclassavg import FedClassAvg, supervised_contrast
 from simulator.training.phase import Nets
 from tests import federations
+from tests.methods import sharing
 from tests.networks import Plain, batch
 
 
 def method(samples: list[int] | None = None, **options: Any) -> FedClassAvg:
-    federation = federations.federation(["tiny_cnn", "tiny_mlp", "tiny_cnn"], samples)
-    return FedClassAvg(federations.config("fedclassavg", method=options).method, federation)
+    return sharing.of(
+        "fedclassavg", federations.federation(["tiny_cnn", "tiny_mlp", "tiny_cnn"], samples), **options
+    )
 
 
 RECEIVED = {
@@ -35,10 +37,7 @@ def test_the_loss_adds_the_squared_distance_to_the_received_head() -> None:
 
 
 def test_the_pull_is_towards_the_head_as_received_not_as_it_moves() -> None:
-    parts = federations.built(federations.config("fedclassavg"))
-    state = parts.engine.initial_state()
-    local = federations.local(parts, 0, state.clients[0])
-    parts.method.receive(local, parts.method.downlink(1, state.server, parts.federation.clients[0]))
+    parts, _, state, local = sharing.working("fedclassavg")
     (phase,) = parts.method.phases(local)
     with torch.no_grad():
         local.nets.model.head.bias += 1

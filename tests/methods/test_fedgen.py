@@ -16,7 +16,7 @@ from simulator.training.flops import FlopCache
 from simulator.training.phase import Batch, Nets
 from simulator.training.trainer import CentralServer, TrainingContext
 from tests import federations
-from tests.methods import reference
+from tests.methods import reference, sharing
 from tests.methods.reference import ce, kl, logits, of_head
 
 
@@ -25,8 +25,9 @@ def method(
 ) -> FedGen:
     """Clients of three classes, K = 8; two, unless said otherwise."""
     count = len(classes or samples or [0, 0])
-    federation = federations.federation(["tiny_cnn"] * count, samples, classes, num_classes=3)
-    return FedGen(federations.config("fedgen", method=options).method, federation)
+    return sharing.of(
+        "fedgen", federations.federation(["tiny_cnn"] * count, samples, classes, num_classes=3), **options
+    )
 
 
 def sent(client: ClientInfo, counts: list[int] | None, weight: float = 0.0) -> Uplink:

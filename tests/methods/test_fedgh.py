@@ -16,7 +16,7 @@ from simulator.training.client import LocalClient
 from simulator.training.flops import FlopCache
 from simulator.training.trainer import TrainingContext
 from tests import federations
-from tests.methods import reference
+from tests.methods import reference, sharing
 
 
 def server_side(**method: object) -> FedGH:
@@ -119,10 +119,7 @@ def test_a_header_with_a_bias_travels_and_trains_with_it() -> None:
     start = {"head/weight": torch.zeros(2, 8), "head/bias": torch.zeros(2)}
     served = federations.served(method, start, [lars(method.federation.clients[0], (1.0, 0))]).server
     assert served["head/bias"].tolist() == [0.5, -0.5]
-    parts = federations.built(federations.config("fedgh", method={"bias": True}))
-    state = parts.engine.initial_state()
-    local = federations.local(parts, 0, state.clients[0])
-    parts.method.receive(local, parts.method.downlink(1, state.server, parts.federation.clients[0]))
+    _, _, state, local = sharing.working("fedgh", options={"bias": True})
     replaced = {f"model/head.{key}": state.server[f"head/{key}"] for key in ("weight", "bias")}
     assert federations.bits(local.tensors()) == federations.bits(state.clients[0] | replaced)
 

@@ -15,12 +15,16 @@ from simulator.methods import Uplink
 from simulator.methods.fedkd import FedKD, decomposed, rank, restored, truncated
 from simulator.training.phase import Nets
 from tests import federations
+from tests.methods import sharing
 from tests.networks import Plain, batch
 
 
 def method(rounds: int = 10, **options: Any) -> FedKD:
-    federation = federations.federation(["tiny_mlp", "tiny_cnn", "tiny_mlp"], [1, 1, 2], rounds=rounds)
-    return FedKD(federations.config("fedkd", method=options).method, federation)
+    return sharing.of(
+        "fedkd",
+        federations.federation(["tiny_mlp", "tiny_cnn", "tiny_mlp"], [1, 1, 2], rounds=rounds),
+        **options,
+    )
 
 
 def test_the_rank_is_the_fewest_factors_that_hold_the_energy() -> None:

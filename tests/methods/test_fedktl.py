@@ -21,14 +21,15 @@ from simulator.training.flops import FlopCache
 from simulator.training.phase import Batch, Nets
 from simulator.training.trainer import CentralServer, TrainingContext
 from tests import federations
-from tests.methods import reference
+from tests.methods import reference, sharing
 
 DESIGN = Design(noise=3, latent=2, layers=1, width=1, size=4, channels=1)
 
 
 def method(classes: int = 3, shape: Any = federations.DIGIT, clients: int = 2, **options: Any) -> FedKTL:
-    federation = federations.federation(["tiny_cnn"] * clients, num_classes=classes, shape=shape)
-    return FedKTL(federations.config("fedktl", method=options).method, federation)
+    return sharing.of(
+        "fedktl", federations.federation(["tiny_cnn"] * clients, num_classes=classes, shape=shape), **options
+    )
 
 
 def file(folder: Path, **sizes: int) -> str:
@@ -227,8 +228,7 @@ def test_a_smaller_image_has_the_mean_of_all_pixels(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_client_sends_the_direction_of_the_mean_direction_of_each_class() -> None:
-    parts = federations.built(federations.config("fedktl"))
-    local = federations.local(parts, 0, parts.engine.initial_state().clients[0])
+    parts, _, _, local = sharing.working("fedktl", receives=False)
     payload = parts.method.uplink(local)
     local.nets.eval()
     x, y = local.batch(local.train)

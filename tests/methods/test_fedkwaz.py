@@ -18,6 +18,7 @@ from simulator.models import ImageShape
 from simulator.models.federation import Federation
 from simulator.training.phase import LossParts, Nets
 from tests import federations
+from tests.methods import sharing
 from tests.networks import Plain, batch
 
 PLAIN: Tensors = {name: torch.zeros(2, 2, dtype=torch.float64) for name in KNOWLEDGE}
@@ -25,7 +26,7 @@ PLAIN: Tensors = {name: torch.zeros(2, 2, dtype=torch.float64) for name in KNOWL
 
 def method(federation: Federation | None = None, **options: Any) -> FedKWAZ:
     federation = federation or federations.federation(["tiny_mlp", "tiny_cnn", "tiny_mlp"])
-    return FedKWAZ(federations.config("fedkwaz", method=options).method, federation)
+    return sharing.of("fedkwaz", federation, **options)
 
 
 def pair() -> Nets:

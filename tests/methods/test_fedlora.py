@@ -16,6 +16,7 @@ from simulator.runners import LocalUpdate
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Nets, Phase
 from tests import federations
+from tests.methods import sharing
 
 CIFAR = ImageShape(3, 32, 32)
 HTM5 = ["cnn1", "cnn2", "cnn3", "cnn4", "cnn5"]
@@ -23,8 +24,9 @@ HTM5 = ["cnn1", "cnn2", "cnn3", "cnn4", "cnn5"]
 
 def method(architectures: list[str], samples: list[int] | None = None, **options: Any) -> FedLoRA:
     """FedLoRA among clients of CIFAR-10's shape."""
-    federation = federations.federation(architectures, samples, num_classes=10, shape=CIFAR)
-    return FedLoRA(federations.config("fedlora", method=options).method, federation)
+    return sharing.of(
+        "fedlora", federations.federation(architectures, samples, num_classes=10, shape=CIFAR), **options
+    )
 
 
 class Shown(Network):
@@ -151,8 +153,7 @@ def test_the_direct_adapter_lies_beside_fc2_and_fc3() -> None:
 
 
 def test_the_adapter_has_its_own_learning_rate_where_one_is_given() -> None:
-    parts = federations.built(federations.config("fedlora", method={"eta_theta": 0.5}))
-    local = federations.local(parts, 0, parts.engine.initial_state().clients[0])
+    parts, _, _, local = sharing.working("fedlora", receives=False, options={"eta_theta": 0.5})
     assert [phase.lr for phase in parts.method.phases(local)] == [None, 0.5]
 
 

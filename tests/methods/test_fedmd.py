@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from simulator.engine.progress import unobserved
 from simulator.methods import Uplink
 from simulator.methods.fedmd import FedMD
 from simulator.training.client import LocalClient
@@ -138,7 +139,7 @@ def test_a_round_may_have_beginners_and_others() -> None:
     state = parts.engine.initial_state()
     seen: set[int] = set()
     while True:
-        state = parts.engine.round(state, lambda _: None)
+        state = parts.engine.round(state, unobserved)
         assert state.record is not None
         if seen and set(state.record["participants"]) - seen:
             break

@@ -12,17 +12,14 @@ from simulator.base.tensors import part
 from simulator.methods.fedmrl import FedMRL
 from simulator.training.phase import Nets
 from tests import federations
-from tests.methods import reference
+from tests.methods import reference, sharing
 from tests.methods.reference import Times, ce, features, of_head
 
 WIDE, HALF = "tiny_cnn", "tiny_cnn_w2"
 
 
 def method(*architectures: str, **options: Any) -> FedMRL:
-    return FedMRL(
-        federations.config("fedmrl", method=options).method,
-        federations.federation(architectures or (WIDE, HALF)),
-    )
+    return sharing.of("fedmrl", federations.federation(architectures or (WIDE, HALF)), **options)
 
 
 def nets() -> Nets:

@@ -14,9 +14,7 @@ BATCHES_OF_TWO = TrainingConfig(batch_size=2)
 
 
 def method(samples: list[int], training: TrainingConfig = BATCHES_OF_TWO, **options: str) -> FedNova:
-    fednova = sharing.method("fednova", ["tiny_mlp"] * len(samples), samples, training, **options)
-    assert isinstance(fednova, FedNova)
-    return fednova
+    return sharing.method("fednova", ["tiny_mlp"] * len(samples), samples, training, **options)
 
 
 def server(method: FedNova, value: float) -> dict[str, torch.Tensor]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from simulator.base.errors import ConfigError
 from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import Tensors, of_module
+from simulator.engine.progress import unobserved
 from simulator.methods import Uplink
 from simulator.methods.fedproto import FedProto
 from simulator.methods.hooks import Hooks
@@ -20,15 +21,19 @@ from simulator.training.flops import FlopCache
 from simulator.training.phase import Nets
 from simulator.training.trainer import TrainingContext
 from tests import federations
+from tests.methods import sharing
 from tests.networks import Plain, batch
 
 
 def method(**options: Any) -> FedProto:
     """Three clients of three classes, K = 8: client 0 holds 0 and 1, client 1 holds 1 and 2, client 2 holds 1."""
-    federation = federations.federation(
-        ["tiny_cnn", "tiny_mlp", "tiny_cnn"], [4, 4, 4], [(0, 1), (1, 2), (1,)], num_classes=3
+    return sharing.of(
+        "fedproto",
+        federations.federation(
+            ["tiny_cnn", "tiny_mlp", "tiny_cnn"], [4, 4, 4], [(0, 1), (1, 2), (1,)], num_classes=3
+        ),
+        **options,
     )
-    return FedProto(federations.config("fedproto", method=options).method, federation)
 
 
 def uplink(method: FedProto, client: int, values: list[float], counts: list[int] | None = None) -> Uplink:
@@ -136,20 +141,18 @@ def test_clients_answer_with_the_prototypes_of_this_round() -> None:
     """Feature 1, between the old prototypes 0 of class 0 and 10 of class 1, and the new ones, which are exchanged."""
     parts = federations.built(federations.config("fedproto"))
     assert parts.method.answers == "aggregated"
-    first = parts.engine.round(parts.engine.initial_state(), lambda event: None)
+    first = parts.engine.round(parts.engine.initial_state(), unobserved)
     assert first.record is not None
     # What was evaluated after round 1 is what would be received in round 2, so there are prototypes already.
     local = federations.settings(parts, evaluation={"model": "local"})
-    stale = local.engine.round(local.engine.initial_state(), lambda event: None)
+    stale = local.engine.round(local.engine.initial_state(), unobserved)
     assert stale.record is not None
     assert federations.state_bits(stale) == federations.state_bits(first)
     assert stale.record["accuracy"]["per_client"] != first.record["accuracy"]["per_client"]
 
 
 def test_a_client_sends_its_class_means_and_counts() -> None:
-    parts = federations.built(federations.config("fedproto", method={"collect": "after"}))
-    state = parts.engine.initial_state()
-    local = federations.local(parts, 0, state.clients[0])
+    parts, _, _, local = sharing.working("fedproto", receives=False, options={"collect": "after"})
     sent = parts.method.uplink(local)
     means, labels = local.class_means()
     assert torch.equal(sent["prototypes"], means)

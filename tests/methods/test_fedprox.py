@@ -14,9 +14,7 @@ from tests.networks import Plain, batch
 
 
 def method(**options: float) -> FedProx:
-    fedprox = sharing.method("fedprox", ["tiny_cnn"], [4], **options)
-    assert isinstance(fedprox, FedProx)
-    return fedprox
+    return sharing.method("fedprox", ["tiny_cnn"], [4], **options)
 
 
 def received(scale: float) -> dict[str, torch.Tensor]:
@@ -31,9 +29,7 @@ def test_the_loss_adds_half_mu_times_the_squared_distance() -> None:
 
 
 def test_the_distance_is_to_what_the_server_sent() -> None:
-    parts = federations.built(federations.config("fedprox"))
-    state = parts.engine.initial_state()
-    local = federations.local(parts, 1, state.clients[1])
+    parts, _, state, local = sharing.working("fedprox", 1, receives=False)
     payload = parts.method.downlink(1, state.server, parts.federation.clients[1])
     parts.method.receive(local, payload)
     (phase,) = parts.method.phases(local)

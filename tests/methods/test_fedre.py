@@ -11,6 +11,7 @@ from simulator.methods import Uplink
 from simulator.methods.fedre import FedRE
 from simulator.models.federation import ClientInfo
 from tests import federations
+from tests.methods import sharing
 
 
 def server_side(**method: object) -> FedRE:
@@ -60,9 +61,7 @@ def test_a_stale_mixture_makes_a_smaller_step() -> None:
 
 
 def test_a_client_sends_a_mixture_of_its_class_means_with_shares_that_sum_to_one() -> None:
-    parts = federations.built(federations.config("fedre"))
-    state = parts.engine.initial_state()
-    local = federations.local(parts, 1, state.clients[1])
+    parts, _, _, local = sharing.working("fedre", 1, receives=False)
     means, labels = local.class_means()
     sent = parts.method.uplink(local)
     assert sent["labels"].tolist() == labels.tolist()

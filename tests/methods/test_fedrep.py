@@ -16,9 +16,7 @@ P_WRONG = 1 / (1 + math.e)
 
 
 def method(**options: object) -> FedRep:
-    fedrep = sharing.method("fedrep", ["tiny_cnn"], [4], **options)
-    assert isinstance(fedrep, FedRep)
-    return fedrep
+    return sharing.method("fedrep", ["tiny_cnn"], [4], **options)
 
 
 def test_the_head_learns_first_and_the_body_stays() -> None:
@@ -42,9 +40,9 @@ def test_then_the_body_learns_and_the_head_stays() -> None:
 
 
 def test_the_head_trains_its_own_epochs_and_the_body_those_of_the_run() -> None:
-    parts = federations.built(federations.config("fedrep", method={"head_epochs": 3}, training={"epochs": 2}))
-    state = parts.engine.initial_state()
-    local = federations.local(parts, 0, state.clients[0])
+    parts, _, _, local = sharing.working(
+        "fedrep", receives=False, options={"head_epochs": 3}, training={"epochs": 2}
+    )
     head, body = parts.method.phases(local)
     assert (local.epochs(head), local.epochs(body)) == (3, 2)
 

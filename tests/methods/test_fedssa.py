@@ -12,6 +12,7 @@ from simulator.base.tensors import Tensors
 from simulator.methods import Uplink
 from simulator.methods.fedssa import FedSSA
 from tests import federations
+from tests.methods import sharing
 
 CLASSES = [(0, 1), (1, 2), (0, 3)]
 
@@ -118,8 +119,7 @@ def test_in_ablation_a_seen_rows_go_up_and_the_whole_header_comes_down() -> None
     assert federations.bits(fedssa.downlink(2, server, fedssa.federation.clients[1])) == federations.bits(
         server
     )
-    parts = federations.built(federations.config("fedssa", method={"fusion": "replace_all"}))
-    local = federations.local(parts, 0, parts.engine.initial_state().clients[0])
+    parts, _, _, local = sharing.working("fedssa", receives=False, options={"fusion": "replace_all"})
     assert len(parts.method.uplink(local)["head/bias"]) == len(local.info.classes)
 
 

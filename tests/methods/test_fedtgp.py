@@ -15,15 +15,14 @@ from simulator.methods.fedtgp import FedTGP
 from simulator.models.federation import ClientInfo
 from simulator.training.phase import Batch, Nets, WeightedBatch
 from tests import federations
-from tests.methods import reference
+from tests.methods import reference, sharing
 from tests.methods.reference import ce, features, of_head
 from tests.networks import Plain, batch
 
 
 def method(**options: Any) -> FedTGP:
     """Two clients of three classes, K = 8."""
-    federation = federations.federation(["tiny_cnn", "tiny_mlp"], num_classes=3)
-    return FedTGP(federations.config("fedtgp", method=options).method, federation)
+    return sharing.of("fedtgp", federations.federation(["tiny_cnn", "tiny_mlp"], num_classes=3), **options)
 
 
 def means(*points: tuple[float, float]) -> Tensor:

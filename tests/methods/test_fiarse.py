@@ -18,7 +18,7 @@ from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.training.phase import Batch, Nets
 from tests import federations
-from tests.methods import reference
+from tests.methods import reference, sharing
 from tests.methods.reference import ce, logits
 
 MODEL = "tiny_resnet10"
@@ -41,8 +41,7 @@ class Line(Network):
 
 
 def method(*architectures: str, **options: object) -> FIARSE:
-    federation = federations.federation(architectures or [MODEL] * 3)
-    return FIARSE(federations.config("fiarse", method=options).method, federation)
+    return sharing.of("fiarse", federations.federation(architectures or [MODEL] * 3), **options)
 
 
 def line(*w: float, sizes: tuple[float, ...] = (1.0,)) -> tuple[FIARSE, Tensors]:
@@ -146,8 +145,7 @@ def test_a_weight_moves_by_the_mean_over_those_that_changed_it() -> None:
 
 
 def test_a_client_answers_without_the_weights_that_fell_below_theta() -> None:
-    parts = federations.built(federations.config("fiarse", federation={"group": MODEL}))
-    local = federations.local(parts, 0, parts.engine.initial_state().clients[0])
+    parts, _, _, local = sharing.working("fiarse", receives=False, federation={"group": MODEL})
     local.state = {"theta": torch.tensor([0.2])}
     with torch.no_grad():
         local.nets.model.head.bias[:3] = torch.tensor([0.2, 0.1, -0.3])  # the first is θ
@@ -160,8 +158,7 @@ def test_a_client_answers_without_the_weights_that_fell_below_theta() -> None:
 def test_before_it_answers_a_client_takes_statistics_of_its_own_images(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    parts = federations.built(federations.config("fiarse", federation={"group": MODEL}))
-    local = federations.local(parts, 0, parts.engine.initial_state().clients[0])
+    parts, _, _, local = sharing.working("fiarse", receives=False, federation={"group": MODEL})
     local.state = {"theta": torch.tensor([0.0])}
     taken: list[str] = []
     monkeypatch.setattr(local, "take_statistics", lambda: taken.append("taken"))

@@ -11,12 +11,13 @@ from simulator.methods.fml import FML
 from simulator.models.federation import Federation
 from simulator.training.phase import Nets
 from tests import federations
+from tests.methods import sharing
 from tests.networks import Plain, batch
 
 
 def method(federation: Federation | None = None, **options: Any) -> FML:
     federation = federation or federations.federation(["tiny_mlp", "tiny_cnn", "tiny_mlp"], [1, 1, 2])
-    return FML(federations.config("fml", method=options).method, federation)
+    return sharing.of("fml", federation, **options)
 
 
 def pair() -> Nets:

@@ -15,9 +15,7 @@ DEEP = "layer1.1."
 
 
 def method(architectures: list[str], samples: list[int] | None = None) -> HeteroAvg:
-    heteroavg = sharing.method("heteroavg", architectures, samples or [1] * len(architectures))
-    assert isinstance(heteroavg, HeteroAvg)
-    return heteroavg
+    return sharing.method("heteroavg", architectures, samples or [1] * len(architectures))
 
 
 def sent(method: HeteroAvg, client: int, value: float) -> Uplink:

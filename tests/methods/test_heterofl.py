@@ -12,7 +12,7 @@ from simulator.methods import Uplink
 from simulator.methods.heterofl import HeteroFL
 from simulator.models import ImageShape, Network, slices
 from tests import federations
-from tests.methods import reference
+from tests.methods import reference, sharing
 from tests.methods.reference import ce
 
 WIDE, HALF, QUARTER = "tiny_resnet10", "tiny_resnet10_w2", "tiny_resnet10_w4"
@@ -33,8 +33,7 @@ class Rows(Network):
 def method(
     architectures: list[str], classes: list[tuple[int, ...]] | None = None, **options: object
 ) -> HeteroFL:
-    federation = federations.federation(architectures, classes=classes)
-    return HeteroFL(federations.config("heterofl", method=options).method, federation)
+    return sharing.of("heterofl", federations.federation(architectures, classes=classes), **options)
 
 
 def sent(heterofl: HeteroFL, client: int, value: float) -> Uplink:

@@ -9,6 +9,7 @@ import torch
 
 from simulator.base import rng
 from simulator.base.errors import MethodError
+from simulator.engine.progress import unobserved
 from simulator.methods.hooks import GlobalDraws
 from simulator.runners import Job, Work, carry_out
 from tests import federations
@@ -25,8 +26,8 @@ def test_a_module_built_in_an_aggregation_draws_from_a_keyed_stream(mine: Write)
     engine = mine(aggregate="return Aggregated({}, {'drawn': float(nn.Linear(2, 2).weight.detach().sum())})")
     before = torch.get_rng_state()
     state = engine.initial_state()
-    first, again = (engine.round(state, lambda event: None) for _ in range(2))
-    second = engine.round(first, lambda event: None)
+    first, again = (engine.round(state, unobserved) for _ in range(2))
+    second = engine.round(first, unobserved)
     drawn = [each.record["method_metrics"]["drawn"] for each in (first, again, second)]
     assert drawn[0] == drawn[1] != drawn[2]
     assert torch.equal(torch.get_rng_state(), before)

@@ -11,6 +11,7 @@ from torch import Tensor
 from simulator.base.errors import ConfigError
 from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import part
+from simulator.engine.progress import unobserved
 from simulator.methods import Aggregated
 from simulator.methods.inco import InCo, InCoConfig, mixed
 from tests import federations
@@ -31,9 +32,7 @@ def vector(*values: float) -> Tensor:
 def method(name: str = "inco_avg", samples: tuple[int, ...] = (4, 4), **options: object) -> InCo:
     """Clients of the small and the large model in turn, batches of two."""
     architectures = [(SMALL, LARGE)[k % 2] for k in range(len(samples))]
-    inco = sharing.method(name, architectures, samples, TrainingConfig(batch_size=2, lr=0.5), **options)
-    assert isinstance(inco, InCo)
-    return inco
+    return sharing.method(name, architectures, samples, TrainingConfig(batch_size=2, lr=0.5), **options)
 
 
 def test_the_rule_by_hand() -> None:
@@ -149,7 +148,7 @@ def test_the_rule_acts_on_what_the_base_method_merges(name: str, monkeypatch: py
     parts = federations.built(federations.config(name, federation={"participation": 1.0}))
     inco, start = parts.method, parts.engine.initial_state()
     assert isinstance(inco, InCo)
-    before, end = start.server, parts.engine.round(start, lambda event: None).server
+    before, end = start.server, parts.engine.round(start, unobserved).server
     (base,) = merged_by_base
     crossed = {f"{LARGE}/{layer}": f"{LARGE}/{zero}" for layer, zero in inco.cross_layers()}
     plain = [key for key in before if key not in crossed]

@@ -15,9 +15,7 @@ from tests.networks import Plain, batch
 
 
 def method(**options: float) -> MOON:
-    moon = sharing.method("moon", ["tiny_cnn"], [4], **options)
-    assert isinstance(moon, MOON)
-    return moon
+    return sharing.method("moon", ["tiny_cnn"], [4], **options)
 
 
 def three(model: float, received: float, previous: float) -> Nets:
@@ -61,10 +59,7 @@ def test_the_previous_model_is_the_one_the_last_local_training_left() -> None:
 
 def first_round(first: str) -> tuple[LocalClient, dict[str, Tensor]]:
     """A client that receives for the first time, and its own initial draw."""
-    parts = federations.built(federations.config("moon", method={"first": first}))
-    state = parts.engine.initial_state()
-    local = federations.local(parts, 0, state.clients[0])
-    parts.method.receive(local, parts.method.downlink(1, state.server, local.info))
+    _, _, state, local = sharing.working("moon", options={"first": first})
     return local, part(state.clients[0], "model")
 
 

@@ -9,7 +9,7 @@ from simulator.methods.pfedafm import Mixture, PFedAFM
 from simulator.models.network import NoHead
 from simulator.training.phase import Nets
 from tests import federations
-from tests.methods import reference
+from tests.methods import reference, sharing
 from tests.methods.reference import Times, ce, features, of_head
 
 WIDE, HALF = "tiny_cnn", "tiny_cnn_w2"
@@ -17,10 +17,7 @@ PIXEL = torch.ones(1, 1, 1, 1)
 
 
 def method(*architectures: str, **options: Any) -> PFedAFM:
-    return PFedAFM(
-        federations.config("pfedafm", method=options).method,
-        federations.federation(architectures or (WIDE, HALF)),
-    )
+    return sharing.of("pfedafm", federations.federation(architectures or (WIDE, HALF)), **options)
 
 
 def nets(alpha: float) -> Nets:
@@ -37,8 +34,7 @@ def test_alpha_is_the_weight_of_the_own_features() -> None:
 
 
 def test_the_model_is_trained_before_the_extractor_and_alpha_with_the_model() -> None:
-    parts = federations.built(federations.config("pfedafm"))
-    local = federations.local(parts, 0, parts.engine.initial_state().clients[0])
+    parts, _, _, local = sharing.working("pfedafm", receives=False)
     found = [(phase.trains, dict(phase.within)) for phase in parts.method.phases(local)]
     assert found == [(("model", "alpha"), {"alpha/weight": (0, 1)}), (("small",), {})]
 

@@ -11,15 +11,12 @@ from simulator.base.tensors import Tensors, part
 from simulator.data.specs import TokenSpec
 from simulator.methods.pfedes import PFedES
 from tests import federations
-from tests.methods import reference
+from tests.methods import reference, sharing
 from tests.methods.reference import ce, logits
 
 
 def method(shape: Any = federations.DIGIT, **options: Any) -> PFedES:
-    return PFedES(
-        federations.config("pfedes", method=options).method,
-        federations.federation(["tiny_cnn"], shape=shape),
-    )
+    return sharing.of("pfedes", federations.federation(["tiny_cnn"], shape=shape), **options)
 
 
 def test_other_samples_than_images_are_refused() -> None:

@@ -13,7 +13,7 @@ from simulator.methods.pfedmoe import Gate, PFedMoE
 from simulator.models.network import NoHead
 from simulator.training.phase import Nets
 from tests import federations
-from tests.methods import reference
+from tests.methods import reference, sharing
 from tests.methods.reference import Times, ce, features, of_head
 
 WIDE, HALF = "tiny_cnn", "tiny_cnn_w2"
@@ -21,10 +21,7 @@ PIXEL = torch.ones(1, 1, 1, 1)
 
 
 def method(*architectures: str, **options: Any) -> PFedMoE:
-    return PFedMoE(
-        federations.config("pfedmoe", method=options).method,
-        federations.federation(architectures or (WIDE, HALF)),
-    )
+    return sharing.of("pfedmoe", federations.federation(architectures or (WIDE, HALF)), **options)
 
 
 def gate(spec: InputSpec, shares: Tensor, reads: Tensor | None = None) -> Gate:

@@ -12,9 +12,7 @@ from tests.methods import sharing
 def method(architecture: str = "tiny_mlp", **options: float) -> Scaffold:
     """Four clients of 4, 8, 4 and 4 samples: with batches of two and η = ½, τη = 1, 2, 1 and 1."""
     training = TrainingConfig(batch_size=2, lr=0.5)
-    scaffold = sharing.method("scaffold", [architecture] * 4, [4, 8, 4, 4], training, **options)
-    assert isinstance(scaffold, Scaffold)
-    return scaffold
+    return sharing.method("scaffold", [architecture] * 4, [4, 8, 4, 4], training, **options)
 
 
 def at(scaffold: Scaffold, value: float) -> dict[str, torch.Tensor]:

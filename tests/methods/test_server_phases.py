@@ -8,6 +8,7 @@ import torch
 
 from simulator.base.tensors import part
 from simulator.contract import Promise, Subject
+from simulator.engine.progress import unobserved
 from simulator.methods import plugins, registry
 from simulator.training.flops import counting_flops
 from tests import federations
@@ -50,7 +51,7 @@ def test_moments_that_are_kept_change_what_the_next_round_computes() -> None:
         for name, each in first.server.items()
     }
     on, afresh = (
-        engine.round(federations.replaced(first, server=server), lambda event: None)
+        engine.round(federations.replaced(first, server=server), unobserved)
         for server in (first.server, forgot)
     )
     assert federations.bits(part(on.server, "generator")) != federations.bits(

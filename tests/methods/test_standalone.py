@@ -5,6 +5,7 @@ from torch.nn import functional as F
 
 from simulator import models
 from simulator.base.tensors import part
+from simulator.engine.progress import unobserved
 from tests import federations
 
 
@@ -19,7 +20,7 @@ def test_a_round_is_one_epoch_of_sgd() -> None:
     config = federations.config("standalone", training={"batch_size": 1000, "lr": 0.5})
     parts = federations.built(config)
     start = parts.engine.initial_state()
-    end = parts.engine.round(start, lambda event: None)
+    end = parts.engine.round(start, unobserved)
     client = end.record["participants"][0]
     info = parts.federation.clients[client]
     assert info.architecture == "tiny_cnn"  # which has no dropout
