@@ -154,25 +154,7 @@ def test_clients_answer_with_the_weight_that_they_train_with_next() -> None:
         assert local.state["lam"].item() == after["lam"].item() != 0.5
 
 
-def test_a_client_that_receives_nothing_answers_with_the_meme_that_it_trained() -> None:
-    parts = federations.built(federations.config("fedapen", federation=ALL))
-    state = federations.run(parts.engine, 1)
-    local = federations.local(parts, 0, state.clients[0], 1)
-    parts.method.before_answering(local)
-    answered = local.nets["meme"].state_dict()["head.weight"]
-    assert torch.equal(answered, state.clients[0]["meme/head.weight"])
-    for others in (state.server, parts.engine.initial_state().server):
-        assert not torch.equal(answered, others["meme/head.weight"])
-
-
 # Costs, as the page has them
-
-
-def test_the_ledger_has_the_losses_of_both_networks_and_their_sum() -> None:
-    record = federations.run(federations.built(federations.config("fedapen")).engine, 1).record
-    assert record is not None
-    assert set(record["method_metrics"]) == {"own_loss", "meme_loss"}
-    assert sum(record["method_metrics"].values()) == pytest.approx(record["loss"]["mean"])
 
 
 # Two rounds

@@ -46,14 +46,6 @@ def test_the_pull_is_towards_the_head_as_received_not_as_it_moves() -> None:
     )
 
 
-def test_images_are_changed_for_the_contrast_alone() -> None:
-    for contrast, loss, draws in ((0.0, "loss", None), (1.0, "contrastive_loss", fedclassavg.two_views)):
-        parts = federations.built(federations.config("fedclassavg", method={"contrast": contrast}))
-        local = federations.local(parts, 0, parts.engine.initial_state().clients[0])
-        (phase,) = parts.method.phases(local)
-        assert (phase.name, phase.loss, phase.draws) == ("model", getattr(parts.method, loss), draws)
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**20), st.integers(1, 5), st.sampled_from([0.07, 0.5, 2.0]))
 def test_contrast_is_khoslas_equation_2(seed: int, size: int, tau: float) -> None:

@@ -101,17 +101,6 @@ def test_classes_are_made_as_the_participants_hold_them() -> None:
         assert server["counts"].tolist() == [[2, 1, 0], [90, 0, 0], [0, 4, 3]]
 
 
-def test_label_counts_are_asked_for_until_they_have_arrived() -> None:
-    fedgen = method([(0, 1), (1, 2)])
-    first, second = fedgen.federation.clients
-    server = fedgen.aggregate(1, fedgen.init_server(), [sent(first, [2, 1])]).server
-    assert "asked" not in fedgen.downlink(2, server, first)
-    asked = fedgen.downlink(2, server, second)["asked"]
-    assert (asked.tolist(), asked.dtype) == ([1], torch.int32)
-    again = fedgen.aggregate(2, server, [sent(first, None), sent(second, [4, 4])]).server
-    assert again["counts"].tolist() == [[2, 1, 0], [0, 4, 4]]
-
-
 def test_every_weight_of_the_generator_has_a_gradient() -> None:
     """In double precision a gradient that is rounding error alone is below 1e-15; Adam would turn it into steps."""
     fedgen = FedGen(federations.config("fedgen").method, federations.federation(["tiny_cnn"], num_classes=3))

@@ -151,13 +151,3 @@ def test_local_averaged_representations_are_class_means_in_class_order() -> None
     assert torch.equal(uplink["features"], expected)
     assert uplink["labels"].tolist() == [0, 2]
     assert uplink["labels"].dtype == torch.int32
-
-
-def test_the_header_travels_without_a_bias() -> None:
-    parts = federations.built(federations.config("fedgh"))
-    state = parts.engine.initial_state()
-    assert state.server.keys() == {"head/weight"}
-    local = federations.local(parts, 0, state.clients[0])
-    parts.method.receive(local, parts.method.downlink(1, state.server, parts.federation.clients[0]))
-    replaced = {"model/head.weight": state.server["head/weight"]}
-    assert federations.bits(local.tensors()) == federations.bits(state.clients[0] | replaced)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from simulator.base.errors import ConfigError
-from simulator.base.tensors import Tensors, of_module, part
+from simulator.base.tensors import Tensors, part
 from simulator.methods import Uplink
 from simulator.methods import fedkwaz as module
 from simulator.methods.fedkwaz import KNOWLEDGE, ZONES, FedKWAZ, drawn_mix, mixed
@@ -266,14 +266,6 @@ def test_portions_of_the_samples_count_by_their_size() -> None:
     assert found["zones/strength"].tolist() == pytest.approx([0.1, 1.0, 0.1])
 
 
-def test_a_search_changes_no_weight_and_no_statistic() -> None:
-    parts, local = at_work()
-    before = federations.bits(of_module(local.nets))
-    local.nets.train()
-    parts.method.search(local)
-    assert federations.bits(of_module(local.nets)) == before
-
-
 def test_zones_are_searched_for_every_k_rounds_of_the_method() -> None:
     for round, begun, searches in [(1, 0, 0), (2, 0, 1), (3, 0, 0), (4, 0, 1), (4, 1, 0)]:
         parts, local = at_work(round, every=2)
@@ -328,20 +320,6 @@ def test_a_stale_uplink_moves_the_means_less_far() -> None:
     assert rows(fedkwaz, second) == [[3.0, 6.0]] * 4 + [[1.0, 1.0]]
 
 
-def test_anchors_stand_in_the_rows_of_their_classes() -> None:
-    parts, local = at_work()
-    payload = {
-        name: torch.full((1, width), 5.0)
-        for name, width in zip(KNOWLEDGE, parts.method._widths(), strict=True)
-    }
-    local.received = payload | {"labels": torch.tensor([2], dtype=torch.int32)}
-    align, refine = parts.method.phases(local)
-    assert align.state["known"].tolist() == [0, 0, 1, 0]
-    for name in KNOWLEDGE:
-        assert align.state[name][:, 0].tolist() == [0, 0, 5, 0]
-    assert not refine.state
-
-
 @pytest.mark.parametrize("collect", ["after", "training"])
 def test_a_client_sends_the_mean_outputs_of_both_trained_networks(collect: str) -> None:
     """With all rows of the collected sums equal to twice the samples, means of stage II are 2."""
@@ -376,17 +354,6 @@ def test_a_class_of_which_a_short_stage_had_no_sample_has_the_mean_of_the_traine
     up = parts.method.uplink(local)["features/model"]
     assert (up[0] == 2).all()
     torch.testing.assert_close(up[1:], local.class_means()[0][1:])
-
-
-def test_a_round_trains_and_keeps_the_proxy_which_never_travels() -> None:
-    parts = federations.built(federations.config("fedkwaz"))
-    state = parts.engine.initial_state()
-    info = parts.federation.clients[1]
-    done = federations.updated(parts, 1, state.clients[1], parts.method.downlink(1, state.server, info))
-    assert set(done.uplink) == {*KNOWLEDGE, "labels"}
-    before, after = (part(tensors, "proxy") for tensors in (state.clients[1], done.tensors))
-    assert before.keys() == after.keys()
-    assert all(not torch.equal(before[name], after[name]) for name in before)
 
 
 # Without stage I

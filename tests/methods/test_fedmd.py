@@ -51,14 +51,6 @@ def test_the_consensus_is_of_the_last_rounds_senders_alone() -> None:
     assert (second["round"], second["begun"].tolist()) == (3, [1, 1])
 
 
-def test_only_a_client_that_has_sent_scores_receives_the_consensus() -> None:
-    fedmd = method(subset=2)
-    server = fedmd.aggregate(1, fedmd.init_server(), [sent(fedmd, 1, [[3, 8], [4, -4]])]).server
-    beginner, other = (fedmd.downlink(2, server, client) for client in fedmd.federation.clients)
-    assert beginner == {}
-    assert other["consensus"].tolist() == [[3, 8], [4, -4]]
-
-
 def test_a_consensus_of_an_earlier_round_is_not_sent() -> None:
     """Round 2 brought no scores, so in round 3 the samples of the consensus are no longer those of the round before."""
     fedmd = method(subset=2)

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from simulator.base.errors import ConfigError
 from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import Tensors, of_module
 from simulator.engine.progress import unobserved
@@ -151,17 +150,6 @@ def test_clients_answer_with_the_prototypes_of_this_round() -> None:
     assert stale.record["accuracy"]["per_client"] != first.record["accuracy"]["per_client"]
 
 
-def test_a_client_sends_its_class_means_and_counts() -> None:
-    parts, _, _, local = sharing.working("fedproto", receives=False, options={"collect": "after"})
-    sent = parts.method.uplink(local)
-    means, labels = local.class_means()
-    assert torch.equal(sent["prototypes"], means)
-    assert torch.equal(sent["labels"], labels)
-    y = parts.data.labels[local.train]
-    assert sent["counts"].tolist() == [int((y == label).sum()) for label in labels.tolist()]
-    assert sent["counts"].dtype == torch.int32
-
-
 def state(known: tuple[float, float]) -> dict[str, Tensor]:
     """Prototypes (0, 0) of class 0 and (4, 0) of class 1."""
     mean = torch.tensor([[0.0, 0.0], [4.0, 0.0]], dtype=torch.float64)
@@ -191,9 +179,3 @@ def test_prototypes_that_lie_close_and_far_from_zero_are_told_apart() -> None:
     }
     scores = method().predict(Nets(Plain()), close, x)
     torch.testing.assert_close(scores, -torch.tensor([[0.04, 0.06]] * 30).double(), atol=1e-6, rtol=0)
-
-
-def test_features_of_different_widths_are_refused() -> None:
-    federation = federations.federation(["tiny_cnn", "cnn1"], shape=federations.ImageShape(1, 28, 28))
-    with pytest.raises(ConfigError, match=r"client 0 .* width 8, client 1 .* width 500"):
-        FedProto(federations.config("fedproto").method, federation).check()

@@ -68,14 +68,3 @@ def test_a_client_sends_a_mixture_of_its_class_means_with_shares_that_sum_to_one
     assert sent["shares"].sum().item() == pytest.approx(1.0)
     assert (sent["shares"] > 0).all()
     torch.testing.assert_close(sent["feature"], sent["shares"] @ means)
-
-
-def test_the_shares_are_drawn_anew_in_each_round() -> None:
-    parts = federations.built(federations.config("fedre"))
-    state = parts.engine.initial_state()
-    first, again, next = (
-        parts.method.uplink(federations.local(parts, 1, state.clients[1], round))["shares"]
-        for round in (1, 1, 2)
-    )
-    assert torch.equal(first, again)
-    assert not torch.equal(first, next)

@@ -8,14 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from simulator import methods
 from simulator.base.errors import ConfigError
 from simulator.base.tensors import Tensors, packed, part, unpacked
-from simulator.methods import Uplink
 from simulator.methods.fiarse import FIARSE
 from simulator.methods.heterofl import of_layers
 from simulator.models import Network
-from simulator.models.federation import ClientInfo
 from simulator.training.phase import Batch, Nets
 from tests import federations
 from tests.methods import reference, sharing
@@ -128,22 +125,6 @@ class _Two(Network):
         return {"features": self.f(x.flatten(1))}
 
 
-def test_a_weight_moves_by_the_mean_over_those_that_changed_it() -> None:
-    """w = (.5, .2, −.4). A holds all and sends (.7, .2, −.1); B holds the two largest and sends .6 and −.4.
-    First: (.2 + .1)/2 more. Second: A has it and left it. Third: .3 more, by A alone, though B has it."""
-    fiarse, server = line(0.5, 0.2, -0.4, sizes=(1.0, 4 / 5))
-    head = {"line/head.weight": torch.ones(1, 1), "line/head.bias": torch.ones(1)}
-    first, second = fiarse.federation.clients
-
-    def sent(client: ClientInfo, *values: float) -> Uplink:
-        ones = {f"values/head.{key}": torch.ones(1) for key in ("weight", "bias")}
-        return Uplink(client, {"values/f.weight": torch.tensor(values)} | ones)
-
-    uplinks = [sent(first, 0.7, 0.2, -0.1), sent(second, 0.6, -0.4)]
-    moved = fiarse.aggregate(1, server | head, uplinks).server["line/f.weight"]
-    torch.testing.assert_close(moved, torch.tensor([[0.65, 0.2, -0.1]]))
-
-
 def test_a_client_answers_without_the_weights_that_fell_below_theta() -> None:
     parts, _, _, local = sharing.working("fiarse", receives=False, federation={"group": MODEL})
     local.state = {"theta": torch.tensor([0.2])}
@@ -178,12 +159,6 @@ def test_sizes_that_are_no_shares_are_refused() -> None:
     for sizes in [(), (0.0,), (1.5,), (0.5, 1.5)]:
         with pytest.raises(ConfigError, match="sizes are shares above 0"):
             federations.config("fiarse", method={"sizes": sizes})
-
-
-def test_it_goes_on_from_the_models_of_fedavg() -> None:
-    fiarse = method(MODEL, "tiny_cnn")
-    before = methods.get("fedavg")(federations.config("fedavg").method, fiarse.federation).init_server()
-    assert fiarse.adopt(before).keys() == fiarse.init_server().keys()
 
 
 def test_two_whole_rounds_equal_the_reference() -> None:

@@ -46,16 +46,6 @@ def test_layers_that_nobody_sent_keep_their_values() -> None:
     assert federations.bits({k: server[k] for k in deep}) == federations.bits({k: start[k] for k in deep})
 
 
-def test_a_client_receives_its_own_layers_of_the_server_model() -> None:
-    heteroavg = method([SMALL, LARGE])
-    server = heteroavg.init_server()
-    small, large = heteroavg.federation.clients
-    payload = part(heteroavg.downlink(1, server, small), "model")
-    assert payload.keys() == heteroavg.layers_of(small).keys()
-    assert federations.bits(payload) == federations.bits({k: server[f"{LARGE}/{k}"] for k in payload})
-    assert payload.keys() < part(heteroavg.downlink(1, server, large), "model").keys()
-
-
 def test_a_layer_the_largest_model_lacks_is_refused_by_client_and_name() -> None:
     with pytest.raises(ConfigError, match=r"client 0 \(tiny_cnn\) has 'conv1.weight', which tiny_mlp lacks"):
         method(["tiny_cnn", "tiny_mlp"]).check()

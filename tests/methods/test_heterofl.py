@@ -5,7 +5,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator import methods
 from simulator.base.errors import ConfigError
 from simulator.base.tensors import part
 from simulator.methods import Uplink
@@ -166,15 +165,6 @@ def test_layers_whose_rows_cannot_be_cut_are_refused() -> None:
 class _Plain(Rows):
     def flattened(self) -> None:  # type: ignore[override]
         return None
-
-
-def test_it_goes_on_from_the_widest_model_of_fedavg() -> None:
-    """Its weights are taken over at a switch; FedAvg's averaged statistics have no place here."""
-    heterofl = method([WIDE, HALF])
-    fedavg = federations.federation([WIDE, HALF])
-    before = methods.get("fedavg")(federations.config("fedavg").method, fedavg).init_server()
-    assert heterofl.adopt(before).keys() == heterofl.init_server().keys()
-    assert f"{WIDE}/bn1.running_mean" in before
 
 
 def resnet(w: dict[str, Tensor], x: Tensor, rate: float) -> Tensor:

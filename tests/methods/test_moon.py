@@ -35,14 +35,6 @@ def test_the_loss_by_hand() -> None:
     assert loss.item() == pytest.approx(CE + 3 * math.log1p(math.exp(-4)), rel=1e-12)
 
 
-def test_only_the_model_learns() -> None:
-    nets = three(1.0, 2.0, -1.0)
-    method().loss(nets, {}, batch((1, 2, 0)), {}).backward()
-    assert nets.model.scale.grad is not None
-    assert nets["global"].scale.grad is None
-    assert nets["previous"].scale.grad is None
-
-
 def test_the_previous_model_is_the_one_the_last_local_training_left() -> None:
     parts = federations.built(federations.config("moon", federation={"participation": 1.0}))
     state = federations.run(parts.engine, 2)

@@ -54,19 +54,6 @@ def test_two_rounds_by_hand() -> None:
     assert values(server, "control/tiny_cnn") == {1.25}
 
 
-def test_the_correction_is_the_servers_control_variate_less_the_clients() -> None:
-    scaffold = method()
-    server = scaffold.init_server()
-    server |= sharing.filled({key: server[key] for key in server if key.startswith("control/")}, 3.0)
-    state = sharing.start(scaffold, 0)
-    state |= sharing.filled({key: state[key] for key in state if key.startswith("control/")}, 1.0)
-    local = sharing.at_work(scaffold, 0, state)
-    scaffold.receive(local, scaffold.downlink(1, server, local.info))
-    (phase,) = scaffold.phases(local)
-    assert part(phase.correction, "model").keys() == sharing.weights(scaffold.federation, local.info)
-    assert values(dict(phase.correction), "model") == {2.0}
-
-
 def test_every_step_is_corrected_by_c_minus_c_k() -> None:
     """One step each of FedAvg and of Scaffold from the same weights with c = 3, c_k = 1: they part by η · 2 = 0.2."""
     for optimizer in ["sgd", "adam"]:
