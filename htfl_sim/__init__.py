@@ -29,81 +29,36 @@ if TYPE_CHECKING:
     from htfl_sim.configuring import config, load_files, plugin, preset
     from htfl_sim.results import Results, open
     from htfl_sim.running import Run, fork, resume, run
-    from htfl_sim.studying import Study, sweep
+    from htfl_sim.studies import Study, sweep
     from htfl_sim.tuning import tune
     from simulator.base.errors import ConfigError, DataError, HtflError, SessionError
     from simulator.config import Config
     from simulator.methods.base import Method
     from simulator.methods.registry import register
 
-_HOMES = {
-    "Config": "simulator.config",
-    "ConfigError": "simulator.base.errors",
-    "DataError": "simulator.base.errors",
-    "HtflError": "simulator.base.errors",
-    "Method": "simulator.methods.base",
-    "Results": "htfl_sim.results",
-    "Run": "htfl_sim.running",
-    "SessionError": "simulator.base.errors",
-    "Study": "htfl_sim.studying",
-    "compare": "htfl_sim.comparing",
-    "config": "htfl_sim.configuring",
-    "fork": "htfl_sim.running",
-    "gains": "htfl_sim.comparing",
-    "load_files": "htfl_sim.configuring",
-    "open": "htfl_sim.results",
-    "pivot": "htfl_sim.comparing",
-    "plot": "htfl_sim.comparing",
-    "plugin": "htfl_sim.configuring",
-    "preset": "htfl_sim.configuring",
-    "register": "simulator.methods.registry",
-    "report": "htfl_sim.comparing",
-    "resume": "htfl_sim.running",
-    "run": "htfl_sim.running",
-    "sweep": "htfl_sim.studying",
-    "tune": "htfl_sim.tuning",
-    "variance": "htfl_sim.comparing",
+_NAMES = {
+    "htfl_sim.comparing": ("compare", "gains", "pivot", "plot", "report", "variance"),
+    "htfl_sim.configuring": ("config", "load_files", "plugin", "preset"),
+    "htfl_sim.results": ("Results", "open"),
+    "htfl_sim.running": ("Run", "fork", "resume", "run"),
+    "htfl_sim.studies": ("Study", "sweep"),
+    "htfl_sim.tuning": ("tune",),
+    "simulator.base.errors": ("ConfigError", "DataError", "HtflError", "SessionError"),
+    "simulator.config": ("Config",),
+    "simulator.methods.base": ("Method",),
+    "simulator.methods.registry": ("register",),
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 """The module of each public name."""
 _MODULES = ("analysis", "catalog", "errors", "folders", "machine", "sessions", "steering", "studies")
 """Public modules with more functions, by topic."""
 
 __all__ = [
-    "Config",
-    "ConfigError",
-    "DataError",
-    "HtflError",
-    "Method",
-    "Results",
-    "Run",
-    "SessionError",
-    "Study",
-    "analysis",
-    "catalog",
-    "compare",
-    "config",
-    "errors",
-    "folders",
-    "fork",
-    "gains",
-    "load_files",
-    "machine",
-    "open",
-    "pivot",
-    "plot",
-    "plugin",
-    "preset",
-    "register",
-    "report",
-    "resume",
-    "run",
-    "sessions",
-    "steering",
-    "studies",
-    "sweep",
-    "tune",
-    "variance",
-]
+    "Config", "ConfigError", "DataError", "HtflError", "Method", "Results", "Run", "SessionError",
+    "Study", "analysis", "catalog", "compare", "config", "errors", "folders", "fork", "gains",
+    "load_files", "machine", "open", "pivot", "plot", "plugin", "preset", "register", "report", "resume",
+    "run", "sessions", "steering", "studies", "sweep", "tune", "variance",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import presets as _presets
+from htfl_sim import folders
 from presets import Preset
 from simulator.base.extras import NotDownloaded
 from simulator.base.extras import forbidden as without_downloads
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from simulator.data.datasets import Dataset as _Dataset
     from simulator.methods.base import Method as _Method
     from simulator.methods.declarations import Declared as _Declared
+    from simulator.models.federation import Federation
 
 __all__ = [
     "DatasetCard",
@@ -217,7 +219,7 @@ def datasets(data_dir: Place | None = None) -> list[DatasetCard]:
 
 def dataset(name: str, data_dir: Place | None = None) -> DatasetCard:
     """One data set. Raises ConfigError with the nearest name for an unknown one."""
-    found, folder = _data_set(name), data_folder(data_dir)
+    found, folder = _data_set(name), folders.data_folder(data_dir)
     return DatasetCard(
         name=found.name,
         title=found.title,
@@ -250,7 +252,7 @@ def report(dataset: Place, settings: Sequence[str] = (), data_dir: Place | None 
         raise ConfigError(f"{others[0]} is no key of the data. Use keys such as `data.target=label`.")
     section = {**given.get("data", {}), "dataset": str(dataset)}
     config = Config.read({"method": {"name": "standalone"}, "data": section}).data
-    samples = read(config, config.dataset, data_folder(data_dir))
+    samples = read(config, config.dataset, folders.data_folder(data_dir))
     formed = samples.learned(np.arange(samples.test_from))(samples)
     found = report_of(samples, formed.reading)
     check(found, config.dataset)
@@ -298,19 +300,19 @@ def export_federation(config: "Config", folder: Place, data_dir: Place | None = 
     from simulator.data import pfllib
     from simulator.data.federated import load
 
-    data = load(config.source(data_folder(data_dir)), torch.device("cpu"))
+    data = load(config.source(folders.data_folder(data_dir)), torch.device("cpu"))
     return pfllib.write(data, Path(folder), config.training.batch_size)
 
 
 def fetch_dataset(name: str, data_dir: Place | None = None, progress: Told = _silent) -> DatasetCard:
     """Download a missing or damaged data set, and check its checksums. Raises DataError."""
-    _data_set(name).fetch(data_folder(data_dir), progress)
+    _data_set(name).fetch(folders.data_folder(data_dir), progress)
     return dataset(name, data_dir)
 
 
 def check_dataset(name: str, data_dir: Place | None = None) -> DatasetCard:
     """Check a data set's files. Raises DataError for the first missing or damaged one."""
-    _data_set(name).check(data_folder(data_dir))
+    _data_set(name).check(folders.data_folder(data_dir))
     return dataset(name, data_dir)
 
 
@@ -318,7 +320,9 @@ def is_missing(name_or_path: str, data_dir: Place | None = None) -> bool:
     """Whether this data set can be downloaded and is missing. A user's own data are never missing."""
     from simulator.data import datasets as room
 
-    return name_or_path in room.names() and not room.get(name_or_path).is_present(data_folder(data_dir))
+    return name_or_path in room.names() and not room.get(name_or_path).is_present(
+        folders.data_folder(data_dir)
+    )
 
 
 def fetch_missing(name_or_path: str, data_dir: Place | None = None) -> bool:
@@ -384,20 +388,6 @@ def shipped_studies() -> list[str]:
     from simulator.studies import study
 
     return study.shipped_studies()
-
-
-def places() -> tuple[str, ...]:
-    """The backends that can run points: this machine, Ray, or Slurm."""
-    from simulator.studies.sweep import NAMES
-
-    return NAMES
-
-
-def data_folder(data_dir: Place | None = None) -> Path:
-    """The data folder: `data_dir`, else $HTFL_DATA, else the platform's cache folder."""
-    from simulator.data.datasets import data_folder as folder
-
-    return folder(None if data_dir is None else str(data_dir))
 
 
 def settings(key: str | None = None, method: str | None = None) -> "list[Setting]":
@@ -473,3 +463,91 @@ def _of_model(name: str) -> ModelCard:
         layers=list(network.layers),
         samples=list(room.get(name).kinds),
     )
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A hyper-parameter of a method: its key, its default as text, and its meaning."""
+
+    key: str
+    default: str
+    about: str
+
+
+@dataclass(frozen=True)
+class MethodChoice:
+    """A method as the switch dialog lists it. `obstacle`: why the models cannot run it, if they cannot."""
+
+    name: str
+    title: str
+    needs: str
+    obstacle: str | None
+    parameters: tuple[Parameter, ...]
+
+
+def method_choices(config: Mapping[str, Any]) -> list[MethodChoice]:
+    """Every method, with its unmet need. Takes a second or two and loads torch: call it on a thread.
+
+    Without the data, a client's number of samples and the shape of a user's own images are unknown. The session's owner
+    checks needs of these, and may reject the method.
+    """
+    from simulator import methods
+    from simulator.base.errors import HtflError
+    from simulator.config import Config
+
+    settings = Config.read(config)
+    federation = _federation(settings)
+    found = []
+    for name in methods.names():
+        method = methods.get(name)
+        try:
+            obstacle = method(method.Config(name=name), federation).unmet_need()
+        except HtflError as error:
+            obstacle = str(error)
+        parameters = tuple(
+            Parameter(key, _text(field.default), field.description or "")
+            for key, field in method.Config.model_fields.items()
+            if key != "name"
+        )
+        found.append(MethodChoice(name, method.card.title, method.card.needs, obstacle, parameters))
+    return found
+
+
+def _federation(config: Any) -> "Federation":
+    import torch
+
+    from simulator import models
+    from simulator.data import datasets, inputs, specs
+    from simulator.models.federation import ClientInfo, Federation
+
+    spec: specs.InputSpec = specs.ImageSpec(3, 32, 32)
+    classes, samples = 10, 10_000
+    if config.data.dataset in datasets.names():
+        dataset = datasets.get(config.data.dataset)
+        spec, classes = dataset.spec, dataset.classes
+    elif (declared := datasets.declared(config.data.dataset, config.data)) is not None:
+        spec = declared
+    if isinstance(spec, specs.ImageSpec):
+        spec = inputs.shaped(spec, config.data)
+    architectures = models.assign(config.federation.group, config.federation.clients)
+    everything = tuple(range(classes))
+    return Federation(
+        seed=config.training_seed,
+        rounds=config.rounds,
+        num_classes=classes,
+        spec=models.spec_for(spec, config.models),
+        clients=tuple(
+            ClientInfo(number, name, samples, everything) for number, name in enumerate(architectures)
+        ),
+        training=config.training,
+        device=torch.device("cpu"),
+        pretrained=config.federation.pretrained,
+        features=config.models.features,
+        public=int(config.data.public is not None),
+    )
+
+
+def _text(value: object) -> str:
+    from pydantic_core import PydanticUndefined
+
+    return "" if value in (None, PydanticUndefined) else str(value)

@@ -30,25 +30,9 @@ __all__ = ["KINDS", "Report", "compare", "gains", "pivot", "plot", "report", "va
 Place = str | Path
 Say = Callable[[str], object]
 Kind = Literal[
-    "accuracy",
-    "box",
-    "tradeoff",
-    "loss",
-    "metrics",
-    "partition",
-    "tsne",
-    "cka",
-    "cka-curves",
-    "inco",
-    "sensitivity",
-    "heatmap",
-    "gain-map",
-    "gain-clients",
-    "critical-difference",
-    "pareto",
-    "tuning",
-    "timeline",
-]
+    "accuracy", "box", "tradeoff", "loss", "metrics", "partition", "tsne", "cka", "cka-curves", "inco", "sensitivity",
+    "heatmap", "gain-map", "gain-clients", "critical-difference", "pareto", "tuning", "timeline",
+]  # fmt: skip
 KINDS: dict[str, tuple[str, ...]] = {
     "accuracy": ("by", "x"),
     "box": ("by", "round"),
@@ -255,7 +239,7 @@ def report(
     check_output(file)
     runs, left_out = chosen(names, read, home, say)
     result = table(runs, by, target, baseline, select)
-    figures = pictures(names, runs, result.by, result.select, home, _data(data_dir))
+    figures = pictures(names, runs, result.by, result.select, home, folders.data_folder(data_dir))
     asked, study = None, folders.study_folder(names[0], home) if len(names) == 1 else None
     if study:
         try:
@@ -353,7 +337,7 @@ def _of_one(kind: str, run: "SessionData", options: dict[str, Any], data_dir: Pl
         from simulator.results.figures.clients import partition
         from simulator.results.inspection.partition import of_session
 
-        found = of_session(run.folder, _data(data_dir))
+        found = of_session(run.folder, folders.data_folder(data_dir))
         return partition(found.train, found.classes, **options)
     if kind == "cka":
         from simulator.results.figures import clients
@@ -367,7 +351,9 @@ def _of_one(kind: str, run: "SessionData", options: dict[str, Any], data_dir: Pl
     from simulator.results.inspection.checkpoint import IMAGES, representations
 
     images = options.pop("images", IMAGES)
-    known = representations(run.folder, _data(data_dir), options.pop("round", None), images=images)
+    known = representations(
+        run.folder, folders.data_folder(data_dir), options.pop("round", None), images=images
+    )
     points, anchors = known.in_the_plane()
     about = (known.labels, known.clients, known.classes, anchors, known.anchor_labels, known.anchor_kind)
     return embedding(points, *about, **options)
@@ -375,12 +361,6 @@ def _of_one(kind: str, run: "SessionData", options: dict[str, Any], data_dir: Pl
 
 def _listed(names: str | Sequence[str]) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
-
-
-def _data(data_dir: Place | None) -> Path:
-    from simulator.data.datasets import data_folder
-
-    return data_folder(None if data_dir is None else str(data_dir))
 
 
 def _tell(sentences: Sequence[str], say: Say | None) -> None:

@@ -22,6 +22,13 @@ def sessions_dir(option: Path | str | None) -> Path:
     return Path(option or os.environ.get("HTFL_SESSIONS") or "sessions").expanduser()
 
 
+def data_folder(option: Path | str | None = None) -> Path:
+    """`--data-dir`, else $HTFL_DATA, else the platform's cache folder."""
+    from simulator.data.datasets import data_folder
+
+    return data_folder(option)
+
+
 def place_of(place: Path | str) -> Path:
     """The path of a session or a study in Python: a bare name is in the folder of sessions.
 

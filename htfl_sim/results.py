@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import checkpoints
 from htfl_sim import comparing, sessions
-from htfl_sim.folders import place_of
+from htfl_sim.folders import data_folder, place_of
 from simulator.results.analysis import tidy
 from simulator.results.analysis.feed import Feed
 from simulator.results.analysis.run import SessionData as Moment
@@ -118,7 +118,7 @@ class Results:
         """One row per client and class with its samples in each part. Reads the data set."""
         from simulator.results.inspection import partition
 
-        found = partition.of_session(self.path, self._data_folder())
+        found = partition.of_session(self.path, data_folder(self._data_dir))
         return frame(tidy.Tidy.of(partition.COLUMNS, list(found.rows())))
 
     def model(self, client: int, round: int | None = None) -> "Network":
@@ -150,7 +150,7 @@ class Results:
         """A client's samples in the form of its model's input, and their labels [n]."""
         from simulator.results.inspection import models
 
-        return models.samples(self.path, self._data_folder(), client, part)
+        return models.samples(self.path, data_folder(self._data_dir), client, part)
 
     def export(
         self,
@@ -191,21 +191,12 @@ class Results:
     def _models(self, client: int, round: int | None) -> "Models":
         from simulator.results.inspection import models
 
-        return models.of_clients(self.path, self._data_folder(), [client], round)
-
-    def _data_folder(self) -> Path:
-        from simulator.data.datasets import data_folder
-
-        return data_folder(None if self._data_dir is None else str(self._data_dir))
+        return models.of_clients(self.path, data_folder(self._data_dir), [client], round)
 
 
 def open(path: Place, data_dir: Place | None = None) -> Results:
     """Read a session. Raises SessionUnreadable if it is missing or damaged."""
     return Results(path, data_dir)
-
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 def frame(table: Tidy) -> "DataFrame":

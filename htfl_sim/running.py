@@ -10,11 +10,10 @@ from typing import Any, Self
 from weakref import WeakValueDictionary, finalize
 
 import checkpoints
-from htfl_sim import shown, steering
+from htfl_sim import folders, shown, steering
 from htfl_sim.catalog import without_downloads
 from htfl_sim.configuring import checked_config
 from htfl_sim.folders import checked_tag, place_of
-from htfl_sim.interrupts import heeded
 from htfl_sim.results import Place, Results
 from htfl_sim.steering import assigned
 from simulator import runners
@@ -24,42 +23,18 @@ from simulator.base.nested import flattened, toml_value
 from simulator.base.record import Record
 from simulator.base.sections import RuntimeConfig
 from simulator.base.tensors import select_device
-from simulator.config import Config
-from simulator.config.idle import cautions
-from simulator.data.datasets import data_folder
+from simulator.config import Config as Config
+from simulator.config.idle import cautions as cautions
 from simulator.engine.builder import build
 from simulator.engine.drawing import drawn
-from simulator.engine.progress import Event as RoundEvent
-from simulator.engine.progress import Observer, RoundStarted, unobserved
 from simulator.sessions import dry_run
-from simulator.sessions.forking import Fork
+from simulator.sessions.forking import Fork as Fork
 from simulator.sessions.forking import fork as make_fork
 from simulator.sessions.history import completed
 from simulator.sessions.metadata import check_read
 from simulator.sessions.reader import CheckedReader
-from simulator.sessions.session import RunOutcome, Session
-
-__all__ = [
-    "Config",
-    "Fork",
-    "Observer",
-    "RoundEvent",
-    "RoundStarted",
-    "Run",
-    "RunOutcome",
-    "Session",
-    "begin",
-    "branch",
-    "cautions",
-    "device_of",
-    "extend",
-    "fork",
-    "rehearse",
-    "reopen",
-    "resume",
-    "run",
-    "timing",
-]
+from simulator.sessions.session import RunOutcome as RunOutcome
+from simulator.sessions.session import Session as Session
 
 Progress = bool | Callable[[Record], object]
 """False: no output. True: one line per round, or a bar in a notebook. A function receives each round's record."""
@@ -157,7 +132,7 @@ class Run(Results):
                 )
             if session.finished:
                 return False
-            with heeded() as interrupt, shown.rounds(progress) as observe:
+            with shown.heeded() as interrupt, shown.rounds(progress) as observe:
                 outcome = session.run(observe, stop=interrupt.reason, upto=until)
             if interrupt.came:
                 raise KeyboardInterrupt
@@ -202,29 +177,9 @@ class Run(Results):
         steering.tag(self.path, add, remove)
         return self
 
-    def fork(
-        self,
-        path: Place,
-        at: int | None = None,
-        *,
-        method: str | None = None,
-        seed: int | None = None,
-        rounds: int | None = None,
-        allow_inexact: bool = False,
-        **settings: Any,
-    ) -> "Run":
-        """Branch off a new session after a round (None: the last). See `fork`."""
-        return fork(
-            self.path,
-            path,
-            self.round if at is None else at,
-            method=method,
-            seed=seed,
-            rounds=rounds,
-            data_dir=self._data_dir,
-            allow_inexact=allow_inexact,
-            **settings,
-        )
+    def fork(self, path: Place, at: int | None = None, **changes: Any) -> "Run":
+        """Branch off a new session after a round (None: the last). `changes`: as in `fork`."""
+        return fork(self.path, path, self.round if at is None else at, data_dir=self._data_dir, **changes)
 
     def close(self) -> None:
         """Release the session, so that another process may run it. `run` opens it again."""
@@ -298,54 +253,28 @@ def resume(
 
 
 def begin(
-    config: Config,
-    path: Place,
-    *,
-    data_dir: Place | None = None,
-    workers: int | None = None,
-    allow_inexact: bool = False,
-    tags: Sequence[str] = (),
+    config: Config, path: Place, *, data_dir: Place | None = None, tags: Sequence[str] = (), **how: Any
 ) -> Session:
     """Make a new session and open it, without running a round. Close it, or use it as a context manager.
 
-    allow_inexact: other machines, whose bits differ, may compute clients. tags: words to find the session by. Raises
-    ConfigError and DataError before anything is written.
+    tags: words to find the session by. how: `workers` and `allow_inexact` of `Session.create`. Raises ConfigError and
+    DataError before anything is written.
     """
     marked = list(map(checked_tag, tags))
     folder = place_of(path)
-    session = Session.create(
-        checked_config(config), folder, _data(data_dir), workers=workers, allow_inexact=allow_inexact
-    )
+    session = Session.create(checked_config(config), folder, folders.data_folder(data_dir), **how)
     if marked:
         checkpoints.post(folder, "tag", {"add": marked, "remove": []})
     return session
 
 
-def reopen(
-    path: Place,
-    *,
-    data_dir: Place | None = None,
-    workers: int | None = None,
-    device: str | None = None,
-    settings: Sequence[str] = (),
-    allow_inexact: bool = False,
-    steal: bool = False,
-) -> Session:
+def reopen(path: Place, *, data_dir: Place | None = None, **how: Any) -> Session:
     """Open a session at its last checkpoint, without running a round. Close it, or use it as a context manager.
 
-    settings: 'key=value' of the machine's settings, runtime.… or training.precision. allow_inexact: continue although
-    another torch, device, or thread setting changes the bits. steal: the machine that ran the session is dead. Raises
+    how: the arguments of `Session.resume`: `workers`, `device`, `settings`, `allow_inexact`, and `steal`. Raises
     SessionError, SessionUnreadable, and ConfigError.
     """
-    return Session.resume(
-        place_of(path),
-        _data(data_dir),
-        workers=workers,
-        device=device,
-        settings=settings,
-        allow_inexact=allow_inexact,
-        steal=steal,
-    )
+    return Session.resume(place_of(path), folders.data_folder(data_dir), **how)
 
 
 def extend(
@@ -369,7 +298,7 @@ def rehearse(config: Config, data_dir: Place | None = None) -> Report | None:
     DataError.
     """
     with without_downloads():
-        built = build(checked_config(config), _data(data_dir))
+        built = build(checked_config(config), folders.data_folder(data_dir))
     built.engine.close()
     check_read(config, built.data)
     return built.data.report
@@ -380,7 +309,7 @@ def timing(config: Config, data_dir: Place | None = None) -> Iterator[dict[str, 
 
     One client of each architecture is measured and stands for the others. Raises ConfigError and DataError.
     """
-    built = build(checked_config(config), _data(data_dir))
+    built = build(checked_config(config), folders.data_folder(data_dir))
     try:
         yield from drawn(config, built)
     finally:
@@ -398,8 +327,6 @@ def fork(
     at: int,
     *,
     method: str | None = None,
-    seed: int | None = None,
-    rounds: int | None = None,
     data_dir: Place | None = None,
     allow_inexact: bool = False,
     **settings: Any,
@@ -407,58 +334,24 @@ def fork(
     """Make a session that continues another from one of its rounds. The other one is only read, and no round runs.
 
     If the round has no checkpoint, rounds are run again from the nearest earlier one. Their results must equal the
-    ledger. `settings` may change what a switch may (two underscores for the dot), and the seed. allow_inexact: fork it
-    although other code made it; the fork records that. Raises HtflError.
+    ledger. `settings` may change what a switch may (two underscores for the dot), `rounds`, and the `seed`.
+    allow_inexact: fork it although other code made it; the fork records that. Raises HtflError.
     """
-    quick = {"seed": seed, "rounds": rounds}
-    given = {key: value for key, value in quick.items() if value is not None}
+    given = assigned({key: value for key, value in settings.items() if value is not None})
     made = branch(
-        parent,
-        path,
-        at,
-        method=method,
-        assignments=assigned(given | settings),
-        data_dir=data_dir,
-        allow_inexact=allow_inexact,
+        parent, path, at, method=method, assignments=given, data_dir=data_dir, allow_inexact=allow_inexact
     )
     for sentence in made.warnings:
         warnings.warn(sentence, stacklevel=2)
     return Run(path, data_dir)
 
 
-def branch(
-    parent: Place,
-    path: Place,
-    at: int,
-    *,
-    method: str | None = None,
-    assignments: Sequence[str] = (),
-    data_dir: Place | None = None,
-    workers: int | None = None,
-    device: str | None = None,
-    allow_inexact: bool = False,
-    observe: Observer = unobserved,
-) -> Fork:
+def branch(parent: Place, path: Place, at: int, *, data_dir: Place | None = None, **how: Any) -> Fork:
     """Like `fork`, and report what was done: the rounds run again, the changes, and what the new method takes over.
 
-    assignments: 'key=value', as on the command line.
+    how: the arguments of `simulator.sessions.forking.fork`; its `assignments` are 'key=value'.
     """
-    return make_fork(
-        place_of(parent),
-        place_of(path),
-        _data(data_dir),
-        at,
-        method=method,
-        assignments=assignments,
-        workers=workers,
-        device=device,
-        allow_inexact=allow_inexact,
-        observe=observe,
-    )
-
-
-def _data(data_dir: Place | None) -> Path:
-    return data_folder(None if data_dir is None else str(data_dir))
+    return make_fork(place_of(parent), place_of(path), folders.data_folder(data_dir), at, **how)
 
 
 def _agreed(folder: Path, config: Config) -> int | None:

@@ -5,7 +5,8 @@ folder is `sessions_dir`, else $HTFL_SESSIONS, else ./sessions. Only `confusion`
 and `export_weights` load torch.
 """
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from checkpoints import (
     DiskError,
     Finding,
     Leftover,
+    Locked,
     Marks,
     Pruned,
     SessionUnreadable,
@@ -26,36 +28,30 @@ from checkpoints import (
 from checkpoints import groups as studies_in
 from checkpoints import session_folders as folders_in
 from htfl_sim import folders
-from htfl_sim.inspecting import (
-    Inspection,
-    confusion,
-    inspect,
-    representations,
-    samples,
-    samples_of_clients,
-    why,
-)
-from htfl_sim.steering import mark, note, tag
-from htfl_sim.upkeep import (
-    Dependents,
-    check_idle,
-    check_renamable,
-    dependents,
-    leftovers,
-    remove,
-    remove_leftover,
-    rename,
-)
+from htfl_sim.steering import holder, mark, note, owner, tag
+from simulator.base import own_files
+from simulator.base.documents import Change, OwnFile
 from simulator.base.errors import ConfigError
+from simulator.base.reading import sha256_of
 from simulator.base.record import Record
-from simulator.results.analysis.ledger import well_formed
-from simulator.results.analysis.overview import Branch, Summary, tree, with_parents
+from simulator.config.user_files import PATHS, Files
+from simulator.results.analysis.feed import read
+from simulator.results.analysis.ledger import last_measured, well_formed
+from simulator.results.analysis.overview import Branch, Summary, forks_of, tree, with_parents
+from simulator.results.analysis.partners import Partners
+from simulator.results.analysis.why import Why
+from simulator.results.analysis.why import why as explained
+from simulator.sessions.history import settings_in_force
 from simulator.sessions.reader import CheckedReader
+from simulator.studies.folder import read_points, read_study
 
 if TYPE_CHECKING:
     from htfl_sim.details import Details
+    from simulator.results.analysis.classes import Confusion
     from simulator.results.export.sinks import Sink, Target
     from simulator.results.export.weights import Exported as Exported
+    from simulator.results.inspection.checkpoint import Representations
+    from simulator.results.inspection.client_samples import ClientSamples
     from simulator.results.inspection.partition import Partition as Partition
 
 __all__ = [
@@ -105,6 +101,8 @@ __all__ = [
 ]
 
 Place = str | Path
+CODE = {str(kind): kind for kind, _ in Files()}
+"""The kinds of Python files."""
 
 
 def folder_of(session: Place, sessions_dir: Place | None = None) -> Path:
@@ -204,12 +202,12 @@ def verify(session: Place, *, sessions_dir: Place | None = None) -> list[Finding
     study = folders.study_folder(session, folders.sessions_dir(sessions_dir))
     if study is None:
         return checkpoints.verify(folder_of(session, sessions_dir))
-    from simulator.studies.folder import STUDY, read_points, read_study
+    from simulator.studies.folder import STUDY
 
     found = list[Finding]()
-    for name, read in ((checkpoints.POINTS, read_points), (STUDY, read_study)):
+    for name, look in ((checkpoints.POINTS, read_points), (STUDY, read_study)):
         try:
-            read(study)
+            look(study)
         except (SessionUnreadable, ConfigError) as damage:
             found.append(Finding(name, "damage", str(damage)))
     for folder in checkpoints.session_folders(study):
@@ -297,7 +295,7 @@ def partition(
     from simulator.base.nested import with_overrides
     from simulator.config import Config
 
-    data = _data(data_dir)
+    data = folders.data_folder(data_dir)
     try:
         folder = folder_of(name, sessions_dir)
     except SessionUnreadable:
@@ -329,14 +327,13 @@ def similarity(
     """
     from simulator.base.sections import CkaConfig
     from simulator.results.inspection.checkpoint import cka as cka_of_checkpoint
-    from simulator.sessions.history import settings_in_force
 
     reader = CheckedReader(folder_of(session, sessions_dir))
     in_force = settings_in_force(reader.document, reader.manifest(round).history)
     settings = CkaConfig.model_validate(in_force.get("cka", {}))
     return cka_of_checkpoint(
         reader.folder,
-        _data(data_dir),
+        folders.data_folder(data_dir),
         round,
         images=settings.probe,
         layers=None if settings.layers == "all" else settings.layers,
@@ -384,7 +381,7 @@ def export_partition(
     from simulator.results.export.sinks import text
     from simulator.results.inspection import partition as room
 
-    found = room.of_session(folder_of(session, sessions_dir), _data(data_dir))
+    found = room.of_session(folder_of(session, sessions_dir), folders.data_folder(data_dir))
     return text(Tidy.of(room.COLUMNS, list(found.rows())))
 
 
@@ -421,7 +418,7 @@ def export_weights(
     folder = folder_of(session, sessions_dir)
     models = of_clients(
         folder,
-        _data(data_dir),
+        folders.data_folder(data_dir),
         clients,
         round,
         device=device,
@@ -432,10 +429,337 @@ def export_weights(
     return Weights(models.round, models.replayed, tuple(write(models, folder.name, place, program)))
 
 
-def _data(data_dir: Place | None) -> Path:
-    from simulator.data.datasets import data_folder
+@dataclass(frozen=True)
+class Dependents:
+    """What depends on a session. Points are written as STUDY/POINT.
 
-    return data_folder(None if data_dir is None else str(data_dir))
+    forks: its forks, which stay complete without it. users: points that use it instead of a session of their own.
+    branches: points that continue from one of its rounds.
+    """
+
+    forks: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    branches: tuple[str, ...] = ()
+
+
+def dependents(session: Place, sessions_dir: Place | None = None) -> Dependents:
+    """What depends on a session, or outside of a study on one of its sessions. A damaged one has no known forks.
+
+    Raises SessionUnreadable if there is none.
+    """
+    from simulator.studies.folder import branches_of, users_of
+
+    place, sessions = _all_of(session, sessions_dir)
+    forks, users, branches = list[str](), list[str](), list[str]()
+    for folder in sessions:
+        if Summary.read(folder).error is None:
+            forks += [str(each["name"]) for each in forks_of(folder)]
+        users += users_of(folder)
+        branches += branches_of(folder)
+    inside = f"{place.name}/" if checkpoints.is_group(place) else None
+    return Dependents(
+        *(
+            tuple(each for each in dict.fromkeys(found) if inside is None or not each.startswith(inside))
+            for found in (forks, users, branches)
+        )
+    )
+
+
+def remove(session: Place, *, steal: bool = False, sessions_dir: Place | None = None) -> Path:
+    """Remove a session with all its rounds and checkpoints, or a study with all its sessions. Forks stay complete.
+
+    Returns the removed folder. Raises Locked while a process runs it. steal: the machine that ran it is dead.
+    """
+    folder = folders.own_folder(session, folders.sessions_dir(sessions_dir))
+    check_idle(folder, steal=steal)
+    checkpoints.remove(folder, steal=steal)
+    return folder
+
+
+def rename(session: Place, name: str, *, sessions_dir: Place | None = None) -> Path:
+    """Give a session or a study another name. Forks find a session by its id. Returns its new folder.
+
+    Raises Locked while a process runs it, and ConfigError for a name that is invalid or taken, for a point of a study,
+    and for a session whose name a study has.
+    """
+    from simulator.studies.folder import rename_links
+
+    folder = folders.own_folder(session, folders.sessions_dir(sessions_dir))
+    check_renamable(folder, name)
+    after = checkpoints.rename(folder, name)
+    rename_links(after, folder.name)
+    return after
+
+
+def check_renamable(session: Place, name: str, *, sessions_dir: Place | None = None) -> None:
+    """Raise as `rename` would. Renaming checks again, under the lock."""
+    folder = folders.own_folder(session, folders.sessions_dir(sessions_dir))
+    new = folder.parent / folders.checked_name(name)
+    if checkpoints.is_group(folder.parent):
+        study = folder.parent.name
+        raise ConfigError(
+            f"{folder.name} is a point of the study {study}, which finds it by its name. Keep the name."
+        )
+    if new.exists() or new.is_symlink():
+        raise ConfigError(f"{new} is there already. Choose another name.")
+    found = dependents(folder)
+    if points := (*found.users, *found.branches):
+        uses = "uses" if found.users else "continues from"
+        more = f", and {len(points) - 1} more" if len(points) > 1 else ""
+        raise ConfigError(
+            f"The point {points[0]}{more} {uses} {folder.name} by its name. Keep the name, or remove the study first."
+        )
+    check_idle(folder)
+
+
+def check_idle(session: Place, *, steal: bool = False, sessions_dir: Place | None = None) -> None:
+    """Raise Locked if a process runs the session, or a study or one of its sessions. Changes check again, under the
+    lock."""
+    place, sessions = _all_of(session, sessions_dir)
+    for folder in dict.fromkeys((place, *sessions)):
+        reader: checkpoints.GroupReader | checkpoints.SessionReader | None = None
+        with suppress(SessionUnreadable):  # a damaged one is run by nobody
+            is_study = checkpoints.is_group(folder)
+            reader = checkpoints.GroupReader(folder) if is_study else checkpoints.SessionReader(folder)
+        if reader is not None and not steal and reader.alive():
+            raise Locked(
+                f"{folder} is run by {holder(owner(reader))}. Stop it first: "
+                f"`htfl-sim stop {checkpoints.typed(folder)}`."
+            )
+
+
+def leftovers(sessions_dir: Place | None = None, *, steal: bool = False) -> list[Leftover]:
+    """The hidden folders of commands that run or were killed. steal: the machines that ran them are dead."""
+    return checkpoints.leftovers(folders.sessions_dir(sessions_dir), steal=steal)
+
+
+def remove_leftover(leftover: Leftover, *, steal: bool = False) -> None:
+    """Remove a hidden folder that no process uses."""
+    checkpoints.remove_leftover(leftover, steal=steal)
+
+
+def _all_of(place: Place, sessions_dir: Place | None) -> tuple[Path, list[Path]]:
+    """As `own_folders`, with the damaged sessions of a study."""
+    folder, found = own_folders(place, sessions_dir)
+    return folder, checkpoints.session_folders(folder) if checkpoints.is_group(folder) else found
+
+
+def representations(
+    session: Place,
+    round: int | None = None,
+    *,
+    images: int = 40,
+    data_dir: Place | None = None,
+    sessions_dir: Place | None = None,
+) -> "Representations":
+    """Every client's representations of the same number of test images after a kept round (None: the newest).
+
+    Raises SessionUnreadable, ConfigError, and DataError.
+    """
+    from simulator.results.inspection.checkpoint import representations
+
+    return representations(
+        folder_of(session, sessions_dir), folders.data_folder(data_dir), round, images=images
+    )
+
+
+def samples(
+    session: Place,
+    client: int,
+    *,
+    data_dir: Place | None = None,
+    sessions_dir: Place | None = None,
+) -> "ClientSamples":
+    """A client's classes before round 1, each with its number of training samples and the first of them.
+
+    Texts are text, and images and signals are small rows of numbers. Of a table, it has the means of the features.
+    Raises SessionUnreadable, ConfigError, and DataError.
+    """
+    return samples_of_clients(session, [client], data_dir=data_dir, sessions_dir=sessions_dir)[0]
+
+
+def samples_of_clients(
+    session: Place,
+    clients: Sequence[int] | None = None,
+    *,
+    data_dir: Place | None = None,
+    sessions_dir: Place | None = None,
+) -> "tuple[ClientSamples, ...]":
+    """As `samples`, of several clients (None: all). The data are read once."""
+    from simulator.results.inspection.partition import samples_of_session
+
+    return samples_of_session(folder_of(session, sessions_dir), folders.data_folder(data_dir), clients)
+
+
+def why(session: Place, client: int, round: int | None = None, *, sessions_dir: Place | None = None) -> Why:
+    """Why a client does as it does after a round (None: the last): findings as sentences with their numbers.
+
+    The gain is over a session of standalone in the same folder with the same data, models, and seeds. Raises
+    ConfigError for a client or a round that does not exist, and SessionUnreadable.
+    """
+    folder = folder_of(session, sessions_dir)
+    run = read(folder)
+    if run.error:
+        raise SessionUnreadable(run.error)
+    with well_formed(folder):
+        at = run.round if round is None else round
+        partner = next(iter(Partners().find(run, folders.sessions_folder(folder))), None)
+        return explained(
+            run,
+            client,
+            round,
+            cka=last_measured(run.ledger.measured, at),
+            baseline=None if partner is None else read(partner.folder),
+            shared=0 if partner is None else partner.shared,
+        )
+
+
+def confusion(
+    session: Place,
+    client: int,
+    round: int | None = None,
+    *,
+    data_dir: Place | None = None,
+    sessions_dir: Place | None = None,
+) -> "Confusion":
+    """A client's confusion matrix on its test samples after a kept round (None: the newest).
+
+    Rows are the true classes, and columns the answers. Writes nothing. Raises SessionUnreadable for a round without a
+    checkpoint, ConfigError for a client that does not exist, and DataError.
+    """
+    from simulator.results.inspection import models
+
+    return models.confusion(folder_of(session, sessions_dir), folders.data_folder(data_dir), client, round)
+
+
+@dataclass(frozen=True)
+class Named:
+    """Something that a session or a study names.
+
+    kind: as 'plugin', 'trace', or 'session'. name: a path, or a name. sha256: as recorded; None if it is not. here:
+    what is at this path on this machine: 'same bytes', 'other bytes', 'there', 'not here', or why it cannot be read;
+    empty for a name that is no path.
+    """
+
+    kind: str
+    name: str
+    sha256: str | None = None
+    here: str = ""
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What a session or a study from elsewhere names, each thing once. versions: every value of each fact."""
+
+    path: Path
+    is_study: bool
+    versions: Mapping[str, Sequence[str]]
+    names: tuple[Named, ...]
+
+
+def inspect(place: Place, *, sessions_dir: Place | None = None) -> Inspection:
+    """The paths, files, plugins, versions, and hashes that a session or study names. Runs nothing, writes nothing.
+
+    Files are hashed if they are regular ones. Raises SessionUnreadable, ConfigError, and DiskError.
+    """
+    home = folders.sessions_dir(sessions_dir)
+    study = folders.study_folder(place, home)
+    found = list[Named]()
+    sessions = checkpoints.sessions(study) if study else [folders.session_folder(place, home)]
+    if study:
+        found += _of_study(study)
+    versions: dict[str, list[str]] = {}
+    for folder in sessions:
+        session = CheckedReader(folder)
+        found += _of_session(session)
+        for fact, value in session.document["environment"].items():
+            if str(value) not in versions.setdefault(fact, []):
+                versions[fact].append(str(value))
+    names = tuple(map(_looked_up, dict.fromkeys(found)))
+    return Inspection(study or sessions[0], study is not None, versions, names)
+
+
+def _of_session(session: CheckedReader) -> Iterator[Named]:
+    document = session.document
+    history = session.manifest().history if session.rounds() else []
+    if parent := document["parent"]:
+        yield Named("parent session", f"{parent['name']}@{parent['round']}", parent["id"])
+    for each in document.get("model_plugins", {}).values():
+        yield Named("plugin", each["name"], each["sha256"])
+    files = document.get("files", [])
+    for entries in ([], *([entry] for entry in history)):
+        said: Change = entries[0] if entries else document  # type: ignore[assignment]  # its own keys are the same
+        files = said.get("files", files)  # an entry lists them if they changed
+        if plugin := said.get("plugin"):
+            yield Named("plugin", plugin["name"], plugin["sha256"])
+        yield from _of_settings(settings_in_force(document, entries), files, document["data_fingerprint"])
+        for name, sha256 in said.get("method_files", {}).items():
+            yield Named("method of htfl-sim", name, sha256)
+
+
+def _of_study(study: Path) -> Iterator[Named]:
+    spec, points = read_study(study), read_points(study)
+    paths = {(kind, Path(path).name): path for kind, named in spec.files for path in named}
+    recorded = set[tuple[str, str]]()
+    for point in points:
+        for file in point.files:
+            if (key := (file["kind"], file["name"])) in paths:
+                recorded.add(key)
+                yield Named(file["kind"], paths[key], file["sha256"])
+        yield from _of_settings(
+            point.config, [each for each in point.files if (each["kind"], each["name"]) not in paths]
+        )
+        if point.branch:
+            yield Named("session", f"{point.branch.get('parent')}@{point.branch.get('round')}")
+        if point.link:
+            yield Named("session", point.link["session"], point.link["fingerprint"])
+    for (kind, name), path in paths.items():
+        if (kind, name) not in recorded:
+            yield Named(kind, path)
+    for preset in (spec.preset, spec.settings_from):
+        if preset:
+            yield Named("preset", preset)
+    if spec.origin:
+        yield Named("session", spec.origin)
+
+
+def _of_settings(
+    config: Mapping[str, Any], files: Sequence[OwnFile], data_fingerprint: str | None = None
+) -> Iterator[Named]:
+    """The files with these recorded hashes, and the paths in the settings."""
+    recorded = {each["kind"]: each["sha256"] for each in files}
+    for each in files:
+        if each["kind"] not in PATHS:
+            yield Named(each["kind"], each["name"], each["sha256"])
+    keys = {**PATHS, "data set": ("data", "dataset"), "public data": ("data", "public")}
+    for kind, (section, key) in {**keys, "weights": ("federation", "pretrained")}.items():
+        path = (config.get(section) or {}).get(key)
+        if isinstance(path, str):
+            yield Named(kind, path, data_fingerprint if kind == "data set" else recorded.get(kind))
+
+
+def _looked_up(named: Named) -> Named:
+    """The same with what is at its path on this machine."""
+    path = Path(named.name.removeprefix("hf:"))
+    if named.kind in PATHS:
+        here = _compared(named.sha256, lambda: sha256_of(path))
+    elif path.name == named.name or named.kind in ("session", "parent session"):
+        here = ""
+    elif named.kind in CODE:
+        here = _compared(named.sha256, lambda: own_files.read(CODE[named.kind], path)[0].sha256)
+    else:
+        here = "there" if os.path.exists(path) else "not here"  # noqa: PTH110 - Path raises for a long name
+    return replace(named, here=here)
+
+
+def _compared(recorded: str | None, sha256: Callable[[], str]) -> str:
+    try:
+        found = sha256()
+    except ConfigError as unreadable:
+        return "not here" if isinstance(unreadable.__cause__, FileNotFoundError) else str(unreadable)
+    if recorded is None:
+        return "there"
+    return "same bytes" if own_files.is_same(recorded, found) else "other bytes"
 
 
 def _hidden(leftover: Leftover, sized: bool) -> Summary:

@@ -1,11 +1,17 @@
-"""The output of `progress=True`: a line on a terminal, a bar in a notebook."""
+"""While rounds run: the output of `progress=True`, and Ctrl-C or a notebook's stop button."""
 
 import html
 import importlib
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any
+
+from simulator.sessions.steering import Signals as Signals
+from simulator.sessions.steering import die_by as die_by
 
 if TYPE_CHECKING:
     from simulator.base.record import Record
@@ -104,3 +110,35 @@ def points(
                     )
 
     yield observe if progress else lambda statuses: None
+
+
+class Interrupt:
+    """Whether an interrupt has come: a reason for `Session.run` to stop."""
+
+    def __init__(self) -> None:
+        self.came = False
+
+    def reason(self) -> str | None:
+        return "SIGINT" if self.came else None
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.came:
+            raise KeyboardInterrupt
+        self.came = True
+
+
+@contextmanager
+def heeded() -> Iterator[Interrupt]:
+    """Within it, the first interrupt is noted. A second raises KeyboardInterrupt at once, and the round is lost.
+
+    Only the main thread receives signals. On other threads, nothing is noted.
+    """
+    interrupt = Interrupt()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupt
+        return
+    before = signal.signal(signal.SIGINT, interrupt._note)
+    try:
+        yield interrupt
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -5,19 +5,19 @@ session is given by its name in the folder of sessions, or by its path.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol, TypedDict, Unpack
 
 import checkpoints
 from checkpoints import Answer, Command, Damaged, now, post
 from htfl_sim import folders
-from htfl_sim.mailbox import POLL_SECONDS, Note, Owned, await_answer, holder, owner, progress, refuse_idle
 from simulator.base.documents import Event
-from simulator.base.errors import ConfigError
+from simulator.base.errors import ConfigError, SessionError
 from simulator.base.nested import toml_value
+from simulator.results.analysis.run import SILENT_SECONDS, STILL_SECONDS
 from simulator.sessions.reader import CheckedReader
 
 __all__ = [
@@ -39,6 +39,14 @@ __all__ = [
     "tag",
 ]
 
+POLL_SECONDS = 0.05
+"""Seconds between two looks for the answer."""
+LOOK_SECONDS = 0.25
+"""Seconds between two looks at the owner's heartbeat and progress."""
+
+Note = dict[str, Any]
+Owned = checkpoints.SessionReader | checkpoints.GroupReader
+"""A folder whose owner accepts commands: a session, or a study's sweep."""
 Place = str | Path
 LET_GO_SECONDS = 30.0
 """Seconds that `stop` waits for a process to end after its last checkpoint."""
@@ -82,49 +90,40 @@ class _Silent:
 SILENT: Watch = _Silent()
 
 
-def pause(
-    session: Place,
-    *,
-    wait: bool = True,
-    timeout: float | None = None,
-    sessions_dir: Place | None = None,
-    watch: Watch = SILENT,
-) -> Reply:
+class Waiting(TypedDict, total=False):
+    """How to wait for the owner's answer.
+
+    wait: until the command holds, at most `timeout` seconds. If false, return at once. watch: receives the progress.
+    """
+
+    wait: bool
+    timeout: float | None
+    sessions_dir: Place | None
+    watch: Watch
+
+
+def pause(session: Place, **waiting: Unpack[Waiting]) -> Reply:
     """Pause a running session, or every running session of a study. The running clients finish, and no other starts.
 
-    wait: until the pause holds, at most `timeout` seconds. Raises SessionError if no process runs it or none answers,
-    and ConfigError if the owner refuses.
+    Raises SessionError if no process runs it or none answers, and ConfigError if the owner refuses.
     """
-    reader = _live(session, sessions_dir, "pause")
-    return _reply(reader, *_ask(reader, "pause", "pausing", wait, timeout, watch))
+    reader = _live(session, waiting, "pause")
+    return _reply(reader, *_ask(reader, "pause", "pausing", waiting))
 
 
-def resume(
-    session: Place,
-    *,
-    timeout: float | None = None,
-    sessions_dir: Place | None = None,
-    watch: Watch = SILENT,
-) -> Reply:
+def resume(session: Place, **waiting: Unpack[Waiting]) -> Reply:
     """Resume a paused session or study of another process. Raises like `pause`."""
-    reader = _live(session, sessions_dir, "resume")
-    return _reply(reader, *_ask(reader, "resume", "resuming", True, timeout, watch))
+    reader = _live(session, waiting, "resume")
+    return _reply(reader, *_ask(reader, "resume", "resuming", waiting))
 
 
-def stop(
-    session: Place,
-    *,
-    wait: bool = True,
-    timeout: float | None = None,
-    sessions_dir: Place | None = None,
-    watch: Watch = SILENT,
-) -> Reply:
+def stop(session: Place, **waiting: Unpack[Waiting]) -> Reply:
     """Stop a running or paused session between two clients, with a checkpoint; or a study with all its sessions.
 
     With `wait`, the session can be resumed when this returns. Raises like `pause`.
     """
-    reader = _live(session, sessions_dir, "stop")
-    command, answer = _ask(reader, "stop", "stopping", wait, timeout, watch)
+    reader = _live(session, waiting, "stop")
+    command, answer = _ask(reader, "stop", "stopping", waiting)
     if answer:
         until = time.monotonic() + LET_GO_SECONDS
         while reader.alive() and time.monotonic() < until:
@@ -132,25 +131,16 @@ def stop(
     return _reply(reader, command, answer)
 
 
-def checkpoint(
-    session: Place,
-    *,
-    cka: bool = False,
-    wait: bool = True,
-    timeout: float | None = None,
-    sessions_dir: Place | None = None,
-    watch: Watch = SILENT,
-) -> Reply:
+def checkpoint(session: Place, *, cka: bool = False, **waiting: Unpack[Waiting]) -> Reply:
     """Make a running session write a checkpoint now, with the finished clients of its round.
 
     cka: measure CKA at the end of the round, and write the checkpoint then. Raises like `pause`.
     """
-    reader = CheckedReader(_folder(session, sessions_dir))
+    reader = CheckedReader(_folder(session, waiting.get("sessions_dir")))
     if not reader.alive():
-        refuse_idle(reader, "checkpoint")
+        _refuse_idle(reader, "checkpoint")
     doing = "measuring at the end of the round" if cka else "writing a checkpoint"
-    arguments = {"cka": True} if cka else {}
-    return _reply(reader, *_ask(reader, "checkpoint", doing, wait, timeout, watch, arguments))
+    return _reply(reader, *_ask(reader, "checkpoint", doing, waiting, {"cka": True} if cka else None))
 
 
 def switch(
@@ -184,7 +174,6 @@ def switch(
     if reader.alive():
         return _reply(reader, *_ask_switch(reader, arguments, wait, timeout, watch))
 
-    from simulator.data.datasets import data_folder
     from simulator.methods import declared
 
     if method is not None:
@@ -192,7 +181,7 @@ def switch(
 
     from simulator.sessions.dry_run import rehearse
 
-    changes = rehearse(reader, arguments, data_folder(None if data_dir is None else str(data_dir)))
+    changes = rehearse(reader, arguments, folders.data_folder(data_dir))
     command = checkpoints.post(reader.folder, "switch", arguments)
     watch.say(f"checked: {'; '.join(changes)}")
     return _reply(reader, command, None)
@@ -313,11 +302,11 @@ def _reader(session: Place, sessions_dir: Place | None) -> Owned:
     return CheckedReader(_folder(session, sessions_dir))
 
 
-def _live(session: Place, sessions_dir: Place | None, what: str) -> Owned:
+def _live(session: Place, waiting: Waiting, what: str) -> Owned:
     """The session or study to steer. Raises SessionError if no process runs it."""
-    reader = _reader(session, sessions_dir)
+    reader = _reader(session, waiting.get("sessions_dir"))
     if not reader.alive():
-        refuse_idle(reader, what)
+        _refuse_idle(reader, what)
     return reader
 
 
@@ -325,23 +314,21 @@ def _ask(
     reader: Owned,
     kind: str,
     doing: str,
-    wait: bool,
-    timeout: float | None,
-    watch: Watch,
+    waiting: Waiting,
     arguments: dict[str, Any] | None = None,
 ) -> tuple[Command, Answer | None]:
     """Post a command and wait until it is applied. Raises ConfigError if it is refused."""
-    command = checkpoints.post(reader.folder, kind, arguments)
-    if not wait:
+    command, watch = checkpoints.post(reader.folder, kind, arguments), waiting.get("watch", SILENT)
+    if not waiting.get("wait", True):
         return command, None
 
     def look(note: Note) -> bool:
         watch.show(f"{doing}: {progress(note)}")
         return False
 
-    answer = _accepted(reader, await_answer(reader, command, timeout, look))
+    answer = _accepted(reader, _await_answer(reader, command, waiting.get("timeout"), look))
     if answer is None:
-        refuse_idle(reader, kind)
+        _refuse_idle(reader, kind)
     return command, answer
 
 
@@ -377,7 +364,7 @@ def _ask_switch(
         watch.show(f"switching: waits for {waits_for} ({progress(note)})")
         return note.get("state") == "paused" and time.monotonic() - posted > UNREFUSED_SECONDS
 
-    answer = _accepted(reader, await_answer(reader, command, timeout, look))
+    answer = _accepted(reader, _await_answer(reader, command, timeout, look))
     if answer:
         tell()  # a short round may end before the first look
     return command, answer
@@ -416,7 +403,7 @@ def _mark(
         watch.show(f"tagging: waits for the end of a client ({progress(note)})")
         return False
 
-    answer = await_answer(reader, command, None, look)
+    answer = _await_answer(reader, command, None, look)
     if answer and answer.outcome == "refused":
         raise ConfigError(f"{reader.folder} refused the tags: {answer.message.rstrip('.')}.")
     if answer is None:
@@ -449,3 +436,96 @@ def _outlook(reader: Owned, command: Command) -> str:
     if owner(reader).get("state") == "paused":
         return "applies at the end of the round, once the session is resumed"
     return "applies at the end of the round"
+
+
+def owner(session: Owned) -> Note:
+    """The owner's notes about itself; empty while they cannot be read."""
+    try:
+        return session.owner() or {}
+    except Damaged:
+        return {}
+
+
+def holder(note: Note) -> str:
+    """The owner of a session: 'process 12 on host, since …'."""
+    return f"process {note.get('pid')} on {note.get('host')}, since {note.get('since')}"
+
+
+def progress(note: Note) -> str:
+    """The owner's progress: 'round 5, 3 of 10 clients done'."""
+    match note.get("progress"):
+        case {"points": points, "done": done}:
+            return f"{done} of {points} points finished"
+        case {"round": round, "phase": "evaluate"}:
+            return f"round {round}, evaluating"
+        case {"round": round, "done": done, "clients": clients}:
+            return f"round {round}, {done} of {clients} clients done"
+    return "before its first round"
+
+
+def _await_answer(
+    session: Owned, command: Command, timeout: float | None, look: Callable[[Note], bool]
+) -> Answer | None:
+    """The owner's answer. None if the owner has ended without one, or `look` returns true.
+
+    Raises SessionError if the owner's heartbeat has stopped, or `timeout` seconds have passed.
+    """
+    began = moved = time.monotonic()
+    looked, beat = 0.0, None
+    while True:
+        if (answer := checkpoints.answer(session.folder, command.id)) is not None:
+            return answer
+        now = time.monotonic()
+        if now - looked >= LOOK_SECONDS:
+            looked = now
+            note = owner(session)
+            if not session.alive():
+                return checkpoints.answer(session.folder, command.id)  # it may have come just before the end
+            if look(note):
+                return None
+            if note.get("heartbeat") != beat:
+                beat, moved = note.get("heartbeat"), now
+            if now - moved > SILENT_SECONDS or (timeout is not None and now - began > timeout):
+                _give_up(session, command, note, now - began, now - moved)
+        time.sleep(POLL_SECONDS)
+
+
+def _refuse_idle(session: Owned, what: str) -> NoReturn:
+    """Raise SessionError for a session without a running process, with its state and the ways out."""
+    if isinstance(session, checkpoints.GroupReader):
+        name = session.folder.name
+        raise SessionError(
+            f"No process runs the study {name}, so there is nothing to {what}. Continue it: "
+            f"`htfl-sim {checkpoints.continues(session.folder)} {name}`."
+        )
+    name, done = checkpoints.typed(session.folder), max([0, *session.rounds()])
+    how, remedy = {
+        "finished": (
+            f"it finished with round {done}",
+            f"`htfl-sim resume {name} --rounds {done + 10}` extends it",
+        ),
+        "stopped": (f"it was stopped after round {done}", f"`htfl-sim resume {name}` continues it"),
+    }.get(
+        session.state(),
+        (f"its run was interrupted after round {done}", f"`htfl-sim resume {name}` continues from there"),
+    )
+    raise SessionError(
+        f"no process runs {session.folder}, so there is nothing to {what}: {how}. {remedy[0].upper()}{remedy[1:]}."
+    )
+
+
+def _give_up(session: Owned, command: Command, note: Note, waited: float, silent: float) -> NoReturn:
+    heartbeat = note.get("heartbeat")
+    if silent > min(STILL_SECONDS, SILENT_SECONDS):
+        pulse = f"its heartbeat stands still at {heartbeat} for {silent:.0f} s"
+        remedy = (
+            f"If that machine is dead, take the session over: `htfl-sim resume {checkpoints.typed(session.folder)} "
+            "--steal`. If the process hangs, end it and resume."
+        )
+    else:
+        pulse = f"its heartbeat still moves, at {heartbeat} now ({progress(note)})"
+        remedy = "It will be answered between two clients; wait longer with `timeout=60`."
+    raise SessionError(
+        f"no process answered within {waited:.0f} s: {session.folder} belongs to {holder(note)}; {pulse}. "
+        f"The {command.kind} stays in the mailbox. {remedy}"
+    )

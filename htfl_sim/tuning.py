@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from htfl_sim import folders, shown
-from htfl_sim.configuring import Choices, Files
-from htfl_sim.interrupts import heeded
-from htfl_sim.studies import Script, named_files
+from htfl_sim.configuring import Choices
+from htfl_sim.studies import named_files
 from simulator.base.errors import ConfigError, PointsFailed
 from simulator.base.nested import ALL, with_overrides
 from simulator.base.units import NONE, amount
@@ -22,18 +21,14 @@ from simulator.studies.study import axis as axis
 from simulator.studies.study import values
 
 if TYPE_CHECKING:
-    from simulator.studies.executor import Launch
     from simulator.studies.search import Diverged, Request, Sampler
-    from simulator.studies.sweep import SweepResult
-    from simulator.studies.tuning import Forecast as Forecast
     from simulator.studies.tuning import Tuned
 
-__all__ = ["Tuning", "carry_out", "forecast", "request", "tune", "tuning", "write_slurm"]
+__all__ = ["Tuning", "request", "tune", "tuning"]
 
 Place = str | Path
 INTERVAL = "[low, high] is the 95 % interval of the mean over n final seeds (Student's t)."
 CUT = "Intervals end at 0 % and 100 %, which no accuracy exceeds."
-NO_FILES = Files()
 WAYS = {"latin": "a Latin hypercube", "random": "random search", "grid": "grid search", "tpe": "TPE"}
 
 
@@ -243,78 +238,12 @@ def request(
     return made
 
 
-def carry_out(
-    name: Place,
-    asked: "Request | None",
-    *,
-    jobs: int | None = None,
-    on: str = "here",
-    workers: int | None = None,
-    device: str | None = None,
-    data_dir: Place | None = None,
-    sessions_dir: Place | None = None,
-    files: Files = NO_FILES,
-    observe: Callable[[Sequence[Status]], None] = lambda statuses: None,
-    stop: Callable[[], str | None] = lambda: None,
-    waiting: Callable[[], bool] = lambda: True,
-    say: Callable[[str], None] = lambda warning: None,
-    steal: bool = False,
-    reuse: bool | None = None,
-) -> "SweepResult":
-    """Run, or continue, a tuning study. None: as it was asked for. files: your own that a new study needs.
-
-    reuse: as in `hs.sweep`. `say` receives notes about trials of an older htfl-sim.
-    Raises like `tune`.
-    """
-    from simulator.studies.tuning import tune as run
-
-    launch = _launch(data_dir, workers, device, files, reuse)
-    return run(_folder(name, sessions_dir), asked, launch, jobs, observe, stop, waiting, on, say, steal=steal)
-
-
-def forecast(
-    name: Place,
-    asked: "Request | None",
-    *,
-    data_dir: Place | None = None,
-    sessions_dir: Place | None = None,
-    files: Files = NO_FILES,
-) -> "Forecast":
-    """The trials of a tuning study, their rungs, and their cost. Nothing is written. Raises like `tune`."""
-    from simulator.studies.tuning import forecast as found
-
-    return found(_folder(name, sessions_dir), asked, _launch(data_dir, None, None, files))
-
-
-def write_slurm(
-    name: Place,
-    asked: "Request | None",
-    *,
-    jobs: int | None = None,
-    workers: int | None = None,
-    device: str | None = None,
-    data_dir: Place | None = None,
-    sessions_dir: Place | None = None,
-    files: Files = NO_FILES,
-) -> Script:
-    """Prepare a tuning study for Slurm: its folder, and the script of the one job that runs it.
-
-    Raises like `tune`, and ConfigError for points that Slurm cannot run.
-    """
-    from simulator.base.tensors import select_device
-    from simulator.studies import tuning as studies
-
-    launch = _launch(data_dir, workers, device, files)
-    gpus = select_device("auto").type == "cuda"
-    return Script(*studies.write_slurm(_folder(name, sessions_dir), asked, launch, jobs, gpus))
-
-
 def tuning(name: Place, sessions_dir: Place | None = None) -> Tuning:
     """What a tuning study has found so far, from its files alone. Raises SessionUnreadable if there is none."""
     from simulator.studies.search import read_request
     from simulator.studies.tuning import tuned
 
-    folder = _folder(name, sessions_dir)
+    folder = folder_of(name, sessions_dir)
     return Tuning(read_request(folder), tuple(tuned(folder)))
 
 
@@ -354,11 +283,12 @@ def tune(
     else:
         settings = {"preset": preset, "dataset": dataset, "clients": clients, "assignments": assignments}
         refuse_without_methods({**settings, **options})
-    with heeded() as interrupt, shown.points(progress) as observe:
-        result = carry_out(
-            name, asked, jobs=jobs, on=on, data_dir=data_dir, sessions_dir=sessions_dir, files=files,
-            observe=observe, stop=interrupt.reason, reuse=reuse,
-        )  # fmt: skip
+    from simulator.studies.executor import Launch
+    from simulator.studies.tuning import tune as run
+
+    launch = Launch(folders.data_folder(data_dir).absolute(), files=files, reuse=reuse)
+    with shown.heeded() as interrupt, shown.points(progress) as observe:
+        result = run(folder_of(name, sessions_dir), asked, launch, jobs, observe, interrupt.reason, on=on)
     if interrupt.came:
         raise KeyboardInterrupt
     if result.failed:
@@ -385,17 +315,8 @@ def seed_numbers(text: str) -> tuple[int, ...]:
     return tuple(map(int, found))
 
 
-def _launch(
-    data_dir: Place | None, workers: int | None, device: str | None, files: Files, reuse: bool | None = None
-) -> "Launch":
-    from simulator.data.datasets import data_folder
-    from simulator.studies.executor import Launch
-
-    data = data_folder(None if data_dir is None else str(data_dir)).absolute()
-    return Launch(data, workers, device, files, reuse=reuse)
-
-
-def _folder(name: Place, sessions_dir: Place | None) -> Path:
+def folder_of(name: Place, sessions_dir: Place | None = None) -> Path:
+    """The folder of a tuning study, which may not exist yet."""
     home = folders.sessions_dir(sessions_dir)
     there = folders.study_folder(name, home)
     return there or (folders.new_session(str(name), home) if isinstance(name, str) else Path(name))

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import htfl_sim as hs
-from htfl_sim.compatibility import method_choices
+from htfl_sim.catalog import method_choices
 from simulator import methods
 from simulator.base import own_files, rng
 from simulator.base.documents import check_document

@@ -247,7 +247,7 @@ def absolute(name_or_path: str) -> str:
     return str(path.absolute()) if path.exists() else name_or_path
 
 
-def data_folder(option: str | None) -> Path:
+def data_folder(option: str | Path | None) -> Path:
     """The data folder: `option` if given, else $HTFL_DATA, else the platform's cache folder."""
     return Path(option or os.environ.get("HTFL_DATA") or user_cache_dir("htfl-sim")).expanduser()
 

@@ -1,6 +1,6 @@
 """Which methods the models of a session can run."""
 
-from htfl_sim.compatibility import method_choices
+from htfl_sim.catalog import method_choices
 
 
 def test_the_choices_say_what_the_owner_of_a_session_would_say() -> None:

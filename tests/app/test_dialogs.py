@@ -15,7 +15,7 @@ from textual.events import MouseDown, MouseMove, MouseUp
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from htfl_sim.compatibility import MethodChoice, Parameter
+from htfl_sim.catalog import MethodChoice, Parameter
 from htfl_sim.configuring import Choices
 from simulator.results.analysis.events import Effect, Window
 from simulator.results.analysis.ledger import Ledger

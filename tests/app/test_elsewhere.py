@@ -18,7 +18,7 @@ from tests.app.driving import drive, opened
 from tui.app import runs
 from tui.app.dialogs.run_forms import NewRun
 from tui.app.messages import RunEnded, RunStarted
-from tui.app.runs import LaunchOptions, LocalRuns, ProcessRun, _failure, options_of
+from tui.app.runs import LaunchOptions, LocalRuns, ProcessRun, _failure
 from tui.cli import app as commands
 from tui.cli.tui import _say_who_goes_on
 
@@ -62,9 +62,9 @@ def test_a_new_run_s_process_is_told_all_that_the_form_and_the_command_line_said
         "device": "cpu",
         "workers": 2,
         "assignments": ["method.mu=0.5", "training.epochs=2"],
-        "model": ["cnn1", "mine.py:Net"],
-        "metric": [Path("f1.py")],
-        "plugin": [Path("/home/me/mine.py")],
+        "models": ["cnn1", "mine.py:Net"],
+        "metrics": [Path("f1.py")],
+        "plugins": [Path("/home/me/mine.py")],
         "session": "one",
         "sessions_dir": tmp_path,
         "data_dir": str(tmp_path / "data"),
@@ -73,10 +73,10 @@ def test_a_new_run_s_process_is_told_all_that_the_form_and_the_command_line_said
 
 def test_every_choice_is_said_to_the_process() -> None:
     one = {"file": Path("x.toml"), "partition": Path("p.json")}
-    said = list(options_of(replace(CHOICES, **one)))
+    said = list(replace(CHOICES, **one).typed())
     for option in ("--config", "--partition"):
         assert said[said.index(option) + 1] in ("x.toml", "p.json")
-    assert list(options_of(Choices())) == []
+    assert list(Choices().typed()) == []
 
 
 def test_a_resume_s_process_is_told_rounds_files_and_whether_other_bits_will_do(tmp_path: Path) -> None:
@@ -90,9 +90,9 @@ def test_a_resume_s_process_is_told_rounds_files_and_whether_other_bits_will_do(
         "device": "cpu",
         "data_dir": str(tmp_path / "data"),
         "allow_inexact": True,
-        "plugin": [Path("/m/a.py")],
-        "model": [Path("/m/b.py")],
-        "metric": [Path("/m/c.py")],
+        "plugins": [Path("/m/a.py")],
+        "models": [Path("/m/b.py")],
+        "metrics": [Path("/m/c.py")],
     }
 
 

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
 from htfl_sim import catalog
-from htfl_sim.compatibility import MethodChoice, Parameter
+from htfl_sim.catalog import MethodChoice, Parameter
 from htfl_sim.configuring import Choices
 from htfl_sim.errors import ConfigError, DataError
 from simulator.config import Config

@@ -11,7 +11,7 @@ from textual.widgets import Input
 
 import checkpoints
 from checkpoints import Store
-from htfl_sim.compatibility import MethodChoice
+from htfl_sim.catalog import MethodChoice
 from tests.app.driving import Blank, drive, opened, shown, until
 from tui.app import app as module
 from tui.app.app import HtflApp

@@ -14,7 +14,7 @@ from textual.color import Color
 from textual.pilot import Pilot
 from textual.renderables.background_screen import BackgroundScreen
 
-from htfl_sim.compatibility import MethodChoice
+from htfl_sim.catalog import MethodChoice
 from tests import sessions
 from tests.app.driving import drive, until
 from tui.app.app import HtflApp

@@ -191,7 +191,7 @@ def test_a_session_of_a_dead_machine_is_taken_over_as_the_error_says(
     cli: Cli, done: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     leave_open(done, monkeypatch)
-    monkeypatch.setattr("htfl_sim.mailbox.SILENT_SECONDS", 0.3)
+    monkeypatch.setattr("htfl_sim.steering.SILENT_SECONDS", 0.3)
     refused = cli(*command)
     assert "--steal`" in refused.err
     follow(cli, refused)

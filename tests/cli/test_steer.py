@@ -9,7 +9,7 @@ import pytest
 
 import checkpoints
 from checkpoints import Command, SessionReader, SessionUnreadable, Store
-from htfl_sim import mailbox
+from htfl_sim import steering
 from tests.cli.conftest import Cli
 from tests.cli.test_bad_input import assert_refused
 
@@ -98,7 +98,7 @@ def test_an_owner_too_busy_to_answer_is_named_and_its_heartbeat_moves(cli: Cli, 
 def test_an_owner_whose_heartbeat_stands_still_is_not_waited_for(
     cli: Cli, done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mailbox, "SILENT_SECONDS", 0.2)  # less than a beat
+    monkeypatch.setattr(steering, "SILENT_SECONDS", 0.2)  # less than a beat
     with owned(done):
         result = cli("pause", "done")
     assert_refused(result, 4, "stands still", "stays in the mailbox", "--steal")

@@ -12,7 +12,6 @@ from benchmarks import results
 from benchmarks.figures import placed
 from simulator.studies.search import Request
 from tests.cli.conftest import call
-from tui.cli.sweep import Sampler
 
 TINY = "--dataset digits --clients 2 --set federation.group=tiny --set data.limit=200 --set data.split=4:2:4"
 
@@ -50,7 +49,7 @@ def test_its_commands_describe_studies_that_there_can_be(
     assert len(asked) == len(result.studies)
     for request in asked:
         assert request.separate != (result.name == "vowels")  # whose 640 samples are too few to be divided
-        assert request.sampler == Sampler.LATIN and request.budget == 9
+        assert request.sampler == "latin" and request.budget == 9
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from textual.app import App
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
 
-from htfl_sim.compatibility import MethodChoice, method_choices
+from htfl_sim.catalog import MethodChoice, method_choices
 from simulator.results.analysis.run import SessionData
 from simulator.results.inspection.client_samples import ClientSamples
 from tui.app.view import Panel, View, client_of, session_of

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from htfl_sim import sessions, steering
-from htfl_sim.compatibility import MethodChoice
+from htfl_sim.catalog import MethodChoice
 from htfl_sim.configuring import Choices, Files
 from htfl_sim.errors import DiskError, SessionUnreadable
 from htfl_sim.folders import name_of
@@ -83,7 +83,7 @@ class LaunchOptions:
 
         plugins = Files(self.files.plugins).options()  # the other files are among the choices
         where = {"data-dir": self.data, "session": wish.folder.name, "sessions-dir": wish.folder.parent}
-        given = (*options_of(wish.choices), *plugins, *_options(where))
+        given = (*wish.choices.typed(), *plugins, *_options(where))
         return Beginning(wish.folder, create, ("run", *given))
 
     def again(self, folder: Path, rounds: int | None = None, allow_inexact: bool = False) -> Beginning:
@@ -113,17 +113,6 @@ class LaunchOptions:
 
     def _machine(self) -> Iterator[str]:
         return _options({"workers": self.workers, "device": self.device, "data-dir": self.data})
-
-
-OPTIONS = {"file": "config", "assignments": "set", "models": "model", "metrics": "metric"}
-"""The options of those choices that have another name there."""
-
-
-def options_of(choices: Choices) -> Iterator[str]:
-    """The same as options of `htfl-sim run`."""
-    return _options(
-        {OPTIONS.get(name, name.replace("_", "-")): value for name, value in vars(choices).items()}
-    )
 
 
 def _options(values: Mapping[str, object]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from htfl_sim.compatibility import MethodChoice
+from htfl_sim.catalog import MethodChoice
 from htfl_sim.folders import name_of
 from htfl_sim.steering import Command, post
 from simulator.results.analysis import feed

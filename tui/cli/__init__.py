@@ -89,9 +89,9 @@ _PANELS: dict[str, list[Callable[..., None]]] = {
 }
 for _panel, _commands in _PANELS.items():
     for _command in _commands:
-        app.command(rich_help_panel=_panel)(_command)
+        app.command(rich_help_panel=_panel)(options.expanded(_command))
 app.add_typer(machine.app, name="data", rich_help_panel="Machine")
-app.command(rich_help_panel="Machine")(machine.doctor)
+app.command(rich_help_panel="Machine")(options.expanded(machine.doctor))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -119,7 +119,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _die_by(number: int) -> None:
-    from htfl_sim.interrupts import die_by
+    from htfl_sim.shown import die_by
 
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

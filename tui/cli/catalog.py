@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import htfl_sim as hs
+from htfl_sim.choices import Plugins, Profile
 from tui.cli import completion, options, output
 from tui.common import findings
 from tui.common.formatting import size
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def presets(
     name: Annotated[str | None, options.argument("[NAME]", completion.presets, "Preset to show.")] = None,
-    profile: options.Profile = None,
+    profile: Profile = None,
     paper: Annotated[
         str | None, options.option("List only presets of this paper's tables.", metavar="PAPER")
     ] = None,
@@ -60,7 +61,7 @@ def presets(
 
 def methods(
     name: Annotated[str | None, options.argument("[NAME]", completion.methods, "Method to show.")] = None,
-    plugin: options.Plugins = None,
+    plugins: Plugins = (),
     check: Annotated[
         bool,
         options.flag("Check the method against its contract on tiny models, in a few seconds.", "--check"),
@@ -77,7 +78,7 @@ def methods(
       htfl-sim methods my_method --plugin my_method.py --check
       htfl-sim run --method fedlora --set method.mu=0.7
     """
-    options.load_plugins(plugin)
+    hs.load_files(plugins)
     if check:
         _check_method(name, as_json)
         return
@@ -147,7 +148,7 @@ def datasets(
         str | None,
         options.argument("[NAME]", completion.datasets, "Data set, or path of your own data, to show."),
     ] = None,
-    settings: options.Assignments = None,
+    settings: options.Assignments = (),
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -166,7 +167,7 @@ def datasets(
       htfl-sim run --dataset hf:fancyzhx/ag_news --set data.target=label
     """
     if name and name not in hs.catalog.dataset_names():
-        report = hs.catalog.report(name, settings or (), data_dir)
+        report = hs.catalog.report(name, settings, data_dir)
         if as_json:
             output.emit(report)
             return
@@ -189,7 +190,7 @@ def datasets(
         columns = ["name", "title", ">train", ">test", ">classes", "shape", "here", "source"]
         rows = [[_cell(each[column.lstrip(">")]) for column in columns] for each in found]
         output.show(output.table(columns, rows, expendable=["source"]))
-        output.say(f"data folder: {hs.catalog.data_folder(data_dir)}", "dim")
+        output.say(f"data folder: {hs.folders.data_folder(data_dir)}", "dim")
 
 
 def config(
@@ -198,7 +199,7 @@ def config(
         str | None,
         options.option("Also list this method's own keys.", metavar="M", complete=completion.methods),
     ] = None,
-    plugin: options.Plugins = None,
+    plugins: Plugins = (),
     as_json: options.AsJson = False,
 ) -> None:
     """List every configuration key with its values, default, and meaning, or show one key.
@@ -212,7 +213,7 @@ def config(
       htfl-sim config method.mu
       htfl-sim config --method fedlora
     """
-    options.load_plugins(plugin)
+    hs.load_files(plugins)
     found = hs.catalog.settings(key, method)
     if as_json:
         output.emit([asdict(each) for each in found])

@@ -52,7 +52,7 @@ def axes(incomplete: str) -> list[str]:
 
 def methods(ctx: typer.Context, incomplete: str) -> list[str]:
     """The methods: built-in ones, those of installed packages, and those of the plugins on the command line."""
-    known = hs.catalog.method_names(ctx.params.get("plugin") or ())
+    known = hs.catalog.method_names(ctx.params.get("plugins") or ())
     return [name for name in known if name.startswith(incomplete)]
 
 
@@ -69,7 +69,7 @@ def keys(incomplete: str) -> list[str]:
     return [key for key in known if key.startswith(incomplete)]
 
 
-places = of(lambda: hs.catalog.places())
+places = of(lambda: ("here", "ray", "slurm"))
 presets = of(lambda: hs.catalog.preset_names())
 models = of(lambda: hs.catalog.model_names())
 watchers = of(lambda: ["all", *hs.catalog.watcher_names()])

@@ -6,9 +6,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
@@ -16,6 +15,7 @@ from rich.progress import Progress as Bars
 from rich.text import Text
 
 import htfl_sim as hs
+from htfl_sim.choices import Choices
 from tui.cli import completion, options, output
 from tui.common import findings
 from tui.common.errors import as_flags
@@ -37,15 +37,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 Name = Annotated[str, options.argument("NAME", completion.datasets, "Name of the data set.")]
-
-
-class Kind(StrEnum):
-    """What the samples of another tool can be."""
-
-    IMAGES = "images"
-    SIGNALS = "signals"
-    TOKENS = "tokens"
-    FEATURES = "features"
 
 
 @app.command()
@@ -75,13 +66,14 @@ def check(name: Name, data_dir: options.DataDir = None, as_json: options.AsJson 
 
 
 @app.command("import")
+@options.expanded
 def import_federation(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the federation.")],
     target: Annotated[
         Path, typer.Argument(metavar="TARGET", help="New folder for samples.npz and clients.json.")
     ],
     kind: Annotated[
-        Kind | None,
+        Literal["images", "signals", "tokens", "features"] | None,
         options.option("What the samples are, where they can be read in several ways.", metavar="KIND"),
     ] = None,
     split: Annotated[
@@ -119,7 +111,7 @@ def export_federation(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="New folder for train, test, and config.json.")
     ],
-    setup: options.Setup,
+    choices: Choices,
     data_dir: options.DataDir = None,
 ) -> None:
     """Write a run's clients as PFLlib and HtFLlib read them. The options are those of `run`.
@@ -129,8 +121,7 @@ def export_federation(
       htfl-sim data export PFLlib/dataset/Digits --dataset digits --set data.split=8:2
       htfl-sim data export PFLlib/dataset/own --config mine.toml --seed 1
     """
-    options.load_plugins(setup.plugin)
-    settings = setup.choices(options.Machine()).read()
+    settings = choices.read()
     fetch_missing(settings.data.dataset, data_dir)
     notes = hs.catalog.export_federation(settings, folder, data_dir)
     output.show(f"{folder}: {settings.federation.clients} clients in train and test, and config.json.")
@@ -140,7 +131,7 @@ def export_federation(
 def fetch_missing(name_or_path: str, data_dir: str | None) -> None:
     """Download a missing data set, with a bar. A user's own data are left to the loader."""
     if hs.catalog.is_missing(name_or_path, data_dir):
-        output.say(f"{name_or_path} is not in {hs.catalog.data_folder(data_dir)} yet; fetching it.")
+        output.say(f"{name_or_path} is not in {hs.folders.data_folder(data_dir)} yet; fetching it.")
         with _bar(name_or_path) as progress:
             hs.catalog.fetch_dataset(name_or_path, data_dir, progress)
 

@@ -1,23 +1,24 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share, and how Typer reads them."""
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from types import GenericAlias, NoneType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
 import htfl_sim as hs
+from htfl_sim.choices import HOW, WHERE, Device, Option, Plugins, Workers
 from tui.cli import completion
 
 if TYPE_CHECKING:
-    from htfl_sim.configuring import Choices
+    from htfl_sim.configuring import Files
 
 Completer = Callable[..., list[str]]
-WHAT, SCALE, WHERE, HOW = "What to run", "Quick settings", "Where things lie", "How it runs"
 
 
 def option(
@@ -58,17 +59,18 @@ def _download_nothing(context: typer.Context, value: bool) -> bool:
     return value
 
 
-def argument(metavar: str, complete: Completer, help: str | None = None) -> Any:
-    """A name with completion."""
+def argument(metavar: str, complete: Completer | None = None, help: str | None = None) -> Any:
+    """An argument, with completion if it is a name."""
     return typer.Argument(metavar=metavar, help=help, show_default=False, autocompletion=complete)
 
 
-class Device(StrEnum):
-    """The devices for tensors."""
-
-    AUTO = "auto"
-    CPU = "cpu"
-    CUDA = "cuda"
+def seed(text: str) -> int:
+    """One seed. Typer's own parser reads 0-2 as -2."""
+    if text.isascii() and text.isdigit():
+        return int(text)
+    raise typer.BadParameter(
+        f"'{text}' is not a whole number from 0. `htfl-sim sweep` takes several: --over seed=0..2"
+    )
 
 
 SessionArgument = Annotated[
@@ -81,102 +83,30 @@ SESSIONS_DIR = "Folder of the sessions. Default: $HTFL_SESSIONS, or ./sessions."
 SessionsDir = Annotated[Path | None, option(SESSIONS_DIR, "--sessions-dir", metavar="DIR", panel=WHERE)]
 DATA_DIR = "Folder of the data sets. Default: $HTFL_DATA, or the platform's cache folder."
 DataDir = Annotated[str | None, option(DATA_DIR, "--data-dir", metavar="DIR", panel=WHERE)]
-
 AsJson = Annotated[bool, flag("Print JSON on stdout.", "--json")]
 RECORDS = "Print each round's record on stdout, one JSON line."
 Records = Annotated[bool, flag(RECORDS, "--json", panel=HOW)]
 PROGRESS = "Draw progress bars, or write one line per round. Default: bars in a terminal."
 Progress = Annotated[bool | None, option(PROGRESS, "--progress/--no-progress", panel=HOW)]
-
-WORKERS = "Number of clients trained at a time. Never changes a result. Default: the machine's cores."
-Workers = Annotated[int | None, option(WORKERS, "--workers", least=1, metavar="N", panel=HOW)]
-RUNNER = "Runner that computes clients: parallel, sequential, stacked, or ray for a cluster (docs/ray.md)."
-RunnerOption = Annotated[str | None, option(RUNNER, "--runner", metavar="R", panel=HOW)]
-DeviceOption = Annotated[Device | None, option("Device to compute on.", "--device", panel=HOW)]
 MACHINE_SETTINGS = "Set a key of the machine, runtime.… or training.precision. May be repeated."
 MachineSettings = Annotated[
-    list[str] | None,
+    Sequence[str],
     option(MACHINE_SETTINGS, "--set", metavar="KEY=VALUE", complete=completion.assignments, panel=HOW),
 ]
 INEXACT = (
     "Continue even if another torch, device, or thread setting changes the bits. The session records it."
 )
 AllowInexact = Annotated[bool, flag(INEXACT, "--allow-inexact", panel=HOW)]
-PLUGINS = "Python file with methods of your own (docs/writing-a-method.md). May be repeated."
-Plugins = Annotated[list[Path] | None, option(PLUGINS, "--plugin", metavar="FILE")]
 ASSIGNMENTS = "Configuration key, dotted, with a TOML value. May be repeated."
 Assignments = Annotated[
-    list[str] | None,
-    option(ASSIGNMENTS, "--set", metavar="KEY=VALUE", complete=completion.assignments),
+    Sequence[str], option(ASSIGNMENTS, "--set", metavar="KEY=VALUE", complete=completion.assignments)
 ]
-
-PRESET = (
-    "A named experiment; see `htfl-sim presets`. In a sweep {method} is replaced by the value on that axis."
-)
-Preset = Annotated[str | None, option(PRESET, metavar="P", complete=completion.presets, panel=WHAT)]
-PROFILE = "Profile of the preset: the paper's text (paper, the default) or the authors' scripts (authors)."
-Profile = Annotated[str | None, option(PROFILE, metavar="PROFILE", panel=WHAT)]
-CONFIG = "Configuration file in TOML. Replaces a preset."
-ConfigFile = Annotated[Path | None, option(CONFIG, metavar="FILE", panel=WHAT)]
-DATASET = (
-    "A data set's name (`htfl-sim datasets`), a folder of class folders, or an .npz, CSV, or Parquet file."
-)
-Dataset = Annotated[str | None, option(DATASET, metavar="D", complete=completion.datasets, panel=WHAT)]
-PARTITION = "JSON file with every client's sample indices (docs/your-own.md)."
-Partition = Annotated[Path | None, option(PARTITION, "--partition", metavar="FILE", panel=WHAT)]
-METHOD = "A method; see `htfl-sim methods`."
-Method = Annotated[str | None, option(METHOD, metavar="M", complete=completion.methods, panel=WHAT)]
-Rounds = Annotated[int | None, option("Number of rounds.", metavar="N", panel=SCALE)]
-Clients = Annotated[int | None, option("Number of clients.", metavar="N", panel=SCALE)]
-
-
-def _seed(text: str) -> int:
-    """One seed. Typer's own parser reads 0-2 as -2."""
-    if text.isascii() and text.isdigit():
-        return int(text)
-    raise typer.BadParameter(
-        f"'{text}' is not a whole number from 0. `htfl-sim sweep` takes several: --over seed=0..2"
-    )
-
-
-Seed = Annotated[int | None, option("Random seed of the run.", metavar="S", panel=SCALE, parser=_seed)]
-UNTIL = "End the run after the round in which mean test accuracy (0…1) reaches this. 0: run all rounds."
-Until = Annotated[float | None, option(UNTIL, metavar="A", least=0, panel=SCALE)]
-UNTIL_TIME = "End the run after the round that reaches this simulated time, such as 90s, 30m, or 2h. 0: run all rounds."
-UntilTime = Annotated[str | None, option(UNTIL_TIME, metavar="T", panel=SCALE)]
-SETTINGS = "Configuration key, dotted, with a TOML value. May be repeated; overrides all other options."
-Settings = Annotated[
-    list[str] | None,
-    option(SETTINGS, "--set", metavar="KEY=VALUE", complete=completion.assignments, panel=SCALE),
-]
-
-WATCH = (
-    "Watcher of the run: all, or falling, divergence, plateau, collapse, losing. With options: "
-    "plateau:rounds=20,action=stop. May be repeated. Without a name: all (docs/steering.md)."
-)
-WATCH_FLAG = "--watch"
-Watch = Annotated[
-    list[str] | None,
-    option(WATCH, WATCH_FLAG, metavar="[WATCHER]", complete=completion.watchers, panel=HOW),
-]
-
-MODELS = (
-    "Model that replaces the preset's: a name from `htfl-sim models`, or FILE.py:NAME. Repeat it for a group."
-)
-Models = Annotated[
-    list[str] | None, option(MODELS, "--model", metavar="M", complete=completion.models, panel=WHAT)
-]
-METRICS = "Python file with a metric of your own (docs/your-own.md). May be repeated."
-Metrics = Annotated[list[Path] | None, option(METRICS, "--metric", metavar="FILE", panel=HOW)]
-SELECTION = "Selection of participants: random, available, utility, or a Python file (docs/your-own.md)."
-SELECTIONS = "Python file with a selection of your own that the session uses. May be repeated."
-Selections = Annotated[list[Path] | None, option(SELECTIONS, "--selection", metavar="FILE", panel=HOW)]
 TAGS = "Tag for the session; `htfl-sim sessions --tag` finds it. May be repeated."
-Tags = Annotated[list[str] | None, option(TAGS, "--tag", metavar="TAG", panel=WHERE)]
+Tags = Annotated[Sequence[str], option(TAGS, "--tag", metavar="TAG", panel=WHERE)]
 MODEL_FILES = "Python file of a model that the session uses. May be repeated."
-ModelFiles = Annotated[list[Path] | None, option(MODEL_FILES, "--model", metavar="FILE", panel=HOW)]
-
-
+ModelFiles = Annotated[Sequence[Path], option(MODEL_FILES, "--model", metavar="FILE", panel=HOW)]
+METRICS = "Python file with a metric of your own (docs/your-own.md). May be repeated."
+SELECTIONS = "Python file with a selection of your own that the session uses. May be repeated."
 REUSE = (
     "Use finished sessions of identical runs, from the whole sessions folder. "
     "Default: only those of this study. --no-reuse computes every point."
@@ -188,93 +118,26 @@ Steal = Annotated[
 
 
 @dataclass(frozen=True)
-class Setup:
-    """The choice of a run: a preset or a file, then the quick settings, then --set."""
-
-    preset: Preset = None
-    profile: Profile = None
-    config: ConfigFile = None
-    dataset: Dataset = None
-    partition: Partition = None
-    method: Method = None
-    model: Models = None
-    rounds: Rounds = None
-    until: Until = None
-    until_time: UntilTime = None
-    clients: Clients = None
-    seed: Seed = None
-    assignments: Settings = None
-    metric: Annotated[list[Path] | None, option(METRICS, "--metric", metavar="FILE", panel=WHAT)] = None
-    selection: Annotated[str | None, option(SELECTION, "--selection", metavar="S", panel=WHAT)] = None
-    plugin: Plugins = None
-
-    def choices(self, machine: "Machine") -> "Choices":
-        """The choices in the form from which a configuration is made."""
-        from htfl_sim.configuring import Choices
-
-        return Choices(
-            self.preset,
-            self.profile,
-            self.config,
-            self.dataset,
-            self.method,
-            self.rounds,
-            self.clients,
-            self.seed,
-            machine.device,
-            machine.workers,
-            self.assignments or (),
-            until=self.until,
-            until_time=self.until_time,
-            partition=self.partition,
-            models=self.model or (),
-            metrics=self.metric or (),
-            selection=self.selection,
-        )
-
-    def own(self) -> "Own":
-        """The user's files among the choices: mynets.py of mynets.py:MyNet, and a file that selects."""
-        models = dict.fromkeys(
-            f"{file}.py" for name in self.model or () if (file := name.rpartition(".py:")[0])
-        )
-        selections = [Path(each) for each in (self.selection,) if each is not None and each.endswith(".py")]
-        return Own(list(map(Path, models)), self.metric, self.plugin, selections)
-
-    def without_files(self) -> "Setup":
-        """The choices without the options that only name Python files."""
-        models = [each for each in self.model or () if not each.endswith(".py")]
-        return replace(
-            self,
-            model=models or None,
-            metric=None,
-            selection=None if self.own().selection else self.selection,
-            plugin=None,
-        )
-
-
-@dataclass(frozen=True)
 class Own:
     """The user's files that a session needs."""
 
-    model: ModelFiles = None
-    metric: Metrics = None
-    plugin: Plugins = None
-    selection: Selections = None
+    models: ModelFiles = ()
+    metrics: Annotated[Sequence[Path], option(METRICS, "--metric", metavar="FILE", panel=HOW)] = ()
+    plugins: Plugins = ()
+    selections: Annotated[Sequence[Path], option(SELECTIONS, "--selection", metavar="FILE", panel=HOW)] = ()
 
-    def files(self) -> Iterator[Sequence[Path]]:
-        """The files of plugins, models, metrics, and selections."""
-        return (each or () for each in (self.plugin, self.model, self.metric, self.selection))
+    @property
+    def files(self) -> "Files":
+        """The same, by what is in them."""
+        from htfl_sim.configuring import Files
 
-    def options(self) -> Iterator[str]:
-        """The options that were typed."""
-        for kind, files in zip(("plugin", "model", "metric", "selection"), self.files(), strict=True):
-            for file in files:
-                yield from (f"--{kind}", str(file))
+        every = (self.plugins, self.models, self.metrics, self.selections)
+        return Files(*(tuple(map(str, files)) for files in every))
 
     def load(self) -> None:
         """Load them. Raises ConfigError."""
-        if any(self.files()):
-            hs.load_files(*self.files())
+        if self != Own():
+            self.files.load()
 
 
 @dataclass(frozen=True)
@@ -289,9 +152,12 @@ class Folders:
 class Machine:
     """The machine's settings, and whether bits may differ."""
 
-    device: DeviceOption = None
+    device: Device = None
     workers: Workers = None
     allow_inexact: AllowInexact = False
+
+
+TIMEOUT = "Seconds to wait. Default: as long as the session runs."
 
 
 @dataclass(frozen=True)
@@ -301,31 +167,36 @@ class Waiting:
     wait: Annotated[bool, flag("Wait for the session's answer, or return at once.", "--wait/--no-wait")] = (
         True
     )
-    timeout: Annotated[
-        float | None,
-        option("Seconds to wait. Default: as long as the session runs.", "--timeout", least=0, metavar="S"),
-    ] = None
+    timeout: Annotated[float | None, option(TIMEOUT, "--timeout", least=0, metavar="S")] = None
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose dataclass parameters become options, one for each field.
+    """A command as Typer reads it: each field of a dataclass is an option, and each `Option` is one of Typer's.
 
-    Typer sees one option for each field in the place of the dataclass. The command receives the dataclass.
+    The command receives the dataclass, and its own default for an option that is repeated and not there.
     """
     groups: dict[str, tuple[type, list[str]]] = {}
     parameters: list[inspect.Parameter] = []
+    defaults: dict[str, Any] = {}
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        if isinstance(kind := parameter.annotation, type) and is_dataclass(kind):
+        kind = parameter.annotation
+        if isinstance(kind, type) and is_dataclass(kind):
+            apart = getattr(kind, "APART", ())
             hints = get_type_hints(kind, include_extras=True)
-            groups[parameter.name] = kind, [each.name for each in fields(kind)]
-            parameters += [
-                parameter.replace(name=each.name, annotation=hints[each.name], default=each.default)
-                for each in fields(kind)
-            ]
+            given = [each for each in fields(kind) if each.name not in apart]
+            groups[parameter.name] = kind, [each.name for each in given]
+            members = [(each.name, hints[each.name], each.default) for each in given]
         else:
-            parameters.append(parameter)
+            members = [(parameter.name, kind, parameter.default)]
+        for name, annotation, default in members:
+            annotation, repeated = _read(annotation)
+            if repeated:
+                defaults[name], default = default, None
+            parameters.append(parameter.replace(name=name, annotation=annotation, default=default))
 
     def call(**given: Any) -> None:
+        for name, default in defaults.items():
+            given[name] = given[name] or default
         for name, (kind, names) in groups.items():
             given[name] = kind(**{each: given.pop(each) for each in names})
         command(**given)
@@ -336,17 +207,43 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
+def _read(annotation: Any) -> tuple[Any, bool]:
+    """The annotation of a parameter for Typer, and whether the option may be repeated."""
+    if get_origin(annotation) is not Annotated:
+        return annotation, False
+    kind, about = get_args(annotation)
+    info: Any = about
+    values: tuple[str, ...] = ()
+    if isinstance(about, Option):
+        complete = getattr(completion, about.complete) if about.complete else None
+        names = (about.flag,) if about.flag else ()
+        info = option(
+            about.help,
+            *names,
+            metavar=about.metavar,
+            panel=about.panel,
+            complete=complete,
+            least=about.least,
+            parser=seed if about.key == "seed" else None,
+        )
+        values = about.values
+    for each in (kind, *get_args(kind)):
+        if get_origin(each) is Literal:
+            values = get_args(each)
+    if values:
+        one: Any = StrEnum("One", {each: each for each in values})  # type: ignore[misc]
+        kind = one | None if NoneType in get_args(kind) else one
+    repeated = get_origin(kind) is Sequence
+    if repeated:
+        kind = GenericAlias(list, get_args(kind)) | None
+    return Annotated[kind, info], repeated
+
+
 def with_watchers(given: Sequence[str]) -> list[str]:
     """The arguments of a command line, in which `--watch` without a name stands for all watchers."""
     found: list[str] = []
     for argument, following in pairwise([*given, "--"]):
         found.append(argument)
-        if argument == WATCH_FLAG and following.startswith("-"):
+        if argument == "--watch" and following.startswith("-"):
             found.append("all")
     return found
-
-
-def load_plugins(files: Sequence[Path] | None) -> None:
-    """Register the methods of these files. Raises ConfigError."""
-    if files:
-        hs.load_files(plugins=files)

@@ -1,11 +1,13 @@
 """`htfl-sim compare`, `plot`, and `report`: sessions, studies, or globs as one table, a figure, or a page."""
 
 import sys
-from enum import StrEnum
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import htfl_sim as hs
+from htfl_sim.choices import Plugins
+from htfl_sim.comparing import KINDS, Kind
 from tui.cli import completion, options, output
 from tui.common.formatting import printable
 
@@ -13,33 +15,10 @@ if TYPE_CHECKING:
     from htfl_sim.comparing import TextTable
 
 
-class Format(StrEnum):
-    """The formats of a table."""
-
-    TABLE = "table"
-    MARKDOWN = "md"
-    LATEX = "latex"
-    CSV = "csv"
-    JSON = "json"
-
-
-class Select(StrEnum):
-    """The samples that choose the settings and the round of a row."""
-
-    EVAL = "eval"
-
-
-class Test(StrEnum):
-    """How a gain is tested."""
-
-    T = "t"
-    WILCOXON = "wilcoxon"
-
-
 NAMES = "Sessions, studies, STUDY/POINT, globs in quotes, as 't3/*', or tag:NAME."
 Names = Annotated[list[str], options.argument("NAMES...", completion.sessions, NAMES)]
 BY = "What the rows are: method, dataset, a dotted setting, study, or session. May be repeated. Default: what differs."
-By = Annotated[list[str] | None, options.option(BY, "--by", metavar="AXIS")]
+By = Annotated[Sequence[str], options.option(BY, "--by", metavar="AXIS")]
 TARGET = "Also print the cost of reaching this mean test accuracy, 0 to 1."
 BASELINE = (
     "Also the difference from this row, seed by seed, with its 95 % interval: a value of the first axis. "
@@ -64,19 +43,22 @@ VARIANCE = (
 
 def compare(
     names: Names,
-    by: By = None,
+    by: By = (),
     target: Annotated[float | None, options.option(TARGET, "--target", metavar="A")] = None,
     baseline: Annotated[str | None, options.option(BASELINE, "--baseline", metavar="VALUE")] = None,
-    select: Annotated[Select | None, options.option(SELECT, "--select")] = None,
+    select: Annotated[Literal["eval"] | None, options.option(SELECT, "--select")] = None,
     last: Annotated[int, options.option(LAST, "--last", metavar="K", least=1)] = 1,
     at_time: Annotated[str | None, options.option(AT_TIME, "--at-time", metavar="T")] = None,
-    columns: Annotated[list[str] | None, options.option(COLUMNS, "--columns", metavar="NAME")] = None,
+    columns: Annotated[Sequence[str], options.option(COLUMNS, "--columns", metavar="NAME")] = (),
     pivot: Annotated[str | None, options.option(PIVOT, "--pivot", metavar="AXIS,AXIS")] = None,
     gain: Annotated[bool, options.flag(GAIN, "--gain", panel=GAINS)] = False,
     margin: Annotated[float | None, options.option(MARGIN, "--margin", metavar="PP", panel=GAINS)] = None,
-    test: Annotated[Test | None, options.option(TEST, "--test", panel=GAINS)] = None,
+    test: Annotated[Literal["t", "wilcoxon"] | None, options.option(TEST, "--test", panel=GAINS)] = None,
     correct: Annotated[bool, options.flag(CORRECT, "--holm", panel=GAINS)] = False,
-    format: Annotated[Format, options.option("Output format. Default: table.", "--format")] = Format.TABLE,
+    format: Annotated[
+        Literal["table", "md", "latex", "csv", "json"],
+        options.option("Output format. Default: table.", "--format"),
+    ] = "table",
     variance: Annotated[bool, options.flag(VARIANCE, "--variance")] = False,
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
@@ -95,26 +77,25 @@ def compare(
       htfl-sim compare t3 --pivot method,data.alpha --format latex
       htfl-sim compare parts --variance
     """
-    chosen: Literal["eval"] | None = None if select is None else "eval"
     result: TextTable[Any]
     if gain:
         _refuse("gain", target=target, select=select, pivot=pivot, at_time=at_time)
         result = hs.gains(
             names,
-            by or (),
+            by,
             baseline or "standalone",
             last=last,
             margin=None if margin is None else margin / 100,
-            test=None if test is None else test.value,
+            test=test,
             correct=correct,
-            columns=columns or (),
+            columns=columns,
             sessions_dir=sessions_dir,
             say=warn,
         )
     elif variance:
         _refuse("variance", target=target, baseline=baseline, select=select, columns=columns, pivot=pivot)
         _refuse("variance", at_time=at_time)
-        result = hs.variance(names, by or (), sessions_dir=sessions_dir, say=warn)
+        result = hs.variance(names, by, sessions_dir=sessions_dir, say=warn)
     elif margin is not None or test is not None or correct:
         raise hs.ConfigError("`margin`, `test`, and `holm` are about gains. Add `gain=True`.")
     elif pivot is not None:
@@ -123,33 +104,28 @@ def compare(
         if len(axes) != 2 or not all(axes):
             raise hs.ConfigError(f"'{pivot}' is not two axes. An example: `pivot=method,data.alpha`.")
         result = hs.pivot(
-            names, axes[0], axes[1], chosen, last=last, at_time=at_time, sessions_dir=sessions_dir, say=warn
+            names, axes[0], axes[1], select, last=last, at_time=at_time, sessions_dir=sessions_dir, say=warn
         )
     else:
         result = hs.compare(
             names,
-            by or (),
+            by,
             target,
             baseline,
-            chosen,
+            select,
             last=last,
-            columns=columns or (),
+            columns=columns,
             at_time=at_time,
             sessions_dir=sessions_dir,
             say=warn,
         )
-    written = Format.JSON if as_json else format
-    if written is Format.JSON:
+    if as_json or format == "json":
         output.emit(result.to_json())
-    elif written is Format.TABLE:
+    elif format == "table":
         output.show_table(result)
     else:
-        texts = {
-            Format.MARKDOWN: result.to_markdown,
-            Format.LATEX: result.to_latex,
-            Format.CSV: result.to_csv,
-        }
-        sys.stdout.write("".join(f"{printable(line)}\n" for line in texts[written]().splitlines()))
+        written = {"md": result.to_markdown, "latex": result.to_latex, "csv": result.to_csv}[format]()
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in written.splitlines()))
 
 
 def warn(sentence: str) -> None:
@@ -164,55 +140,9 @@ def _refuse(what: str, **others: object) -> None:
             raise hs.ConfigError(f"`{name}` changes nothing of `{what}`. Leave one of them out.")
 
 
-class Kind(StrEnum):
-    """The kinds of figures."""
-
-    ACCURACY = "accuracy"
-    BOX = "box"
-    TRADEOFF = "tradeoff"
-    LOSS = "loss"
-    METRICS = "metrics"
-    PARTITION = "partition"
-    TSNE = "tsne"
-    CKA = "cka"
-    CKA_CURVES = "cka-curves"
-    INCO = "inco"
-    SENSITIVITY = "sensitivity"
-    HEATMAP = "heatmap"
-    GAIN_MAP = "gain-map"
-    GAIN_CLIENTS = "gain-clients"
-    CRITICAL_DIFFERENCE = "critical-difference"
-    PARETO = "pareto"
-    TUNING = "tuning"
-    TIMELINE = "timeline"
-
-
-class Cost(StrEnum):
-    """The x axes of a curve."""
-
-    ROUNDS = "rounds"
-    BYTES = "bytes"
-    FLOPS = "flops"
-    SECONDS = "seconds"
-    SIMULATED = "simulated"
-    JOULES = "joules"
-
-
-COSTS = {Cost.FLOPS: "FLOPs", Cost.SIMULATED: "simulated seconds"}
+COSTS = {"flops": "FLOPs", "simulated": "simulated seconds"}
 """Where Python has another name."""
-
-
-class Width(StrEnum):
-    """The widths of a figure on paper."""
-
-    COLUMN = "column"
-    PAGE = "page"
-
-
-KIND = (
-    "Figure: accuracy, box, tradeoff, loss, metrics, partition, tsne, cka, cka-curves, inco, sensitivity, heatmap, "
-    "gain-map, gain-clients, critical-difference, pareto, tuning, timeline."
-)
+KIND = f"Figure: {', '.join(KINDS)}."
 FIGURE_OUT = "File to write: .pdf, .svg, or .png."
 X = (
     "Horizontal axis of accuracy, loss, and metrics: rounds (default), bytes, flops, or seconds. "
@@ -234,24 +164,26 @@ WIDTH = "Width: 3.5 inches (column) or 7.16 (page). Default: what suits the kind
 
 
 def plot(
-    kind: Annotated[Kind, options.argument("KIND", lambda: [each.value for each in Kind], KIND)],
+    kind: Annotated[Kind, options.argument("KIND", lambda: list(KINDS), KIND)],
     names: Names,
     out: Annotated[Path, options.option(FIGURE_OUT, "--out", "-o", metavar="FILE")],
-    by: By = None,
-    x: Annotated[Cost | None, options.option(X, "--x")] = None,
+    by: By = (),
+    x: Annotated[
+        Literal["rounds", "bytes", "flops", "seconds", "simulated", "joules"] | None, options.option(X, "--x")
+    ] = None,
     round: Annotated[int | None, options.option(ROUND, "--round", metavar="R", least=1)] = None,
-    layer: Annotated[list[str] | None, options.option(LAYER, "--layer", metavar="L")] = None,
-    metric: Annotated[list[str] | None, options.option(METRIC, "--metric", metavar="M")] = None,
+    layer: Annotated[Sequence[str], options.option(LAYER, "--layer", metavar="L")] = (),
+    metric: Annotated[Sequence[str], options.option(METRIC, "--metric", metavar="M")] = (),
     target: Annotated[float | None, options.option(FIGURE_TARGET, "--target", metavar="A")] = None,
-    axis: Annotated[list[str] | None, options.option(AXIS, "--axis", metavar="KEY")] = None,
-    select: Annotated[Select | None, options.option(FIGURE_SELECT, "--select")] = None,
+    axis: Annotated[Sequence[str], options.option(AXIS, "--axis", metavar="KEY")] = (),
+    select: Annotated[Literal["eval"] | None, options.option(FIGURE_SELECT, "--select")] = None,
     baseline: Annotated[str | None, options.option(FIGURE_BASELINE, "--baseline", metavar="METHOD")] = None,
     last: Annotated[int | None, options.option(LAST, "--last", metavar="K", least=1)] = None,
     images: Annotated[int | None, options.option(IMAGES, "--images", metavar="N", least=2)] = None,
     rounds: Annotated[str | None, options.option(ROUNDS, "--rounds", metavar="N|A-B")] = None,
-    width: Annotated[Width | None, options.option(WIDTH, "--width")] = None,
-    model: options.ModelFiles = None,
-    plugin: options.Plugins = None,
+    width: Annotated[Literal["column", "page"] | None, options.option(WIDTH, "--width")] = None,
+    model: options.ModelFiles = (),
+    plugins: Plugins = (),
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
 ) -> None:
@@ -267,17 +199,16 @@ def plot(
       htfl-sim plot timeline t3/fedavg-s0 --rounds 10-20 --out timeline.pdf
       htfl-sim plot tsne t3/fedproto-s0 --out prototypes.png
     """
-    options.Own(model, plugin=plugin).load()
-    given: dict[str, Any] = {"by": by, "x": x and COSTS.get(x, x.value), "round": round}
+    options.Own(model, plugins=plugins).load()
+    given: dict[str, Any] = {"by": by, "x": x and COSTS.get(x, x), "round": round}
     given |= {"layer": layer, "metric": metric, "target": target, "axis": axis, "images": images}
-    given |= {"select": select and select.value, "baseline": baseline, "last": last, "rounds": rounds}
-    wanted = {name: value for name, value in given.items() if value is not None}
+    given |= {"select": select, "baseline": baseline, "last": last, "rounds": rounds}
+    wanted = {name: value for name, value in given.items() if value not in (None, ())}
     _refuse_others(kind, wanted)
     if width is not None:
-        wanted["width"] = width.value
-    which: Any = kind.value
+        wanted["width"] = width
     figure = hs.plot(
-        which,
+        kind,
         names,
         out,
         sessions_dir=sessions_dir,
@@ -295,21 +226,19 @@ _OPTIONS = {"metrics": "metric", "layers": "layer", "axes": "axis"}
 
 def _refuse_others(kind: Kind, wanted: dict[str, Any]) -> None:
     """Raise ConfigError for an option that the kind does not have."""
-    from htfl_sim.comparing import KINDS
-
-    known = [_OPTIONS.get(each, each) for each in KINDS[kind.value]]
+    known = [_OPTIONS.get(each, each) for each in KINDS[kind]]
     for name in wanted:
         if name not in known:
             ours = ", ".join(f"--{each}" for each in known) or "none of them"
-            raise hs.ConfigError(f"--{name} changes nothing of '{kind.value}', which takes {ours}.")
+            raise hs.ConfigError(f"--{name} changes nothing of '{kind}', which takes {ours}.")
 
 
-def _as_arguments(kind: Kind, wanted: dict[str, Any]) -> dict[str, Any]:
+def _as_arguments(kind: str, wanted: dict[str, Any]) -> dict[str, Any]:
     """The options in the form of `hs.plot`. Raises ConfigError for too few or too many axes."""
-    if kind is Kind.SENSITIVITY:
+    if kind == "sensitivity":
         (wanted["axis"],) = _axes(wanted, 1, "sensitivity takes one --axis, as --axis method.mu.")
         return wanted
-    if kind is Kind.HEATMAP:
+    if kind == "heatmap":
         wanted["axes"] = tuple(
             _axes(wanted, 2, "heatmap takes two, as --axis method.mu --axis method.hidden.")
         )
@@ -317,8 +246,8 @@ def _as_arguments(kind: Kind, wanted: dict[str, Any]) -> dict[str, Any]:
     return {arguments.get(name, name): value for name, value in wanted.items()}
 
 
-def _axes(wanted: dict[str, Any], number: int, said: str) -> list[str]:
-    axes: list[str] = wanted.pop("axis", [])
+def _axes(wanted: dict[str, Any], number: int, said: str) -> Sequence[str]:
+    axes: Sequence[str] = wanted.pop("axis", ())
     if len(axes) != number:
         raise hs.ConfigError(said)
     return axes
@@ -330,10 +259,10 @@ PAGE_OUT = "File to write. Default: the first name with .html, in this folder."
 def report(
     names: Names,
     out: Annotated[Path | None, options.option(PAGE_OUT, "--out", "-o", metavar="FILE")] = None,
-    by: By = None,
+    by: By = (),
     target: Annotated[float | None, options.option(TARGET, "--target", metavar="A")] = None,
     baseline: Annotated[str | None, options.option(BASELINE, "--baseline", metavar="VALUE")] = None,
-    select: Annotated[Select | None, options.option(SELECT, "--select")] = None,
+    select: Annotated[Literal["eval"] | None, options.option(SELECT, "--select")] = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
 ) -> None:
@@ -349,10 +278,10 @@ def report(
     page = hs.report(
         names,
         out,
-        by or (),
+        by,
         target,
         baseline,
-        None if select is None else "eval",
+        select,
         sessions_dir=sessions_dir,
         data_dir=data_dir,
         say=warn,

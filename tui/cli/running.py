@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import htfl_sim as hs
+from htfl_sim.choices import HOW, SCALE, WHAT, WHERE, Choices, Runner, Until, UntilTime, Watch
 from simulator.base.record import Record
 from tui.cli import completion, options, output, steer
-from tui.cli.options import HOW, SCALE, WHAT, WHERE
 from tui.common import findings
 from tui.common.errors import DIVERGED, WATCHED, OutputClosed
 from tui.common.formatting import percent, size
@@ -31,14 +31,13 @@ _RUNS = ("resume ", "sweep ", "tune ")
 """Commands that need the user's files again."""
 
 
-@options.expanded
 def run(
-    setup: options.Setup,
+    choices: Choices,
     session: Annotated[
         str | None,
         options.option("Name of the new session. Default: a generated name.", metavar="NAME", panel=WHERE),
     ] = None,
-    tag: options.Tags = None,
+    tag: options.Tags = (),
     *,
     places: options.Folders,
     dry_run: Annotated[
@@ -51,8 +50,8 @@ def run(
         ),
     ] = False,
     machine: options.Machine,
-    runner: options.RunnerOption = None,
-    watch: options.Watch = None,
+    runner: Runner = None,
+    watch: Watch = (),
     progress: options.Progress = None,
     as_json: options.Records = False,
 ) -> None:
@@ -79,13 +78,14 @@ def run(
       htfl-sim run --model cnn1 --model mynets.py:MyNet --metric top2.py
     """
     name = hs.folders.checked_name(session) if session is not None else None
-    tags = list(map(hs.folders.checked_tag, tag or ()))
+    tags = list(map(hs.folders.checked_tag, tag))
 
     from htfl_sim.configuring import new_name
     from tui.cli.machine import fetch_missing
 
-    options.load_plugins(setup.plugin)
-    settings = replace(setup.choices(machine), runner=runner, watch=watch or ()).read()
+    settings = replace(
+        choices, device=machine.device, workers=machine.workers, runner=runner, watch=watch
+    ).read()
     folder = hs.folders.sessions_dir(places.sessions_dir)
     folder = folder / (name or new_name(settings, folder, datetime.now().astimezone()))
     if dry_run:
@@ -100,10 +100,9 @@ def run(
     with begin(
         settings, folder, data_dir=places.data_dir, allow_inexact=machine.allow_inexact, tags=tags
     ) as opened:
-        carry_out(opened, mention(places.sessions_dir, setup.own().options()), progress, as_json)
+        carry_out(opened, mention(places.sessions_dir, choices.files.options()), progress, as_json)
 
 
-@options.expanded
 def resume(
     session: options.SteerableArgument,
     rounds: Annotated[
@@ -112,14 +111,14 @@ def resume(
             "New number of rounds. Extends a finished session.", least=1, metavar="N", panel=SCALE
         ),
     ] = None,
-    until: options.Until = None,
-    until_time: options.UntilTime = None,
+    until: Until = None,
+    until_time: UntilTime = None,
     *,
     own: options.Own,
     places: options.Folders,
     machine: options.Machine,
-    runner: options.RunnerOption = None,
-    set_: options.MachineSettings = None,
+    runner: Runner = None,
+    set_: options.MachineSettings = (),
     steal: options.Steal = False,
     progress: options.Progress = None,
     as_json: options.Records = False,
@@ -149,15 +148,15 @@ def resume(
             "--rounds": rounds,
             "--until": until,
             "--until-time": until_time,
-            "--plugin": own.plugin,
-            "--model": own.model,
-            "--metric": own.metric,
-            "--selection": own.selection,
+            "--plugin": own.plugins or None,
+            "--model": own.models or None,
+            "--metric": own.metrics or None,
+            "--selection": own.selections or None,
             "--data-dir": places.data_dir,
             "--device": machine.device,
             "--workers": machine.workers,
             "--runner": runner,
-            "--set": set_,
+            "--set": set_ or None,
             "--allow-inexact": machine.allow_inexact or None,
             "--progress": progress,
             "--json": as_json or None,
@@ -176,7 +175,7 @@ def resume(
         data_dir=places.data_dir,
         workers=machine.workers,
         device=machine.device,
-        settings=[*([f"runtime.runner={runner}"] if runner else []), *(set_ or ())],
+        settings=[*([f"runtime.runner={runner}"] if runner else []), *set_],
         allow_inexact=machine.allow_inexact,
         steal=steal,
     ) as opened:
@@ -192,7 +191,7 @@ def resume(
                 )
             output.say(f"{hs.sessions.name_of(folder)} is finished: {why}. {remedy}")
             return
-        carry_out(opened, mention(places.sessions_dir, own.options()), progress, as_json)
+        carry_out(opened, mention(places.sessions_dir, own.files.options()), progress, as_json)
 
 
 def _go_on_with_study(folder: Path) -> None:
@@ -227,7 +226,6 @@ def _go_on(folder: Path, options_given: list[str]) -> None:
     _ask_to_go_on(folder)
 
 
-@options.expanded
 def fork(
     session: options.SessionArgument,
     at_round: Annotated[
@@ -260,7 +258,7 @@ def fork(
         int | None,
         options.option("Number of rounds, counted from round 1.", least=1, metavar="N", panel=SCALE),
     ] = None,
-    assignments: options.Assignments = None,
+    assignments: options.Assignments = (),
     run: Annotated[bool, options.flag("Run the new session at once, as `resume` would.", "--run")] = False,
     *,
     own: options.Own,
@@ -291,14 +289,14 @@ def fork(
 
     quick = {"seed": seed, "rounds": rounds}
     given = [f"{key}={value}" for key, value in quick.items() if value is not None]
-    typed = mention(places.sessions_dir, own.options())
+    typed = mention(places.sessions_dir, own.files.options())
     with ExitStack() as replaying:
         made = branch(
             parent,
             folder,
             at_round,
             method=method,
-            assignments=[*given, *(assignments or ())],
+            assignments=[*given, *assignments],
             data_dir=places.data_dir,
             workers=machine.workers,
             device=machine.device,
@@ -381,7 +379,7 @@ def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json:
     Raises typer.Exit with 129, 130, or 143 after a signal, with 6 if a diverged client stops the run, and with 10 if
     a watcher does.
     """
-    from htfl_sim.interrupts import Signals
+    from htfl_sim.shown import Signals
     from tui.cli import progress
 
     before = session.round

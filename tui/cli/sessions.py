@@ -3,13 +3,13 @@
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 import htfl_sim as hs
+from htfl_sim.choices import Device, Settings, Workers
 from tui.cli import completion, options, output
 from tui.common import findings, formatting
 from tui.common.errors import OutputClosed
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from simulator.results.analysis.classes import Confusion
     from simulator.results.analysis.overview import Branch, Summary
     from simulator.results.analysis.why import ClassRow, Why
+    from simulator.results.export.sinks import Target
 
 EXPENDABLE = ["created", "size", "best", "data", "forked at", "tags"]
 
@@ -42,12 +43,12 @@ def sessions(
         ),
     ] = None,
     tag: Annotated[
-        list[str] | None,
+        Sequence[str],
         options.option(
             "List only sessions with this tag. Repeat it for several tags; a session must have all of them.",
             metavar="TAG",
         ),
-    ] = None,
+    ] = (),
     sessions_dir: options.SessionsDir = None,
     size: Annotated[bool, options.flag("Also print the size on disk.", "--size")] = False,
     all_: Annotated[
@@ -80,7 +81,7 @@ def sessions(
         _list_duplicates(hs.sessions.duplicates(sessions_dir), as_json)
         return
     found = hs.sessions.search(
-        sessions_dir, method=method, dataset=dataset, state=state, tags=tag or (), sized=size, hidden=all_
+        sessions_dir, method=method, dataset=dataset, state=state, tags=tag, sized=size, hidden=all_
     )
     if as_json:
         output.emit([each.summary.to_json() for each in found])
@@ -247,12 +248,10 @@ def _class_row(row: "ClassRow") -> list[object]:
 def tag(
     session: options.SteerableArgument,
     add: Annotated[
-        list[str] | None,
+        Sequence[str],
         typer.Argument(metavar="[TAG]...", help="Tags to add.", show_default=False),
-    ] = None,
-    remove: Annotated[
-        list[str] | None, options.option("Tag to remove. May be repeated.", metavar="TAG")
-    ] = None,
+    ] = (),
+    remove: Annotated[Sequence[str], options.option("Tag to remove. May be repeated.", metavar="TAG")] = (),
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -271,7 +270,7 @@ def tag(
     """
     place, chosen = hs.sessions.own_folders(session, sessions_dir)
     with output.Ticker() as watch:
-        tags = {each: hs.sessions.tag(each, add or (), remove or (), watch=watch) for each in chosen}
+        tags = {each: hs.sessions.tag(each, add, remove, watch=watch) for each in chosen}
     _show_marks("tags", tags, place in tags, as_json)
 
 
@@ -315,7 +314,7 @@ def partition(
     name: Annotated[
         str, options.argument("NAME", completion.sessions, "Name or path of a session, or name of a preset.")
     ],
-    settings: options.Settings = None,
+    settings: Settings = (),
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
@@ -328,7 +327,7 @@ def partition(
       htfl-sim partition fedlora_htm5 --set data.partition=dirichlet --set data.alpha=0.1
       htfl-sim partition mu07 --json
     """
-    found = hs.sessions.partition(name, settings or (), sessions_dir=sessions_dir, data_dir=data_dir)
+    found = hs.sessions.partition(name, settings, sessions_dir=sessions_dir, data_dir=data_dir)
     if as_json:
         output.emit(list(found.rows()))
     else:
@@ -360,33 +359,14 @@ PROJECT = "htfl-sim"
 NUMBERS, WEIGHTS = "Numbers", "Models"
 
 
-class What(StrEnum):
-    """The tables to export."""
-
-    ROUNDS = "rounds"
-    CLIENTS = "clients"
-    PARTITION = "partition"
-    CKA = "cka"
-
-
-class To(StrEnum):
-    """The targets of an export."""
-
-    CSV = "csv"
-    TENSORBOARD = "tensorboard"
-    WANDB = "wandb"
-    MLFLOW = "mlflow"
-
-
-@options.expanded
 def export(
     session: options.SessionArgument,
     what: Annotated[
-        What | None,
+        Literal["rounds", "clients", "partition", "cka"] | None,
         options.option("Table to write as CSV. Default: rounds.", "--what", metavar="TABLE", panel=NUMBERS),
     ] = None,
     to: Annotated[
-        To | None,
+        Literal["csv", "tensorboard", "wandb", "mlflow"] | None,
         options.option(
             "Format: csv (the default), tensorboard, wandb, or mlflow.",
             "--to",
@@ -404,11 +384,11 @@ def export(
         ),
     ] = None,
     weights: Annotated[
-        list[str] | None,
+        Sequence[str],
         options.option(
             "Model to write, as client/3, or all. May be repeated.", metavar="CLIENT", panel=WEIGHTS
         ),
-    ] = None,
+    ] = (),
     at_round: Annotated[
         int | None,
         options.option(
@@ -431,8 +411,8 @@ def export(
     ] = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
-    device: options.DeviceOption = None,
-    workers: options.Workers = None,
+    device: Device = None,
+    workers: Workers = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Write a session's numbers or models for other programs. The session is only read, and may be running.
@@ -462,34 +442,40 @@ def export(
         {"--at-round": at_round, "--no-program": None if program else True},
         "numbers: name a model with --weights",
     )
-    if what and to not in (None, To.CSV):
+    if what and to not in (None, "csv"):
         raise hs.ConfigError(f"--what chooses a table for csv; {to} takes all that the rounds have.")
-    if project and to not in (To.WANDB, To.MLFLOW):
+    if project and to not in ("wandb", "mlflow"):
         raise hs.ConfigError("--project belongs to --to wandb and --to mlflow.")
-    table = what or What.ROUNDS
-    if table is What.PARTITION:
+    if what == "partition":
         if follow:
             raise hs.ConfigError("a partition does not change while the session is run: leave --follow out.")
         _export_partition(folder, out, data_dir)
         return
-    _export_rounds(folder, table, to or To.CSV, out, project or PROJECT, follow)
+    _export_rounds(folder, what or "rounds", to or "csv", out, project or PROJECT, follow)
 
 
-def _export_rounds(folder: Path, what: What, to: To, out: Path | None, project: str, follow: bool) -> None:
-    streamed = to is To.CSV and out is None
+def _export_rounds(
+    folder: Path,
+    what: Literal["rounds", "clients", "cka"],
+    to: "Target",
+    out: Path | None,
+    project: str,
+    follow: bool,
+) -> None:
+    streamed = to == "csv" and out is None
     try:
         sent = hs.sessions.export(
             folder,
-            hs.sessions.csv_stream(sys.stdout, what.value) if streamed else to.value,
+            hs.sessions.csv_stream(sys.stdout, what) if streamed else to,
             out,
-            what=what.value,  # type: ignore[arg-type]
+            what=what,
             follow=follow,
             project=project,
         )
     except BrokenPipeError:
         raise OutputClosed from None
     if hs.sessions.summary(folder).untrained:
-        kept = "Accuracies are those of the first models" if to is To.CSV else "Accuracies are left out"
+        kept = "Accuracies are those of the first models" if to == "csv" else "Accuracies are left out"
         output.say(
             f"warning: {folder.name} has no score, because every client diverged in every round. {kept}.",
             "yellow",
@@ -510,7 +496,7 @@ def _export_partition(folder: Path, out: Path | None, data_dir: str | None) -> N
 
 def _export_weights(
     folder: Path,
-    clients: list[str],
+    clients: Sequence[str],
     at_round: int | None,
     program: bool,
     allow_inexact: bool,
@@ -520,7 +506,7 @@ def _export_weights(
     workers: int | None,
     as_json: bool,
 ) -> None:
-    numbers = None if clients == ["all"] else [_client_number(each) for each in dict.fromkeys(clients)]
+    numbers = None if [*clients] == ["all"] else [_client_number(each) for each in dict.fromkeys(clients)]
     written = hs.sessions.export_weights(
         folder,
         numbers,
@@ -737,9 +723,9 @@ def _verdict(damaged: int) -> str:
 
 def rm(
     sessions: Annotated[
-        list[str] | None,
+        Sequence[str],
         options.argument("SESSION...", completion.steerable, "Sessions and studies to remove."),
-    ] = None,
+    ] = (),
     leftovers: Annotated[
         bool, options.flag("Remove the hidden folders that killed commands left.", "--leftovers")
     ] = False,
@@ -769,7 +755,7 @@ def rm(
     if leftovers:
         _remove_leftovers(hs.folders.sessions_dir(sessions_dir), yes, steal)
         return
-    given = [hs.sessions.own_folders(name, sessions_dir) for name in sessions or ()]
+    given = [hs.sessions.own_folders(name, sessions_dir) for name in sessions]
     chosen = list(dict.fromkeys(path for path, _ in given))
     found = [hs.sessions.summary(path) for path in dict.fromkeys(each for _, own in given for each in own)]
     for path in chosen:

@@ -16,7 +16,6 @@ DONE = {
 }
 
 
-@options.expanded
 def pause(
     session: options.SteerableArgument,
     waiting: options.Waiting,
@@ -40,7 +39,6 @@ def pause(
     report(reply, as_json)
 
 
-@options.expanded
 def stop(
     session: options.SteerableArgument,
     waiting: options.Waiting,
@@ -64,7 +62,6 @@ def stop(
     report(reply, as_json)
 
 
-@options.expanded
 def checkpoint(
     session: options.SessionArgument,
     cka: Annotated[
@@ -75,7 +72,7 @@ def checkpoint(
     ] = None,
     *,
     waiting: options.Waiting,
-    model: options.ModelFiles = None,
+    model: options.ModelFiles = (),
     places: options.Folders,
     as_json: options.AsJson = False,
 ) -> None:
@@ -115,7 +112,6 @@ def checkpoint(
         _show_cka(reply.session, {"round": reply.round, **(record["cka"] or {})}, as_json)
 
 
-@options.expanded
 def switch(
     session: options.SessionArgument,
     method: Annotated[
@@ -126,7 +122,7 @@ def switch(
             "Method to continue with. Leave it out to change only settings, with --set.",
         ),
     ] = None,
-    assignments: options.Assignments = None,
+    assignments: options.Assignments = (),
     at_round: Annotated[
         int | None,
         options.option(
@@ -156,17 +152,13 @@ def switch(
       htfl-sim switch mu07 --set rounds=200
       htfl-sim switch mu07 fedssa --at-round 50
     """
-    if method is None and not assignments:
-        raise hs.ConfigError(
-            "Name a method, or a setting: `htfl-sim switch SESSION METHOD`, or `--set KEY=VALUE`."
-        )
     own.load()
     with output.Ticker() as watch:
         reply = hs.steering.switch(
             session,
             method,
             at_round=at_round,
-            assignments=assignments or (),
+            assignments=assignments,
             wait=waiting.wait,
             timeout=waiting.timeout,
             sessions_dir=places.sessions_dir,

@@ -4,21 +4,21 @@
 """
 
 import shlex
-from dataclasses import astuple
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 import htfl_sim as hs
+from htfl_sim.choices import HOW, WHAT, Choices
 from tui.cli import completion, options, output, running
-from tui.cli.options import HOW, WHAT
 from tui.common.errors import POINTS_FAILED, as_flags
 from tui.common.formatting import amount, duration
 
 if TYPE_CHECKING:
     from htfl_sim.studies import Launch, Plan, Script, SweepResult
-    from htfl_sim.tuning import Forecast
+    from simulator.studies.tuning import Forecast
 
 HERE, SLURM = "here", "slurm"
 SETTINGS_FROM = (
@@ -38,10 +38,9 @@ StudyName = Annotated[
 ]
 
 
-@options.expanded
 def sweep(
     study: StudyName,
-    file: Annotated[
+    study_file: Annotated[
         str | None,
         typer.Argument(metavar="FILE", help="A study file for the study of that name.", show_default=False),
     ] = None,
@@ -62,15 +61,15 @@ def sweep(
         ),
     ] = None,
     over: Annotated[
-        list[str] | None,
+        Sequence[str],
         options.option(
             "Axis of the study: key=a,b,c or key=0..2. May be repeated.",
             metavar="KEY=VALUES",
             complete=completion.axes,
             panel=WHAT,
         ),
-    ] = None,
-    setup: options.Setup,
+    ] = (),
+    setup: Choices,
     extend: Annotated[
         bool,
         options.flag("Add points to an existing study. Its present points stay.", "--extend", panel=WHAT),
@@ -128,60 +127,38 @@ def sweep(
       htfl-sim sweep t3 --on ray --set runtime.address=auto --set runtime.gpus_per_point=0.25
       htfl-sim sweep t3 --on slurm --jobs 8
     """
+    from simulator.studies.executor import Launch
+    from simulator.studies.sweep import checked
     from tui.cli.machine import fetch_missing
 
-    hs.studies.checked_place(on)
-    settings = {
-        "rounds": setup.rounds,
-        "until": setup.until,
-        "until_time": setup.until_time,
-        "seed": setup.seed,
-        "data.dataset": setup.dataset,
-        "data.partition": None if setup.partition is None else "indices",
-        "data.indices": None if setup.partition is None else str(setup.partition),
-        "federation.clients": setup.clients,
-        "method.name": setup.method,
-        "selection.strategy": setup.selection,
-    }
+    checked(on)
     if point is not None:
-        said = [
-            file,
-            settings_from,
-            tuned,
-            origin,
-            over,
-            jobs,
-            extend or None,
-            dry_run or None,
-            *astuple(setup.without_files()),
-        ]
-        _refuse_with_point(any(each is not None for each in said) or on != HERE)
+        said = (study_file, settings_from, tuned, origin, jobs, *over, extend or None, dry_run or None)
+        if any(each is not None for each in said) or on != HERE or setup.without_files() != Choices():
+            raise hs.ConfigError(
+                "--point runs a point of a study as it is listed: leave out what would change the study, and --on, "
+                "--jobs, --dry-run."
+            )
     planned = hs.studies.plan(
         study,
-        file,
+        study_file,
         preset=setup.preset,
         settings_from=settings_from,
         profile=setup.profile,
         tuned=tuned,
-        config=setup.config,
+        config=setup.file,
         origin=origin,
-        over=over or (),
-        settings=settings,
-        assignments=setup.assignments or (),
-        plugins=setup.plugin or (),
-        models=setup.model or (),
-        metrics=setup.metric or (),
+        over=over,
+        settings={**setup.settings(), "method.name": setup.method},
+        assignments=setup.assignments,
+        plugins=setup.plugins,
+        models=setup.models,
+        metrics=setup.metrics,
         extend=extend,
         sessions_dir=places.sessions_dir,
     )
-    launch = hs.studies.launch(
-        planned,
-        workers=machine.workers,
-        device=machine.device,
-        allow_inexact=machine.allow_inexact,
-        data_dir=places.data_dir,
-        reuse=reuse,
-    )
+    data = hs.folders.data_folder(places.data_dir).absolute()
+    launch = Launch(data, machine.workers, machine.device, planned.study.files, machine.allow_inexact, reuse)
     mention = running.mention(places.sessions_dir, planned.study.files.options())
     if point is not None:
         _run_point(planned, point, launch, mention, progress, as_json)
@@ -189,7 +166,7 @@ def sweep(
     if not dry_run:
         for sentence in planned.caveats():
             output.say(sentence, "yellow")
-        for dataset in hs.studies.datasets_of(planned):
+        for dataset in dict.fromkeys(str(each.config["data"]["dataset"]) for each in planned.unbegun):
             fetch_missing(dataset, places.data_dir)
     hs.studies.check(planned, places.data_dir)
     if dry_run:
@@ -211,7 +188,7 @@ def _carry_out(
     mention: running.Mention,
 ) -> None:
     """Run the study's points. Raises typer.Exit: 129, 130, or 143 after a signal, 8 if points failed."""
-    from htfl_sim.interrupts import Signals
+    from htfl_sim.shown import Signals
     from tui.cli import sweep_progress
 
     name = planned.folder.name
@@ -325,15 +302,6 @@ def _tell_script(script: "Script", study: str, as_json: bool, **more: object) ->
     output.say(f"submit it, and again whenever points are left: {submit}")
 
 
-def _refuse_with_point(more: bool) -> None:
-    """Raise ConfigError for `more` options together with --point."""
-    if more:
-        raise hs.ConfigError(
-            "--point runs a point of a study as it is listed: leave out what would change the study, and --on, --jobs, "
-            "--dry-run."
-        )
-
-
 def _run_point(
     planned: "Plan",
     number: int,
@@ -356,22 +324,6 @@ def _run_point(
 
 
 SEARCH = "Search"
-
-
-class Sampler(StrEnum):
-    """How values are proposed."""
-
-    LATIN = "latin"
-    RANDOM = "random"
-    GRID = "grid"
-    TPE = "tpe"
-
-
-class Diverged(StrEnum):
-    """What becomes of a trial in which a client diverged."""
-
-    LOSES = "loses"
-    COUNTS = "counts"
 
 
 NAME = "Name of the tuning study. Without --over, the study of this name continues."
@@ -398,26 +350,27 @@ DRY_RUN = "Only print the trials, their rungs, and what they will cost."
 SEPARATE = "Draw the samples of trials and of final runs from two disjoint parts of the data set."
 
 
-@options.expanded
 def tune(
     name: Annotated[str, options.argument("NAME", completion.studies, NAME)],
     *,
-    over: Annotated[list[str] | None, options.option(OVER, metavar="METHODS", panel=WHAT)] = None,
-    setup: options.Setup,
+    over: Annotated[Sequence[str], options.option(OVER, metavar="METHODS", panel=WHAT)] = (),
+    setup: Choices,
     budget: Annotated[int | None, options.option(BUDGET, metavar="N", least=1, panel=SEARCH)] = None,
     budget_flops: Annotated[
         float | None, options.option(BUDGET_FLOPS, "--budget-flops", metavar="F", panel=SEARCH)
     ] = None,
-    sampler: Annotated[Sampler | None, options.option(SAMPLER, "--sampler", panel=SEARCH)] = None,
-    halving: Annotated[int | None, options.option(HALVING, metavar="ETA", least=2, panel=SEARCH)] = None,
-    key: Annotated[list[str] | None, options.option(KEY, "--key", metavar="KEY", panel=SEARCH)] = None,
-    space: Annotated[
-        list[str] | None, options.option(SPACE, "--space", metavar="KEY=RANGE", panel=SEARCH)
+    sampler: Annotated[
+        Literal["latin", "random", "grid", "tpe"] | None, options.option(SAMPLER, panel=SEARCH)
     ] = None,
+    halving: Annotated[int | None, options.option(HALVING, metavar="ETA", least=2, panel=SEARCH)] = None,
+    keys: Annotated[Sequence[str], options.option(KEY, "--key", metavar="KEY", panel=SEARCH)] = (),
+    ranges: Annotated[
+        Sequence[str], options.option(SPACE, "--space", metavar="KEY=RANGE", panel=SEARCH)
+    ] = (),
     tuning_seeds: Annotated[str | None, options.option(TUNING_SEEDS, metavar="S", panel=SEARCH)] = None,
     seeds: Annotated[str | None, options.option(SEEDS, metavar="S", panel=SEARCH)] = None,
     last: Annotated[int | None, options.option(LAST, metavar="K", least=1, panel=SEARCH)] = None,
-    diverged: Annotated[Diverged | None, options.option(DIVERGED, "--diverged", panel=SEARCH)] = None,
+    diverged: Annotated[Literal["loses", "counts"] | None, options.option(DIVERGED, panel=SEARCH)] = None,
     search_seed: Annotated[
         int | None, options.option(SEARCH_SEED, "--search-seed", metavar="S", least=0, panel=SEARCH)
     ] = None,
@@ -448,25 +401,29 @@ def tune(
       htfl-sim tune t3
     """
     from htfl_sim import tuning
-    from htfl_sim.interrupts import Signals
+    from htfl_sim.shown import Signals
+    from simulator.studies.executor import Launch
+    from simulator.studies.sweep import checked
+    from simulator.studies.tuning import forecast, write_slurm
+    from simulator.studies.tuning import tune as search_and_run
     from tui.cli import sweep_progress
     from tui.cli.machine import fetch_missing
 
-    hs.studies.checked_place(on)
-    own = (setup.plugin, setup.model, setup.metric, setup.own().selection)
-    files, _ = hs.studies.named_files(*(each or () for each in own))
+    checked(on)
+    own = setup.files
+    files, _ = hs.studies.named_files(own.plugins, setup.models, own.metrics, own.selections)
     asked = None
     given: dict[str, Any] = {
         "budget": budget,
         "budget_flops": budget_flops,
-        "sampler": sampler and sampler.value,
+        "sampler": sampler,
         "halving": halving,
-        "keys": key,
-        "ranges": space,
+        "keys": keys or None,
+        "ranges": ranges or None,
         "tuning_seeds": tuning_seeds and tuning.seed_numbers(tuning_seeds),
         "seeds": seeds and tuning.seed_numbers(seeds),
         "last": last,
-        "diverged": diverged and diverged.value,
+        "diverged": diverged,
         "search_seed": search_seed,
         "baseline": False if no_baseline else None,
         "separate": separate or None,
@@ -483,61 +440,45 @@ def tune(
                 )
             methods += [str(value) for value in values]
         asked = tuning.request(
-            setup.choices(machine),
+            replace(setup, device=machine.device, workers=machine.workers),
             methods,
             rounds=setup.rounds,
             **search,
         )
         if not dry_run:
             fetch_missing(asked.base["data"]["dataset"], places.data_dir)
-    elif setup.without_files() != options.Setup():
+    elif setup.without_files() != Choices():
         raise hs.ConfigError(
             "Settings belong to a new tuning study. Name its methods, as `over='method=fedgh'`."
         )
     else:
         tuning.refuse_without_methods(search)
+    folder = tuning.folder_of(name, places.sessions_dir)
+    data = hs.folders.data_folder(places.data_dir).absolute()
+    launch = Launch(data, machine.workers, machine.device, files, reuse=reuse)
     if dry_run:
-        _show_trials(
-            name,
-            tuning.forecast(
-                name, asked, data_dir=places.data_dir, sessions_dir=places.sessions_dir, files=files
-            ),
-            as_json,
-        )
+        _show_trials(name, forecast(folder, asked, launch), as_json)
         return
     if on == SLURM:
-        script = tuning.write_slurm(
-            name,
-            asked,
-            jobs=jobs,
-            workers=machine.workers,
-            device=machine.device,
-            data_dir=places.data_dir,
-            sessions_dir=places.sessions_dir,
-            files=files,
-        )
+        written = write_slurm(folder, asked, launch, jobs, hs.studies.has_gpu())
+        script = hs.studies.Script(*written)
         _tell_script(script, name, as_json)
         return
     with (
         Signals("left at once: the points at work stop by themselves.") as signals,
         sweep_progress.display(name, jobs or 1, progress, as_json) as shown,
     ):
-        result = tuning.carry_out(
-            name,
+        result = search_and_run(
+            folder,
             asked,
-            jobs=jobs,
-            on=on,
-            workers=machine.workers,
-            device=machine.device,
-            data_dir=places.data_dir,
-            sessions_dir=places.sessions_dir,
-            files=files,
-            observe=shown,
-            stop=lambda: signals.stop,
-            waiting=lambda: signals.stop is None,
-            say=lambda sentence: output.warn([sentence]),
+            launch,
+            jobs,
+            shown,
+            lambda: signals.stop,
+            lambda: signals.stop is None,
+            on,
+            lambda sentence: output.warn([sentence]),
             steal=steal,
-            reuse=reuse,
         )
     for status in result.failed:
         output.say(f"{name}/{status.name} failed: {status.reason}", "red")

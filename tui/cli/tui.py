@@ -9,21 +9,19 @@ import shlex
 import sys
 from contextlib import suppress
 from dataclasses import replace
-from enum import StrEnum
 from hmac import compare_digest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import typer
 
 import htfl_sim as hs
+from htfl_sim.choices import HOW, WHERE, Choices, Device, Watch, Workers
 from tui.cli import options, output
-from tui.cli.options import HOW, WHERE
 from tui.common.errors import OutputClosed
 
 if TYPE_CHECKING:
-    from htfl_sim.configuring import Choices
     from simulator.engine.progress import Event, Observer
     from tui.app.app import HtflApp
     from tui.app.runs import ThreadRun
@@ -37,25 +35,8 @@ _BEGIN = (
 )
 
 
-class Glyphs(StrEnum):
-    """The character sets of charts."""
-
-    BRAILLE = "braille"
-    BLOCK = "block"
-    ASCII = "ascii"
-
-
-class Alert(StrEnum):
-    """What the terminal does when a watcher notices something."""
-
-    OFF = "off"
-    BELL = "bell"
-    DESKTOP = "desktop"
-
-
-@options.expanded
 def tui(
-    setup: options.Setup,
+    setup: Choices,
     session: Annotated[
         str | None,
         options.option(
@@ -66,19 +47,20 @@ def tui(
     ] = None,
     *,
     places: options.Folders,
-    device: options.DeviceOption = None,
-    workers: options.Workers = None,
-    watch: options.Watch = None,
+    device: Device = None,
+    workers: Workers = None,
+    watch: Watch = (),
     glyphs: Annotated[
-        Glyphs, options.flag("Glyphs of plots. Use block or ascii if the font lacks braille.", panel=HOW)
-    ] = Glyphs.BRAILLE,
+        Literal["braille", "block", "ascii"],
+        options.flag("Glyphs of plots. Use block or ascii if the font lacks braille.", panel=HOW),
+    ] = "braille",
     alert: Annotated[
-        Alert,
+        Literal["off", "bell", "desktop"],
         options.flag(
             "What the terminal does when a watcher notices something: bell, or a desktop notice too (OSC 9).",
             panel=HOW,
         ),
-    ] = Alert.OFF,
+    ] = "off",
     serve: Annotated[
         bool,
         options.flag("Show the app in a browser on this machine (docs/terminal.md).", "--serve", panel=HOW),
@@ -118,12 +100,13 @@ def tui(
         raise hs.ConfigError(
             "The app needs a terminal; without one, use `htfl-sim run`, `show` and `sessions`."
         )
-    options.load_plugins(setup.plugin)
-    choices = replace(setup.choices(options.Machine(device, workers)), watch=watch or ())
-    files = Files(*(tuple(str(file.absolute()) for file in named) for named in setup.own().files()))
+    own = setup.files
+    Files(own.plugins).load()
+    choices = replace(setup, plugins=(), device=device, workers=workers, watch=watch)
+    files = Files(*(tuple(str(Path(file).absolute()) for file in named) for _, named in own))
     launch_options = LaunchOptions(
         hs.folders.sessions_dir(places.sessions_dir),
-        hs.catalog.data_folder(places.data_dir),
+        hs.folders.data_folder(places.data_dir),
         workers,
         device,
         session,
@@ -133,16 +116,15 @@ def tui(
     app = HtflApp(
         launch_options,
         _start(choices, session, launch_options),
-        glyphs=glyphs.value,
-        alert=alert.value,
+        glyphs=glyphs,
+        alert=alert,
         state=user_state_path("htfl-sim"),
     )
     _carry_out(app)
 
 
-def _start(choices: "Choices", session: str | None, launch_options: Any) -> Any:
+def _start(choices: Choices, session: str | None, launch_options: Any) -> Any:
     """The session to show, the run to begin, or the form to fill in. None: the list of sessions."""
-    from htfl_sim.configuring import Choices
     from tui.app.dialogs.run_forms import NewRun, is_here, made_up
 
     says_run = choices != Choices(device=choices.device, workers=choices.workers)
@@ -197,7 +179,7 @@ def _see_out(launch: "ThreadRun", keep: bool, ended_by: int | None, rounds: int)
     """Continue training with a line per round, or stop between two clients. Raises the run's error."""
     import signal
 
-    from htfl_sim.interrupts import Signals
+    from htfl_sim.shown import Signals
     from tui.cli.progress import Lines
 
     name = launch.folder.name

@@ -15,7 +15,7 @@ from textual.widgets import Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
 from htfl_sim import catalog
-from htfl_sim.compatibility import MethodChoice
+from htfl_sim.catalog import MethodChoice
 from htfl_sim.configuring import QUICKSTART, Choices, new_name
 from htfl_sim.details import changeable_sections
 from htfl_sim.errors import ConfigError, DataError
