@@ -1,9 +1,9 @@
 """What `make bench` trains and times: sessions, and beside them matrix products and a loop without a simulator.
 
 The matrix rate is measured before and after a method's rounds, with as many threads as workers. The plain loop is what
-a researcher writes: a model, an optimizer and a DataLoader for each client. One client trains after another, with all of
-the machine's cores, or on its CUDA device. Images are normalized beforehand; on a CUDA device they come batch by batch
-from pinned memory. Models with their initial weights, the clients' images, steps and optimizer are those of the
+a researcher writes: a model, an optimizer and a DataLoader for each client. One client trains after another, with all
+of the machine's cores, or on its CUDA device. Images are normalized beforehand; on a CUDA device they come batch by
+batch from pinned memory. Models with their initial weights, the clients' images, steps and optimizer are those of the
 configuration. The arithmetic is torch's own: on a CUDA device convolutions in TF32, products in float32, and whatever
 kernels it likes.
 """
