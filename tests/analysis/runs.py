@@ -57,6 +57,11 @@ def run(
     return of(name, [record(round, mean) for round, mean in enumerate(means, 1)], seed, method, **settings)
 
 
+def ledger(*means: float | None) -> Ledger:
+    """The rounds of such a session."""
+    return run("s", means).ledger  # type: ignore[return-value]
+
+
 def time(begins: float, ends: float, joules: float = 3, **changes: Any) -> dict[str, Any]:
     """A round on the clock: one dispatch of client 0, which takes all of it and these joules in three equal parts."""
     flight = {

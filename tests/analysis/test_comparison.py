@@ -1,13 +1,27 @@
 """Comparing sessions: targets, standings, settings that differ."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from simulator.results.analysis.comparison import common_round, common_target, differences, standing
+from simulator.base.errors import ConfigError
+from simulator.base.units import span
+from simulator.results.analysis.comparison import (
+    Setting,
+    at_moment,
+    common_round,
+    common_target,
+    described,
+    differences,
+    standing,
+    table,
+)
 from simulator.results.analysis.costs import Reached
+from simulator.results.analysis.ledger import Lines
 from simulator.results.analysis.run import SessionData
-from tests.analysis.rounds import ledger
+from simulator.results.analysis.table import Pivot, Row, Table
+from tests.analysis.runs import clocked, ledger, run
 from tui.common.formatting import until_target
 
 
@@ -59,3 +73,122 @@ def test_only_settings_that_differ_are_listed_by_their_dotted_names() -> None:
     other = run_of(seed=1, training={"lr": 0.2, "epochs": 5}, wire={"drop": [1]})
     assert differences([one, other]) == [("training.lr", (0.1, 0.2)), ("wire.drop", (None, [1]))]
     assert differences([one]) == differences([]) == []
+
+
+OWN = {"rounds": 20, "training": {"lr": 0.01, "epochs": 5}, "method": {"name": "fedlora", "mu": 0.9}}
+
+
+def test_settings_that_differ_come_first_and_the_others_in_their_order() -> None:
+    other = {"rounds": 20, "training": {"lr": 0.05, "epochs": 5}, "method": {"name": "fedssa", "rank": 4}}
+    assert described(OWN, other) == [
+        Setting("training.lr", 0.01, 0.05, True),
+        Setting("method.name", "fedlora", "fedssa", True),
+        Setting("method.mu", 0.9, None, True),
+        Setting("method.rank", None, 4, True),
+        Setting("rounds", 20, 20, False),
+        Setting("training.epochs", 5, 5, False),
+    ]
+
+
+def test_without_another_nothing_differs() -> None:
+    found = described(OWN)
+    assert [each.name for each in found] == [
+        "rounds", "training.lr", "training.epochs", "method.name", "method.mu",
+    ]  # fmt: skip
+    assert not any(each.differs for each in found)
+
+
+approx = pytest.approx
+BOTH = [
+    clocked("fast0", [(10, 0.2), (20, 0.5), (30, 0.6), (40, 0.9)], 0, "fedlora"),
+    clocked("fast1", [(10, 0.2), (20, 0.7), (30, 0.8), (40, 0.9)], 1, "fedlora"),
+    clocked("slow0", [(25, 0.4), (50, 0.8)], 0, "standalone"),
+    clocked("slow1", [(25, 0.5), (50, 0.8)], 1, "standalone"),
+]
+"""At 35 s, fedlora has done three rounds, and standalone one."""
+
+
+def row(found: Table, label: str) -> Row:
+    return next(each for each in found.rows if each.label == label)
+
+
+def test_accuracies_and_differences_are_those_at_the_same_simulated_time() -> None:
+    """0.6 and 0.8 less 0.4 and 0.5 are 0.2 and 0.3. All rounds would give 0.1 and 0.1."""
+    found = table(BOTH, "method", baseline="standalone", at_time=35)
+    assert found.columns()[2].name == "at 35 s, %"
+    fedlora, standalone = row(found, "fedlora"), row(found, "standalone")
+    assert fedlora.last is not None and fedlora.last.mean == approx(0.7)
+    assert standalone.last is not None and standalone.last.mean == approx(0.45)
+    assert fedlora.difference is not None
+    assert (fedlora.difference.mean, fedlora.difference.pairs) == (approx(0.25), 2)
+    low, high = fedlora.difference.interval or (0.0, 0.0)
+    reach = 12.706205 * 0.05  # t(0.975; 1) · s / √2, with s = 0.1 / √2
+    assert (low, high) == (approx(0.25 - reach, rel=1e-6), approx(0.25 + reach, rel=1e-6))
+
+
+@pytest.mark.parametrize(("at_time", "rounds"), [(30, 3), (30.5, 3), ("29.9s", 2), ("0.5m", 3), (40, 4)])
+def test_a_round_counts_from_its_end_on(at_time: float | str, rounds: int) -> None:
+    found = table(BOTH[:1], "session", target=0.0, at_time=at_time)
+    outcome = [0.2, 0.5, 0.6, 0.9][rounds - 1]
+    assert found.rows[0].last is not None and found.rows[0].last.mean == outcome
+
+
+def test_sessions_that_end_before_or_begin_later_are_left_out_and_named() -> None:
+    found = table([*BOTH, clocked("late", [(36, 0.9), (70, 0.9)], 2)], "method", at_time=45)
+    assert {each.label: each.sessions for each in found.rows} == {
+        "standalone": ("slow0", "slow1"),
+        "fedlora": ("late",),
+    }
+    note = "Left out, because they end before 45 s of simulated time: fast0 (40 s), fast1 (40 s)."
+    assert note in found.notes
+    found = table([*BOTH, clocked("late", [(36, 0.9), (70, 0.9)], 2)], "method", at_time=35)
+    assert (
+        "Left out, because they have no round by 35 s of simulated time: late (first round: 36 s)."
+        in found.notes
+    )
+
+
+def test_sessions_without_a_clock_times_that_are_none_and_times_of_nobody_are_refused() -> None:
+    with pytest.raises(ConfigError, match="timeless has no computed clock"):
+        table([*BOTH, run("timeless", [0.5])], "method", at_time=35)
+    for at_time in ("2x", 0, -1, float("nan"), "inf"):
+        with pytest.raises(ConfigError, match="at_time"):
+            table(BOTH, "method", at_time=at_time)
+    with pytest.raises(ConfigError, match="No session can be compared"):
+        table(BOTH, "method", at_time=100)
+
+
+def test_a_pivot_says_at_which_time_it_is() -> None:
+    pivot = Pivot(table(BOTH, ("method", "seed"), at_time=5400 / 180))
+    assert "in the last round by 30 s of simulated time" in pivot.remarks()[0]
+
+
+def test_a_ledger_as_text_is_cut_as_one_that_was_read() -> None:
+    whole = BOTH[0]
+    lines = tuple(json.dumps(each, sort_keys=True, separators=(",", ":")).encode() for each in whole.records)
+    text = clocked("text", [(10, 0.2)])
+    object.__setattr__(text, "ledger", Lines(Path("text"), lines, 1))
+    for each in at_moment([whole, text], 35)[0]:
+        assert each.totals["accuracy"].tolist() == [0.2, 0.5, 0.6]
+
+
+def test_time_and_energy_to_a_target_are_those_of_the_first_round_that_reaches_it() -> None:
+    """0.6 is reached in round 3 by one seed and in round 2 by the other: 30 s and 20 s, 9 J and 6 J."""
+    found = row(table(BOTH, "method", target=0.6), "fedlora")
+    assert found.simulated is not None and found.joules is not None
+    assert (found.simulated.mean, found.joules.mean) == (approx(25), approx(7.5))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.25, "0.25 s"),
+        (59, "59 s"),
+        (90, "1.5 min"),
+        (7200, "2 h"),
+        (129600, "1.5 d"),
+        (123.456, "2.058 min"),
+    ],
+)
+def test_a_length_of_time_is_exact_to_four_digits(seconds: float, text: str) -> None:
+    assert span(seconds) == text

@@ -1,6 +1,9 @@
 """What rounds cost and what a target took, by hand."""
 
 import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,21 +11,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.base.errors import ConfigError
+from simulator.results.analysis import costs as costs_remaining
+from simulator.results.analysis import feed
 from simulator.results.analysis.comparison import table
 from simulator.results.analysis.costs import (
     COSTS,
     SIMULATED,
     Reached,
+    TensorTraffic,
+    at_work,
+    busy_share,
+    by_tensor,
     comparable_costs,
     costs,
     elsewhere,
+    machine_use,
+    method_metrics,
     nearest,
     reached,
+    seconds_by_part,
 )
+from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import NOTHING, SessionData
 from simulator.results.figures import accuracy, gains
-from tests.analysis.rounds import ledger
-from tests.analysis.runs import clocked, run
+from tests import sessions
+from tests.analysis.runs import clocked, ledger, run
 
 
 def test_a_target_costs_what_all_rounds_up_to_it_cost() -> None:
@@ -122,3 +135,159 @@ def test_a_table_says_which_rows_count_joules_by_another_rule() -> None:
     assert not any("joules" in each for each in table(OF_TODAY, "method", target=0.5).remarks())
     timeless = [*OF_BEFORE[:1], run("e", [0.5], method="e")]
     assert not any("joules" in each for each in table(timeless, "method", target=0.5).remarks())
+
+
+@pytest.fixture
+def half(tmp_path: Path) -> SessionData:
+    """Stopped after 12 of 20 rounds, with checkpoints of rounds 5, 10 and 12."""
+    return feed.read(sessions.make(tmp_path / "half", rounds=12, of=20, clients=2, state="stopped"))
+
+
+def test_the_estimate_is_the_latest_rounds_mean_times_what_is_left(half: SessionData) -> None:
+    assert costs_remaining.seconds_left(half.curves, 8) == pytest.approx(8 * 2.5)
+    assert costs_remaining.seconds_left(half.curves, 0) is None
+    assert costs_remaining.seconds_left(half.curves.upto(0), 8) is None
+
+
+@pytest.mark.parametrize(("round", "rounds"), [(9, 4), (10, 0), (4, 4), (0, 0)])
+def test_a_state_is_computed_again_from_the_nearest_checkpoint_before(
+    round: int, rounds: int, half: SessionData
+) -> None:
+    assert costs_remaining.rounds_again(half, round) == (rounds, rounds * 2.5)
+
+
+@pytest.mark.parametrize(
+    ("until_time", "simulated", "left"),
+    [
+        (0.0, None, 90),  # no clock
+        (0.0, 20.0, 90),
+        (50.0, 20.0, 15),  # ten rounds took 20 s, so 30 s more take 15
+        (49.0, 20.0, 15),  # a round that has begun ends
+        (1000.0, 20.0, 90),  # the last round comes first
+        (20.0, 20.0, 0),
+        (50.0, float("nan"), 90),
+    ],
+)
+def test_a_run_that_ends_at_a_simulated_time_has_the_rounds_left_that_this_takes(
+    until_time: float, simulated: float | None, left: int
+) -> None:
+    assert costs_remaining.rounds_left(100, 10, until_time, simulated) == left
+
+
+TIMING = {
+    "seconds": 9.0,
+    "train": 6.0,
+    "server": 2.0,
+    "evaluate": 3.0,
+    "checkpoint": 0.5,
+    "waited": 60.0,
+    "workers": 2,
+    "per_client": [1.0, 2.0, None, 3.0],
+    "cpu": 13.5,
+    "memory": 1 << 30,
+    "at": "",
+}
+OLD = {"seconds": 9.0, "train": 6.0, "evaluate": 3.0, "checkpoint": 0.5, "at": ""}
+
+
+def ledger_resources(*timings: dict[str, Any], **changes: Any) -> Ledger:
+    return Ledger.of(
+        [sessions.record(round, 4, timing=timing, **changes) for round, timing in enumerate(timings, 1)]
+    )
+
+
+def test_training_is_split_into_clients_and_server_and_a_pause_is_waiting() -> None:
+    spent = {
+        name: values.tolist() for name, values in seconds_by_part(ledger_resources(TIMING).curves).items()
+    }
+    assert spent == {
+        "clients": [4.0],
+        "server": [2.0],
+        "evaluation": [3.0],
+        "checkpoint": [0.5],
+        "waiting": [60.0],
+    }
+
+
+def test_an_earlier_version_s_round_has_its_server_with_the_clients_and_no_more() -> None:
+    curves = ledger_resources(OLD).curves
+    spent = {name: values[0] for name, values in seconds_by_part(curves).items()}
+    assert spent["clients"] == 6.0
+    assert np.isnan(
+        [
+            spent["server"],
+            spent["waiting"],
+            curves["seconds_cpu"][0],
+            curves["memory"][0],
+            busy_share(curves)[0],
+        ]
+    ).all()
+    assert not curves.client_seconds.values.size
+
+
+def test_two_workers_that_had_six_of_eight_seconds_of_clients_were_busy_three_quarters() -> None:
+    np.testing.assert_allclose(busy_share(ledger_resources(TIMING).curves), [0.75])
+
+
+def test_clients_kept_of_an_interrupted_round_make_no_worker_busier_than_it_can_be() -> None:
+    np.testing.assert_allclose(busy_share(ledger_resources(TIMING | {"train": 2.5}).curves), [1.0])
+
+
+def test_figures_of_the_method_are_gaps_where_a_round_lacks_them_and_texts_are_none() -> None:
+    one = sessions.record(1, 4, method_metrics={"spread": 2, "note": "x"})
+    two = sessions.record(2, 4, method_metrics={"spread": 3.5, "late_loss": 0.25})
+    found = method_metrics([one, two])
+    assert list(found) == ["spread", "late_loss"]
+    np.testing.assert_array_equal(found["late_loss"], [np.nan, 0.25])
+    np.testing.assert_array_equal(found["spread"], [2, 3.5])
+
+
+@pytest.fixture
+def run_resources() -> SessionData:
+    progress = {"round": 2, "rounds": 5, "phase": "train", "each": "dtw-", "memory": 1 << 20, "cpu": 1.5}
+    return SessionData(Path("x"), ledger=ledger_resources(TIMING), state="running", progress=progress)
+
+
+def test_the_owner_s_letters_are_where_the_clients_are(run_resources: SessionData) -> None:
+    assert at_work(run_resources) == ("done", "training", "waiting", "")
+    assert machine_use(run_resources) == {"memory": 1 << 20, "cpu": 1.5}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"state": "interrupted"},
+        {"progress": {"round": 1, "each": "dddd"}},  # the round is over
+        {"progress": {"round": 2, "each": "dd"}},  # of other clients
+        {"progress": {"round": 2}},  # an earlier version's
+    ],
+)
+def test_where_no_round_is_under_way_or_nobody_says_the_clients_are_nowhere(
+    run_resources: SessionData, changes: dict[str, Any]
+) -> None:
+    assert at_work(replace(run_resources, **changes)) == ()
+
+
+def test_tensors_are_counted_up_to_the_last_of_the_rounds() -> None:
+    # Ten clients in rounds 1 to 3, nine in round 4.
+    once = sessions.ADAPTER
+    records = [sessions.record(round, 10) for round in range(1, 5)]
+    assert by_tensor(records) == [
+        TensorTraffic("adapter", "down", 9 * once, 0.5, 39 * once),
+        TensorTraffic("adapter", "up", 9 * once, 0.5, 39 * once),
+    ]
+
+
+def test_a_tensor_that_no_longer_travels_keeps_its_total_and_one_that_never_did_is_left_out() -> None:
+    records = [
+        {"bytes": {"by_tensor": {"up/head": 300, "down/unused": 0}}},
+        {"bytes": {"by_tensor": {"up/adapter": 100}}},
+    ]
+    assert by_tensor(records) == [
+        TensorTraffic("head", "up", 0, 0.0, 300),
+        TensorTraffic("adapter", "up", 100, 1.0, 100),
+    ]
+
+
+def test_without_a_round_nothing_travelled() -> None:
+    assert by_tensor([]) == []

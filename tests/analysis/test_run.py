@@ -2,13 +2,18 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import checkpoints
 from checkpoints import Damaged, SessionUnreadable
+from simulator import methods, models
+from simulator.results.analysis import feed, static_names
 from simulator.results.analysis.feed import read
 from simulator.results.analysis.ledger import Ledger
-from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.overview import Branch, Summary, forks_of, origins, read_overview, tree
+from simulator.results.analysis.run import Samples, SessionData
 from tests import sessions
 
 
@@ -49,3 +54,113 @@ def test_reading_what_is_no_session_or_no_longer_one_raises(tmp_path: Path) -> N
     (folder / "ledger.jsonl").write_bytes(b"{}\n" * 3)
     with pytest.raises(Damaged):
         read(folder)
+
+
+NOTED = {"classes": ["cat", "dog", "owl"], "train": [[3, 0, 9], [0, 1, 1]], "test": [19, 20]}
+
+
+def test_a_client_has_its_classes_the_largest_first() -> None:
+    samples = Samples.of(SessionData(Path("s"), document={"samples": NOTED}))
+    assert samples is not None
+    assert samples.largest(0) == [("owl", 9), ("cat", 3)]
+    assert samples.largest(1) == [("dog", 1), ("owl", 1)]
+    assert [samples.few(client) for client in (0, 1)] == [True, False]
+
+
+def test_an_early_session_says_nothing_of_its_data(tmp_path: Path) -> None:
+    assert Samples.of(feed.read(sessions.make(tmp_path / "s", rounds=1, clients=2))) is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"test": [19]}, "of other clients than these 2"),
+        ({"train": [[1, 2, 3]]}, "of other clients than these 2"),
+        ({"train": [[1, 2, 3], [1, 2]]}, "not of 3 classes"),
+        ({"train": [[1, 2, -3], [1, 2, 3]]}, "samples.train"),
+        ({"test": [True, 3]}, "samples.test"),
+        ({"test": [10**30, 3]}, "samples.test"),
+    ],
+)
+def test_counts_that_do_not_fit_are_damage(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:
+    folder = sessions.make(tmp_path / "s", rounds=1, clients=2, samples=NOTED | wrong)
+    with pytest.raises(Damaged, match=said):
+        feed.read(folder)
+
+
+def test_names_read_from_the_source_are_the_registered_ones() -> None:
+    assert list(static_names.methods()) == methods.names()
+    assert set(static_names.models()) <= set(models.names())
+    assert set(static_names.models()) == {name for group in models.GROUPS.values() for name in group}
+
+
+@pytest.mark.parametrize("group", ["htm5", "cnn1", ["cnn2", "tiny_mlp"]])
+def test_a_clients_model_is_the_one_the_federation_deals_out(group: str | list[str]) -> None:
+    dealt = models.assign(tuple(group) if isinstance(group, list) else group, 7)
+    assert tuple(static_names.assigned(group, client) for client in range(7)) == dealt
+
+
+def session(name: str, created: int, parent: str | None = None) -> Summary:
+    about = {"id": f"id-{parent}", "name": parent, "round": 3} if parent else None
+    return Summary(name, f"/s/{name}", "finished", id=f"id-{name}", parent=about, created=str(created))
+
+
+def places(*sessions: Summary) -> list[tuple[str, tuple[bool, ...], bool]]:
+    return [(branch.summary.name, branch.last, branch.orphan) for branch in tree(sessions)]
+
+
+def test_forks_follow_their_parent_oldest_first_and_know_which_is_the_last() -> None:
+    found = places(
+        session("grandchild", 5, "child"),
+        session("other", 2),
+        session("second", 6, "root"),
+        session("child", 4, "root"),
+        session("root", 1),
+    )
+    assert found == [
+        ("root", (), False),
+        ("child", (False,), False),
+        ("grandchild", (False, True), False),
+        ("second", (True,), False),
+        ("other", (), False),
+    ]
+
+
+def test_a_fork_whose_parent_is_not_there_is_a_root_of_its_own() -> None:
+    assert places(session("child", 1, "gone")) == [("child", (), True)]
+
+
+def test_sessions_that_claim_to_descend_from_one_another_are_listed_once_each() -> None:
+    assert sorted(name for name, _, _ in places(session("a", 1, "b"), session("b", 2, "a"))) == ["a", "b"]
+
+
+def test_a_copied_session_does_not_get_its_originals_forks_again() -> None:
+    copy = Summary("copy", "/s/copy", "finished", id="id-root", created="2")
+    found = [branch.summary.name for branch in tree([session("root", 1), copy, session("child", 3, "root")])]
+    assert sorted(found) == ["child", "copy", "root"]
+
+
+def test_a_damaged_session_of_which_nothing_is_known_is_a_root() -> None:
+    damaged = Summary("hurt", "/s/hurt", "damaged", error="…")
+    assert tree([damaged]) == [Branch(damaged)]
+
+
+def test_the_forks_of_a_session_are_those_beside_it_that_can_be_read(tmp_path: Path) -> None:
+    parent = sessions.make(tmp_path / "parent", rounds=2, clients=2)
+    id = checkpoints.SessionReader(parent).document["id"]
+    for name in ("fork", "hurt"):
+        sessions.make(tmp_path / name, rounds=2, clients=2, parent=(parent, id, 1))
+    sessions.make(tmp_path / "other", rounds=1, clients=2)
+    (tmp_path / "hurt" / "session.json").write_bytes(b"{}")
+    assert forks_of(parent) == [{"name": "fork", "round": 1}]
+    assert forks_of(tmp_path / "fork") == []
+
+
+def test_a_fork_of_a_fork_shares_the_earlier_rounds_with_the_first_session(tmp_path: Path) -> None:
+    base = sessions.make(tmp_path / "base", rounds=4, clients=2)
+    id = checkpoints.SessionReader(base).document["id"]
+    child = sessions.make(tmp_path / "child", rounds=4, clients=2, parent=(base, id, 2))
+    own = checkpoints.SessionReader(child).document["id"]
+    grandchild = sessions.make(tmp_path / "grandchild", rounds=4, clients=2, parent=(child, own, 3))
+    found = origins(read_overview(grandchild))
+    assert sorted(found.values()) == [("base", 2), ("child", 3), ("grandchild", 4)]

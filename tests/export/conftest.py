@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import htfl_sim as hs
+from tests.cli.conftest import cli, sessions  # noqa: F401 - fixtures
 from tests.face.conftest import tiny
 
 

@@ -15,10 +15,12 @@ import pytest
 import htfl_sim as hs
 from checkpoints import SessionReader
 from simulator.base.errors import ConfigError
+from simulator.base.record import check_record
+from simulator.results.analysis.feed import Feed
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.tidy import CLIENT_COLUMNS, Tidy
-from simulator.results.export.sinks import send, sink, text
-from tests.cli.conftest import Cli, cli, sessions  # noqa: F401 - fixtures
+from simulator.results.export.sinks import scalars, send, sink, text
+from tests.cli.conftest import Cli
 from tests.face.conftest import tiny
 
 
@@ -26,14 +28,14 @@ def rows(written: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(written)))
 
 
-def test_rounds_as_csv_read_back_to_the_very_numbers_of_the_ledger(cli: Cli, trained: Path) -> None:  # noqa: F811
+def test_rounds_as_csv_read_back_to_the_very_numbers_of_the_ledger(cli: Cli, trained: Path) -> None:
     found = rows(cli("export", trained).out)
     ledger = SessionReader(trained).records()
     assert [float(row["accuracy"]) for row in found] == [record["accuracy"]["mean"] for record in ledger]
     assert [int(row["flops"]) for row in found] == [record["flops"]["total"] for record in ledger]
 
 
-def test_a_client_that_took_no_part_has_no_loss_in_the_csv(cli: Cli, trained: Path) -> None:  # noqa: F811
+def test_a_client_that_took_no_part_has_no_loss_in_the_csv(cli: Cli, trained: Path) -> None:
     result = cli("export", trained, "--what=clients", "--out=out/clients.csv")
     assert result.code == 0 and "4 rounds exported to csv in out/clients.csv" in result.err
     found = rows(Path("out/clients.csv").read_text(encoding="utf-8"))
@@ -43,7 +45,7 @@ def test_a_client_that_took_no_part_has_no_loss_in_the_csv(cli: Cli, trained: Pa
     assert {row["loss"] == "" for row in found if row["took_part"] == "True"} == {False}
 
 
-def test_the_partition_and_cka_are_tables_too(cli: Cli, trained: Path) -> None:  # noqa: F811
+def test_the_partition_and_cka_are_tables_too(cli: Cli, trained: Path) -> None:
     counts = rows(cli("export", trained, "--what=partition").out)
     assert sum(int(row[part]) for row in counts for part in ("train", "eval", "test")) == 600
     pairs = rows(cli("export", trained, "--what=cka").out)
@@ -70,7 +72,7 @@ def test_a_column_that_only_later_rounds_have_is_empty_before() -> None:
     ],
 )
 def test_options_that_say_nothing_here_are_refused(
-    cli: Cli,  # noqa: F811
+    cli: Cli,
     trained: Path,
     words: list[str],
     said: str,
@@ -118,3 +120,75 @@ def test_following_a_live_run_hands_over_every_round_once_and_ends_with_it(tmp_p
     assert running.wait() == 0
     assert collected.rounds == list(range(1, 13))
     assert collected.calls == ["begin", "close"]
+
+
+def read(folder: Path) -> dict[str, dict[int, float]]:
+    """Every scalar by tag and step, as TensorBoard shows it."""
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.plugin_event_accumulator")
+    from tensorboard.util.tensor_util import make_ndarray
+
+    events = accumulator.EventAccumulator(str(folder), size_guidance={"tensors": 0})
+    events.Reload()
+    return {
+        tag: {event.step: make_ndarray(event.tensor_proto).item() for event in events.Tensors(tag)}
+        for tag in events.PluginTagToContent("scalars")
+    }
+
+
+def test_the_events_read_back_are_the_ledger(trained: Path) -> None:
+    pytest.importorskip("tensorboard")
+    folder = trained.parent / "runs"
+    assert hs.open(trained).export("tensorboard", folder) == 4
+    shown = read(folder)
+    ledger, feed = SessionReader(trained).records(), Feed(trained)
+    feed.refresh()
+    expected = {record["round"]: scalars(record, feed.run) for record in ledger}
+    assert {tag: set(steps) for tag, steps in shown.items()} == {
+        tag: {round for round, found in expected.items() if tag in found} for tag in shown
+    }
+    for round, found in expected.items():
+        assert {tag: shown[tag][round] for tag in found} == found
+    assert [shown["rounds/accuracy"][record["round"]] for record in ledger] == [
+        record["accuracy"]["mean"] for record in ledger
+    ]
+
+
+def test_a_folder_that_has_events_already_is_refused(trained: Path) -> None:
+    pytest.importorskip("tensorboard")
+    folder = trained.parent / "runs"
+    hs.open(trained).export("tensorboard", folder)
+    with pytest.raises(hs.ConfigError, match="holds TensorBoard events already"):
+        hs.open(trained).export("tensorboard", folder)
+
+
+def test_a_time_that_is_none_is_damage_and_not_a_bug(trained: Path) -> None:
+    record = SessionReader(trained).records()[0]
+    clients = len(record["accuracy"]["per_client"])
+    check_record(record, clients)
+    record["timing"]["at"] = "x"
+    with pytest.raises(ValueError, match=r"timing\.at"):
+        check_record(record, clients)
+
+
+def test_mlflow_gives_back_the_ledger(trained: Path) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    pytest.importorskip("sqlalchemy")
+    results = hs.open(trained)
+    assert results.export("mlflow", trained.parent / "tracking") == 4
+    client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{trained.parent / 'tracking' / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("htfl-sim")
+    (run,) = client.search_runs([experiment.experiment_id])
+    history = client.get_metric_history(run.info.run_id, "rounds/accuracy")
+    assert [metric.value for metric in history] == results.records()["accuracy"].tolist()
+    assert [metric.step for metric in history] == [1, 2, 3, 4]
+    assert (run.info.run_name, run.info.status) == ("trained", "FINISHED")
+    assert run.data.params["method.name"] == "fedlora"
+
+
+def test_wandb_keeps_a_run_on_this_machine(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    assert hs.open(trained).export("wandb", trained.parent / "kept") == 4
+    (kept,) = (trained.parent / "kept").rglob("*.wandb")
+    assert b"rounds/accuracy" in kept.read_bytes()

@@ -20,7 +20,7 @@ from simulator.data.specs import InputSpec, SignalSpec, TokenSpec
 from simulator.models import ImageShape
 from simulator.results.export.program import Program
 from simulator.results.inspection.partition import data_of_session
-from tests.cli.conftest import Cli, cli, sessions  # noqa: F401 - fixtures
+from tests.cli.conftest import Cli
 from tests.face.conftest import tiny
 
 CIFAR = ImageShape(3, 32, 32)
@@ -44,7 +44,7 @@ print(json.dumps([float(right), sorted(dict(net.named_parameters()))]))
 
 
 def test_exported_weights_give_the_recorded_accuracy_in_a_process_without_htfl_sim(
-    cli: Cli,  # noqa: F811
+    cli: Cli,
     trained: Path,
 ) -> None:
     result = cli("export", trained, "--weights=client/1", "--at-round=2", "--out=models", "--json")
@@ -77,7 +77,7 @@ def test_nothing_is_written_over(trained: Path) -> None:
         hs.open(trained).export_weights([0], trained.parent / "models")
 
 
-def test_a_method_that_does_not_answer_with_the_model_alone_is_said(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+def test_a_method_that_does_not_answer_with_the_model_alone_is_said(cli: Cli, tmp_path: Path) -> None:
     hs.run(tiny(method="fedproto", federation__participation=1.0, rounds=2), tmp_path / "proto")
     result = cli("export", tmp_path / "proto", "--weights=all", "--out=models")
     assert result.code == 0, result.err

@@ -1,4 +1,4 @@
-"""Sessions read no further than a table asks: the same numbers as when all is decoded, and the same damage found."""
+"""Rounds as arrays."""
 
 import inspect
 import json
@@ -14,10 +14,109 @@ from hypothesis import strategies as st
 from checkpoints import Damaged, SessionReader, canonical
 from simulator.engine.progress import unobserved
 from simulator.results.analysis.feed import read
-from simulator.results.analysis.ledger import NUMBERS, Lines, Totals, totals_of_lines, totals_of_records
+from simulator.results.analysis.ledger import (
+    NUMBERS,
+    CkaMeasurement,
+    CurvesBuilder,
+    LedgerBuilder,
+    Lines,
+    Totals,
+    last_measured,
+    least_similar,
+    totals_of_lines,
+    totals_of_records,
+)
 from simulator.results.analysis.overview import read_overview, read_overviews
+from simulator.results.analysis.tidy import cka_rows
 from tests import federations, sessions
 from tests.analysis.runs import record
+
+
+def test_rows_are_rounds_and_columns_are_clients() -> None:
+    records = [sessions.record(round, 5) for round in range(1, 9)]
+    builder = CurvesBuilder()
+    builder.extend(records)
+    curves = builder.curves()
+    assert (curves.rounds, curves.clients) == (8, 5)
+    assert curves["accuracy"].tolist() == [record["accuracy"]["mean"] for record in records]
+    assert curves.accuracy.after(7).tolist() == records[6]["accuracy"]["per_client"]
+    assert np.flatnonzero(curves.participated.of(3) == 0).tolist() == [3, 7]  # it misses every fourth round
+    assert np.isnan(curves.loss.after(5)[4])  # it diverged in round 5
+
+
+def test_what_was_taken_earlier_stays_as_it_was_while_rounds_come() -> None:
+    builder = CurvesBuilder()
+    taken = []
+    for round in range(1, 40):
+        builder.extend([sessions.record(round, 2)])
+        taken.append(builder.curves())
+    for rounds, curves in enumerate(taken, 1):
+        assert curves.rounds == rounds
+        assert curves["accuracy"].tolist() == taken[-1]["accuracy"][:rounds].tolist()
+
+
+def test_a_part_of_the_rounds_is_no_copy() -> None:
+    builder = CurvesBuilder()
+    builder.extend([sessions.record(round, 2) for round in (1, 2, 3)])
+    curves = builder.curves()
+    assert np.shares_memory(curves.upto(2).accuracy.values, curves.accuracy.values)
+    assert curves.upto(2).participated.select([0, 1]).shape == (2, 2)
+
+
+def test_a_round_that_is_missing_is_named() -> None:
+    builder = LedgerBuilder()
+    builder.extend([sessions.record(1, 2)])
+    with pytest.raises(ValueError, match="round 2 is missing"):
+        builder.extend([sessions.record(3, 2)])
+
+
+def test_cka_is_that_of_the_last_round_measured(tmp_path: Path) -> None:
+    measured = read(sessions.make(tmp_path / "s", rounds=12, clients=3, cka_every=5)).ledger.measured
+    assert [one.round for one in measured] == [5, 10]
+    assert last_measured(measured, 4) is None
+    assert last_measured(measured, 9) is measured[0]
+    found = last_measured(measured, 12)
+    assert found is not None
+    assert (found.round, found.layers) == (10, sessions.LAYERS)
+    assert found.matrix("fc2").shape == (3, 3)
+
+
+def test_pairs_are_listed_the_least_alike_first_without_those_that_have_no_value() -> None:
+    matrix = np.array([[1.0, 0.4, np.nan], [0.4, 1.0, 0.2], [np.nan, 0.2, 1.0]])
+    assert least_similar(matrix) == [(1, 2), (0, 1)]
+    assert least_similar(np.empty((0, 0))) == []
+
+
+def test_a_pair_without_cka_is_nan_and_a_layer_without_one_is_empty() -> None:
+    cka = {"order": ["a"], "layers": {"a": None}, "matrix": {"a": [[1.0, None], [None, 1.0]]}}
+    found = CkaMeasurement.of({"round": 1, "cka": cka})
+    assert found is not None
+    np.testing.assert_array_equal(found.matrix("a"), [[1.0, np.nan], [np.nan, 1.0]])
+    assert np.isnan(found.mean("a"))
+    assert found.matrix("b").size == 0
+
+
+def test_a_client_alone_has_no_measurement() -> None:
+    assert CkaMeasurement.of({"round": 1, "cka": {"order": [], "layers": {}, "matrix": {}}}) is None
+
+
+def test_of_clients_that_were_drawn_the_rows_are_theirs() -> None:
+    cka = {"order": ["a"], "layers": {"a": 0.3}, "matrix": {"a": [[1.0, 0.3], [0.3, 1.0]]}}
+    everybody, drawn = (
+        CkaMeasurement.of({"round": 1, "cka": cka | extra}) for extra in ({}, {"clients": [4, 1500]})
+    )
+    assert everybody is not None
+    assert drawn is not None
+    assert (list(everybody.clients), everybody.whom, everybody.between(0, 1, "a")) == ([0, 1], "", 0.3)
+    assert (list(drawn.clients), drawn.whom, drawn.between(4, 1500, "a")) == (
+        [4, 1500],
+        ", 2 clients drawn",
+        0.3,
+    )
+    assert np.isnan(drawn.between(0, 1, "a"))
+    rows = [(row["client"], row["other"]) for row in cka_rows({"round": 1, "cka": drawn.cka})]
+    assert rows == [(4, 1500)]
+
 
 SHARE = st.none() | st.floats(0, 1)
 
