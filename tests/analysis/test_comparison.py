@@ -62,10 +62,10 @@ def test_a_single_session_has_its_own_target_or_the_highest_that_it_reached() ->
     assert until_target(standing(run_of(None))) is None
 
 
-@pytest.mark.parametrize("means", [(), (None,)])
-def test_a_session_that_was_never_evaluated_has_no_accuracy(means: tuple[None, ...]) -> None:
-    stands = standing(run_of(*means), 0.1)
-    assert (stands.best, stands.last, stands.reached) == (None, None, None)
+def test_a_session_that_was_never_evaluated_has_no_accuracy() -> None:
+    for means in ((), (None,)):
+        stands = standing(run_of(*means), 0.1)
+        assert (stands.best, stands.last, stands.reached) == (None, None, None)
 
 
 def test_only_settings_that_differ_are_listed_by_their_dotted_names() -> None:
@@ -126,11 +126,11 @@ def test_accuracies_and_differences_are_those_at_the_same_simulated_time() -> No
     assert (low, high) == (approx(0.25 - reach, rel=1e-6), approx(0.25 + reach, rel=1e-6))
 
 
-@pytest.mark.parametrize(("at_time", "rounds"), [(30, 3), (30.5, 3), ("29.9s", 2), ("0.5m", 3), (40, 4)])
-def test_a_round_counts_from_its_end_on(at_time: float | str, rounds: int) -> None:
-    found = table(BOTH[:1], "session", target=0.0, at_time=at_time)
-    outcome = [0.2, 0.5, 0.6, 0.9][rounds - 1]
-    assert found.rows[0].last is not None and found.rows[0].last.mean == outcome
+def test_a_round_counts_from_its_end_on() -> None:
+    for at_time, rounds in ((30, 3), (30.5, 3), ("29.9s", 2), ("0.5m", 3), (40, 4)):
+        found = table(BOTH[:1], "session", target=0.0, at_time=at_time)
+        assert found.rows[0].last is not None
+        assert found.rows[0].last.mean == [0.2, 0.5, 0.6, 0.9][rounds - 1]
 
 
 def test_sessions_that_end_before_or_begin_later_are_left_out_and_named() -> None:
@@ -179,16 +179,6 @@ def test_time_and_energy_to_a_target_are_those_of_the_first_round_that_reaches_i
     assert (found.simulated.mean, found.joules.mean) == (approx(25), approx(7.5))
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.25, "0.25 s"),
-        (59, "59 s"),
-        (90, "1.5 min"),
-        (7200, "2 h"),
-        (129600, "1.5 d"),
-        (123.456, "2.058 min"),
-    ],
-)
-def test_a_length_of_time_is_exact_to_four_digits(seconds: float, text: str) -> None:
-    assert span(seconds) == text
+def test_a_length_of_time_is_exact_to_four_digits() -> None:
+    texts = {0.25: "0.25 s", 59: "59 s", 90: "1.5 min", 7200: "2 h", 129600: "1.5 d", 123.456: "2.058 min"}
+    assert {seconds: span(seconds) for seconds in texts} == texts

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.base.errors import ConfigError
-from simulator.results.analysis import costs as costs_remaining
 from simulator.results.analysis import feed
 from simulator.results.analysis.comparison import table
 from simulator.results.analysis.costs import (
@@ -29,7 +28,10 @@ from simulator.results.analysis.costs import (
     method_metrics,
     nearest,
     reached,
+    rounds_again,
+    rounds_left,
     seconds_by_part,
+    seconds_left,
 )
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import NOTHING, SessionData
@@ -65,9 +67,8 @@ def test_costs_are_what_was_spent_since_round_1() -> None:
     assert costs(curves, "seconds").tolist() == [2, 4, 6]
 
 
-@pytest.mark.parametrize(
-    ("place", "cost", "there"),
-    [
+def test_a_place_is_on_another_axis_where_the_nearest_round_is() -> None:
+    for place, cost, there in (
         (("rounds", 2.0), "bytes", 300.0),
         (("bytes", 299.0), "rounds", 2.0),
         (("bytes", 375.0), "rounds", 2.0),  # as near to 450 as to 300
@@ -75,10 +76,8 @@ def test_costs_are_what_was_spent_since_round_1() -> None:
         (("FLOPs", 1e9), "rounds", 3.0),
         (("rounds", 0.0), "FLOPs", 7.0),
         (("rounds", 12.0), "rounds", 12.0),  # another session may have more rounds
-    ],
-)
-def test_a_place_is_on_another_axis_where_the_nearest_round_is(place, cost, there) -> None:  # type: ignore[no-untyped-def]
-    assert elsewhere(ledger(0.1, 0.2, 0.3).curves, place, cost) == there
+    ):
+        assert elsewhere(ledger(0.1, 0.2, 0.3).curves, place, cost) == there  # type: ignore[arg-type]
 
 
 def test_before_the_first_round_a_place_is_nowhere_else() -> None:
@@ -103,26 +102,21 @@ OF_BEFORE = [counted("c", "planned"), counted("d", "planned", "buffered")]
 """Sessions of before count waiting in synchronous rounds, and not in buffered ones."""
 
 
-@pytest.mark.parametrize(
-    ("runs", "comparable"),
-    [
+def test_joules_of_different_rules_are_never_drawn_on_one_axis() -> None:
+    for runs, comparable in (
         (OF_TODAY, True),
         ([OF_BEFORE[0], counted("e", "planned", "deadline")], True),
         (OF_BEFORE, False),
         ([OF_TODAY[0], OF_BEFORE[0]], False),
-    ],
-)
-def test_joules_of_different_rules_are_never_drawn_on_one_axis(
-    runs: list[SessionData], comparable: bool
-) -> None:
-    assert comparable_costs(runs) == (*COSTS, *SIMULATED[: 1 + comparable])
-    shown = [plot.get_xlabel() for plot in gains.pareto(runs, by="method").axes if plot.get_visible()]
-    assert (shown[-1] == "energy, J") == comparable
-    if comparable:
-        accuracy.over(runs, by="method", x="joules")
-    else:
-        with pytest.raises(ConfigError, match=r"Do not compare joules.*Choose another x axis"):
+    ):
+        assert comparable_costs(runs) == (*COSTS, *SIMULATED[: 1 + comparable])
+        shown = [plot.get_xlabel() for plot in gains.pareto(runs, by="method").axes if plot.get_visible()]
+        assert (shown[-1] == "energy, J") == comparable
+        if comparable:
             accuracy.over(runs, by="method", x="joules")
+        else:
+            with pytest.raises(ConfigError, match=r"Do not compare joules.*Choose another x axis"):
+                accuracy.over(runs, by="method", x="joules")
 
 
 def test_a_table_says_which_rows_count_joules_by_another_rule() -> None:
@@ -144,21 +138,18 @@ def half(tmp_path: Path) -> SessionData:
 
 
 def test_the_estimate_is_the_latest_rounds_mean_times_what_is_left(half: SessionData) -> None:
-    assert costs_remaining.seconds_left(half.curves, 8) == pytest.approx(8 * 2.5)
-    assert costs_remaining.seconds_left(half.curves, 0) is None
-    assert costs_remaining.seconds_left(half.curves.upto(0), 8) is None
+    assert seconds_left(half.curves, 8) == pytest.approx(8 * 2.5)
+    assert seconds_left(half.curves, 0) is None
+    assert seconds_left(half.curves.upto(0), 8) is None
 
 
-@pytest.mark.parametrize(("round", "rounds"), [(9, 4), (10, 0), (4, 4), (0, 0)])
-def test_a_state_is_computed_again_from_the_nearest_checkpoint_before(
-    round: int, rounds: int, half: SessionData
-) -> None:
-    assert costs_remaining.rounds_again(half, round) == (rounds, rounds * 2.5)
+def test_a_state_is_computed_again_from_the_nearest_checkpoint_before(half: SessionData) -> None:
+    for round, rounds in ((9, 4), (10, 0), (4, 4), (0, 0)):
+        assert rounds_again(half, round) == (rounds, rounds * 2.5)
 
 
-@pytest.mark.parametrize(
-    ("until_time", "simulated", "left"),
-    [
+def test_a_run_that_ends_at_a_simulated_time_has_the_rounds_left_that_this_takes() -> None:
+    for until_time, simulated, left in (
         (0.0, None, 90),  # no clock
         (0.0, 20.0, 90),
         (50.0, 20.0, 15),  # ten rounds took 20 s, so 30 s more take 15
@@ -166,12 +157,8 @@ def test_a_state_is_computed_again_from_the_nearest_checkpoint_before(
         (1000.0, 20.0, 90),  # the last round comes first
         (20.0, 20.0, 0),
         (50.0, float("nan"), 90),
-    ],
-)
-def test_a_run_that_ends_at_a_simulated_time_has_the_rounds_left_that_this_takes(
-    until_time: float, simulated: float | None, left: int
-) -> None:
-    assert costs_remaining.rounds_left(100, 10, until_time, simulated) == left
+    ):
+        assert rounds_left(100, 10, until_time, simulated) == left
 
 
 TIMING = {
@@ -253,19 +240,16 @@ def test_the_owner_s_letters_are_where_the_clients_are(run_resources: SessionDat
     assert machine_use(run_resources) == {"memory": 1 << 20, "cpu": 1.5}
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
+def test_where_no_round_is_under_way_or_nobody_says_the_clients_are_nowhere(
+    run_resources: SessionData,
+) -> None:
+    for changes in (
         {"state": "interrupted"},
         {"progress": {"round": 1, "each": "dddd"}},  # the round is over
         {"progress": {"round": 2, "each": "dd"}},  # of other clients
         {"progress": {"round": 2}},  # an earlier version's
-    ],
-)
-def test_where_no_round_is_under_way_or_nobody_says_the_clients_are_nowhere(
-    run_resources: SessionData, changes: dict[str, Any]
-) -> None:
-    assert at_work(replace(run_resources, **changes)) == ()
+    ):
+        assert at_work(replace(run_resources, **changes)) == ()  # type: ignore[arg-type]
 
 
 def test_tensors_are_counted_up_to_the_last_of_the_rounds() -> None:

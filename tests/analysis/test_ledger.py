@@ -161,10 +161,10 @@ def test_the_scalars_of_a_run_are_those_of_its_records() -> None:
     assert found["bytes"].tolist() == [made["bytes"]["up"] + made["bytes"]["down"]]
 
 
-@pytest.mark.parametrize("line", [b"not json", b"{}", b'{"accuracy":"high"}', b"[" * 100_000])
-def test_a_line_that_is_no_record_is_refused(line: bytes) -> None:
-    with pytest.raises((ValueError, RecursionError)):
-        totals_of_lines([line])
+def test_a_line_that_is_no_record_is_refused() -> None:
+    for line in (b"not json", b"{}", b'{"accuracy":"high"}', b"[" * 100_000):
+        with pytest.raises((ValueError, RecursionError)):
+            totals_of_lines([line])
 
 
 def test_a_glance_is_what_reading_all_gives(tmp_path: Path) -> None:

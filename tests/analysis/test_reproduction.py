@@ -31,6 +31,7 @@ def results(folder: Path) -> list[dict[str, object]]:
     ]
 
 
+@pytest.mark.long
 def test_the_command_lines_of_a_switched_fork_give_its_very_ledger(tmp_path: Path) -> None:
     run(tmp_path, "run", "--session", "first", "--rounds", 4, "--set", "method.mu=0.75", *TINY)
     fork = ["fork", "first", "--at-round", 2, "--session", "second", "--method", "fedgh", "--seed", 5]
@@ -80,6 +81,7 @@ def test_a_run_of_a_configuration_file_does_not_take_the_quickstart_s_settings(t
     assert "--set cka.every=null" in command_lines(tmp_path / "mine")[0]
 
 
+@pytest.mark.long
 def test_the_settings_of_a_clock_are_in_the_line_where_they_are_not_the_defaults(tmp_path: Path) -> None:
     clock = ["--set", "system.devices.phone=2", "--set", "system.devices.laptop=1"]
     clock += ["--set", 'system.utilization={ "a.b" = 0.5 }', "--set", "system.default_utilization=1"]
@@ -96,6 +98,7 @@ def test_the_settings_of_a_clock_are_in_the_line_where_they_are_not_the_defaults
     assert made == before
 
 
+@pytest.mark.long
 def test_files_of_one_s_own_are_named_in_every_line_that_needs_them(
     tmp_path: Path, another_process: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -183,22 +183,19 @@ def test_participation_divergence_and_lost_uplinks_are_said(run: SessionData) ->
     ]
 
 
-@pytest.mark.parametrize(
-    ("fate", "dispatch", "text"),
-    [
+def test_on_a_clock_the_age_of_the_uplink_is_said() -> None:
+    for fate, dispatch, text in (
         ("used", 1, "The server used its uplink when it was 2 rounds old (sent off in round 1)."),
         ("stale", 1, "Its uplink, sent off in round 1, was too old and was not used."),
         ("late", 3, "Its uplink, sent off in round 3, arrived after the end of the round and was not used."),
         ("used", 3, None),
-    ],
-)
-def test_on_a_clock_the_age_of_the_uplink_is_said(fate: str, dispatch: int, text: str | None) -> None:
-    records = [record(each, [*NOW]) for each in (1, 2, 3)]
-    joules = {"compute": 0.0, "radio": 0.0, "idle": 0.0}
-    records[2]["time"] = {
-        "flights": [{"client": 0, "dispatch": dispatch, "fate": fate}], "ends": 1.0, "joules": joules,
-    }  # fmt: skip
-    assert said(why(session(*records), 0), "round") == ([text] if text else [])
+    ):
+        records = [record(each, [*NOW]) for each in (1, 2, 3)]
+        records[2]["time"] = {
+            "flights": [{"client": 0, "dispatch": dispatch, "fate": fate}], "ends": 1.0,
+            "joules": {"compute": 0.0, "radio": 0.0, "idle": 0.0},
+        }  # fmt: skip
+        assert said(why(session(*records), 0), "round") == ([text] if text else [])
 
 
 def overfitting(accuracies: list[float], tested: int) -> Why:
@@ -225,11 +222,11 @@ def test_it_overfits_if_its_accuracy_also_falls_significantly() -> None:
     assert [each.bad for each in found.findings if each.text.startswith("It overfits")] == [True]
 
 
-@pytest.mark.parametrize(("accuracies", "tested"), [([0.6, 0.8, 0.75], 40), ([0.5, 1.0, 0.5], 2)])
-def test_a_test_loss_that_rises_alone_is_no_overfitting(accuracies: list[float], tested: int) -> None:
-    found = overfitting(accuracies, tested)
-    assert f"From {LOSSES} Its accuracy did not fall by more than chance." in said(found, "training")
-    assert not any(each.bad for each in found.findings if each.topic == "training")
+def test_a_test_loss_that_rises_alone_is_no_overfitting() -> None:
+    for accuracies, tested in (([0.6, 0.8, 0.75], 40), ([0.5, 1.0, 0.5], 2)):
+        found = overfitting(accuracies, tested)
+        assert f"From {LOSSES} Its accuracy did not fall by more than chance." in said(found, "training")
+        assert not any(each.bad for each in found.findings if each.topic == "training")
 
 
 def test_what_holds_in_every_round_explains_only_an_accuracy_that_is_significantly_lower() -> None:

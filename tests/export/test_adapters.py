@@ -50,8 +50,8 @@ def of_layer(config: dict[str, Any], key: str, default: str, path: str) -> float
     "options",
     [
         {"ranks": [2, 16], "alpha": 3.0},
-        {"ranks": [2, 16]},
-        {"ranks": [1], "aggregation": "flora", "head": "local"},
+        pytest.param({"ranks": [2, 16]}, marks=pytest.mark.long),
+        pytest.param({"ranks": [1], "aggregation": "flora", "head": "local"}, marks=pytest.mark.long),
     ],
     ids=["alpha", "no alpha", "flora"],
 )
@@ -87,6 +87,7 @@ def test_body_and_factors_give_the_model(options: dict[str, Any], tmp_path: Path
         assert len(paths) == 4  # qkv, proj, fc1, fc2
 
 
+@pytest.mark.long
 def test_with_flora_each_layer_has_the_rank_of_its_own_smaller_side(tmp_path: Path) -> None:
     """tiny_cnn's layers have 12 and 8 outputs. After a round, the stack of three clients has rank 12 at least."""
     trained = [
@@ -133,6 +134,7 @@ def test_the_configuration_has_what_peft_reads_of_a_trained_adapter() -> None:
     }
 
 
+@pytest.mark.long
 def test_a_client_that_never_took_part_has_no_adapter(tmp_path: Path) -> None:
     """Its model is its own first one, without the common body."""
     hs.run(tiny(method="lora", rounds=1), tmp_path / "run")

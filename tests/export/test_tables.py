@@ -60,25 +60,17 @@ def test_a_column_that_only_later_rounds_have_is_empty_before() -> None:
     assert Tidy.of(("round",), [{"round": 1}, {"round": 2, "x": 3.0}]).rows == ((1, None), (2, 3.0))
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
+def test_options_that_say_nothing_here_are_refused(cli: Cli, trained: Path) -> None:
+    for words, said in (
         (["--what=clients", "--to=tensorboard"], "--what chooses a table for csv"),
         (["--weights=client/1", "--follow"], "--follow makes no sense with --weights"),
         (["--weights=server"], "'server' names no client"),
         (["--at-round=2"], "--at-round makes no sense with numbers"),
         (["--what=partition", "--follow"], "a partition does not change"),
         (["--project=x"], "--project belongs to"),
-    ],
-)
-def test_options_that_say_nothing_here_are_refused(
-    cli: Cli,
-    trained: Path,
-    words: list[str],
-    said: str,
-) -> None:
-    result = cli("export", trained, *words)
-    assert result.code == 2 and said in result.err
+    ):
+        result = cli("export", trained, *words)
+        assert result.code == 2 and said in result.err
 
 
 def test_an_unknown_export_is_refused_with_the_nearest_name() -> None:

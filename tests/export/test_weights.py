@@ -87,24 +87,18 @@ def test_a_method_that_does_not_answer_with_the_model_alone_is_said(cli: Cli, tm
     }
 
 
+LONG = "tiny_mlp", "tiny_resnet10", "tiny_mlp_h4", "tiny_bilstm", "tiny_tr_l2", "tiny_harcnn2"
+SLOW = (
+    "resnet50", "googlenet", "mobilenet_v2", "vit_b_32", "timm:convnext_atto", "torchvision:mobilenet_v3_small",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "name",
     [
-        "cnn1",
-        "tiny_mlp",
-        "tiny_resnet10",
-        "tiny_vit2",
-        "tiny_mlp_h4",
-        "tiny_lstm",
-        "tiny_bilstm",
-        "tiny_tr_l2",
-        "tiny_harcnn2",
-        pytest.param("resnet50", marks=pytest.mark.slow),
-        pytest.param("googlenet", marks=pytest.mark.slow),
-        pytest.param("mobilenet_v2", marks=pytest.mark.slow),
-        pytest.param("vit_b_32", marks=pytest.mark.slow),
-        pytest.param("timm:convnext_atto", marks=pytest.mark.slow),
-        pytest.param("torchvision:mobilenet_v3_small", marks=pytest.mark.slow),
+        *("cnn1", "tiny_vit2", "tiny_lstm"),
+        *(pytest.param(name, marks=pytest.mark.long) for name in LONG),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW),
     ],
 )
 def test_the_written_program_computes_the_very_bits_of_the_network(name: str) -> None:

@@ -52,6 +52,7 @@ def test_a_session_with_a_clock_has_its_timeline(tmp_path: Path) -> None:
     assert "htfl-sim plot timeline timed --out timeline.pdf" in found
 
 
+@pytest.mark.long
 def test_every_command_draws_its_figure(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for command in commands(home, ["mu0.5-s0", "mu0.7-s0"], ("method.mu",), home):

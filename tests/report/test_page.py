@@ -71,25 +71,13 @@ def test_it_tells_the_table_cell_for_cell(contents: Contents) -> None:
             assert f">{cell}</td>" in text
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "<h1>t3</h1>",
-        "z is damaged.",
-        "preset = &#34;&lt;x&gt;&#34;",
-        "stopped",
-        "12 of 20",
-        "htfl-sim run --session main-again",
-        "htfl-sim plot box &#39;a b&#39;",
-        "Figure of 1 &lt; 3.",
-        "fork — from main at round 10",
-        "switched: method fedlora → fedssa",
-        "method.name",
-        "device",
-    ],
-)
-def test_it_tells(contents: Contents, said: str) -> None:
-    assert said in page(contents)
+def test_it_tells(contents: Contents) -> None:
+    text = page(contents)
+    assert [said for said in (
+        "<h1>t3</h1>", "z is damaged.", "preset = &#34;&lt;x&gt;&#34;", "stopped", "12 of 20",
+        "htfl-sim run --session main-again", "htfl-sim plot box &#39;a b&#39;", "Figure of 1 &lt; 3.",
+        "fork — from main at round 10", "switched: method fedlora → fedssa", "method.name", "device",
+    ) if said not in text] == []  # fmt: skip
 
 
 def test_what_a_session_says_never_becomes_markup(contents: Contents) -> None:
