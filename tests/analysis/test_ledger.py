@@ -17,7 +17,6 @@ from simulator.results.analysis.feed import read
 from simulator.results.analysis.ledger import (
     NUMBERS,
     CkaMeasurement,
-    CurvesBuilder,
     LedgerBuilder,
     Lines,
     Totals,
@@ -34,9 +33,9 @@ from tests.analysis.runs import record
 
 def test_rows_are_rounds_and_columns_are_clients() -> None:
     records = [sessions.record(round, 5) for round in range(1, 9)]
-    builder = CurvesBuilder()
+    builder = LedgerBuilder()
     builder.extend(records)
-    curves = builder.curves()
+    curves = builder.ledger().curves
     assert (curves.rounds, curves.clients) == (8, 5)
     assert curves["accuracy"].tolist() == [record["accuracy"]["mean"] for record in records]
     assert curves.accuracy.after(7).tolist() == records[6]["accuracy"]["per_client"]
@@ -45,20 +44,20 @@ def test_rows_are_rounds_and_columns_are_clients() -> None:
 
 
 def test_what_was_taken_earlier_stays_as_it_was_while_rounds_come() -> None:
-    builder = CurvesBuilder()
+    builder = LedgerBuilder()
     taken = []
     for round in range(1, 40):
         builder.extend([sessions.record(round, 2)])
-        taken.append(builder.curves())
+        taken.append(builder.ledger().curves)
     for rounds, curves in enumerate(taken, 1):
         assert curves.rounds == rounds
         assert curves["accuracy"].tolist() == taken[-1]["accuracy"][:rounds].tolist()
 
 
 def test_a_part_of_the_rounds_is_no_copy() -> None:
-    builder = CurvesBuilder()
+    builder = LedgerBuilder()
     builder.extend([sessions.record(round, 2) for round in (1, 2, 3)])
-    curves = builder.curves()
+    curves = builder.ledger().curves
     assert np.shares_memory(curves.upto(2).accuracy.values, curves.accuracy.values)
     assert curves.upto(2).participated.select([0, 1]).shape == (2, 2)
 

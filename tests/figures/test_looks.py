@@ -2,6 +2,7 @@
 
 from itertools import permutations
 
+import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 

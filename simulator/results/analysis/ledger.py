@@ -239,33 +239,6 @@ class Curves(Totals):
         return replace(super().upto(round), **clients)
 
 
-class CurvesBuilder:
-    """Appends records; a `Curves` taken earlier does not change."""
-
-    def __init__(self) -> None:
-        self._arrays = {each.column: Growing(np.float64) for each in NUMBERS}
-        self._diverged: list[tuple[int, ...]] = []
-        self._by_client = {name: ClientValuesBuilder(**options) for name, (_, options) in _CLIENTS.items()}
-
-    def extend(self, records: Sequence[Record]) -> None:
-        """Take in more rounds. Raises KeyError, TypeError or ValueError for records that htfl-sim did not write."""
-        if not records:
-            return
-        for record in records:
-            _check(record)
-        added, clients = totals_of_records(records), _clients(records[0])
-        for column, array in self._arrays.items():
-            array.extend(added[column])
-        self._diverged += added.diverged
-        for name, (values, _) in _CLIENTS.items():
-            self._by_client[name].extend([values(record) for record in records], clients)
-
-    def curves(self) -> Curves:
-        by_clients = {name: values.taken() for name, values in self._by_client.items()}
-        arrays = {column: array.taken() for column, array in self._arrays.items()}
-        return Curves(arrays, tuple(self._diverged), **by_clients)
-
-
 _CLIENTS: dict[str, tuple[Callable[[Record], by_client.Values], dict[str, Any]]] = {
     "accuracy": (lambda record: record["accuracy"]["per_client"], {"carried": True}),
     "loss": (lambda record: record["loss"]["per_client"], {}),
@@ -276,13 +249,6 @@ _CLIENTS: dict[str, tuple[Callable[[Record], by_client.Values], dict[str, Any]]]
     "participated": (lambda record: dict.fromkeys(record["participants"], 1.0), {"absent": 0.0}),
 }
 """By field of `Curves`: what a record reports of clients, and how `ClientValuesBuilder` takes it."""
-
-
-def _check(record: Record) -> None:
-    """Raise ValueError where a record names clients that the session lacks."""
-    clients = _clients(record)
-    if not all(0 <= client < clients for client in record["participants"]):
-        raise ValueError("a participant is none of the clients")
 
 
 def _clients(record: Record) -> int:
@@ -435,7 +401,9 @@ class LedgerBuilder:
 
     def __init__(self) -> None:
         self._records: list[Record] = []
-        self._curves = CurvesBuilder()
+        self._arrays = {each.column: Growing(np.float64) for each in NUMBERS}
+        self._diverged: list[tuple[int, ...]] = []
+        self._by_client = {name: ClientValuesBuilder(**options) for name, (_, options) in _CLIENTS.items()}
         self._methods: list[tuple[int, str]] = []
         self._measured: list[CkaMeasurement] = []
 
@@ -444,7 +412,17 @@ class LedgerBuilder:
 
         Raises KeyError, TypeError or ValueError for records that htfl-sim did not write, or when a round is missing.
         """
-        self._curves.extend(records)
+        if not records:
+            return
+        for record in records:
+            if not all(0 <= client < _clients(record) for client in record["participants"]):
+                raise ValueError("a participant is none of the clients")
+        added, clients = totals_of_records(records), _clients(records[0])
+        for column, array in self._arrays.items():
+            array.extend(added[column])
+        self._diverged += added.diverged
+        for name, (values, _) in _CLIENTS.items():
+            self._by_client[name].extend([values(record) for record in records], clients)
         for record in records:
             self._records.append(record)
             if record["round"] != len(self._records):
@@ -455,6 +433,7 @@ class LedgerBuilder:
                 self._measured.append(measured)
 
     def ledger(self) -> Ledger:
-        return Ledger(
-            tuple(self._records), self._curves.curves(), tuple(self._methods), tuple(self._measured)
-        )
+        by_client = {name: values.taken() for name, values in self._by_client.items()}
+        arrays = {column: array.taken() for column, array in self._arrays.items()}
+        curves = Curves(arrays, tuple(self._diverged), **by_client)
+        return Ledger(tuple(self._records), curves, tuple(self._methods), tuple(self._measured))

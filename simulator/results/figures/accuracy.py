@@ -76,18 +76,14 @@ def boxes(
     figure, axes = style.blank(width)
     with style.styled():
         plot = axes[0, 0]
+        diamond = {"marker": "D", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 4}
         drawn: dict[str, Any] = plot.boxplot(
             [100 * values for values in found.values()],
             widths=0.55,
             patch_artist=True,
             showmeans=True,
             medianprops={"color": "black", "linewidth": 1.0},
-            meanprops={
-                "marker": "D",
-                "markerfacecolor": "white",
-                "markeredgecolor": "black",
-                "markersize": 4,
-            },
+            meanprops=diamond,
             flierprops={"marker": "o", "markersize": 2.5, "markeredgewidth": 0.5},
             whiskerprops={"linewidth": 0.8},
             capprops={"linewidth": 0.8},
@@ -356,7 +352,7 @@ def _plots(runs: Sequence[SessionData], names: Sequence[str], x: Cost, by: By, w
     if not drawn:
         raise ConfigError("none of these sessions has a loss in all of its group; run them further.")
     columns, rows = style.balanced(len(drawn), 3 if width == "page" else 1)
-    figure, axes = style.blank(width, 0.05 + 0.78 * rows / columns, rows, columns)
+    figure, axes = style.blank(width, 0.05 + 0.78 * rows / columns, rows, columns, len(drawn))
     labels = list(dict.fromkeys(line.label for found in drawn.values() for line in found))
     most = max(float(line.x.max()) for found in drawn.values() for line in found)
     label, unit = scaled(x, most)
@@ -368,8 +364,6 @@ def _plots(runs: Sequence[SessionData], names: Sequence[str], x: Cost, by: By, w
             if x == "rounds":
                 style.whole_numbers(plot)
             plot.grid(True)
-        for plot in axes.flat[len(drawn) :]:
-            plot.set_visible(False)
         axes[0, 0].set_ylabel("mean loss in training" if drawn.keys() & TITLES.keys() else "value")
         handles = {
             text: handle

@@ -34,7 +34,7 @@ def cka_matrices(
     most = 6 if width == "page" else 3
     columns = len(chosen) if len(chosen) <= most else most - 2 * (width == "page")
     rows = math.ceil(len(chosen) / columns)
-    figure, axes = style.blank(width, 0.08 + 0.92 * rows / columns, rows, columns)
+    figure, axes = style.blank(width, 0.08 + 0.92 * rows / columns, rows, columns, len(chosen))
     with style.styled():
         for plot, layer in zip(axes.flat, chosen, strict=False):
             plot.imshow(found.matrix(layer), vmin=0, vmax=1, cmap=style.heat(), interpolation="nearest")
@@ -45,8 +45,6 @@ def cka_matrices(
             named = [str(found.clients[tick]) for tick in ticks]
             plot.set_xticks(ticks, named)
             plot.set_yticks(ticks, named)
-        for plot in axes.flat[len(chosen) :]:
-            plot.set_visible(False)
         figure.colorbar(axes[0, 0].images[0], ax=axes, label="CKA", shrink=0.85, pad=0.01)
         figure.supxlabel(f"client (round {found.round}{found.whom})", fontsize=8)
         figure.supylabel("client", fontsize=8)

@@ -38,12 +38,8 @@ def gain_map(
         )
     maps = {label: _over_rounds(pairs) for label, pairs in found.items()}
     most = max(float(np.nanmax(np.abs(each))) for each in maps.values()) or 1.0
-    columns = min(3, len(maps))
-    rows = math.ceil(len(maps) / columns)
-    figure, plots = style.blank(width, 0.4 * rows, rows, columns)
+    figure, plots = style.several(len(maps), min(3, len(maps)), 0.4, width)
     with style.styled():
-        for plot in plots.flat[len(maps) :]:
-            plot.set_visible(False)
         image = None
         for plot, (label, values) in zip(plots.flat, maps.items(), strict=False):
             extent = (0.5, values.shape[1] + 0.5, len(values) + 0.5, 0.5)
@@ -74,13 +70,8 @@ def gain_clients(
         for label, pairs in found.items():
             gains = np.sort(np.concatenate([pair.known for pair in pairs]))
             share = 100 * (np.arange(len(gains)) + 0.5) / len(gains)
-            plot.plot(
-                share,
-                100 * gains,
-                label=label,
-                markevery=max(1, len(gains) // 6),
-                **style.stroke(look[label]),
-            )
+            every = max(1, len(gains) // 6)
+            plot.plot(share, 100 * gains, label=label, markevery=every, **style.stroke(look[label]))
         plot.axhline(0, color="black", linewidth=0.8)
         plot.set(xlabel="clients, sorted by gain, %", ylabel=_axis(baseline), xlim=(0, 100))
         plot.grid(True)
@@ -148,12 +139,9 @@ def pareto(runs: Sequence[SessionData], *, by: By = (), last: int = 1, width: Wi
         raise ConfigError(NOT_EVALUATED)
     look = looks(runs, by)
     shown = [each for each in comparable_costs(kept) if each != "rounds"]
-    rows = math.ceil(len(shown) / 3)
-    figure, plots = style.blank(width, 0.36 * rows, rows, 3)
+    figure, plots = style.several(len(shown), 3, 0.36, width)
     with style.styled():
         handles: dict[str, Any] = {}
-        for plot in plots.flat[len(shown) :]:
-            plot.set_visible(False)
         for plot, cost in zip(plots.flat, shown, strict=False):
             name, unit = scaled(cost, max(float(costs[cost].max()) for _, costs in found.values()))
             points = {

@@ -1,6 +1,5 @@
 """How much a setting matters: a curve over one axis, a heat map over two."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -91,15 +90,8 @@ def heatmap(
         for (row, column), value in np.ndenumerate(table):
             if np.isfinite(value):
                 share = (value - low) / (high - low) if high > low else 1.0
-                plot.text(
-                    column,
-                    row,
-                    f"{value:.1f}",
-                    ha="center",
-                    va="center",
-                    color=style.on_heat(share),
-                    fontsize=7,
-                )
+                centered: Any = {"ha": "center", "va": "center", "fontsize": 7}
+                plot.text(column, row, f"{value:.1f}", color=style.on_heat(share), **centered)
         plot.set_xticks(range(len(across)), [spelled(value) for value in across])
         plot.set_yticks(range(len(down)), [spelled(value) for value in down])
         plot.set(xlabel=axes[1], ylabel=axes[0])
@@ -163,13 +155,9 @@ def tuning(trials: Sequence[Tried], logarithmic: Sequence[str] = (), *, width: W
     names = list(dict.fromkeys(trial.method for trial in trials))
     look = dict(zip(names, looks_of(names) or map(in_order, range(len(names))), strict=True))
     most = max(trial.rounds for trial in trials)
-    columns = min(3, len(keys))
-    rows = math.ceil(len(keys) / columns)
-    figure, plots = style.blank(width, 0.36 * rows, rows, columns)
+    figure, plots = style.several(len(keys), min(3, len(keys)), 0.36, width)
     with style.styled():
         handles: dict[str, Any] = {}
-        for plot in plots.flat[len(keys) :]:
-            plot.set_visible(False)
         for plot, key in zip(plots.flat, keys, strict=False):
             mine = [trial for trial in trials if key in trial.values]
             numeric = all(type(trial.values[key]) in (int, float) for trial in mine)
@@ -182,14 +170,8 @@ def tuning(trials: Sequence[Tried], logarithmic: Sequence[str] = (), *, width: W
                 )  # fmt: skip
                 handles.setdefault(trial.method, drawn[0])
                 if trial.chosen:
-                    plot.plot(
-                        [at],
-                        [100 * trial.score],
-                        "o",
-                        markersize=11,
-                        markerfacecolor="none",
-                        markeredgecolor="black",
-                    )
+                    ring: Any = {"markersize": 11, "markerfacecolor": "none", "markeredgecolor": "black"}
+                    plot.plot([at], [100 * trial.score], "o", **ring)
             if numeric and key in logarithmic:
                 plot.set_xscale("log")
                 plot.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -80,13 +80,25 @@ def label(name: str) -> str:
 
 
 def blank(
-    width: Width = "column", ratio: float = 0.68, rows: int = 1, columns: int = 1
+    width: Width = "column", ratio: float = 0.68, rows: int = 1, columns: int = 1, number: int | None = None
 ) -> tuple[Figure, Any]:
-    """An empty figure of so many plots, `ratio` times as high as wide, and its axes [rows, columns]."""
+    """An empty figure of so many plots, `ratio` times as high as wide, and its axes [rows, columns].
+
+    number: the plots that are used (None: all); the others are hidden.
+    """
     inches = WIDTHS[width]
     with styled():
         figure = Figure(figsize=(inches, inches * ratio), layout="constrained")
-        return figure, figure.subplots(rows, columns, squeeze=False)
+        axes = figure.subplots(rows, columns, squeeze=False)
+        for plot in axes.flat[number:] if number else ():
+            plot.set_visible(False)
+        return figure, axes
+
+
+def several(number: int, columns: int, ratio: float, width: Width = "page") -> tuple[Figure, Any]:
+    """The same in rows of `columns`, each of which is `ratio` times as high as the figure is wide."""
+    rows = math.ceil(number / columns)
+    return blank(width, ratio * rows, rows, columns, number)
 
 
 def colour(place: int) -> str:
