@@ -105,6 +105,11 @@ TELLING = 5
 """Cells in which a part of a name, between two ellipses, can identify it."""
 
 
+def fitting(texts: Sequence[str], room: int) -> str:
+    """The first text that fits into `room` cells, else the last."""
+    return next((text for text in texts if cell_count(text) <= room), texts[-1])
+
+
 def cut(name: str, room: int, ellipsis: str) -> str:
     """The name in at most `room` cells, with an ellipsis in its middle, because names differ at their ends."""
     if cell_count(name) <= room:

@@ -28,7 +28,7 @@ def under_way(run: SessionData, each: str = "dttwwwwww-") -> SessionData:
 
 def test_the_slowest_clients_come_first_and_stand_out(view: View) -> None:
     app, _ = on_stage("cost", view)
-    shown = [row.key for row in app.panel._clients.rows]  # type: ignore[attr-defined]
+    shown = [row.key for row in app.panel._table.rows]  # type: ignore[attr-defined]
     assert shown[:4] == [4, 9, 8, 2]  # 0.5 s, 0.5 s, 0.4 s; 3 took no part; 0.3 s
     assert shown[-1] == 3
     by_id = {row.key: row for row in rows(view, ())}
@@ -202,7 +202,7 @@ def test_in_round_1_the_clients_are_there_and_say_where_they_are(at_home: Path) 
     view = View(replace(begun, state="running", progress=progress), sessions_dir=at_home / "none")
     for panel in ("live", "clients", "cost"):
         app, text = on_stage(panel, view)
-        table = app.panel._clients if panel == "cost" else app.panel._table  # type: ignore[attr-defined]
+        table = app.panel._table  # type: ignore[attr-defined]
         words = ["".join({"waiting", "training", "done"} & set(map(said, row.cells))) for row in table.rows]
         assert sorted(words) == ["", "done", "training", "training", *["waiting"] * 6], panel
         assert "training" in text

@@ -10,7 +10,7 @@ import numpy as np
 from tui.app.charts.canvas import BOLD, REVERSE, Array, Canvas, row_text
 from tui.app.charts.look import HEAT_LEVELS, Look, text_on
 from tui.app.charts.plot import apart, label, with_minus
-from tui.common.cells import cell_count, padded
+from tui.common.cells import cell_count, fitting, padded
 
 WIDEST = 6  # maximum ratio of width to height of a matrix's cell
 
@@ -418,7 +418,7 @@ def status(figure: HeatFigure, width: int, look: Look) -> str:
         shown = "empty" if math.isnan(value) else _exactly(value, figure)
         told = f"{names[0].strip()} {look.glyphs.times} {names[1].strip()}: {shown}"
         brief = f"{figure.rows[row]} {look.glyphs.times} {figure.columns[column]}: {shown}"
-        return told if cell_count(told) <= width else brief
+        return fitting((told, brief), width)
     values = figure.matrix
     if figure.axes[0] and figure.axes[0] == figure.axes[1]:  # each equals itself, which says nothing
         values = np.where(np.eye(*values.shape) > 0, np.nan, values)
@@ -430,7 +430,7 @@ def status(figure: HeatFigure, width: int, look: Look) -> str:
     span = f"{low} to " if figure.signed else f"{low}{look.glyphs.dash}"
     span += _exactly(finite.max(), figure)
     texts = f"{size}, {span}, mean {mean}", f"{span}, mean {mean}", span
-    return next((each for each in texts if cell_count(each) <= width), span)
+    return fitting(texts, width)
 
 
 def _exactly(value: float, figure: HeatFigure) -> str:

@@ -1,7 +1,7 @@
 """Common to all panels: they know their size, and draw a part again only if its contents change."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -57,15 +57,11 @@ class SizedPanel(Panel):
 
     def show(self, view: View) -> None:
         before, self._view = self._view, view
-        if before is not None and self._only_pointed(before, view):
-            self.point(view)
+        pointed = replace(before, crosshair=view.crosshair) if before else view
+        if before and before.crosshair != view.crosshair and view.looks_like(pointed, self.FOLLOWS_PROGRESS):
+            self.point(view)  # nothing else differs
         else:
             self._draw(view)
-
-    def _only_pointed(self, before: View, view: View) -> bool:
-        """Whether only the crosshair differs."""
-        pointed = replace(before, crosshair=view.crosshair)
-        return before.crosshair != view.crosshair and view.looks_like(pointed, self.FOLLOWS_PROGRESS)
 
     def _draw(self, view: View) -> None:
         self._sizes = self._sizes_now()
@@ -193,6 +189,17 @@ class Part(Container):
             self._sentence.update(spelled(sentence, glyphs_of(self)))
 
 
+def by_column(columns: Mapping[str, Sequence[object] | Array]) -> tuple[list[str], list[list[object]]]:
+    """Columns of one length as titles and rows of a file. A NaN is an empty cell."""
+    values = (each.tolist() if isinstance(each, np.ndarray) else each for each in columns.values())
+    rows = zip(*values, strict=True)
+    return [*columns], [[None if value != value else value for value in row] for row in rows]
+
+
+def no_match(what: str) -> str:
+    return f"No {what} matches the filter. Press / to change it."
+
+
 def at_most(widget: Widget, lines: int | None) -> None:
     """Limit a widget to this many lines; None: no limit.
 
@@ -204,15 +211,6 @@ def at_most(widget: Widget, lines: int | None) -> None:
 
 NAMES = 10  # minimum cells for the names
 ALARMING = ("remark", "damaged")
-
-
-def _rows(facts: Sequence[tuple[str, str]], width: int) -> list[Row]:
-    """The lines of the pairs, with texts of at most `width` cells."""
-    return [
-        Row((number, line), ("" if line else name, text), "warning" if name in ALARMING else "plain")
-        for number, (name, value) in enumerate(facts)
-        for line, text in enumerate(wrapped(value, width))
-    ]
 
 
 class Facts(Table):
@@ -227,9 +225,14 @@ class Facts(Table):
         self._facts = facts
         names = max(NAMES, *(cell_count(name) + 1 for name, _ in facts), 0)
         here = room(self)
-        rows = _rows(facts, max(here.width - names, 20))
-        if len(rows) > here.height:  # a scroll bar takes a cell
-            rows = _rows(facts, max(here.width - names - 1, 20))
+        for bar in (0, 1):  # a scroll bar takes a cell
+            rows = [
+                Row((number, line), ("" if line else name, text), "warning" if name in ALARMING else "plain")
+                for number, (name, value) in enumerate(facts)
+                for line, text in enumerate(wrapped(value, max(here.width - names - bar, 20)))
+            ]
+            if len(rows) <= here.height:
+                break
         self.show(rows)
 
     def on_resize(self) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 from simulator.metrics.significance import FEW
 from simulator.results.analysis.classes import (
@@ -19,9 +18,8 @@ from simulator.results.analysis.run import Samples
 from tui.app.panels import gains
 from tui.app.panels.base import PERCENT
 from tui.app.view import View
+from tui.common.cells import fitting
 from tui.common.formatting import percent, points
-
-Judged = TypeVar("Judged")
 
 SAMPLES, RECALL, CHANGE, GAIN = range(4)
 MODES = 4
@@ -137,36 +135,39 @@ def class_map(view: View, mode: int, samples: Samples) -> ClassMap | str:
     return ClassMap(mode, round, names, now, before, against)
 
 
-def judged(found: Sequence[ClassChange]) -> list[ClassChange]:
-    """The classes with FEW samples or more; all of them if fewer than two have so many."""
-    return _enough([each for each in found if each.now.samples >= FEW], found)
-
-
-def _enough(few: Sequence[Judged], every: Sequence[Judged]) -> list[Judged]:
-    """Those that can be judged, if there are two to rank."""
-    return list(few if len(few) > 1 else every)
-
-
 def most(found: ClassMap, width: int) -> str:
-    """The classes with the largest changes, or with the highest and lowest recall, in at most `width` cells."""
-    if found.before is None:
-        return _fitting(_extremes(found), width)
-    ranked = judged(found.changes)
-    if not ranked:
-        return "No class has samples in both."
-    up = [each for each in ranked if each.change > 0]
-    down = [each for each in ranked[::-1] if each.change < 0]
-    if not up and not down:
-        judged_only = f" with {FEW} or more samples" if len(ranked) < len(found.changes) else ""
-        return f"No class{judged_only} gained or lost."
-    texts = []
-    for count, counts, start in _TEXTS:
-        gained, lost = (
-            ", ".join(_named(found, each, counts) for each in some[:count]) for some in (up, down)
+    """The classes with the largest changes, or with the highest and lowest recall, in at most `width` cells.
+
+    Those with fewer than FEW samples are left out if two others can be ranked.
+    """
+    every = [(each.label, each.change, each.now, each.before) for each in found.changes]
+    if recalled := found.before is None:
+        counts = [(label, each) for label, each in enumerate(found.now.over_clients()) if each.samples]
+        every = sorted(
+            ((label, each.recall, each, None) for label, each in counts), key=lambda each: -each[1]
         )
-        lost_most = "lost" if start == "Gained" else "lost most"
-        texts.append(f"{start}: {gained or 'none'}; {lost_most}: {lost or 'none'}")
-    return _fitting(texts, width)
+    judged = [each for each in every if each[2].samples >= FEW]
+    ranked = judged if len(judged) > 1 else every
+    if not ranked:
+        return (
+            "No client has test samples that were evaluated." if recalled else "No class has samples in both."
+        )
+    high = [each for each in ranked if recalled or each[1] > 0]
+    low = [each for each in ranked[::-1] if recalled or each[1] < 0]
+    if not high and not low:
+        some = f" with {FEW} or more samples" if len(ranked) < len(every) else ""
+        return f"No class{some} gained or lost."
+    texts = []
+    for count, level in ((2, FULL), (1, FULL), (1, BRIEF), (1, BARE)):
+        first, last = ("Highest recall", "lowest") if recalled else ("Gained", "lost")
+        if level == FULL and not recalled:
+            first, last = "Classes gained most", "lost most"
+        gained, lost = (
+            ", ".join(f"{found.names[label]} ({_told(level, *about)})" for label, *about in some[:count])
+            for some in (high, low)
+        )
+        texts.append(f"{first}: {gained or 'none'}; {last}: {lost or 'none'}")
+    return fitting(texts, width)
 
 
 def cell(found: ClassMap, client: int, label: int, width: int) -> str:
@@ -174,7 +175,7 @@ def cell(found: ClassMap, client: int, label: int, width: int) -> str:
     now = _counts(found.now, client, label)
     head = f"Client {client}, class {found.names[label]}: "
     if not now.samples:
-        return _fitting(
+        return fitting(
             [f"{head}no test samples; answered {_times(now.answered)}", f"{head}no samples"], width
         )
     said = f"{now.correct} of {now.samples} samples"
@@ -183,17 +184,17 @@ def cell(found: ClassMap, client: int, label: int, width: int) -> str:
         then = _counts(found.before, client, label)
         said = f"{then.correct} of {then.samples} to {now.correct} of {now.samples} samples"
         wrong = f"; wrong answers {then.answered - then.correct} to {now.answered - now.correct}"
-    return _fitting([head + said + wrong, head + said, said], width)
+    return fitting([head + said + wrong, head + said, said], width)
 
 
 def summary(found: ClassMap, width: int) -> str:
     """How many classes gained and lost, or how many cells have a recall of 0, in at most `width` cells."""
     if found.before is None:
         known, missed = int((found.now.samples > 0).sum()), int((found.cells == 0).sum())
-        return _fitting([f"{missed} of {known} cells with samples have no correct answer"], width)
+        return fitting([f"{missed} of {known} cells with samples have no correct answer"], width)
     up, down = (sum(sign * each.change > 0 for each in found.changes) for sign in (1, -1))
     counts = f"{up} of {len(found.changes)} classes gained, {down} lost"
-    return _fitting([f"{counts}, over all clients, against {found.against}", counts], width)
+    return fitting([f"{counts}, over all clients, against {found.against}", counts], width)
 
 
 def table(found: ClassMap) -> tuple[list[str], list[list[object]]]:
@@ -222,54 +223,20 @@ def _counts(table: ClassTable, client: int, label: int) -> ClassCounts:
     return ClassCounts(*(int(each[client, label]) for each in (table.samples, table.correct, table.answered)))
 
 
-FULL, BRIEF, NONE = range(3)
-_TEXTS = (
-    (2, FULL, "Classes gained most"),
-    (1, FULL, "Classes gained most"),
-    (1, BRIEF, "Classes gained most"),
-    (1, BRIEF, "Gained"),
-    (1, NONE, "Gained"),
-)
-"""From long to short: the number of classes, how they are counted, and the first words."""
+FULL, BRIEF, BARE = range(3)
 
 
-def _named(found: ClassMap, each: ClassChange, counts: int) -> str:
-    """'3 (+12.1 pp: 34 to 41 of 60 samples)', or more briefly '3 (+12.1 pp, 41 of 60)'."""
-    said = f"{points(each.change)} pp"
-    if counts == FULL:
-        same = each.before.samples == each.now.samples
-        then = f"{each.before.correct}" if same else f"{each.before.correct} of {each.before.samples}"
-        said += f": {then} to {each.now.correct} of {each.now.samples} samples"
-    elif counts == BRIEF:
-        said += f", {each.now.correct} of {each.now.samples}"
-    return f"{found.names[each.label]} ({said})"
-
-
-def _extremes(found: ClassMap) -> list[str]:
-    """The classes of the highest and the lowest recall over all clients, from long to short."""
-    every = [(label, each) for label, each in enumerate(found.now.over_clients()) if each.samples]
-    few = _enough([each for each in every if each[1].samples >= FEW], every)
-    if not few:
-        return ["No client has test samples that were evaluated."]
-    ranked = sorted(few, key=lambda each: -each[1].recall)
-    texts = []
-    for count, counted in ((2, True), (1, True), (1, False)):
-        high, low = (
-            ", ".join(
-                f"{found.names[label]} ({percent(each.recall)}"
-                + (f", {each.correct} of {each.samples} samples)" if counted else ")")
-                for label, each in some[:count]
-            )
-            for some in (ranked, ranked[::-1])
-        )
-        texts.append(f"Highest recall: {high}; lowest: {low}")
-    return texts
+def _told(level: int, value: float, now: ClassCounts, before: ClassCounts | None) -> str:
+    """'+12.1 pp: 34 to 41 of 60 samples', or more briefly '+12.1 pp, 41 of 60'; '68.3 %, 41 of 60 samples'."""
+    said = percent(value) if before is None else f"{points(value)} pp"
+    counts = f"{now.correct} of {now.samples}"
+    if level == BARE:
+        return said
+    if before is None or level == BRIEF:
+        return f"{said}, {counts}" + " samples" * (before is None)
+    then = f"{before.correct}" if before.samples == now.samples else f"{before.correct} of {before.samples}"
+    return f"{said}: {then} to {counts} samples"
 
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
-
-
-def _fitting(texts: Sequence[str], width: int) -> str:
-    """The first text that fits, or else the last."""
-    return next((text for text in texts if len(text) <= width), texts[-1])

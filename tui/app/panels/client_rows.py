@@ -1,10 +1,10 @@
 """The clients of a view as a table's rows, with remarks on each."""
 
 from collections.abc import Callable, Collection, Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from textual.widget import Widget
 
 from simulator.metrics.significance import FEW
 from simulator.results.analysis.client_values import Array
@@ -19,7 +19,7 @@ from simulator.results.analysis.costs import at_work
 from simulator.results.analysis.ledger import Divergence
 from simulator.results.analysis.run import Samples, tested
 from tui.app.charts.table import Column, Rows, RowsByColumn, Texts, Tone, Trend, Trends
-from tui.app.messages import ClientPinned, ClientSelected, ClientsSorted
+from tui.app.messages import ClientPinned, ClientSelected, ClientsSorted, PanelWanted
 from tui.app.panels.base import SizedPanel
 from tui.app.view import View
 from tui.app.widgets import Table
@@ -62,12 +62,6 @@ def follow(table: Table, view: View) -> None:
         table.put_cursor(table.rows[0].key)
         if isinstance(table.selected, int):
             table.post_message(ClientSelected(table.selected))  # the cursor may have been there before
-
-
-def tell(panel: Widget, message: Table.CursorMoved, table: Table) -> None:
-    """Report the client under a table's cursor, unless the cursor has moved on since."""
-    if isinstance(message.key, int) and message.key == table.selected:
-        panel.post_message(ClientSelected(message.key))
 
 
 def rows(view: View) -> Rows:
@@ -243,7 +237,24 @@ def remarks(view: View, client: int) -> list[str]:
 class ClientTable(SizedPanel):
     """A panel with a table of clients, and the keys for it."""
 
+    SHARES_ORDER: ClassVar[bool] = True
+    """Whether its order is that of the clients in other panels."""
+    OPENS: ClassVar[str] = "clients"
+    """The panel that Enter on a client leads to."""
     _table: Table
+
+    def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
+        # Not if the cursor has moved on since.
+        if (
+            message.table is self._table
+            and message.key == self._table.selected
+            and isinstance(message.key, int)
+        ):
+            self.post_message(ClientSelected(message.key))
+
+    def on_table_chosen(self, message: Table.Chosen) -> None:
+        if message.table is self._table:
+            self.post_message(PanelWanted(self.OPENS))
 
     def action_pin(self) -> None:
         """Pin the client under the cursor."""
@@ -259,4 +270,5 @@ class ClientTable(SizedPanel):
         self._table.reverse_sort()
 
     def on_table_sorted(self, message: Table.Sorted) -> None:
-        self.post_message(ClientsSorted(*self._table.sort))
+        if self.SHARES_ORDER:
+            self.post_message(ClientsSorted(*self._table.sort))

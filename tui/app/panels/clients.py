@@ -12,9 +12,21 @@ from simulator.results.analysis.clients import best_round
 from simulator.results.analysis.measures import client_on_part, part_measures
 from simulator.results.analysis.run import Samples
 from tui.app.charts.figure import Figure, Series
-from tui.app.messages import PanelWanted
 from tui.app.panels import client_rows
-from tui.app.panels.base import NAMES, PERCENT, Facts, Part, at_best, at_most, by_round, marks, titled, unread
+from tui.app.panels.base import (
+    NAMES,
+    PERCENT,
+    Facts,
+    Part,
+    at_best,
+    at_most,
+    by_column,
+    by_round,
+    marks,
+    no_match,
+    titled,
+    unread,
+)
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table
 from tui.app.widgets.screen import room
@@ -27,6 +39,8 @@ BEGINNING = "No round is finished yet. This chart starts after the first round."
 
 class ClientsPanel(client_rows.ClientTable):
     """All clients, and one of them in detail."""
+
+    OPENS = "similarity"
 
     DEFAULT_CSS = """
     ClientsPanel { layout: horizontal; }
@@ -89,9 +103,7 @@ class ClientsPanel(client_rows.ClientTable):
         note = f"; {client_rows.FEW_MARK} on fewer than {FEW} test samples" * few
         whole = f"{some}{client_rows.drawn(view)}, {order}{lost}"
         self._clients.caption(whole + note, whole, f"{brief}, {order}{lost}", f"{brief}{lost}", brief)
-        self._clients.say(
-            None if shown or not count else "No client matches the filter. Press / to change it."
-        )
+        self._clients.say(None if shown or not count else no_match("client"))
         self._draw_client(view)
 
     def _draw_client(self, view: View) -> None:
@@ -135,47 +147,41 @@ class ClientsPanel(client_rows.ClientTable):
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         if self._view is not None:
             self._draw_client(self._view)
-        client_rows.tell(self, message, self._table)
-
-    def on_table_chosen(self, message: Table.Chosen) -> None:
-        self.post_message(PanelWanted("similarity"))
 
     def idle(self, view: View) -> Sequence[str]:
         return () if view.run.models else ("pin", "sort", "reverse")
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """One row per client, in the order shown."""
-        columns = ["client", "model", "accuracy", "best", "loss"]
-        columns += ["up", "down", "up_total", "down_total", "rounds"]
-        curves, models, samples = view.curves.upto(view.shown), view.run.models, Samples.of(view.run)
+        curves, samples = view.curves.upto(view.shown), Samples.of(view.run)
+        shown = [row.key for row in self._table.rows if isinstance(row.key, int) and curves.rounds]
+        columns = [
+            "client",
+            "model",
+            "accuracy",
+            "best",
+            "loss",
+            "up",
+            "down",
+            "up_total",
+            "down_total",
+            "rounds",
+        ]
         if samples is not None:
             columns += ["test_samples", "train_samples", *(f"train {name}" for name in samples.classes)]
-        shown = [row.key for row in self._table.rows if isinstance(row.key, int) and curves.rounds]
         if not shown:
             return columns, []
-        accuracy, up, down = curves.accuracy.select(shown), curves.client_up, curves.client_down
-        loss, sent, received = (each.after(curves.rounds) for each in (curves.loss, up, down))
-        up_total, down_total, rounds = up.totals(), down.totals(), curves.participated.totals()
-        return columns, [
-            [
-                client,
-                models[client],
-                own[-1],
-                best_round(own)[0],
-                loss[client],
-                *(int(each[client]) for each in (sent, received, up_total, down_total, rounds)),
-                *_counts(samples, client),
-            ]
-            for client, own in zip(shown, accuracy.T, strict=True)
-        ]
-
-
-def _counts(samples: Samples | None, client: int) -> list[int]:
-    """Its samples in the file: for test, for training, and for training by class."""
-    if samples is None:
-        return []
-    counts = samples.train[client].tolist()
-    return [int(samples.test[client]), sum(counts), *counts]
+        accuracy, up, down = curves.accuracy.select(shown).T, curves.client_up, curves.client_down
+        now = (each.after(curves.rounds)[shown] for each in (curves.loss, up, down))
+        totals = (each.totals()[shown] for each in (up, down, curves.participated))
+        loss, *counts = (*now, *totals)
+        best = [best_round(own)[0] for own in accuracy]
+        values = [shown, [view.run.models[each] for each in shown], accuracy[:, -1], best, loss]
+        values += [each.astype(int) for each in counts]
+        if samples is not None:
+            train = samples.train[shown]
+            values += [samples.test[shown], train.sum(axis=1), *train.T]
+        return by_column(dict(zip(columns, values, strict=True)))
 
 
 def facts_of(view: View, client: int, width: int) -> list[tuple[str, str]]:

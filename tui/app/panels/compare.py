@@ -36,7 +36,7 @@ from simulator.studies.selection import Seeds, by_seed, study_axes
 from tui.app.charts.figure import KEYS, Band, Figure, Series
 from tui.app.charts.look import GLYPHS
 from tui.app.charts.table import Column, Row
-from tui.app.panels.base import PERCENT, Part, SizedPanel, at_best, at_most, sizes
+from tui.app.panels.base import PERCENT, Part, SizedPanel, at_best, at_most, no_match, sizes
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table
 from tui.app.widgets.screen import glyphs_of
@@ -58,10 +58,10 @@ OF_CLIENTS = "accuracy of clients"
 UNKNOWN = {
     "test loss": "None of these sessions has measured its test part. Early versions measured only accuracy.",
     "test F1": "None of these sessions has measured its test part. Early versions measured only accuracy.",
-    "CKA": "None of these sessions has measured CKA. In a run that goes on c measures it, with a checkpoint; "
-    "--set cka.every=5 has it measured every fifth round.",
-    "selected on eval": "None of these sessions has an eval part to select rounds on; --set data.split=8:1:1 "
-    "makes one.",
+    "CKA": "None of these sessions has measured CKA. In a running session, press c to measure it. Start a run with "
+    "--set cka.every=5 to measure it every fifth round.",
+    "selected on eval": "None of these sessions has an eval part to select rounds on. Start a run with "
+    "--set data.split=8:1:1 to make one.",
 }
 """The sentence if no session has such a value."""
 UNTRAINED = "These sessions have no score: every client diverged in every round."
@@ -259,13 +259,9 @@ class ComparePanel(SizedPanel):
             self._draw_chart(lines, places, clients)
         if self.differs("settings", tuple(run.config for run in runs)):
             self._draw_settings(lines, places)
-        self._sessions.say(
-            None if self._table.rows else "No session matches the filter. Press / to change it."
-        )
-        settings = "All settings are equal." if not self._settings.filled else None
-        if self._settings.filled and not self._settings.rows:
-            settings = "No setting matches the filter. Press / to change it."
-        self._differences.say(settings)
+        self._sessions.say(None if self._table.rows else no_match("session"))
+        said = no_match("setting") if self._settings.filled else "All settings are equal."
+        self._differences.say(None if self._settings.rows else said)
         data = tuple(run.document.get("data_fingerprint") for run in runs)
         low = self.has_class("-short")
         if self.differs("caveats", tuple(run.config for run in runs), clients, data, self.app.size, low):
@@ -314,9 +310,7 @@ class ComparePanel(SizedPanel):
             if len({*map(tuple, said.values())}) > 1:
                 rows.append((name, *map(", ".join, said.values())))
         columns = [Column("setting", stretch=True, names=True, worth=99)]
-        columns += [
-            Column(key_of(place), stretch=True, worth=90 - column) for column, place in enumerate(places)
-        ]
+        columns += [Column(key_of(each), stretch=True, worth=90 - at) for at, each in enumerate(places)]
         self._settings.show([Row(row[0], row, search=" ".join(row)) for row in rows], columns)
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
@@ -407,54 +401,40 @@ def known(lines: Sequence[Seeds], places: Sequence[int], selected: object) -> st
     return f"{key_of(place)} {other.name} − {key_of(places[0])} {lines[0].name} = {found}." if found else ""
 
 
-def standing_row(place: int, run: SessionData, target: float, upto: int | None = None) -> Row:
-    """A session's row under STANDINGS: key, name, methods, state, rounds, accuracies, and the cost of the target.
-
-    upto: the round of the accuracies; None: the last, which then stands beside it.
-    """
-    stands = standing(run, target, upto)
-    took = stands.reached
-    cost = ("not yet" if run.live else "never", NONE, NONE, NONE)
-    if took:
-        cost = (str(took.round), size(took.bytes), amount(took.flops), duration(took.seconds))
-    state = "unreadable" if run.error else run.state
-    about = (key_of(place), run.name, course(run.methods), state, f"{run.round}/{run.rounds}")
-    last = at_round(stands.last, None if upto or stands.last is None else run.round)
-    best = NONE if stands.best is None else at_best(run.totals["accuracy"][:upto])
-    if stands.untrained:
-        best = last = NO_SCORE
-    cells = (*about, best, last, *cost)
-    return Row(run.folder, cells, search=" ".join(about))
-
-
 def row_of(place: int, line: Seeds, target: float, upto: int | None = None) -> Row:
-    """The row of all seeds: means of their accuracies up to a round, and of the costs of the target.
+    """A line's row under STANDINGS: key, name, methods, state, rounds, accuracies, and the cost of the target.
 
-    If some have not reached it, all their rounds count, and the means are lower bounds.
+    upto: the round of the accuracies; None: the last, which then stands beside it. Of several seeds, accuracies and
+    costs are means. If some have not reached the target, all their rounds count, and the means are lower bounds.
     """
-    if len(line.runs) == 1:
-        return standing_row(place, line.runs[0], target, upto)
-    stands = [standing(run, target, upto) for run in line.runs]
+    run, alone = line.runs[0], len(line.runs) == 1
+    stands = [standing(each, target, upto) for each in line.runs]
     there = sum(each.reached is not None for each in stands)
-    cost = ("not yet" if any(run.live for run in line.runs) else "never", NONE, NONE, NONE)
+    cost = ("not yet" if any(each.live for each in line.runs) else "never", NONE, NONE, NONE)
     if there:
         took = [each.reached or spent(each.run.totals) for each in stands]
-        mean, all_there = fmean(each.round for each in took), there == len(stands)
-        least = "" if all_there else AT_LEAST
+        mean, least = fmean(each.round for each in took), "" if there == len(stands) else AT_LEAST
         cost = (
-            f"{mean:.1f}" if all_there else f"{at_least(mean)} ({there}/{len(stands)})",
+            f"{at_least(mean)} ({there}/{len(stands)})"
+            if least
+            else f"{mean:.0f}"
+            if alone
+            else f"{mean:.1f}",
             f"{least}{size(fmean(each.bytes for each in took))}",
             f"{least}{amount(fmean(each.flops for each in took))}",
             f"{least}{duration(fmean(each.seconds for each in took))}",
         )
-    states = ", ".join(dict.fromkeys(run.state for run in line.runs))
-    rounds = f"{min(run.round for run in line.runs)}/{line.runs[0].rounds}"
-    about = (key_of(place), line.label, course(line.runs[0].methods), states, rounds)
-    best = percent(_mean([each.best for each in stands]))
-    last = percent(_mean([each.last for each in stands]))
+    states = ", ".join(dict.fromkeys("unreadable" if each.error else each.state for each in line.runs))
+    rounds = f"{min(each.round for each in line.runs)}/{run.rounds}"
+    about = (key_of(place), line.label, course(run.methods), states, rounds)
+    best, last = _mean([each.best for each in stands]), _mean([each.last for each in stands])
+    numbers = percent(best), percent(last)
     if any(each.untrained for each in stands):
-        best = last = NO_SCORE  # a mean over the others would hide the failure
-    return Row(line.runs[0].folder, (*about, best, last, *cost), search=" ".join(about))
+        numbers = NO_SCORE, NO_SCORE  # a mean over the others would hide the failure
+    elif alone:
+        ends = None if upto or last is None else run.round
+        numbers = NONE if best is None else at_best(run.totals["accuracy"][:upto]), at_round(last, ends)
+    return Row(run.folder, (*about, *numbers, *cost), search=" ".join(about))
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -1,6 +1,7 @@
 """The Cost panel: traffic, time, energy, and the machine's use by round and by client, and accuracy over cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from textual.app import ComposeResult
@@ -12,6 +13,7 @@ from simulator.results.analysis.costs import (
     COSTS,
     SIMULATED,
     TIME_PARTS,
+    Cost,
     at_work,
     busy_share,
     by_tensor,
@@ -21,18 +23,16 @@ from simulator.results.analysis.costs import (
     reached,
     seconds_by_part,
 )
-from simulator.results.analysis.ledger import Curves
 from simulator.results.analysis.timeline import timeline
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row, Rows, RowsByColumn, Texts, Trend, Trends
-from tui.app.messages import PanelWanted
 from tui.app.panels import client_rows
 from tui.app.panels.base import (
     PERCENT,
     Facts,
     Part,
-    SizedPanel,
     at_most,
+    by_column,
     in_each_round,
     marks,
     silent,
@@ -50,7 +50,6 @@ BEGINNING = "No round is finished yet. This panel shows traffic, time, and memor
 BYTES, TOTAL, TIME, TIMELINE, METRICS = (
     "bytes per round", "total bytes", "seconds per round", "timeline", "metrics of the method",
 )  # fmt: skip
-OVER = {f"accuracy over {cost}": cost for cost in (*COSTS[1:], *SIMULATED)}
 MACHINE = {
     "peak memory of the process": "memory",
     "CPU cores in use": "CPU cores",
@@ -85,13 +84,14 @@ CLIENTS = (
 SLOW = 1.5  # times the median: slower clients are pointed out
 
 
-class CostPanel(SizedPanel):
+class CostPanel(client_rows.ClientTable):
     """Charts of cost by round, the clients or the tensors below, and the numbers of the round shown.
 
     With enough columns, traffic and time stand beside the chosen chart.
     """
 
     FOLLOWS_PROGRESS = True
+    SHARES_ORDER = False
     DEFAULT_CSS = """
     CostPanel .upper { height: 1fr; }
     CostPanel .lower { height: 10; }
@@ -116,11 +116,11 @@ class CostPanel(SizedPanel):
         self._chart, self._metric, self._span = "", 0, 2
         self._charts = {name: LineChart() for name in ("first", "second", "third")}
         self._tensors, self._facts = Table(TENSORS), Facts()
-        self._clients = Table(CLIENTS, cursor=True, sort="seconds")
+        self._table = Table(CLIENTS, cursor=True, sort="seconds")
         self._timeline = TimelineChart()
         self._parts = {name: Part(TIME, chart, classes=name) for name, chart in self._charts.items()}
         self._parts["timeline"] = Part(TIMELINE, self._timeline, classes="timeline")
-        self._parts["clients"] = Part("by client", self._clients, classes="clients")
+        self._parts["clients"] = Part("by client", self._table, classes="clients")
         self._parts["tensors"] = Part("by tensor", self._tensors, classes="tensors")
         self._parts["facts"] = Part("this round", self._facts, classes="facts")
         self._lower = Horizontal(
@@ -134,20 +134,20 @@ class CostPanel(SizedPanel):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self._clients.sort_by("seconds", descending=True)
+        self._table.sort_by("seconds", descending=True)
 
     def draw(self, view: View) -> None:
         self.set_class(not view.run.document, "-closed")
         self._draw_charts(view)
         facts, doing, models = facts_of(view), at_work(view.run), view.run.models
         if self.differs("tables", view.curves, view.round, view.run.config, doing):
-            self._clients.show(rows(view, doing))
+            self._table.show(rows(view, doing))
             at_most(self._lower, max(len(models), len(facts) + 1) + 2)  # the charts get the rest
         if self.differs("tensors", view.curves, view.round):
             self._draw_tensors(view)
-        self._clients.filter(view.filter)
-        client_rows.follow(self._clients, view)
-        some = f"{len(self._clients.rows)} of {len(models)}{client_rows.drawn(view)}"
+        self._table.filter(view.filter)
+        client_rows.follow(self._table, view)
+        some = f"{len(self._table.rows)} of {len(models)}{client_rows.drawn(view)}"
         self._parts["clients"].caption(f"by client, {some}")
         self._parts["facts"].caption(f"round {max(view.shown, 1)}")
         self._facts.tell(facts)
@@ -175,7 +175,7 @@ class CostPanel(SizedPanel):
 
     def _choices(self, view: View) -> list[str]:
         """The charts that `u` shows one after the other."""
-        found = charts(view)
+        found = list(charts(view))
         return found[found.index(TIME) + 1 :] if self.has_class("-wide") else found
 
     def _chosen(self, view: View) -> str:
@@ -192,27 +192,19 @@ class CostPanel(SizedPanel):
 
     def _draw_chart(self, view: View, place: str, name: str) -> None:
         title, missing = name, None
-        if name == BYTES:
-            figure = traffic(view.curves["bytes_up"], view.curves["bytes_down"])
-        elif name == TOTAL:
-            figure = traffic(view.curves["bytes_up_total"], view.curves["bytes_down_total"])
-        elif name == TIME:
-            figure, waited = _time(view)
-            title += paused(waited)
-        elif name in OVER:
-            figure = _accuracy_over(view, name)
-        elif name in MACHINE:
-            figure = _machine_chart(view, name)
-            if not figure.series[0].y.size:
-                missing = f"No {MACHINE[name]} was recorded in these rounds."
-        else:
-            found = method_metrics(view.run.records)
+        if name == METRICS:
+            found = [*method_metrics(view.run.records).items()]
             at = self._metric % len(found)
-            which = f" ({at + 1} of {len(found)}, . next)" if len(found) > 1 else ""
-            title, values = f"{list(found)[at]}{which}", list(found.values())[at]
-            figure = _over_rounds(view, [_line(list(found)[at], values)], from_zero=False)
-        if self.has_class("-short") and figure.unit and name != TIME:  # a low chart has no legend to say it
+            figure = _over_rounds(view, [_line(*found[at])], from_zero=False)
+            title = found[at][0] + (f" ({at + 1} of {len(found)}, . next)" if len(found) > 1 else "")
+        else:
+            figure = charts(view)[name](view)
+        if name == TIME:
+            title += paused(seconds_by_part(view.curves)["waiting"])
+        elif self.has_class("-short") and figure.unit:  # a low chart has no legend to say it
             title += f", {figure.unit}"
+        if name in MACHINE and not figure.series[0].y.size:
+            missing = f"No {MACHINE[name]} was recorded in these rounds."
         told = self._chosen(view) if silent(view.curves) else TOTAL
         if view.record and steady(view.curves) and name == told:
             title += f"; {in_each_round(view.record)}"
@@ -223,14 +215,11 @@ class CostPanel(SizedPanel):
     def _draw_tensors(self, view: View) -> None:
         found = by_tensor(view.run.records[: view.shown])
         self._tensors.show(
-            [
-                Row(
-                    (each.name, way),
-                    (each.name, way, size(each.bytes), percent(each.share), size(each.total)),
-                )
-                for each in found
-                for way in [each.direction]
-            ]
+            Row(
+                (each.name, each.direction),
+                (each.name, each.direction, size(each.bytes), percent(each.share), size(each.total)),
+            )
+            for each in found
         )
         nothing = "No tensor has been sent yet."
         if view.shown:
@@ -239,14 +228,6 @@ class CostPanel(SizedPanel):
                 "Every client trains alone. Nothing is sent." if quiet else "This method sends no tensors."
             )
         self._parts["tensors"].say(None if found else nothing)
-
-    def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
-        if message.table is self._clients:
-            client_rows.tell(self, message, self._clients)
-
-    def on_table_chosen(self, message: Table.Chosen) -> None:
-        if message.table is self._clients:
-            self.post_message(PanelWanted("clients"))
 
     def labels(self) -> Mapping[str, str]:
         return {"unit": "chart", "chart": "by client" if self.has_class("-tensors") else "by tensor"}
@@ -258,18 +239,10 @@ class CostPanel(SizedPanel):
         more = chosen == TIMELINE or len(view.record["method_metrics"]) > (chosen == METRICS)
         return () if more else ("previous", "next")
 
-    def action_sort(self) -> None:
-        """Sort the clients by the next column."""
-        self._clients.cycle_sort()
-
-    def action_reverse(self) -> None:
-        """Reverse the clients' order."""
-        self._clients.reverse_sort()
-
     def action_chart(self) -> None:
         """Show the tensors in place of the clients, or the clients again."""
         self.toggle_class("-tensors")
-        table = self._tensors if self.has_class("-tensors") else self._clients
+        table = self._tensors if self.has_class("-tensors") else self._table
         self.call_after_refresh(table.focus)
 
     def action_unit(self) -> None:
@@ -290,13 +263,13 @@ class CostPanel(SizedPanel):
     def _move(self, by: int) -> None:
         if self._view is None or not self._view.shown:
             return
-        match self._chosen(self._view):
-            case "timeline":
-                self._span = min(max(self._span + by, 0), len(SPANS) - 1)
-            case "metrics of the method":
-                self._metric += by
-            case _ if METRICS in self._choices(self._view):
-                self._chart = METRICS
+        chosen = self._chosen(self._view)
+        if chosen == TIMELINE:
+            self._span = min(max(self._span + by, 0), len(SPANS) - 1)
+        elif chosen == METRICS:
+            self._metric += by
+        elif METRICS in self._choices(self._view):
+            self._chart = METRICS
         self.update()
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
@@ -309,59 +282,63 @@ class CostPanel(SizedPanel):
                 [each.name, each.direction, each.bytes, each.share, each.total]
                 for each in by_tensor(view.run.records[: view.shown])
             ]
-        curves, shown = view.curves, view.shown
-        spent = {name: values[:shown] for name, values in seconds_by_part(curves).items()}
-        columns = ["round", "seconds", *spent, "up", "down", "cpu", "memory", "gpu_memory"]
-        clock = [curves["simulated_seconds"], curves["joules"]] if has_clock(view) else []
-        columns += ["simulated_seconds", "joules"][: len(clock)]
+        curves = view.curves
+        found = {"seconds": curves["seconds"], **seconds_by_part(curves)}
+        found |= {name: curves[f"bytes_{name}"] for name in ("up", "down")}
+        found |= {
+            "cpu": curves["seconds_cpu"],
+            "memory": curves["memory"],
+            "gpu_memory": curves["gpu_memory"],
+        }
+        if has_clock(view):
+            found |= {name: curves[name] for name in ("simulated_seconds", "joules")}
         clients = client_rows.shown(view)
-        columns += [f"client {client}" for client in clients]
-        took = curves.client_seconds.select(clients)
-        sent, machine = (
-            (curves["bytes_up"], curves["bytes_down"]),
-            (curves["seconds_cpu"], curves["memory"], curves["gpu_memory"]),
-        )
-        single = (curves["seconds"], *spent.values(), *sent, *machine, *clock)
-        return columns, [
-            [row + 1, *(_known(each[row]) for each in single), *map(_known, took[row])]
-            for row in range(shown)
-        ]
+        found |= {
+            f"client {client}": took
+            for client, took in zip(clients, curves.client_seconds.select(clients).T, strict=True)
+        }
+        rounds = range(1, view.shown + 1)
+        return by_column({"round": rounds, **{name: each[: view.shown] for name, each in found.items()}})
 
 
-def charts(view: View) -> list[str]:
-    """The charts of this session: those up to TIME stand beside the others if there is room."""
+def charts(view: View) -> dict[str, Callable[[View], Figure]]:
+    """How to draw each chart of this session. Those up to TIME stand beside the others if there is room."""
     curves, timed = view.curves, has_clock(view)
     quiet, alike = silent(curves), steady(curves)
-    over = [name for name, cost in OVER.items() if timed or cost not in SIMULATED]
-    machine = [
-        each
-        for each, name in MACHINE.items()
-        if name != "GPU memory" or np.isfinite(curves["gpu_memory"]).any()
-    ]
-    return [
-        *([] if quiet else [TOTAL if alike else BYTES]),
-        TIME,
-        *over[quiet:],
-        *([] if alike else [TOTAL]),
-        *machine,
-        *([TIMELINE] if timed else []),
-        *([METRICS] if method_metrics(view.run.records) else []),
-    ]
+    found: dict[str, Callable[[View], Figure]] = {}
+    if not quiet:
+        found = {TOTAL: partial(_traffic, of="_total")} if alike else {BYTES: _traffic}
+    found[TIME] = _time
+    for cost in (*COSTS[1 + quiet :], *(SIMULATED if timed else ())):
+        found[f"accuracy over {cost}"] = partial(_accuracy_over, cost=cost)
+    if not alike:
+        found[TOTAL] = partial(_traffic, of="_total")
+    for title, name in MACHINE.items():
+        if name != "GPU memory" or np.isfinite(curves["gpu_memory"]).any():
+            found[title] = partial(_machine_chart, name=name)
+    # The panel draws these two.
+    return found | dict.fromkeys(
+        [TIMELINE] * timed + [METRICS] * bool(method_metrics(view.run.records)), _time
+    )
 
 
-def _time(view: View) -> tuple[Figure, Array]:
-    """The work of each round, and the seconds of its pauses: a pause may be much longer than any round."""
+def _traffic(view: View, of: str = "") -> Figure:
+    return traffic(view.curves[f"bytes_up{of}"], view.curves[f"bytes_down{of}"])
+
+
+def _time(view: View) -> Figure:
+    """The work of each round without its pauses, which may be much longer than any round."""
     spent = seconds_by_part(view.curves)
     series = [
         Series(name, spent[name], pinned=True, key=key)
         for name, key in zip(WORK, "csek", strict=True)
         if np.nansum(spent[name]) > 0
     ]
-    return _over_rounds(view, series, "s"), spent["waiting"]
+    return _over_rounds(view, series, "s")
 
 
-def _accuracy_over(view: View, name: str) -> Figure:
-    curves, cost = view.curves, OVER[name]
+def _accuracy_over(view: View, cost: Cost) -> Figure:
+    curves = view.curves
     over, unit, one, rounds = costs(curves, cost), str(cost), 1.0, curves.evaluated
     if cost == "bytes":
         (over,), unit, one = sizes(over)
@@ -370,10 +347,10 @@ def _accuracy_over(view: View, name: str) -> Figure:
 
 
 def _machine_chart(view: View, name: str) -> Figure:
-    values, unit = of_machine(view.curves, MACHINE[name]), ""
-    if MACHINE[name] != "CPU cores":
-        (values,), unit, _ = sizes(values)
-    return _over_rounds(view, [_line(MACHINE[name], values)], unit)
+    if name == "CPU cores":
+        return _over_rounds(view, [_line(name, view.curves["seconds_cpu"] / view.curves["seconds"])])
+    (values,), unit, _ = sizes(view.curves["memory" if name == "memory" else "gpu_memory"])
+    return _over_rounds(view, [_line(name, values)], unit)
 
 
 def _over_rounds(view: View, series: list[Series], unit: str = "", from_zero: bool = True) -> Figure:
@@ -430,7 +407,13 @@ def facts_of(view: View) -> list[tuple[str, str]]:
     bytes, parameters, flops = record["bytes"], record["params"], record["flops"]
     total = curves["seconds"][-1]
     facts = [("time", f"{seconds(total)}, {duration(float(curves['seconds'].sum()))} in all")]
-    facts += _simulated(view)
+    if has_clock(view):
+        ends, joules = curves["simulated_seconds"], curves["joules"]
+        began = ends[-2] if view.shown > 1 else 0.0
+        facts += [
+            ("simulated", f"{span(float(ends[-1] - began))}, {span(float(ends[-1]))} in all"),
+            ("energy", f"{amount(float(joules[-1]))} J, {amount(float(joules.sum()))} J in all"),
+        ]
     facts += [
         ("up", f"{size(bytes['up'])}, {size(bytes['up_total'])} in all"),
         ("down", f"{size(bytes['down'])}, {size(bytes['down_total'])} in all"),
@@ -465,43 +448,21 @@ def has_clock(view: View) -> bool:
     return view.shown > 0 and bool(np.isfinite(view.curves["simulated_seconds"]).all())
 
 
-def _simulated(view: View) -> list[tuple[str, str]]:
-    """Simulated time and energy of the round shown, and of all rounds up to it."""
-    if not has_clock(view):
-        return []
-    curves = view.curves.upto(view.shown)
-    ends, joules = curves["simulated_seconds"], curves["joules"]
-    began = float(ends[-2]) if view.shown > 1 else 0.0
-    return [
-        ("simulated", f"{span(float(ends[-1]) - began)}, {span(float(ends[-1]))} in all"),
-        ("energy", f"{amount(float(joules[-1]))} J, {amount(float(joules.sum()))} J in all"),
-    ]
-
-
 def _machine(
     view: View, busy: float = np.nan, memory: float = np.nan, gpu: float = np.nan
 ) -> list[tuple[str, str]]:
     """The use of the machine in the round shown, and at this moment."""
     now = {} if view.replaying else machine_use(view.run)
-    of_round = {
-        "CPU cores": "" if np.isnan(busy) else f"{busy:.1f} in use",
-        "memory": "" if np.isnan(memory) else size(memory),
-        "GPU": "" if np.isnan(gpu) else size(gpu),
-    }
-    of_now = {
-        "CPU cores": f"now {now['cpu']:.1f}" if "cpu" in now else "",
-        "memory": f"now {size(now['memory'])}" if "memory" in now else "",
-        "GPU": f"now {size(now['gpu_memory'])}" if "gpu_memory" in now else "",
-    }
-    said = {name: ", ".join(filter(None, (of_round[name], of_now[name]))) for name in of_round}
-    return [(name, text) for name, text in said.items() if text]
-
-
-def of_machine(curves: Curves, name: str) -> Array:
-    """The use of one part of the machine in each round: CPU cores, or bytes."""
-    if name == "CPU cores":
-        return curves["seconds_cpu"] / curves["seconds"]
-    return curves["memory"] if name == "memory" else curves["gpu_memory"]
+    facts = []
+    for name, key, value, write in (
+        ("CPU cores", "cpu", busy, "{:.1f}".format),
+        ("memory", "memory", memory, size),
+        ("GPU", "gpu_memory", gpu, size),
+    ):
+        said = [] if np.isnan(value) else [write(value) + " in use" * (key == "cpu")]
+        said += [f"now {write(now[key])}"] if key in now else []
+        facts += [(name, ", ".join(said))] if said else []
+    return facts
 
 
 def paused(waited: Array) -> str:
@@ -525,7 +486,3 @@ def seconds(value: float) -> str:
     if np.isnan(value):
         return NONE
     return f"{value:.2f} s" if value < 10 else f"{value:.1f} s" if value < 60 else duration(value)
-
-
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)

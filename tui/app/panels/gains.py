@@ -16,6 +16,7 @@ from tui.app.charts.figure import Band, Figure, Series
 from tui.app.panels.base import PERCENT, marks
 from tui.app.panels.client_rows import shown
 from tui.app.view import View
+from tui.common.cells import fitting
 from tui.common.formatting import points
 
 COUNTED = 100
@@ -96,7 +97,7 @@ def line(view: View, width: int = 1000) -> str:
         f"{brief}{when}",
         brief,
     )
-    return next((text for text in texts if len(text) <= width), brief)
+    return fitting(texts, width)
 
 
 def caption(view: View) -> str:

@@ -3,7 +3,6 @@
 With a partner, also its mean, the gain over it, and the gain as clients × rounds.
 """
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -25,7 +24,6 @@ from tui.app.messages import (
     ChartWanted,
     ClientSelected,
     CrosshairMoved,
-    PanelWanted,
     SessionOpened,
 )
 from tui.app.panels import client_rows, gains, log
@@ -35,6 +33,7 @@ from tui.app.panels.base import (
     at_best,
     at_most,
     awaited_cka,
+    by_column,
     in_each_round,
     marks,
     measures,
@@ -86,9 +85,7 @@ class AccuracyChart(Container):
         self._map = self._gains if self.comparing else self._accuracies
         for each in (self._lines, self._accuracies, self._gains):
             each.display = each is (self._map if as_map else self._lines)
-        if self.comparing:
-            self._show_gains(view)
-        elif as_map:
+        if as_map:
             self._show_map(view)
         elif view.mode == GAIN:
             self._lines.show(gains.figure(view))
@@ -117,20 +114,13 @@ class AccuracyChart(Container):
         self._lines.show(Figure(series, band, marks(view.run), "round", "%", crowd="clients", over="rounds"))
 
     def _show_map(self, view: View) -> None:
-        curves = view.curves
-        self._rounds = rounds = curves.evaluated
-        self._clients = clients = shown(view)
-        self._map.show(
-            curves.accuracy.select(clients)[rounds - 1].T * PERCENT,
-            [str(client) for client in clients],
-            [str(round) for round in rounds],
-        )
-        self._map.home = (_first_row(view), max(len(rounds) - 1, 0))
-
-    def _show_gains(self, view: View) -> None:
-        self._clients, self._rounds, found = gains.table(view)
-        self._map.scale(gains.reach(found))
-        self._map.show(found, list(map(str, self._clients)), list(map(str, self._rounds)))
+        if self.comparing:
+            self._clients, self._rounds, found = gains.table(view)
+            self._map.scale(gains.reach(found))
+        else:
+            self._clients, self._rounds = shown(view), view.curves.evaluated
+            found = view.curves.accuracy.select(self._clients)[self._rounds - 1].T * PERCENT
+        self._map.show(found, [*map(str, self._clients)], [*map(str, self._rounds)])
         self._map.home = (_first_row(view), max(len(self._rounds) - 1, 0))
 
     def point(self, view: View) -> None:
@@ -361,13 +351,7 @@ class LivePanel(client_rows.ClientTable):
         if self.differs("log", view.run.events, view.run.outages, width, view.shown):
             self._log.show(log.lines(log.upto(view), width, routine=False))
 
-    def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
-        if message.table is self._table:
-            client_rows.tell(self, message, self._table)
-
     def on_table_chosen(self, message: Table.Chosen) -> None:
-        if message.table is self._table:
-            self.post_message(PanelWanted("clients"))
         if message.table is self._sessions and self._sessions.folder is not None:
             self.post_message(SessionOpened(self._sessions.folder))
 
@@ -402,29 +386,21 @@ class LivePanel(client_rows.ClientTable):
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """One row per round: accuracies over clients, traffic, seconds, and the accuracy of each client shown."""
-        clients = client_rows.shown(view)
-        columns = ["round", "method", "accuracy", "weighted", "std", "min", "max", "best"]
-        columns += ["up", "down", "up_total", "down_total", "seconds", "training_loss"]
-        records = view.run.records[: view.shown]
-        parts = [(part, name) for name in part_measures(records) for part in PARTS]
-        columns += [f"{part}_{name}" for part, name in parts]
-        measured = [part_means(records, *each).tolist() for each in parts]
-        columns += [f"client {client}" for client in clients]
-        return columns, [
-            [
-                record["round"],
-                record["method"],
-                *(record["accuracy"][key] for key in ("mean", "weighted", "std", "min", "max", "best_mean")),
-                *(record["bytes"][key] for key in ("up", "down", "up_total", "down_total")),
-                record["timing"]["seconds"],
-                record["loss"]["mean"],
-                *(None if math.isnan(values[place]) else values[place] for values in measured),
-                *(None if math.isnan(value) else value for value in row),
-            ]
-            for place, (record, row) in enumerate(
-                zip(records, view.curves.accuracy.select(clients).tolist(), strict=False)
-            )
-        ]
+        clients, records = client_rows.shown(view), view.run.records[: view.shown]
+        found: dict[str, Sequence[object] | Array] = {
+            name: [record[name] for record in records] for name in ("round", "method")
+        }
+        for name in ("mean", "weighted", "std", "min", "max", "best_mean"):
+            title = {"mean": "accuracy", "best_mean": "best"}.get(name, name)
+            found[title] = [record["accuracy"][name] for record in records]
+        for name in ("up", "down", "up_total", "down_total"):
+            found[name] = [record["bytes"][name] for record in records]
+        found["seconds"] = [record["timing"]["seconds"] for record in records]
+        found["training_loss"] = [record["loss"]["mean"] for record in records]
+        for name in part_measures(records):
+            found |= {f"{part}_{name}": part_means(records, part, name) for part in PARTS}
+        own = view.curves.accuracy.select(clients)[: len(records)].T
+        return by_column({**found, **{f"client {each}": of for each, of in zip(clients, own, strict=True)}})
 
 
 def measured(view: View) -> tuple[str, ...]:

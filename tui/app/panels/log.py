@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from simulator.base.documents import Event
 from simulator.results.analysis.events import description, is_alarming, shown_events
 from tui.app.charts.table import Column, Row, Tone
-from tui.app.panels.base import Part, SizedPanel, unread
+from tui.app.panels.base import Part, SizedPanel, no_match, unread
 from tui.app.view import View
 from tui.app.widgets import Table
 from tui.app.widgets.screen import room
@@ -133,11 +133,7 @@ class LogPanel(SizedPanel):
         told += f", {warnings} warning{'s' * (warnings > 1)}" if warnings else ""
         self._part.caption(told + (f", filter '{view.filter}'" if view.filter else "") + ", times in UTC")
         self._lines.show(rows)
-        nothing = (
-            "No event matches the filter. Press / to change it."
-            if events
-            else unread(view) or "No events yet."
-        )
+        nothing = no_match("event") if events else unread(view) or "No events yet."
         self._part.say(None if rows else nothing)
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:

@@ -22,7 +22,7 @@ from simulator.studies.board import StudySummary
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.messages import NewRunWanted, SessionMarked, SessionOpened
-from tui.app.panels.base import PERCENT, Facts, Part, SizedPanel, at_best
+from tui.app.panels.base import PERCENT, Facts, Part, SizedPanel, at_best, no_match
 from tui.app.panels.board import StudyBoard
 from tui.app.panels.session_list import SessionList, Sketch
 from tui.app.view import View
@@ -270,7 +270,7 @@ class SessionsPanel(SizedPanel):
         if found is None:
             sentence = f"Reading sessions in {view.library}…"
         elif found and not self._list.rows:
-            sentence = "No session matches the filter. Press / to change it."
+            sentence = no_match("session")
         self._sessions.say(sentence)
         empty = found is not None and not found and not studies
         self._first.display, self._sessions.display = empty, not empty
