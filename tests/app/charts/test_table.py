@@ -12,7 +12,6 @@ from tui.app.charts.look import ASCII, BRAILLE, Look
 from tui.app.charts.table import (
     Column,
     Row,
-    Rows,
     Trend,
     draw_header,
     draw_row,
@@ -37,7 +36,7 @@ ROWS = rows_of(
 
 
 def places(rows, width, columns=COLUMNS):
-    return layout(columns, widths(columns, Rows(rows), None, Look()), width, 1)
+    return layout(columns, widths(columns, tuple(rows), None, Look()), width, 1)
 
 
 def shown(rows, width, glyphs=BRAILLE, cursor=None):
@@ -91,7 +90,7 @@ def test_the_columns_of_the_least_worth_go_first():
 
 def test_a_column_in_which_no_row_says_anything_has_no_place():
     columns = [Column("", least=1), Column("a"), Column("b", least=5), Column("c")]
-    rows = Rows([Row(1, ("", "x", "", "y"))])
+    rows = (Row(1, ("", "x", "", "y")),)
     assert [each.column for each in places(rows, 40, columns)] == [0, 1, 3]
     assert left_out(widths(columns, rows, None, Look()), places(rows, 40, columns)) == 0
 
@@ -107,7 +106,7 @@ def test_a_column_that_stretches_gives_way_and_takes_what_is_left():
 
 def test_rows_without_a_value_come_last_and_equal_ones_stay_in_their_order():
     def order(values, descending):
-        rows = Rows(Row(key, ("",), values=(value,)) for key, value in enumerate(values))
+        rows = tuple(Row(key, ("",), values=(value,)) for key, value in enumerate(values))
         return [row.key for row in sorted_rows(rows, 0, descending)]
 
     values = [None, 0.2, float("nan"), 0.9]
@@ -122,10 +121,10 @@ def test_a_filter_wants_every_word():
 
 def test_a_column_of_trends_is_as_wide_as_the_longest_so_that_its_title_stands_over_it():
     (trend,) = (column for column in COLUMNS if column.title == "trend")
-    rows = Rows(Row(place, (Trend((0.5,) * rounds),)) for place, rounds in enumerate((7, 3)))
+    rows = tuple(Row(place, (Trend((0.5,) * rounds),)) for place, rounds in enumerate((7, 3)))
     assert widths([trend], rows, None, Look()) == [7]
-    assert widths([Column("a")], Rows([Row(0, ("日本🙂",))]), None, Look()) == [6]
-    assert widths([trend], Rows([Row(0, (Trend((0.5,) * 99),))]), None, Look()) == [40]
+    assert widths([Column("a")], (Row(0, ("日本🙂",)),), None, Look()) == [6]
+    assert widths([trend], (Row(0, (Trend((0.5,) * 99),)),), None, Look()) == [40]
 
 
 def test_the_header_says_how_many_columns_have_no_room():

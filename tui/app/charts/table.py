@@ -1,9 +1,9 @@
 """Rows of text in columns on a canvas: which columns fit, their widths, and the order of rows."""
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Literal, overload
+from typing import Literal
 
 from tui.app.charts.canvas import BOLD, Canvas
 from tui.app.charts.look import Look
@@ -78,120 +78,19 @@ class Row:
         return self._widths[glyphs]
 
 
-class Rows(Sequence[Row]):
-    """The rows of a table, and what it needs of all of them: widths, order, and what fits a filter."""
-
-    def __init__(self, rows: Iterable[Row]) -> None:
-        self._rows = tuple(rows)
-        self.keys: Sequence[Hashable] = [row.key for row in self._rows]
-
-    @overload
-    def __getitem__(self, place: int) -> Row: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Row]: ...
-    def __getitem__(self, place: int | slice) -> Row | Sequence[Row]:
-        if isinstance(place, slice):
-            return [self._row(each) for each in range(*place.indices(len(self)))]
-        return self._row(range(len(self))[place])
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (type(other) is Rows is type(self) and other._rows == self._rows)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def _row(self, place: int) -> Row:
-        return self._rows[place]
-
-    def widths(self, glyphs: str) -> list[int]:
-        """The width of each column's widest cell; empty without rows."""
-        return list(map(max, zip(*(row.widths(glyphs) for row in self._rows), strict=False)))
-
-    def texts(self, column: int) -> Collection[str]:
-        """The texts of a column; equal ones may be left out."""
-        cells = (row.cells[column] for row in self._rows)
-        return [cell if isinstance(cell, str) else cell.text for cell in cells if not isinstance(cell, Trend)]
-
-    def values(self, column: int) -> Sequence[Value]:
-        """What the rows are sorted by in this column."""
-        return [row.values[column] for row in self._rows]
-
-    def search(self, place: int) -> str:
-        """The text of a row for filters."""
-        return self._rows[place].search
-
-    def pick(self, places: Sequence[int]) -> "Rows":
-        """These rows in this order."""
-        return Rows([self._rows[place] for place in places])
+Rows = tuple[Row, ...]
 
 
-@dataclass(frozen=True)
-class Texts:
-    """A column of `RowsByColumn`: the text of each row, its tone (None: the column's), and its sort value."""
-
-    texts: Sequence[str]
-    tone: Callable[[int], Tone] | None = None
-    values: Sequence[Value] = ()
-
-    def cell(self, place: int) -> str | Cell:
-        return self.texts[place] if self.tone is None else Cell(self.texts[place], self.tone(place))
-
-
-@dataclass(frozen=True)
-class Trends:
-    """A column of `RowsByColumn`: the sparkline of each row. All have the same width."""
-
-    cell: Callable[[int], Trend]
-
-
-class RowsByColumn(Rows):
-    """Rows that are made when they are in sight: of a thousand, thirty."""
-
-    def __init__(
-        self, keys: Sequence[Hashable], columns: Sequence[Texts | Trends], search: Callable[[int], str]
-    ) -> None:
-        """columns, search: by the place of a row in `keys`."""
-        self.keys = keys
-        self._columns, self._search = columns, search
-        self._places: Sequence[int] = range(len(keys))
-
-    def _row(self, place: int) -> Row:
-        at = self._places[place]
-        values = tuple(
-            each.values[at] if isinstance(each, Texts) and each.values else None for each in self._columns
-        )
-        cells = tuple(each.cell(at) for each in self._columns)
-        return Row(self.keys[place], cells, values=values, search=self._search(at))
-
-    def widths(self, glyphs: str) -> list[int]:
-        return [self._width(each, glyphs) for each in self._columns] if self.keys else []
-
-    def _width(self, column: Texts | Trends, glyphs: str) -> int:
-        if isinstance(column, Trends):
-            return _width(column.cell(self._places[0]), glyphs)
-        texts = [column.texts[place] for place in self._places]
-        plain = "".join(texts).isascii()
-        return max(map(len, texts) if plain else (_width(text, glyphs) for text in texts))
-
-    def texts(self, column: int) -> Collection[str]:
-        every = self._columns[column]
-        return {every.texts[place] for place in self._places} if isinstance(every, Texts) else ()
-
-    def values(self, column: int) -> Sequence[Value]:
-        every = self._columns[column]
-        assert isinstance(every, Texts)
-        return [every.values[place] for place in self._places]
-
-    def search(self, place: int) -> str:
-        return self._search(self._places[place])
-
-    def pick(self, places: Sequence[int]) -> "RowsByColumn":
-        keys = [self.keys[place] for place in places]
-        picked = RowsByColumn(keys, self._columns, self._search)
-        picked._places = [self._places[place] for place in places]
-        return picked
+def by_columns(
+    keys: Sequence[Hashable],
+    columns: Sequence[tuple[Sequence[str | Cell | Trend], Sequence[Value]]],
+    search: Sequence[str],
+) -> Rows:
+    """Rows of these keys. Each column has its cells, and what rows are sorted by in it (empty: nothing)."""
+    cells = zip(*(each for each, _ in columns), strict=True)
+    values = zip(*(each or [None] * len(keys) for _, each in columns), strict=True)
+    rows = zip(keys, cells, values, search, strict=True)
+    return tuple([Row(key, row, values=value, search=words) for key, row, value, words in rows])
 
 
 @dataclass(frozen=True)
@@ -205,10 +104,9 @@ class ShownColumn:
 
 def sorted_rows(rows: Rows, column: int, descending: bool) -> Rows:
     """Rows by their values in a column. Equal ones keep their order. Rows without a value are last either way."""
-    values = rows.values(column)
-    present = [place for place, value in enumerate(values) if not _missing(value)]
-    present.sort(key=lambda place: values[place], reverse=descending)  # type: ignore[arg-type, return-value]
-    return rows.pick(present + [place for place, value in enumerate(values) if _missing(value)])
+    present = [row for row in rows if not _missing(row.values[column])]
+    present.sort(key=lambda row: row.values[column], reverse=descending)  # type: ignore[arg-type, return-value]
+    return (*present, *(row for row in rows if _missing(row.values[column])))
 
 
 def _missing(value: Value) -> bool:
@@ -221,7 +119,9 @@ def widths(columns: Sequence[Column], rows: Rows, order: Order, look: Look) -> l
     A column without a text has width 0.
     """
     sorted_by = order[0] if order else None
-    texts = rows.widths(look.glyphs.name) or [1] * len(columns)
+    texts = [1] * len(columns)
+    if rows:
+        texts = list(map(max, zip(*(row.widths(look.glyphs.name) for row in rows), strict=True)))
     return [
         max(text, _width(column.title, look.glyphs.name) + (place == sorted_by)) if text else 0
         for place, (text, column) in enumerate(zip(texts, columns, strict=True))
@@ -316,7 +216,8 @@ def shortened(
     found = {}
     for place in places:
         if columns[place.column].names:
-            names = {_text(text, look.glyphs.name) for text in rows.texts(place.column)}
+            cells = (row.cells[place.column] for row in rows)
+            names = {_text(cell, look.glyphs.name) for cell in cells if not isinstance(cell, Trend)}
             if any(cell_count(name) > place.width for name in names):
                 found[place.column] = apart(names, place.width, look.glyphs.ellipsis)
     return found

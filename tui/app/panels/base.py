@@ -3,8 +3,10 @@
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -189,7 +191,10 @@ class Part(Container):
             self._sentence.update(spelled(sentence, glyphs_of(self)))
 
 
-def by_column(columns: Mapping[str, Sequence[object] | Array]) -> tuple[list[str], list[list[object]]]:
+Values = Sequence[object] | NDArray[Any]
+
+
+def by_column(columns: Mapping[str, Values]) -> tuple[list[str], list[list[object]]]:
     """Columns of one length as titles and rows of a file. A NaN is an empty cell."""
     values = (each.tolist() if isinstance(each, np.ndarray) else each for each in columns.values())
     rows = zip(*values, strict=True)

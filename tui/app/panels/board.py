@@ -73,7 +73,7 @@ class Grid(Table):
         for row in rows:
             cells = (*row.before, *map(_with_room, row.cells), *row.after)
             shown.append(Row(row.key, cells, row.tone, search=str(row.key)))
-        self._show(Rows(shown))
+        self._show(tuple(shown))
 
     def action_seed(self, steps: int) -> None:
         at = min(max(self._at + steps, 0), max(len(self._seeds) - 1, 0))
@@ -175,7 +175,7 @@ def of_trials(board: Board) -> list[GridRow]:
                 name_of(row),
                 f"{row.rung}/{board.trials.rungs}",
             ),
-            tuple(map(_progress, row.cells)),
+            tuple(of_point(cell, trial=True) for cell in row.cells),
             ("diverged" if row.lost else _hundred(row.score), row.words),
             "muted" if row.out or row.lost else "plain",
         )
@@ -188,27 +188,22 @@ def name_of(trial: TrialRow) -> str:
     return f"{trial.method} t{trial.number:02d}"
 
 
-def of_point(cell: PointCell | None) -> Cell | None:
-    """A point's accuracy in per cent and the symbol of its state, with the round unless it is finished."""
-    if cell is None:
-        return None
-    if cell.state == "waiting":
-        return Cell(NONE, "muted")
-    glyph, tone = STATES.get(cell.state, ("?", "plain"))
-    if cell.error:
-        return Cell(STATES["damaged"][0], "warning")
-    accuracy = "" if cell.accuracy is None else f"{_hundred(cell.accuracy)} "
-    return Cell(f"{accuracy}{glyph}{'' if cell.state == 'finished' else cell.round}", tone)
+def of_point(cell: PointCell | None, trial: bool = False) -> Cell | None:
+    """A point's accuracy in per cent and the symbol of its state, with the round unless it is finished.
 
-
-def _progress(cell: PointCell | None) -> Cell | None:
-    """The round of a trial's point, and the symbol of its state."""
+    trial: its round and the symbol, without the accuracy.
+    """
     if cell is None:
         return None
     if cell.state == "waiting":
         return Cell(NONE, "muted")
     glyph, tone = STATES["damaged"] if cell.error else STATES.get(cell.state, ("?", "plain"))
-    return Cell(f"r{cell.round} {glyph}", tone)
+    if trial:
+        return Cell(f"r{cell.round} {glyph}", tone)
+    if cell.error:
+        return Cell(glyph, tone)
+    accuracy = "" if cell.accuracy is None else f"{_hundred(cell.accuracy)} "
+    return Cell(f"{accuracy}{glyph}{'' if cell.state == 'finished' else cell.round}", tone)
 
 
 def facts(board: Board, row: BoardRow, seed: int) -> list[Fact]:

@@ -135,12 +135,16 @@ def class_map(view: View, mode: int, samples: Samples) -> ClassMap | str:
     return ClassMap(mode, round, names, now, before, against)
 
 
+_Ranked = tuple[int, float, ClassCounts, ClassCounts | None]
+"""A class, its change or its recall, its counts, and those before."""
+
+
 def most(found: ClassMap, width: int) -> str:
     """The classes with the largest changes, or with the highest and lowest recall, in at most `width` cells.
 
     Those with fewer than FEW samples are left out if two others can be ranked.
     """
-    every = [(each.label, each.change, each.now, each.before) for each in found.changes]
+    every: list[_Ranked] = [(each.label, each.change, each.now, each.before) for each in found.changes]
     if recalled := found.before is None:
         counts = [(label, each) for label, each in enumerate(found.now.over_clients()) if each.samples]
         every = sorted(
@@ -163,7 +167,7 @@ def most(found: ClassMap, width: int) -> str:
         if level == FULL and not recalled:
             first, last = "Classes gained most", "lost most"
         gained, lost = (
-            ", ".join(f"{found.names[label]} ({_told(level, *about)})" for label, *about in some[:count])
+            ", ".join(f"{found.names[each[0]]} ({_told(level, *each[1:])})" for each in some[:count])
             for some in (high, low)
         )
         texts.append(f"{first}: {gained or 'none'}; {last}: {lost or 'none'}")

@@ -18,7 +18,7 @@ from simulator.results.analysis.clients import (
 from simulator.results.analysis.costs import at_work
 from simulator.results.analysis.ledger import Divergence
 from simulator.results.analysis.run import Samples, tested
-from tui.app.charts.table import Column, Rows, RowsByColumn, Texts, Tone, Trend, Trends
+from tui.app.charts.table import Cell, Column, Rows, Tone, Trend, Value, by_columns
 from tui.app.messages import ClientPinned, ClientSelected, ClientsSorted, PanelWanted
 from tui.app.panels.base import SizedPanel
 from tui.app.view import View
@@ -121,55 +121,50 @@ def rows_of(
     few = none > 0 if samples is None else samples.test[clients] < FEW
     seen = ~few & (np.abs(changes) >= SEEN)
     names, marks = [models[client] for client in clients], ["●" if each in pinned else "" for each in clients]
+    words = doing or [""] * len(clients)
 
-    def accuracy_tone(place: int) -> Tone:
-        return doing_tone(doing[place]) if doing and doing[place] else "muted" if few[place] else "strong"
+    def reach(place: int, text: str) -> Cell:
+        if words[place]:
+            return Cell(words[place], doing_tone(words[place]))
+        if few[place]:
+            return Cell(FEW_MARK * (text != NONE) + text, "muted")
+        return Cell(text, "strong")
 
     def change_tone(place: int) -> Tone:
         return ("gain" if changes[place] > 0 else "loss") if seen[place] else "muted"
 
-    def history(place: int) -> Trend:
-        return Trend(() if histories is None else tuple(histories[place].tolist()))
-
-    texts = [
-        FEW_MARK * bool(small and samples is not None and text != NONE) + text
-        for small, text in zip(few, each_once(percent, reached), strict=True)
-    ]
-    if doing:
-        texts = [word or text for word, text in zip(doing, texts, strict=True)]
-    columns = (
-        Texts(marks, values=[float(bool(mark)) for mark in marks]),
-        Texts(list(map(str, clients)), values=clients),
-        Texts(names, values=[name.casefold() for name in names]),
-        Texts(texts, accuracy_tone, reached.tolist()),
-        Texts(each_once(points, changes), change_tone, changes.tolist()),
+    moves = each_once(points, changes)
+    recent = [()] * len(clients) if histories is None else [tuple(each) for each in histories.tolist()]
+    columns: list[tuple[Sequence[str | Cell | Trend], Sequence[Value]]] = [
+        (marks, [float(bool(mark)) for mark in marks]),
+        (list(map(str, clients)), clients),
+        (names, [name.casefold() for name in names]),
+        ([reach(*each) for each in enumerate(each_once(percent, reached))], reached.tolist()),
+        ([Cell(text, change_tone(place)) for place, text in enumerate(moves)], changes.tolist()),
         *_data_columns(clients, samples),
-        Texts(each_once(size, sent), values=sent.tolist()),
-        Texts(each_once(size, received), values=received.tolist()),
-        Trends(history),
-    )
-    return RowsByColumn(
-        clients, columns, lambda at: f"{clients[at]} {names[at]} {'pinned' if marks[at] else ''}"
-    )
+        (each_once(size, sent), sent.tolist()),
+        (each_once(size, received), received.tolist()),
+        ([Trend(each) for each in recent], ()),
+    ]
+    search = [
+        f"{client} {name} {'pinned' * bool(mark)}"
+        for client, name, mark in zip(clients, names, marks, strict=True)
+    ]
+    return by_columns(clients, columns, search)
 
 
-def _data_columns(clients: Sequence[int], samples: Samples | None) -> tuple[Texts, Texts, Trends]:
+def _data_columns(
+    clients: Sequence[int], samples: Samples | None
+) -> list[tuple[Sequence[str | Cell | Trend], Sequence[Value]]]:
     """The test and training samples, and the histogram of classes."""
     if samples is None:
-        none = Texts([""] * len(clients), values=[None] * len(clients))
-        return none, none, Trends(lambda place: Trend((), width=0))
-    test, train = samples.test[clients].tolist(), samples.train[clients].sum(axis=1).tolist()
-
-    def classes(place: int) -> Trend:
-        counts = samples.train[clients[place]]
-        held = tuple(np.where(counts > 0, counts, np.nan).tolist())
-        return Trend(held, float(counts.max(initial=1)), min(len(counts), CLASSES))
-
-    return (
-        Texts(list(map(str, test)), values=test),
-        Texts(list(map(str, train)), values=train),
-        Trends(classes),
-    )
+        none = [""] * len(clients)
+        return [(none, ()), (none, ()), ([Trend((), width=0)] * len(clients), ())]
+    test, train = samples.test[clients].tolist(), samples.train[clients]
+    total, held = train.sum(axis=1).tolist(), np.where(train > 0, train, np.nan).tolist()
+    tops, width = train.max(axis=1, initial=1).tolist(), min(train.shape[1], CLASSES)
+    classes = [Trend(tuple(each), float(top), width) for each, top in zip(held, tops, strict=True)]
+    return [(list(map(str, test)), test), (list(map(str, total)), total), (classes, ())]
 
 
 def each_once(write: Callable[[float], str], values: Array) -> list[str]:

@@ -18,6 +18,7 @@ from tui.app.panels.base import (
     PERCENT,
     Facts,
     Part,
+    Values,
     at_best,
     at_most,
     by_column,
@@ -176,7 +177,8 @@ class ClientsPanel(client_rows.ClientTable):
         totals = (each.totals()[shown] for each in (up, down, curves.participated))
         loss, *counts = (*now, *totals)
         best = [best_round(own)[0] for own in accuracy]
-        values = [shown, [view.run.models[each] for each in shown], accuracy[:, -1], best, loss]
+        models = [view.run.models[each] for each in shown]
+        values: list[Values] = [shown, models, accuracy[:, -1], best, loss]
         values += [each.astype(int) for each in counts]
         if samples is not None:
             train = samples.train[shown]

@@ -25,7 +25,7 @@ from simulator.results.analysis.costs import (
 )
 from simulator.results.analysis.timeline import timeline
 from tui.app.charts.figure import Figure, Series
-from tui.app.charts.table import Column, Row, Rows, RowsByColumn, Texts, Trend, Trends
+from tui.app.charts.table import Cell, Column, Row, Rows, Trend, Value, by_columns
 from tui.app.panels import client_rows
 from tui.app.panels.base import (
     PERCENT,
@@ -382,18 +382,23 @@ def rows(view: View, doing: tuple[str, ...]) -> Rows:
     def pace(ratio: float) -> str:
         return NONE if ratio != ratio else f"{ratio:.1f}"
 
-    columns: tuple[Texts | Trends, ...] = (
-        Texts(list(map(str, clients)), values=clients),
-        Texts(names, values=[name.casefold() for name in names]),
-        Texts(words, lambda at: client_rows.doing_tone(words[at])),
-        Texts(each_once(seconds, now), values=now.tolist()),
-        Texts(each_once(pace, times), lambda at: "loss" if times[at] >= SLOW else "muted", times.tolist()),
-        Texts(each_once(seconds, means), values=means.tolist()),
-        *(Texts(each_once(size, each[clients]), values=each[clients].tolist()) for each in amounts),
-        Texts(list(map(str, counts.tolist())), values=counts.tolist()),
-        Trends(lambda at: Trend(tuple(histories[at, -TREND:].tolist()), top)),
-    )
-    return RowsByColumn(clients, columns, lambda at: f"{clients[at]} {names[at]} {words[at]}")
+    paces = [
+        Cell(text, "loss" if ratio >= SLOW else "muted")
+        for text, ratio in zip(each_once(pace, times), times, strict=True)
+    ]
+    columns: list[tuple[Sequence[str | Cell | Trend], Sequence[Value]]] = [
+        (list(map(str, clients)), clients),
+        (names, [name.casefold() for name in names]),
+        ([Cell(word, client_rows.doing_tone(word)) for word in words], ()),
+        (each_once(seconds, now), now.tolist()),
+        (paces, times.tolist()),
+        (each_once(seconds, means), means.tolist()),
+        *((each_once(size, each[clients]), each[clients].tolist()) for each in amounts),
+        (list(map(str, counts.tolist())), counts.tolist()),
+        ([Trend(tuple(each), top) for each in histories[:, -TREND:].tolist()], ()),
+    ]
+    about = zip(clients, names, words, strict=True)
+    return by_columns(clients, columns, [f"{client} {name} {word}" for client, name, word in about])
 
 
 def facts_of(view: View) -> list[tuple[str, str]]:

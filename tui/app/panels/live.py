@@ -30,6 +30,7 @@ from tui.app.panels import client_rows, gains, log
 from tui.app.panels.base import (
     PERCENT,
     Part,
+    Values,
     at_best,
     at_most,
     awaited_cka,
@@ -387,14 +388,14 @@ class LivePanel(client_rows.ClientTable):
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """One row per round: accuracies over clients, traffic, seconds, and the accuracy of each client shown."""
         clients, records = client_rows.shown(view), view.run.records[: view.shown]
-        found: dict[str, Sequence[object] | Array] = {
+        found: dict[str, Values] = {
             name: [record[name] for record in records] for name in ("round", "method")
         }
-        for name in ("mean", "weighted", "std", "min", "max", "best_mean"):
-            title = {"mean": "accuracy", "best_mean": "best"}.get(name, name)
-            found[title] = [record["accuracy"][name] for record in records]
-        for name in ("up", "down", "up_total", "down_total"):
-            found[name] = [record["bytes"][name] for record in records]
+        for share in ("mean", "weighted", "std", "min", "max", "best_mean"):
+            title = {"mean": "accuracy", "best_mean": "best"}.get(share, share)
+            found[title] = [record["accuracy"][share] for record in records]
+        for way in ("up", "down", "up_total", "down_total"):
+            found[way] = [record["bytes"][way] for record in records]
         found["seconds"] = [record["timing"]["seconds"] for record in records]
         found["training_loss"] = [record["loss"]["mean"] for record in records]
         for name in part_measures(records):

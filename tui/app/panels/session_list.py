@@ -54,10 +54,10 @@ class Library:
 
     def __init__(
         self,
-        tell: Callable[[tuple[Summary, ...]], None],
+        tell: Callable[[tuple[Summary, ...]], object],
         every: float = 3.0,
         often: bool = True,
-        tell_board: Callable[[Board], None] = lambda board: None,
+        tell_board: Callable[[Board], object] = lambda board: None,
     ) -> None:
         """`every`: seconds between two readings; `often`: whether to read live sessions every second."""
         self._tell, self._every, self._often = tell, every, often
@@ -293,7 +293,11 @@ class SessionList(Table):
         self._brief = brief
         self._found: tuple[Summary, ...] | None = None
         self._view: View | None = None
-        self._library = Library(self._tell, often=not brief, tell_board=self._tell_board)
+        self._library = Library(
+            lambda found: self.post_message(self.Listed(found)),
+            often=not brief,
+            tell_board=lambda board: self.post_message(self.BoardRead(board)),
+        )
         self._hidden = False
         """Whether a study's board is shown instead."""
         self._folded: set[Path] = set()
@@ -383,12 +387,6 @@ class SessionList(Table):
     def on_unmount(self) -> None:
         self._library.close()
 
-    def _tell(self, found: tuple[Summary, ...]) -> None:
-        self.post_message(self.Listed(found))
-
-    def _tell_board(self, board: Board) -> None:
-        self.post_message(self.BoardRead(board))
-
     def _list_anew(self) -> None:
         if self._found is None or self._view is None or self._hidden:
             return
@@ -424,8 +422,12 @@ class SessionList(Table):
         return rows
 
     def _row(self, one: Summary | StudySummary, cells: Cells) -> Row:
-        shown = _in_brief(cells) if self._brief else cells
-        return Row(folder_of(one), shown, _tone(one), search=words_of(one))
+        if self._brief:  # with only the glyph of the state
+            flags, name, state, round, accuracy = (cells[place] for place in IN_BRIEF)
+            assert isinstance(state, Cell)
+            cells = flags, name, Cell(state.text[0], state.tone), round, accuracy
+        alarming = one.state in ("damaged", "failed", "interrupted")
+        return Row(folder_of(one), cells, "warning" if alarming else "plain", search=words_of(one))
 
     def _state_of(self, session: Summary) -> Cell:
         """The state of a session. The glyph of one that has ended comes once its whole ledger has been read."""
@@ -491,11 +493,6 @@ def words_of(session: Summary | StudySummary) -> str:
     return f"{' '.join(map(str, words))} {session.note}"
 
 
-def notes(session: Summary) -> str:
-    """The tags and the note in one line, such as "paper, t3: the lr of the paper"."""
-    return ": ".join(filter(None, (", ".join(session.tags), session.note)))
-
-
 def age(created: str | None, now: datetime) -> str:
     """The time since a session was made."""
     try:
@@ -516,12 +513,12 @@ def _cells(line: Branch, view: View, old: str, sketch: Sketch | None, state: Cel
         state,
         course(session.methods) or NONE,
         session.dataset or NONE,
-        _rounds(session),
+        NONE if session.round is None else f"{session.round}/{session.rounds}",
         NO_SCORE if session.untrained else percent(session.accuracy),
         percent(session.best),
         f"r{session.best_round}" if session.best_round and roomy else "",
         Trend(tuple(map(float, seen)), width=TREND if len(seen) else 0),
-        notes(session),
+        ": ".join(filter(None, (", ".join(session.tags), session.note))),
         old,
     )
 
@@ -558,22 +555,7 @@ def _state(state: str) -> Cell:
     return Cell(f"{glyph} {state}", tone)
 
 
-def _in_brief(cells: Cells) -> Cells:
-    """The cells under BRIEF, with only the glyph of the state."""
-    flags, name, state, round, accuracy = (cells[place] for place in IN_BRIEF)
-    assert isinstance(state, Cell)
-    return flags, name, Cell(state.text[0], state.tone), round, accuracy
-
-
 def _flags(session: Summary | StudySummary, view: View) -> str:
     """The marks of the shown and of marked sessions."""
     folder = folder_of(session)
     return ("●" if folder == view.run.folder else " ") + ("◆" if folder in view.marked else " ")
-
-
-def _rounds(session: Summary) -> str:
-    return NONE if session.round is None else f"{session.round}/{session.rounds}"
-
-
-def _tone(session: Summary | StudySummary) -> Tone:
-    return "warning" if session.state in ("damaged", "failed", "interrupted") else "plain"

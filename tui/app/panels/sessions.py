@@ -265,7 +265,7 @@ class SessionsPanel(SizedPanel):
             self._board.follow(self._list.studies.get(self._board.folder), view.filter)
             return
         studies, found = self._list.studies, self._list.found
-        shown = sum(key not in studies for key in self._list.rows.keys)
+        shown = sum(row.key not in studies for row in self._list.rows)
         sentence = None
         if found is None:
             sentence = f"Reading sessions in {view.library}…"
@@ -391,7 +391,7 @@ class SessionsPanel(SizedPanel):
             return self._board.table()
         columns = ["session", "state", "methods", "dataset", "round", "rounds"]
         columns += ["accuracy", "best", "created", "parent"]
-        listed = (self._list.by_folder[key] for key in self._list.rows.keys if isinstance(key, Path))
+        listed = (self._list.by_folder[row.key] for row in self._list.rows if isinstance(row.key, Path))
         shown = [each for each in listed if isinstance(each, Summary)]
         return columns, [
             [

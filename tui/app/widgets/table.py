@@ -14,7 +14,7 @@ with an ellipsis. The cursor keeps to its row's key when rows change places. Wit
 row keeps showing it. Lines that come out the same are not sent again.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -93,7 +93,9 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         """`sort`: the column by which rows are sorted at first; None: they stay in the given order."""
         super().__init__(id=id)
         self._columns = tuple(columns)
-        self._all = self._rows = Rows(())
+        self._all: Rows = ()
+        self._rows: Rows = ()
+        self._keys: list[Hashable] = []
         self._has_cursor, self._follows = cursor, follows
         self._order = (self._place_of(sort), False) if sort else None
         self._query = ""
@@ -111,7 +113,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
     @property
     def filled(self) -> bool:
         """Whether it has rows, with or without the filter."""
-        return len(self._all) > 0
+        return bool(self._all)
 
     @property
     def selected(self) -> Hashable | None:
@@ -123,10 +125,10 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         """The column by which rows are sorted ("" for none), and whether from high to low."""
         return ("", False) if self._order is None else (_name(self._columns[self._order[0]]), self._order[1])
 
-    def show(self, rows: Sequence[Row], columns: Sequence[Column] | None = None) -> None:
+    def show(self, rows: Iterable[Row], columns: Sequence[Column] | None = None) -> None:
         """Show these rows (under these columns). The same rows again cost nothing."""
         given = tuple(columns) if columns is not None else self._columns
-        rows = rows if isinstance(rows, Rows) else Rows(rows)
+        rows = tuple(rows)
         if rows == self._all and given == self._columns:
             return
         at_end = self.scroll_offset.y >= self._last_offset()
@@ -163,8 +165,8 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
 
     def put_cursor(self, key: Hashable) -> None:
         """Put the cursor on the row of a key, if it is shown."""
-        if key in self._rows.keys:
-            self._select(self._rows.keys.index(key))
+        if key in self._keys:
+            self._select(self._keys.index(key))
 
     def show_cursor(self) -> None:
         """Scroll until the row of the cursor is visible."""
@@ -233,12 +235,11 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         before = self._place()
         self._rows = self._all
         if self._query:
-            places = range(len(self._all))
-            self._rows = self._all.pick([at for at in places if fits(self._all.search(at), self._query)])
+            self._rows = tuple([row for row in self._all if fits(row.search, self._query)])
         if self._order is not None:
             self._rows = sorted_rows(self._rows, *self._order)
         self.virtual_size = Size(room(self).width, len(self._rows) + self._header)
-        keys = self._rows.keys
+        self._keys = keys = [row.key for row in self._rows]
         if self._has_cursor and self._cursor not in keys:
             self._set_cursor(keys[min(before, len(keys) - 1)] if keys else None)
         self.changed()
@@ -270,12 +271,11 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
 
     def _place(self) -> int:
         """The line of the cursor; 0 without a cursor."""
-        keys = self._rows.keys
-        return keys.index(self._cursor) if self._cursor in keys else 0
+        return self._keys.index(self._cursor) if self._cursor in self._keys else 0
 
     def _select(self, place: int) -> None:
         """Put the cursor on a row and scroll to it."""
-        self._set_cursor(self._rows.keys[place])
+        self._set_cursor(self._keys[place])
         self.show_cursor()
 
     def _set_cursor(self, key: Hashable | None) -> None:
