@@ -37,23 +37,19 @@ async def ask(pilot: Any, panel: Any) -> None:
 
 
 def test_the_partition_shows_who_holds_which_classes(view: View) -> None:
-    async def cell(pilot: Any, panel: Any) -> None:
+    async def move(pilot: Any, panel: Any) -> None:
         panel._map.focus()
         await pilot.press("right", "right")
-
-    app, text = on_stage("data", view, cell)
-    assert "training samples: 10 classes × 10 clients" in text
-    assert "class 0 × client 1 cnn2: 11\n" in text  # 4 + 7 of client 1
-    assert app.selected[-1] == 1
-
-
-def test_the_partitions_cursor_stands_in_the_column_of_the_client_selected(view: View) -> None:
-    async def down(pilot: Any, panel: Any) -> None:
-        panel._map.focus()
+        seen.append(pilot.app.text())
+        panel.show(replace(view, client=4))
         await pilot.press("down", "down")
 
-    _, text = on_stage("data", replace(view, client=4), down)
-    assert "class 1 × client 4 cnn5: 35\n" in text  # 4 + 28 + 3
+    seen = list[str]()
+    app, text = on_stage("data", view, move)
+    assert "training samples: 10 classes × 10 clients" in seen[0]
+    assert "class 0 × client 1 cnn2: 11\n" in seen[0]  # 4 + 7 of client 1
+    assert 1 in app.selected
+    assert "class 2 × client 4 cnn5: " in text  # in the column of the client selected
 
 
 def test_the_first_line_says_what_was_read(view: View) -> None:
@@ -66,36 +62,27 @@ def test_the_first_line_says_what_was_read(view: View) -> None:
     assert "read: 1,234 samples, 2 classes, 2 features, left out: id; Column 'n' is odd." in text
 
 
-def test_an_older_session_has_no_line_on_what_was_read(view: View) -> None:
-    assert "read: " not in on_stage("data", view)[1]
-
-
-def test_a_session_that_does_not_say_who_holds_what_says_who_counts(at_home: Path) -> None:
+def test_an_older_session_has_no_line_on_what_was_read_and_says_who_counts(at_home: Path) -> None:
     _, text = on_stage("data", View(read(at_home / "base"), sessions_dir=at_home))
-    assert "htfl-sim partition base counts them" in text
+    assert "htfl-sim partition base counts them" in text and "read: " not in text
 
 
-def test_nothing_is_computed_before_it_is_asked_for(view: View) -> None:
-    app, _ = on_stage("data", view)
-    assert app.posted == []
-    assert instead(view).startswith("Press t to draw a t-SNE of the models' features after round 20")
-    app, _ = on_stage("data", view, ask)
-    assert app.posted == [EmbeddingWanted(20)]
-
-
-def test_while_it_is_computed_the_panel_says_so_and_t_asks_to_stop(view: View) -> None:
-    waiting = drawn(view, under_way=(session_of(view.run), 19))
-    app, text = on_stage("data", waiting, ask)
-    assert "Computing t-SNE of round 19." in text
-    assert app.posted == [EmbeddingWanted(19)]
-
-
-def test_a_refusal_stands_where_the_picture_would_and_can_be_tried_again(view: View) -> None:
-    why = "main: its clients' features differ in width (84, 120) and have no common plane."
-    refused = replace(view, embeddings=Embeddings({(session_of(view.run), 20): why}))
-    assert instead(refused) == f"{why}\n\nPress t to try again."
-    app, _ = on_stage("data", refused, ask)
-    assert app.posted == [EmbeddingWanted(20)]
+def test_t_asks_for_the_picture_to_stop_it_or_to_try_again(view: View) -> None:
+    assert on_stage("data", view)[0].posted == []  # nothing is computed before it is asked for
+    own, why = session_of(view.run), "main: its clients' features differ in width (84, 120)."
+    for each, said, wanted in (
+        (view, "Press t to draw a t-SNE of the models' features after round 20", 20),
+        (drawn(view, under_way=(own, 19)), "Computing t-SNE of round 19.", 19),
+        (replace(view, embeddings=Embeddings({(own, 20): why})), f"{why}\n\nPress t to try again.", 20),
+        (
+            replace(view, embeddings=Embeddings({("another", 20): sessions.embedding(10, 20)})),
+            "Press t to draw a t-SNE",
+            20,
+        ),
+    ):
+        app, _ = on_stage("data", each, ask)
+        assert str(app.panel._plane._said).startswith(said)  # type: ignore[attr-defined]
+        assert app.posted == [EmbeddingWanted(wanted)]
 
 
 def test_a_round_whose_checkpoint_is_gone_says_what_can_be_done(view: View) -> None:
@@ -129,11 +116,6 @@ def test_the_picture_shown_is_the_last_one_up_to_the_round_and_names_its_own(vie
     assert instead(replace(several, round=9)).startswith("The checkpoint of round 9 is gone")
 
 
-def test_another_sessions_picture_is_not_shown(view: View) -> None:
-    others = Embeddings({("another", 20): sessions.embedding(10, 20)})
-    assert instead(replace(view, embeddings=others)).startswith("Press t to draw a t-SNE")
-
-
 def test_of_very_many_clients_it_says_how_many_are_drawn(view: View) -> None:
     thousands = replace(
         view.run, config={**view.run.config, "federation": {"clients": 5_000, "group": "htm5"}}
@@ -161,9 +143,7 @@ def test_points_are_named_by_class_by_client_and_of_the_client_selected_alone(vi
 
 
 def test_the_file_has_the_points_or_while_there_are_none_the_partition(view: View) -> None:
-    async def nothing(pilot: Any, panel: Any) -> None: ...
-
-    app, _ = on_stage("data", view, nothing)
+    app, _ = on_stage("data", view)
     columns, rows = app.panel.table(view)
     assert columns == ["client", "class", "train"] and rows[10] == [1, "0", 11]
     columns, rows = app.panel.table(drawn(view, 20))
@@ -195,28 +175,34 @@ def with_samples(view: View, *clients: int, **more: Any) -> View:
     return replace(view, samples=SamplesRead(found, **more))
 
 
-def test_samples_are_read_when_they_are_asked_for(view: View) -> None:
-    app, text = on_stage("data", replace(view, client=3), look)
-    assert app.posted == [SamplesWanted(3)]
-    assert "client 3 cnn4: samples before round 1" in text and "t-SNE" not in text
+def test_i_reads_the_samples_of_the_client_selected(view: View) -> None:
+    own = session_of(view.run)
+    failed = replace(view, samples=SamplesRead({(own, 0): "There are no data."}))
+    for each, said, posted in (
+        (replace(view, client=3), "client 3 cnn4: samples before round 1", [SamplesWanted(3)]),
+        (with_samples(view, under_way=own), "Reading the samples of client 0.", []),
+        (failed, "There are no data.", [SamplesWanted(0)]),
+    ):
+        app, text = on_stage("data", each, look)
+        assert app.posted == posted and said in " ".join(text.split()) and "t-SNE" not in text
+
+    assert "Press i to try again." in text
+
+    async def then_another(pilot: Any, panel: Any) -> None:
+        await look(pilot, panel)
+        await pilot.pause()
+        panel.show(replace(with_samples(view, 0), client=5))
+
+    _, text = on_stage("data", with_samples(view, 0), then_another)
+    assert "Press i to read the samples of client 5." in text
 
 
-def test_while_they_are_read_the_panel_says_so_and_asks_no_more(view: View) -> None:
-    app, text = on_stage("data", with_samples(view, under_way=session_of(view.run)), look)
-    assert "Reading the samples of client 0." in text and app.posted == []
-
-
-@pytest.mark.parametrize("glyphs", ["braille", "ascii"])
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-def test_the_samples_of_the_client_selected_are_beside_the_partition(
-    view: View, size: tuple[int, int], glyphs: Any
-) -> None:
-    chosen = replace(with_samples(view, 2, 3), client=3)
-    app, text = on_stage("data", chosen, look, size=size, glyphs=glyphs)
-    end = "/" if glyphs == "ascii" else "⏎"
-    assert app.posted == [] and f"a 13  to be{end}3" in text
-    assert "to be" + end + "2" not in text
-    assert text.isascii() or glyphs != "ascii"
+def test_the_samples_of_the_client_selected_are_beside_the_partition(view: View) -> None:
+    chosen, glyphs = replace(with_samples(view, 2, 3), client=3), ("braille", "ascii")
+    for size, end, used in zip(((80, 24), (200, 60)), "⏎/", glyphs, strict=True):
+        app, text = on_stage("data", chosen, look, size=size, glyphs=used)  # type: ignore[arg-type]
+        assert app.posted == [] and f"a 13  to be{end}3" in text and f"to be{end}2" not in text
+        assert text.isascii() or used != "ascii"
 
 
 def test_the_same_key_leads_back_and_so_do_those_of_the_plane(view: View) -> None:
@@ -234,13 +220,6 @@ def test_the_same_key_leads_back_and_so_do_those_of_the_plane(view: View) -> Non
     assert app.posted == [EmbeddingWanted(20)]
 
 
-def test_a_reason_stands_where_the_samples_would_and_the_key_tries_again(view: View) -> None:
-    why = SamplesRead({(session_of(view.run), 0): "There are no data."})
-    app, text = on_stage("data", replace(view, samples=why), look)
-    assert "There are no data." in text and "Press i to try again." in text
-    assert app.posted == [SamplesWanted(0)]
-
-
 def test_the_file_has_the_samples_that_are_shown(view: View) -> None:
     seen = []
 
@@ -252,13 +231,3 @@ def test_the_file_has_the_samples_that_are_shown(view: View) -> None:
     assert seen == [(["client", "class", "train", "text"], [[0, "a", 10, "to be⏎0"]])]
     means = ClientSamples(4, "table", (), features=(FeatureMean("age", 71.0, 40.0, 1.5),))
     assert sample_table(means)[1] == [[4, "age", 71.0, 40.0, 1.5]]
-
-
-def test_another_client_that_is_not_read_is_offered(view: View) -> None:
-    async def then_another(pilot: Any, panel: Any) -> None:
-        panel.action_samples()
-        await pilot.pause()
-        panel.show(replace(with_samples(view, 0), client=5))
-
-    _, text = on_stage("data", with_samples(view, 0), then_another)
-    assert "Press i to read the samples of client 5." in text

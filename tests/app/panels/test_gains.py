@@ -50,6 +50,10 @@ def test_the_sentence_counts_those_who_gain_and_names_the_worst() -> None:
     assert gains.sentence(few) == "7 of 10 clients gain; worst −4.2 pp (client 3: 15 vs 16 of 24)"
     many = replace(found, worst=Worst(3, -0.041, (80, 84, 100)))  # one image is 1 pp or less
     assert gains.sentence(many) == "7 of 10 clients gain; worst −4.1 pp (client 3)"
+    fewest = replace(found, worst=Worst(3, -1 / 9, (5, 6, 9)))
+    assert gains.sentence(fewest, counted=False) == (
+        "7 of 10 clients gain; worst −11.1 pp (client 3, 9 samples)"
+    )
     one = RoundGain(2, clients=1, better=1, worse=0, mean=0.1, worst=Worst(0, 0.1, None))
     assert gains.sentence(one) == "1 of 1 client gains; least +10.0 pp (client 0)"
 
@@ -57,14 +61,6 @@ def test_the_sentence_counts_those_who_gain_and_names_the_worst() -> None:
 def test_the_colors_of_the_map_reach_to_the_largest_gain_or_loss_shown() -> None:
     assert gains.reach(np.array([[-33.3, 2.0], [np.nan, 50.0]])) == (-50.0, 50.0)
     assert gains.reach(np.array([[-0.2, 0.0]])) == (-1.0, 1.0)
-
-
-def test_a_worst_client_with_few_test_samples_says_so_where_counts_have_no_room() -> None:
-    found = RoundGain(20, clients=10, better=7, worse=1, mean=0.01, worst=Worst(3, -1 / 9, (5, 6, 9)))
-    assert gains.sentence(found) == "7 of 10 clients gain; worst −11.1 pp (client 3: 5 vs 6 of 9)"
-    assert (
-        gains.sentence(found, counted=False) == "7 of 10 clients gain; worst −11.1 pp (client 3, 9 samples)"
-    )
 
 
 def test_live_has_the_line_where_it_fits(home: Path) -> None:
@@ -105,11 +101,11 @@ def test_without_color_signs_tell_gains_from_losses(home: Path, monkeypatch: pyt
     assert text.isascii() and "..." in text and "vvv" in text and "+++" in text
 
 
-@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 60)])
-def test_it_fits_every_size(home: Path, size: tuple[int, int]) -> None:
-    _, text = on_stage("live", paired(home), press_b, size=size)
-    assert "7 of 10 clients gain" in text
-    assert max(map(len, text.split("\n"))) <= size[0]
+def test_it_fits_every_size(home: Path) -> None:
+    for size in ((60, 16), (200, 60)):
+        _, text = on_stage("live", paired(home), press_b, size=size)
+        assert "7 of 10 clients gain" in text
+        assert max(map(len, text.split("\n"))) <= size[0]
 
 
 def test_the_crosshair_is_a_column_of_the_map_and_replay_has_its_round(home: Path) -> None:

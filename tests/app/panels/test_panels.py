@@ -122,27 +122,20 @@ def test_every_line_is_read_in_the_legend_also_where_it_is_narrow(view: View) ->
     assert "6 cnn2 70.6 %  m mean 82.2 %" in text
 
 
-def test_p_pins_the_client_under_the_cursor(view: View) -> None:
+def test_keys_pin_the_client_under_the_cursor_and_reverse_the_order(view: View) -> None:
+    order: list[list[object]] = []
+
     async def act(pilot: Any, panel: Any) -> None:
         panel.first().focus()
         await pilot.press("down", "down")
         panel.action_pin()
-
-    for panel in ("live", "clients"):
-        app, _ = on_stage(panel, view, act)
-        assert app.posted == [ClientPinned(5)]  # 6, 4 and 5 are the worst
-
-
-def test_the_worst_come_first_and_reversed_the_best(view: View) -> None:
-    order: list[list[object]] = []
-
-    async def act(pilot: Any, panel: Any) -> None:
         for _ in range(2):
             order.append([row.key for row in panel._table.rows])
             panel.action_reverse()
 
     for panel in ("live", "clients"):
-        on_stage(panel, view, act)
+        app, _ = on_stage(panel, view, act)
+        assert app.posted == [ClientPinned(5)]  # 6, 4 and 5 are the worst
     ranked = np.argsort(view.run.records[-1]["accuracy"]["per_client"]).tolist()
     assert order == [ranked, ranked[::-1]] * 2  # by the numbers that are printed
 
@@ -187,24 +180,20 @@ def test_a_fall_of_more_than_twenty_points_stands_in_the_log(view: View) -> None
 
 
 def test_each_client_is_shown_with_its_data_and_few_test_images_are_grey(view: View) -> None:
-    _, text = on_stage("clients", view)
+    app, text = on_stage("clients", view)
     assert "data     111 train, 24 test" in text
     assert "classes  8 ×29, 7 ×26, 5 ×20, 4 ×17, 2" in text
     assert "×11, 1 ×8" in text
     assert "▶    6 cnn2   70.6 %  +0.4   24   111  ▂▃ ▅▅ ▇▇  " in text
     assert " ~83.3 %  −0.7   16 " in text and "; ~ on fewer than 20 test samples" in text
+    columns, table = app.panel.table(view)
+    (own,) = (dict(zip(columns, row, strict=True)) for row in table if row[0] == 6)
+    assert (own["test_samples"], own["train_samples"]) == (24, 111)
+    assert [own[f"train {label}"] for label in range(10)] == sessions.samples(10)["train"][6]
     tones = {row.key: row.cells[3].tone for row in rows(view)}  # type: ignore[union-attr]
     assert tones == {
         client: "muted" if client < 4 else "strong" for client in range(10)
     }  # 12, 14, 16, 18, 20 …
-
-
-def test_the_clients_file_has_their_samples_class_by_class(view: View) -> None:
-    app, _ = on_stage("clients", view)
-    columns, table = app.panel.table(view)
-    (row,) = (dict(zip(columns, row, strict=True)) for row in table if row[0] == 6)
-    assert (row["test_samples"], row["train_samples"]) == (24, 111)
-    assert [row[f"train {label}"] for label in range(10)] == sessions.samples(10)["train"][6]
 
 
 def test_a_filter_leaves_the_clients_that_have_its_words(view: View) -> None:
@@ -267,15 +256,6 @@ def test_a_client_has_both_losses_in_one_chart_and_its_own_numbers(view: View) -
     assert dict(facts_of(view, 4, 60))["loss"] == f"training {run.records[-1]['loss']['per_client'][4]:.3f}"
 
 
-def test_a_title_of_three_losses_is_not_cut(view: View) -> None:
-    records: list[Any] = measured(view.run.records)
-    for record in records:
-        record["evaluation"]["eval"] = record["evaluation"]["test"]
-    run = replace(view.run, ledger=Ledger.of(records))
-    _, text = on_stage("clients", replace(view, run=run, client=4))
-    assert "─losses─" in text and "loss and" not in text
-
-
 def test_the_list_of_clients_begins_with_the_worst_client_of_the_line(tmp_path: Path) -> None:
     # Both are in order of the accuracy that they print. Few samples are marked, and not sorted elsewhere.
     held = sessions.samples(3) | {"test": [20, 100, 10]}
@@ -318,9 +298,6 @@ def test_the_clients_that_diverged_are_counted_up_to_the_round_shown(view: View)
     assert client_rows.diverged(replace(view, round=4)) == ""
     assert client_rows.diverged(replace(view, round=9)) == ", 1 diverged in 1 round"
     assert ", 1 diverged in 1 round" in on_stage("live", replace(view, round=9), size=(240, 60))[1]
-
-
-def test_live_has_no_score_where_every_client_diverged_in_every_round(view: View) -> None:
     failed = [{**record, "diverged": record["participants"]} for record in view.run.records]
     text = on_stage("live", replace(view, run=replace(view.run, ledger=Ledger.of(failed))))[1]
     assert "accuracy: no score, 10 diverged in 20 rounds" in text
@@ -338,10 +315,10 @@ def test_the_smallest_terminal_has_the_bytes_and_the_unit_of_a_round(view: View)
     assert "bytes per round, MiB" in text
 
 
-@pytest.mark.parametrize("panel", ["log", "cost"])
-def test_without_a_session_the_smallest_terminal_says_how_to_open_one(panel: str) -> None:
-    _, text = on_stage(panel, View(SessionData(Path())), size=(60, 16))
-    assert "No session is open. Press n to start a run or s to list" in text
+def test_without_a_session_the_smallest_terminal_says_how_to_open_one() -> None:
+    for panel in ("log", "cost"):
+        _, text = on_stage(panel, View(SessionData(Path())), size=(60, 16))
+        assert "No session is open. Press n to start a run or s to list" in text
 
 
 def test_checkpoints_in_a_row_are_one_line_of_the_log() -> None:
@@ -387,8 +364,7 @@ def test_what_is_shown_makes_a_rectangular_file(panel: str, view: View) -> None:
     compared = replace(view, compared=(view.run,), marked=(view.run.folder,), round=15)
     app, _ = on_stage(panel, compared)
     columns, table = app.panel.table(compared)
-    assert table
-    assert all(len(row) == len(columns) for row in table)
+    assert table and {len(row) for row in table} == {len(columns)}
 
 
 def test_a_session_that_cannot_be_read_says_why_in_its_place(tmp_path: Path) -> None:
@@ -456,9 +432,8 @@ def test_the_same_view_draws_nothing_twice(view: View, monkeypatch: pytest.Monke
     assert again == []
 
 
-@pytest.mark.parametrize(
-    ("event", "text"),
-    [
+def test_events_are_said_in_a_few_words() -> None:
+    for event, text in (
         ({"event": "started", "method": "fd", "round": 0}, "started with fd"),
         ({"event": "resumed", "method": "fd", "inexact": ["torch"]}, "resumed with fd; not bit-identical: torch"),
         ({"event": "switched", "method": "fd", "changes": ["seed 1 → 2"]}, "switched: seed 1 → 2"),
@@ -466,10 +441,8 @@ def test_the_same_view_draws_nothing_twice(view: View, monkeypatch: pytest.Monke
         ({"event": "forked", "name": "a", "round": 3, "changes": []}, "forked from a at round 3"),
         ({"event": "warning", "client": 4, "message": "is late"}, "warning: client 4: is late"),
         ({"event": "paused", "round": 3, "at": "x", "sha256": "y"}, "paused"),
-    ],
-)  # fmt: skip
-def test_events_are_said_in_a_few_words(event: dict[str, Any], text: str) -> None:
-    assert description(event) == text
+    ):  # fmt: skip
+        assert description(event) == text
 
 
 def test_the_keys_go_to_the_table_first_and_to_a_chart_where_there_is_none(view: View) -> None:
@@ -503,16 +476,13 @@ def test_of_a_hundred_thousand_clients_no_panel_makes_a_table_of_all_rounds_and_
     assert sum(column.startswith("client ") for column in columns) <= MANY + 1
 
 
-@pytest.mark.parametrize(
-    ("width", "shown"),
-    [
+def test_the_classes_of_a_client_fill_two_lines(view: View) -> None:
+    for width, shown in (
         (40, "4 ×44, 3 ×41, 1 ×35, 0 ×32, 9 ×18, 7 ×12, 6 ×9"),
         (20, "4 ×44, 3 ×41, 1 ×35, 0 ×32, 3 more"),  # a fifth would be 42 of 40 cells
         (4, "4 ×44, 6 more"),  # at least one
-    ],
-)
-def test_the_classes_of_a_client_fill_two_lines(width: int, shown: str, view: View) -> None:
-    assert dict(facts_of(view, 4, width))["classes"] == shown
+    ):
+        assert dict(facts_of(view, 4, width))["classes"] == shown
 
 
 def test_cost_has_the_cost_of_the_highest_target_that_was_reached(view: View) -> None:

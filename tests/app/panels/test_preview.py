@@ -30,8 +30,10 @@ def test_a_state_is_a_glyph_a_word_and_a_colour(view: View) -> None:
     by_name = {row.key.name: row.cells[2] for row in app.panel._list.rows}  # type: ignore[attr-defined]
     assert by_name["main"] == Cell("✓ finished", "plain")
     assert by_name["begun"] == Cell("■ stopped", "muted")
-    glyphs = [glyph for glyph, _ in STATES.values()]
-    assert all(len(glyph) == 1 for glyph in glyphs)
+    assert all(len(glyph) == 1 for glyph, _ in STATES.values())
+    trends = {row.key.name: row.cells[9] for row in app.panel._list.rows}  # type: ignore[attr-defined]
+    assert trends["main"] == Trend(tuple(view.run.curves["accuracy"]))
+    assert trends["begun"] == Trend((), width=0)
 
 
 def test_the_preview_calls_a_session_open_only_if_it_is(view: View) -> None:
@@ -45,22 +47,14 @@ def test_the_preview_calls_a_session_open_only_if_it_is(view: View) -> None:
         assert text.count("session is open") == 1
 
 
-@pytest.mark.parametrize("glyphs", ["braille", "ascii"])
-def test_a_marked_session_has_a_glyph_that_is_no_states(view: View, at_home: Path, glyphs: str) -> None:
+def test_a_marked_session_has_a_glyph_that_is_no_states(view: View, at_home: Path) -> None:
     app, _ = on_stage("sessions", replace(view, marked=(at_home / "base",)))
     flags = {row.key.name: row.cells[0] for row in app.panel._list.rows}  # type: ignore[attr-defined]
-    shown, mark = (spelled(flags[name].strip(), glyphs) for name in ("main", "base"))
-    others = {shown, *(spelled(glyph, glyphs) for glyph, _ in STATES.values())}
-    assert len(mark) == 1 and mark not in others
-    assert f"({mark};" in spelled(next(key.about for key in KEYS if key.argument == "mark"), glyphs)
-
-
-def test_every_session_has_a_trend_of_its_rounds(view: View) -> None:
-    app, _ = on_stage("sessions", view)
-    trends = {row.key.name: row.cells[9] for row in app.panel._list.rows}  # type: ignore[attr-defined]
-    assert isinstance(trends["main"], Trend)
-    assert trends["main"].values == tuple(view.run.curves["accuracy"])
-    assert trends["begun"] == Trend((), width=0)
+    for glyphs in ("braille", "ascii"):
+        shown, mark = (spelled(flags[name].strip(), glyphs) for name in ("main", "base"))
+        others = {shown, *(spelled(glyph, glyphs) for glyph, _ in STATES.values())}
+        assert len(mark) == 1 and mark not in others
+        assert f"({mark};" in spelled(next(key.about for key in KEYS if key.argument == "mark"), glyphs)
 
 
 def test_the_cursor_previews_the_curve_and_the_settings_that_differ_from_the_one_shown(
@@ -77,12 +71,6 @@ def test_the_cursor_previews_the_curve_and_the_settings_that_differ_from_the_one
     assert "differs from main" in text
     rows = [row.cells for row in preview._settings.rows]
     assert ("method.name", "standalone", "fedssa") in rows
-
-
-def test_of_the_session_shown_there_is_nothing_to_compare(view: View) -> None:
-    app, text = on_stage("sessions", view)
-    assert len(app.panel._preview._chart.figure.series) == 1
-    assert "This session is open" in " ".join(text.split())
 
 
 def test_a_session_with_a_damaged_ledger_is_not_finished_and_the_preview_says_why(tmp_path: Path) -> None:

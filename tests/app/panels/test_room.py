@@ -31,11 +31,8 @@ def shares(view: View, size: tuple[int, int]) -> dict[str, float]:
     return found
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-def test_with_a_hundred_clients_accuracy_has_a_third_of_the_screen(
-    crowd: View, size: tuple[int, int]
-) -> None:
-    assert shares(crowd, size)["accuracy"] >= 1 / 3
+def test_with_a_hundred_clients_accuracy_has_a_third_of_the_screen(crowd: View) -> None:
+    assert min(shares(crowd, size)["accuracy"] for size in ((80, 24), (120, 40), (200, 60))) >= 1 / 3
 
 
 def test_with_a_hundred_clients_every_map_says_where_it_shows_means(crowd: View) -> None:
@@ -84,11 +81,7 @@ def test_traffic_that_is_the_same_in_every_round_gives_way_to_the_loss(at_home: 
     assert "training loss; 479.2 KiB up and down per round" in text  # 4 × 122,680 bytes
     losses = [record["loss"]["mean"] for record in steady.run.records]
     assert app.panel._trend.figure.series[0].y.tolist() == pytest.approx(losses)  # type: ignore[attr-defined]
-
-
-def test_traffic_that_is_the_same_in_every_round_gives_way_to_what_it_adds_up_to(tmp_path: Path) -> None:
-    view = View(read(sessions.make(tmp_path / "steady", rounds=3, clients=4)), sessions_dir=tmp_path)
-    _, text = on_stage("cost", view, size=(200, 60))
+    _, text = on_stage("cost", steady, size=(200, 60))
     assert "total bytes; 479.2 KiB up and down per round" in text and "bytes per round" not in text
 
 
@@ -103,26 +96,23 @@ def alone(folder: Path, losses: bool = True) -> View:
     return View(replace(run, ledger=Ledger.of(records)), sessions_dir=folder)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-def test_of_a_method_that_sends_nothing_there_is_no_chart_of_bytes(
-    size: tuple[int, int], tmp_path: Path
-) -> None:
+def test_of_a_method_that_sends_nothing_there_is_no_chart_of_bytes(tmp_path: Path) -> None:
     seen: list[str] = []
 
     async def go_round(pilot: Any, panel: Any) -> None:
-        for _ in range(3):
+        for _ in range(4):
             seen.append(pilot.app.text())
             panel.action_unit()
             await pilot.pause()
 
-    on_stage("cost", alone(tmp_path), go_round, size=size)
+    on_stage("cost", alone(tmp_path), go_round, size=(80, 24))
     charts = (
         "seconds per round",
         "accuracy over FLOPs",
         "accuracy over seconds",
         "peak memory of the process",
     )
-    for text, chart in zip(seen, charts[size[0] >= 96 :], strict=False):
+    for text, chart in zip(seen, charts, strict=True):
         assert f"{chart}; standalone sends nothing" in text and "bytes" not in text
 
 

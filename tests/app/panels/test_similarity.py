@@ -110,50 +110,48 @@ def test_d_begins_at_the_pair_least_alike_wherever_the_cursor_was_put_before(vie
     assert seen == [*pairs[:3], *pairs[:2], shallow[0]]
 
 
-@pytest.mark.parametrize("layers_up", [0, 1, 3])
-@pytest.mark.parametrize("pair", [None, (2, 6)])
-def test_by_depth_is_read_at_the_layer_chosen(
-    view: View, layers_up: int, pair: tuple[int, int] | None
-) -> None:
+def test_by_depth_is_read_at_the_layer_chosen(view: View) -> None:
     cka = view.run.ledger.measured[-1]
-    layer = cka.layers[-1 - layers_up]
+    for layers_up, pair in ((3, None), (1, (2, 6))):
+        layer = cka.layers[-1 - layers_up]
 
-    async def choose(pilot: Any, panel: Any) -> None:
-        if pair is not None:
-            panel._map.put_cursor(*pair)
-        for _ in range(layers_up):
-            panel.action_previous()
+        async def choose(pilot: Any, panel: Any, steps: int = layers_up, pair: Any = pair) -> None:
+            if pair is not None:
+                panel._map.put_cursor(*pair)
+            for _ in range(steps):
+                panel.action_previous()
 
-    _, text = on_stage("similarity", view, choose)
-    depth = text[text.index("by depth") : text.index("over rounds" if pair is None else f" of {layer}─")]
-    assert f"read at {layer}" in depth
-    value = f"round 20 {cka.mean(layer):.3f}" if pair is None else f"the pair {cka.between(*pair, layer):.3f}"
-    assert value in depth
+        _, text = on_stage("similarity", view, choose)
+        depth = text[text.index("by depth") : text.index("over rounds" if pair is None else f" of {layer}─")]
+        assert f"read at {layer}" in depth
+        value = (
+            f"round 20 {cka.mean(layer):.3f}" if pair is None else f"the pair {cka.between(*pair, layer):.3f}"
+        )
+        assert value in depth
 
 
 def test_the_scale_can_be_fitted_to_the_pairs_and_says_so(view: View) -> None:
     async def fit(pilot: Any, panel: Any) -> None:
         panel.action_scale()
 
-    _, text = on_stage("similarity", view)
-    assert "round 20: 0.490, scale 0–1─" in text
+    async def cluster(pilot: Any, panel: Any) -> None:
+        panel.action_sort()
+        assert "similar clients adjacent" in panel._matrix.border_title
+        panel.action_sort()
+
+    _, text = on_stage("similarity", view, cluster)
+    assert "round 20: 0.490, scale 0–1─" in text and "mean 0.490" in text
     _, text = on_stage("similarity", view, fit)
     assert "round 20: 0.490, scale fitted: 0.132–0.799─" in text
     assert "▀▀ 0.799" in text and "▀▀ 0.132" in text
 
 
-@pytest.mark.parametrize("shown", ["similarity", "live"])
-def test_a_cell_of_the_matrix_can_be_clicked(shown: str, view: View) -> None:
-    async def click(pilot: Any, panel: Any) -> None:
-        width, height = panel._map.content_size
-        figure = panel._map._figure()
-        cells = [(x, y) for x in range(width) for y in range(height)]
-        x, y = next(at for at in cells if cell_at(figure, width, height, True, *at) == (3, 7))
-        await pilot.click(panel._map, offset=(x, y))
-
-    app, text = on_stage(shown, view, click)
-    assert "client 3 cnn4 × client 7 cnn3: " in text
-    assert app.selected[-1] == 3
+def on_cell(panel: Any, cell: tuple[int, int]) -> tuple[int, int]:
+    """Where a cell of the matrix is drawn."""
+    width, height = panel._map.content_size
+    places = ((x, y) for x in range(width) for y in range(height))
+    figure = panel._map._figure()
+    return next(at for at in places if cell_at(figure, width, height, True, *at) == cell)
 
 
 @pytest.mark.parametrize("shown", ["similarity", "live"])
@@ -163,27 +161,20 @@ def test_the_matrix_of_clients_that_were_drawn_selects_and_follows_those(
     """Its three rows are clients 1, 3 and 5."""
     monkeypatch.setattr(sessions, "cka", lambda *_: CKA_OF_THREE)
     view = View(read(sessions.make(tmp_path / "s", rounds=5, clients=6)), sessions_dir=tmp_path)
-    rows_of_cursor = []
+    rows_of_cursor, texts = [], list[str]()
 
     async def click(pilot: Any, panel: Any) -> None:
-        width, height = panel._map.content_size
-        figure = panel._map._figure()
-        cells = [(x, y) for x in range(width) for y in range(height)]
-        x, y = next(at for at in cells if cell_at(figure, width, height, True, *at) == (1, 0))
-        await pilot.click(panel._map, offset=(x, y))
+        await pilot.click(panel._map, offset=on_cell(panel, (1, 0)))
+        await pilot.pause()
+        texts.append(pilot.app.text())
         panel.show(replace(view, client=5))
         await pilot.pause()
         rows_of_cursor.append(panel._map.cursor[0])
 
     app, _ = on_stage(shown, view, click)
     assert 3 in app.selected and 1 not in app.selected
+    assert "client 3 cnn4 × client 1 cnn2: " in texts[0]
     assert rows_of_cursor == [2]
-
-
-def test_one_number_says_how_alike_the_clients_are(view: View) -> None:
-    for panel in ("live", "similarity"):
-        _, text = on_stage(panel, view)
-        assert "mean 0.490" in text and "0.490" in text[: text.index("mean 0.490")]
 
 
 def test_the_layer_keys_go_shallower_and_deeper_and_stop_at_the_ends(view: View) -> None:
@@ -197,15 +188,6 @@ def test_the_layer_keys_go_shallower_and_deeper_and_stop_at_the_ends(view: View)
 
     on_stage("similarity", view, act)
     assert seen == ["fc1", "conv2", "conv1", "conv1", "conv2"]
-
-
-def test_o_puts_like_beside_like_and_back(view: View) -> None:
-    async def act(pilot: Any, panel: Any) -> None:
-        panel.action_sort()
-        assert panel._map.clustered
-        assert "similar clients adjacent" in panel._matrix.border_title
-
-    on_stage("similarity", view, act)
 
 
 def test_before_the_first_measurement_similarity_says_when_it_comes(view: View) -> None:

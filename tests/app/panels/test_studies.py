@@ -86,12 +86,13 @@ def test_a_study_is_a_group_with_its_progress(home: Path) -> None:
 
 def test_its_row_has_a_finished_setting_and_no_mean_over_different_methods(home: Path) -> None:
     async def act(pilot: Any, panel: SessionsPanel) -> None:
+        panel.show(replace(view_of(home), filter="study t3"))
         panel.query_one(SessionList).put_cursor(home / "t3")
 
     app, text = on_stage("sessions", view_of(home), act, size=MIDDLE)
-    (row,) = (row for row in app.panel._list.rows if row.key == home / "t3")  # type: ignore[attr-defined]
+    (row,) = app.panel._list.rows  # type: ignore[attr-defined]
     last = [read(home / "t3" / f"fedlora-s{seed}").curves["accuracy"][-1] for seed in (0, 1, 2)]
-    assert row.cells[6] == f"{np.mean(last) * 100:.1f} %"
+    assert (row.key, row.cells[6]) == (home / "t3", f"{np.mean(last) * 100:.1f} %")
     words = " ".join(text.split())
     assert f"finished fedlora: {np.mean(last) * 100:.1f} %, the mean of 3" in words
     assert "settings 1 of 2 finished" in words
@@ -181,37 +182,20 @@ def test_one_band_at_a_time_is_shown_without_gaps_that_of_the_row_under_the_curs
     ]
 
 
-def test_the_axes_stay_whichever_band_is_shown(home: Path) -> None:
-    lines = by_seed(view_of(home).compared, [home / "t3"])
-    charts = [
-        figure(lines, [0, 1, 2], "mean accuracy", "rounds", [], line.runs[0].folder) for line in lines[:2]
-    ]
-    assert charts[0].band is not charts[1].band
-    assert charts[0].y_axis() == charts[1].y_axis()
-
-
-@pytest.mark.parametrize(
-    ("names", "said"),
-    [
-        (("fd-s0", "fd-s1"), "t3/fd, 2 seeds"),
-        (("s0-fd", "s1-fd", "s2-fd"), "t3/fd, 3 seeds"),
-        (("s1", "s2", "s10"), "t3, 3 seeds"),
-        (("fd-seed1", "fd-seed2"), "t3/fd, 2 seeds"),  # of data.seed
-        (("lr1e-05-s1", "lr1e-05-s2"), "t3/lr1e-05, 2 seeds"),
-        (("fd-s1",), "t3/fd-s1"),
-    ],
-)
-def test_seeds_shown_together_are_named_after_what_they_share_and_counted(
-    names: tuple[str, ...], said: str, tmp_path: Path
-) -> None:
-    study = tmp_path / "t3"
-    checkpoints.Group.open(study, documents(StudySpec("quickstart", over={"seed": (0,)}), [])).close(
-        "stopped"
-    )
-    (line,) = by_seed(
-        [SessionData(study / name, config={"seed": seed}) for seed, name in enumerate(names)], [study]
-    )
-    assert line.label == said
+def test_seeds_shown_together_are_named_after_what_they_share_and_counted(tmp_path: Path) -> None:
+    study, spec = tmp_path / "t3", StudySpec("quickstart", over={"seed": (0,)})
+    checkpoints.Group.open(study, documents(spec, [])).close("stopped")
+    for names, said in {
+        ("fd-s0", "fd-s1"): "t3/fd, 2 seeds",
+        ("s0-fd", "s1-fd", "s2-fd"): "t3/fd, 3 seeds",
+        ("s1", "s2", "s10"): "t3, 3 seeds",
+        ("fd-seed1", "fd-seed2"): "t3/fd, 2 seeds",  # of data.seed
+        ("lr1e-05-s1", "lr1e-05-s2"): "t3/lr1e-05, 2 seeds",
+        ("fd-s1",): "t3/fd-s1",
+    }.items():
+        runs = [SessionData(study / name, config={"seed": seed}) for seed, name in enumerate(names)]
+        (line,) = by_seed(runs, [study])
+        assert line.label == said
 
 
 def test_settings_that_differ_say_those_of_all_seeds_unless_these_are_the_same(home: Path) -> None:
@@ -226,20 +210,19 @@ def test_settings_that_differ_say_those_of_all_seeds_unless_these_are_the_same(h
 def test_a_line_is_the_mean_and_its_band_the_sample_deviation_of_the_rounds_all_seeds_have(
     home: Path,
 ) -> None:
-    lines = by_seed(view_of(home).compared, [home / "t3"])
+    runs = view_of(home).compared
+    lines = by_seed(runs, [home / "t3"])
     chart = figure(lines, [0, 1, 2], "mean accuracy", "rounds", [])
     line, band = chart.series[1], chart.bands[1]
     one, other = (run.curves["accuracy"][:12] * 100 for run in lines[1].runs)
     assert line.x is not None and list(line.x) == list(range(1, 13))
     np.testing.assert_allclose(line.y, (one + other) / 2)
     np.testing.assert_allclose(band.high - line.y, np.abs(one - other) / np.sqrt(2))
-
-
-def test_sessions_outside_a_marked_study_stay_single_lines(home: Path) -> None:
-    runs = view_of(home).compared
-    lines = by_seed(runs, [])
-    assert [line.name for line in lines] == [run.name for run in runs]
-    assert not figure(lines, range(len(lines)), "mean accuracy", "rounds", []).bands
+    second = figure(lines, [0, 1, 2], "mean accuracy", "rounds", [], lines[1].runs[0].folder)
+    assert second.band is not chart.band and second.y_axis() == chart.y_axis()  # room for either
+    alone = by_seed(runs, [])  # outside of a marked study
+    assert [each.name for each in alone] == [run.name for run in runs]
+    assert not figure(alone, range(len(alone)), "mean accuracy", "rounds", []).bands
 
 
 def test_keys_mark_a_study_and_fold_it(home: Path) -> None:
@@ -260,13 +243,7 @@ def test_keys_mark_a_study_and_fold_it(home: Path) -> None:
     assert "study t3" in text and "6: 4 finished, 1 stopped, 1 not started" in text
 
 
-def test_a_filter_that_leaves_but_a_study_shows_it(home: Path) -> None:
-    app, text = on_stage("sessions", replace(view_of(home), filter="study t3"), size=MIDDLE)
-    assert [row.key for row in app.panel._list.rows] == [home / "t3"]  # type: ignore[attr-defined]
-    assert "No session matches the filter" not in text and " t3 " in text
-
-
-def test_a_study_whose_list_is_damaged_is_said_to_be(home: Path, tmp_path: Path) -> None:
+def test_a_study_whose_list_is_damaged_is_said_to_be(tmp_path: Path) -> None:
     (tmp_path / "points.json").write_text("{")
     assert StudySummary.of(tmp_path, ()).state == "damaged"
 

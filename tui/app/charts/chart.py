@@ -25,7 +25,6 @@ from tui.app.charts.plot import (
     plot_area,
     reading,
     stroked,
-    trace,
 )
 from tui.common.cells import apart, cell_count, head
 
@@ -82,21 +81,21 @@ def legend_rows(entries: Sequence[Entry], width: int, height: int) -> int:
     return min(rows, max(height // 6, 1))
 
 
-def draw_keys(canvas: Canvas, area: PlotArea, ends: Sequence[tuple[Entry, float]], height: int) -> None:
+def draw_keys(canvas: Canvas, area: PlotArea, ends: Sequence[tuple[Entry, float]]) -> None:
     """Write each line's key, and its name if it has one here, next to its end.
 
-    If lines end close together, their keys are in separate rows, in the lines' order. ends: entries with the share of
-    the height (0…1) at their lines' ends. Keys without a free row are left out.
+    If lines end close together, their keys are in separate rows, in the lines' order. ends: entries with the values at
+    which their lines leave the plot. Keys without a free row are left out.
     """
-    wanted = sorted(
-        (((1 - share) * (height - 1), entry) for entry, share in ends if 0 <= share <= 1),
-        key=lambda one: one[0],
-    )[:height]
+    height = area.height
+    shares = [(entry, min(max(area.y.fraction(value), 0.0), 1.0)) for entry, value in ends if value == value]
+    wanted = sorted(((1 - share) * (height - 1), place) for place, (_, share) in enumerate(shares))[:height]
     rows: list[int] = []
     for place, (row, _) in enumerate(wanted):
         lowest = height - (len(wanted) - place)  # leaves a row for each later key
         rows.append(min(max(int(row + 0.5), rows[-1] + 1 if rows else 0), lowest))
-    for (_, entry), row in zip(wanted, rows, strict=True):
+    for (_, place), row in zip(wanted, rows, strict=True):
+        entry = shares[place][0]
         right = area.left + area.width + 1
         canvas.put(area.top + row, right, entry.key, entry.fg, BOLD)
         canvas.put(area.top + row, right + len(entry.key) + 1, entry.name, entry.fg)
@@ -154,13 +153,12 @@ class Line:
     series: Series
     key: str
     fg: int
-    pinned: bool
     stroke: int = 0
 
     @property
     def layer(self) -> tuple[bool, int, str, int]:
         """Lines of one layer are drawn as one: of the same rank, color, key, and stroke."""
-        return self.pinned, self.fg, self.key, self.stroke
+        return self.series.pinned, self.fg, self.key, self.stroke
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +194,8 @@ def draw_chart(figure: Figure, width: int, height: int, look: Look) -> Canvas:
     if legend:
         draw_legend(canvas, layout.entries, legend, area.left, look)
     if layout.ends:
-        draw_keys(canvas, area, heights(area, lines, layout.ends), area.height)
+        values = [line.series.value_at(area.x.high) for line in lines if line.key]
+        draw_keys(canvas, area, [*zip(layout.ends, values, strict=True)])
     return canvas
 
 
@@ -234,7 +233,7 @@ def lines_of(figure: Figure, look: Look) -> list[Line]:
     crowd, plain, pinned = list[Line](), list[Line](), list[Line]()
     for one in figure.series:
         if crowded and not one.pinned:
-            crowd.append(Line(one, "", look.muted, False))
+            crowd.append(Line(one, "", look.muted))
             continue
         place, stroke = len(plain) + len(pinned), one.stroke
         colour = look.series(place, ground)
@@ -243,7 +242,7 @@ def lines_of(figure: Figure, look: Look) -> list[Line]:
         elif look.coloured:
             colour = look.clear(one.colour, ground)
         key = one.key or next(keys, "?")
-        (pinned if one.pinned else plain).append(Line(one, key, colour, one.pinned, stroke))
+        (pinned if one.pinned else plain).append(Line(one, key, colour, stroke))
     return crowd + plain[::-1] + pinned[::-1]
 
 
@@ -274,15 +273,9 @@ def legend_of(figure: Figure, lines: Sequence[Line], look: Look) -> list[Entry]:
         return look.spelled(text)
 
     named = [
-        Entry(
-            line.key,
-            line.series.name,
-            look.spelled(legend_value(figure, line.series)),
-            line.fg,
-            line.pinned,
-        )
+        Entry(line.key, one.name, look.spelled(legend_value(figure, one)), line.fg, one.pinned)
         for line in reversed(lines)
-        if line.key
+        if line.key and (one := line.series)
     ]
     entries = [Entry("at", f"r{common:.0f}", "", look.muted)] if (common := earlier_round(figure)) else []
     entries += [entry for entry in named if entry.pinned]
@@ -325,7 +318,7 @@ def ends_of(figure: Figure, lines: Sequence[Line], width: int, look: Look) -> li
 
 def draw_lines(canvas: Canvas, area: PlotArea, lines: Sequence[Line], look: Look) -> None:
     """Draw the lines layer by layer. Plain lines share the cells where they meet. A pinned line replaces others."""
-    plot = canvas.window(area.top, area.left, area.height, area.width)
+    plot = area.window(canvas)
     total = np.zeros((area.height, area.width), int)
     keys = np.zeros_like(total)
     fg = np.zeros_like(total)
@@ -349,10 +342,9 @@ def draw_lines(canvas: Canvas, area: PlotArea, lines: Sequence[Line], look: Look
 
 def dots_of(lines: Sequence[Line], area: PlotArea, look: Look) -> Array:
     """[rows, columns]: the number of lines with each dot."""
-    rows, columns = area.height * look.glyphs.dots[0], area.width * look.glyphs.dots[1]
-    total = np.zeros((rows, columns), int)
+    total = np.zeros((area.height * look.glyphs.dots[0], area.width * look.glyphs.dots[1]), int)
     for x, y in stacks([line.series for line in lines]):
-        total += counts(trace(area.x.fractions(x), area.y.fractions(y), columns, rows), rows)
+        total += area.dots(x, y, look.glyphs.dots)
     return total
 
 
@@ -381,22 +373,11 @@ def write_keys_on_lines(plot: Canvas, area: PlotArea, lines: Sequence[Line]) -> 
     stride = max(12, room * len(keyed))
     for place, line in enumerate(keyed):
         (x, y), = stacks([line.series]) or [(np.empty(0), np.empty((1, 0)))]  # fmt: skip
-        spans = trace(area.x.fractions(x), area.y.fractions(y), area.width, area.height)
-        low, _, there = spans.clipped(area.height)
+        low, _, there = area.trace(x, y, (1, 1)).clipped(area.height)
         start, end = stride // 2 + room * place, area.width - len(line.key) + 1
         for column in range(start if start < end else start - stride, end, stride):
             if there[0, column]:
                 plot.put(area.height - 1 - int(low[0, column]), column, line.key, line.fg, BOLD)
-
-
-def heights(area: PlotArea, lines: Sequence[Line], ends: Sequence[Entry]) -> list[tuple[Entry, float]]:
-    """The ends of the lines with a key, each with the share of the height at which its line leaves the plot."""
-    values = [line.series.value_at(area.x.high) for line in lines if line.key]
-    return [
-        (end, min(max(area.y.fraction(value), 0.0), 1.0))
-        for end, value in zip(ends, values, strict=True)
-        if not math.isnan(value)
-    ]
 
 
 def band_colour(band: Band, look: Look) -> int:
@@ -422,16 +403,13 @@ def band_tint(band: Band, look: Look) -> int:
 def draw_band(canvas: Canvas, area: PlotArea, band: Band, look: Look) -> None:
     """Shade the area between the band's edges: by color behind the lines, or by a character."""
     as_tint = tinted(look)
-    rows = area.height * (2 if as_tint else 1)
-    low, high = (
-        trace(area.x.fractions(x), area.y.fractions(y[None]), area.width, rows)
-        for x, y in (edge.points() for edge in band.edges())
-    )
+    halves_of = (2 if as_tint else 1, 1)
+    low, high = (area.trace(x, y[None], halves_of) for x, y in (edge.points() for edge in band.edges()))
     there = (low.low != NOWHERE) & (high.low != NOWHERE)
     bottom, top = np.minimum(low.low, high.low), np.maximum(low.high, high.high)
     spans = Spans(np.where(there, bottom, NOWHERE), np.where(there, top, NOWHERE))
-    halves = counts(spans, rows) > 0
-    plot = canvas.window(area.top, area.left, area.height, area.width)
+    halves = counts(spans, area.height * halves_of[0]) > 0
+    plot = area.window(canvas)
     if not as_tint:
         plot.chars[halves] = ord(look.glyphs.shade)
         plot.fg[halves] = look.muted

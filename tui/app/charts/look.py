@@ -3,7 +3,7 @@
 The palette is that of the figures. This module adapts it to the terminal. Every color is an int 0xRRGGBB.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Literal
 
@@ -15,40 +15,6 @@ from tui.app.charts.canvas import DEFAULT, Array, Canvas
 from tui.common.formatting import spelled
 
 Glyphs = Literal["braille", "block", "ascii"]
-
-
-@dataclass(frozen=True)
-class GlyphSet:
-    """The characters of one set.
-
-    dots: (rows, columns) of dots in a cell. cells: [2 ** (rows × columns)] code points; bit (row × columns + column) of
-    the index is the dot there. ramp: from low to high, without color; a space is no value. signs: a large loss, a loss,
-    no difference, a gain, and a large gain, without color. bars: from low to high, for
-    sparklines; none fills its cell, so rows stay apart. up, down, pointer: pointers from below, from above, and from
-    the left. The rest: the parts of axes and marks.
-    """
-
-    name: Glyphs
-    dots: tuple[int, int]
-    cells: Array
-    ramp: str
-    signs: str
-    bars: str
-    vertical: str
-    horizontal: str
-    corner: str
-    tick_left: str
-    tick_below: str
-    grid: str
-    mark: str
-    cursor: str
-    shade: str
-    up: str
-    down: str
-    pointer: str
-    ellipsis: str
-    dash: str = "–"
-    times: str = "×"
 
 
 def _braille() -> Array:
@@ -63,58 +29,47 @@ def _codes(text: str) -> Array:
     return np.array([ord(character) for character in text], np.int32)
 
 
-BRAILLE = GlyphSet(
-    name="braille",
-    dots=(4, 2),
-    cells=_braille(),
-    ramp="·░▒▓█",
-    signs="▼−·+▲",
-    bars="▁▂▃▄▅▆▇",
-    vertical="│",
-    horizontal="─",
-    corner="└",
-    tick_left="┤",
-    tick_below="┬",
-    grid="┈",
-    mark="┊",
-    cursor="│",
-    shade="░",
-    up="▲",
-    down="▼",
-    pointer="▶",
-    ellipsis="…",
-)
-BLOCK = GlyphSet(
-    **{
-        **BRAILLE.__dict__,
-        "name": "block",
-        "dots": (2, 2),
-        "cells": _codes(" ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"),
-    }
-)
+@dataclass(frozen=True, eq=False)
+class GlyphSet:
+    """The characters of one set, by default braille.
+
+    dots: (rows, columns) of dots in a cell. cells: [2 ** (rows × columns)] code points; bit (row × columns + column) of
+    the index is the dot there. ramp: from low to high, without color; a space is no value. signs: a large loss, a loss,
+    no difference, a gain, and a large gain, without color. bars: from low to high, for
+    sparklines; none fills its cell, so rows stay apart. up, down, pointer: pointers from below, from above, and from
+    the left. The rest: the parts of axes and marks.
+    """
+
+    name: Glyphs = "braille"
+    dots: tuple[int, int] = (4, 2)
+    cells: Array = field(default_factory=_braille)
+    ramp: str = "·░▒▓█"
+    signs: str = "▼−·+▲"
+    bars: str = "▁▂▃▄▅▆▇"
+    vertical: str = "│"
+    horizontal: str = "─"
+    corner: str = "└"
+    tick_left: str = "┤"
+    tick_below: str = "┬"
+    grid: str = "┈"
+    mark: str = "┊"
+    cursor: str = "│"
+    shade: str = "░"
+    up: str = "▲"
+    down: str = "▼"
+    pointer: str = "▶"
+    ellipsis: str = "…"
+    dash: str = "–"
+    times: str = "×"
+
+
+BRAILLE = GlyphSet()
+BLOCK = GlyphSet("block", (2, 2), _codes(" ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"))
 ASCII = GlyphSet(
-    name="ascii",
-    dots=(1, 1),
-    cells=_codes(" *"),
-    ramp=".:-=+*#%@",
-    signs="v-.+^",
-    bars="_.-=+*#@",
-    vertical="|",
-    horizontal="-",
-    corner="+",
-    tick_left="+",
-    tick_below="+",
-    grid=" ",
-    mark=":",
-    cursor="|",
-    shade=".",
-    up="^",
-    down="v",
-    pointer=">",
-    ellipsis="~",
-    dash="-",
-    times="x",
-)
+    "ascii", (1, 1), _codes(" *"), ramp=".:-=+*#%@", signs="v-.+^", bars="_.-=+*#@", vertical="|", horizontal="-",
+    corner="+", tick_left="+", tick_below="+", grid=" ", mark=":", cursor="|", shade=".", up="^", down="v",
+    pointer=">", ellipsis="~", dash="-", times="x",
+)  # fmt: skip
 GLYPHS: dict[Glyphs, GlyphSet] = {"braille": BRAILLE, "block": BLOCK, "ascii": ASCII}
 
 

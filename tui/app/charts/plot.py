@@ -151,6 +151,19 @@ class PlotArea:
         """The row of the x axis."""
         return self.top + self.height
 
+    def window(self, canvas: Canvas) -> Canvas:
+        """The plot on a canvas. Drawing in it changes the canvas."""
+        return canvas.window(self.top, self.left, self.height, self.width)
+
+    def trace(self, x: Array, y: Array, dots: tuple[int, int]) -> "Spans":
+        """The spans of lines y [s, n] over x [n] on the plot, with (rows, columns) of dots in a cell."""
+        columns, rows = self.width * dots[1], self.height * dots[0]
+        return trace(self.x.fractions(x), self.y.fractions(y), columns, rows)
+
+    def dots(self, x: Array, y: Array, per_cell: tuple[int, int]) -> Array:
+        """[rows, columns]: the number of these lines with each dot."""
+        return counts(self.trace(x, y, per_cell), self.height * per_cell[0])
+
     def column(self, x: float) -> int | None:
         """The column of cells of `x`, counted from the plot's left; None outside of the range."""
         share = self.x.fraction(x)

@@ -9,7 +9,7 @@ from simulator.results.figures.palette import OKABE_ITO
 from tui.app.charts.canvas import BOLD, DEFAULT, REVERSE, Array, Canvas
 from tui.app.charts.chart import Entry, draw_legend, legend_rows
 from tui.app.charts.look import Look, text_on
-from tui.app.charts.plot import Axis, PlotArea, apart, counts, draw_axes, masks, plot_area, reach, trace
+from tui.app.charts.plot import Axis, PlotArea, apart, draw_axes, masks, plot_area, reach
 from tui.common.cells import cell_count, cut
 
 KEYS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -172,10 +172,8 @@ def _draw_front(canvas: Canvas, area: PlotArea, points: Sequence[TradeoffPoint],
     if len(front) < 2:
         return
     x, y = np.array(front).T
-    rows, columns = area.height * look.glyphs.dots[0], area.width * look.glyphs.dots[1]
-    dots = counts(trace(area.x.fractions(x), area.y.fractions(y[None]), columns, rows), rows)
-    cells = masks(dots, look.glyphs.dots)
-    plot = canvas.window(area.top, area.left, area.height, area.width)
+    cells = masks(area.dots(x, y[None], look.glyphs.dots), look.glyphs.dots)
+    plot = area.window(canvas)
     there = cells > 0
     plot.chars[there] = look.glyphs.cells[cells[there]] if not look.ascii else ord(".")
     plot.fg[there] = look.muted
@@ -183,7 +181,7 @@ def _draw_front(canvas: Canvas, area: PlotArea, points: Sequence[TradeoffPoint],
 
 def _draw_points(canvas: Canvas, area: PlotArea, figure: TradeoffFigure, look: Look) -> None:
     """The points, then their names: the chosen one's first, then those of the front, where there is room."""
-    plot = canvas.window(area.top, area.left, area.height, area.width)
+    plot = area.window(canvas)
     ordered = sorted(figure.points, key=lambda each: (each.name != figure.chosen, not each.front))
     taken = np.zeros((area.height, area.width), bool)
     places = [(area.row(each.y) or 0, area.column(each.x) or 0) for each in ordered]

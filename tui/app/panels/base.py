@@ -367,10 +367,10 @@ def measures(view: View, measure: str, brief: bool = False) -> Figure:
     return Figure(series, None, [] if brief else marks(run), "round", unit, over="rounds")
 
 
-def by_round(name: str, key: str, values: Array) -> Series:
+def by_round(name: str, key: str, values: Array, pinned: bool = True) -> Series:
     """The line of one number per round [n], over the rounds that have it."""
     rounds = np.flatnonzero(np.isfinite(values))
-    return Series(name, values[rounds], rounds + 1.0, pinned=True, key=key)
+    return Series(name, values[rounds], rounds + 1.0, pinned, key=key)
 
 
 def _most(*values: Array) -> float:

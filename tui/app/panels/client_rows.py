@@ -238,6 +238,17 @@ class ClientTable(SizedPanel):
     """The panel that Enter on a client leads to."""
     _table: Table
 
+    def draw_table(self, view: View) -> int:
+        """Show the rows of `rows` in the view's order. Returns the number of clients, listed or not."""
+        begins = None if view.curves.rounds else view.run.progress
+        if self.differs("clients", view.curves, view.run.config, view.pinned, view.shown, begins):
+            self._table.show(rows(view))
+        if self._table.sort != view.sort:
+            self._table.sort_by(*view.sort)
+        self._table.filter(view.filter)
+        follow(self._table, view)
+        return view.curves.clients or len(view.run.models)
+
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         # Not if the cursor has moved on since.
         if (

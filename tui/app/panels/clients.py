@@ -80,19 +80,13 @@ class ClientsPanel(client_rows.ClientTable):
     def draw(self, view: View) -> None:
         count = view.curves.clients or len(view.run.models)
         few = self.has_class("-wide") and count + 2 < room(self).height // 2
-        if few != self.has_class("-few"):
-            self.set_class(
-                few, "-few"
-            )  # then one client's parts are below the table, in the room that it leaves
+        if few != self.has_class(
+            "-few"
+        ):  # then a client's parts are below the table, in the room that it leaves
+            self.set_class(few, "-few")
             self.call_after_refresh(self.redraw)  # once they have their new sizes
         at_most(self._room, count + 2 if few else None)
-        begins = None if view.curves.rounds else view.run.progress
-        if self.differs("table", view.curves, view.run.config, view.pinned, view.shown, begins):
-            self._table.show(client_rows.rows(view))
-        if self._table.sort != view.sort:
-            self._table.sort_by(*view.sort)
-        self._table.filter(view.filter)
-        client_rows.follow(self._table, view)
+        self.draw_table(view)
         shown = len(self._table.rows)
         column, descending = self._table.sort
         order = f"by {column}, {'descending' if descending else 'ascending'}"

@@ -33,6 +33,7 @@ from tui.app.panels.base import (
     Part,
     at_most,
     by_column,
+    by_round,
     in_each_round,
     marks,
     silent,
@@ -195,7 +196,7 @@ class CostPanel(client_rows.ClientTable):
         if name == METRICS:
             found = [*method_metrics(view.run.records).items()]
             at = self._metric % len(found)
-            figure = _over_rounds(view, [_line(*found[at])], from_zero=False)
+            figure = _over_rounds(view, [by_round(found[at][0], "", found[at][1])], from_zero=False)
             title = found[at][0] + (f" ({at + 1} of {len(found)}, . next)" if len(found) > 1 else "")
         else:
             figure = charts(view)[name](view)
@@ -348,9 +349,9 @@ def _accuracy_over(view: View, cost: Cost) -> Figure:
 
 def _machine_chart(view: View, name: str) -> Figure:
     if name == "CPU cores":
-        return _over_rounds(view, [_line(name, view.curves["seconds_cpu"] / view.curves["seconds"])])
+        return _over_rounds(view, [by_round(name, "", view.curves["seconds_cpu"] / view.curves["seconds"])])
     (values,), unit, _ = sizes(view.curves["memory" if name == "memory" else "gpu_memory"])
-    return _over_rounds(view, [_line(name, values)], unit)
+    return _over_rounds(view, [by_round(name, "", values)], unit)
 
 
 def _over_rounds(view: View, series: list[Series], unit: str = "", from_zero: bool = True) -> Figure:
@@ -479,11 +480,6 @@ def paused(waited: Array) -> str:
     total = float(known.sum())
     took = f"{total:.0f} s" if total < EXACT else duration(total)
     return f"; paused {took} ({most}r{int(known.argmax()) + 1})"
-
-
-def _line(name: str, values: Array) -> Series:
-    known = np.flatnonzero(np.isfinite(values))
-    return Series(name, values[known], known + 1.0, pinned=True)
 
 
 def seconds(value: float) -> str:

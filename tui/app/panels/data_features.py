@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.widget import Widget
 from textual.widgets import Static
 
 from simulator.results.analysis.run import Samples
@@ -23,7 +24,7 @@ from tui.app.widgets import Heatmap, SampleList, Scatter
 from tui.app.widgets.screen import glyphs_of, room
 from tui.app.workers import images_of, looked_at
 from tui.common import findings
-from tui.common.cells import apart, cell_count, head
+from tui.common.cells import apart, fit
 from tui.common.formatting import spelled
 
 BEGINNING = (
@@ -111,57 +112,47 @@ class DataFeaturesPanel(SizedPanel):
         if self.differs("plane", *about, view.replaying, self._points, one):
             self._draw_plane(view)
 
+    def _put(self, part: Widget, shown: bool) -> None:
+        """Show a part or hide it."""
+        if shown != part.display:
+            part.display = shown
+            self.call_after_refresh(self.redraw)  # once the parts have their new sizes
+
     def _draw_read(self, view: View) -> None:
         """The line on what was read of the data set. Older sessions have none."""
         report = view.run.document.get("read")
-        if (report is not None) != self._read.display:
-            self._read.display = report is not None
-            self.call_after_refresh(self.redraw)  # once the parts have their new sizes
+        self._put(self._read, report is not None)
         if report is not None:
-            glyphs, width = glyphs_of(self), room(self).width - 2
-            line = "; ".join([f"read: {findings.data_summary(report)}", *report["warnings"]])
-            if cell_count(line := spelled(line, glyphs)) > width:
-                line = head(line, width - 1) + GLYPHS[glyphs].ellipsis
-            self._read.update(line, layout=False)
+            glyphs = glyphs_of(self)
+            line = spelled("; ".join([f"read: {findings.data_summary(report)}", *report["warnings"]]), glyphs)
+            self._read.update(fit(line, room(self).width - 2, GLYPHS[glyphs].ellipsis), layout=False)
 
     def point(self, view: View) -> None:
         super().point(view)
         self._draw_map(view)  # changes are measured from the round under the crosshair
 
     def _draw_map(self, view: View) -> None:
-        about = (
-            view.run.document,
-            view.run.config,
-            room(self._map),
-            *class_map.place(view, self._content_mode),
-        )
-        if self.differs("partition", *about):
+        place = class_map.place(view, self._content_mode)
+        if self.differs("partition", view.run.document, view.run.config, room(self._map), *place):
             self._draw_partition(view)
-        if self._recognized is not None and self.differs(
-            "words", self._recognized, self._map.cursor, room(self._words)
-        ):
-            self._say_words(self._recognized)
-
-    def _say_words(self, found: ClassMap) -> None:
-        """The two lines below the map: the classes, and the cell under the cursor."""
-        width, at = room(self._words).width, self._map.cursor
-        second = class_map.summary(found, width) if at is None else class_map.cell(found, at[1], at[0], width)
-        lines = f"{class_map.most(found, width)}\n{second}"
-        self._words.update(spelled(lines, glyphs_of(self)), layout=False)
+        found, at, width = self._recognized, self._map.cursor, room(self._words).width
+        if found is not None and self.differs("words", found, at, width):
+            second = class_map.summary(found, width)
+            if at is not None:
+                second = class_map.cell(found, at[1], at[0], width)
+            lines = f"{class_map.most(found, width)}\n{second}"
+            self._words.update(spelled(lines, glyphs_of(self)), layout=False)
 
     def _draw_partition(self, view: View) -> None:
         samples = Samples.of(view.run)
         self._recognized = None
-        self._put_words(samples is not None and self._content_mode != class_map.SAMPLES)
-        if samples is None:
-            self._partition.caption("classes by client")
-            self._partition.say(UNCOUNTED.format(name=view.run.name) if view.run.document else "")
-            return
-        found = class_map.class_map(view, self._content_mode, samples) if self._content_mode else None
-        if isinstance(found, str):
-            self._partition.caption(TITLES[self._content_mode])
-            self._partition.say(found)
-            self._put_words(False)
+        recalls = self._content_mode != class_map.SAMPLES
+        found = class_map.class_map(view, self._content_mode, samples) if samples and recalls else None
+        self._put(self._words, samples is not None and recalls and not isinstance(found, str))
+        if samples is None or isinstance(found, str):
+            uncounted = UNCOUNTED.format(name=view.run.name) if view.run.document else ""
+            self._partition.caption(TITLES[self._content_mode if samples else class_map.SAMPLES])
+            self._partition.say(found if isinstance(found, str) else uncounted)
             return
         self._partition.say(None)
         held = samples.train.T.astype(float)
@@ -181,11 +172,6 @@ class DataFeaturesPanel(SizedPanel):
         about = f"{len(names)} classes × {len(clients)} clients"
         what = found.caption if found else "training samples"
         self._partition.caption(f"{what}: {about}", what)
-
-    def _put_words(self, shown: bool) -> None:
-        if shown != self._words.display:
-            self._words.display = shown
-            self.call_after_refresh(self.redraw)  # once the parts have their new sizes
 
     def _names_of_rows(self, names: Sequence[str], clients: int) -> list[str]:
         """The classes' keys and names, cut to the room beside the matrix; without room, their keys."""
@@ -307,9 +293,8 @@ class DataFeaturesPanel(SizedPanel):
 
     def _put_samples(self, shown: bool) -> None:
         """Put samples in the place of the plane, or the plane in theirs."""
-        if shown != self._samples.display:
-            self._samples.display, self._plane.display = shown, not shown
-            self.call_after_refresh(self.redraw)  # once the part has its size
+        self._plane.display = not shown
+        self._put(self._samples, shown)
 
     def action_colours(self) -> None:
         """Color points by class, by client, or only those of the selected client."""
@@ -335,12 +320,10 @@ class DataFeaturesPanel(SizedPanel):
                 *([found.round, *at, found.classes[label], client, "image"] for at, label, client in points),
                 *([found.round, *at, found.classes[label], None, found.anchor_kind] for at, label in anchors),
             ]
-        counts = samples.train if samples is not None else np.zeros((0, 0), int)
         return ["client", "class", "train"], [
-            [client, samples.classes[label], int(count)]
-            for client, row in enumerate(counts)
-            for label, count in enumerate(row)
-            if samples is not None
+            [client, name, int(count)]
+            for client, row in enumerate(samples.train if samples else ())
+            for name, count in zip(samples.classes if samples else (), row, strict=True)
         ]
 
 

@@ -22,7 +22,7 @@ from tui.common.formatting import points
 COUNTED = 100
 """With fewer test samples, one sample is 1 pp or more, and the numbers of correct ones are shown."""
 MIDDLE = (0.1, 0.9)
-"""The band of the differences: the middle 80 % of clients."""
+BAND = "middle 80 % of clients"
 LEAST = 1.0
 """The smallest range of the map's colors to either side, in pp."""
 UNPAIRED = (
@@ -156,7 +156,7 @@ def figure(view: View) -> Figure:
         Series("mean gain", mean, x, pinned=True, key="g"),
         Series("no gain", np.zeros(len(x)), x, pinned=True, key="0"),
     ]
-    band = Band("middle 80 % of clients", low, high, x)
+    band = Band(BAND, low, high, x)
     return Figure(series, band, marks(view.run), "round", "pp", over="rounds")
 
 
@@ -165,4 +165,9 @@ def _mean_and_band(gains: Array) -> Array:
     known = np.isfinite(gains)
     sums, counts = np.where(known, gains, 0.0).sum(axis=1), known.sum(axis=1)
     mean = np.divide(sums, counts, out=np.full(len(gains), np.nan), where=counts > 0)
-    return np.stack([mean, *quantiles(gains, MIDDLE)], axis=1)
+    return np.column_stack([mean, band_of(gains)])
+
+
+def band_of(values: Array) -> Array:
+    """[n, 2] the edges of the band over clients [n, k]."""
+    return np.stack(quantiles(values, MIDDLE), axis=1)

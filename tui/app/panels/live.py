@@ -13,7 +13,6 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from simulator.base.sections import PARTS
-from simulator.results.analysis.client_values import Array, quantiles
 from simulator.results.analysis.clients import best_round
 from simulator.results.analysis.costs import at_work
 from simulator.results.analysis.ledger import NO_SCORE, CkaMeasurement, Divergence
@@ -39,6 +38,7 @@ from tui.app.panels.base import (
     marks,
     measures,
     named_clients,
+    no_match,
     recent,
     silent,
     steady,
@@ -54,7 +54,6 @@ from tui.app.widgets.screen import glyphs_of, room
 from tui.common.formatting import number, percent, size, spelled
 
 MEAN = OKABE_ITO[0]
-BAND = (0.1, 0.9)
 
 
 class AccuracyChart(Container):
@@ -110,8 +109,8 @@ class AccuracyChart(Container):
         ]
         band = None
         if not every:
-            low, high = curves.accuracy.by_round(_band)[rounds - 1].T * PERCENT
-            band = Band(spelled("middle 80 % of clients", glyphs_of(self)), low, high, x, colour=MEAN)
+            low, high = curves.accuracy.by_round(gains.band_of)[rounds - 1].T * PERCENT
+            band = Band(spelled(gains.BAND, glyphs_of(self)), low, high, x, colour=MEAN)
         self._lines.show(Figure(series, band, marks(view.run), "round", "%", crowd="clients", over="rounds"))
 
     def _show_map(self, view: View) -> None:
@@ -152,11 +151,6 @@ class AccuracyChart(Container):
         if column != self._column:
             round = None if column is None else float(self._rounds[column])
             self.post_message(CrosshairMoved(None if round is None else ("rounds", round)))
-
-
-def _band(accuracy: Array) -> Array:
-    """[n, 2] the lower and upper edge of the band over clients [n, k]."""
-    return np.stack(quantiles(accuracy, BAND), axis=1)
 
 
 def _first_row(view: View) -> int:
@@ -216,9 +210,7 @@ class LivePanel(client_rows.ClientTable):
             "log": Part("log", self._log, classes="log -bare"),
             "sessions": Part("sessions", self._sessions, classes="sessions"),
         }
-        self._room = Vertical(
-            self._parts["clients"]
-        )  # not the part's own height, because z makes it the screen's
+        self._room = Vertical(self._parts["clients"])  # not the part's own height, because of z
 
     def compose(self) -> ComposeResult:
         parts = self._parts
@@ -249,20 +241,9 @@ class LivePanel(client_rows.ClientTable):
         self._accuracy.point(view)
 
     def _draw_accuracy(self, view: View) -> None:
-        if not self.differs(
-            "accuracy",
-            view.curves,
-            view.run.error,
-            view.run.config,
-            view.run.events,
-            view.run.checkpoints,
-            view.pinned,
-            view.chart,
-            view.round,
-            view.pair,
-            self._accuracy.comparing,
-            None if view.curves.rounds else view.run.progress,
-        ):
+        run, begins = view.run, None if view.curves.rounds else view.run.progress
+        about = (view.curves, run.error, run.config, run.events, run.checkpoints, view.pinned, view.chart)
+        if not self.differs("accuracy", *about, view.round, view.pair, self._accuracy.comparing, begins):
             return
         part = self._parts["accuracy"]
         sentence = None if view.curves.rounds else view.run.error or beginning(view)
@@ -291,19 +272,12 @@ class LivePanel(client_rows.ClientTable):
         return both if len(both) <= width else gain if self._accuracy.comparing else worst or gain
 
     def _draw_clients(self, view: View) -> None:
-        begins = None if view.curves.rounds else view.run.progress
-        if self.differs("clients", view.curves, view.run.config, view.pinned, view.shown, begins):
-            self._table.show(client_rows.rows(view))
-        if self._table.sort != view.sort:
-            self._table.sort_by(*view.sort)
-        self._table.filter(view.filter)
-        client_rows.follow(self._table, view)
-        count, shown = view.curves.clients or len(view.run.models), len(self._table.rows)
+        count, shown = self.draw_table(view), len(self._table.rows)
         self._parts["clients"].caption(
             f"{shown} of {count} clients{client_rows.drawn(view)}" if shown != count else f"{count} clients"
         )
         at_most(self._room, max(count, 1) + 2)  # the matrix gets the room that it does not need
-        nobody = "No client matches the filter. Press / to change it." if count else unread(view) or BEGINNING
+        nobody = no_match("client") if count else unread(view) or BEGINNING
         self._parts["clients"].say(None if shown else nobody)
 
     def _draw_trend(self, view: View) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
@@ -22,7 +21,7 @@ from simulator.studies.board import StudySummary
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.messages import NewRunWanted, SessionMarked, SessionOpened
-from tui.app.panels.base import PERCENT, Facts, Part, SizedPanel, at_best, no_match
+from tui.app.panels.base import PERCENT, Facts, Part, SizedPanel, at_best, by_round, no_match
 from tui.app.panels.board import StudyBoard
 from tui.app.panels.session_list import SessionList, Sketch
 from tui.app.view import View
@@ -72,9 +71,9 @@ class Preview(Horizontal):
         what = f"accuracy of {session.name}"
         best = NO_SCORE if session.untrained else f"best {at_best(sketch.mean)}"
         self._curve.caption(f"{what}, {best}", what, "accuracy")
-        series = [] if session.untrained else [_series(session.name, sketch.mean, key="s")]
+        series = [] if session.untrained else [by_round(session.name, "s", sketch.mean * PERCENT)]
         if other is not None:
-            series.append(_series(other.name, other.curves["accuracy"], key="o"))
+            series.append(by_round(other.name, "o", other.curves["accuracy"] * PERCENT))
         self._draw(series)
         if session.untrained:
             self._curve.say("Every client diverged in every round, so there is no score.")
@@ -98,20 +97,17 @@ class Preview(Horizontal):
         self._about.caption(f"study {study.name}")
         self._facts.tell(study_facts(study))
         self._curve.caption(f"accuracy of the sessions of {study.name}")
-        scored = [each for each in study.sessions if not each.untrained]
-        found = [(each, sketches.get(Path(each.path))) for each in scored]
-        self._draw([_series(Path(each.path).name, sketch.mean) for each, sketch in found if sketch])
+        read = [
+            (Path(each.path).name, sketches[Path(each.path)].mean * PERCENT)
+            for each in study.sessions
+            if not each.untrained and Path(each.path) in sketches
+        ]
+        self._draw([by_round(name, "", mean, pinned=False) for name, mean in read])
 
     def _draw(self, series: list[Series]) -> None:
         drawn = [each for each in series if len(each.y)]
         self._curve.say(None if drawn else BEGINNING)
         self._chart.show(Figure(drawn, x_label="round", unit="%", crowd="sessions", over="rounds"))
-
-
-def _series(name: str, mean: object, key: str = "") -> Series:
-    accuracy = np.asarray(mean, float)
-    rounds = np.flatnonzero(np.isfinite(accuracy))
-    return Series(name, accuracy[rounds] * PERCENT, rounds + 1.0, pinned=bool(key), key=key)
 
 
 def facts(session: Summary) -> list[tuple[str, str]]:

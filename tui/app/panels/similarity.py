@@ -77,14 +77,6 @@ class SimilarityPanel(SizedPanel):
             self._parts["layers"], classes="layers"
         )  # not the part's own height, because of z
 
-    @property
-    def _clustered(self) -> bool:
-        return self._map.clustered
-
-    @_clustered.setter
-    def _clustered(self, clustered: bool) -> None:
-        self._map.cluster(clustered)
-
     def compose(self) -> ComposeResult:
         yield self._matrix
         yield Vertical(self._room, self._parts["depth"], self._parts["rounds"], classes="side")
@@ -107,19 +99,22 @@ class SimilarityPanel(SizedPanel):
             self._draw_matrix(view, found, layer, offer)
         self._follow(view, found)
         if self.differs("layers", found):
-            self._layers.show([self._row(found, name) for name in found.layers])
+            full = "#" if glyphs_of(self) == "ascii" else "━"
+            means = {layer: found.mean(layer) for layer in found.layers}
+            filled = {
+                layer: round(BAR * min(max(np.nan_to_num(mean), 0.0), 1.0)) for layer, mean in means.items()
+            }
+            self._layers.show(
+                Row(layer, (layer, number(mean), (full * filled[layer]).ljust(BAR)))
+                for layer, mean in means.items()
+            )
             at = f"layers, round {found.round}"
             self._parts["layers"].caption(f"{at}, shallow to deep", at)
             at_most(self._room, len(found.layers) + 2)
         self._layers.put_cursor(layer)
         if self.differs("curves", view.curves, view.similarities, view.round, self._map.cursor, layer):
             self._depth.put_cursor(found.layers.index(layer) + 1.0)
-            if self._map.cursor is None:
-                self._draw_depth(view, found, layer)
-                self._draw_rounds(view, found)
-            else:
-                one, other = self._map.cursor
-                self._draw_pair(view, found, layer, (found.clients[one], found.clients[other]))
+            self._draw_curves(view, found, layer)
 
     def _draw_matrix(self, view: View, found: CkaMeasurement, layer: str, offer: str) -> None:
         matrix, pairs = found.matrix(layer), least_similar(found.matrix(layer))
@@ -146,58 +141,53 @@ class SimilarityPanel(SizedPanel):
         elif compared and self._map.cursor[0] != row:
             self._map.put_cursor(row, self._map.cursor[1])
 
-    def _draw_pair(self, view: View, found: CkaMeasurement, layer: str, pair: tuple[int, int]) -> None:
-        """The pair under the cursor compared with all pairs: through the layers, and this layer over the rounds."""
-        names = " × ".join(named_clients(view.run, pair))
-        now = number(found.between(*pair, layer))
-        measured = view.measured
+    def _draw_curves(self, view: View, found: CkaMeasurement, layer: str) -> None:
+        """The layers' means by depth, now and at first, and over the rounds. With a cursor, its pair and all pairs."""
         depths = np.arange(1.0, len(found.layers) + 1)
-        rounds = np.array([one.round for one in measured], float)
-        by_depth = (
-            [found.between(*pair, each) for each in found.layers],
-            [found.mean(each) for each in found.layers],
-        )
-        by_round = [one.between(*pair, layer) for one in measured], [one.mean(layer) for one in measured]
-        self._depth.show(Figure(_beside(*by_depth, depths), x_label="layer", y_range=CKA))
-        self._rounds.show(Figure(_beside(*by_round, rounds), x_label="round", y_range=CKA, over="rounds"))
-        self._parts["depth"].caption(f"{names}, by depth, read at {layer}", f"{names}, by depth")
-        self._parts["rounds"].caption(f"{names}: {now} of {layer}")
+        rounds = np.array([one.round for one in view.measured], float)
+        if self._map.cursor is None:
+            first = view.measured[0]
+            by_depth = [
+                Series(
+                    f"round {one.round}",
+                    np.array([one.mean(each) for each in found.layers]),
+                    depths,
+                    place == 0,
+                )
+                for place, one in enumerate([found] if found is first else [found, first])
+            ]
+            over_rounds = [
+                Series(each, np.array([one.mean(each) for one in view.measured]), rounds)
+                for each in found.layers
+            ]
+            ends = f"1 is {found.layers[0]}, {len(depths)} is {found.layers[-1]}"
+            titles, title = (
+                (f"by depth, read at {layer}: {ends}", f"by depth, read at {layer}"),
+                "over rounds",
+            )
+        else:
+            pair = found.clients[self._map.cursor[0]], found.clients[self._map.cursor[1]]
+            by_depth = _beside(
+                [found.between(*pair, each) for each in found.layers],
+                [found.mean(each) for each in found.layers],
+                depths,
+            )
+            over_rounds = _beside(
+                [one.between(*pair, layer) for one in view.measured],
+                [one.mean(layer) for one in view.measured],
+                rounds,
+            )
+            names = " × ".join(named_clients(view.run, pair))
+            titles = f"{names}, by depth, read at {layer}", f"{names}, by depth"
+            title = f"{names}: {number(found.between(*pair, layer))} of {layer}"
+        self._depth.show(Figure(by_depth, x_label="layer", y_range=CKA))
+        self._rounds.show(Figure(over_rounds, x_label="round", y_range=CKA, crowd="layers", over="rounds"))
+        self._parts["depth"].caption(*titles)
+        self._parts["rounds"].caption(title)
 
     def chosen(self, found: CkaMeasurement) -> str:
         """The layer shown: the chosen one if it was measured, else the deepest."""
         return self._layer if self._layer in found.layers and self._layer else found.layers[-1]
-
-    def _row(self, found: CkaMeasurement, layer: str) -> Row:
-        mean = found.mean(layer)
-        full = "#" if glyphs_of(self) == "ascii" else "━"
-        filled = 0 if np.isnan(mean) else round(BAR * min(max(mean, 0.0), 1.0))
-        return Row(layer, (layer, number(mean), (full * filled).ljust(BAR)))
-
-    def _draw_depth(self, view: View, found: CkaMeasurement, layer: str) -> None:
-        """The mean over pairs by depth, now and at the first measurement."""
-        first = view.measured[0]
-        depths = np.arange(1.0, len(found.layers) + 1)
-        series = [
-            Series(
-                f"round {one.round}",
-                np.array([one.mean(layer) for layer in found.layers]),
-                depths,
-                pinned=place == 0,
-            )
-            for place, one in enumerate([found] if found is first else [found, first])
-        ]
-        self._depth.show(Figure(series, x_label="layer", y_range=CKA))
-        ends = f"1 is {found.layers[0]}, {len(depths)} is {found.layers[-1]}"
-        self._parts["depth"].caption(f"by depth, read at {layer}: {ends}", f"by depth, read at {layer}")
-
-    def _draw_rounds(self, view: View, found: CkaMeasurement) -> None:
-        measured = view.measured
-        rounds = np.array([one.round for one in measured], float)
-        series = [
-            Series(layer, np.array([one.mean(layer) for one in measured]), rounds) for layer in found.layers
-        ]
-        self._rounds.show(Figure(series, x_label="round", y_range=CKA, crowd="layers", over="rounds"))
-        self._parts["rounds"].caption("over rounds")
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         # An older message may be from before `draw` moved the cursor on.
