@@ -91,11 +91,13 @@ def test_a_study_is_a_board_of_settings_by_seed(home: Path) -> None:
     assert "[" in lines["standalone"]  # the cursor
 
 
+@pytest.mark.long
 def test_a_title_that_is_too_long_leaves_out_its_end(home: Path) -> None:
     _, text = shown(home, size=(60, 16), glyphs="ascii")
     assert "t: stopped, 6 of 9 points finished: accuracy in %-" in text and text.isascii()
 
 
+@pytest.mark.long
 def test_left_and_right_move_to_other_seeds_and_enter_opens_the_session(home: Path) -> None:
     async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
         await pilot.press("down", "down", "right", "enter")
@@ -107,6 +109,7 @@ def test_left_and_right_move_to_other_seeds_and_enter_opens_the_session(home: Pa
     assert "fedgh-s1: stopped, round 3 of 6" in text
 
 
+@pytest.mark.long
 def test_a_point_that_has_not_begun_opens_nothing_and_a_damaged_one_says_why(home: Path) -> None:
     async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
         await pilot.press("down", "right", "right", "enter")
@@ -118,6 +121,7 @@ def test_a_point_that_has_not_begun_opens_nothing_and_a_damaged_one_says_why(hom
     assert "fedgh-s2: damaged" in text and "damaged  " in text and "ledger.jsonl" in text
 
 
+@pytest.mark.long
 def test_escape_returns_to_the_list_with_the_cursor_on_the_study(home: Path) -> None:
     async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
         assert panel.place == "board" and [each.name for each in panel.steered()] == ["t"]
@@ -128,6 +132,7 @@ def test_escape_returns_to_the_list_with_the_cursor_on_the_study(home: Path) -> 
     assert "├─ " in text and "1 study in sessions" in text
 
 
+@pytest.mark.long
 def test_left_and_right_fold_and_unfold_a_study_in_the_list(home: Path) -> None:
     folded = []
 
@@ -152,6 +157,7 @@ def test_of_one_seed_it_says_that_there_is_no_interval(tmp_path: Path) -> None:
     assert rows[1].after == ("60.0", "+10.0")
 
 
+@pytest.mark.long
 def test_a_published_value_that_is_not_comparable_says_so(home: Path) -> None:
     async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
         await pilot.press("down")
@@ -161,6 +167,7 @@ def test_a_published_value_that_is_not_comparable_says_so(home: Path) -> None:
     assert "Not comparable with the published value: rounds 6 (paper: 100)" in text
 
 
+@pytest.mark.long
 def test_it_fills_while_a_point_runs(tmp_path: Path) -> None:
     """fedgh-s0 goes from round 2 to 3 while its board is open."""
     (point,) = study(tmp_path, ("fedgh",), (0,))
@@ -217,6 +224,7 @@ def test_beaten_settings_are_rings_so_that_color_is_not_needed() -> None:
         assert glyphs is not ASCII or text.isascii()
 
 
+@pytest.mark.long
 def test_y_shows_the_settings_over_their_costs_and_u_the_next_cost(home: Path) -> None:
     seen_titles = []
 
@@ -238,6 +246,7 @@ def test_y_shows_the_settings_over_their_costs_and_u_the_next_cost(home: Path) -
     assert text.isascii()
 
 
+@pytest.mark.long
 def test_of_more_seeds_than_fit_those_near_the_cursor_are_shown(tmp_path: Path) -> None:
     study(tmp_path, ("fedgh",), tuple(range(20)))
     sessions.make(tmp_path / "t" / "fedgh-s0", clients=2, rounds=1, cka_every=0)
@@ -250,6 +259,7 @@ def test_of_more_seeds_than_fit_those_near_the_cursor_are_shown(tmp_path: Path) 
     assert "s12" in header and "s0 " not in header and "+" in header
 
 
+@pytest.mark.long
 def test_it_is_written_as_a_table(home: Path) -> None:
     async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
         columns, rows = panel.table(panel._view)  # type: ignore[arg-type]
@@ -260,6 +270,7 @@ def test_it_is_written_as_a_table(home: Path) -> None:
     shown(home, act)
 
 
+@pytest.mark.long
 def test_keys_open_it_steer_its_study_and_leave_it(home: Path) -> None:
     app = HtflApp(LaunchOptions(home, home / "data"), panels=[*blanks()[:-1], SessionsPanel("sessions")])
 

@@ -203,6 +203,7 @@ def test_sessions_without_counts_say_how_to_get_them(home: Path, view: View) -> 
 # On screen
 
 
+@pytest.mark.long
 def test_y_shows_one_after_the_other_and_then_the_samples(view: View) -> None:
     captions = [on_stage("data", view, pressed(times))[1].splitlines()[0] for times in range(5)]
     assert "training samples: 10 classes" in captions[0] and "training samples" in captions[4]
@@ -224,6 +225,7 @@ def test_below_the_map_are_the_classes_and_the_cell_under_the_cursor(view: View)
     assert app.selected[-1] == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("glyphs", ["braille", "ascii"])
 def test_it_fits_every_size(view: View, glyphs: Any) -> None:
     async def look(pilot: Any, panel: Any) -> None:
@@ -239,6 +241,7 @@ def test_it_fits_every_size(view: View, glyphs: Any) -> None:
             assert text.isascii()
 
 
+@pytest.mark.long
 def test_an_earlier_round_and_the_crosshair_are_drawn_when_they_change(view: View) -> None:
     async def travel(pilot: Any, panel: Any) -> None:
         await pressed(2)(pilot, panel)
@@ -248,6 +251,7 @@ def test_an_earlier_round_and_the_crosshair_are_drawn_when_they_change(view: Vie
     assert "change in recall, round 5 to 20" in text
 
 
+@pytest.mark.long
 def test_the_file_has_a_row_for_each_client_and_class(view: View) -> None:
     columns, rows = class_map.table(shown(view, CHANGE))
     assert columns == [

@@ -84,6 +84,7 @@ def test_a_colour_that_all_are_out_of_is_taken_from_a_line_that_is_gone() -> Non
     assert places.of(lines_of(*many, "new"))[3] == len(OKABE_ITO)
 
 
+@pytest.mark.long
 def test_y_goes_through_the_measures_and_back_and_says_what_no_session_has(at_home: Path) -> None:
     seen, texts = list[str](), list[str]()
 
@@ -119,6 +120,7 @@ def test_y_also_goes_through_the_losses_and_the_users_own_metrics(at_home: Path)
         assert not len(chart.series[1].y)  # base has not measured its test part
 
 
+@pytest.mark.long
 def test_clients_of_one_number_with_other_data_are_said_to_be_different_clients(at_home: Path) -> None:
     view = replace(view_of(at_home, "main", "base"), client=4)
     main, base = view.compared
@@ -141,6 +143,7 @@ def test_clients_of_one_number_with_other_data_are_said_to_be_different_clients(
     assert "Clients 3, 7 have other data in base than in main" in text
 
 
+@pytest.mark.long
 def test_a_long_note_ends_with_an_ellipsis_and_is_a_row_on_a_low_screen(at_home: Path) -> None:
     for size, rows in (((60, 16), 1), ((60, 24), 3)):
         heights: list[int] = []
@@ -202,6 +205,7 @@ def test_each_client_of_each_session_has_a_combination_of_colour_and_stroke_of_i
         assert len({one.colour for one in series[:3]}) == len({one.colour for one in series[3:]}) == 1
 
 
+@pytest.mark.long
 def test_settings_that_are_cut_can_still_be_told_apart(at_home: Path) -> None:
     runs = [
         replace(
@@ -237,6 +241,7 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.long
 def test_compare_asks_for_marks_while_fewer_than_two_sessions_are_drawn(at_home: Path) -> None:
     one, two = view_of(at_home, "main"), view_of(at_home, "main", "base")
 
@@ -250,6 +255,7 @@ def test_compare_asks_for_marks_while_fewer_than_two_sessions_are_drawn(at_home:
     assert "No session is marked." in words(on_stage("compare", replace(unread, marked=()))[1])
 
 
+@pytest.mark.long
 def test_a_filter_leaves_the_sessions_and_the_settings_with_its_words(at_home: Path) -> None:
     view = view_of(at_home, "base", "main")
 
@@ -266,6 +272,7 @@ def test_a_filter_leaves_the_sessions_and_the_settings_with_its_words(at_home: P
     assert "No session matches the filter. Press / to change it." in text
 
 
+@pytest.mark.long
 def test_values_are_those_of_the_last_common_round_which_is_named(at_home: Path) -> None:
     _, text = on_stage("compare", view_of(at_home, "main", "main-fork"), size=(200, 60))
     main, fork = (read(at_home / name) for name in ("main", "main-fork"))
@@ -278,6 +285,7 @@ def test_values_are_those_of_the_last_common_round_which_is_named(at_home: Path)
     assert [row.split("(r12)")[1].split()[0] for row in rows] == [each.split()[0] for each in both]
 
 
+@pytest.mark.long
 def test_a_sentence_says_what_is_known_of_the_line_under_the_cursor_and_the_first(at_home: Path) -> None:
     async def to_the_third(pilot: Any, panel: ComparePanel) -> None:
         panel._table.put_cursor(panel._view.compared[2].folder)  # type: ignore[union-attr]

@@ -51,6 +51,7 @@ def test_the_round_s_time_is_told_by_what_it_was_for(view: View) -> None:
     assert facts["CPU cores"] == "1.8 in use"
 
 
+@pytest.mark.long
 def test_while_a_round_runs_each_client_says_where_it_is(view: View) -> None:
     run = under_way(view.run)
     assert not replace(view, run=run).looks_like(view, within_rounds=True)
@@ -75,6 +76,7 @@ ALL = [
 """The charts of a method without metrics, on a CPU."""
 
 
+@pytest.mark.long
 def test_u_walks_through_the_charts_that_do_not_stand_there_already(view: View) -> None:
     for size, part, choices in (((80, 24), "first", ALL), ((120, 40), "third", ALL[2:])):
         seen: list[str] = []
@@ -89,6 +91,7 @@ def test_u_walks_through_the_charts_that_do_not_stand_there_already(view: View) 
         assert seen == (choices * 2)[:9]  # without a clock, there is no timeline
 
 
+@pytest.mark.long
 def test_y_shows_the_tensors_in_place_of_the_clients_and_in_the_file_that_w_writes(view: View) -> None:
     seen: list[tuple[bool, bool, str]] = []
 
@@ -133,6 +136,7 @@ def waiting(view: View, **seconds: float) -> View:
     return replace(view, run=replace(view.run, ledger=Ledger.of(records)))
 
 
+@pytest.mark.long
 def test_a_pause_is_in_the_title_and_leaves_the_axis_to_work(view: View) -> None:
     for size, place in (((80, 24), "first"), ((120, 40), "second")):
         app, text = on_stage("cost", waiting(view, r5=60.0), to("seconds per round"), size=size)
@@ -145,6 +149,7 @@ def test_a_pause_is_in_the_title_and_leaves_the_axis_to_work(view: View) -> None
     assert "paused 105 s (longest r7)" in text
 
 
+@pytest.mark.long
 def test_the_memory_of_a_gpu_is_a_chart_where_there_was_one(view: View) -> None:
     records = [
         record | {"timing": record["timing"] | {"gpu_memory": 2 << 30}} for record in view.run.records[:3]
@@ -163,6 +168,7 @@ def told(view: View, **metrics: float) -> View:
     return replace(view, run=replace(view.run, ledger=Ledger.of(records)))
 
 
+@pytest.mark.long
 def test_the_method_s_figures_are_charts_to_step_through(view: View) -> None:
     seen: list[tuple[str, float]] = []
 
@@ -177,6 +183,7 @@ def test_the_method_s_figures_are_charts_to_step_through(view: View) -> None:
     assert seen == [("server_loss", 0.5), ("spread", 3.0), ("server_loss", 0.5)]
 
 
+@pytest.mark.long
 def test_what_an_earlier_version_did_not_record_is_said_to_be_missing(view: View) -> None:
     timing = {"seconds": 2.5, "train": 2.0, "evaluate": 0.4, "checkpoint": 0.1, "at": ""}
     old = Ledger.of([sessions.record(round, 10, timing=timing) for round in (1, 2)])
@@ -188,6 +195,7 @@ def test_what_an_earlier_version_did_not_record_is_said_to_be_missing(view: View
     assert [line.name for line in drawn] == ["clients", "evaluation", "checkpoint"]
 
 
+@pytest.mark.long
 def test_in_round_1_the_clients_are_there_and_say_where_they_are(at_home: Path) -> None:
     begun = read(at_home / "begun")
     progress = {"round": 1, "phase": "train", "done": 1, "clients": 9, "each": "dttwwwwww-"}
@@ -230,6 +238,7 @@ def test_simulated_time_and_energy_are_facts_of_a_round_on_the_clock(view: View)
     assert "simulated" not in dict(facts_of(view))
 
 
+@pytest.mark.long
 def test_the_timeline_is_one_of_the_charts_of_a_run_on_the_clock(view: View) -> None:
     seen = list[str]()
 

@@ -52,6 +52,7 @@ def test_the_partition_shows_who_holds_which_classes(view: View) -> None:
     assert "class 2 × client 4 cnn5: " in text  # in the column of the client selected
 
 
+@pytest.mark.long
 def test_the_first_line_says_what_was_read(view: View) -> None:
     report = {
         "samples": 1_234, "test": 0, "classes": {"a": 1_000, "b": 234}, "domains": {}, "clients": {}, "notes": [],
@@ -62,11 +63,13 @@ def test_the_first_line_says_what_was_read(view: View) -> None:
     assert "read: 1,234 samples, 2 classes, 2 features, left out: id; Column 'n' is odd." in text
 
 
+@pytest.mark.long
 def test_an_older_session_has_no_line_on_what_was_read_and_says_who_counts(at_home: Path) -> None:
     _, text = on_stage("data", View(read(at_home / "base"), sessions_dir=at_home))
     assert "htfl-sim partition base counts them" in text and "read: " not in text
 
 
+@pytest.mark.long
 def test_t_asks_for_the_picture_to_stop_it_or_to_try_again(view: View) -> None:
     assert on_stage("data", view)[0].posted == []  # nothing is computed before it is asked for
     own, why = session_of(view.run), "main: its clients' features differ in width (84, 120)."
@@ -85,6 +88,7 @@ def test_t_asks_for_the_picture_to_stop_it_or_to_try_again(view: View) -> None:
         assert app.posted == [EmbeddingWanted(wanted)]
 
 
+@pytest.mark.long
 def test_a_round_whose_checkpoint_is_gone_says_what_can_be_done(view: View) -> None:
     earlier = replace(view, round=7)
     app, _ = on_stage("data", earlier, ask)
@@ -107,6 +111,7 @@ def test_the_round_shown_is_drawn_and_live_the_newest_that_is_kept(view: View) -
     assert replace(sparse, run=replace(view.run, checkpoints=(0,))).kept is None
 
 
+@pytest.mark.long
 def test_the_picture_shown_is_the_last_one_up_to_the_round_and_names_its_own(view: View) -> None:
     several = drawn(view, 10, 20)
     seen = {round: on_stage("data", replace(several, round=round))[1] for round in (20, 15, 12)}
@@ -116,6 +121,7 @@ def test_the_picture_shown_is_the_last_one_up_to_the_round_and_names_its_own(vie
     assert instead(replace(several, round=9)).startswith("The checkpoint of round 9 is gone")
 
 
+@pytest.mark.long
 def test_of_very_many_clients_it_says_how_many_are_drawn(view: View) -> None:
     thousands = replace(
         view.run, config={**view.run.config, "federation": {"clients": 5_000, "group": "htm5"}}
@@ -126,6 +132,7 @@ def test_of_very_many_clients_it_says_how_many_are_drawn(view: View) -> None:
     assert "t-SNE after round 20, by class; sample of 100 clients" in text
 
 
+@pytest.mark.long
 def test_points_are_named_by_class_by_client_and_of_the_client_selected_alone(view: View) -> None:
     chosen, seen = replace(drawn(view, 20), client=3), list[str]()
 
@@ -142,6 +149,7 @@ def test_points_are_named_by_class_by_client_and_of_the_client_selected_alone(vi
     assert "t-SNE after round 20, client 3 by class─" in alone and "·" in alone
 
 
+@pytest.mark.long
 def test_the_file_has_the_points_or_while_there_are_none_the_partition(view: View) -> None:
     app, _ = on_stage("data", view)
     columns, rows = app.panel.table(view)
@@ -151,6 +159,7 @@ def test_the_file_has_the_points_or_while_there_are_none_the_partition(view: Vie
     assert len(rows) == 130 and rows[0][3:] == ["0", 0, "image"] and rows[-1][3:] == ["9", None, "prototype"]
 
 
+@pytest.mark.long
 def test_where_clients_are_many_the_partition_has_the_whole_width(view: View) -> None:
     crowd = replace(view.run, config={**view.run.config, "federation": {"clients": 60, "group": "htm5"}})
     _, narrow = on_stage("data", replace(view, run=crowd), size=(80, 24))
@@ -175,6 +184,7 @@ def with_samples(view: View, *clients: int, **more: Any) -> View:
     return replace(view, samples=SamplesRead(found, **more))
 
 
+@pytest.mark.long
 def test_i_reads_the_samples_of_the_client_selected(view: View) -> None:
     own = session_of(view.run)
     failed = replace(view, samples=SamplesRead({(own, 0): "There are no data."}))
@@ -197,6 +207,7 @@ def test_i_reads_the_samples_of_the_client_selected(view: View) -> None:
     assert "Press i to read the samples of client 5." in text
 
 
+@pytest.mark.long
 def test_the_samples_of_the_client_selected_are_beside_the_partition(view: View) -> None:
     chosen, glyphs = replace(with_samples(view, 2, 3), client=3), ("braille", "ascii")
     for size, end, used in zip(((80, 24), (200, 60)), "⏎/", glyphs, strict=True):
@@ -205,6 +216,7 @@ def test_the_samples_of_the_client_selected_are_beside_the_partition(view: View)
         assert text.isascii() or used != "ascii"
 
 
+@pytest.mark.long
 def test_the_same_key_leads_back_and_so_do_those_of_the_plane(view: View) -> None:
     seen = list[str]()
 
@@ -220,6 +232,7 @@ def test_the_same_key_leads_back_and_so_do_those_of_the_plane(view: View) -> Non
     assert app.posted == [EmbeddingWanted(20)]
 
 
+@pytest.mark.long
 def test_the_file_has_the_samples_that_are_shown(view: View) -> None:
     seen = []
 

@@ -73,6 +73,7 @@ def test_live_has_the_line_where_it_fits(home: Path) -> None:
     assert gains.line(view, 60) == "7 of 10 clients gain; worst −4.1 pp (client 4)"
 
 
+@pytest.mark.long
 def test_b_shows_clients_by_rounds_and_again_the_chart(home: Path) -> None:
     view = paired(home, client=4)
     _, text = on_stage("live", view, press_b, size=(200, 60))
@@ -88,6 +89,7 @@ def test_b_shows_clients_by_rounds_and_again_the_chart(home: Path) -> None:
     assert " pp in 5 rounds), best" in text
 
 
+@pytest.mark.long
 def test_without_color_signs_tell_gains_from_losses(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     view = paired(home, client=4)
@@ -101,6 +103,7 @@ def test_without_color_signs_tell_gains_from_losses(home: Path, monkeypatch: pyt
     assert text.isascii() and "..." in text and "vvv" in text and "+++" in text
 
 
+@pytest.mark.long
 def test_it_fits_every_size(home: Path) -> None:
     for size in ((60, 16), (200, 60)):
         _, text = on_stage("live", paired(home), press_b, size=size)
@@ -108,6 +111,7 @@ def test_it_fits_every_size(home: Path) -> None:
         assert max(map(len, text.split("\n"))) <= size[0]
 
 
+@pytest.mark.long
 def test_the_crosshair_is_a_column_of_the_map_and_replay_has_its_round(home: Path) -> None:
     view = paired(home, client=4, crosshair=("rounds", 20.0))
 
@@ -121,6 +125,7 @@ def test_the_crosshair_is_a_column_of_the_map_and_replay_has_its_round(home: Pat
     assert earlier is not None and (earlier.round, earlier.better) == (7, 0)
 
 
+@pytest.mark.long
 def test_the_chart_of_the_gain_has_the_mean_and_its_band(home: Path) -> None:
     view = paired(home, client=4)
     assert view.charts[-1] == GAIN
@@ -143,6 +148,7 @@ def test_a_shadow_is_compared_from_the_fork_on(home: Path) -> None:
     assert gains.at_round(replace(shadow, round=12)) is None
 
 
+@pytest.mark.long
 def test_without_a_partner_a_sentence_says_how_to_get_one(home: Path) -> None:
     alone = replace(paired(home), pair=None)
     _, text = on_stage("live", alone, press_b, size=(80, 24))

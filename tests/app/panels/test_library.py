@@ -111,6 +111,7 @@ def test_a_ledger_that_cannot_be_read_makes_its_session_damaged_with_the_reason(
     assert not reader.sketch()  # it is not read over and over
 
 
+@pytest.mark.long
 def test_the_sidebar_claims_no_end_of_a_session_before_it_has_read_its_ledger(tmp_path: Path) -> None:
     damage(sessions.make(tmp_path / "broken", rounds=8, clients=2))
     sessions.make(tmp_path / "sound", rounds=8, clients=2)
@@ -178,6 +179,7 @@ def test_a_fork_stands_under_its_parent(library: Path) -> None:
     assert lines[lines.index(((), "main")) + 1] == ((True,), "main-fork")
 
 
+@pytest.mark.long
 def test_the_session_shown_is_in_sight_and_beside_live_words_for_clients_hide_none(tmp_path: Path) -> None:
     for number in range(30):
         sessions.make(tmp_path / f"one-{number:02}", rounds=1, clients=2)
@@ -195,6 +197,7 @@ def test_the_session_shown_is_in_sight_and_beside_live_words_for_clients_hide_no
     on_stage("sessions", view, lists_it, size=(80, 24))
 
 
+@pytest.mark.long
 def test_a_change_is_listed_once_and_moves_through_rounds_list_nothing(
     library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

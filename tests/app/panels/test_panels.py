@@ -33,6 +33,7 @@ def view(at_home: Path) -> View:
     return View(read(at_home / "main"), sessions_dir=at_home)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("panel", ["live", "clients", "similarity", "cost", "data"])
 def test_nothing_is_said_of_the_rounds_of_a_session_that_has_not_been_read(panel: str, at_home: Path) -> None:
     run, begun = SessionData(at_home / "main"), read(at_home / "begun")
@@ -63,6 +64,7 @@ def test_numbers_follow_the_round_travelled_to(view: View) -> None:
     assert "fedssa" not in text[text.index("log") :]  # the switch was after round 12
 
 
+@pytest.mark.long
 def test_pinned_clients_are_named_by_their_ids(view: View) -> None:
     pinned = replace(view, pinned=frozenset({7, 3}))
     assert {row.key: row.cells[0] for row in rows(pinned) if row.cells[0]} == {3: "●", 7: "●"}
@@ -70,6 +72,7 @@ def test_pinned_clients_are_named_by_their_ids(view: View) -> None:
     assert "m mean 82.2 %  3 cnn4 78.2 %  7 cnn3 91.8 %" in text
 
 
+@pytest.mark.long
 def test_the_client_selected_is_under_the_cursor_in_every_panel(view: View) -> None:
     chosen = replace(view, client=4)
 
@@ -88,6 +91,7 @@ def test_the_client_selected_is_under_the_cursor_in_every_panel(view: View) -> N
     assert "client 4 cnn5 × client 0 cnn1: 0." in text
 
 
+@pytest.mark.long
 def test_moving_a_cursor_selects_the_client(view: View) -> None:
     async def down(pilot: Any, panel: Any) -> None:
         panel.first().focus()
@@ -98,6 +102,7 @@ def test_moving_a_cursor_selects_the_client(view: View) -> None:
         assert app.selected[-1] == last
 
 
+@pytest.mark.long
 def test_the_client_under_the_cursor_is_selected_after_the_first_round_without_a_key(view: View) -> None:
     """The cursor is on client 0 before the first round. Its page would open on another client, the worst."""
     sorted_by_id = replace(view, client=None, sort=("id", False))
@@ -113,6 +118,7 @@ def test_the_client_under_the_cursor_is_selected_after_the_first_round_without_a
         assert app.selected == [0] and "▶    0 cnn1" in text
 
 
+@pytest.mark.long
 def test_every_line_is_read_in_the_legend_also_where_it_is_narrow(view: View) -> None:
     _, text = on_stage("similarity", view, size=(80, 24))
     measured = view.run.ledger.measured[-1]
@@ -122,6 +128,7 @@ def test_every_line_is_read_in_the_legend_also_where_it_is_narrow(view: View) ->
     assert "6 cnn2 70.6 %  m mean 82.2 %" in text
 
 
+@pytest.mark.long
 def test_keys_pin_the_client_under_the_cursor_and_reverse_the_order(view: View) -> None:
     order: list[list[object]] = []
 
@@ -140,6 +147,7 @@ def test_keys_pin_the_client_under_the_cursor_and_reverse_the_order(view: View) 
     assert order == [ranked, ranked[::-1]] * 2  # by the numbers that are printed
 
 
+@pytest.mark.long
 def test_where_there_is_no_room_for_the_clients_a_line_says_who_is_behind(view: View) -> None:
     _, text = on_stage("live", view, size=(80, 24))
     assert " worst 6 cnn2 70.6 % (17 of 24) \n" in text.replace("\n", " \n")  # no drop is significant
@@ -167,6 +175,7 @@ def test_the_line_counts_the_test_samples_that_the_worst_and_the_drop_rest_on(vi
     assert behind(of_other_data) == f"worst 1 cnn2 7.1 % · largest drop: client 1, −{100 * drop:.1f} pp"
 
 
+@pytest.mark.long
 def test_a_fall_of_more_than_twenty_points_stands_in_the_log(view: View) -> None:
     fallen = [{**record, "accuracy": {**record["accuracy"]}} for record in view.run.records]
     before, now = (list(fallen[round - 1]["accuracy"]["per_client"]) for round in (7, 8))
@@ -179,6 +188,7 @@ def test_a_fall_of_more_than_twenty_points_stands_in_the_log(view: View) -> None
     assert line.rstrip().endswith("r8 fell: client 5 −42.2 pp, client 6 −25.0 pp")
 
 
+@pytest.mark.long
 def test_each_client_is_shown_with_its_data_and_few_test_images_are_grey(view: View) -> None:
     app, text = on_stage("clients", view)
     assert "data     111 train, 24 test" in text
@@ -196,6 +206,7 @@ def test_each_client_is_shown_with_its_data_and_few_test_images_are_grey(view: V
     }  # 12, 14, 16, 18, 20 …
 
 
+@pytest.mark.long
 def test_a_filter_leaves_the_clients_that_have_its_words(view: View) -> None:
     _, text = on_stage("clients", replace(view, filter="cnn3"))
     assert "2 of 10 clients" in text
@@ -203,6 +214,7 @@ def test_a_filter_leaves_the_clients_that_have_its_words(view: View) -> None:
     assert "No client matches the filter" in text
 
 
+@pytest.mark.long
 def test_y_leads_to_the_losses_f1_and_the_users_own_metrics(view: View) -> None:
     run = replace(view.run, ledger=Ledger.of(measured(view.run.records)))
     told = replace(view, run=run, pinned=frozenset({3}))
@@ -235,6 +247,7 @@ def test_y_leads_to_the_losses_f1_and_the_users_own_metrics(view: View) -> None:
     assert [replace(told, chart=chart).next_chart for chart in range(6)] == [1, 2, 3, 4, 5, 0]
 
 
+@pytest.mark.long
 def test_a_session_that_measured_no_test_part_has_the_training_loss_and_no_further_charts(view: View) -> None:
     assert view.charts[3:] == ("loss",)
     assert replace(view, chart=4).mode == "band and mean"  # a mode kept from another session
@@ -242,6 +255,7 @@ def test_a_session_that_measured_no_test_part_has_the_training_loss_and_no_furth
     assert "loss, round 20: training " in text and "test" not in text[: text.index("\n")]
 
 
+@pytest.mark.long
 def test_a_client_has_both_losses_in_one_chart_and_its_own_numbers(view: View) -> None:
     run = replace(view.run, ledger=Ledger.of(measured(view.run.records)))
     app, text = on_stage("clients", replace(view, run=run, client=4))
@@ -256,6 +270,7 @@ def test_a_client_has_both_losses_in_one_chart_and_its_own_numbers(view: View) -
     assert dict(facts_of(view, 4, 60))["loss"] == f"training {run.records[-1]['loss']['per_client'][4]:.3f}"
 
 
+@pytest.mark.long
 def test_the_list_of_clients_begins_with_the_worst_client_of_the_line(tmp_path: Path) -> None:
     # Both are in order of the accuracy that they print. Few samples are marked, and not sorted elsewhere.
     held = sessions.samples(3) | {"test": [20, 100, 10]}
@@ -270,6 +285,7 @@ def test_the_list_of_clients_begins_with_the_worst_client_of_the_line(tmp_path: 
     assert "3 clients, worst first" in text
 
 
+@pytest.mark.long
 def test_the_live_file_has_the_losses_and_what_was_measured(view: View) -> None:
     run = replace(view.run, ledger=Ledger.of(measured(view.run.records)))
     app, _ = on_stage("live", view)
@@ -280,6 +296,7 @@ def test_the_live_file_has_the_losses_and_what_was_measured(view: View) -> None:
     assert last["test_recall_of_0"] == pytest.approx(3.2)
 
 
+@pytest.mark.long
 def test_the_best_accuracy_names_its_round(view: View) -> None:
     falling = [{**record, "accuracy": {**record["accuracy"]}} for record in view.run.records]
     falling[7]["accuracy"]["mean"] = 0.99
@@ -294,6 +311,7 @@ def test_remarks_say_what_happened_now_and_before(view: View) -> None:
     assert remarks(replace(view, round=9), 0) == []
 
 
+@pytest.mark.long
 def test_the_clients_that_diverged_are_counted_up_to_the_round_shown(view: View) -> None:
     assert client_rows.diverged(replace(view, round=4)) == ""
     assert client_rows.diverged(replace(view, round=9)) == ", 1 diverged in 1 round"
@@ -303,6 +321,7 @@ def test_the_clients_that_diverged_are_counted_up_to_the_round_shown(view: View)
     assert "accuracy: no score, 10 diverged in 20 rounds" in text
 
 
+@pytest.mark.long
 def test_the_smallest_terminal_has_the_bytes_and_the_unit_of_a_round(view: View) -> None:
     async def by_tensor(pilot: Any, panel: Any) -> None:
         panel.action_chart()
@@ -315,6 +334,7 @@ def test_the_smallest_terminal_has_the_bytes_and_the_unit_of_a_round(view: View)
     assert "bytes per round, MiB" in text
 
 
+@pytest.mark.long
 def test_without_a_session_the_smallest_terminal_says_how_to_open_one() -> None:
     for panel in ("log", "cost"):
         _, text = on_stage(panel, View(SessionData(Path())), size=(60, 16))
@@ -344,6 +364,7 @@ def test_checkpoints_in_a_row_are_one_line_of_the_log() -> None:
     assert lines([*saved(1, 2), stop], 60, routine=False)[0].key == (2, 0)
 
 
+@pytest.mark.long
 def test_long_messages_wrap_and_the_log_shows_its_end(view: View) -> None:
     found = lines(view.run.events, 40)
     assert all(len(row.cells[2]) <= 40 for row in found)
@@ -367,6 +388,7 @@ def test_what_is_shown_makes_a_rectangular_file(panel: str, view: View) -> None:
     assert table and {len(row) for row in table} == {len(columns)}
 
 
+@pytest.mark.long
 def test_a_session_that_cannot_be_read_says_why_in_its_place(tmp_path: Path) -> None:
     broken = read(tmp_path / "gone")
     for panel in ("live", "clients", "cost"):
@@ -374,6 +396,7 @@ def test_a_session_that_cannot_be_read_says_why_in_its_place(tmp_path: Path) -> 
         assert "is not a session" in " ".join(text.split())
 
 
+@pytest.mark.long
 def test_the_first_round_is_followed_client_by_client(at_home: Path) -> None:
     begun = read(at_home / "begun")
     seen = []
@@ -387,6 +410,7 @@ def test_the_first_round_is_followed_client_by_client(at_home: Path) -> None:
     assert "Round 1: all clients have trained. Evaluating them now." in seen[1]
 
 
+@pytest.mark.long
 def test_a_fault_while_a_resized_panel_is_drawn_is_said_and_the_app_goes_on(
     view: View, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -404,6 +428,7 @@ def test_a_fault_while_a_resized_panel_is_drawn_is_said_and_the_app_goes_on(
     on_stage("live", view, act)
 
 
+@pytest.mark.long
 def test_the_same_view_draws_nothing_twice(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
     again: list[str] = []
@@ -445,6 +470,7 @@ def test_events_are_said_in_a_few_words() -> None:
         assert description(event) == text
 
 
+@pytest.mark.long
 def test_the_keys_go_to_the_table_first_and_to_a_chart_where_there_is_none(view: View) -> None:
     seen: list[str] = []
 
@@ -458,6 +484,7 @@ def test_the_keys_go_to_the_table_first_and_to_a_chart_where_there_is_none(view:
     assert seen == ["Table", "LineChart", "Heatmap", "SessionList"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("panel", ["live", "clients", "cost"])
 def test_of_a_hundred_thousand_clients_no_panel_makes_a_table_of_all_rounds_and_clients(panel: str) -> None:
     clients, rounds, records = 100_000, 30, list[dict[str, Any]]()

@@ -25,6 +25,7 @@ def view(at_home: Path) -> View:
     return View(read(at_home / "main"), sessions_dir=at_home)
 
 
+@pytest.mark.long
 def test_a_state_is_a_glyph_a_word_and_a_colour(view: View) -> None:
     app, _ = on_stage("sessions", view)
     by_name = {row.key.name: row.cells[2] for row in app.panel._list.rows}  # type: ignore[attr-defined]
@@ -36,6 +37,7 @@ def test_a_state_is_a_glyph_a_word_and_a_colour(view: View) -> None:
     assert trends["begun"] == Trend((), width=0)
 
 
+@pytest.mark.long
 def test_the_preview_calls_a_session_open_only_if_it_is(view: View) -> None:
     async def to_main(pilot: Any, panel: Any) -> None:
         panel._list.put_cursor(view.run.folder)
@@ -47,6 +49,7 @@ def test_the_preview_calls_a_session_open_only_if_it_is(view: View) -> None:
         assert text.count("session is open") == 1
 
 
+@pytest.mark.long
 def test_a_marked_session_has_a_glyph_that_is_no_states(view: View, at_home: Path) -> None:
     app, _ = on_stage("sessions", replace(view, marked=(at_home / "base",)))
     flags = {row.key.name: row.cells[0] for row in app.panel._list.rows}  # type: ignore[attr-defined]
@@ -73,6 +76,7 @@ def test_the_cursor_previews_the_curve_and_the_settings_that_differ_from_the_one
     assert ("method.name", "standalone", "fedssa") in rows
 
 
+@pytest.mark.long
 def test_a_session_with_a_damaged_ledger_is_not_finished_and_the_preview_says_why(tmp_path: Path) -> None:
     broken = sessions.make(tmp_path / "broken", rounds=8, clients=2)
     sound = sessions.make(tmp_path / "sound", rounds=8, clients=2)
@@ -92,6 +96,7 @@ def test_a_session_with_a_damaged_ledger_is_not_finished_and_the_preview_says_wh
         assert "ledger" in words and "Reading the session" not in words
 
 
+@pytest.mark.long
 def test_a_damaged_session_says_what_is_wrong_with_it(tmp_path: Path) -> None:
     broken = sessions.make(tmp_path / "broken", rounds=1, clients=2)
     (broken / "session.json").write_text("{")

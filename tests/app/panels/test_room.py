@@ -31,10 +31,12 @@ def shares(view: View, size: tuple[int, int]) -> dict[str, float]:
     return found
 
 
+@pytest.mark.long
 def test_with_a_hundred_clients_accuracy_has_a_third_of_the_screen(crowd: View) -> None:
     assert min(shares(crowd, size)["accuracy"] for size in ((80, 24), (120, 40), (200, 60))) >= 1 / 3
 
 
+@pytest.mark.long
 def test_with_a_hundred_clients_every_map_says_where_it_shows_means(crowd: View) -> None:
     _, similarity = on_stage("similarity", crowd, size=(200, 60), glyphs="ascii")
     assert "rows are means of 1-2 clients" in similarity
@@ -42,6 +44,7 @@ def test_with_a_hundred_clients_every_map_says_where_it_shows_means(crowd: View)
     assert "rows are means of 2-3 clients" in live and "cells are means of 5-6 x 1-2 clients" in live
 
 
+@pytest.mark.long
 def test_the_matrix_has_what_a_few_clients_leave_and_little_before_it_is_measured(
     at_home: Path, crowd: View
 ) -> None:
@@ -53,6 +56,7 @@ def test_the_matrix_has_what_a_few_clients_leave_and_little_before_it_is_measure
     assert unmeasured["similarity"] < unmeasured["clients"] / 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("panel", ["clients", "cost"])
 def test_a_table_of_few_clients_leaves_the_room_it_does_not_need_to_the_charts(
     panel: str, at_home: Path, crowd: View
@@ -70,6 +74,7 @@ def test_a_table_of_few_clients_leaves_the_room_it_does_not_need_to_the_charts(
     assert seen[1] >= 24
 
 
+@pytest.mark.long
 def test_traffic_that_is_the_same_in_every_round_gives_way_to_the_loss(at_home: Path, crowd: View) -> None:
     varying = View(read(at_home / "main"), sessions_dir=at_home)  # client 3 misses every fourth round
     _, text = on_stage("live", varying)
@@ -96,6 +101,7 @@ def alone(folder: Path, losses: bool = True) -> View:
     return View(replace(run, ledger=Ledger.of(records)), sessions_dir=folder)
 
 
+@pytest.mark.long
 def test_of_a_method_that_sends_nothing_there_is_no_chart_of_bytes(tmp_path: Path) -> None:
     seen: list[str] = []
 
@@ -116,11 +122,13 @@ def test_of_a_method_that_sends_nothing_there_is_no_chart_of_bytes(tmp_path: Pat
         assert f"{chart}; standalone sends nothing" in text and "bytes" not in text
 
 
+@pytest.mark.long
 def test_live_shows_the_loss_of_a_method_that_sends_nothing(tmp_path: Path) -> None:
     assert "training loss; standalone sends nothing" in on_stage("live", alone(tmp_path))[1]
     assert "standalone sends nothing." in on_stage("live", alone(tmp_path / "b", losses=False))[1]
 
 
+@pytest.mark.long
 def test_the_title_of_accuracy_names_its_mode_where_it_fits_whole(crowd: View) -> None:
     _, narrow = on_stage("live", replace(crowd, chart=2), size=(120, 40))
     assert re.match(r"─accuracy .+, best \d\d\.\d % \(r6\)──", narrow)

@@ -21,6 +21,7 @@ def view(at_home: Path) -> View:
     return View(read(at_home / "main"), sessions_dir=at_home)
 
 
+@pytest.mark.long
 def test_where_cka_was_not_measured_it_is_said_how_it_can_be(at_home: Path) -> None:
     ended = read(at_home / "begun")
     base = read(at_home / "base")
@@ -44,6 +45,7 @@ def test_where_cka_was_not_measured_it_is_said_how_it_can_be(at_home: Path) -> N
     assert app.panel._parts["similarity"]._said == offered  # type: ignore[attr-defined]
 
 
+@pytest.mark.long
 def test_a_run_that_measures_by_default_says_that_round_1_is_the_first(at_home: Path) -> None:
     begun = replace(read(at_home / "begun"), state="running")
     by_default = {**begun.config, "cka": {"every": None}}
@@ -53,6 +55,7 @@ def test_a_run_that_measures_by_default_says_that_round_1_is_the_first(at_home: 
     assert app.panel._parts["similarity"]._said == "CKA is first measured after round 1."  # type: ignore[attr-defined]
 
 
+@pytest.mark.long
 def test_what_was_computed_from_a_checkpoint_is_shown_beside_what_the_run_measured(view: View) -> None:
     kept = sorted(view.run.checkpoints)
     assert [each.round for each in view.measured] == [5, 10, 15, 20] and kept == [10, 15, 20]
@@ -85,6 +88,7 @@ def test_a_pair_is_shown_by_name_over_rounds_and_by_depth(view: View) -> None:
     assert app.selected[-1] == one
 
 
+@pytest.mark.long
 def test_d_begins_at_the_pair_least_alike_wherever_the_cursor_was_put_before(view: View) -> None:
     pairs = least_similar(view.run.ledger.measured[-1].matrix("fc2"))
     shallow = least_similar(view.run.ledger.measured[-1].matrix("conv2"))
@@ -110,6 +114,7 @@ def test_d_begins_at_the_pair_least_alike_wherever_the_cursor_was_put_before(vie
     assert seen == [*pairs[:3], *pairs[:2], shallow[0]]
 
 
+@pytest.mark.long
 def test_by_depth_is_read_at_the_layer_chosen(view: View) -> None:
     cka = view.run.ledger.measured[-1]
     for layers_up, pair in ((3, None), (1, (2, 6))):
@@ -130,6 +135,7 @@ def test_by_depth_is_read_at_the_layer_chosen(view: View) -> None:
         assert value in depth
 
 
+@pytest.mark.long
 def test_the_scale_can_be_fitted_to_the_pairs_and_says_so(view: View) -> None:
     async def fit(pilot: Any, panel: Any) -> None:
         panel.action_scale()
@@ -154,6 +160,7 @@ def on_cell(panel: Any, cell: tuple[int, int]) -> tuple[int, int]:
     return next(at for at in places if cell_at(figure, width, height, True, *at) == cell)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shown", ["similarity", "live"])
 def test_the_matrix_of_clients_that_were_drawn_selects_and_follows_those(
     shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -177,6 +184,7 @@ def test_the_matrix_of_clients_that_were_drawn_selects_and_follows_those(
     assert rows_of_cursor == [2]
 
 
+@pytest.mark.long
 def test_the_layer_keys_go_shallower_and_deeper_and_stop_at_the_ends(view: View) -> None:
     seen: list[str] = []
 
@@ -190,6 +198,7 @@ def test_the_layer_keys_go_shallower_and_deeper_and_stop_at_the_ends(view: View)
     assert seen == ["fc1", "conv2", "conv1", "conv1", "conv2"]
 
 
+@pytest.mark.long
 def test_before_the_first_measurement_similarity_says_when_it_comes(view: View) -> None:
     _, text = on_stage("similarity", replace(view, round=3))
     assert "first measured after round 5" in text

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from textual.pilot import Pilot
 
 from htfl_sim import catalog
@@ -32,6 +33,7 @@ def test_an_empty_folder_says_what_to_do_first_and_lists_every_preset(tmp_path: 
     assert {*names} == {"attach", *catalog.preset_names()} and len(names) == len({*names})
 
 
+@pytest.mark.long
 def test_enter_takes_the_step_under_the_cursor(tmp_path: Path) -> None:
     app = HtflApp(LaunchOptions(tmp_path, tmp_path / "data"))
 
@@ -48,6 +50,7 @@ def test_enter_takes_the_step_under_the_cursor(tmp_path: Path) -> None:
     drive(app, script)
 
 
+@pytest.mark.long
 def test_a_folder_with_a_session_lists_it(tmp_path: Path) -> None:
     sessions.make(tmp_path / "main", rounds=1, clients=2)
     _, text = on_stage("sessions", View(SessionData(Path()), sessions_dir=tmp_path))

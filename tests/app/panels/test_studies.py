@@ -75,6 +75,7 @@ def view_of(home: Path) -> View:
     return View(read(home / "base"), marked=marked, compared=compared)
 
 
+@pytest.mark.long
 def test_a_study_is_a_group_with_its_progress(home: Path) -> None:
     _, text = on_stage("sessions", view_of(home), size=MIDDLE)
     check("sessions-study-120x40", text)
@@ -84,6 +85,7 @@ def test_a_study_is_a_group_with_its_progress(home: Path) -> None:
     assert "├─ fedlora-s0" in text and "└─ standalone-s1" in text
 
 
+@pytest.mark.long
 def test_its_row_has_a_finished_setting_and_no_mean_over_different_methods(home: Path) -> None:
     async def act(pilot: Any, panel: SessionsPanel) -> None:
         panel.show(replace(view_of(home), filter="study t3"))
@@ -146,6 +148,7 @@ def test_the_best_of_a_study_is_chosen_among_its_finished_settings(tmp_path: Pat
     assert StudySummary.of(tmp_path / "t", found[:1]).best_setting is None  # one of two seeds has finished
 
 
+@pytest.mark.long
 def test_marked_it_is_a_line_for_each_method_with_a_band_over_seeds(home: Path) -> None:
     app, text = on_stage("compare", view_of(home), size=MIDDLE)
     check("compare-study-120x40", text)
@@ -155,6 +158,7 @@ def test_marked_it_is_a_line_for_each_method_with_a_band_over_seeds(home: Path) 
     assert text.count("t3/fedlora, 3 seeds") == text.count("t3/standalone, 2 seeds") == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("system", [ColorSystem.TRUECOLOR, ColorSystem.EIGHT_BIT])
 def test_one_band_at_a_time_is_shown_without_gaps_that_of_the_row_under_the_cursor(
     home: Path, system: ColorSystem
@@ -198,6 +202,7 @@ def test_seeds_shown_together_are_named_after_what_they_share_and_counted(tmp_pa
         assert line.label == said
 
 
+@pytest.mark.long
 def test_settings_that_differ_say_those_of_all_seeds_unless_these_are_the_same(home: Path) -> None:
     app, _ = on_stage("compare", view_of(home), size=MIDDLE)
     rows = {row.key: row.cells[1:] for row in app.panel._settings.rows}  # type: ignore[attr-defined]
@@ -225,6 +230,7 @@ def test_a_line_is_the_mean_and_its_band_the_sample_deviation_of_the_rounds_all_
     assert not figure(alone, range(len(alone)), "mean accuracy", "rounds", []).bands
 
 
+@pytest.mark.long
 def test_keys_mark_a_study_and_fold_it(home: Path) -> None:
     shown: list[int] = []
 
@@ -248,6 +254,7 @@ def test_a_study_whose_list_is_damaged_is_said_to_be(tmp_path: Path) -> None:
     assert StudySummary.of(tmp_path, ()).state == "damaged"
 
 
+@pytest.mark.long
 def test_training_settings_in_which_its_lines_differ_are_said_above_the_chart(home: Path) -> None:
     view = view_of(home)
     other = {"training": {"lr": 0.01, "epochs": 5, "batch_size": 8}}

@@ -140,6 +140,7 @@ BEFORE_SEEDS = (
 AFTER_SEEDS = (Column("eval", numeric=True, worth=9), Column("values", stretch=True, worth=7, least=12))
 ONE_SEED = "one seed: no interval"
 Fact = tuple[str, str]
+Interval = tuple[float, float]
 
 
 def of_settings(board: Board, wide: bool) -> tuple[list[GridRow], tuple[Column, ...]]:
@@ -148,8 +149,8 @@ def of_settings(board: Board, wide: bool) -> tuple[list[GridRow], tuple[Column, 
     wide: intervals have their ends, and not half their width.
     """
     has_paper = any(row.paper for row in board.rows)
-    mean = "mean" if board.round is None else f"mean at r{board.round}"
-    columns = [Column(f"{mean} [95 %]" if wide else f"{mean} ±95 %", numeric=True, worth=9)]
+    title = "mean" if board.round is None else f"mean at r{board.round}"
+    columns = [Column(f"{title} [95 %]" if wide else f"{title} ±95 %", numeric=True, worth=9)]
     if board.baseline:
         title = f"Δ vs {board.baseline} [95 %]" if wide else "Δ ±95 %"
         columns.append(Column(title, "Δ", numeric=True, worth=7))
@@ -157,8 +158,11 @@ def of_settings(board: Board, wide: bool) -> tuple[list[GridRow], tuple[Column, 
         columns.append(Column("paper", numeric=True, worth=6))
     rows = []
     for row in board.rows:
-        after = [_mean(row, wide)]
-        after += [_difference(row, wide)] * bool(board.baseline) + [_paper(row)] * has_paper
+        mean, change = row.accuracy, row.difference
+        after = [_within(_hundred(mean.mean), row.interval, wide, _interval) if mean else NONE]
+        if board.baseline:
+            after.append(_within(points(change.mean), change.interval, wide, _changes) if change else NONE)
+        after += [_paper(row)] * has_paper
         rows.append(GridRow(row.label, (row.label,), tuple(map(of_point, row.cells)), tuple(after)))
     return rows, tuple(columns)
 
@@ -208,10 +212,7 @@ def of_point(cell: PointCell | None, trial: bool = False) -> Cell | None:
 
 def facts(board: Board, row: BoardRow, seed: int) -> list[Fact]:
     """What there is to know of a setting, and of its point with the seed of this number."""
-    cell = row.cells[seed] if seed < len(row.cells) else None
-    found = [(f"seed {cell.seed}", said(cell))] if cell else []
-    if cell and cell.error:
-        found.append(("damaged", cell.error))
+    found = _point_facts(row, seed)
     done, when = f"{row.finished} of {len(row.points)} seeds finished", after_round(board)
     if row.accuracy is None:
         found.append((row.label, f"no accuracy yet; {done}"))
@@ -219,9 +220,7 @@ def facts(board: Board, row: BoardRow, seed: int) -> list[Fact]:
         between = _interval(row.interval) if row.interval else ONE_SEED
         found.append((row.label, f"{percent(row.accuracy.mean)}{when}, {between}; {done}"))
     if (change := row.difference) is not None:
-        between = (
-            f"[{', '.join(map(points, change.interval))}]" if change.interval else "one pair: no interval"
-        )
+        between = _changes(change.interval) if change.interval else "one pair: no interval"
         found.append(
             (f"Δ vs {board.baseline}", f"{points(change.mean)} pp{when}, {between}, {change.pairs} paired")
         )
@@ -247,26 +246,29 @@ def trial_facts(board: Board, row: TrialRow, seed: int) -> list[Fact]:
     trials = board.trials
     if trials is None:
         return []
-    cell = row.cells[seed] if seed < len(row.cells) else None
-    score = (
-        f"{percent(row.score)} on eval after round {row.round}" if row.score is not None else "no score yet"
-    )
+    score = "no score yet"
     if row.lost:
         score = "a client diverged, so it loses"
+    elif row.score is not None:
+        score = f"{percent(row.score)} on eval after round {row.round}"
     fate = "; others were promoted" if row.out and not row.lost else ""
-    found = [(name_of(row), f"{score}; rung {row.rung} of {trials.rungs}, to round {row.upto}{fate}")]
-    if row.is_best:
-        chosen = "chosen" if row.method in trials.chosen else "best so far"
-        found.append((chosen, row.words))
-    else:
-        found.append(("values", row.words))
+    chosen = "chosen" if row.method in trials.chosen else "best so far"
+    found = [
+        (name_of(row), f"{score}; rung {row.rung} of {trials.rungs}, to round {row.upto}{fate}"),
+        (chosen if row.is_best else "values", row.words),
+    ]
     if row.boundary:
         where = f"At the boundary of its range: {', '.join(row.boundary)}. A wider range may be better."
         found.append(("remark", where))
-    if cell:
-        found.append((f"seed {cell.seed}", said(cell)))
-        found += [("damaged", cell.error)] * bool(cell.error)
-    return [*found, ("budget", trials.budget), ("score", trials.scored)]
+    return [*found, *_point_facts(row, seed), ("budget", trials.budget), ("score", trials.scored)]
+
+
+def _point_facts(row: BoardRow | TrialRow, seed: int) -> list[Fact]:
+    """The state of a row's point with the seed of this number, if there is one."""
+    cell = row.cells[seed] if seed < len(row.cells) else None
+    if cell is None:
+        return []
+    return [(f"seed {cell.seed}", said(cell))] + [("damaged", cell.error)] * bool(cell.error)
 
 
 def said(cell: PointCell) -> str:
@@ -281,26 +283,15 @@ def said(cell: PointCell) -> str:
     return words
 
 
-def _mean(row: BoardRow, wide: bool) -> str:
-    if row.accuracy is None:
-        return NONE
-    if row.interval is None:
-        return _hundred(row.accuracy.mean)
-    return f"{_hundred(row.accuracy.mean)} {_interval(row.interval) if wide else _half(row.interval)}"
-
-
-def _difference(row: BoardRow, wide: bool) -> str:
-    if row.difference is None:
-        return NONE
-    interval, mean = row.difference.interval, points(row.difference.mean)
+def _within(text: str, interval: Interval | None, wide: bool, ends: Callable[[Interval], str]) -> str:
+    """A mean with its interval, if it has one: its ends, or half its width."""
     if interval is None:
-        return mean
-    return f"{mean} [{', '.join(map(points, interval))}]" if wide else f"{mean} {_half(interval)}"
+        return text
+    return f"{text} {ends(interval)}" if wide else f"{text} ±{50 * (interval[1] - interval[0]):.1f}"
 
 
-def _half(interval: tuple[float, float]) -> str:
-    """Half the width of an interval."""
-    return f"±{50 * (interval[1] - interval[0]):.1f}"
+def _changes(interval: Interval) -> str:
+    return f"[{', '.join(map(points, interval))}]"
 
 
 def _paper(row: BoardRow) -> str:
@@ -315,7 +306,7 @@ def _printed(accuracy: float | None) -> str:
     return "failed to converge" if accuracy is None else f"{100 * accuracy:.2f} %"
 
 
-def _interval(interval: tuple[float, float]) -> str:
+def _interval(interval: Interval) -> str:
     """The ends of an interval of accuracies, cut at 0 and 100."""
     low, high = max(interval[0], 0.0), min(interval[1], 1.0)
     return f"[{_hundred(low)}, {_hundred(high)}]"
@@ -487,16 +478,15 @@ class StudyBoard(Container):
         self._chart.show(figure)
 
     def _draw_facts(self) -> None:
-        found = self._row()
-        if self._board is None or found is None:
-            self._about.caption("point")
-            self._facts.tell([])
-        elif isinstance(found, TrialRow):
-            self._about.caption(name_of(found))
-            self._facts.tell(trial_facts(self._board, found, self._grid.seed))
-        else:
-            self._about.caption(found.label)
-            self._facts.tell(facts(self._board, found, self._grid.seed))
+        found, board, facts_now = self._row(), self._board, list[Fact]()
+        title = "point"
+        if board is not None and found is not None:
+            if isinstance(found, TrialRow):
+                title, facts_now = name_of(found), trial_facts(board, found, self._grid.seed)
+            else:
+                title, facts_now = found.label, facts(board, found, self._grid.seed)
+        self._about.caption(title)
+        self._facts.tell(facts_now)
 
     def _row(self) -> BoardRow | TrialRow | None:
         """The row under the cursor, or the chosen one of the chart."""
