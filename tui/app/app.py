@@ -12,9 +12,9 @@ import signal
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from textual.app import App, ComposeResult, ScreenStackError
 from textual.binding import BindingType
@@ -25,7 +25,6 @@ from textual.events import Key as KeyEvent
 from textual.filter import LineFilter
 from textual.geometry import Size
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
@@ -249,8 +248,6 @@ FRAME_ROWS = 3  # status, tabs, and keys
 NOT_OF_CLIENTS = ("log", "compare", "sessions")  # their filter has words of its own; all others list clients
 SETTLED_SECONDS = 0.05  # seconds after a resize without drawing, until the parts have their new sizes
 
-Given = TypeVar("Given")
-
 
 class HtflApp(Navigation):
     """`htfl-sim tui`. `start`: the session to show, the run to begin, or the contents of the new-run form."""
@@ -389,11 +386,6 @@ class HtflApp(Navigation):
         """Requests that are not done yet, in the words of the status row."""
         return [*self.steering.waiting, *self.background.doing]
 
-    def change(self, **changes: Any) -> None:
-        """Show another View."""
-        self.view = replace(self.view, **changes)
-        self.draw()
-
     def draw(self) -> None:
         """Update the rows and the visible panel."""
         if not self.is_running:  # the app is ending, but results of earlier reads still arrive
@@ -424,20 +416,6 @@ class HtflApp(Navigation):
     def say(self, message: str, severity: Severity = "information", holds: Holds | None = None) -> None:
         """Show a notice of one sentence, as long as it `holds`."""
         self._toasts.show(spelled(message, self.glyphs), severity, holds)
-
-    def say_unread(self) -> None:
-        """Say that no session is open, or that it is not open yet, as long as this is so."""
-        name = self.view.run.name
-        why = f"{name} is not open yet." if name else NO_SESSION
-        self.say(why, holds=lambda: self.view.run.name == name and not self.view.run.document)
-
-    def ask(self, dialog: ModalScreen[Given], then: Callable[[Given], None]) -> None:
-        """Show a dialog. `then` receives its result, unless the user cancels it."""
-        self.push_screen(dialog, lambda given: None if given is None else then(given))
-
-    def is_at(self, folder: Path) -> bool:
-        """Whether this session is still shown, without a dialog, so an earlier request for it still applies."""
-        return len(self.screen_stack) == 1 and self.view.run.folder == folder
 
     def show_panel(self, panel: str) -> None:
         """Show a panel, by its id."""

@@ -1,14 +1,14 @@
 """What every part of the app has: the app's interface, and slow work beside the display."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 from textual.app import App
-from textual.message import Message
-from textual.screen import ModalScreen, Screen
+from textual.screen import ModalScreen
 
 from htfl_sim.catalog import MethodChoice, method_choices
 from simulator.results.analysis.run import SessionData
@@ -109,8 +109,8 @@ class MethodChoices:
             self._background.run("choices", "checking the methods…", lambda: method_choices(config), keep)
 
 
-class Host(Protocol):
-    """An app that shows a session."""
+class Host(App[str]):
+    """The app as its parts see it: it shows a session."""
 
     view: View
     files: Watch
@@ -119,42 +119,52 @@ class Host(Protocol):
     methods: MethodChoices
 
     @property
-    def screen(self) -> Screen[Any]:
-        """The screen in front."""
-
-    @property
+    @abstractmethod
     def panel(self) -> Panel:
         """The visible panel."""
 
-    def say(self, message: str, severity: Severity = "information", holds: Holds | None = None) -> None:
-        """Show a notice of one sentence. It disappears early when it does not hold any more."""
-
-    def say_unread(self) -> None:
-        """Say that no session is open, or that it is not open yet, as long as this is so."""
-
-    def ask(self, dialog: ModalScreen[Answer], then: Callable[[Answer], None]) -> None:
-        """Show a dialog. `then` receives its result, unless the user cancels it."""
-
-    def is_at(self, folder: Path) -> bool:
-        """Whether this session is still shown, without a dialog, so an earlier request for it still applies."""
-
+    @abstractmethod
     def draw(self) -> None:
         """Update the display."""
 
+    @abstractmethod
+    def draw_rows(self) -> None:
+        """Update the rows around the panels."""
+
+    @abstractmethod
+    def say(self, message: str, severity: Severity = "information", holds: Holds | None = None) -> None:
+        """Show a notice of one sentence. It disappears early when it does not hold any more."""
+
+    @abstractmethod
+    def show_panel(self, panel: str) -> None:
+        """Show a panel, by its id."""
+
+    @abstractmethod
+    def open_session(self, folder: Path, exists: bool = True) -> None:
+        """Show a session, live; `Path()`: none. It is read as soon as it exists."""
+
+    @abstractmethod
     def session_changed(self, folder: Path, now: Path | None) -> None:
         """Follow a change to a session by the user. now: its folder since then; None: it is gone."""
 
     def change(self, **changes: Any) -> None:
         """Show another View."""
+        self.view = replace(self.view, **changes)
+        self.draw()
 
-    def open_session(self, folder: Path, exists: bool = True) -> None:
-        """Show a session, live. It is read as soon as it exists."""
+    def say_unread(self) -> None:
+        """Say that no session is open, or that it is not open yet, as long as this is so."""
+        name = self.view.run.name
+        why = f"{name} is not open yet." if name else NO_SESSION
+        self.say(why, holds=lambda: self.view.run.name == name and not self.view.run.document)
 
-    def show_panel(self, panel: str) -> None:
-        """Show a panel, by its id."""
+    def ask(self, dialog: ModalScreen[Answer], then: Callable[[Answer], None]) -> None:
+        """Show a dialog. `then` receives its result, unless the user cancels it."""
+        self.push_screen(dialog, lambda given: None if given is None else then(given))
 
-    def post_message(self, message: Message) -> bool:
-        """Send the app a message, from any thread."""
+    def is_at(self, folder: Path) -> bool:
+        """Whether this session is still shown, without a dialog, so an earlier request for it still applies."""
+        return len(self.screen_stack) == 1 and self.view.run.folder == folder
 
 
 class Computations:

@@ -248,19 +248,8 @@ WHILE_REPLAYING = ("pause", "switch", "stop")
 IN_A_LIST = ("pause", "checkpoint", "stop", "note", "rename", "delete")
 """Actions on a session that is chosen in the list."""
 OF_A_RUN = (
-    "steer",
-    "edit",
-    "why",
-    "describe",
-    "travel",
-    "live",
-    "crosshair",
-    "replay",
-    "export",
-    "effect",
-    "pin",
-    "chart",
-)
+    "steer", "edit", "why", "describe", "travel", "live", "crosshair", "replay", "export", "effect", "pin", "chart",
+)  # fmt: skip
 """Actions, or their arguments, on the run shown, and `steer('new_run')`, which makes one."""
 WITHOUT_A_RUN = {"compare": ("crosshair", "chart"), "board": ("chart",)}
 """Those that work if no run is shown, by place."""
@@ -292,29 +281,33 @@ def footer(
     labels: of this panel, by the action's argument. idle: actions that would do nothing now, by their names or
     arguments, or as a whole.
     """
+    of_a_run = set() if state else {*OF_A_RUN} - {*WITHOUT_A_RUN.get(panel, ())}
+    renamed = dict(labels)
+    if (steered or state) not in ("", "running", "stopping"):
+        renamed["pause"] = "resume"
+    if computes:
+        renamed["checkpoint"] = "CKA"
+
+    def is_offered(key: Key) -> bool:
+        names = {key.name, key.argument}
+        if not key.weight or not key.works_in(panel) or idle & {*names, key.action}:
+            return False
+        if panel == "board" and key.argument in OF_NO_STUDY:
+            return False
+        return not names & of_a_run or (bool(steered) and key.argument in IN_A_LIST)
+
     candidates = [
-        replace(key, label=labels.get(key.argument, key.label))
+        replace(
+            key,
+            label=renamed.get(key.argument, key.label),
+            weight=64 if charted and key.name == "crosshair" else key.weight,
+        )
         for key in KEYS
-        if key.weight and key.works_in(panel) and not (panel == "board" and key.argument in OF_NO_STUDY)
-        if not idle & {key.name, key.argument, key.action}
+        if is_offered(key)
     ]
-    if charted:
-        candidates = [replace(key, weight=64) if key.name == "crosshair" else key for key in candidates]
     if not state:
         new_run = next(key for key in KEYS if key.argument == "new_run")
-        of_a_run = {*OF_A_RUN} - {*WITHOUT_A_RUN.get(panel, ())}
-        others = [
-            key
-            for key in candidates
-            if not {key.name, key.argument} & of_a_run or (steered and key.argument in IN_A_LIST)
-        ]
-        candidates = [replace(new_run, weight=100), *others]
-    if (steered or state) not in ("", "running", "stopping"):
-        candidates = [replace(key, label="resume") if key.argument == "pause" else key for key in candidates]
-    if computes:
-        candidates = [
-            replace(key, label="CKA") if key.argument == "checkpoint" else key for key in candidates
-        ]
+        candidates.insert(0, replace(new_run, weight=100))
     chosen, width = set[Key](), width + 2  # there is no gap after the last
     for key in sorted(candidates, key=lambda key: -key.weight):
         taken = len(key.print) + 1 + len(key.label) + 2

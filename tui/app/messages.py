@@ -108,35 +108,33 @@ class SessionMarked(Message):
     folder: Path
 
 
+class Latest(Message):
+    """A message that replaces one of its kind which the app has not handled yet."""
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, type(self))
+
+
 @dataclass
-class RunRead(Message):
+class RunRead(Latest):
     """The session shown, as it is now."""
 
     run: SessionData
 
-    def can_replace(self, message: Message) -> bool:
-        return isinstance(message, RunRead)
-
 
 @dataclass
-class ComparedRead(Message):
+class ComparedRead(Latest):
     """The marked sessions as they are now, in order of marking."""
 
     runs: tuple[SessionData, ...]
 
-    def can_replace(self, message: Message) -> bool:
-        return isinstance(message, ComparedRead)
-
 
 @dataclass
-class PairRead(Message):
+class PairRead(Latest):
     """The partner of the session in `folder` as it is now; None: it has none."""
 
     folder: Path
     pair: Pair | None
-
-    def can_replace(self, message: Message) -> bool:
-        return isinstance(message, PairRead)
 
 
 @dataclass

@@ -1,51 +1,22 @@
 """Moves through panels, rounds, clients, and charts. Every choice becomes part of the View."""
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from textual.app import App
 
 from simulator.results.analysis.costs import Position
 from tui.app import messages
-from tui.app.host import Holds, Severity
+from tui.app.host import Host
 from tui.app.panels.base import Part
-from tui.app.view import Panel, View, in_sight
-from tui.app.watch import Watch
+from tui.app.view import in_sight
 from tui.app.widgets import LineChart
 
 
-class Navigation(App[str]):
+class Navigation(Host):
     """The part of the app with the path back for Escape, and the actions of keys that move or select."""
-
-    view: View
-    files: Watch
 
     def __init__(self) -> None:
         super().__init__()
         self._came_from: list[str] = []
-
-    @property
-    @abstractmethod
-    def panel(self) -> Panel:
-        """The visible panel."""
-
-    @abstractmethod
-    def say(self, message: str, severity: Severity = "information", holds: Holds | None = None) -> None:
-        """Show a notice of one sentence. It disappears early when it does not hold any more."""
-
-    @abstractmethod
-    def change(self, **changes: Any) -> None:
-        """Show another View."""
-
-    @abstractmethod
-    def draw_rows(self) -> None:
-        """Update the rows around the panels."""
-
-    @abstractmethod
-    def show_panel(self, panel: str) -> None:
-        """Show a panel, by its id."""
 
     # Panels
 

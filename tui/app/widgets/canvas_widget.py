@@ -1,9 +1,10 @@
 """A widget that shows a canvas. It draws after a change and refreshes only the changed lines."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from textwrap import wrap
+from typing import Any, ClassVar
 
 import numpy as np
 from rich.color import Color
@@ -13,12 +14,11 @@ from textual.geometry import Offset, Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from simulator.results.inspection.client_samples import ClientSamples
 from tui.app.charts.canvas import BOLD, DEFAULT, REVERSE, SECOND, Array, Canvas, row_text
 from tui.app.charts.look import Look
 from tui.app.charts.samples import draw_samples
-from tui.app.charts.scatter import ScatterFigure, draw_scatter
-from tui.app.charts.timeline import Make, draw_timeline
+from tui.app.charts.scatter import draw_scatter
+from tui.app.charts.timeline import draw_timeline
 from tui.app.widgets.screen import look_of
 
 
@@ -145,61 +145,37 @@ def _colour(colour: int) -> Color:
     return Color.from_rgb(colour >> 16 & 255, colour >> 8 & 255, colour & 255)
 
 
-class Scatter(CanvasWidget, can_focus=True):
-    """Points of a plane, by group."""
+class Picture(CanvasWidget):
+    """Draws its content by the function `drawn`. Without content, it is empty."""
 
-    DEFAULT_CSS = "Scatter { width: 1fr; height: 1fr; }"
+    DEFAULT_CSS = "Picture { width: 1fr; height: 1fr; }"
+    drawn: ClassVar[Callable[..., Canvas]]
+    _content: Any = None
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.figure: ScatterFigure | None = None
-
-    def show(self, figure: ScatterFigure) -> None:
-        """Replace the contents."""
-        self.figure = figure
+    def show(self, content: Any) -> None:
+        """Replace the content; None: nothing."""
+        self._content = content
         self.changed()
 
     def draw(self, width: int, height: int, look: Look) -> Canvas:
-        if self.figure is None:
+        if self._content is None:
             return look.blank(width, height)
-        return draw_scatter(self.figure, width, height, look)
+        return type(self).drawn(self._content, width, height, look)
 
 
-class SampleList(CanvasWidget, can_focus=True):
-    """One sample of each class that a client trains on."""
+class Scatter(Picture, can_focus=True):
+    """Points of a plane, by group: a ScatterFigure."""
 
-    DEFAULT_CSS = "SampleList { width: 1fr; height: 1fr; }"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.samples: ClientSamples | None = None
-
-    def show(self, samples: ClientSamples) -> None:
-        """Replace the contents."""
-        self.samples = samples
-        self.changed()
-
-    def draw(self, width: int, height: int, look: Look) -> Canvas:
-        if self.samples is None:
-            return look.blank(width, height)
-        return draw_samples(self.samples, width, height, look)
+    drawn = staticmethod(draw_scatter)
 
 
-class TimelineChart(CanvasWidget):
-    """Who receives, trains, sends, and waits in some rounds."""
+class SampleList(Picture, can_focus=True):
+    """One sample of each class that a client trains on: its ClientSamples."""
 
-    DEFAULT_CSS = "TimelineChart { width: 1fr; height: 1fr; }"
+    drawn = staticmethod(draw_samples)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._make: Make | None = None
 
-    def show(self, make: Make | None) -> None:
-        """Show what `make` returns for as many clients as there is room for; None: nothing."""
-        self._make = make
-        self.changed()
+class TimelineChart(Picture):
+    """Who receives, trains, sends, and waits in some rounds: a function of the clients that there is room for."""
 
-    def draw(self, width: int, height: int, look: Look) -> Canvas:
-        if self._make is None:
-            return look.blank(width, height)
-        return draw_timeline(self._make, width, height, look)
+    drawn = staticmethod(draw_timeline)
