@@ -51,28 +51,28 @@ def parquet(folder: Path, name: str = "t.parquet", **columns: Any) -> Path:
 # What is read
 
 
-@pytest.mark.parametrize(
-    ("content", "settings", "values"),
-    [
-        ("x,y\n1,a\n2.5,b\n-3e2,a\n", (), [1, 2.5, -300]),
-        ("x,y\n007,a\n8,b\n", (), [7, 8]),
-        ("x;y\n0,5;a\n1;b\n", ("decimal=,",), [0.5, 1]),
-        ('x,y\n"1,100",a\n"2,000,000.5",b\n3,a\n', ("thousands=,",), [1100, 2000000.5, 3]),
-        ("x,y\n1\u00a0100,a\n7,b\n", ('thousands=" "',), [1100, 7]),
-        ("x;y\n1.100,5;a\n2;b\n", ("decimal=,", "thousands=."), [1100.5, 2]),
-        ("x,y\n1,a\n?,b\n3,a\n", ('missing=["?"]', "fill=mean"), [1, 2, 3]),
-        ("x,y\n1,a\n,b\n1,b\n7,a\n", ("fill=median",), [1, 1, 1, 7]),
-        ("x,y\n4,a\n,b\n1,b\n4,a\n", ("fill=frequent",), [4, 4, 1, 4]),
-        ("x,y\n1,a\n2,b\n", ("numbers=[x]",), [1, 2]),
-        ("x,y\n1,a\n2,b\n", ("numbers=x",), [1, 2]),
-        ("x,y\n1,a\n-9,b\n", ("missing=-9", "fill=mean"), [1, 1]),
-    ],
-)
-def test_numbers_are_read(
-    tmp_path: Path, content: str, settings: tuple[str, ...], values: list[float]
-) -> None:
-    samples = read(tmp_path, content, *settings)
-    assert samples.names == NUMBERS and samples.values[:, 0].tolist() == values
+def test_numbers_are_read(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for case, (content, settings, values) in enumerate(
+        [
+            ("x,y\n1,a\n2.5,b\n-3e2,a\n", (), [1, 2.5, -300]),
+            ("x,y\n007,a\n8,b\n", (), [7, 8]),
+            ("x;y\n0,5;a\n1;b\n", ("decimal=,",), [0.5, 1]),
+            ('x,y\n"1,100",a\n"2,000,000.5",b\n3,a\n', ("thousands=,",), [1100, 2000000.5, 3]),
+            ("x,y\n1\u00a0100,a\n7,b\n", ('thousands=" "',), [1100, 7]),
+            ("x;y\n1.100,5;a\n2;b\n", ("decimal=,", "thousands=."), [1100.5, 2]),
+            ("x,y\n1,a\n?,b\n3,a\n", ('missing=["?"]', "fill=mean"), [1, 2, 3]),
+            ("x,y\n1,a\n,b\n1,b\n7,a\n", ("fill=median",), [1, 1, 1, 7]),
+            ("x,y\n4,a\n,b\n1,b\n4,a\n", ("fill=frequent",), [4, 4, 1, 4]),
+            ("x,y\n1,a\n2,b\n", ("numbers=[x]",), [1, 2]),
+            ("x,y\n1,a\n2,b\n", ("numbers=x",), [1, 2]),
+            ("x,y\n1,a\n-9,b\n", ("missing=-9", "fill=mean"), [1, 1]),
+        ]
+    ):
+        with subtests.test(case=case):
+            place = tmp_path / str(case)
+            place.mkdir()
+            samples = read(place, content, *settings)
+            assert samples.names == NUMBERS and samples.values[:, 0].tolist() == values
 
 
 def test_a_compressed_table_is_the_same_table(tmp_path: Path) -> None:
@@ -81,12 +81,15 @@ def test_a_compressed_table_is_the_same_table(tmp_path: Path) -> None:
     assert read(tmp_path, gzip.compress(content), name="t.csv.gz").fingerprint == plain.fingerprint
 
 
-@pytest.mark.parametrize("text", ["NA", "None", "null", "nan", "N/A", "-"])
-def test_a_text_is_missing_only_if_that_is_declared(tmp_path: Path, text: str) -> None:
-    content = f"city,y\n{text},a\nOslo,b\nOslo,a\n"
-    assert set(read(tmp_path, content).names) == {f"city = {text}", "city = Oslo"}
-    declared = read(tmp_path, content, f'missing=["{text}"]', "fill=frequent")
-    assert declared.names == ("city = Oslo",) and declared.values.tolist() == [[1], [1], [1]]
+def test_a_text_is_missing_only_if_that_is_declared(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for case, text in enumerate(["NA", "None", "null", "nan", "N/A", "-"]):
+        with subtests.test(case=case):
+            place = tmp_path / str(case)
+            place.mkdir()
+            content = f"city,y\n{text},a\nOslo,b\nOslo,a\n"
+            assert set(read(place, content).names) == {f"city = {text}", "city = Oslo"}
+            declared = read(place, content, f'missing=["{text}"]', "fill=frequent")
+            assert declared.names == ("city = Oslo",) and declared.values.tolist() == [[1], [1], [1]]
 
 
 def test_parquet_has_the_same_users_and_classes(tmp_path: Path) -> None:
@@ -115,48 +118,50 @@ def test_images_of_parquet_are_read(tmp_path: Path) -> None:
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("content", "settings", "message"),
-    [
-        (
-            'x,y\n"1,5",a\n"0,5",b\n',
-            (),
-            "'1,5' in row 1, which may be a number. Correct it, or use `data.decimal=\",\"`",
-        ),
-        (
-            "x,y\n30,a\nold,b\n",
-            ("numbers=[x]",),
-            "'old' in row 2, which is no number. Correct it, or use `data.mis",
-        ),
-        ('x,y\n"1,1,1",a\n7,b\n', ("thousands=,",), "column 'x' has '1,1,1' in row 1"),
-        ("x;y\n1.5;a\n7;b\n", ("decimal=,",), "column 'x' has '1.5' in row 1"),
-        ("x,y\n12%,a\n7,b\n", ("numbers=[x]",), "'12%' in row 1, which is no number. Correct it."),
-        ("x,y\n1,a\n2,\n", ("fill=mean",), "column 'y' has no value in row 2"),
-        ("x,u,y\n1,p,a\n2,,b\n", ("client=u", "fill=mean"), "column 'u' has no value in row 2"),
-        ("x,y\n1,a\n1e300,b\n", (), "column 'x' has 1e+300 in row 2, which is not finite"),
-        (",x,z,y\n9,5,1,a\n4,7,1,b\n", ("ignore=[z]",), '`data.ignore=["z", "Unnamed: 0"]`'),
-        (f"x,y\n1,{'z' * 1001}\n2,b\n", (), "column 'y' has a cell with 1,001 characters in row 1"),
-        (f"{'z' * 1001},y\n1,a\n2,b\n", (), "a column name with 1,001 characters"),
-    ],
-)
-def test_what_is_not_clear_is_refused_with_the_way_out(
-    tmp_path: Path, content: str, settings: tuple[str, ...], message: str
-) -> None:
-    with pytest.raises(DataError, match=re.escape(message)):
-        read(tmp_path, content, *settings)
+def test_what_is_not_clear_is_refused_with_the_way_out(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for case, (content, settings, message) in enumerate(
+        [
+            (
+                'x,y\n"1,5",a\n"0,5",b\n',
+                (),
+                "'1,5' in row 1, which may be a number. Correct it, or use `data.decimal=\",\"`",
+            ),
+            (
+                "x,y\n30,a\nold,b\n",
+                ("numbers=[x]",),
+                "'old' in row 2, which is no number. Correct it, or use `data.mis",
+            ),
+            ('x,y\n"1,1,1",a\n7,b\n', ("thousands=,",), "column 'x' has '1,1,1' in row 1"),
+            ("x;y\n1.5;a\n7;b\n", ("decimal=,",), "column 'x' has '1.5' in row 1"),
+            ("x,y\n12%,a\n7,b\n", ("numbers=[x]",), "'12%' in row 1, which is no number. Correct it."),
+            ("x,y\n1,a\n2,\n", ("fill=mean",), "column 'y' has no value in row 2"),
+            ("x,u,y\n1,p,a\n2,,b\n", ("client=u", "fill=mean"), "column 'u' has no value in row 2"),
+            ("x,y\n1,a\n1e300,b\n", (), "column 'x' has 1e+300 in row 2, which is not finite"),
+            (",x,z,y\n9,5,1,a\n4,7,1,b\n", ("ignore=[z]",), '`data.ignore=["z", "Unnamed: 0"]`'),
+            (f"x,y\n1,{'z' * 1001}\n2,b\n", (), "column 'y' has a cell with 1,001 characters in row 1"),
+            (f"{'z' * 1001},y\n1,a\n2,b\n", (), "a column name with 1,001 characters"),
+        ]
+    ):
+        with subtests.test(case=case):
+            place = tmp_path / str(case)
+            place.mkdir()
+            with pytest.raises(DataError, match=re.escape(message)):
+                read(place, content, *settings)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (("numbers=[z]",), "data.numbers is 'z', and .* has no such column"),
-        (("numbers=[y]",), "data.numbers names 'y', which is no column of features"),
-        (("decimal=,", "thousands=,"), "decimal and thousands are both ','"),
-    ],
-)
-def test_wrong_declarations_are_refused(tmp_path: Path, settings: tuple[str, ...], message: str) -> None:
-    with pytest.raises((ConfigError, ValueError), match=message):
-        read(tmp_path, "x,y\n1,a\n2,b\n", *settings)
+def test_wrong_declarations_are_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for case, (settings, message) in enumerate(
+        [
+            (("numbers=[z]",), "data.numbers is 'z', and .* has no such column"),
+            (("numbers=[y]",), "data.numbers names 'y', which is no column of features"),
+            (("decimal=,", "thousands=,"), "decimal and thousands are both ','"),
+        ]
+    ):
+        with subtests.test(case=case):
+            place = tmp_path / str(case)
+            place.mkdir()
+            with pytest.raises((ConfigError, ValueError), match=message):
+                read(place, "x,y\n1,a\n2,b\n", *settings)
 
 
 def test_declarations_on_other_data_are_refused(tmp_path: Path) -> None:

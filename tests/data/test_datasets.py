@@ -19,18 +19,20 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(tmp_path: Path) -> None
         datasets.get("cifar")
 
 
-@pytest.mark.parametrize(
-    ("name", "way_out"),
-    [
-        ("absent.npz", "'absent.npz' does not exist"),
-        ("fancyzhx/ag_news", "or use hf:fancyzhx/ag_news"),
-        ("https://example.org/t.csv", "is an address, .* Download it first"),
-        ("/dev/null", "is neither a folder nor a plain file"),
-    ],
-)
-def test_what_is_not_there_is_refused(tmp_path: Path, name: str, way_out: str) -> None:
-    with pytest.raises(ConfigError, match=way_out):
-        datasets.load(name, tmp_path)
+def test_what_is_not_there_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for case, (name, way_out) in enumerate(
+        [
+            ("absent.npz", "'absent.npz' does not exist"),
+            ("fancyzhx/ag_news", "or use hf:fancyzhx/ag_news"),
+            ("https://example.org/t.csv", "is an address, .* Download it first"),
+            ("/dev/null", "is neither a folder nor a plain file"),
+        ]
+    ):
+        with subtests.test(case=case):
+            place = tmp_path / str(case)
+            place.mkdir()
+            with pytest.raises(ConfigError, match=way_out):
+                datasets.load(name, place)
 
 
 def test_a_name_can_be_taken_only_once() -> None:

@@ -122,21 +122,22 @@ def held(images: ImageSet, clients: int, **config: Any) -> list[set[int]]:
 
 
 class TestClients:
-    @pytest.mark.parametrize(
-        "rule",
-        [
-            {},
-            {"partition": "iid", "quantity": "lognormal"},
-            *({"partition": rule} for rule in get_args(Dividing)),
-        ],
-    )
-    def test_a_client_of_one_domain_has_images_of_that_one(self, rule: dict[str, Any]) -> None:
-        domains_of = held(in_two(240), 6, domains_per_client=1, **rule)
-        assert sorted(map(sorted, domains_of)) == [[0]] * 3 + [[1]] * 3
+    def test_a_client_of_one_domain_has_images_of_that_one(self, subtests: pytest.Subtests) -> None:
+        for case, rule in enumerate(
+            [
+                {},
+                {"partition": "iid", "quantity": "lognormal"},
+                *({"partition": rule} for rule in get_args(Dividing)),
+            ]
+        ):
+            with subtests.test(case=case):
+                domains_of = held(in_two(240), 6, domains_per_client=1, **rule)
+                assert sorted(map(sorted, domains_of)) == [[0]] * 3 + [[1]] * 3
 
-    @pytest.mark.parametrize("partition", ["iid", "dirichlet", "inner_dirichlet"])
-    def test_clients_of_two_domains_have_both(self, partition: str) -> None:
-        assert held(in_two(240), 4, domains_per_client=2, partition=partition) == [{0, 1}] * 4
+    def test_clients_of_two_domains_have_both(self, subtests: pytest.Subtests) -> None:
+        for rule in ("iid", "dirichlet", "inner_dirichlet"):
+            with subtests.test(rule):
+                assert held(in_two(240), 4, domains_per_client=2, partition=rule) == [{0, 1}] * 4
 
     def test_without_the_option_domains_do_not_matter(self) -> None:
         images = in_two()
@@ -225,13 +226,17 @@ def test_a_data_set_without_domains_has_none_to_deal() -> None:
         divided(DataConfig(domains_per_client=1), 2, 0, coded())
 
 
-@pytest.mark.parametrize(
-    ("rule", "dealt"),
-    [("pathological", "classes"), ("extended_dirichlet", "classes"), ("shards", "shards")],
-)
-def test_classes_and_shards_are_not_dealt_out_to_clients_of_several_domains(rule: Any, dealt: str) -> None:
-    with pytest.raises(ValueError, match=f"partition '{rule}' deals out {dealt} domain by domain"):
-        DataConfig(partition=rule, domains_per_client=2)
+def test_classes_and_shards_are_not_dealt_out_to_clients_of_several_domains(
+    subtests: pytest.Subtests,
+) -> None:
+    for case, (rule, dealt) in enumerate(
+        [("pathological", "classes"), ("extended_dirichlet", "classes"), ("shards", "shards")]
+    ):
+        with (
+            subtests.test(case=case),
+            pytest.raises(ValueError, match=f"partition '{rule}' deals out {dealt} domain by domain"),
+        ):
+            DataConfig(partition=rule, domains_per_client=2)
 
 
 DECLARED, OLD = DataConfig(domains=True), DataConfig(domains="found")

@@ -76,13 +76,16 @@ def test_a_truncated_zipped_file_is_named(tmp_path: Path) -> None:
         datasets.load("fashion_mnist", tmp_path)
 
 
-@pytest.mark.parametrize("kept", [0, 3, 10, 2000])
-def test_a_truncated_plain_file_is_named(tmp_path: Path, kept: int) -> None:
-    folder = write(raw(tmp_path), contents(), zipped=False)
-    file = folder / "t10k-images-idx3-ubyte"
-    file.write_bytes(file.read_bytes()[:kept])
-    with pytest.raises(DataError, match="t10k-images-idx3-ubyte is damaged"):
-        datasets.load("fashion_mnist", tmp_path)
+def test_a_truncated_plain_file_is_named(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for case, kept in enumerate([0, 3, 10, 2000]):
+        with subtests.test(case=case):
+            place = tmp_path / str(case)
+            place.mkdir()
+            folder = write(raw(place), contents(), zipped=False)
+            file = folder / "t10k-images-idx3-ubyte"
+            file.write_bytes(file.read_bytes()[:kept])
+            with pytest.raises(DataError, match="t10k-images-idx3-ubyte is damaged"):
+                datasets.load("fashion_mnist", place)
 
 
 def test_a_flipped_bit_in_a_zipped_file_is_found(tmp_path: Path) -> None:

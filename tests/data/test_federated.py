@@ -136,11 +136,12 @@ class TestFingerprint:
     def test_the_same_configuration_gives_the_same_fingerprint(self) -> None:
         assert build().fingerprint == build().fingerprint
 
-    @pytest.mark.parametrize(
-        "change", [{"seed": 1}, {"split": "7:2:1"}, {"classes_per_client": 3}, {"limit": 400}]
-    )
-    def test_another_assignment_gives_another_fingerprint(self, change: dict[str, Any]) -> None:
-        assert build(**change).fingerprint != build().fingerprint
+    def test_another_assignment_gives_another_fingerprint(self, subtests: pytest.Subtests) -> None:
+        for case, change in enumerate(
+            [{"seed": 1}, {"split": "7:2:1"}, {"classes_per_client": 3}, {"limit": 400}]
+        ):
+            with subtests.test(case=case):
+                assert build(**change).fingerprint != build().fingerprint
 
     @settings(max_examples=30)
     @given(st.integers(0, 4), st.sampled_from([(0, 1), (0, 2), (2, 0)]))

@@ -209,21 +209,25 @@ def test_a_resume_refuses_data_that_changed_at_their_publisher(hub: Install, tmp
         hs.resume(tmp_path / "s", rounds=2).run()
 
 
-@pytest.mark.parametrize(
-    ("part", "kind", "preset"),
-    [
-        (texts(("a", 1), ("b", 0)), "tokens", "quickstart_text"),
-        (pictures(picture(7), picture(9), labels=[1, 0]), "image", "quickstart"),
-        (Part({"age": WHOLE, "label": LABEL}, {"age": [1, 2], "label": [0, 1]}), "table", "quickstart_table"),
-    ],
-)
 def test_a_run_without_a_preset_takes_the_quickstart_of_the_kind(
-    hub: Install, part: Part, kind: str, preset: str
+    hub: Install, subtests: pytest.Subtests
 ) -> None:
-    hub(train=part)
-    assert datasets.kind_of(NAME, DataConfig(target="label")) == kind
-    config = Choices(dataset=NAME, assignments=["data.target=label"]).read()
-    assert (config.preset, config.data.dataset) == (preset, NAME)
+    for case, (part, kind, preset) in enumerate(
+        [
+            (texts(("a", 1), ("b", 0)), "tokens", "quickstart_text"),
+            (pictures(picture(7), picture(9), labels=[1, 0]), "image", "quickstart"),
+            (
+                Part({"age": WHOLE, "label": LABEL}, {"age": [1, 2], "label": [0, 1]}),
+                "table",
+                "quickstart_table",
+            ),
+        ]
+    ):
+        with subtests.test(case=case):
+            hub(train=part)
+            assert datasets.kind_of(NAME, DataConfig(target="label")) == kind
+            config = Choices(dataset=NAME, assignments=["data.target=label"]).read()
+            assert (config.preset, config.data.dataset) == (preset, NAME)
 
 
 def test_each_client_is_one_user(hub: Install) -> None:
@@ -246,12 +250,13 @@ def test_names_stay_as_they_are_and_need_no_file() -> None:
 # Errors
 
 
-@pytest.mark.parametrize("name", ["set", "imagefolder", "a/b/c", "a/b.py@", ""])
-def test_a_name_without_an_owner_is_refused(hub: Install, name: str) -> None:
-    asked = hub(train=texts(("a", 1)))
-    with pytest.raises(ConfigError, match="Use hf:OWNER/NAME or hf:OWNER/NAME@CONFIG"):
-        load(DataConfig(target="label"), f"hf:{name}")
-    assert asked == []
+def test_a_name_without_an_owner_is_refused(hub: Install, subtests: pytest.Subtests) -> None:
+    for case, name in enumerate(["set", "imagefolder", "a/b/c", "a/b.py@", ""]):
+        with subtests.test(case=case):
+            asked = hub(train=texts(("a", 1)))
+            with pytest.raises(ConfigError, match="Use hf:OWNER/NAME or hf:OWNER/NAME@CONFIG"):
+                load(DataConfig(target="label"), f"hf:{name}")
+            assert asked == []
 
 
 def test_a_folder_of_that_name_is_never_loaded(
@@ -288,18 +293,18 @@ def test_an_unknown_name_ends_in_a_sentence(hub: Install) -> None:
         load(DataConfig(target="label"), "hf:some/other")
 
 
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        (DataConfig(), "Set data.target to one of text, label"),
-        (DataConfig(target="lable"), "data.target is 'lable', .* Did you mean 'label'"),
-        (DataConfig(target="label", text="txt"), "data.text is 'txt', .* Did you mean 'text'"),
-    ],
-)
-def test_wrong_columns_are_refused(hub: Install, columns: DataConfig, message: str) -> None:
-    hub(train=texts(("a", 1), ("b", 0)))
-    with pytest.raises(ConfigError, match=message):
-        load(columns)
+def test_wrong_columns_are_refused(hub: Install, subtests: pytest.Subtests) -> None:
+    for case, (columns, message) in enumerate(
+        [
+            (DataConfig(), "Set data.target to one of text, label"),
+            (DataConfig(target="lable"), "data.target is 'lable', .* Did you mean 'label'"),
+            (DataConfig(target="label", text="txt"), "data.text is 'txt', .* Did you mean 'text'"),
+        ]
+    ):
+        with subtests.test(case=case):
+            hub(train=texts(("a", 1), ("b", 0)))
+            with pytest.raises(ConfigError, match=message):
+                load(columns)
 
 
 def deep() -> dict[str, Any]:
@@ -308,37 +313,38 @@ def deep() -> dict[str, Any]:
     return {"bytes": content.getvalue(), "path": None}
 
 
-@pytest.mark.parametrize(
-    ("parts", "message"),
-    [
-        (
-            {"train": pictures(picture(7), picture(9, (4, 2)), labels=[0, 1])},
-            "image 2 is 4×2 pixels, and the first is 3×2",
-        ),
-        ({"train": pictures(picture(7), None, labels=[0, 1])}, "sample 2 has no image"),
-        ({"train": pictures({"bytes": b"none", "path": None}, labels=[0])}, "image 1 cannot be read"),
-        ({"train": pictures(deep(), labels=[0])}, "image 1 has more than 8 bits"),
-        ({"train": texts(("a", 1), ("b", 2))}, "column 'label' has numbers of no class"),
-        ({"train": texts(("a", 1), ("b", -1))}, "column 'label' has numbers of no class"),
-        ({"a": texts(("a", 1)), "b": texts(("b", 1))}, "no split 'train'. It has a, b"),
-        (
-            {"train": texts(("a", 1)), "test": Part({"text": TEXT}, {"text": ["a"]})},
-            "its split 'test' has no column 'label'",
-        ),
-        (
-            {
-                "train": Part(
-                    {"boxes": [WHOLE], "n": WHOLE, "label": LABEL}, {"boxes": [[1]], "n": [1], "label": [0]}
-                )
-            },
-            "column 'boxes' is neither numbers nor texts",
-        ),
-    ],
-)
-def test_unfit_data_end_in_a_sentence(hub: Install, parts: dict[str, Part], message: str) -> None:
-    hub(**parts)
-    with pytest.raises(DataError, match=message):
-        load(DataConfig(target="label"))
+def test_unfit_data_end_in_a_sentence(hub: Install, subtests: pytest.Subtests) -> None:
+    for case, (parts, message) in enumerate(
+        [
+            (
+                {"train": pictures(picture(7), picture(9, (4, 2)), labels=[0, 1])},
+                "image 2 is 4×2 pixels, and the first is 3×2",
+            ),
+            ({"train": pictures(picture(7), None, labels=[0, 1])}, "sample 2 has no image"),
+            ({"train": pictures({"bytes": b"none", "path": None}, labels=[0])}, "image 1 cannot be read"),
+            ({"train": pictures(deep(), labels=[0])}, "image 1 has more than 8 bits"),
+            ({"train": texts(("a", 1), ("b", 2))}, "column 'label' has numbers of no class"),
+            ({"train": texts(("a", 1), ("b", -1))}, "column 'label' has numbers of no class"),
+            ({"a": texts(("a", 1)), "b": texts(("b", 1))}, "no split 'train'. It has a, b"),
+            (
+                {"train": texts(("a", 1)), "test": Part({"text": TEXT}, {"text": ["a"]})},
+                "its split 'test' has no column 'label'",
+            ),
+            (
+                {
+                    "train": Part(
+                        {"boxes": [WHOLE], "n": WHOLE, "label": LABEL},
+                        {"boxes": [[1]], "n": [1], "label": [0]},
+                    )
+                },
+                "column 'boxes' is neither numbers nor texts",
+            ),
+        ]
+    ):
+        with subtests.test(case=case):
+            hub(**parts)
+            with pytest.raises(DataError, match=message):
+                load(DataConfig(target="label"))
 
 
 def test_several_columns_of_images_need_a_choice(hub: Install) -> None:

@@ -65,31 +65,33 @@ def changed(**parts: Any) -> list[dict[str, Any]]:
     return [GOOD[0], GOOD[1] | parts]
 
 
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        (changed(test=[3, 9]), "client 1: sample 3 is in both train and test"),
-        (changed(eval=[5]), "client 1: sample 5 is in both train and eval"),
-        (changed(eval=[8]), "client 1: sample 8 is in both eval and test"),
-        (changed(train=[10]), "client 1, train: there is no sample 10; the data set has 0 to 9"),
-        (changed(train=[-1]), "client 1, train: there is no sample -1"),
-        (changed(train=[3, 3]), "client 1, train: sample 3 appears twice"),
-        (changed(train=[]), "client 1: its train part is empty"),
-        (changed(test=[]), "client 1: its test part is empty"),
-        (changed(train=[True]), "client 1, train: must be a list of whole numbers"),
-        (changed(train="all"), "client 1, train: must be a list of whole numbers"),
-        (changed(tests=[1]), "client 1: must be"),
-        ([GOOD[0], {"train": [1]}], "client 1: must be"),
-        ([GOOD[0], [1, 2]], "client 1: must be"),
-        (GOOD[:1], "has the indices of 1 clients, federation.clients is 2; use `clients=1`"),
-        ({"0": GOOD[0]}, "must be a list"),
-        ("[{", "is not JSON"),
-        ("[" * 100_000, "is not JSON"),
-    ],
-)
-def test_a_bad_file_is_refused(tmp_path: Path, content: object, why: str) -> None:
-    with pytest.raises(DataError, match=why.replace("(", r"\(")):
-        build(tmp_path, content)
+def test_a_bad_file_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for case, (content, why) in enumerate(
+        [
+            (changed(test=[3, 9]), "client 1: sample 3 is in both train and test"),
+            (changed(eval=[5]), "client 1: sample 5 is in both train and eval"),
+            (changed(eval=[8]), "client 1: sample 8 is in both eval and test"),
+            (changed(train=[10]), "client 1, train: there is no sample 10; the data set has 0 to 9"),
+            (changed(train=[-1]), "client 1, train: there is no sample -1"),
+            (changed(train=[3, 3]), "client 1, train: sample 3 appears twice"),
+            (changed(train=[]), "client 1: its train part is empty"),
+            (changed(test=[]), "client 1: its test part is empty"),
+            (changed(train=[True]), "client 1, train: must be a list of whole numbers"),
+            (changed(train="all"), "client 1, train: must be a list of whole numbers"),
+            (changed(tests=[1]), "client 1: must be"),
+            ([GOOD[0], {"train": [1]}], "client 1: must be"),
+            ([GOOD[0], [1, 2]], "client 1: must be"),
+            (GOOD[:1], "has the indices of 1 clients, federation.clients is 2; use `clients=1`"),
+            ({"0": GOOD[0]}, "must be a list"),
+            ("[{", "is not JSON"),
+            ("[" * 100_000, "is not JSON"),
+        ]
+    ):
+        with subtests.test(case=case):
+            place = tmp_path / str(case)
+            place.mkdir()
+            with pytest.raises(DataError, match=why.replace("(", r"\(")):
+                build(place, content)
 
 
 def test_a_missing_file_is_refused() -> None:
@@ -98,21 +100,20 @@ def test_a_missing_file_is_refused() -> None:
         FederatedData.build(config, 2, 0, images(), CPU)
 
 
-@pytest.mark.parametrize(
-    ("data", "why"),
-    [
-        ({"partition": "indices"}, "belong together"),
-        ({"indices": "mine.json"}, "belong together"),
-        ({"partition": "indices", "indices": "mine.json", "limit": 5}, "limit would give other images"),
-        (
-            {"partition": "indices", "indices": "mine.json", "domains_per_client": 1},
-            "has no effect with indices",
-        ),
-    ],
-)
-def test_settings_that_do_not_go_together_are_refused(data: dict[str, Any], why: str) -> None:
-    with pytest.raises(ConfigError, match=why):
-        federations.config(data=data)
+def test_settings_that_do_not_go_together_are_refused(subtests: pytest.Subtests) -> None:
+    for case, (data, why) in enumerate(
+        [
+            ({"partition": "indices"}, "belong together"),
+            ({"indices": "mine.json"}, "belong together"),
+            ({"partition": "indices", "indices": "mine.json", "limit": 5}, "limit would give other images"),
+            (
+                {"partition": "indices", "indices": "mine.json", "domains_per_client": 1},
+                "has no effect with indices",
+            ),
+        ]
+    ):
+        with subtests.test(case=case), pytest.raises(ConfigError, match=why):
+            federations.config(data=data)
 
 
 def test_more_values_than_memory_should_hold_are_refused_before_they_are_parsed(

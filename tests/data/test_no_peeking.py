@@ -260,11 +260,14 @@ def test_what_clients_train_on_does_not_follow_from_any_other_sample(
     assert before == after
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_by_the_rule_of_older_sessions_it_did(kind: str, tmp_path: Path) -> None:
+def test_by_the_rule_of_older_sessions_it_did(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """So the changes are large enough to be seen."""
-    before, after = before_and_after(kind, tmp_path, 0, **OLD)
-    assert before != after
+    for case, kind in enumerate(KINDS):
+        with subtests.test(case=case):
+            place = tmp_path / str(case)
+            place.mkdir()
+            before, after = before_and_after(kind, place, 0, **OLD)
+            assert before != after
 
 
 @pytest.mark.parametrize(("kind", "group"), [("images", "tiny"), ("CSV", "tiny_table")])
@@ -483,24 +486,28 @@ def images_of(count: int) -> np.ndarray:
     return rng.numpy_stream(0, "tests/peeking").integers(0, 256, (count, 4, 4, 1)).astype(np.uint8)
 
 
-@pytest.mark.parametrize(
-    ("events", "measured"),
-    [
-        ([], (0, 1, 2)),
-        ([{"round": 1, "event": "join", "clients": [1]}], (0, 1, 2)),
-        ([{"round": 2, "event": "join", "clients": [1]}], (0, 2)),
-        ([{"round": 2, "event": "leave", "clients": [1]}], (0, 1, 2)),
-        (
-            [{"round": 3, "event": "join", "clients": [0, 1]}, {"round": 5, "event": "join", "clients": [2]}],
-            (0, 1),
-        ),
-    ],
-)
-def test_the_clients_of_the_first_round_are_measured(
-    events: list[dict[str, Any]], measured: tuple[int, ...]
-) -> None:
-    federation = {"clients": 3, "timeline": events}
-    assert Config.read({"method": {"name": "fedavg"}, "federation": federation}).measured_clients == measured
+def test_the_clients_of_the_first_round_are_measured(subtests: pytest.Subtests) -> None:
+    for case, (events, measured) in enumerate(
+        [
+            ([], (0, 1, 2)),
+            ([{"round": 1, "event": "join", "clients": [1]}], (0, 1, 2)),
+            ([{"round": 2, "event": "join", "clients": [1]}], (0, 2)),
+            ([{"round": 2, "event": "leave", "clients": [1]}], (0, 1, 2)),
+            (
+                [
+                    {"round": 3, "event": "join", "clients": [0, 1]},
+                    {"round": 5, "event": "join", "clients": [2]},
+                ],
+                (0, 1),
+            ),
+        ]
+    ):
+        with subtests.test(case=case):
+            federation = {"clients": 3, "timeline": events}
+            assert (
+                Config.read({"method": {"name": "fedavg"}, "federation": federation}).measured_clients
+                == measured
+            )
 
 
 def test_older_sessions_keep_their_rule() -> None:

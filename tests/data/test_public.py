@@ -105,13 +105,14 @@ def test_other_public_samples_are_other_data() -> None:
     assert one.fingerprint != other.fingerprint
 
 
-@pytest.mark.parametrize(("limit", "left"), [(None, 200), (20, 20), (1000, 200)])
-def test_of_another_data_set_the_training_samples_are_public(limit: int | None, left: int) -> None:
-    shown = of_data_set(numbered(), DataConfig(public="other", public_limit=limit), 3)
-    found = [image[0, 0, 0] for image in shown.images]
-    assert len(found) == left
-    assert max(found) < 200
-    assert np.bincount(shown.labels).tolist() == [left // 5] * 5
+def test_of_another_data_set_the_training_samples_are_public(subtests: pytest.Subtests) -> None:
+    for case, (limit, left) in enumerate([(None, 200), (20, 20), (1000, 200)]):
+        with subtests.test(case=case):
+            shown = of_data_set(numbered(), DataConfig(public="other", public_limit=limit), 3)
+            found = [image[0, 0, 0] for image in shown.images]
+            assert len(found) == left
+            assert max(found) < 200
+            assert np.bincount(shown.labels).tolist() == [left // 5] * 5
 
 
 def test_images_of_another_size_fit_once_they_are_scaled() -> None:
@@ -160,20 +161,19 @@ def test_public_tokens_of_another_length_are_the_public_files_fault(tmp_path: Pa
         load(Source(config, 2, 0, tmp_path), CPU)
 
 
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
-        ({"public": 0.0}, "no share between 0 and 1"),
-        ({"public": 1.0}, "no share between 0 and 1"),
-        ({"public": 0.1, "partition": "indices", "indices": "file.json"}, "a share in public would give"),
-        ({"public_limit": 10}, "public_limit is for a data set"),
-        ({"public": 0.1, "public_limit": 10}, "public_limit is for a data set"),
-        ({"public": "digits", "public_limit": 1}, "greater than or equal to 2"),
-    ],
-)
-def test_settings_that_cannot_be_meant_are_refused(settings: dict[str, Any], reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        DataConfig(**settings)
+def test_settings_that_cannot_be_meant_are_refused(subtests: pytest.Subtests) -> None:
+    for case, (settings, reason) in enumerate(
+        [
+            ({"public": 0.0}, "no share between 0 and 1"),
+            ({"public": 1.0}, "no share between 0 and 1"),
+            ({"public": 0.1, "partition": "indices", "indices": "file.json"}, "a share in public would give"),
+            ({"public_limit": 10}, "public_limit is for a data set"),
+            ({"public": 0.1, "public_limit": 10}, "public_limit is for a data set"),
+            ({"public": "digits", "public_limit": 1}, "greater than or equal to 2"),
+        ]
+    ):
+        with subtests.test(case=case), pytest.raises(ValueError, match=reason):
+            DataConfig(**settings)
 
 
 @pytest.mark.parametrize(("given", "read"), [("0.1", 0.1), ("fashion_mnist", "fashion_mnist")])

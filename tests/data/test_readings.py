@@ -66,26 +66,31 @@ def said(samples: LabeledSet) -> str:
     return "\n".join([*left_out, *samples.reading.warnings, *samples.reading.notes])
 
 
-@pytest.mark.parametrize(
-    ("files", "data", "read", "told"),
-    [
-        (("train/a/2", "train/b/2"), {}, {"a": (2, 0), "b": (2, 0)}, ""),
-        (("control/2", "test/3"), {}, {"control": (2, 0), "test": (3, 0)}, ""),
-        (("dog/husky/2", "dog/pug/1", "cat/3"), {}, {"cat": (3, 0), "dog": (3, 0)}, "Images in deeper folders"),
-        (
-            ("a/train/x/2", "a/train/y/2", "b/train/x/2", "b/train/y/2", "a/test/x/1", "b/test/y/1"),
-            {"domains": True},
-            {"a/x": (2, 1), "a/y": (2, 0), "b/x": (2, 0), "b/y": (2, 1)},
-            "",
-        ),
-    ],
-)  # fmt: skip
-def test_folders_are_read_by_splits_and_classes(
-    tmp_path: Path, files: tuple[str, ...], data: dict[str, Any], read: dict[str, Any], told: str
-) -> None:
-    samples = load(pictures(tmp_path / "own", *files), **data)
-    assert summary(samples) == read
-    assert said(samples).startswith(told) if told else not said(samples)
+def test_folders_are_read_by_splits_and_classes(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for case, (files, data, read, told) in enumerate(
+        [
+            (("train/a/2", "train/b/2"), {}, {"a": (2, 0), "b": (2, 0)}, ""),
+            (("control/2", "test/3"), {}, {"control": (2, 0), "test": (3, 0)}, ""),
+            (
+                ("dog/husky/2", "dog/pug/1", "cat/3"),
+                {},
+                {"cat": (3, 0), "dog": (3, 0)},
+                "Images in deeper folders",
+            ),
+            (
+                ("a/train/x/2", "a/train/y/2", "b/train/x/2", "b/train/y/2", "a/test/x/1", "b/test/y/1"),
+                {"domains": True},
+                {"a/x": (2, 1), "a/y": (2, 0), "b/x": (2, 0), "b/y": (2, 1)},
+                "",
+            ),
+        ]
+    ):
+        with subtests.test(case=case):
+            place = tmp_path / str(case)
+            place.mkdir()
+            samples = load(pictures(place / "own", *files), **data)
+            assert summary(samples) == read
+            assert said(samples).startswith(told) if told else not said(samples)
 
 
 def _into_train(root: Path) -> None:
@@ -282,48 +287,65 @@ KERAS = {"x_train": bytes_of(4, 8, 8), "y_train": LABELS, "x_test": bytes_of(2, 
 UNUSED = "'test_images' is the own test set, and no other split is used"
 
 
-@pytest.mark.parametrize(
-    ("arrays", "shape", "read", "told"),
-    [
-        (
-            PARTS,
-            (6, 8, 8, 3),
-            {"0": (2, 1), "1": (2, 1)},
-            f"array 'val_images': {UNUSED}\narray 'val_labels': {UNUSED}",
-        ),
-        (KERAS, (6, 8, 8, 1), {"0": (2, 1), "1": (2, 1)}, ""),
-        ({"x_train": bytes_of(4, 8, 8, 3), "y_train": LABELS[:, None]}, (4, 8, 8, 3), {"0": (2, 0), "1": (2, 0)}, ""),
-    ],
-)  # fmt: skip
-def test_arrays_are_read_by_the_keys_of_other_tools(
-    tmp_path: Path, arrays: dict[str, Any], shape: tuple[int, ...], read: dict[str, Any], told: str
-) -> None:
-    np.savez(tmp_path / "own.npz", **arrays)
-    samples = formed(tmp_path / "own.npz")
-    assert samples.images.shape == shape
-    assert summary(samples) == read
-    assert said(samples) == told
-    assert datasets.declared(str(tmp_path / "own.npz")) == ImageSpec(shape[3], shape[1], shape[2])
+def test_arrays_are_read_by_the_keys_of_other_tools(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for case, (arrays, shape, read, told) in enumerate(
+        [
+            (
+                PARTS,
+                (6, 8, 8, 3),
+                {"0": (2, 1), "1": (2, 1)},
+                f"array 'val_images': {UNUSED}\narray 'val_labels': {UNUSED}",
+            ),
+            (KERAS, (6, 8, 8, 1), {"0": (2, 1), "1": (2, 1)}, ""),
+            (
+                {"x_train": bytes_of(4, 8, 8, 3), "y_train": LABELS[:, None]},
+                (4, 8, 8, 3),
+                {"0": (2, 0), "1": (2, 0)},
+                "",
+            ),
+        ]
+    ):
+        with subtests.test(case=case):
+            place = tmp_path / str(case)
+            place.mkdir()
+            np.savez(place / "own.npz", **arrays)
+            samples = formed(place / "own.npz")
+            assert samples.images.shape == shape
+            assert summary(samples) == read
+            assert said(samples) == told
+            assert datasets.declared(str(place / "own.npz")) == ImageSpec(shape[3], shape[1], shape[2])
 
 
-@pytest.mark.parametrize(
-    ("images", "pixels", "told"),
-    [
-        (np.float32([0, 0.2, 1]), [0, 51, 255], "'images' have numbers from 0 to 1. They are multiplied by 255 and r"),
-        (np.float64([0, 7, 200]), [0, 7, 200], "'images' have numbers from 0 to 200. They are read from 0 to 255, as"),
-        (np.float64([0, 7.6, 200]), [0, 8, 200], "They are read from 0 to 255, rounded to whole numbers."),
-        (np.int64([0, 7, 200]), [0, 7, 200], ""),
-        (np.array([False, True, True]), [0, 1, 1], ""),
-    ],
-)  # fmt: skip
-def test_numbers_become_bytes_and_it_is_said_how(
-    tmp_path: Path, images: Any, pixels: list[int], told: str
-) -> None:
-    whole = np.repeat(images, 20).reshape(3, 4, 5)
-    np.savez(tmp_path / "own.npz", images=whole, labels=[0, 1, 1])
-    samples = formed(tmp_path / "own.npz")
-    assert samples.images[:, 0, 0, 0].tolist() == pixels
-    assert told in said(samples) and bool(told) == bool(said(samples))
+def test_numbers_become_bytes_and_it_is_said_how(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for case, (images, pixels, told) in enumerate(
+        [
+            (
+                np.float32([0, 0.2, 1]),
+                [0, 51, 255],
+                "'images' have numbers from 0 to 1. They are multiplied by 255 and r",
+            ),
+            (
+                np.float64([0, 7, 200]),
+                [0, 7, 200],
+                "'images' have numbers from 0 to 200. They are read from 0 to 255, as",
+            ),
+            (
+                np.float64([0, 7.6, 200]),
+                [0, 8, 200],
+                "They are read from 0 to 255, rounded to whole numbers.",
+            ),
+            (np.int64([0, 7, 200]), [0, 7, 200], ""),
+            (np.array([False, True, True]), [0, 1, 1], ""),
+        ]
+    ):
+        with subtests.test(case=case):
+            place = tmp_path / str(case)
+            place.mkdir()
+            whole = np.repeat(images, 20).reshape(3, 4, 5)
+            np.savez(place / "own.npz", images=whole, labels=[0, 1, 1])
+            samples = formed(place / "own.npz")
+            assert samples.images[:, 0, 0, 0].tolist() == pixels
+            assert told in said(samples) and bool(told) == bool(said(samples))
 
 
 def test_training_and_test_images_have_one_range(tmp_path: Path) -> None:
@@ -346,24 +368,27 @@ AMBIGUOUS: list[tuple[str, tuple[int, ...], str, str, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "shape", "message", "axes", "spec"), AMBIGUOUS)
 def test_axes_that_can_be_read_in_two_ways_are_refused_until_they_are_named(
-    tmp_path: Path, name: str, shape: tuple[int, ...], message: str, axes: str, spec: Any
+    tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    file = str(tmp_path / "own.npz")
-    np.savez(file, **{name: bytes_of(*shape), "labels": LABELS})
-    with pytest.raises(DataError, match=message) as refused:
-        load(Path(file))
-    assert f'"{axes.lower()}"' in str(refused.value)
-    np.savez(file, **np.load(file), axes=axes)
-    found = load(Path(file))
-    form = federations.formed(found).spec
-    assert (form if isinstance(spec, ImageSpec) else form.shape) == spec
-    assert datasets.declared(file) == form
-    order = axes.lower()
-    usual = "nct" if name == "signals" else "nhwc" if len(shape) == 4 else "nhw"
-    moved = bytes_of(*shape).transpose([order.index(axis) for axis in usual])
-    assert (federations.formed(found).values.squeeze() == moved.squeeze()).all()
+    for case, (name, shape, message, axes, spec) in enumerate(AMBIGUOUS):
+        with subtests.test(case=case):
+            place = tmp_path / str(case)
+            place.mkdir()
+            file = str(place / "own.npz")
+            np.savez(file, **{name: bytes_of(*shape), "labels": LABELS})
+            with pytest.raises(DataError, match=message) as refused:
+                load(Path(file))
+            assert f'"{axes.lower()}"' in str(refused.value)
+            np.savez(file, **np.load(file), axes=axes)
+            found = load(Path(file))
+            form = federations.formed(found).spec
+            assert (form if isinstance(spec, ImageSpec) else form.shape) == spec
+            assert datasets.declared(file) == form
+            order = axes.lower()
+            usual = "nct" if name == "signals" else "nhwc" if len(shape) == 4 else "nhw"
+            moved = bytes_of(*shape).transpose([order.index(axis) for axis in usual])
+            assert (federations.formed(found).values.squeeze() == moved.squeeze()).all()
 
 
 @pytest.mark.parametrize(

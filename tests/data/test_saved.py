@@ -230,12 +230,15 @@ def test_a_run_on_clients_of_others_ends(tmp_path: Path) -> None:
     assert config.data.split == "own" and len(CheckedReader(tmp_path / "s").records()) == 1
 
 
-@pytest.mark.parametrize("name", ["server_val_data", "test", "mnist_test"])
-def test_a_folder_that_is_probably_no_client_is_refused(tmp_path: Path, name: str) -> None:
-    for folder in ("client_0", name):
-        save(tmp_path / folder, table(1, 4))
-    with pytest.raises(DataError, match=f"'{name}' looks like samples of no client. Move it out"):
-        load(tmp_path)
+def test_a_folder_that_is_probably_no_client_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for case, name in enumerate(["server_val_data", "test", "mnist_test"]):
+        with subtests.test(case=case):
+            place = tmp_path / str(case)
+            place.mkdir()
+            for folder in ("client_0", name):
+                save(place / folder, table(1, 4))
+            with pytest.raises(DataError, match=f"'{name}' looks like samples of no client. Move it out"):
+                load(place)
 
 
 def test_clients_with_other_columns_or_splits_are_refused(tmp_path: Path) -> None:
@@ -260,26 +263,28 @@ def test_split_own_needs_users_and_test_samples_of_each(tmp_path: Path) -> None:
 # Damaged folders
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "message"),
-    [
-        ("state.json", "{", "state.json is no JSON"),
-        ("state.json", "[]", "state.json has no JSON object"),
-        ("state.json", '{"_data_files": [{"filename": "../s.arrow"}]}', "names no Arrow files in it"),
-        ("state.json", '{"_data_files": [{"filename": ".."}]}', "names no Arrow files in it"),
-        ("state.json", '{"_data_files": 3}', "names no Arrow files in it"),
-        ("state.json", '{"_data_files": [{"filename": 3}]}', "names no Arrow files in it"),
-        ("state.json", '{"_data_files": [{"filename": "a.arrow"}]}', "a.arrow"),
-        ("dataset_info.json", '{"features": {}}', "dataset_info.json has other columns"),
-        ("dataset_info.json", "{}", "no features"),
-        ("data-00000-of-00001.arrow", "none", "is no Arrow stream"),
-        ("data-00000-of-00001.arrow", "", "is no Arrow stream"),
-    ],
-)
-def test_a_damaged_folder_ends_in_a_sentence(tmp_path: Path, file: str, content: str, message: str) -> None:
-    (save(tmp_path / "s", table(1, 4)) / file).write_text(content)
-    with pytest.raises(DataError, match=message):
-        load(tmp_path / "s")
+def test_a_damaged_folder_ends_in_a_sentence(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for case, (file, content, message) in enumerate(
+        [
+            ("state.json", "{", "state.json is no JSON"),
+            ("state.json", "[]", "state.json has no JSON object"),
+            ("state.json", '{"_data_files": [{"filename": "../s.arrow"}]}', "names no Arrow files in it"),
+            ("state.json", '{"_data_files": [{"filename": ".."}]}', "names no Arrow files in it"),
+            ("state.json", '{"_data_files": 3}', "names no Arrow files in it"),
+            ("state.json", '{"_data_files": [{"filename": 3}]}', "names no Arrow files in it"),
+            ("state.json", '{"_data_files": [{"filename": "a.arrow"}]}', "a.arrow"),
+            ("dataset_info.json", '{"features": {}}', "dataset_info.json has other columns"),
+            ("dataset_info.json", "{}", "no features"),
+            ("data-00000-of-00001.arrow", "none", "is no Arrow stream"),
+            ("data-00000-of-00001.arrow", "", "is no Arrow stream"),
+        ]
+    ):
+        with subtests.test(case=case):
+            place = tmp_path / str(case)
+            place.mkdir()
+            (save(place / "s", table(1, 4)) / file).write_text(content)
+            with pytest.raises(DataError, match=message):
+                load(place / "s")
 
 
 def test_a_pipe_in_place_of_a_file_is_not_opened(tmp_path: Path) -> None:

@@ -84,21 +84,24 @@ def test_batches_lie_channels_last_in_memory_however_they_are_shaped() -> None:
         assert batch.is_contiguous(memory_format=torch.channels_last)
 
 
-@pytest.mark.parametrize("channels", [1, 4, 15, 16])
-def test_a_narrow_kernel_of_one_pixel_that_steps_over_pixels_gets_its_gradient(channels: int) -> None:
+def test_a_narrow_kernel_of_one_pixel_that_steps_over_pixels_gets_its_gradient(
+    subtests: pytest.Subtests,
+) -> None:
     """∂/∂w of ∑ y is, for each input channel, the sum of the pixels seen. oneDNN writes past a buffer here."""
-    layer = nn.Conv2d(channels, 8, kernel_size=1, stride=2, bias=False)
-    x = torch.rand(16, channels, 8, 8, generator=torch.Generator().manual_seed(0))
-    expected = layer(x)
-    arranged(arranged(layer, ImageSpec(channels, 8, 8)), ImageSpec(channels, 8, 8))
-    for _ in range(20):
-        layer.zero_grad()
-        output = layer(x.contiguous(memory_format=torch.channels_last))
-        output.sum().backward()
-        torch.testing.assert_close(output, expected)
-        torch.testing.assert_close(
-            layer.weight.grad, x[:, :, ::2, ::2].sum((0, 2, 3)).expand(8, -1)[..., None, None]
-        )
+    for case, channels in enumerate([1, 4, 15, 16]):
+        with subtests.test(case=case):
+            layer = nn.Conv2d(channels, 8, kernel_size=1, stride=2, bias=False)
+            x = torch.rand(16, channels, 8, 8, generator=torch.Generator().manual_seed(0))
+            expected = layer(x)
+            arranged(arranged(layer, ImageSpec(channels, 8, 8)), ImageSpec(channels, 8, 8))
+            for _ in range(20):
+                layer.zero_grad()
+                output = layer(x.contiguous(memory_format=torch.channels_last))
+                output.sum().backward()
+                torch.testing.assert_close(output, expected)
+                torch.testing.assert_close(
+                    layer.weight.grad, x[:, :, ::2, ::2].sum((0, 2, 3)).expand(8, -1)[..., None, None]
+                )
 
 
 def test_the_stored_images_keep_their_size() -> None:

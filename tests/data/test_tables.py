@@ -56,22 +56,27 @@ def test_a_parquet_file_is_the_same_table(tmp_path: Path) -> None:
     assert same[0].fingerprint == same[1].fingerprint
 
 
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        (
-            DataConfig(),
-            "nothing says which column holds the classes. Set data.target to one of age, city, sick, patient",
-        ),
-        (DataConfig(target="sik"), "data.target is 'sik', and .* has no such column. Did you mean 'sick'"),
-        (DataConfig(target="sick", client="who"), "data.client is 'who'"),
-        (DataConfig(target="sick", ignore=("none",)), "data.ignore is 'none'"),
-        (DataConfig(target="sick", client="sick"), "both 'sick'"),
-    ],
-)
-def test_wrong_columns_are_refused(tmp_path: Path, columns: DataConfig, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        read(tmp_path, ROWS, columns)
+def test_wrong_columns_are_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for case, (columns, message) in enumerate(
+        [
+            (
+                DataConfig(),
+                "nothing says which column holds the classes. Set data.target to one of age, city, sick, patient",
+            ),
+            (
+                DataConfig(target="sik"),
+                "data.target is 'sik', and .* has no such column. Did you mean 'sick'",
+            ),
+            (DataConfig(target="sick", client="who"), "data.client is 'who'"),
+            (DataConfig(target="sick", ignore=("none",)), "data.ignore is 'none'"),
+            (DataConfig(target="sick", client="sick"), "both 'sick'"),
+        ]
+    ):
+        with subtests.test(case=case):
+            place = tmp_path / str(case)
+            place.mkdir()
+            with pytest.raises(ConfigError, match=message):
+                read(place, ROWS, columns)
 
 
 def test_columns_without_a_table_are_refused(tmp_path: Path) -> None:
@@ -163,18 +168,26 @@ def test_the_kind_follows_from_the_column_of_texts(tmp_path: Path) -> None:
     assert datasets.declared(str(file), DataConfig(target="verdict", text="review")) == words.SPEC
 
 
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        (DataConfig(target="verdict", text="reviews"), "data.text is 'reviews', .* Did you mean 'review'"),
-        (DataConfig(target="verdict", text="verdict"), "data.text and data.target are both 'verdict'"),
-        (DataConfig(target="verdict", client="who", text="who"), "data.text and data.client are both 'who'"),
-        (DataConfig(target="verdict", text="review", ignore=("stars",)), "data.ignore changes nothing"),
-    ],
-)
-def test_a_wrong_column_of_texts_is_refused(tmp_path: Path, columns: DataConfig, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        read(tmp_path, REVIEWS, columns)
+def test_a_wrong_column_of_texts_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for case, (columns, message) in enumerate(
+        [
+            (
+                DataConfig(target="verdict", text="reviews"),
+                "data.text is 'reviews', .* Did you mean 'review'",
+            ),
+            (DataConfig(target="verdict", text="verdict"), "data.text and data.target are both 'verdict'"),
+            (
+                DataConfig(target="verdict", client="who", text="who"),
+                "data.text and data.client are both 'who'",
+            ),
+            (DataConfig(target="verdict", text="review", ignore=("stars",)), "data.ignore changes nothing"),
+        ]
+    ):
+        with subtests.test(case=case):
+            place = tmp_path / str(case)
+            place.mkdir()
+            with pytest.raises(ConfigError, match=message):
+                read(place, REVIEWS, columns)
 
 
 def test_a_run_without_a_preset_takes_the_models_of_texts_and_one_client_per_user(tmp_path: Path) -> None:

@@ -42,28 +42,29 @@ def test_short_texts_are_padded_long_ones_cut_and_unknown_words_one_token() -> N
     assert tokens.tolist() == [[2, 3, 0], [3, 1, 2]]
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("这部电影很好。", "这 部 电 影 很 好 。"),
-        ("iPhone手机, 2台!", "iphone 手 机 , 2 台 !"),
-        ("とてもおもしろい映画", "と て も お も し ろ い 映 画"),
-        ("ラーメン屋、ｶﾀｶﾅ", "ラ ー メ ン 屋 、 ｶ ﾀ ｶ ﾅ"),
-        ("หนังดี", "ห น ั ง ด ี"),
-        ("ຫນັງ ខ្មែរ မြန်", "ຫ ນ ັ ງ ខ ្ ម ែ រ မ ြ န ်"),
-        ("这部 电影", "这 部 电 影"),
-        ("좋은 영화", "좋은 영화"),
-        ("Évidemment, naïve_1 ok", "évidemment , naïve_1 ok"),
-    ],
-)
-def test_each_character_is_a_word_in_scripts_without_spaces(text: str, found: str) -> None:
-    assert words.words(text) == found.split()
+def test_each_character_is_a_word_in_scripts_without_spaces(subtests: pytest.Subtests) -> None:
+    for case, (text, found) in enumerate(
+        [
+            ("这部电影很好。", "这 部 电 影 很 好 。"),
+            ("iPhone手机, 2台!", "iphone 手 机 , 2 台 !"),
+            ("とてもおもしろい映画", "と て も お も し ろ い 映 画"),
+            ("ラーメン屋、ｶﾀｶﾅ", "ラ ー メ ン 屋 、 ｶ ﾀ ｶ ﾅ"),
+            ("หนังดี", "ห น ั ง ด ี"),
+            ("ຫນັງ ខ្មែរ မြန်", "ຫ ນ ັ ງ ខ ្ ម ែ រ မ ြ န ်"),
+            ("这部 电影", "这 部 电 影"),
+            ("좋은 영화", "좋은 영화"),
+            ("Évidemment, naïve_1 ok", "évidemment , naïve_1 ok"),
+        ]
+    ):
+        with subtests.test(case=case):
+            assert words.words(text) == found.split()
 
 
-@pytest.mark.parametrize("text", ["अच्छी फिल्म", "நல்ல படம்", "שָׁלוֹם עולם", "كِتَاب جيد", "می\u200cخواهم"])
-def test_vowels_and_accents_are_part_of_a_word(text: str) -> None:
-    assert words.words(text) == text.split()
-    assert words.words("cafe\u0301") == words.words("caf\u00e9") == ["caf\u00e9"]
+def test_vowels_and_accents_are_part_of_a_word(subtests: pytest.Subtests) -> None:
+    for case, text in enumerate(["अच्छी फिल्म", "நல்ல படம்", "שָׁלוֹם עולם", "كِتَاب جيد", "می\u200cخواهم"]):
+        with subtests.test(case=case):
+            assert words.words(text) == text.split()
+            assert words.words("cafe\u0301") == words.words("caf\u00e9") == ["caf\u00e9"]
 
 
 @given(st.text(st.characters(max_codepoint=0x08FF, exclude_categories=["M"])))
@@ -76,31 +77,17 @@ def reviews(*texts: str) -> UnfittedSet:
     return words.of_texts(texts, np.arange(len(texts)) % 2, ("bad", "good"), len(texts))
 
 
-@pytest.mark.parametrize(
-    ("others", "notes", "warnings"),
-    [
-        # The vocabulary has 好, 坏, and 。: one of six words is unknown, then two of six.
-        (
-            ("好坏。", "好好新"),
-            ["16.7 % of the words in texts that clients do not train on are unknown."],
-            [],
-        ),
-        (
-            ("好坏。", "好新新"),
-            [],
-            [
-                "33.3 % of the words in texts that clients do not train on are unknown, more than 20 %. Use more texts."
-            ],
-        ),
+def test_the_share_of_unknown_words_is_said_and_a_large_one_warned_of() -> None:
+    """The vocabulary has 好, 坏, and 。: one of six words is unknown, then two of six."""
+    unknown = "% of the words in texts that clients do not train on are unknown"
+    for others, notes, warnings in (
+        (("好坏。", "好好新"), [f"16.7 {unknown}."], []),
+        (("好坏。", "好新新"), [], [f"33.3 {unknown}, more than 20 %. Use more texts."]),
         ((), [], []),
-    ],
-)
-def test_the_share_of_unknown_words_is_said_and_a_large_one_warned_of(
-    others: tuple[str, ...], notes: list[str], warnings: list[str]
-) -> None:
-    samples = reviews("好。", "坏。", *others)
-    reading = samples.learned(np.arange(2))(samples).reading
-    assert (list(reading.notes), list(reading.warnings)) == ([*notes, words.CHARACTERS], warnings)
+    ):
+        samples = reviews("好。", "坏。", *others)
+        reading = samples.learned(np.arange(2))(samples).reading
+        assert (list(reading.notes), list(reading.warnings)) == ([*notes, words.CHARACTERS], warnings)
 
 
 def test_an_older_session_keeps_a_sentence_without_spaces_as_one_word(tmp_path: Path) -> None:
@@ -138,26 +125,26 @@ def test_ag_news_reads_class_title_and_description(tmp_path: Path) -> None:
     assert samples.values[2, :3].tolist() == [words.UNKNOWN] * 3
 
 
-@pytest.mark.parametrize(
-    ("train", "message"),
-    [
-        ("", "is empty"),
-        ('"5","a","b"\n', "damaged in line 1"),
-        ('"1","a"\n', "damaged in line 1"),
-        (b'"1","\xff","b"\n', "not UTF-8"),
-        ('"1","a","b\n', None),
-        ('"1",' + "," * 1_000_000 + "\n", "damaged in line 1"),
-    ],
-)
-def test_a_damaged_ag_news_ends_in_a_sentence(
-    tmp_path: Path, train: str | bytes, message: str | None
-) -> None:
-    ag_news(tmp_path, train)
-    if message is None:  # a truncated last line is still three values
-        assert len(loaded("ag_news", tmp_path)) == 2
-        return
-    with pytest.raises(DataError, match=message):
-        loaded("ag_news", tmp_path)
+def test_a_damaged_ag_news_ends_in_a_sentence(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for case, (train, message) in enumerate(
+        [
+            ("", "is empty"),
+            ('"5","a","b"\n', "damaged in line 1"),
+            ('"1","a"\n', "damaged in line 1"),
+            (b'"1","\xff","b"\n', "not UTF-8"),
+            ('"1","a","b\n', None),
+            ('"1",' + "," * 1_000_000 + "\n", "damaged in line 1"),
+        ]
+    ):
+        with subtests.test(case=case):
+            place = tmp_path / str(case)
+            place.mkdir()
+            ag_news(place, train)
+            if message is None:  # a truncated last line is still three values
+                assert len(loaded("ag_news", place)) == 2
+                return
+            with pytest.raises(DataError, match=message):
+                loaded("ag_news", place)
 
 
 @given(st.binary(max_size=200))
@@ -324,24 +311,24 @@ def test_har_has_nine_channels_six_classes_and_a_user_for_each_subject(tmp_path:
     assert samples.users == ("subject 7", "subject 9")
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"/y_train": None}, "has no file train/y_train.txt"),
-        ({"/y_train": "1\n"}, "different numbers of lines"),
-        ({"/y_train": "1\n9\n"}, "a label is not in"),
-        ({"body_acc_x_train": "1 2 3"}, "no lines of 128"),
-        ({"body_acc_x_train": "nan " * 256}, "not finite"),
-        ({"body_acc_x_train": "one " * 256}, "could not convert"),
-        ({"body_acc_x_train": "1 " * 1_000_000}, "different numbers of lines|no lines of 128"),
-    ],
-)
-def test_a_damaged_har_ends_in_a_sentence(
-    tmp_path: Path, changed: dict[str, str | None], message: str
-) -> None:
-    har(tmp_path, changed)
-    with pytest.raises(DataError, match=message):
-        loaded("uci_har", tmp_path)
+def test_a_damaged_har_ends_in_a_sentence(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for case, (changed, message) in enumerate(
+        [
+            ({"/y_train": None}, "has no file train/y_train.txt"),
+            ({"/y_train": "1\n"}, "different numbers of lines"),
+            ({"/y_train": "1\n9\n"}, "a label is not in"),
+            ({"body_acc_x_train": "1 2 3"}, "no lines of 128"),
+            ({"body_acc_x_train": "nan " * 256}, "not finite"),
+            ({"body_acc_x_train": "one " * 256}, "could not convert"),
+            ({"body_acc_x_train": "1 " * 1_000_000}, "different numbers of lines|no lines of 128"),
+        ]
+    ):
+        with subtests.test(case=case):
+            place = tmp_path / str(case)
+            place.mkdir()
+            har(place, changed)
+            with pytest.raises(DataError, match=message):
+                loaded("uci_har", place)
 
 
 def test_a_truncated_or_missing_archive_ends_in_a_sentence(tmp_path: Path) -> None:
@@ -396,12 +383,12 @@ def test_ts_has_channels_between_colons_and_the_label_last() -> None:
     assert values.tolist() == [[[1, 2], [3, 4]], [[5, 0], [6, 0]]] and labels == ["run", "walk"]
 
 
-@pytest.mark.parametrize(
-    "wrong", ["", "@data\n", "@data\n1,2,3:a", "@data\n1,2:3:a", "@data\nx:a", "@data\n1:a\n1:2:a"]
-)
-def test_damaged_ts_is_refused(wrong: str) -> None:
-    with pytest.raises(ValueError):
-        number_sets.read_ts(wrong, 2)
+def test_damaged_ts_is_refused(subtests: pytest.Subtests) -> None:
+    for case, wrong in enumerate(
+        ["", "@data\n", "@data\n1,2,3:a", "@data\n1,2:3:a", "@data\nx:a", "@data\n1:a\n1:2:a"]
+    ):
+        with subtests.test(case=case), pytest.raises(ValueError):
+            number_sets.read_ts(wrong, 2)
 
 
 @given(st.text(max_size=60))

@@ -145,30 +145,36 @@ class TestNpz:
         assert images.labels[6:].tolist() == [2, 0]
         assert images.images[6:].min() == 250
 
-    @pytest.mark.parametrize(
-        ("changes", "message"),
-        [
-            ({"images": np.zeros((6, 4), dtype=np.uint8)}, r"'images' must be numbers .* not uint8 \[6, 4\]"),
-            ({"images": np.zeros((6, 4, 5), dtype=complex)}, "'images' must be numbers .* not complex128"),
-            (
-                {"images": np.zeros((0, 4, 5), dtype=np.uint8), "labels": np.zeros(0, int)},
-                "'images' must be numbers",
-            ),
-            (
-                {"labels": np.zeros(5, dtype=int)},
-                r"'labels' must be 6 whole numbers or texts, not int64 \[5\]",
-            ),
-            (
-                {"test_images": np.zeros((1, 9, 9), dtype=np.uint8), "test_labels": np.array([3])},
-                "'test_images' differ from 'images'",
-            ),
-        ],
-    )
-    def test_arrays_that_do_not_fit_are_refused(
-        self, tmp_path: Path, changes: dict[str, Any], message: str
-    ) -> None:
-        with pytest.raises(DataError, match=message):
-            load(saved(tmp_path, arrays(**changes)))
+    def test_arrays_that_do_not_fit_are_refused(self, tmp_path: Path, subtests: pytest.Subtests) -> None:
+        for case, (changes, message) in enumerate(
+            [
+                (
+                    {"images": np.zeros((6, 4), dtype=np.uint8)},
+                    r"'images' must be numbers .* not uint8 \[6, 4\]",
+                ),
+                (
+                    {"images": np.zeros((6, 4, 5), dtype=complex)},
+                    "'images' must be numbers .* not complex128",
+                ),
+                (
+                    {"images": np.zeros((0, 4, 5), dtype=np.uint8), "labels": np.zeros(0, int)},
+                    "'images' must be numbers",
+                ),
+                (
+                    {"labels": np.zeros(5, dtype=int)},
+                    r"'labels' must be 6 whole numbers or texts, not int64 \[5\]",
+                ),
+                (
+                    {"test_images": np.zeros((1, 9, 9), dtype=np.uint8), "test_labels": np.array([3])},
+                    "'test_images' differ from 'images'",
+                ),
+            ]
+        ):
+            with subtests.test(case=case):
+                place = tmp_path / str(case)
+                place.mkdir()
+                with pytest.raises(DataError, match=message):
+                    load(saved(place, arrays(**changes)))
 
     def test_an_encrypted_file_is_named(self, tmp_path: Path) -> None:
         """Bit 0 of a member's flags says so, at byte 6 of its header and byte 8 of its entry in the directory."""
@@ -186,13 +192,16 @@ class TestNpz:
         with pytest.raises(DataError, match="has no array 'labels'"):
             load(saved(tmp_path, {"images": np.zeros((1, 2, 2), dtype=np.uint8)}))
 
-    @pytest.mark.parametrize("position", [0.01, 0.5, 0.9, 0.999])
-    def test_a_cut_file_is_named(self, tmp_path: Path, position: float) -> None:
-        file = saved(tmp_path, arrays())
-        content = file.read_bytes()
-        file.write_bytes(content[: int(position * len(content))])
-        with pytest.raises(DataError, match=r"mine\.npz cannot be read"):
-            load(file)
+    def test_a_cut_file_is_named(self, tmp_path: Path, subtests: pytest.Subtests) -> None:
+        for case, position in enumerate([0.01, 0.5, 0.9, 0.999]):
+            with subtests.test(case=case):
+                place = tmp_path / str(case)
+                place.mkdir()
+                file = saved(place, arrays())
+                content = file.read_bytes()
+                file.write_bytes(content[: int(position * len(content))])
+                with pytest.raises(DataError, match=r"mine\.npz cannot be read"):
+                    load(file)
 
     def test_arrays_that_do_not_fit_into_memory_are_refused_before_any_is_read(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

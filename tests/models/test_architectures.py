@@ -26,10 +26,23 @@ CIFAR, IMAGENET, GRAY = ImageShape(3, 32, 32), ImageShape(3, 224, 224), ImageSha
 UCI_HAR = SignalSpec(channels=9, time=128)
 LARGE = re.compile(r"resnet\d\d+.*|googlenet.*|vit_.*|tr_.*|.*lstm.*|gru|fasttext|text_lr")
 """Models of more than three million parameters."""
-SIZES = {
-    "large": [name for name in models.names() if LARGE.fullmatch(name)],
-    "small": [name for name in models.names() if not LARGE.fullmatch(name) and not name.startswith("tiny")],
-    "tiny": [name for name in models.names() if not LARGE.fullmatch(name) and name.startswith("tiny")],
+SMALL = [name for name in models.names() if not LARGE.fullmatch(name)]
+TINY = [name for name in SMALL if name.startswith("tiny")]
+FAMILIES = {
+    family: [name for name in models.names() if LARGE.fullmatch(name) and name.startswith(family)]
+    for family in (
+        "resnet",
+        "googlenet",
+        "vit",
+        "tr_",
+        "lstm",
+        "bilstm",
+        "gru",
+        "fasttext",
+        "text",
+        "small",
+        "tiny",
+    )
 }
 
 
@@ -83,11 +96,16 @@ def faults(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "size",
-    ["tiny", pytest.param("small", marks=pytest.mark.long), pytest.param("large", marks=pytest.mark.slow)],
+    "names",
+    [
+        TINY,
+        pytest.param([*{*SMALL} - {*TINY}], marks=pytest.mark.long),
+        *(pytest.param(names, marks=pytest.mark.slow) for names in FAMILIES.values()),
+    ],
+    ids=["tiny ones", "small ones", *FAMILIES],
 )
-def test_every_model_keeps_the_interface(size: str) -> None:
-    assert [fault for name in SIZES[size] for fault in faults(name)] == []
+def test_every_model_keeps_the_interface(names: list[str]) -> None:
+    assert [fault for name in names for fault in faults(name)] == []
 
 
 @pytest.mark.parametrize(

@@ -181,26 +181,27 @@ FAMILIES = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FAMILIES)
-def test_a_model_of_any_family_trains_a_round_with_all_its_parameters(name: str) -> None:
-    library, _, model = name.partition(":")
-    parts = built(
-        config(
-            "standalone",
-            federation={"clients": 2, "participation": 1.0, "group": [name]},
-            training={"epochs": None, "steps": 1, "batch_size": 8},
-            data={"split": "1:1", "partition": "iid"},
-        ),
-        generated(per_class=8, side=64, channels=3),
-    )
-    if library == "timm":
-        whole = timm.create_model(model, num_classes=4)
-    else:
-        without = {"aux_logits": False, "init_weights": True} if model == "googlenet" else {}
-        whole = torchvision.models.get_model(model, weights=None, num_classes=4, **without)
-    assert size(parts.federation.architectures[name]) == size(whole)
-    record = run(parts.engine, 1).record
-    assert record is not None and record["diverged"] == [] and record["loss"]["mean"] > 0
+def test_a_model_of_any_family_trains_a_round_with_all_its_parameters(subtests: pytest.Subtests) -> None:
+    for case, name in enumerate(FAMILIES):
+        with subtests.test(case=case):
+            library, _, model = name.partition(":")
+            parts = built(
+                config(
+                    "standalone",
+                    federation={"clients": 2, "participation": 1.0, "group": [name]},
+                    training={"epochs": None, "steps": 1, "batch_size": 8},
+                    data={"split": "1:1", "partition": "iid"},
+                ),
+                generated(per_class=8, side=64, channels=3),
+            )
+            if library == "timm":
+                whole = timm.create_model(model, num_classes=4)
+            else:
+                without = {"aux_logits": False, "init_weights": True} if model == "googlenet" else {}
+                whole = torchvision.models.get_model(model, weights=None, num_classes=4, **without)
+            assert size(parts.federation.architectures[name]) == size(whole)
+            record = run(parts.engine, 1).record
+            assert record is not None and record["diverged"] == [] and record["loss"]["mean"] > 0
 
 
 def size(network: torch.nn.Module) -> int:
