@@ -1,6 +1,8 @@
 """Every letter and figure can be read: on dark and on light, in all colours and in xterm's 256."""
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.cells import cell_len
@@ -13,6 +15,7 @@ from tests.app.driving import drive, until
 from tui.app.app import HtflApp
 from tui.app.panels import PANELS
 from tui.app.runs import LaunchOptions
+from tui.app.terminal import able
 
 ROUNDS = 6
 LEAST = {ColorSystem.TRUECOLOR: 3.0, ColorSystem.EIGHT_BIT: 2.5}
@@ -100,3 +103,12 @@ def text_of(app: HtflApp) -> str:
     """The characters on the screen, line by line."""
     rows = app.screen._compositor.render_strips()
     return "\n".join("".join(segment.text for segment in row) for row in rows)
+
+
+def test_a_terminal_whose_encoding_is_not_utf_8_gets_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TEXTUAL_DRIVER", raising=False)
+    for encoding, glyphs in (("utf-8", "block"), ("iso8859-1", "ascii"), ("ascii", "ascii"), (None, "ascii")):
+        monkeypatch.setattr(sys, "stdout", SimpleNamespace(encoding=encoding))
+        assert able("block") == glyphs
+    monkeypatch.setenv("TEXTUAL_DRIVER", "textual.drivers.web_driver:WebDriver")
+    assert able("block") == "block"  # a browser

@@ -26,6 +26,7 @@ from textual.filter import LineFilter
 from textual.scrollbar import ScrollBar, ScrollBarRender
 
 from tui.app.charts.look import Glyphs
+from tui.common.formatting import writes_unicode
 
 HANGUP = 128 + signal.SIGHUP
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -41,6 +42,11 @@ def is_there() -> bool:
     return is_web() or all(
         stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)
     )
+
+
+def able(glyphs: Glyphs) -> Glyphs:
+    """These glyphs, or ASCII if the terminal's encoding is not UTF-8. A browser always has it."""
+    return glyphs if is_web() or writes_unicode() else "ascii"
 
 
 def on_signals(do: Callable[[signal.Signals], None]) -> None:

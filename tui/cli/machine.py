@@ -19,7 +19,7 @@ from htfl_sim.choices import Choices
 from tui.cli import completion, options, output
 from tui.common import findings
 from tui.common.errors import as_flags
-from tui.common.formatting import size
+from tui.common.formatting import size, writes_unicode
 
 if TYPE_CHECKING:
     from htfl_sim.catalog import DatasetCard, Told
@@ -201,11 +201,10 @@ def _terminal() -> Iterator["Check"]:
     else:
         yield _room(*console.size)
         yield _colours(None if console.no_color else console.color_system)
-    encoding = (sys.stdout.encoding or "").lower()
-    unicode = encoding.startswith("utf")
-    said = f"stdout writes {encoding or 'in no known encoding'}"
+    unicode = writes_unicode()
+    said = f"stdout writes {(sys.stdout.encoding or 'in no known encoding').lower()}"
     yield hs.machine.Check(
-        "unicode", "ok" if unicode else "missing", said if unicode else f"{said}; tui: --glyphs ascii"
+        "unicode", "ok" if unicode else "missing", said if unicode else f"{said}; tui uses ASCII glyphs"
     )
 
 

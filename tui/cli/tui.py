@@ -116,7 +116,7 @@ def tui(
     app = HtflApp(
         launch_options,
         _start(choices, session, launch_options),
-        glyphs=glyphs,
+        glyphs=terminal.able(glyphs),
         alert=alert,
         state=user_state_path("htfl-sim"),
     )

@@ -1,6 +1,7 @@
 """How the commands and the app write texts, and a series as one. Numbers come from `simulator.base.units`."""
 
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -47,6 +48,7 @@ __all__ = [
     "text_of",
     "until_target",
     "wrapped",
+    "writes_unicode",
 ]
 
 _PLAIN = str.maketrans({
@@ -111,6 +113,11 @@ def printable(text: object) -> str:
     """Text on one line, with control characters as escapes: a name or a file must neither steer the terminal nor begin
     a line."""
     return escaped(str(text))
+
+
+def writes_unicode() -> bool:
+    """Whether the encoding of standard output, which the locale sets, has more than ASCII: UTF-8."""
+    return (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
 
 
 def spelled(text: object, glyphs: str) -> str:
