@@ -1,7 +1,6 @@
 """Samples that are no images: a small token data set through everything that a run and a session can do."""
 
 import importlib.util
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -163,25 +162,35 @@ def trained(chosen: Config, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("method", [name for name in methods.names() if name not in federations.OF_IMAGES])
+NAMES = [name for name in methods.names() if name not in federations.OF_IMAGES]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["fedproto"], *(pytest.param(NAMES[start::5], marks=pytest.mark.long) for start in range(5))],
+    ids=["one", *map(str, range(5))],
+)
 def test_every_method_trains_on_tokens_and_resumes_to_the_same_bits(
-    method: str, texts: Path, tmp_path: Path
+    names: list[str], texts: Path, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    chosen = fitting(texts, method)
-    whole = trained(chosen, tmp_path / "whole")
-    with Session.create(chosen, tmp_path / "parts", tmp_path) as begun:
-        begun.run(stop=lambda: "enough" if begun.round == 1 else None)
-    with Session.resume(tmp_path / "parts", tmp_path) as resumed:
-        assert resumed.round == 1
-        resumed.run()
-    assert committed(whole) == committed(tmp_path / "parts")
-    last = CheckedReader(whole).records()[-1]
-    assert last["flops"]["total"] > 0
-    assert (last["bytes"]["up"] > 0) == (method != "standalone")
-    assert "fc1" in last["cka"]["layers"]
-    assert all(0 <= value < 1.0001 for value in last["cka"]["layers"].values() if value is not None)
+    for method in names:
+        with subtests.test(method):
+            chosen, parts = fitting(texts, method), tmp_path / f"{method} in parts"
+            whole = trained(chosen, tmp_path / method)
+            with Session.create(chosen, parts, tmp_path) as begun:
+                begun.run(stop=lambda begun=begun: "enough" if begun.round == 1 else None)
+            with Session.resume(parts, tmp_path) as resumed:
+                assert resumed.round == 1
+                resumed.run()
+            assert committed(whole) == committed(parts)
+            last = CheckedReader(whole).records()[-1]
+            assert last["flops"]["total"] > 0
+            assert (last["bytes"]["up"] > 0) == (method != "standalone")
+            assert "fc1" in last["cka"]["layers"]
+            assert all(0 <= value < 1.0001 for value in last["cka"]["layers"].values() if value is not None)
 
 
+@pytest.mark.long
 def test_training_on_tokens_learns(texts: Path, tmp_path: Path) -> None:
     """Two classes on each client: a guess is right in half of the cases."""
     chosen = config(texts, rounds=15, federation={"participation": 1.0}, training={"lr": 0.3})
@@ -189,16 +198,18 @@ def test_training_on_tokens_learns(texts: Path, tmp_path: Path) -> None:
     assert accuracy > 0.8
 
 
-@pytest.mark.parametrize(
-    "more", [{"training": {"precision": "bf16"}}, {"runtime": {"runner": "stacked"}}], ids=str
-)
-def test_other_precisions_and_runners_take_tokens(more: dict[str, Any], texts: Path, tmp_path: Path) -> None:
-    plain = CheckedReader(trained(config(texts, "fedproto"), tmp_path / "plain")).records()[-1]
-    other = CheckedReader(trained(config(texts, "fedproto", **more), tmp_path / "other")).records()[-1]
-    assert other["loss"]["mean"] == pytest.approx(plain["loss"]["mean"], abs=0.1)
-    assert "stacked" not in json.dumps(other["method_metrics"])
+@pytest.mark.long
+def test_other_precisions_and_runners_take_tokens(texts: Path, tmp_path: Path) -> None:
+    losses = []
+    for more in ({}, {"training": {"precision": "bf16"}}, {"runtime": {"runner": "stacked"}}):
+        chosen = config(texts, "fedproto", **more)
+        losses.append(
+            CheckedReader(trained(chosen, tmp_path / str(len(losses)))).records()[-1]["loss"]["mean"]
+        )
+    assert losses == pytest.approx([losses[0]] * 3, abs=0.1)
 
 
+@pytest.mark.long
 def test_a_session_of_tokens_is_looked_at_and_exported_like_one_of_images(
     texts: Path, tmp_path: Path
 ) -> None:
@@ -228,40 +239,45 @@ def test_tokens_are_kept_in_four_bytes_and_are_indices_in_a_batch(texts: Path) -
     assert data.batch(torch.tensor([3]))[0].dtype == torch.int64
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (
-            {"federation": {"group": "htm5"}},
-            r"Model 'cnn1' takes images, and the samples are tokens \(length 10, vocabulary 29\)\. "
-            r"Groups for tokens: htfe_txt2, .*"
-            r".* your own as `model=FILE\.py:NAME`: it can take length, vocabulary, padding, and num_classes\.",
-        ),
-        ({"federation": {"group": ["textnets:Sensors"]}}, "'textnets:Sensors' takes signals, .* are tokens"),
-        ({"federation": {"group": ["textnets:Rows"]}}, "'textnets:Rows' takes table rows, .* are tokens"),
-        (
-            {"data": {"size": 8}},
-            r"data\.size changes images, and the samples of .* are tokens\. Leave it out",
-        ),
-        ({"data": {"rgb": True}}, r"data\.rgb changes images"),
-        (
-            {"training": {"augment": ["flip"]}},
-            r"training\.augment has 'flip', which changes images, .* tokens",
-        ),
-        ({"models": {"stem": "cifar"}}, r"models\.stem changes models of images, and the samples are tokens"),
-        (
-            {"method": "fedclassavg", "settings": {"contrast": 1.0}},
-            r"needs images \(method\.contrast compares two random views of each image; set it to 0\): .* tokens",
-        ),
-        (
-            {"method": "fml", "settings": {"meme": "cnn5"}},
-            "Model 'cnn5' takes images, and the samples are tokens",
-        ),
-    ],
-)
-def test_what_only_images_have_is_refused_for_tokens(more: dict[str, Any], message: str, texts: Path) -> None:
-    with pytest.raises(ConfigError, match=message):
-        build(config(texts, **more), Path())
+def test_what_only_images_have_is_refused_for_tokens(texts: Path, subtests: pytest.Subtests) -> None:
+    for case, (more, message) in enumerate(
+        [
+            (
+                {"federation": {"group": "htm5"}},
+                r"Model 'cnn1' takes images, and the samples are tokens \(length 10, vocabulary 29\)\. "
+                r"Groups for tokens: htfe_txt2, .*"
+                r".* your own as `model=FILE\.py:NAME`: it can take length, vocabulary, padding, and num_classes\.",
+            ),
+            (
+                {"federation": {"group": ["textnets:Sensors"]}},
+                "'textnets:Sensors' takes signals, .* are tokens",
+            ),
+            ({"federation": {"group": ["textnets:Rows"]}}, "'textnets:Rows' takes table rows, .* are tokens"),
+            (
+                {"data": {"size": 8}},
+                r"data\.size changes images, and the samples of .* are tokens\. Leave it out",
+            ),
+            ({"data": {"rgb": True}}, r"data\.rgb changes images"),
+            (
+                {"training": {"augment": ["flip"]}},
+                r"training\.augment has 'flip', which changes images, .* tokens",
+            ),
+            (
+                {"models": {"stem": "cifar"}},
+                r"models\.stem changes models of images, and the samples are tokens",
+            ),
+            (
+                {"method": "fedclassavg", "settings": {"contrast": 1.0}},
+                r"needs images \(method\.contrast compares two random views of each image; set it to 0\): .* tokens",
+            ),
+            (
+                {"method": "fml", "settings": {"meme": "cnn5"}},
+                "Model 'cnn5' takes images, and the samples are tokens",
+            ),
+        ]
+    ):
+        with subtests.test(case=case), pytest.raises(ConfigError, match=message):
+            build(config(texts, **more), Path())
 
 
 @pytest.mark.parametrize("method", ["fedl2g_l", "fedl2g_f"])
@@ -316,32 +332,37 @@ def test_signals_and_tables_train_and_are_normalized_on_training_samples(
     assert exported.program is not None and "SCALE, SHIFT" in exported.program.read_text()
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"tokens": np.zeros((6, 3))}, r"'tokens' must be whole numbers \[n, length\], not float64 \[6, 3\]"),
-        (
-            {"tokens": np.full((6, 3), -1), "vocabulary": 1},
-            "token -1 is outside the vocabulary of 1: tokens are",
-        ),
-        ({"vocabulary": 5}, "token 9 is outside the vocabulary of 5: tokens are 0"),
-        ({"vocabulary": 2.5}, "'vocabulary' must be one whole number ≥ 0, not float64"),
-        ({"padding": 12, "vocabulary": 10}, "'padding' 12 is outside the vocabulary of 10"),
-        (
-            {"tokens": None, "features": np.zeros((6, 1, 2))},
-            r"'features' must be numbers \[n, features\], not",
-        ),
-        (
-            {"test_tokens": np.zeros((1, 4), int), "test_labels": np.zeros(1, int)},
-            "'test_tokens' differ from 'tokens' in shape",
-        ),
-    ],
-)
-def test_arrays_that_do_not_fit_are_refused(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
-    arrays = {"tokens": np.arange(18).reshape(6, 3) % 10, "labels": np.arange(6) % 2} | changes
-    np.savez(tmp_path / "mine.npz", **{key: each for key, each in arrays.items() if each is not None})
-    with pytest.raises(DataError, match=message):
-        federations.formed(datasets.load(str(tmp_path / "mine.npz"), tmp_path))
+def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for case, (changes, message) in enumerate(
+        [
+            (
+                {"tokens": np.zeros((6, 3))},
+                r"'tokens' must be whole numbers \[n, length\], not float64 \[6, 3\]",
+            ),
+            (
+                {"tokens": np.full((6, 3), -1), "vocabulary": 1},
+                "token -1 is outside the vocabulary of 1: tokens are",
+            ),
+            ({"vocabulary": 5}, "token 9 is outside the vocabulary of 5: tokens are 0"),
+            ({"vocabulary": 2.5}, "'vocabulary' must be one whole number ≥ 0, not float64"),
+            ({"padding": 12, "vocabulary": 10}, "'padding' 12 is outside the vocabulary of 10"),
+            (
+                {"tokens": None, "features": np.zeros((6, 1, 2))},
+                r"'features' must be numbers \[n, features\], not",
+            ),
+            (
+                {"test_tokens": np.zeros((1, 4), int), "test_labels": np.zeros(1, int)},
+                "'test_tokens' differ from 'tokens' in shape",
+            ),
+        ]
+    ):
+        with subtests.test(case=case):
+            place = tmp_path / str(case)
+            place.mkdir()
+            arrays = {"tokens": np.arange(18).reshape(6, 3) % 10, "labels": np.arange(6) % 2} | changes
+            np.savez(place / "mine.npz", **{key: each for key, each in arrays.items() if each is not None})
+            with pytest.raises(DataError, match=message):
+                federations.formed(datasets.load(str(place / "mine.npz"), place))
 
 
 def test_the_form_of_a_file_is_known_without_loading_it(texts: Path, tmp_path: Path) -> None:

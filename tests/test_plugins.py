@@ -197,17 +197,17 @@ def test_a_plugin_may_lie_in_the_home_folder(tmp_path: Path, monkeypatch: pytest
     assert plugins.load(Path("~/mine.py")).name == "mine.py"
 
 
-@pytest.mark.parametrize(
-    ("former", "now"),
-    [("merge", "aggregate"), ("start_server", "init_server"), ("start_client", "init_client")],
-)
-def test_a_hook_of_a_former_name_alone_is_refused(former: str, now: str) -> None:
+def test_a_hook_of_a_former_name_alone_is_refused(subtests: pytest.Subtests) -> None:
     """Beside the hook's new name it is a helper of the method's own."""
-    hook = {former: lambda self: None}
-    with pytest.raises(ValueError, match=rf"{former}\(\) is called {now}\(\) now"):
-        registry.register("own")(type("Own", (Method,), hook))
-    both = type("Own", (Method,), hook | {now: lambda self: None})
-    assert registry.register("own")(both).name == "own"
+    for case, (former, now) in enumerate(
+        [("merge", "aggregate"), ("start_server", "init_server"), ("start_client", "init_client")]
+    ):
+        with subtests.test(case=case):
+            hook = {former: lambda self: None}
+            with pytest.raises(ValueError, match=rf"{former}\(\) is called {now}\(\) now"):
+                registry.register(f"own{case}")(type("Own", (Method,), hook))
+            both = type("Own", (Method,), hook | {now: lambda self: None})
+            assert registry.register(f"own{case}")(both).name == f"own{case}"
 
 
 def test_an_unknown_method_is_refused_with_the_nearest() -> None:
@@ -215,31 +215,33 @@ def test_an_unknown_method_is_refused_with_the_nearest() -> None:
         registry.get("fedavgg")
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("import os\n1 / 0\n", r"mine\.py failed, line 2: ZeroDivisionError: division by zero\.$"),
-        ("x = (\n", r"mine\.py failed, line 1: SyntaxError"),
-        (
-            "import no_such_module\n",
-            r"failed, line 1: ModuleNotFoundError: No module named 'no_such_module'\.$",
-        ),
-        ("x = 1\n", r"mine\.py registers no method and no model; put @register"),
-        (
-            SMALLEST.format(name="fedavg"),
-            r"failed, line 4: ValueError: a method named 'fedavg' exists already\.$",
-        ),
-        (
-            SMALLEST.format(name="own") + "raise RuntimeError('late')\n",
-            r"failed, line 7: RuntimeError: late\.$",
-        ),
-    ],
-)
-def test_a_plugin_that_fails_says_where_and_leaves_nothing(tmp_path: Path, source: str, message: str) -> None:
-    before = methods.names()
-    with pytest.raises(ConfigError, match=message):
-        plugins.load(written(tmp_path / "mine.py", source))
-    assert methods.names() == before
+def test_a_plugin_that_fails_says_where_and_leaves_nothing(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for case, (source, message) in enumerate(
+        [
+            ("import os\n1 / 0\n", r"mine\.py failed, line 2: ZeroDivisionError: division by zero\.$"),
+            ("x = (\n", r"mine\.py failed, line 1: SyntaxError"),
+            (
+                "import no_such_module\n",
+                r"failed, line 1: ModuleNotFoundError: No module named 'no_such_module'\.$",
+            ),
+            ("x = 1\n", r"mine\.py registers no method and no model; put @register"),
+            (
+                SMALLEST.format(name="fedavg"),
+                r"failed, line 4: ValueError: a method named 'fedavg' exists already\.$",
+            ),
+            (
+                SMALLEST.format(name="own") + "raise RuntimeError('late')\n",
+                r"failed, line 7: RuntimeError: late\.$",
+            ),
+        ]
+    ):
+        with subtests.test(case=case):
+            place = tmp_path / str(case)
+            place.mkdir()
+            before = methods.names()
+            with pytest.raises(ConfigError, match=message):
+                plugins.load(written(place / "mine.py", source))
+            assert methods.names() == before
 
 
 @pytest.mark.parametrize("name", ["none.py", ""])

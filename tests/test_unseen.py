@@ -67,9 +67,8 @@ def test_half_a_client_counts_as_one() -> None:
     assert (federation.unseen_clients, federation.seen_clients, federation.participants) == (3, 7, 4)
 
 
-@pytest.mark.parametrize("participation", [0.4, 1.0])
-def test_unseen_clients_never_take_part(participation: float) -> None:
-    parts = federations.built(config(federation={"participation": participation}))
+def test_unseen_clients_never_take_part() -> None:
+    parts = federations.built(config(federation={"participation": 0.4}))
     drawn = [parts.engine.participants(t) for t in range(1, 30)]
     assert set().union(*drawn) == {0, 1, 2, 3, 4}.difference(parts.federation.unseen)
     assert all(len(each) == parts.engine._config.federation.participants for each in drawn)
@@ -105,21 +104,15 @@ def test_cka_leaves_unseen_clients_out() -> None:
 # When they are measured, and what that leaves behind
 
 
-@pytest.mark.parametrize(
-    ("settings", "rounds"),
-    [({}, [4]), ({"every": 2}, [2, 4]), ({"every": 3}, [3, 4]), ({"every": 9}, [4])],
-)
-def test_they_are_measured_every_e_rounds_and_after_the_last(settings: Any, rounds: list[int]) -> None:
-    given = config(rounds=4, unseen=settings)
-    assert [t for t in range(1, 5) if newcomers.due(given, t, 0.5)] == rounds
-
-
-def test_they_are_measured_after_the_round_that_reaches_the_goal() -> None:
+def test_they_are_measured_every_e_rounds_after_the_last_and_after_the_round_that_reaches_the_goal() -> None:
+    for every, rounds in ((None, [4]), (2, [2, 4]), (3, [3, 4]), (9, [4])):
+        given = config(rounds=4, unseen={"every": every})
+        assert [t for t in range(1, 5) if newcomers.due(given, t, 0.5)] == rounds
     given = config(rounds=4, until=0.6)
     assert [newcomers.due(given, 2, mean) for mean in (None, 0.59, 0.6)] == [False, False, True]
 
 
-@pytest.mark.parametrize("name", ["fedavg", "fedproto", "fedmrl"])
+@pytest.mark.parametrize("name", ["fedavg", pytest.param("fedmrl", marks=pytest.mark.long)])
 def test_a_measurement_leaves_no_trace_in_the_run(name: str) -> None:
     once, always = (federations.built(config(name, unseen={"every": each})) for each in (None, 1))
     a, b = once.engine.initial_state(), always.engine.initial_state()
@@ -151,6 +144,7 @@ def test_a_method_may_write_into_what_an_unseen_client_has_and_receives(
     assert federations.state_bits(once) == federations.state_bits(always)
 
 
+@pytest.mark.long
 def test_a_run_that_is_killed_in_a_measurement_ends_with_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,12 +263,18 @@ def test_training_alone_has_the_steps_of_all_phases(monkeypatch: pytest.MonkeyPa
         assert alone == sum(steps for steps, _ in phases)
 
 
-@pytest.mark.parametrize("name", methods.names())
-def test_every_method_serves_new_clients(name: str) -> None:
+@pytest.mark.parametrize(
+    "names",
+    [["fedproto"], *(pytest.param(methods.names()[start::4], marks=pytest.mark.long) for start in range(4))],
+    ids=["one", *map(str, range(4))],
+)
+def test_every_method_serves_new_clients(names: list[str], subtests: pytest.Subtests) -> None:
     """With a single step, in which sums over the last epoch would never begin."""
-    found = last_unseen(federations.built(config(name, rounds=2, unseen={"steps": 1})))
-    for moment in ("before", "after", "alone"):
-        assert None not in found[moment]["per_client"].values(), moment
+    for name in names:
+        with subtests.test(name):
+            found = last_unseen(federations.built(config(name, rounds=2, unseen={"steps": 1})))
+            for moment in ("before", "after", "alone"):
+                assert None not in found[moment]["per_client"].values(), moment
 
 
 def test_a_client_that_diverges_as_it_adapts_has_no_accuracy_after_it() -> None:
@@ -303,20 +303,19 @@ def test_every_runner_measures_the_same(runner: str) -> None:
 # Refused
 
 
-@pytest.mark.parametrize(
-    ("sections", "said"),
-    [
-        ({"federation": {"unseen": 0.01}}, "0 of 5 clients unseen"),
-        ({"federation": {"unseen": 0.95}}, "5 of 5 clients unseen"),
-        ({"federation": {"unseen": None}, "unseen": {"steps": 3}}, "set federation.unseen=0.2"),
-        ({"unseen": {"steps": 3, "epochs": 1}}, "remove one of them"),
-        ({"federation": {"unseen": 0.8, "participation": 0.3}}, "of 1 clients selects no client"),
-        ({"evaluation": {"clients": 4}}, "draws 4 of 3 clients"),
-    ],
-)
-def test_settings_that_cannot_be_met_are_refused(sections: Any, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        config(**sections)
+def test_settings_that_cannot_be_met_are_refused(subtests: pytest.Subtests) -> None:
+    for case, (sections, said) in enumerate(
+        [
+            ({"federation": {"unseen": 0.01}}, "0 of 5 clients unseen"),
+            ({"federation": {"unseen": 0.95}}, "5 of 5 clients unseen"),
+            ({"federation": {"unseen": None}, "unseen": {"steps": 3}}, "set federation.unseen=0.2"),
+            ({"unseen": {"steps": 3, "epochs": 1}}, "remove one of them"),
+            ({"federation": {"unseen": 0.8, "participation": 0.3}}, "of 1 clients selects no client"),
+            ({"evaluation": {"clients": 4}}, "draws 4 of 3 clients"),
+        ]
+    ):
+        with subtests.test(case=case), pytest.raises(ConfigError, match=said):
+            config(**sections)
 
 
 def test_a_method_that_cannot_serve_a_new_client_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,6 +368,7 @@ def test_a_resumed_session_measures_what_an_uninterrupted_one_does(tmp_path: Pat
     assert [record["round"] for record in records if "unseen" in record] == [2, 4]
 
 
+@pytest.mark.long
 def test_a_fork_runs_measured_rounds_again(tmp_path: Path) -> None:
     """It compares them with the parent's ledger. Only round 4 has a checkpoint."""
     given = config(unseen={"every": 2}, rounds=4, checkpoint={"every": 4})
