@@ -213,70 +213,45 @@ def outcome(
         reached=took,
         spent=every,
         own=_own(run, at),
-        extras=_extras(run, totals, last_rounds, extras),
+        extras={name: _extra(run, totals, last_rounds, name) for name in extras},
         diverged=diverged,
     )
 
 
-def _extras(run: SessionData, totals: Totals, last: int, names: Sequence[str]) -> dict[str, float | None]:
-    """The extra columns of a session: of its mean accuracies, of its clients' final ones, or of its rounds' cost."""
-    if not names:
-        return {}
-    means = totals["accuracy"][np.isfinite(totals["accuracy"])]
-    clients = final_accuracies(run, totals.rounds, last) if len(means) else means
-    known = clients[np.isfinite(clients)]
-    unseen = _unseen(run) if len(means) else means
-    found: dict[str, float | None] = {}
-    for name in names:
-        kind, value = EXTRAS[name]
-        match kind:
-            case "rounds":
-                values = means
-            case "clients":
-                values = known
-            case "unseen":
-                values = unseen
-            case "used" | "wasted" | "staleness":
-                values = _on_the_clock(run, kind)
-            case column:
-                values = totals[column][np.isfinite(totals[column])]
-        number = value(values) if len(values) else math.nan
-        found[name] = number if math.isfinite(number) else None
-    return found
-
-
-def _unseen(run: SessionData) -> Array:
-    """[3] the mean accuracies of unseen clients as last measured: before they adapt, after it, and trained alone.
-
-    Empty if they were never measured. NaN if all of them diverged.
-    """
-    if not run.config.get("federation", {}).get("unseen"):
-        return np.array([])
-    measured = next((record["unseen"] for record in reversed(run.records) if "unseen" in record), None)
-    if measured is None:
-        return np.array([])
-    means = [measured["before"]["mean"], measured["after"]["mean"], measured["alone"]["mean"]]
-    return np.array(means, float)
-
-
-def _on_the_clock(run: SessionData, kind: str) -> Array:
-    """Of the dispatches that ended: 1 for used uplinks, wasted shares of all operations, or ages of uplinks."""
-    flights = [flight for record in run.records if "time" in record for flight in record["time"]["flights"]]
+def _extra(run: SessionData, totals: Totals, last: int, name: str) -> float | None:
+    """An extra column of a session, of what EXTRAS says that it is of."""
+    kind, fold = EXTRAS[name]
+    scored = bool(np.isfinite(totals["accuracy"]).any())
+    times = [record["time"] for record in run.records if "time" in record] if kind in _OF_CLOCK else []
+    flights = [flight for time in times for flight in time["flights"]]
     used = np.array([flight["fate"] == "used" for flight in flights], float)
-    if kind == "used":
-        return used
-    if kind == "wasted":
-        flops = np.array([flight["flops"] for flight in flights], float)
-        return flops * (1 - used) / flops.sum() if flops.sum() else flops
-    return np.array(
-        [
-            float(rounds)
-            for record in run.records
-            if "time" in record
-            for rounds, number in record["time"]["staleness"].items()
-            for _ in range(number)
-        ]
-    )
+    match kind:
+        case "rounds":
+            values = totals["accuracy"]
+        case "clients":
+            values = final_accuracies(run, totals.rounds, last) if scored else used
+        case "unseen":  # before they adapt, after it, and trained alone
+            known = scored and run.config.get("federation", {}).get("unseen")
+            measured = [record["unseen"] for record in run.records if "unseen" in record] if known else []
+            means = [each[when]["mean"] for each in measured[-1:] for when in ("before", "after", "alone")]
+            values = np.array(means, float)
+        case "used":
+            values = used
+        case "wasted":
+            flops = np.array([flight["flops"] for flight in flights], float)
+            values = flops * (1 - used) / flops.sum() if flops.sum() else flops
+        case "staleness":
+            ages = [age for time in times for age in time["staleness"].items()]
+            values = np.array([float(rounds) for rounds, number in ages for _ in range(number)])
+        case column:
+            values = totals[column]
+    if kind != "unseen":
+        values = values[np.isfinite(values)]
+    number = fold(values) if len(values) else math.nan
+    return number if math.isfinite(number) else None
+
+
+_OF_CLOCK = ("used", "wasted", "staleness")
 
 
 def _own(run: SessionData, round: int | None) -> dict[str, float | None]:

@@ -216,13 +216,6 @@ class Effect:
     parent: str | None = None
 
 
-@dataclass(frozen=True)
-class _Change:
-    round: int
-    kind: Literal["switch", "fork"]
-    changes: tuple[str, ...]
-
-
 def read_effects(run: SessionData) -> list[Effect]:
     """The effects of a session's changes, the newest first. The parent of a fork is read if it is in the folder."""
     return effects(run, read_parent(run))
@@ -231,22 +224,21 @@ def read_effects(run: SessionData) -> list[Effect]:
 def effects(run: SessionData, parent: SessionData | None = None, window: int = WINDOW) -> list[Effect]:
     """The effects of a session's changes, the newest first."""
     about, changes = run.document.get("parent"), _changes(run)
-    bounds = [each.round for each in changes]
     found = []
-    for place, each in enumerate(changes):
-        first = max(each.round - window, *bounds[:place], 0) + 1
-        last = min([each.round + window, run.totals.rounds, *bounds[place + 1 :]])
+    for round, (kind, what) in changes.items():
+        first = max([round - window, *(each for each in changes if each < round), 0]) + 1
+        last = min([round + window, run.totals.rounds, *(each for each in changes if each > round)])
         beside = name = None
-        if each.kind == "fork" and about is not None:
+        if kind == "fork" and about is not None:
             name = about["name"]
             if parent is not None:
                 name = parent.name  # it may have been renamed
-                ends = [other.round for other in _changes(parent) if other.round > each.round]
-                beside = _window(parent, each.round + 1, min([each.round + window, *ends]))
-                if beside is not None and last > each.round:  # as many rounds as the fork has
-                    beside = _window(parent, each.round + 1, min(beside.last, last))
-        before, after = _window(run, first, each.round), _window(run, each.round + 1, last)
-        found.append(Effect(each.round, each.kind, each.changes, before, after, beside, name))
+                ends = [each for each in _changes(parent) if each > round]
+                beside = _window(parent, round + 1, min([round + window, *ends]))
+                if beside is not None and last > round:  # as many rounds as the fork has
+                    beside = _window(parent, round + 1, min(beside.last, last))
+        before, after = _window(run, first, round), _window(run, round + 1, last)
+        found.append(Effect(round, kind, what, before, after, beside, name))
     return found[::-1]
 
 
@@ -260,16 +252,13 @@ def read_parent(run: SessionData) -> SessionData | None:
     return None
 
 
-def _changes(run: SessionData) -> list[_Change]:
+def _changes(run: SessionData) -> dict[int, tuple[Literal["switch", "fork"], tuple[str, ...]]]:
     """The session's fork and switches by their rounds, oldest first. Changes at one round are one."""
-    found: dict[int, _Change] = {}
+    found: dict[int, tuple[Literal["switch", "fork"], tuple[str, ...]]] = {}
 
     def add(round: int, kind: Literal["switch", "fork"], changes: Sequence[Any]) -> None:
-        before = found.get(round)
-        more = [each for each in map(str, changes) if before is None or each not in before.changes]
-        found[round] = _Change(
-            round, before.kind if before else kind, (*(before.changes if before else ()), *more)
-        )
+        kind, before = found.get(round, (kind, ()))
+        found[round] = kind, (*before, *(each for each in map(str, changes) if each not in before))
 
     if (about := run.document.get("parent")) is not None:
         made = next((event.get("changes", []) for event in run.events if event["event"] == "forked"), [])
@@ -280,7 +269,7 @@ def _changes(run: SessionData) -> list[_Change]:
     for event in run.events:  # the newest one is in no checkpoint yet
         if event["event"] == "switched":
             add(event["round"], "switch", event["changes"])
-    return [found[round] for round in sorted(found)]
+    return dict(sorted(found.items()))
 
 
 def _window(run: SessionData, first: int, last: int) -> Window | None:

@@ -10,7 +10,7 @@ weights, and the model with which it is evaluated. So client 3 of one is client 
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -46,7 +46,7 @@ from simulator.results.analysis.caveats import (
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.ledger import Divergence
 from simulator.results.analysis.run import Samples, SessionData
-from simulator.results.analysis.tabular import Column, TextTable, axis_columns, chosen_columns
+from simulator.results.analysis.tabular import Column, TextTable, as_json, axis_columns, chosen_columns
 from simulator.sessions.history import completed
 
 BASELINE = "standalone"
@@ -232,9 +232,7 @@ class GainTable(TextTable[GainRow]):
 
     def to_json(self) -> dict[str, Any]:
         """For programs: every number with its std and n; gains and shares 0…1."""
-        about = {name: getattr(self, name) for name in ("baseline", "last", "margin", "test", "corrected")}
-        rows = [asdict(row) | {"key": dict(zip(self.by, row.key, strict=True))} for row in self.rows]
-        return {"by": list(self.by), **about, "notes": list(self.notes), "rows": rows}
+        return as_json(self, "baseline", "last", "margin", "test", "corrected")
 
 
 def gains(

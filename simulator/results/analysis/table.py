@@ -1,7 +1,7 @@
 """The table of `compare`: a row for each group of sessions."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any, Generic, Literal, TypeVar
 
@@ -25,7 +25,14 @@ from simulator.results.analysis.axes import Key, spelled
 from simulator.results.analysis.caveats import Printed, listed
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.ledger import NO_SCORE, Divergence
-from simulator.results.analysis.tabular import Column, TextTable, axis_columns, chosen_columns, percent
+from simulator.results.analysis.tabular import (
+    Column,
+    TextTable,
+    as_json,
+    axis_columns,
+    chosen_columns,
+    percent,
+)
 
 Select = Literal["eval"]
 LOWER_BOUND = "≥ is a lower bound: not every session reached the target, and all rounds of the others count."
@@ -207,12 +214,8 @@ class Table(TextTable[Row]):
 
     def to_json(self) -> dict[str, Any]:
         """For programs: every number with its std and n; accuracies 0…1."""
-        rows = []
-        for row in self.rows:
-            known = asdict(row) | {"key": dict(zip(self.by, row.key, strict=True))}
-            rows.append({name: known[name] for name in _JSON})
-        about = {name: getattr(self, name) for name in ("target", "baseline", "select", "at_time")}
-        return {"by": list(self.by), **about, "notes": list(self.notes), "rows": rows}
+        found = as_json(self, "target", "baseline", "select", "at_time")
+        return found | {"rows": [{name: row[name] for name in _JSON} for row in found["rows"]]}
 
     def fields(self, row: Row) -> Iterator[tuple[str, Any]]:
         """All that a row has, by name: its place on the axes, each number with its std, the difference."""

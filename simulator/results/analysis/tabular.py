@@ -5,7 +5,7 @@ import io
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -180,6 +180,13 @@ def axis_columns(by: Sequence[str]) -> list[Column[Any]]:
         Column(axis, lambda row, place=place: spelled(row.key[place]), False)  # type: ignore[misc]
         for place, axis in enumerate(by)
     ]
+
+
+def as_json(table: Any, *about: str) -> dict[str, Any]:
+    """The axes, these fields, the notes, and the rows of a table, whose rows have a key."""
+    rows = [asdict(row) | {"key": dict(zip(table.by, row.key, strict=True))} for row in table.rows]
+    fields = {name: getattr(table, name) for name in about}
+    return {"by": list(table.by), **fields, "notes": list(table.notes), "rows": rows}
 
 
 def percent(value: MeanStd | None, missing: str = NONE) -> str:

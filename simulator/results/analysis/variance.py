@@ -8,7 +8,7 @@ this is negative. The rest contains interactions of seeds.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -17,7 +17,7 @@ from simulator.base.units import NONE
 from simulator.results.analysis.axes import Key, checked, group_label, groups, seeds_of, varying
 from simulator.results.analysis.caveats import unfinished
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.tabular import Column, TextTable, axis_columns
+from simulator.results.analysis.tabular import Column, TextTable, as_json, axis_columns
 
 PARTS = ("data", "init", "training")
 REST = "rest"
@@ -84,8 +84,7 @@ class VarianceTable(TextTable[VarianceRow]):
 
     def to_json(self) -> dict[str, Any]:
         """Every number as plain values; variances of accuracies 0…1."""
-        rows = [asdict(row) | {"key": dict(zip(self.by, row.key, strict=True))} for row in self.rows]
-        return {"by": list(self.by), "notes": list(self.notes), "rows": rows}
+        return as_json(self)
 
     def fields(self, row: VarianceRow) -> Iterator[tuple[str, Any]]:
         """The key, the mean, and each variance, of accuracies 0…1."""

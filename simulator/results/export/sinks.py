@@ -198,27 +198,25 @@ class TensorBoard:
                 "text",
                 np.array([settings.encode(errors="backslashreplace")], dtype=object),
                 0,
-                None,
+                time.time(),
             )
 
     def add(self, records: Sequence[Record], run: SessionData) -> None:
         for record in records:
             for tag, value in scalars(record, run).items():
-                self._add(tag, "scalars", np.float64(value), record["round"], record["timing"].get("at"))
+                self._add(tag, "scalars", np.float64(value), record["round"], _ended(record))
         self._writer.flush()
 
     def close(self) -> None:
         self._writer.close()
 
-    def _add(self, tag: str, plugin: str, value: object, step: int, at: str | None) -> None:
+    def _add(self, tag: str, plugin: str, value: object, step: int, at: float) -> None:
         metadata = self._summary.SummaryMetadata(
             plugin_data=self._summary.SummaryMetadata.PluginData(plugin_name=plugin)
         )
         shown = self._summary.Summary.Value(tag=tag, tensor=self._tensor(value), metadata=metadata)
-        when = datetime.fromisoformat(at) if at else datetime.now().astimezone()
-        self._writer.add_event(
-            self._event(wall_time=when.timestamp(), step=step, summary=self._summary.Summary(value=[shown]))
-        )
+        summary = self._summary.Summary(value=[shown])
+        self._writer.add_event(self._event(wall_time=at, step=step, summary=summary))
 
 
 class Wandb:
@@ -274,11 +272,9 @@ class Mlflow:
 
     def add(self, records: Sequence[Record], run: SessionData) -> None:
         for record in records:
-            at = record["timing"].get("at")
-            when = datetime.fromisoformat(at) if at else datetime.now().astimezone()
-            time = int(when.timestamp() * 1000)
+            at = int(_ended(record) * 1000)
             metrics = [
-                self._metric(key, float(value), time, record["round"])
+                self._metric(key, float(value), at, record["round"])
                 for key, value in scalars(record, run).items()
             ]
             for start in range(0, len(metrics), BATCH):
@@ -287,6 +283,12 @@ class Mlflow:
     def close(self) -> None:
         if self._id is not None:
             self._client.set_terminated(self._id)
+
+
+def _ended(record: Record) -> float:
+    """When a round ended, in Unix seconds; now where an earlier version wrote nothing."""
+    at = record["timing"].get("at")
+    return datetime.fromisoformat(at).timestamp() if at else time.time()
 
 
 def _made(folder: Path) -> Path:

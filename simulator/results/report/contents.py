@@ -83,14 +83,12 @@ def pictures(
 
     names: what was typed for the sessions. The partition is of the first one, whose data are loaded, if they are there.
     """
-    first = _name(runs[0].folder, sessions_dir)
+    folder = runs[0].folder
+    first = (
+        folder.relative_to(sessions_dir).as_posix() if folder.is_relative_to(sessions_dir) else str(folder)
+    )
     found = []
-    for kind, options, caption, draw in (
-        *_over_rounds(runs, by),
-        *_sensitivities(runs, by, select),
-        *_insides(runs, by),
-        *_of_one(runs[0], first, data_dir),
-    ):
+    for kind, options, caption, draw in _kinds(runs, by, select, first, data_dir):
         try:
             figure = draw()
         except HtflError:
@@ -105,60 +103,43 @@ def pictures(
     return found
 
 
-def _name(folder: Path, sessions_dir: Path) -> str:
-    """What a session is called on the command line."""
-    inside = folder.is_relative_to(sessions_dir)
-    return folder.relative_to(sessions_dir).as_posix() if inside else str(folder)
-
-
-def _over_rounds(runs: Sequence[SessionData], by: Sequence[str]) -> Iterator[Kind]:
+def _kinds(
+    runs: Sequence[SessionData], by: Sequence[str], select: Select | None, first: str, data_dir: Path
+) -> Iterator[Kind]:
+    """All that there may be, in order; `first` is what the first session is called, whose own figures come last."""
     seeds = "Mean test accuracy; bands are one sample standard deviation over seeds."
     yield "accuracy", (), seeds, lambda: accuracy.over(runs, by=by)
-    if any(run.totals["bytes_up_total"].any() or run.totals["bytes_down_total"].any() for run in runs):
+    if any(run.totals.traffic.any() for run in runs):
         over = "The same over the bytes sent, up and down."
         yield "accuracy", ("--x", "bytes"), over, lambda: accuracy.over(runs, by=by, x="bytes")
-    clients = "Test accuracies of single clients after the last round; a diamond is their mean."
-    yield "box", (), clients, lambda: accuracy.boxes(runs, by=by)
+    single = "Test accuracies of single clients after the last round; a diamond is their mean."
+    yield "box", (), single, lambda: accuracy.boxes(runs, by=by)
     if len({key_of(run, by) for run in runs}) > 1:
         spent = "Best accuracy against traffic; a mark's area is the computation."
         yield "tradeoff", (), spent, lambda: accuracy.tradeoff(runs, by=by)
-    yield (
-        "loss",
-        (),
-        "Mean cross-entropy of the clients' models in training, without what methods add to it.",
-        lambda: accuracy.losses(runs, by=by),
-    )
-
-
-def _sensitivities(runs: Sequence[SessionData], by: Sequence[str], select: Select | None) -> Iterator[Kind]:
-    """Over each axis of numbers, a line a group of the other axes; a heat map over the first two."""
+    plain = "Mean cross-entropy of the clients' models in training, without what methods add to it."
+    yield "loss", (), plain, lambda: accuracy.losses(runs, by=by)
     numeric = [axis for axis in by if _numeric([key_of(run, (axis,))[0] for run in runs])]
     chosen = ("--select", select) if select else ()
     for axis in numeric:
         others = [each for each in by if each != axis]
-        draw = partial(sensitivity.curve, runs, axis=axis, by=others, select=select)
-        yield "sensitivity", ("--axis", axis, *chosen), f"Test accuracy over the values of {axis}.", draw
+        curve = partial(sensitivity.curve, runs, axis=axis, by=others, select=select)
+        yield "sensitivity", ("--axis", axis, *chosen), f"Test accuracy over the values of {axis}.", curve
     if len(numeric) > 1:
         one, two = numeric[:2]
-        draw = partial(sensitivity.heatmap, runs, axes=(one, two), select=select)
-        words = f"Test accuracy over {one} and {two}."
-        yield "heatmap", ("--axis", one, "--axis", two, *chosen), words, draw
-
-
-def _insides(runs: Sequence[SessionData], by: Sequence[str]) -> Iterator[Kind]:
+        heat = partial(sensitivity.heatmap, runs, axes=(one, two), select=select)
+        yield "heatmap", ("--axis", one, "--axis", two, *chosen), f"Test accuracy over {one} and {two}.", heat
     layers = "CKA between clients, by layer and round."
     yield "cka-curves", (), layers, lambda: clients.cka_curves(runs, by=by)
     inco = "Coefficients of InCo Aggregation, by layer."
     yield "inco", (), inco, lambda: clients.coefficients(runs, by=by)
-
-
-def _of_one(run: SessionData, name: str, data_dir: Path) -> Iterator[Kind]:
-    yield "cka", (), f"CKA between the clients of {name}, last measured.", lambda: clients.cka_matrices(run)
+    run = runs[0]
+    yield "cka", (), f"CKA between the clients of {first}, last measured.", lambda: clients.cka_matrices(run)
     if run.records and "time" in run.records[-1]:
-        when = f"Who receives, trains, sends, and waits in the last rounds of {name}, in simulated time."
+        when = f"Who receives, trains, sends, and waits in the last rounds of {first}, in simulated time."
         yield "timeline", (), when, lambda: timeline(run)
-    held = f"Training images of each class that each client of {name} holds."
-    yield "partition", (), held, partial(_partition, run.folder, data_dir)
+    held = f"Training images of each class that each client of {first} holds."
+    yield "partition", (), held, lambda: _partition(run.folder, data_dir)
 
 
 def _partition(folder: Path, data_dir: Path) -> Figure:
