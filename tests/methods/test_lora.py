@@ -1,7 +1,7 @@
 """LoRA: each client's low-rank update of a frozen body, and four ways to join them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -14,13 +14,13 @@ from simulator.base.rng import drawing_from
 from simulator.base.tensors import Tensors
 from simulator.clock.devices import LIBRARY
 from simulator.config import Config
-from simulator.methods import Uplink
+from simulator.methods import Aggregated, Uplink
 from simulator.methods.lora import A, Adapter, B, LoRA, decomposed
 from simulator.models import Network
 from simulator.training.loop import steps
 from simulator.training.phase import Nets
 from tests import federations
-from tests.methods import reference
+from tests.methods import reference, sharing
 from tests.networks import batch
 
 LAYER = "fc2"
@@ -37,22 +37,22 @@ def method(
     return lora
 
 
-def uplinks(lora: LoRA, factors: Mapping[int, tuple[Tensor, Tensor]], weight: float = 1.0) -> list[Uplink]:
-    """Clients that send these B and A of one layer, zeros for all others, and a head of their own number + 1."""
-    found = []
-    for client, (b, a) in factors.items():
-        info = lora.federation.clients[client]
+def joined(
+    lora: LoRA, *factors: tuple[Tensor, Tensor], server: Tensors | None = None, weight: float = 1.0
+) -> Aggregated:
+    """What the server makes of uplinks: clients 0, 1, … send these B and A of one layer, zeros for all others, and a
+    head of their own number + 1."""
+    sent = []
+    for (b, a), info in zip(factors, lora.federation.clients, strict=False):
         payload: Tensors = {}
         for path, layer in lora.layers(info.architecture).items():
             payload[f"adapter/{path}.{B}"] = torch.zeros(layer.out_features, b.shape[1])
             payload[f"adapter/{path}.{A}"] = torch.zeros(b.shape[1], layer.in_features)
         payload |= {f"adapter/{LAYER}.{B}": b, f"adapter/{LAYER}.{A}": a}
-        head = lora.federation.architecture_of(info).head
-        payload |= {
-            f"adapter/head.{k}": torch.full(v.shape, client + 1.0) for k, v in head.named_parameters()
-        }
-        found.append(Uplink(info, payload, weight))
-    return found
+        for name, each in lora.federation.architecture_of(info).head.named_parameters():
+            payload[f"adapter/head.{name}"] = torch.full(each.shape, info.id + 1.0)
+        sent.append(Uplink(info, payload, weight))
+    return lora.aggregate(1, lora.init_server() if server is None else server, sent)
 
 
 def outer(*pairs: tuple[int, int, float]) -> tuple[Tensor, Tensor]:
@@ -63,8 +63,14 @@ def outer(*pairs: tuple[int, int, float]) -> tuple[Tensor, Tensor]:
     return b, a
 
 
-def product(server: Tensors) -> Tensor:
-    return server[f"tiny_cnn/{LAYER}.{B}"] @ server[f"tiny_cnn/{LAYER}.{A}"]
+def factors(server: Tensors) -> tuple[Tensor, Tensor]:
+    return server[f"tiny_cnn/{LAYER}.{B}"], server[f"tiny_cnn/{LAYER}.{A}"]
+
+
+def shown(lora: LoRA, server: Tensors, client: int) -> Tensor:
+    """The product of the factors that a client receives."""
+    payload = lora.downlink(2, server, lora.federation.clients[client])
+    return payload[f"adapter/{LAYER}.{B}"] @ payload[f"adapter/{LAYER}.{A}"]
 
 
 def test_ranks_go_round_or_follow_the_data() -> None:
@@ -159,67 +165,49 @@ def test_the_loss_is_that_of_the_body_with_its_update_and_only_the_update_learns
 def test_means_fill_lower_ranks_up_with_zeros() -> None:
     """n = 1 and 3: the first rank has (4 + 3·8)/4 = 7, the second 3·8/4 = 6. A is 1 in both, so 1 and 3/4."""
     lora = method(ranks=[1, 2], aggregation="mean")
-    sent = uplinks(lora, {0: outer((0, 0, 4.0)), 1: outer((0, 0, 8.0), (1, 1, 8.0))})
-    server, _ = lora.aggregate(1, lora.init_server(), sent)
-    assert server[f"tiny_cnn/{LAYER}.{B}"][0, 0] == 7 and server[f"tiny_cnn/{LAYER}.{B}"][1, 1] == 6
-    assert server[f"tiny_cnn/{LAYER}.{A}"][0, 0] == 1 and server[f"tiny_cnn/{LAYER}.{A}"][1, 1] == 0.75
-    assert server[f"tiny_cnn/{LAYER}.{B}"].sum() == 13
+    b, a = factors(joined(lora, outer((0, 0, 4.0)), outer((0, 0, 8.0), (1, 1, 8.0))).server)
+    assert (b[0, 0], b[1, 1], b.sum()) == (7, 6, 13)
+    assert (a[0, 0], a[1, 1]) == (1, 0.75)
 
 
-def test_hetlora_weighs_clients_by_the_norm_of_their_update() -> None:
-    """‖ΔW‖ is 4 and √(6² + 8²) = 10: p = 2/7 and 5/7. B: 4·2/7 + 6·5/7 = 38/7, and 8·5/7 = 40/7."""
+def test_hetlora_weighs_clients_by_the_norm_of_their_update_or_by_samples_where_nobody_has_moved() -> None:
+    """‖ΔW‖ is 4 and √(6² + 8²) = 10: p = 2/7 and 5/7. B: 4·2/7 + 6·5/7 = 38/7, and 8·5/7 = 40/7. Of B = 0, A is
+    (1 + 3·1)/4 in the first rank and 3/4 in the second."""
     lora = method(ranks=[1, 2], aggregation="hetlora")
-    sent = uplinks(lora, {0: outer((0, 0, 4.0)), 1: outer((0, 0, 6.0), (1, 1, 8.0))})
-    server, _ = lora.aggregate(1, lora.init_server(), sent)
-    b, a = server[f"tiny_cnn/{LAYER}.{B}"], server[f"tiny_cnn/{LAYER}.{A}"]
+    b, a = factors(joined(lora, outer((0, 0, 4.0)), outer((0, 0, 6.0), (1, 1, 8.0))).server)
     assert (b[0, 0].item(), b[1, 1].item()) == pytest.approx((38 / 7, 40 / 7))
     assert (a[0, 0].item(), a[1, 1].item()) == pytest.approx((1, 5 / 7))
-
-
-def test_hetlora_weighs_by_samples_where_nobody_has_moved() -> None:
-    lora = method(ranks=[1], aggregation="hetlora")
-    assert [
-        float(p) for p in lora.shares("tiny_cnn", uplinks(lora, dict.fromkeys((0, 1), outer((0, 0, 0.0)))))
-    ] == [
-        0.25,
-        0.75,
-    ]
+    _, a = factors(joined(lora, outer((0, 0, 0.0)), outer((0, 0, 0.0), (1, 1, 0.0))).server)
+    assert (a[0, 0], a[1, 1]) == (1, 0.75)
 
 
 def test_flexlora_decomposes_the_mean_product_and_cuts_it_to_each_rank() -> None:
     """ΔW = (4 e₀e₀ᵀ + 3·(8 e₀e₀ᵀ + 4 e₁e₁ᵀ))/4 = 7 e₀e₀ᵀ + 3 e₁e₁ᵀ. Rank 1 keeps the 7."""
     lora = method(ranks=[1, 2], aggregation="flexlora")
-    sent = uplinks(lora, {0: outer((0, 0, 4.0)), 1: outer((0, 0, 8.0), (1, 1, 4.0))})
-    server, _ = lora.aggregate(1, lora.init_server(), sent)
+    server = joined(lora, outer((0, 0, 4.0)), outer((0, 0, 8.0), (1, 1, 4.0))).server
     expected = torch.zeros(8, 12)
     expected[0, 0], expected[1, 1] = 7, 3
-    torch.testing.assert_close(product(server), expected)
-    for client, seen in ((0, 7.0), (1, 10.0)):
-        payload = lora.downlink(2, server, lora.federation.clients[client])
-        shown = payload[f"adapter/{LAYER}.{B}"] @ payload[f"adapter/{LAYER}.{A}"]
-        assert shown.sum().item() == pytest.approx(seen)
-        assert len(payload[f"adapter/{LAYER}.{A}"]) == client + 1
+    b, a = factors(server)
+    torch.testing.assert_close(b @ a, expected)
+    assert [shown(lora, server, client).sum().item() for client in (0, 1)] == pytest.approx([7, 10])
 
 
 def test_with_alpha_a_product_counts_by_the_scale_of_its_rank() -> None:
     """α = 2: scales 2 and 1. ΔW = (2·4 + 3·1·8)/4 = 8 e₀e₀ᵀ. Both clients get BA whose scaled product is ΔW again."""
     lora = method(ranks=[1, 2], aggregation="flexlora", alpha=2.0)
-    sent = uplinks(lora, {0: outer((0, 0, 4.0)), 1: outer((0, 0, 8.0), (1, 1, 0.0))})
-    server, _ = lora.aggregate(1, lora.init_server(), sent)
-    assert product(server)[0, 0].item() == pytest.approx(8)
+    server = joined(lora, outer((0, 0, 4.0)), outer((0, 0, 8.0), (1, 1, 0.0))).server
+    b, a = factors(server)
+    assert (b @ a)[0, 0].item() == pytest.approx(8)
     for client, scale in ((0, 2.0), (1, 1.0)):
-        payload = lora.downlink(2, server, lora.federation.clients[client])
-        shown = scale * payload[f"adapter/{LAYER}.{B}"] @ payload[f"adapter/{LAYER}.{A}"]
-        assert shown[0, 0].item() == pytest.approx(8)
+        assert scale * shown(lora, server, client)[0, 0].item() == pytest.approx(8)
 
 
 def test_flora_adds_the_mean_product_to_the_body_without_loss() -> None:
     """Two rounds of ΔW = 7 e₀e₀ᵀ + 3 e₁e₁ᵀ: the sum is 14 and 6. Lower ranks receive all of it."""
     lora = method(ranks=[1, 2], aggregation="flora")
-    sent = uplinks(lora, {0: outer((0, 0, 4.0)), 1: outer((0, 0, 8.0), (1, 1, 4.0))})
-    server, _ = lora.aggregate(1, lora.init_server(), sent)
-    server, _ = lora.aggregate(2, server, sent)
-    payload = lora.downlink(3, server, lora.federation.clients[0])
+    sent = outer((0, 0, 4.0)), outer((0, 0, 8.0), (1, 1, 4.0))
+    first = joined(lora, *sent).server
+    payload = lora.downlink(3, joined(lora, *sent, server=first).server, lora.federation.clients[0])
     assert payload[f"adapter/{LAYER}.weight"][0, 0] == 14 and payload[f"adapter/{LAYER}.weight"][1, 1] == 6
     assert not [name for name in payload if "lora_" in name]
 
@@ -227,36 +215,36 @@ def test_flora_adds_the_mean_product_to_the_body_without_loss() -> None:
 def test_heads_are_averaged_by_samples() -> None:
     """(1 + 3·2)/4 = 1.75."""
     for aggregation in ["mean", "hetlora", "flexlora", "flora"]:
-        lora = method(ranks=[1], aggregation=aggregation)
-        sent = uplinks(lora, dict.fromkeys((0, 1), outer((0, 0, 1.0))))
-        server, _ = lora.aggregate(1, lora.init_server(), sent)
+        server = joined(method(ranks=[1], aggregation=aggregation), *[outer((0, 0, 1.0))] * 2).server
         assert (server["tiny_cnn/head.weight"] == 1.75).all() and (server["tiny_cnn/head.bias"] == 1.75).all()
 
 
 def test_a_stale_update_moves_the_server_half_as_far() -> None:
-    """From no update, half of the way to 4 e₀e₀ᵀ."""
-    for aggregation, expected in [("mean", 2.0), ("flexlora", 2.0), ("flora", 2.0)]:
+    """From no update, half of the way to 4 e₀e₀ᵀ. In `mean` with A as it is sent, so that the product is half."""
+    for aggregation in ("mean", "flexlora", "flora"):
         lora = method(ranks=[1], aggregation=aggregation)
         server = {name: torch.zeros_like(each) for name, each in lora.init_server().items()}
-        if aggregation == "mean":  # with A as it is sent, so that the product is half
+        if aggregation == "mean":
             server[f"tiny_cnn/{LAYER}.{A}"] = outer((0, 0, 4.0))[1]
-        after, _ = lora.aggregate(1, server, uplinks(lora, dict.fromkeys((0, 1), outer((0, 0, 4.0))), 0.5))
-        shown = after[f"tiny_cnn/{LAYER}.weight"] if aggregation == "flora" else product(after)
-        assert shown[0, 0].item() == pytest.approx(expected)
+        after = joined(lora, *[outer((0, 0, 4.0))] * 2, server=server, weight=0.5).server
+        if aggregation == "flora":
+            assert after[f"tiny_cnn/{LAYER}.weight"][0, 0].item() == pytest.approx(2)
+        else:
+            b, a = factors(after)
+            assert (b @ a)[0, 0].item() == pytest.approx(2)
 
 
 def test_a_group_without_a_participant_keeps_its_adapter() -> None:
     lora = method((1, 3), ["tiny_cnn", "tiny_mlp"], ranks=[1])
     server = lora.init_server()
-    after, _ = lora.aggregate(1, server, uplinks(lora, {0: outer((0, 0, 1.0))}))
+    after = joined(lora, outer((0, 0, 1.0)), server=server).server
     assert all(torch.equal(after[name], server[name]) for name in server if name.startswith("tiny_mlp/"))
 
 
 def test_the_used_rank_is_measured() -> None:
     """Singular values 2 and 2 of fc2 and none of fc1: ranks 2 and 0, mean 1. Half of the energy is beyond rank 1."""
-    lora = method(ranks=[1, 2])
-    sent = uplinks(lora, {1: outer((0, 0, 2.0), (1, 1, 2.0))})
-    _, metrics = lora.aggregate(1, lora.init_server(), sent)
+    lora = method(ranks=[2, 1])
+    metrics = joined(lora, outer((0, 0, 2.0), (1, 1, 2.0))).metrics
     assert metrics["effective_rank"].item() == pytest.approx(1)
     assert metrics["energy_beyond_lowest"].item() == pytest.approx(0.25)
 
@@ -277,65 +265,42 @@ def test_factors_that_are_cut_for_a_client_lie_in_memory_as_sent_ones() -> None:
         assert all(each.is_contiguous() for each in payload.values())
 
 
-def test_a_client_trains_the_head_of_the_server() -> None:
-    parts = federations.built(federations.config("lora"))
-    lora, state = parts.method, parts.engine.initial_state()
-    assert isinstance(lora, LoRA)
-    local = federations.local(parts, 0, state.clients[0])
-    payload = lora.downlink(1, state.server, local.info)
-    payload["adapter/head.bias"] = torch.full_like(payload["adapter/head.bias"], 5.0)
-    lora.receive(local, payload)
-    assert (local.nets["adapter"].get_submodule("head").get_parameter("bias") == 5).all()
+def test_a_client_trains_the_head_of_the_server_unless_it_is_local() -> None:
+    for head in ("shared", "local"):
+        _, lora, state, local = sharing.working("lora", receives=False, options={"head": head})
+        own = local.nets.model.head.state_dict()["bias"].clone()
+        payload = lora.downlink(1, state.server, local.info)
+        payload |= {name: torch.full_like(each, 5.0) for name, each in payload.items() if "head" in name}
+        lora.receive(local, payload)
+        if head == "shared":
+            assert (local.nets["adapter"].get_submodule("head").get_parameter("bias") == 5).all()
+        else:
+            assert torch.equal(local.nets.model.head.state_dict()["bias"], own)
+            assert not [name for name in (*state.server, *payload, *lora.uplink(local)) if "head" in name]
 
 
 def test_a_round_changes_the_body_of_a_client_by_an_update_of_its_rank_alone() -> None:
     for aggregation in ["flexlora", "flora"]:
-        parts = federations.built(
-            federations.config("lora", method={"ranks": [2], "aggregation": aggregation})
-        )
-        lora, state = parts.method, parts.engine.initial_state()
-        assert isinstance(lora, LoRA)
-        local = federations.local(parts, 0, state.clients[0])
+        options = {"ranks": [2], "aggregation": aggregation}
         with drawing_from(reference.stream("factors", 0)):
-            lora.receive(local, lora.downlink(1, state.server, local.info))
+            _, lora, _, local = sharing.working("lora", options=options)
         (phase,) = lora.phases(local)
         for _ in steps(local, phase):
             pass
         lora.uplink(local)
         first = lora.federation.first_weights[local.info.architecture]
-        body = {name: each for name, each in first.items() if not name.startswith("head.")}
-        after = {
-            name: each for name, each in local.nets.model.state_dict().items() if not name.startswith("head.")
-        }
-        assert after.keys() == body.keys()
-        for name, weight in after.items():
+        for name, weight in local.nets.model.state_dict().items():
             if name.removesuffix(".weight") in lora.layers(local.info.architecture):
-                assert torch.linalg.matrix_rank(weight - body[name], tol=1e-6) == 2
+                assert torch.linalg.matrix_rank(weight - first[name], tol=1e-6) == 2
             else:
-                assert torch.equal(weight, body[name])
+                assert torch.equal(weight, first[name]) or name.startswith("head.")
 
 
 def test_a_merged_model_answers_as_the_body_with_its_adapter() -> None:
-    parts = federations.built(federations.config("lora"))
-    lora, state = parts.method, parts.engine.initial_state()
-    assert isinstance(lora, LoRA)
-    local = federations.local(parts, 0, state.clients[0])
+    _, lora, state, local = sharing.working("lora", receives=False)
     payload = lora.downlink(1, state.server, local.info)
-    payload |= {n: torch.ones_like(each) for n, each in payload.items() if n.endswith(B)}
-    lora.receive(local, payload)
+    lora.receive(local, payload | {n: torch.ones_like(each) for n, each in payload.items() if n.endswith(B)})
     x = local.batch(local.train[:5])
     expected = lora.loss(local.nets.eval(), {}, x, {})
     lora.before_answering(local)
     torch.testing.assert_close(F.cross_entropy(local.nets.model(x.x), x.y), expected)
-
-
-def test_a_local_head_is_neither_sent_nor_replaced() -> None:
-    parts = federations.built(federations.config("lora", method={"head": "local"}))
-    lora, state = parts.method, parts.engine.initial_state()
-    assert isinstance(lora, LoRA)
-    local = federations.local(parts, 0, state.clients[0])
-    own = {name: each.clone() for name, each in local.nets.model.head.state_dict().items()}
-    payload = lora.downlink(1, state.server, local.info)
-    lora.receive(local, payload)
-    assert not [name for name in (*state.server, *payload, *lora.uplink(local)) if "head" in name]
-    assert all(torch.equal(each, own[name]) for name, each in local.nets.model.head.state_dict().items())
