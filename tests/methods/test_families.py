@@ -1,5 +1,6 @@
 """What families of methods have in common: means of weights, small models beside the clients' own, old sessions."""
 
+import math
 from typing import Any
 
 import pytest
@@ -10,7 +11,10 @@ from simulator.base.errors import ConfigError
 from simulator.base.tensors import floating, part
 from simulator.methods import Method, Uplink
 from simulator.sessions import history
+from simulator.training.phase import Nets
 from tests import federations
+from tests.methods import sharing
+from tests.networks import Plain, batch
 
 AVERAGED: dict[str, dict[str, str]] = {
     "fedavg": {}, "fedper": {}, "fedrep": {}, "ditto": {}, "fedprox": {}, "moon": {},
@@ -29,7 +33,7 @@ SMALL = {
 }
 
 
-def method(name: str, architectures: list[str], samples: list[int] | None = None, **options: Any) -> Method:
+def method(name: str, architectures: list[str], samples: list[int] | None = None, **options: Any) -> Any:
     config = federations.config(name, method=options)
     return methods.get(name)(config.method, federations.federation(architectures, samples))
 
@@ -101,6 +105,42 @@ def test_a_client_answers_with_the_small_model_it_has_or_would_receive_next(name
     assert private and not set(private) & state.server.keys()
     for key in private:
         assert not torch.equal(tensors[key], start.clients[0][key])
+
+
+def test_a_proximal_loss_adds_half_of_its_weight_times_the_squared_distance() -> None:
+    """Logits (1, 0) of class 0: CE = log(1 + e⁻¹). Of all weights only the scale differs from the received, 1 from 3:
+    the squared distance is 4."""
+    received = {f"received/{name}": each for name, each in Plain(3.0).state_dict().items()}
+    given = Nets(Plain(1.0)), received, batch((1, 0, 0)), {}
+    of_fedprox, of_ditto = method("fedprox", ["tiny_cnn"], mu=0.1), method("ditto", ["tiny_cnn"], lam=2.0)
+    for loss, added in ((of_fedprox.loss(*given), 0.2), (of_ditto.own_loss(*given), 4.0)):
+        assert loss.item() == pytest.approx(math.log1p(math.exp(-1)) + added, rel=1e-12)
+    for name in ("fedprox", "ditto"):
+        parts, _, state, local = sharing.working(name)
+        sent = part(parts.method.downlink(1, state.server, local.info), "model")
+        (phase,) = (each for each in parts.method.phases(local) if each.state)
+        assert federations.bits(part(phase.state, "received")) == federations.bits(sent)
+
+
+ALIKE = {"federation": {"group": "tiny_resnet10", "participation": 1.0}} | {
+    "data": {"partition": "iid", "quantity": "equal"}
+}
+
+
+def test_a_method_without_what_it_adds_is_fedavg_bit_for_bit() -> None:
+    """Ditto's own models take nothing from the shared one. HeteroAvg averages plainly, here over equal clients."""
+    for name, options, sections in (
+        ("fedprox", {"mu": 0.0}, {}),
+        ("moon", {"mu": 0.0}, {}),
+        ("ditto", {}, {}),
+        ("heteroavg", {}, ALIKE),
+    ):
+        configs = (
+            federations.config(name, method=options, **sections),
+            federations.config("fedavg", **sections),
+        )
+        end = [federations.run(federations.built(config).engine, 2).server for config in configs]
+        assert federations.bits(end[0]) == federations.bits(end[1])
 
 
 OLDER: list[tuple[dict[str, Any], dict[str, Any]]] = [

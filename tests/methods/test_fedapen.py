@@ -74,13 +74,6 @@ def stepped(lam: float, steps: int, lr: float = 0.1) -> float:
     return lam
 
 
-def test_the_weight_takes_a_step_for_each_batch_of_held_out_samples() -> None:
-    for epochs, batch_size, steps in [(0, 2, 0), (1, 2, 1), (3, 2, 3), (1, 1, 2), (3, 1, 6)]:
-        fedapen, local = at_work(lam_epochs=epochs, batch_size=batch_size)
-        fedapen.before_answering(local)
-        assert local.state["lam"].item() == pytest.approx(stepped(0.5, steps))
-
-
 def test_the_weight_stays_within_zero_and_one() -> None:
     """A rate of 10 would move it to 0.5 + 20 · (1 − σ(1)) = 5.9, and for the other label to 0.5 − 20 σ(1)."""
     fedapen, local = at_work(lam_lr=10, lam_epochs=1)

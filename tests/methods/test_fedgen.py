@@ -101,22 +101,6 @@ def test_classes_are_made_as_the_participants_hold_them() -> None:
         assert server["counts"].tolist() == [[2, 1, 0], [90, 0, 0], [0, 4, 3]]
 
 
-def test_every_weight_of_the_generator_has_a_gradient() -> None:
-    """In double precision a gradient that is rounding error alone is below 1e-15; Adam would turn it into steps."""
-    fedgen = FedGen(federations.config("fedgen").method, federations.federation(["tiny_cnn"], num_classes=3))
-    draws = reference.stream("test", 1)
-    generator = fedgen.server_networks()["generator"]
-    generator.load_state_dict(part(fedgen.init_server(), "generator"))
-    generator.double()
-    heads = torch.randn(2, 3, 8, generator=draws, dtype=torch.float64)
-    y = torch.tensor([0, 1, 2, 0])
-    state = {"weight": heads, "bias": heads[:, :, 0], "shares": torch.full((2, 3), 0.5, dtype=torch.float64)}
-    noise = torch.randn(4, 32, generator=draws, dtype=torch.float64)
-    fedgen.server_loss(Nets(generator=generator), state, Batch(y, y), {"noise": noise}).backward()
-    sizes = {name: float(weight.grad.abs().max()) for name, weight in generator.named_parameters()}
-    assert min(sizes.values()) > 1e-9, sizes
-
-
 def test_heads_are_averaged_plainly_or_by_samples() -> None:
     """Heads of 4 and 8, n = 1 and 3: (4 + 8)/2 = 6, or (1·4 + 3·8)/4 = 7."""
     for weighting, mean in [("plain", 6.0), ("samples", 7.0)]:

@@ -223,13 +223,10 @@ def test_every_zone_is_mixed_with_its_own_strength_and_patches() -> None:
 # KDP
 
 
-def at_work(round: int = 1, **options: Any) -> Any:
+def at_work(round: int = 1, training: Any = None, **options: Any) -> Any:
     """The parts of a run, and client 1 in a round, with what it has received."""
-    parts = federations.built(federations.config("fedkwaz", method=options))
-    state = parts.engine.initial_state()
-    local = federations.local(parts, 1, state.clients[1], round)
-    parts.method.receive(local, parts.method.downlink(round, state.server, local.info))
-    return parts, local
+    found = sharing.working("fedkwaz", 1, round, options=options, training=training or {})
+    return found.parts, found.local
 
 
 def test_the_gaps_of_a_mixed_batch_are_those_of_features_and_of_answers_both_ways() -> None:
@@ -301,7 +298,7 @@ def rows(fedkwaz: FedKWAZ, server: Tensors) -> list[list[float]]:
 
 
 def test_the_server_takes_plain_means_over_the_clients_with_a_class_and_keeps_other_classes() -> None:
-    """Class 0: (1 + 4)/2. Class 1: 4. In the next round, class 0 alone is sent."""
+    """Class 0: (1 + 4)/2, and then it alone is sent. Class 1: 4, and a stale 8 moves it by a quarter to 5."""
     fedkwaz = method()
     first, metrics = fedkwaz.aggregate(
         1, fedkwaz.init_server(), [sent(fedkwaz, 0, [0], 1.0), sent(fedkwaz, 1, [0, 1], 4.0)]
@@ -310,50 +307,32 @@ def test_the_server_takes_plain_means_over_the_clients_with_a_class_and_keeps_ot
     assert metrics == {"classes_known": 2}
     second, _ = fedkwaz.aggregate(2, first, [sent(fedkwaz, 2, [0], 7.0)])
     assert rows(fedkwaz, second) == [[7.0, 4.0]] * 4 + [[1.0, 1.0]]
+    third, _ = fedkwaz.aggregate(3, second, [sent(fedkwaz, 1, [1], 8.0, weight=0.25)])
+    assert rows(fedkwaz, third) == [[7.0, 5.0]] * 4 + [[1.0, 1.0]]
 
 
-def test_a_stale_uplink_moves_the_means_less_far() -> None:
-    """From 2 towards 6 by a quarter. Class 1 was never sent, and takes the value at once."""
-    fedkwaz = method()
-    first, _ = fedkwaz.aggregate(1, fedkwaz.init_server(), [sent(fedkwaz, 0, [0], 2.0)])
-    second, _ = fedkwaz.aggregate(2, first, [sent(fedkwaz, 1, [0, 1], 6.0, weight=0.25)])
-    assert rows(fedkwaz, second) == [[3.0, 6.0]] * 4 + [[1.0, 1.0]]
-
-
-@pytest.mark.parametrize("collect", ["after", "training"])
-def test_a_client_sends_the_mean_outputs_of_both_trained_networks(collect: str) -> None:
-    """With all rows of the collected sums equal to twice the samples, means of stage II are 2."""
-    parts, local = at_work(collect=collect)
-    counts = torch.zeros(4).index_fill(0, torch.tensor(local.info.classes), 3.0)
-    local.collected = {"outputs": counts[:, None].expand(4, 24) * 2, "samples": counts}
+def test_a_client_sends_the_mean_outputs_of_both_trained_networks() -> None:
+    """With all rows of the collected sums equal to twice the samples, means of stage II are 2. A class of which a short
+    stage had no sample has the mean of the trained networks."""
+    parts, local = at_work()
     up = parts.method.uplink(local)
     assert up["labels"].tolist() == list(local.info.classes)
-    if collect == "training":
-        assert all((up[name] == 2).all() for name in KNOWLEDGE)
-        return
     proxy = local.nets["proxy"]
-    for name, of in {
-        "features/model": None,
-        "logits/model": lambda model, x: model(x),
-        "features/proxy": lambda model, x: proxy.features(x),
-        "logits/proxy": lambda model, x: proxy(x),
+    for name, (means, _) in {
+        "features/model": local.class_means(),
+        "logits/model": local.class_means(of=lambda model, x: model(x)),
+        "features/proxy": local.class_means(of=lambda model, x: proxy.features(x)),
+        "logits/proxy": local.class_means(of=lambda model, x: proxy(x)),
     }.items():
-        means, _ = local.class_means() if of is None else local.class_means(of=of)
         torch.testing.assert_close(up[name], means)
-
-
-def test_a_class_of_which_a_short_stage_had_no_sample_has_the_mean_of_the_trained_networks() -> None:
-    parts = federations.built(
-        federations.config("fedkwaz", method={"collect": "training"}, training={"epochs": 0.5})
-    )
-    local = federations.local(parts, 1, parts.engine.initial_state().clients[1])
-    parts.method.receive(local, parts.method.downlink(1, parts.engine.initial_state().server, local.info))
-    counts = torch.zeros(4)
-    counts[local.info.classes[0]] = 3.0
-    local.collected = {"outputs": counts[:, None].expand(4, 24) * 2, "samples": counts}
-    up = parts.method.uplink(local)["features/model"]
-    assert (up[0] == 2).all()
-    torch.testing.assert_close(up[1:], local.class_means()[0][1:])
+    first, *others = local.info.classes
+    for epochs, seen in ((1, [first, *others]), (0.5, [first])):
+        parts, local = at_work(collect="training", training={"epochs": epochs})
+        counts = torch.zeros(4).index_fill(0, torch.tensor(seen), 3.0)
+        local.collected = {"outputs": counts[:, None].expand(4, 24) * 2, "samples": counts}
+        means = parts.method.uplink(local)["features/model"]
+        assert (means[: len(seen)] == 2).all()
+        torch.testing.assert_close(means[len(seen) :], local.class_means()[0][len(seen) :])
 
 
 # Without stage I

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from simulator import methods
 from simulator.base.errors import ConfigError
 from simulator.base.rng import drawing_from
 from simulator.base.tensors import part
@@ -27,7 +26,7 @@ from simulator.training.client import LocalClient
 from simulator.training.forward_mode import plain_attention
 from simulator.training.phase import Batch
 from tests import federations
-from tests.methods import reference
+from tests.methods import reference, sharing
 
 TWINS = pytest.mark.parametrize("name", ["fedl2g_l", "fedl2g_f"])
 
@@ -38,13 +37,11 @@ def built(name: str = "fedl2g_l", **sections: Any) -> Built:
 
 def server_side(name: str = "fedl2g_l", num_classes: int = 2, rounds: int = 3, **method: Any) -> FedL2G:
     """Two clients, two classes, no data."""
-    config = federations.config(name, method=method)
     federation = federations.federation(
         ["tiny_cnn", "tiny_mlp"], [8, 8], num_classes=num_classes, rounds=rounds
     )
-    method_of_it = methods.get(name)(config.method, federation)
-    assert isinstance(method_of_it, FedL2G)
-    return method_of_it
+    found: FedL2G = sharing.of(name, federation, **method)
+    return found
 
 
 def received(parts: Built, client: int = 0, round: int = 1) -> LocalClient:
@@ -91,9 +88,15 @@ def by_double_backward(local: LocalClient, study: Batch, quiz: Batch, logits: bo
     return torch.autograd.grad(F.cross_entropy(answer, quiz.y), vectors)[0]
 
 
-@TWINS
-@pytest.mark.parametrize("model", ["tiny_cnn", "tiny_mlp", "tiny_resnet6", "tiny_vit1"])
-@pytest.mark.parametrize("eta_c", [0.01, 0.5])
+@pytest.mark.parametrize(
+    ("name", "model", "eta_c"),
+    [
+        ("fedl2g_l", "tiny_cnn", 0.01),
+        ("fedl2g_f", "tiny_mlp", 0.5),
+        ("fedl2g_l", "tiny_resnet6", 0.5),
+        ("fedl2g_f", "tiny_vit1", 0.01),
+    ],
+)
 def test_pi_is_the_gradient_of_double_backward(name: str, model: str, eta_c: float) -> None:
     """Through convolutions, BatchNorm with dropout, BatchNorm with shortcuts, and attention."""
     parts = built(name, training={"lr": eta_c}, federation={"group": model})
@@ -217,9 +220,9 @@ def test_the_warm_up_counts_from_the_round_in_which_the_method_began() -> None:
     """Switched to after round 30 with T_warm = 2: no training in rounds 31 and 32, training in 33."""
     parts = built(method={"t_warm": 2})
     later = FedL2GL(parts.method.config, replace(parts.federation, begun=30))
-    state = parts.engine.initial_state()
-    local = {round: federations.local(parts, 0, state.clients[0], round) for round in (31, 32, 33)}
-    assert [len(later.phases(local[round])) for round in (31, 32, 33)] == [0, 0, 1]
+    clients = parts.engine.initial_state().clients
+    local = [federations.local(parts, 0, clients[0], round) for round in (31, 32, 33)]
+    assert [len(later.phases(each)) for each in local] == [0, 0, 1]
 
 
 def test_the_vectors_gradient_can_be_clipped() -> None:
@@ -261,17 +264,15 @@ def test_vectors_start_standard_normal() -> None:
     assert torch.equal(vectors, server_side(num_classes=100).init_server()["vectors"])
 
 
-@TWINS
-def test_a_client_of_three_samples_is_refused(name: str) -> None:
-    config = federations.config(name)
+def test_a_client_of_three_samples_is_refused() -> None:
     federation = federations.federation(["tiny_cnn", "tiny_mlp"], [9, 3])
-    with pytest.raises(ConfigError, match=r"needs 4 training samples .*: client 1 \(tiny_mlp\) has 3"):
-        methods.get(name)(config.method, federation).check()
+    for name in ("fedl2g_l", "fedl2g_f"):
+        with pytest.raises(ConfigError, match=r"needs 4 training samples .*: client 1 \(tiny_mlp\) has 3"):
+            sharing.of(name, federation).check()
 
 
 def test_other_feature_widths_are_refused_for_the_features_only() -> None:
     federation = federations.federation(["cnn5", "tiny_cnn"], [9, 9], shape=federations.ImageShape(1, 28, 28))
-    config = federations.config("fedl2g_f")
     with pytest.raises(ConfigError, match=r"client 1 \(tiny_cnn\) has 'fc2' of width 8"):
-        methods.get("fedl2g_f")(config.method, federation).check()
-    methods.get("fedl2g_l")(federations.config("fedl2g_l").method, federation).check()
+        sharing.of("fedl2g_f", federation).check()
+    sharing.of("fedl2g_l", federation).check()

@@ -1,7 +1,7 @@
 """FedLoRA: its two losses on fixed tensors, its two phases, its adapters' sizes."""
 
+import copy
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,12 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from simulator.base.errors import ConfigError
-from simulator.base.tensors import part
+from simulator.base.tensors import of_module, part
 from simulator.methods.fedlora import Adapter, FedLoRA
 from simulator.models import ImageShape, Network
-from simulator.runners import LocalUpdate
-from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Nets, Phase
+from simulator.training.loop import steps
+from simulator.training.phase import Batch, Nets
 from tests import federations
 from tests.methods import sharing
 
@@ -86,42 +85,18 @@ def test_the_direct_adapter_reads_fc1_through_a_relu() -> None:
     assert fedlora.model_loss(nets, {}, batch, {}).item() == pytest.approx(expected, rel=1e-14)
 
 
-class FirstPhase(FedLoRA):
-    def phases(self, local: LocalClient) -> Sequence[Phase]:
-        return super().phases(local)[:1]
-
-
-class SecondPhase(FedLoRA):
-    def phases(self, local: LocalClient) -> Sequence[Phase]:
-        return super().phases(local)[1:]
-
-
-def trained(kind: type[FedLoRA], client: int) -> tuple[LocalUpdate, dict[str, Tensor], dict[str, Tensor]]:
-    """One client's local update by part of FedLoRA; its model and the adapter it received."""
-    parts = federations.built(federations.config("fedlora"))
-    state = parts.engine.initial_state()
-    fedlora = kind(parts.method.config, parts.federation)
-    info = parts.federation.clients[client]
-    payload = fedlora.downlink(1, state.server, info)
-    received = {name: tensor.clone() for name, tensor in payload.items()}  # as the wire would
-    done = federations.updated(parts._replace(method=fedlora), client, state.clients[client], received)
-    return done, state.clients[client], payload
-
-
 @pytest.mark.parametrize("client", [0, 1])
-def test_phase_1_trains_the_model_and_leaves_the_adapter_untouched(client: int) -> None:
-    done, model, adapter = trained(FirstPhase, client)
-    assert federations.bits(done.uplink) == federations.bits(adapter)
-    moved = {name for name, tensor in done.tensors.items() if not torch.equal(tensor, model[name])}
-    assert {"model/fc1.weight", "model/fc2.weight", "model/head.weight"} <= moved
-
-
-@pytest.mark.parametrize("client", [0, 1])
-def test_phase_2_trains_the_adapter_and_leaves_the_model_untouched(client: int) -> None:
-    """Statistics of the normalisation included: client 1 has a BatchNorm."""
-    done, model, adapter = trained(SecondPhase, client)
-    assert federations.bits(done.tensors) == federations.bits(model)
-    assert all(not torch.equal(tensor, adapter[name]) for name, tensor in done.uplink.items())
+def test_each_phase_trains_its_part_and_leaves_the_other_untouched(client: int) -> None:
+    """The model's statistics included: client 1 has a BatchNorm."""
+    _, fedlora, _, local = sharing.working("fedlora", client)
+    first, second = fedlora.phases(local)
+    for phase, moves, stays in ((first, "model", "adapter"), (second, "adapter", "model")):
+        before = {name: copy.deepcopy(of_module(local.nets[name])) for name in (moves, stays)}
+        for _ in steps(local, phase):
+            pass
+        assert federations.bits(of_module(local.nets[stays])) == federations.bits(before[stays])
+        weights = local.nets[moves].named_parameters()
+        assert not any(torch.equal(each, before[moves][name]) for name, each in weights)
 
 
 def shapes(fedlora: FedLoRA) -> dict[str, tuple[int, ...]]:

@@ -46,11 +46,6 @@ def test_the_margin_is_the_largest_distance_or_the_largest_of_the_nearest() -> N
         assert method(margin=rule).margin(TRIANGLE, CLASSES).item() == delta
 
 
-def test_the_margin_is_of_means_averaged_by_class() -> None:
-    """Class 0 was sent as (0,0) and (2,0), whose mean is 2 from the (3,0) of class 1, whatever the sample counts."""
-    assert method().margin(means((0, 0), (2, 0), (3, 0)), torch.tensor([0, 0, 1])).item() == 2.0
-
-
 class _Fixed(torch.nn.Module):
     """Prototypes (0,0) and (3,0), as they are."""
 
@@ -116,20 +111,6 @@ def test_a_client_draws_near_to_the_prototypes_once_there_are_any() -> None:
         samples = batch((1.0, 2.0, 0), (3.0, 4.0, 1))
         ce = F.cross_entropy(samples.x.flatten(1), samples.y).item()
         loss = method(lam=10, distance="samples").loss(Nets(Plain()), state, samples, {})
-        assert loss.item() == pytest.approx(ce + distance)
-
-
-def test_equation_11_is_the_mean_distance_of_class_means_to_their_prototypes() -> None:
-    """Class 0 has features (1, 2) and (3, 2), mean (2, 2), 5 from its prototype (5, 6). Class 1 has (3, 4), its own
-    prototype. Nobody has class 2."""
-    for known, distance in [(0.0, 0.0), (1.0, 0.1 * (5 + 0) / 2)]:
-        state = {
-            "guide/mean": torch.tensor([[5.0, 6.0], [3.0, 4.0], [9.0, 9.0]]),
-            "guide/known": torch.tensor([known]),
-        }
-        samples = batch((1.0, 2.0, 0), (3.0, 2.0, 0), (3.0, 4.0, 1))
-        ce = F.cross_entropy(samples.x.flatten(1), samples.y).item()
-        loss = method().loss(Nets(Plain()), state, samples, {})
         assert loss.item() == pytest.approx(ce + distance)
 
 

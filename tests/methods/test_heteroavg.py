@@ -57,15 +57,3 @@ def test_a_layer_of_another_shape_is_refused_with_both_shapes() -> None:
         match=r"client 1 \(tiny_resnet6\) has 'conv1.weight' \[4, 1, 3, 3\], resnet10 has it \[64",
     ):
         method(["resnet10", SMALL]).check()
-
-
-def test_with_one_architecture_and_equal_shares_it_is_fedavg() -> None:
-    federation = {"group": LARGE, "participation": 1.0}
-    data = {"partition": "iid", "quantity": "equal"}
-    heteroavg, fedavg = (
-        federations.run(
-            federations.built(federations.config(name, federation=federation, data=data)).engine, 2
-        )
-        for name in ("heteroavg", "fedavg")
-    )
-    assert federations.state_bits(heteroavg) == federations.state_bits(fedavg)

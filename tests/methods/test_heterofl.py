@@ -7,7 +7,6 @@ from torch.nn import functional as F
 
 from simulator.base.errors import ConfigError
 from simulator.base.tensors import part
-from simulator.methods import Uplink
 from simulator.methods.heterofl import HeteroFL
 from simulator.models import ImageShape, Network, slices
 from tests import federations
@@ -35,17 +34,6 @@ def method(
     return sharing.of("heterofl", federations.federation(architectures, classes=classes), **options)
 
 
-def sent(heterofl: HeteroFL, client: int, value: float) -> Uplink:
-    """An uplink in which every number is the same."""
-    info = heterofl.federation.clients[client]
-    weights = heterofl.federation.architecture_of(info).named_parameters()
-    return Uplink(info, {f"model/{name}": torch.full(each.shape, value) for name, each in weights})
-
-
-def filled(heterofl: HeteroFL, value: float) -> dict[str, Tensor]:
-    return {key: torch.full(each.shape, value) for key, each in heterofl.init_server().items()}
-
-
 def test_half_of_five_units_are_the_first_three() -> None:
     """⌈5 · ½⌉ = 3."""
     place = slices.places(Rows(5), Rows(3), lambda units: 0)
@@ -68,24 +56,6 @@ def test_widths_are_rounded_up() -> None:
             name
         ]
         assert sum(weight.numel() for weight in network.parameters()) == parameters
-
-
-def test_of_the_heads_rows_a_clients_own_classes_count_alone() -> None:
-    """Client 0 (wide) has class 0, client 1 (half, 4 of 8 columns) has both: row 0 is 2 | 1, row 1 is 3 | 7."""
-    heterofl = method([WIDE, HALF], classes=[(0,), (0, 1)])
-    merged = part(
-        heterofl.aggregate(1, filled(heterofl, 7.0), [sent(heterofl, 0, 1.0), sent(heterofl, 1, 3.0)]).server,
-        WIDE,
-    )
-    assert merged["head.weight"].tolist() == [[2.0] * 4 + [1.0] * 4, [3.0] * 4 + [7.0] * 4]
-    assert merged["head.bias"].tolist() == [2.0, 3.0]
-
-
-def test_the_columns_of_a_flattened_map_go_with_their_channel() -> None:
-    """TinyCNN pools to 2×2: of 4 channels the half one has two, and so the first eight of fc1's sixteen columns."""
-    place = method(["tiny_cnn", "tiny_cnn_w2"])
-    columns = place.places(1, place.federation.clients[1])["fc1.weight"][1]
-    assert columns.tolist() == list(range(8))
 
 
 def test_answers_are_masked_unless_it_is_said_otherwise() -> None:

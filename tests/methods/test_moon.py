@@ -67,11 +67,3 @@ def test_sessions_from_before_contrast_with_the_clients_own_draw() -> None:
     local, own = first_round("own")
     assert federations.bits(of_module(local.nets["previous"])) == federations.bits(own)
     assert local.state == {}
-
-
-def test_without_mu_it_is_fedavg() -> None:
-    end = [
-        federations.run(federations.built(federations.config(name, method=options)).engine, 2).server
-        for name, options in (("moon", {"mu": 0.0}), ("fedavg", {}))
-    ]
-    assert federations.bits(end[0]) == federations.bits(end[1])
