@@ -1,13 +1,8 @@
-"""The imitated device: it computes as the host does, and notices waits, strays, and mixed devices; also those that a
-change of any method would bring."""
+"""The imitated device: it computes as the host does, and notices waits, strays, and mixed devices."""
 
-import ast
-import functools
-import inspect
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from types import ModuleType
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
@@ -15,10 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator import methods
 from simulator.base import tensors as moving
 from simulator.contract import Subject
-from simulator.methods import registry
+from simulator.methods.standalone import Standalone
 from simulator.training import loop
 from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, parts_of
 from tests.contract.device import STAYS
@@ -121,20 +115,11 @@ def test_afterwards_torch_is_as_it_was() -> None:
 def test_every_function_that_may_wait_exists() -> None:
     """Otherwise, a renamed function would lose its reason unnoticed."""
     for name in ALLOWED:
-        parts = name.split(".")
-        split = next(n for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in sys.modules)
-        assert callable(functools.reduce(getattr, parts[split:], sys.modules[".".join(parts[:split])])), name
+        assert callable(resolve_name(name)), name
 
 
-@functools.cache
-def subject(name: str) -> Subject:
-    return Subject(name, runner="sequential", precision="float32")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", methods.names())
 def test_a_constant_on_the_host_in_the_loss_of_a_method_breaks_the_promise(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def strayed(phase: Phase) -> Phase:
         def loss(nets: Nets, state: Any, batch: Batch, draws: Draws) -> LossParts:
@@ -143,118 +128,16 @@ def test_a_constant_on_the_host_in_the_loss_of_a_method_breaks_the_promise(
 
         return replace(phase, loss=loss)
 
-    right = methods.get(name).phases
-    assert subject(name).first
-    monkeypatch.setattr(methods.get(name), "phases", lambda *given: [strayed(each) for each in right(*given)])
-    broken = STAYS.broken_by(subject(name))
+    right, subject = Standalone.phases, Subject("standalone", runner="sequential", precision="float32")
+    assert subject.first
+    monkeypatch.setattr(Standalone, "phases", lambda *given: [strayed(each) for each in right(*given)])
+    broken = STAYS.broken_by(subject)
     assert broken is not None and "mixes devices in a training step (aten.add.Tensor)" in broken
 
 
-MAKES = {
-    "zeros_like",
-    "ones_like",
-    "full_like",
-    "new_zeros",
-    "new_ones",
-    "new_full",
-    "one_hot",
-    "stack",
-    "cat",
-}
-"""Functions whose result is on the device of what they are given."""
-
-
-WITHOUT_EFFECT = {
-    "return nn.Linear(meme.num_features, model.num_features, bias=False, device=device)",  # gets the client's weights
-    'n = uplink.payload.get("counts", torch.ones_like(uplink.payload["labels"])).to(sums.dtype)',  # has counts
-    "own, scale = g_k, torch.ones_like(norm_k)",  # the next line makes another scale
-    '"effective_rank": torch.stack(ranks).mean(),',  # the host reads each metric at once
-    '"energy_beyond_lowest": torch.stack(energies).mean(),',
-}
-"""Lines whose constants the round does not use, or only as a number on the host."""
-
-
-class Strayed(ast.NodeTransformer):
-    """A module with one constant on the host. Initial states are left out, because the engine moves them itself."""
-
-    def __init__(self, number: int) -> None:
-        self.left = number
-        self.line = 0
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        return node if node.name in ("init_server", "init_client", "adopt") else self.generic_visit(node)
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        self.generic_visit(node)
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        option = next((each for each in node.keywords if each.arg == "device"), None)
-        if option is not None and not isinstance(option.value, ast.Constant) and self._is_next(node):
-            option.value = ast.parse("strayed()", mode="eval").body
-        elif name == "to" and ast.unparse(node).endswith("device)") and self._is_next(node):
-            node.args = [ast.parse("strayed()", mode="eval").body]
-        elif name in MAKES and option is None and self._is_next(node):
-            return ast.copy_location(
-                ast.parse(f"({ast.unparse(node)}).to(strayed())", mode="eval").body, node
-            )
-        return node
-
-    def _is_next(self, node: ast.Call) -> bool:
-        self.left -= 1
-        self.line = node.lineno if self.left == 0 else self.line
-        return self.left == 0
-
-
-def mutants(module: ModuleType, patch: pytest.MonkeyPatch) -> Iterator[tuple[int, list[bool]]]:
-    """The module with each of its constants on the host, one after the other, registered in its place.
-
-    Yields the constant's line, and a list that is no longer empty once the line has run.
-    """
-    for number in range(1, 1000):
-        tree, strays = ast.parse(inspect.getsource(module)), Strayed(number)
-        tree = ast.fix_missing_locations(strays.visit(tree))
-        if not strays.line:
-            return
-        ran = list[bool]()
-
-        def strayed(ran: list[bool] = ran) -> torch.device:
-            ran.append(True)
-            return torch.device("cpu")
-
-        inside = {**vars(module), "strayed": strayed}
-        others = {key: each for key, each in registry._METHODS.items() if each.__module__ != module.__name__}
-        patch.setattr(registry, "_METHODS", others)
-        exec(compile(tree, str(module.__file__), "exec"), inside)
-        yield strays.line, ran
-
-
-MODULES = sorted({methods.get(name).__module__ for name in methods.names()})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("module", MODULES)
-def test_a_constant_of_a_method_on_the_host_breaks_the_promise(
-    module: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each constant that the defaults make: a line that does not run in the round is left out."""
-    own = [name for name in methods.names() if methods.get(name).__module__ == module]
-    lines = inspect.getsource(sys.modules[module]).splitlines()
-    right = {name: subject(name) for name in own}
-    kept = []
-    for line, ran in mutants(sys.modules[module], monkeypatch):
-        for name in own:
-            wrong = Subject(name, runner="sequential", precision="float32")
-            wrong.__dict__["_undisturbed"] = [right[name].first]
-            ran.clear()
-            broken = STAYS.broken_by(wrong)
-            if ran:
-                kept += [] if broken else [lines[line - 1].strip()]
-                break
-    assert set(kept) <= WITHOUT_EFFECT
-
-
 def test_a_checkpoint_that_loses_bytes_breaks_the_promise(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = moving.portions
-    assert subject("standalone").first
+    right, subject = moving.portions, Subject("standalone", runner="sequential", precision="float32")
+    assert subject.first
     monkeypatch.setattr(moving, "portions", lambda sizes, room: [*right(sizes, room)][:-1])
-    broken = STAYS.broken_by(subject("standalone"))
+    broken = STAYS.broken_by(subject)
     assert broken is not None and broken.startswith("a checkpoint has other tensors of client")

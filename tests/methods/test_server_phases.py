@@ -1,42 +1,19 @@
-"""Methods that train modules on the server, written as plugins: they keep every promise that the built-in ones do."""
-
-from collections.abc import Iterator
-from pathlib import Path
+"""The server's own training, in FedGen: its optimizer's moments go on, and its operations are counted."""
 
 import pytest
 import torch
 
 from simulator.base.tensors import part
-from simulator.contract import Promise, Subject
 from simulator.engine.progress import unobserved
-from simulator.methods import plugins, registry
 from simulator.training.flops import counting_flops
 from tests import federations
-from tests.contract.device import PROMISES
-
-FILES = {path.stem: path for path in (Path(__file__).parent / "plugins").glob("*.py")}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _loaded() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "_METHODS", dict(registry._METHODS))
-        patch.setattr(registry, "_ORIGINS", dict(registry._ORIGINS))
-        for file in FILES.values():
-            plugins.load(file)
-        yield
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.sentence.replace(" ", "_"))
-def test_they_keep_every_promise(promise: Promise, name: str) -> None:
-    assert promise.broken_by(Subject(f"my_{name}")) is None
 
 
 def test_the_moments_of_the_servers_optimizer_go_on_from_round_to_round() -> None:
     """Ten steps a round: Adam has counted twenty after two, and remembers gradients."""
-    state = federations.run(federations.built(federations.config("my_gen")).engine, 2)
+    state = federations.run(
+        federations.built(federations.config("fedgen", method={"server_steps": 10})).engine, 2
+    )
     adam = part(state.server, "adam")
     assert adam["step"] == 20
     assert all(value.any() for name, value in adam.items() if name.endswith("weight.exp_avg"))
@@ -44,7 +21,7 @@ def test_the_moments_of_the_servers_optimizer_go_on_from_round_to_round() -> Non
 
 def test_moments_that_are_kept_change_what_the_next_round_computes() -> None:
     """With Adam's moments put back to zero after round 1, round 2 gives another generator."""
-    engine = federations.built(federations.config("my_gen")).engine
+    engine = federations.built(federations.config("fedgen", method={"server_steps": 10})).engine
     first = federations.run(engine, 1)
     forgot = {
         name: torch.zeros_like(each) if name.startswith("adam/") else each
@@ -68,7 +45,7 @@ def test_operations_are_counted_once_for_each_kind_of_step(monkeypatch: pytest.M
     def after(steps: int) -> tuple[int, int]:
         """The server's operations, and how many steps of anybody were watched to count them."""
         watched.clear()
-        parts = federations.built(federations.config("my_gen", method={"steps": steps}))
+        parts = federations.built(federations.config("fedgen", method={"server_steps": steps}))
         record = federations.run(parts.engine, 1).record
         assert record is not None
         return record["flops"]["server"], len(watched)
