@@ -94,13 +94,6 @@ def test_what_is_in_the_cache_is_not_loaded_again() -> None:
     assert loader.asked == [0, 1]
 
 
-def test_the_cache_lets_go_of_what_was_asked_for_longest_ago() -> None:
-    cache, loader = StateCache(2048), Kilobytes()
-    for client in (0, 1, 0, 2, 0, 1):
-        cache.get(loader, client)
-    assert loader.asked == [0, 1, 2, 1]  # 2 took the place of 1, and then 1 that of 2
-
-
 @given(size=st.integers(0, 5000), clients=st.lists(st.integers(0, 9), max_size=30))
 def test_the_cache_holds_no_more_than_its_size(size: int, clients: list[int]) -> None:
     cache, loader = StateCache(size), Kilobytes()

@@ -58,12 +58,6 @@ def test_draws_come_from_the_stream(name: str) -> None:
     assert not torch.equal(first, other)
 
 
-def test_a_stream_goes_on_from_one_draw_to_the_next() -> None:
-    with drawing_from(stream()):
-        first, second = (F.dropout(torch.ones(64)) for _ in range(2))
-    assert not torch.equal(first, second)
-
-
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
 def test_dropout_zeroes_a_share_p_and_scales_the_rest(p: float) -> None:
     """The survivors are 1/(1−p), and of 20,000 elements a share of p ± 5 standard deviations is zero."""
@@ -71,13 +65,6 @@ def test_dropout_zeroes_a_share_p_and_scales_the_rest(p: float) -> None:
     zeros = (dropped == 0).sum().item()
     assert abs(zeros - 20_000 * p) < 5 * (20_000 * p * (1 - p)) ** 0.5
     assert dropped[dropped != 0].unique().tolist() == [pytest.approx(1 / (1 - p))]
-
-
-@pytest.mark.parametrize(("layer", "shape"), [LAYERS["Dropout2d"], LAYERS["Dropout1d"], LAYERS["Dropout3d"]])
-def test_channel_dropout_drops_whole_channels(layer: nn.Module, shape: tuple[int, ...]) -> None:
-    channels = drawn(layer, torch.ones(shape)).flatten(2)
-    assert (channels == channels[:, :, :1]).all()
-    assert set(channels.unique().tolist()) == {0.0, 2.0}
 
 
 def test_dropout_passes_the_gradient_of_what_it_kept() -> None:

@@ -66,12 +66,6 @@ def test_an_unchanged_fork_of_any_round_ends_as_its_parent_did(parent: Path, at_
     assert federations.committed(child) == federations.committed(parent)
 
 
-def test_the_ledger_of_a_fork_begins_with_its_parents_lines(parent: Path) -> None:
-    child = forked(parent, 4)
-    lines = (parent / "ledger.jsonl").read_bytes().splitlines()
-    assert (child / "ledger.jsonl").read_bytes().splitlines() == lines[:4]
-
-
 def test_a_kept_round_is_shared_and_not_computed_again(parent: Path) -> None:
     seen: list[Event] = []
     child = forked(parent, 5, observe=seen.append)
@@ -89,13 +83,6 @@ def test_a_round_that_is_not_kept_is_computed_again_from_the_nearest_before(tmp_
     assert [event.round for event in seen if isinstance(event, RoundStarted)] == [5]
     assert fork.replayed == 1
     assert federations.committed(finish(tmp_path / "c")) == federations.committed(tmp_path / "p")
-
-
-def test_a_fork_outlives_its_parent(parent: Path, tmp_path: Path) -> None:
-    child = forked(parent, 5)
-    expected = federations.committed(parent)
-    shutil.rmtree(parent)
-    assert federations.committed(finish(child)) == expected
 
 
 def test_a_live_session_can_be_forked(tmp_path: Path) -> None:
@@ -191,11 +178,6 @@ def test_a_fork_with_more_rounds_is_the_longer_run(parent: Path, tmp_path: Path)
     assert federations.committed(child) == federations.committed(longer)
 
 
-def test_a_fork_with_another_learning_rate_says_what_changed(parent: Path) -> None:
-    fork = simulator.fork(parent, parent.parent / "child", parent.parent, 5, assignments=["training.lr=0.01"])
-    assert (fork.changes, fork.adopted, fork.replayed) == (("training.lr 0.1 → 0.01",), None, 0)
-
-
 # Refused, with nothing left behind
 
 
@@ -216,11 +198,6 @@ def test_what_cannot_be_is_refused(parent: Path, at_round: int, settings: dict[s
     with pytest.raises(ConfigError, match=why):
         forked(parent, at_round, **settings)
     assert not (parent.parent / "child").exists()
-
-
-def test_a_name_that_is_taken_is_refused(parent: Path) -> None:
-    with pytest.raises(ConfigError, match="exists already"):
-        forked(parent, 3, "parent")
 
 
 def test_another_environment_is_refused_where_rounds_must_be_run_again(
@@ -281,15 +258,6 @@ def test_a_fork_at_the_beginning_with_a_method_that_cannot_begin_is_refused(
     with pytest.raises(MethodError, match="init_server"):
         forked(parent, 0, method="fedproto")
     assert [path.name for path in parent.parent.iterdir()] == ["parent"]
-
-
-def test_what_cannot_be_is_refused_before_rounds_are_run_again(parent: Path) -> None:
-    kept = checkpoints.SessionReader(parent).rounds()
-    lost = next(round for round in range(1, 6) if round not in kept)
-    seen: list[Event] = []
-    with pytest.raises(ConfigError, match="needs nested architectures"):
-        forked(parent, lost, method="heteroavg", observe=seen.append)
-    assert seen == []
 
 
 def test_two_switches_at_one_boundary_are_run_again_in_turn(tmp_path: Path) -> None:

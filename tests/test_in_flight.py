@@ -90,20 +90,6 @@ def event(folder: Path, kind: str) -> Mapping[str, Any]:
     return found
 
 
-def test_an_uplink_in_flight_arrives_with_the_same_bits_after_a_resume(tmp_path: Path) -> None:
-    parts = federations.built(CONFIG)
-    state = with_one_in_flight(parts)
-    stored(parts, state, tmp_path / "s")
-    reader = CheckedReader(tmp_path / "s")
-    resumed = states.restore(reader, reader.manifest(), federations.built(CONFIG))
-    [late], [before] = resumed.in_flight, state.in_flight
-    assert (late.client.id, late.dispatch) == (before.client.id, 9)
-    through, again = (parts.engine.round(each, unobserved) for each in (state, resumed))
-    assert federations.state_bits(again) == federations.state_bits(through)
-    assert federations.untimed(again.record) == federations.untimed(through.record)
-    assert again.in_flight == ()
-
-
 def test_an_uplink_in_flight_is_aggregated_once_it_arrives() -> None:
     """Its client is not selected again meanwhile. It sends in round 2, and its model is the one it trained."""
     parts = federations.built(CONFIG)
@@ -247,14 +233,6 @@ def test_a_session_of_an_earlier_format_takes_no_uplinks_in_flight(tmp_path: Pat
         with pytest.raises(ValueError, match="only a session of format 3 can hold uplinks in flight"):
             Commits(store, 0).commit(with_one_in_flight(parts), [history_entry(CONFIG, 1)], [])
         assert CheckedReader(tmp_path / "s").rounds() == []
-
-
-def test_a_checkpoint_without_uplinks_in_flight_does_not_mention_them(tmp_path: Path) -> None:
-    parts = federations.built(CONFIG)
-    stored(parts, federations.run(parts.engine, 1), tmp_path / "s")
-    assert CheckedReader(tmp_path / "s").document["format"] == 2
-    [manifest] = (tmp_path / "s").glob("**/000001.json")
-    assert "in_flight" not in manifest.read_text(encoding="utf-8")
 
 
 def test_a_checkpoint_without_uplinks_in_flight_has_the_bytes_it_always_had() -> None:

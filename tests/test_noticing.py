@@ -121,11 +121,6 @@ def test_a_run_stopped_by_a_watcher_is_resumed_without_being_stopped_again(tmp_p
     assert noticed(folder) == [(3, "plateau", "stop")]
 
 
-def test_a_stop_by_a_watcher_after_the_last_round_finishes_the_run(tmp_path: Path) -> None:
-    stopping = config({**PLATEAU, "stop": ["plateau"]}, rounds=3)
-    assert Session.create(stopping, tmp_path / "s", tmp_path).run().state == "finished"
-
-
 @pytest.mark.parametrize("at", [1, 4, 7])
 def test_a_resumed_run_notices_what_an_uninterrupted_one_does(tmp_path: Path, whole: Path, at: int) -> None:
     session = Session.create(config(MOVING), tmp_path / "s", tmp_path)

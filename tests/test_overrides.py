@@ -113,13 +113,6 @@ def test_what_was_trained_in_a_precision_that_is_not_here_can_be_looked_at_and_f
     assert go_on(tmp_path / "other").round == 3
 
 
-def test_the_number_of_workers_and_an_equal_runner_change_no_bits(tmp_path: Path) -> None:
-    session = made(tmp_path)
-    settings = ["runtime.workers=2", "runtime.runner=sequential"]
-    with Session.resume(session, tmp_path, settings=settings) as opened:
-        assert opened.run().round == 3
-
-
 def test_settings_of_the_run_are_no_business_of_a_resume() -> None:
     with pytest.raises(ConfigError, match=r"'training\.lr' cannot change on resume"):
         overrides(None, None, ["training.lr=0.1"], Path("s"))

@@ -26,11 +26,6 @@ def test_different_coordinates_have_different_keys(one: tuple, other: tuple) -> 
     assert (rng.seed_of(*one) == rng.seed_of(*other)) == (one == other)
 
 
-def test_a_purpose_cannot_be_mistaken_for_a_round() -> None:
-    assert rng.seed_of(0, "a", 1, 2) != rng.seed_of(0, "a/1", 2)
-    assert rng.seed_of(0, "a", 1) != rng.seed_of(0, "a/1")
-
-
 @given(coordinates)
 def test_the_same_coordinates_give_the_same_draws(at: tuple) -> None:
     assert (
@@ -39,15 +34,6 @@ def test_the_same_coordinates_give_the_same_draws(at: tuple) -> None:
     )
     first, second = (torch.rand(4, generator=rng.torch_stream(*at)) for _ in range(2))
     assert torch.equal(first, second)
-
-
-def test_rounds_and_clients_draw_apart() -> None:
-    draws = {
-        tuple(torch.rand(3, generator=rng.torch_stream(0, "batches", round, client)).tolist())
-        for round in range(1, 6)
-        for client in range(5)
-    }
-    assert len(draws) == 25
 
 
 def test_drawing_touches_no_global_generator() -> None:

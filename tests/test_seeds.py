@@ -8,7 +8,7 @@ import torch
 
 from simulator.base.errors import ConfigError
 from simulator.base.nested import flattened, merged, with_overrides
-from simulator.config import Config, keys
+from simulator.config import Config
 from simulator.engine.client_states import State
 from simulator.studies.study import StudySpec
 from tests import federations
@@ -62,13 +62,6 @@ def test_each_seed_changes_its_own_draws_alone(part: str, changes: tuple[bool, .
     assert not any(equal(tensors(each[3]), tensors(after)) for each in others)
 
 
-def test_a_run_that_names_one_seed_is_recorded_as_before() -> None:
-    raw = seeded(3).to_json()
-    assert raw["seed"] == 3
-    assert "seeds" not in raw
-    assert "seed" not in raw["data"]
-
-
 def test_separate_seeds_are_recorded_as_a_table_and_read_back() -> None:
     config = seeded({"all": 3, "init": 1})
     assert config.to_json()["seed"] == {"all": 3, "init": 1}
@@ -112,15 +105,6 @@ def test_with_and_merged_keep_the_other_seeds() -> None:
 def test_a_seed_that_is_none_is_refused_by_its_key(seed: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         seeded(seed)
-
-
-def test_the_seeds_are_keys_of_the_configuration() -> None:
-    assert [key for key in keys() if key.startswith("seed")] == [
-        "seed",
-        "seed.data",
-        "seed.init",
-        "seed.training",
-    ]
 
 
 def test_a_study_crosses_the_seeds(tmp_path: Path) -> None:

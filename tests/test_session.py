@@ -1,6 +1,5 @@
 """A run and its directory: made, stopped, resumed, refused."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,13 +7,12 @@ from typing import Any
 import pytest
 
 import checkpoints
-from checkpoints import SessionUnreadable, limits
+from checkpoints import limits
 from simulator import methods
 from simulator.base.errors import ConfigError, MethodError, SessionError
 from simulator.config import Config
 from simulator.engine.progress import Event, RoundFinished
 from simulator.metrics import cka_matrices
-from simulator.results.inspection import partition
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import RunOutcome, Session
 from tests import federations
@@ -52,15 +50,6 @@ def alone(tmp_path: Path, config: Config) -> tuple[list[dict[str, Any]], dict[st
     """What a run that nobody disturbs commits."""
     Session.create(config, tmp_path / "alone", tmp_path).run()
     return federations.committed(tmp_path / "alone")
-
-
-def test_a_session_says_what_data_each_client_has(tmp_path: Path) -> None:
-    Session.create(config(), tmp_path / "s", tmp_path).close()
-    noted = checkpoints.SessionReader(tmp_path / "s").document["samples"]
-    counted = partition.of_session(tmp_path / "s", tmp_path)
-    assert noted["classes"] == list(counted.classes)
-    assert noted["train"] == list(map(list, counted.train))
-    assert noted["test"] == list(map(sum, counted.test))
 
 
 def test_a_run_commits_every_round_and_finishes(tmp_path: Path) -> None:
@@ -102,13 +91,6 @@ def test_a_run_stopped_and_resumed_is_the_run_left_alone(tmp_path: Path, rounds:
     assert federations.committed(tmp_path / "s") == alone(tmp_path, config())
 
 
-def test_a_run_resumed_after_every_round_is_the_run_left_alone(tmp_path: Path) -> None:
-    run_for(1, Session.create(config(), tmp_path / "s", tmp_path))
-    for _ in range(5):
-        run_for(1, Session.resume(tmp_path / "s", tmp_path))
-    assert federations.committed(tmp_path / "s") == alone(tmp_path, config())
-
-
 def test_a_session_made_and_left_before_its_first_round_begins_there(tmp_path: Path) -> None:
     Session.create(config(), tmp_path / "s", tmp_path).close()
     session = Session.resume(tmp_path / "s", tmp_path)
@@ -125,13 +107,6 @@ def test_a_stop_between_checkpoints_writes_one(tmp_path: Path, rounds: int) -> N
     assert checkpoints.SessionReader(tmp_path / "s").manifest().round == rounds
     Session.resume(tmp_path / "s", tmp_path).run()
     assert federations.committed(tmp_path / "s") == alone(tmp_path, sparse)
-
-
-def test_checkpoints_every_second_round_leave_the_same_ledger_and_states(tmp_path: Path) -> None:
-    sparse = config(checkpoint={"every": 2, "keep_last": 10})
-    Session.create(sparse, tmp_path / "s", tmp_path).run()
-    assert checkpoints.SessionReader(tmp_path / "s").rounds() == [2, 4, 6]
-    assert federations.committed(tmp_path / "s") == alone(tmp_path, config())
 
 
 def test_rounds_after_the_last_checkpoint_are_run_again(tmp_path: Path) -> None:
@@ -162,12 +137,6 @@ def test_a_finished_session_resumed_has_nothing_left_to_do(tmp_path: Path) -> No
     assert session.finished
     assert session.run() == RunOutcome("finished", 6)
     assert federations.committed(tmp_path / "alone") == before
-
-
-def test_the_number_of_workers_may_change_on_resume(tmp_path: Path) -> None:
-    run_for(2, Session.create(config(), tmp_path / "s", tmp_path))
-    Session.resume(tmp_path / "s", tmp_path, workers=2).run()
-    assert federations.committed(tmp_path / "s") == alone(tmp_path, config())
 
 
 def test_the_best_round_is_kept_beside_the_last(tmp_path: Path) -> None:
@@ -232,11 +201,6 @@ def test_a_session_begun_by_an_earlier_command_stays_when_its_first_round_is_ref
     assert checkpoints.verify(tmp_path / "s") == []
 
 
-def test_a_second_owner_is_refused(tmp_path: Path) -> None:
-    with Session.create(config(), tmp_path / "s", tmp_path), pytest.raises(SessionUnreadable):
-        Session.resume(tmp_path / "s", tmp_path)
-
-
 def test_other_data_are_refused(tmp_path: Path) -> None:
     run_for(2, Session.create(config(), tmp_path / "s", tmp_path))
     before = federations.committed(tmp_path / "s")
@@ -281,33 +245,6 @@ def test_another_python_is_no_reason_to_refuse(tmp_path: Path, monkeypatch: pyte
     elsewhere(monkeypatch, python="3.99", safetensors="9.0")
     with Session.resume(tmp_path / "s", tmp_path) as session:
         assert session.round == 2
-
-
-def test_session_json_records_what_a_result_depends_on(tmp_path: Path) -> None:
-    Session.create(config(), tmp_path / "s", tmp_path).close()
-    document = json.loads((tmp_path / "s" / "session.json").read_text())
-    assert document["environment"].keys() >= {
-        "htfl-sim",
-        "python",
-        "torch",
-        "numpy",
-        "cpu",
-        "safetensors",
-        "device",
-        "threads_per_client",
-    }
-    assert len(document["data_fingerprint"]) == 64
-    assert document["parent"] is None
-
-
-def test_every_object_opens_with_plain_safetensors(tmp_path: Path) -> None:
-    from safetensors.torch import load_file
-
-    session = Session.create(config(), tmp_path / "s", tmp_path)
-    session.run()
-    names = [set(load_file(path)) for path in (tmp_path / "s" / "objects").rglob("*.safetensors")]
-    assert {"head/weight", "head/bias"} in names
-    assert any("model/head.weight" in each for each in names)
 
 
 def test_samples_are_left_out_where_session_json_has_no_room_for_them(

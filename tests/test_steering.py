@@ -1,6 +1,5 @@
 """A run steered by other processes: paused, switched, forked, stopped, resumed, with nothing lost."""
 
-import signal
 import subprocess
 import time
 from pathlib import Path
@@ -112,18 +111,3 @@ def test_a_run_is_paused_switched_forked_stopped_and_resumed_to_its_end(tmp_path
         assert list(map(federations.untimed, common)) == list(map(federations.untimed, records[:round]))
     for name in ("s", *forks):
         assert checkpoints.verify(tmp_path / name) == []
-
-
-def test_usr1_writes_a_checkpoint_and_a_hangup_stops_with_129(tmp_path: Path) -> None:
-    process, session = begun(tmp_path, "checkpoint.every = 1000")
-    assert checkpoints.SessionReader(session).rounds() == []
-    process.send_signal(signal.SIGUSR1)
-    wait_until(lambda: checkpoints.SessionReader(session).rounds() != [], process)
-    kept = checkpoints.SessionReader(session).rounds()[-1]
-    wait_until(lambda: rounds(session) > kept, process)
-
-    process.send_signal(signal.SIGHUP)
-    assert process.wait(timeout=600) == -signal.SIGHUP
-    reader = checkpoints.SessionReader(session)
-    assert reader.state() == "stopped" and reader.rounds()[-1] == len(reader.records())
-    assert reader.events()[-1]["reason"] == "SIGHUP"

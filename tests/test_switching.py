@@ -57,25 +57,35 @@ def runnable(group: str) -> list[str]:
     ]
 
 
-def pairs(group: str) -> Iterator[Any]:
-    """Every pair of a group's methods. Those next to each other in a ring are tried each time, the others when slow."""
+def pairs(group: str, every: bool) -> Iterator[tuple[str, str]]:
+    """Pairs of a group's methods that no group before has: those next to each other in a ring, or all."""
     names = runnable(group)
     for before, after in itertools.permutations(names, 2):
-        if group == "tiny" or not {before, after} <= set(runnable("tiny")):
-            neighbours = (names.index(before) + 1) % len(names) == names.index(after)
-            marks = () if neighbours else pytest.mark.slow
-            yield pytest.param(group, before, after, id=f"{group}-{before}-{after}", marks=marks)
+        neighbours = (names.index(before) + 1) % len(names) == names.index(after)
+        if (every or neighbours) and (group == "tiny" or not {before, after} <= set(runnable("tiny"))):
+            yield before, after
 
 
-PAIRS = [pair for group in federations.TINY_GROUPS for pair in pairs(group)]
+@pytest.mark.long
+@pytest.mark.parametrize("group", federations.TINY_GROUPS)
+def test_methods_can_be_switched_and_train_on(group: str) -> None:
+    for before, after in pairs(group, every=False):
+        switch_and_train(group, before, after)
 
 
-@pytest.mark.parametrize(("group", "before", "after"), PAIRS)
-def test_every_pair_of_methods_can_be_switched_and_trains_on(group: str, before: str, after: str) -> None:
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("group", federations.TINY_GROUPS)
+def test_every_pair_of_methods_can_be_switched_and_trains_on(group: str) -> None:
+    for before, after in pairs(group, every=True):
+        switch_and_train(group, before, after)
+
+
+def switch_and_train(group: str, before: str, after: str) -> None:
     old, state = begun(group, before)
     new = rebuild(parts(group), config(group, after))
     taken, said = new.engine.take_over(state, old.method)
-    assert said
+    assert said, (before, after)
     assert [models(tensors) for tensors in taken.clients] == [models(tensors) for tensors in state.clients]
     end = new.engine.round(taken, unobserved)
     assert end.record is not None
@@ -99,19 +109,10 @@ def switched(group: str, before: str, after: str) -> tuple[State, State, str]:
     return state, taken, said
 
 
-@pytest.mark.parametrize(
-    ("before", "after"), list(itertools.permutations(["lg_fedavg", "fedclassavg", "fedssa"], 2))
-)
+@pytest.mark.parametrize(("before", "after"), [("lg_fedavg", "fedclassavg"), ("fedclassavg", "fedssa")])
 def test_a_shared_head_is_taken_over(before: str, after: str) -> None:
     state, taken, said = switched("tiny", before, after)
     assert federations.bits(taken.server) == federations.bits(state.server)
-    assert said == "takes over head"
-
-
-def test_fedghs_header_has_no_bias_and_takes_over_the_weight() -> None:
-    state, taken, said = switched("tiny", "lg_fedavg", "fedgh")
-    assert taken.server.keys() == {"head/weight"}
-    assert torch.equal(taken.server["head/weight"], state.server["head/weight"])
     assert said == "takes over head"
 
 
@@ -162,10 +163,6 @@ def test_a_method_that_finds_nothing_of_its_own_starts_afresh_and_says_so() -> N
     assert said == "starts adapter afresh"
 
 
-def test_a_method_that_keeps_nothing_has_nothing_to_take_over() -> None:
-    assert switched("tiny", "fedlora", "standalone")[2] == "has nothing to take over"
-
-
 def test_other_hyper_parameters_of_the_same_method_keep_its_state() -> None:
     old, state = begun("tiny", "scaffold")
     new = rebuild(parts("tiny"), config("tiny", "scaffold", training={"lr": 0.01}))
@@ -177,16 +174,14 @@ def test_other_hyper_parameters_of_the_same_method_keep_its_state() -> None:
 # What may change
 
 
-@pytest.mark.parametrize("assignment", ["rounds=9", "training.lr=0.5", "method.mu=0.7", "checkpoint.every=2"])
+@pytest.mark.parametrize("assignment", ["training.lr=0.5", "method.mu=0.7"])
 def test_these_settings_may_change_within_a_run(assignment: str) -> None:
     before = config("tiny", "fedlora")
     after = asked_for(before, {"method": None, "set": [assignment]})
     assert [line.split()[0] for line in differences(before, after)] == [assignment.split("=")[0]]
 
 
-@pytest.mark.parametrize(
-    "assignment", ["seed=1", "data.alpha=0.1", "federation.clients=5", "runtime.workers=2"]
-)
+@pytest.mark.parametrize("assignment", ["seed=1", "runtime.workers=2"])
 def test_what_the_session_was_made_with_cannot(assignment: str) -> None:
     with pytest.raises(ConfigError, match="cannot change within a run"):
         asked_for(config("tiny", "fedlora"), {"method": None, "set": [assignment]})

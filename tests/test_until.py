@@ -114,11 +114,6 @@ def test_a_goal_set_while_it_runs_ends_the_run(tmp_path: Path, course: Any) -> N
     assert session.run().round == first_above(course, until)
 
 
-def test_an_accuracy_is_a_share() -> None:
-    with pytest.raises(ConfigError, match="'until' = 90"):
-        config(until=90)
-
-
 PHONES = {"devices": "phone"}
 
 
@@ -150,10 +145,6 @@ def test_what_is_no_simulated_time_is_refused(span: str | float) -> None:
 def test_a_simulated_time_needs_a_clock() -> None:
     with pytest.raises(ConfigError, match=r"this run has no clock.*system\.devices=phone"):
         config(until_time="2h")
-
-
-def test_a_run_without_a_clock_has_the_settings_of_before() -> None:
-    assert "until_time" not in config().to_json()
 
 
 def test_it_ends_after_the_first_round_that_reaches_the_simulated_time(

@@ -8,8 +8,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from checkpoints import Retention, SessionReader, SessionUnreadable, Store, answer, files, post, verify
 from tests.checkpoints.disk import PowerCut, Recording
@@ -62,45 +60,6 @@ def test_a_process_killed_at_any_moment_loses_no_commit_it_reported(tmp_path: Pa
     with Store.open(folder) as store:
         assert store.round == newest
     assert verify(folder) == []
-
-
-@settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(cut=st.integers(0, 140), dice=st.randoms(use_true_random=False))
-def test_a_power_cut_at_any_system_call_leaves_the_last_commit_whole(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, cut: int, dice: random.Random
-) -> None:
-    """The disk keeps what was flushed; of every other name and byte a die decides."""
-    base = tmp_path_factory.mktemp("power")
-    disk = Recording(base / "s", cut)
-    made, done = False, 0
-    with monkeypatch.context() as patch:
-        patch.setattr(files, "os", disk)
-        try:
-            store = Store.create(base / "s", {}, Retention(last=1))
-            made = True
-            for round in range(1, 5):
-                commit(store, round)
-                done = round
-        except PowerCut:
-            pass
-    after = base / "after"
-    disk.crash_into(after, lambda what: dice.randrange(3))
-
-    if not made:
-        try:
-            Store.open(after).close()
-        except SessionUnreadable as error:
-            assert "is not a session" in str(error)
-        return
-    with Store.open(after) as store:
-        newest = store.round or 0
-        assert newest in (done, done + 1)
-        assert store.session.records() == [record(round) for round in range(1, newest + 1)]
-        if newest:
-            assert server_value(store.session.load(newest, "server")) == newest
-            assert server_value(store.session.load(newest, "client/1")) == -1
-        commit(store, newest + 1)
-    assert [finding for finding in verify(after) if finding.severity == "damage"] == []
 
 
 @dataclass
@@ -190,11 +149,3 @@ def test_a_power_cut_at_every_system_call_loses_no_fork_no_unfinished_round_and_
         cut += 1
     # Four commits of eight changes each at the least, the folders, and what lies between.
     assert cut > 100
-
-
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(cut=st.integers(0, 130), dice=st.randoms(use_true_random=False))
-def test_whatever_the_disk_kept_no_fork_no_unfinished_round_and_no_command_is_lost(
-    tmp_path_factory: pytest.TempPathFactory, parent: Path, cut: int, dice: random.Random
-) -> None:
-    cut_the_power(tmp_path_factory.mktemp("power"), parent, cut, dice)

@@ -20,15 +20,19 @@ def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock.fcntl, "flock", lambda *_: None)
 
 
-@pytest.fixture
-def sleeper(tmp_path: Path) -> Store:
+def asleep(folder: Path) -> Store:
     """The owner of a session of three rounds, with an unfinished one, and a command that waits."""
-    store = Store.create(tmp_path / "s", {}, Retention(last=2))
+    store = Store.create(folder, {}, Retention(last=2))
     for round in (1, 2, 3):
         commit(store, round)
     save_unfinished_round(store, 4)
-    post(tmp_path / "s", "stop")
+    post(folder, "stop")
     return store
+
+
+@pytest.fixture
+def sleeper(tmp_path: Path) -> Store:
+    return asleep(tmp_path / "s")
 
 
 def displace(folder: Path) -> Store:
@@ -53,17 +57,18 @@ DEEDS: dict[str, Callable[[Store], Any]] = {
 }
 
 
-@pytest.mark.parametrize("deed", DEEDS)
-def test_a_displaced_owner_is_told_by_whom_and_writes_nothing(sleeper: Store, deed: str) -> None:
-    with displace(sleeper.folder):
-        before = contents(sleeper.folder)
-        with pytest.raises(
-            Displaced, match=rf"displaced by process {os.getpid()} on .*; nothing was written"
-        ):
-            DEEDS[deed](sleeper)
-        sleeper.close()
-        assert contents(sleeper.folder) == before
-    assert verify_is_sound(sleeper.folder)
+def test_a_displaced_owner_is_told_by_whom_and_writes_nothing(tmp_path: Path) -> None:
+    for deed in DEEDS:
+        sleeper = asleep(tmp_path / deed)
+        with displace(sleeper.folder):
+            before = contents(sleeper.folder)
+            with pytest.raises(
+                Displaced, match=rf"displaced by process {os.getpid()} on .*; nothing was written"
+            ):
+                DEEDS[deed](sleeper)
+            sleeper.close()
+            assert contents(sleeper.folder) == before
+        assert verify_is_sound(sleeper.folder)
 
 
 def verify_is_sound(folder: Path) -> bool:
@@ -104,26 +109,6 @@ def test_an_owner_that_wakes_between_its_look_and_its_link_takes_the_link_back(
     assert SessionReader(sleeper.folder).rounds() == [2, 3]
     with displace(sleeper.folder) as owner:
         commit(owner, 4)
-    assert verify_is_sound(sleeper.folder)
-
-
-def test_what_an_owner_had_begun_to_write_is_swept_by_the_next_and_it_is_told_why(
-    sleeper: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    link = os.link
-
-    def sleep_before_the_link(*names: Any, **options: Any) -> None:
-        monkeypatch.setattr(os, "link", link)
-        with displace(sleeper.folder) as owner:
-            for round in (4, 5, 6):
-                commit(owner, round)
-        link(*names, **options)
-
-    monkeypatch.setattr(os, "link", sleep_before_the_link)
-    with pytest.raises(Displaced):
-        commit(sleeper, 4)
-    sleeper.close()
-    assert SessionReader(sleeper.folder).rounds() == [5, 6]
     assert verify_is_sound(sleeper.folder)
 
 

@@ -10,7 +10,6 @@ from checkpoints import (
     Growth,
     SessionFollower,
     SessionReader,
-    SessionUnreadable,
     Store,
     canonical,
     changed_stamp,
@@ -118,11 +117,6 @@ def test_a_new_line_that_is_not_what_was_written_is_damage_and_names_the_session
         ledger.write(b'{ "round": 2 }\n')
     with pytest.raises(Damaged, match=rf"{folder}: ledger.jsonl is damaged"):
         follower.new_records()
-
-
-def test_what_is_no_session_cannot_be_followed(tmp_path: Path) -> None:
-    with pytest.raises(SessionUnreadable, match="is not a session"):
-        SessionFollower(SessionReader(tmp_path))
 
 
 def test_a_stamp_changes_with_every_command_round_and_beat(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from checkpoints import Damaged, Retention, SessionReader, SessionUnreadable, Store, files, prune, verify
 from tests.checkpoints.disk import Failing
-from tests.checkpoints.helpers import KEEP_ALL, commit, make, record, server_value
+from tests.checkpoints.helpers import commit, make, record, server_value
 
 LINE = b'{"round":%d}\n'
 
@@ -44,13 +44,6 @@ def test_a_fork_is_its_parent_up_to_the_round(parent: Path, tmp_path: Path) -> N
     assert SessionReader(parent).parent is None
 
 
-def test_a_fork_costs_no_bytes_of_objects(parent: Path, tmp_path: Path) -> None:
-    child = fork(parent, tmp_path / "fork", 2)
-
-    assert len(inodes(child)) == 3
-    assert inodes(child).items() < inodes(parent).items()
-
-
 def test_a_fork_outlives_the_pruning_of_its_parent_and_the_parent_that_of_its_fork(
     parent: Path, tmp_path: Path
 ) -> None:
@@ -63,15 +56,6 @@ def test_a_fork_outlives_the_pruning_of_its_parent_and_the_parent_that_of_its_fo
         commit(store, 3)
         commit(store, 4)
     assert verify(parent) == verify(child) == []
-
-
-def test_a_forks_own_first_checkpoint_can_be_pinned(parent: Path, tmp_path: Path) -> None:
-    child = fork(parent, tmp_path / "fork", 2)
-    with Store.open(child, retention=Retention(last=1, pinned=frozenset({2}))) as store:
-        for round in (3, 4, 5):
-            commit(store, round)
-
-    assert SessionReader(child).rounds() == [2, 5]
 
 
 @pytest.mark.parametrize("code", [errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP])
@@ -128,31 +112,22 @@ def test_a_fork_interrupted_while_it_was_made_is_not_taken_for_a_run_from_the_be
         Store.open(tmp_path / "s")
 
 
-def test_a_fork_at_the_very_beginning_needs_no_checkpoint(tmp_path: Path) -> None:
-    Store.create(tmp_path / "s", {"parent": {"round": 0}}).close()
+NOT_THE_FIRST = [
+    LINE % 2,
+    LINE % 1 + LINE % 3,
+    LINE % 1 + LINE % 1,
+    (LINE % 1)[:-1],
+    b"\n",
+    LINE % 1 + b"x\n",
+    b'{"a":1}\n',
+]
 
-    with Store.open(tmp_path / "s", retention=KEEP_ALL) as store:
-        commit(store, 1)
 
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        LINE % 2,
-        LINE % 1 + LINE % 3,
-        LINE % 1 + LINE % 1,
-        (LINE % 1)[:-1],
-        b"\n",
-        LINE % 1 + b"x\n",
-        b'{"a":1}\n',
-    ],
-)
-def test_a_ledger_that_is_not_the_first_rounds_is_refused_before_anything_is_made(
-    tmp_path: Path, lines: bytes
-) -> None:
-    with pytest.raises(Damaged, match=r"ledger\.jsonl"):
-        Store.create(tmp_path / "s", {}, ledger=lines)
-    assert not (tmp_path / "s").exists()
+def test_a_ledger_that_is_not_the_first_rounds_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    for lines in NOT_THE_FIRST:
+        with pytest.raises(Damaged, match=r"ledger\.jsonl"):
+            Store.create(tmp_path / "s", {}, ledger=lines)
+        assert not (tmp_path / "s").exists()
 
 
 def test_after_inherited_lines_only_later_rounds_are_committed(parent: Path, tmp_path: Path) -> None:

@@ -42,40 +42,41 @@ def damage(folder: Path) -> set[str]:
     return {finding.path for finding in verify(folder) if finding.severity == "damage"}
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"[" * 5000,
-        command()[:-2],
-        command().replace(b"pause", b"pausE"),
-        seal({}),
-        command(id="01790000000000000000-ffffffff"),
-        command(id=1),
-        command(kind="rm -rf"),
-        command(kind="pause\n"),
-        command(arguments=[]),
-        command(by="\x1b[2J"),
-        command(more=1),
-        command(arguments={"x": "y" * (64 << 10)}),
-    ],
-)
-def test_a_file_that_is_no_command_is_refused_and_the_next_one_read(folder: Path, data: bytes) -> None:
-    (folder / COMMAND).write_bytes(data)
-    good = post(folder, "stop")
-    assert pending(folder) == [good]
-    assert damage(folder) == {COMMAND}
+NO_COMMANDS = [
+    b"",
+    b"[" * 5000,
+    command()[:-2],
+    command().replace(b"pause", b"pausE"),
+    seal({}),
+    command(id="01790000000000000000-ffffffff"),
+    command(id=1),
+    command(kind="rm -rf"),
+    command(kind="pause\n"),
+    command(arguments=[]),
+    command(by="\x1b[2J"),
+    command(more=1),
+    command(arguments={"x": "y" * (64 << 10)}),
+]
 
-    with Store.open(folder) as store:
-        assert store.commands() == [good]
-        (warning,) = warnings(store)
-        assert warning.startswith("A command was refused: ")
-        commit(store, 2)
-    reply = answer(folder, ID)
-    assert reply is not None
-    assert (reply.kind, reply.outcome) == ("", "refused")
-    assert not (folder / COMMAND).exists()
-    assert damage(folder) == set()
+
+def test_a_file_that_is_no_command_is_refused_and_the_next_one_read(tmp_path: Path) -> None:
+    for number, data in enumerate(NO_COMMANDS):
+        folder = make(tmp_path / str(number), rounds=1)
+        (folder / COMMAND).write_bytes(data)
+        good = post(folder, "stop")
+        assert pending(folder) == [good]
+        assert damage(folder) == {COMMAND}
+
+        with Store.open(folder) as store:
+            assert store.commands() == [good]
+            (warning,) = warnings(store)
+            assert warning.startswith("A command was refused: ")
+            commit(store, 2)
+        reply = answer(folder, ID)
+        assert reply is not None
+        assert (reply.kind, reply.outcome) == ("", "refused")
+        assert not (folder / COMMAND).exists()
+        assert damage(folder) == set()
 
 
 def test_a_command_of_a_terabyte_is_not_read(folder: Path) -> None:
@@ -87,21 +88,22 @@ def test_a_command_of_a_terabyte_is_not_read(folder: Path) -> None:
         assert "more than the 65,536 it may have" in warnings(store)[0]
 
 
-@pytest.mark.parametrize("kind", ["link", "broken link", "pipe"])
-def test_what_is_no_plain_file_is_removed_and_not_followed(folder: Path, kind: str) -> None:
-    elsewhere = folder.parent / "elsewhere.json"
-    if kind == "pipe":
-        os.mkfifo(folder / COMMAND)
-    else:
-        (folder / COMMAND).symlink_to(elsewhere)
-    if kind == "link":
-        elsewhere.write_bytes(command())
+def test_what_is_no_plain_file_is_removed_and_not_followed(tmp_path: Path) -> None:
+    for number, kind in enumerate(["link", "broken link", "pipe"]):
+        folder = make(tmp_path / str(number), rounds=1)
+        elsewhere = folder.parent / f"elsewhere{number}.json"
+        if kind == "pipe":
+            os.mkfifo(folder / COMMAND)
+        else:
+            (folder / COMMAND).symlink_to(elsewhere)
+        if kind == "link":
+            elsewhere.write_bytes(command())
 
-    with Store.open(folder) as store:
-        assert store.commands() == []
-        assert "not a plain file" in warnings(store)[0]
-    assert not os.path.lexists(folder / COMMAND)
-    assert elsewhere.exists() == (kind == "link")
+        with Store.open(folder) as store:
+            assert store.commands() == []
+            assert "not a plain file" in warnings(store)[0]
+        assert not os.path.lexists(folder / COMMAND)
+        assert elsewhere.exists() == (kind == "link")
 
 
 def test_a_folder_in_the_place_of_a_command_is_left_alone_and_told_of_once(folder: Path) -> None:
@@ -145,47 +147,46 @@ def test_an_inbox_that_becomes_a_link_stops_commands_and_not_the_run(folder: Pat
     assert [path.name for path in elsewhere.iterdir()] == [f"{ID}.json"]
 
 
-@pytest.mark.parametrize(
-    "data",
-    [b"", seal({}), b"x" * (65 << 10)],
-)
-def test_an_answer_that_was_altered_is_damaged(folder: Path, data: bytes) -> None:
-    (folder / "control" / "done" / f"{ID}.json").write_bytes(data)
-
-    with pytest.raises(Damaged, match=f"control/done/{ID}"):
-        answer(folder, ID)
-    assert damage(folder) == {f"control/done/{ID}.json"}
+ALTERED = [b"", seal({}), b"x" * (65 << 10)]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"round": 3},
-        {"round": True},
-        {"round": "2"},
-        {"note": []},
-        {"states": []},
-        {"states": {"../../etc/passwd": {"sha256": "a" * 64, "size": 1}}},
-        {"states": {"client/0/state": {"sha256": "../../../etc/passwd", "size": 1}}},
-        {"states": {"client/0/state": {"sha256": "a" * 64, "size": -1}}},
-        {"states": {"client/0/state": None}},
-        {"more": 1},
-    ],
-)
-def test_an_unfinished_round_that_says_anything_else_is_computed_again(
-    folder: Path, change: dict[str, Any]
-) -> None:
-    with Store.open(folder) as store:
-        save_unfinished_round(store, 2)
-    document = unseal((folder / PARTIAL).read_bytes(), PARTIAL)
-    (folder / PARTIAL).write_bytes(seal(document | change))
-    assert damage(folder) == {PARTIAL}
-    assert SessionReader(folder).unfinished_round() is None
+def test_an_answer_that_was_altered_is_damaged(folder: Path) -> None:
+    for data in ALTERED:
+        (folder / "control" / "done" / f"{ID}.json").write_bytes(data)
 
-    with Store.open(folder) as store:
-        assert store.unfinished_round() is None
-        assert warnings(store)[-1].endswith("the finished clients of round 2 are computed again.")
-    assert damage(folder) == set()
+        with pytest.raises(Damaged, match=f"control/done/{ID}"):
+            answer(folder, ID)
+        assert damage(folder) == {f"control/done/{ID}.json"}
+
+
+CHANGES = [
+    {"round": 3},
+    {"round": True},
+    {"round": "2"},
+    {"note": []},
+    {"states": []},
+    {"states": {"../../etc/passwd": {"sha256": "a" * 64, "size": 1}}},
+    {"states": {"client/0/state": {"sha256": "../../../etc/passwd", "size": 1}}},
+    {"states": {"client/0/state": {"sha256": "a" * 64, "size": -1}}},
+    {"states": {"client/0/state": None}},
+    {"more": 1},
+]
+
+
+def test_an_unfinished_round_that_says_anything_else_is_computed_again(tmp_path: Path) -> None:
+    for number, change in enumerate(CHANGES):
+        folder = make(tmp_path / str(number), rounds=1)
+        with Store.open(folder) as store:
+            save_unfinished_round(store, 2)
+        document = unseal((folder / PARTIAL).read_bytes(), PARTIAL)
+        (folder / PARTIAL).write_bytes(seal(document | change))
+        assert damage(folder) == {PARTIAL}
+        assert SessionReader(folder).unfinished_round() is None
+
+        with Store.open(folder) as store:
+            assert store.unfinished_round() is None
+            assert warnings(store)[-1].endswith("the finished clients of round 2 are computed again.")
+        assert damage(folder) == set()
 
 
 def test_a_link_in_the_place_of_an_unfinished_round_is_removed_and_not_followed(folder: Path) -> None:

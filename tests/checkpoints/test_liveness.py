@@ -64,16 +64,6 @@ def test_a_note_comes_at_least_once_a_second_and_at_most_twice(
         assert seen <= took / beat + 1
 
 
-def test_progress_held_back_by_its_rate_is_written_by_the_next_beat(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lock, "BEAT_SECONDS", 0.2)
-    with Store.create(tmp_path / "s", {}) as store:
-        store.heartbeat("running", client=1)
-        store.heartbeat("running", client=2)
-        until(lambda: (SessionReader(tmp_path / "s").owner() or {})["progress"] == {"client": 2})
-
-
 def test_nothing_is_written_after_the_release_and_no_thread_is_left(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     store = Store.create(folder, {})

@@ -55,15 +55,6 @@ def test_finished_clients_survive_a_stop_within_a_round(tmp_path: Path) -> None:
         assert server_value(store.load_unfinished(partial, "client/1/uplink")) == -301
 
 
-def test_the_first_round_can_be_stopped_too(tmp_path: Path) -> None:
-    with Store.create(tmp_path / "s", {}) as store:
-        save_unfinished_round(store, 1)
-
-    with Store.open(tmp_path / "s") as store:
-        partial = present(store)
-        assert server_value(store.load_unfinished(partial, "client/0/state")) == 100
-
-
 def test_the_commit_of_the_round_takes_what_it_needs_and_removes_the_rest(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     with Store.create(folder, {}) as store:
@@ -130,18 +121,6 @@ def test_an_unfinished_round_counts_only_after_the_newest_checkpoint(tmp_path: P
     assert verify(folder) == []
 
 
-def test_a_round_appended_and_lost_still_has_its_finished_clients(tmp_path: Path) -> None:
-    folder = tmp_path / "s"
-    with Store.create(folder, {}) as store:
-        commit(store, 1)
-        save_unfinished_round(store, 2)
-        store.append(record(2))
-
-    with Store.open(folder) as store:
-        assert store.round == 1
-        assert server_value(store.load_unfinished(present(store), "client/0/state")) == 200
-
-
 def test_what_a_finished_round_left_is_removed_without_a_word(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     with Store.create(folder, {}) as store:
@@ -157,21 +136,22 @@ def test_what_a_finished_round_left_is_removed_without_a_word(tmp_path: Path) ->
     assert not file.exists()
 
 
-@pytest.mark.parametrize("part", ["file", "object"])
-def test_a_damaged_unfinished_round_is_computed_again(tmp_path: Path, part: str) -> None:
-    folder = make(tmp_path / "s", rounds=1)
-    with Store.open(folder) as store:
-        states = save_unfinished_round(store, 2)
-    path = folder / ("partial/000002.json" if part == "file" else states["client/0/state"].name)
-    path.write_bytes(path.read_bytes()[:-1] + b"!")
 
-    with Store.open(folder) as store:
-        assert store.unfinished_round() is None
-        (warning,) = warnings(store)
-        assert "is damaged" in warning
-        assert warning.endswith("the finished clients of round 2 are computed again.")
-        commit(store, 2)
-    assert verify(folder) == []
+def test_a_damaged_unfinished_round_is_computed_again(tmp_path: Path) -> None:
+    for number, part in enumerate(["file", "object"]):
+        folder = make(tmp_path / str(number), rounds=1)
+        with Store.open(folder) as store:
+            states = save_unfinished_round(store, 2)
+        path = folder / ("partial/000002.json" if part == "file" else states["client/0/state"].name)
+        path.write_bytes(path.read_bytes()[:-1] + b"!")
+
+        with Store.open(folder) as store:
+            assert store.unfinished_round() is None
+            (warning,) = warnings(store)
+            assert "is damaged" in warning
+            assert warning.endswith("the finished clients of round 2 are computed again.")
+            commit(store, 2)
+        assert verify(folder) == []
 
 
 def test_damage_after_the_opening_is_named_with_round_and_client(tmp_path: Path) -> None:

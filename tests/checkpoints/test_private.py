@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import checkpoints
-from checkpoints import Locked, Store
+from checkpoints import Locked, SessionUnreadable, Store
 from tests.checkpoints.helpers import make
 from tests.processes import FORKED
 
@@ -56,13 +56,6 @@ def test_a_killed_command_leaves_a_folder_that_can_be_removed_once_it_is_dead(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_whose_maker_has_only_begun_is_in_use(tmp_path: Path) -> None:
-    with checkpoints.in_private(tmp_path / "s"):
-        [left] = checkpoints.leftovers(tmp_path)
-        assert left.in_use
-    assert checkpoints.leftovers(tmp_path) == []
-
-
 def test_a_session_that_is_made_while_leftovers_are_removed_is_made_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,3 +95,54 @@ def test_a_folder_of_another_machine_goes_only_when_that_is_said_to_be_dead(
         checkpoints.remove_leftover(found)
     checkpoints.remove_leftover(found, steal=True)
     assert not left.exists()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A session of two rounds that nobody runs."""
+    return make(tmp_path / "s", rounds=2)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_renamed_session_is_the_same_files_under_another_name(folder: Path, tmp_path: Path) -> None:
+    before = contents(folder)
+    assert checkpoints.rename(folder, "t") == tmp_path / "t"
+    assert contents(tmp_path / "t") == before and not folder.exists()
+    assert checkpoints.verify(tmp_path / "t") == []
+    with Store.open(tmp_path / "t") as store:
+        store.event("warning", message="it goes on")
+
+
+def test_who_runs_a_session_keeps_its_name(folder: Path) -> None:
+    with Store.open(folder), pytest.raises(Locked):
+        checkpoints.rename(folder, "t")
+    assert folder.is_dir()
+
+
+def test_a_name_that_is_taken_stays_with_what_has_it(tmp_path: Path) -> None:
+    for number, what in enumerate(["session", "empty folder", "file", "dangling link"]):
+        folder = make(tmp_path / f"{number}", rounds=1)
+        taken = tmp_path / f"t{number}"
+        match what:
+            case "session":
+                make(taken, rounds=1)
+            case "empty folder":
+                taken.mkdir()
+            case "file":
+                taken.write_text("mine")
+            case _:
+                taken.symlink_to(tmp_path / "nowhere")
+        with pytest.raises(SessionUnreadable, match="is there already"):
+            checkpoints.rename(folder, taken.name)
+        assert folder.is_dir() and (taken.is_symlink() or taken.exists())
+
+
+def test_only_a_sessions_own_folder_is_renamed(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "link").symlink_to(folder)
+    for other in ("precious", "link"):
+        with pytest.raises(SessionUnreadable, match="nothing was renamed"):
+            checkpoints.rename(tmp_path / other, "t")

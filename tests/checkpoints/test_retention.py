@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checkpoints import Retention, SessionReader, Store, prune, verify
-from tests.checkpoints.helpers import KEEP_ALL, commit, make, record, weights
+from tests.checkpoints.helpers import KEEP_ALL, commit, record, weights
 
 BEST = "accuracy.mean"
 
@@ -106,16 +106,7 @@ def test_pruning_does_what_its_dry_run_said(
     assert verify(folder) == []
 
 
-def test_pruning_leaves_a_finished_session_finished(tmp_path: Path) -> None:
-    folder = make(tmp_path / "s", rounds=3)
-    Store.open(folder, retention=KEEP_ALL).close("finished")
-
-    prune(folder, Retention(last=1))
-
-    assert SessionReader(folder).state() == "finished"
-
-
-@pytest.mark.parametrize("wrong", [{"last": 0}, {"every": 0}])
-def test_a_policy_that_keeps_nothing_is_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="at least the last"):
-        Retention(**wrong)
+def test_a_policy_that_keeps_nothing_is_refused() -> None:
+    for wrong in ({"last": 0}, {"every": 0}):
+        with pytest.raises(ValueError, match="at least the last"):
+            Retention(**wrong)

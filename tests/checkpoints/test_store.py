@@ -9,18 +9,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from checkpoints import (
     DiskError,
-    Retention,
     SessionReader,
     SessionUnreadable,
     Store,
     TensorSpec,
     UnsupportedVersion,
     files,
-    sessions,
     verify,
 )
 from checkpoints.schema import seal, unseal
@@ -55,14 +52,6 @@ def test_the_ledger_is_one_plain_line_of_json_per_round(tmp_path: Path) -> None:
     assert (folder / "ledger.jsonl").read_text() == (
         '{"accuracy":{"mean":0.5},"round":1,"timing":{"seconds":0.25}}\n'
     )
-
-
-def test_any_safetensors_reader_opens_an_object(tmp_path: Path) -> None:
-    folder = make(tmp_path / "s", rounds=1)
-
-    name = SessionReader(folder).manifest().states["server"].name
-
-    assert torch.equal(load_file(folder / name)["fc.weight"], weights(1)["fc.weight"])
 
 
 def test_an_unchanged_state_costs_no_new_object(tmp_path: Path) -> None:
@@ -115,19 +104,6 @@ def test_the_initial_state_has_a_checkpoint_and_no_ledger_line(tmp_path: Path) -
     assert session.records() == [record(1)]
 
 
-def test_rounds_without_a_checkpoint_are_in_the_ledger_and_dropped_when_opened_again(tmp_path: Path) -> None:
-    with Store.create(tmp_path / "s", {}, KEEP_ALL) as store:
-        store.append(record(1))
-        commit(store, 2)
-        store.append(record(3))
-    assert [each["round"] for each in SessionReader(tmp_path / "s").records()] == [1, 2, 3]
-
-    with Store.open(tmp_path / "s") as store:
-        assert store.round == 2
-        assert [each["round"] for each in store.session.records()] == [1, 2]
-        assert "round 3" in store.session.events()[-1]["message"]
-
-
 def test_rounds_only_go_forward_and_bring_their_own_record(tmp_path: Path) -> None:
     with Store.create(tmp_path / "s", {}, KEEP_ALL) as store:
         commit(store, 2)
@@ -146,26 +122,6 @@ def test_a_commit_takes_only_states_and_objects_it_knows(tmp_path: Path) -> None
             store.commit(1, {"server": foreign}, record(1), [], [])
         with pytest.raises(ValueError, match="not the name of a state"):
             store.commit(1, {"client/../x": store.put(weights(1))}, record(1), [], [])
-
-
-def test_a_record_with_nan_is_refused_and_the_session_goes_on(tmp_path: Path) -> None:
-    with Store.create(tmp_path / "s", {}) as store:
-        with pytest.raises(ValueError, match="JSON"):
-            commit(store, 1, score=float("nan"))
-        commit(store, 1, score=None)
-    assert verify(tmp_path / "s") == []
-
-
-def test_a_reader_sees_every_commit_while_the_owner_writes(tmp_path: Path) -> None:
-    with Store.create(tmp_path / "s", {}, Retention(last=1)) as store:
-        reader = SessionReader(tmp_path / "s")
-        for round in range(1, 4):
-            commit(store, round)
-            store.heartbeat("running", round=round)
-            assert reader.rounds() == [round]
-            assert len(reader.records()) == round
-            assert server_value(reader.load(None, "server")) == round
-            assert reader.state() == "running"
 
 
 def test_a_change_of_state_reaches_watchers_at_once_and_progress_twice_a_second(tmp_path: Path) -> None:
@@ -200,12 +156,6 @@ def test_a_name_that_is_taken_is_refused_and_left_alone(tmp_path: Path) -> None:
         with pytest.raises(SessionUnreadable, match="Choose another name"):
             Store.create(tmp_path / name, {})
     assert [path.name for path in (tmp_path / "notes").iterdir()] == ["mine.txt"]
-    assert verify(tmp_path / "s") == []
-
-
-def test_an_empty_folder_becomes_a_session(tmp_path: Path) -> None:
-    (tmp_path / "s").mkdir()
-    make(tmp_path / "s", rounds=1)
     assert verify(tmp_path / "s") == []
 
 
@@ -259,15 +209,6 @@ def test_asking_for_what_is_not_kept_says_what_is(tmp_path: Path) -> None:
         session.manifest(9)
     with pytest.raises(SessionUnreadable, match="no state client/9"):
         session.load(2, "client/9")
-
-
-def test_sessions_are_listed_by_name(tmp_path: Path) -> None:
-    make(tmp_path / "b", rounds=1)
-    make(tmp_path / "a", rounds=1)
-    (tmp_path / "not-one").mkdir()
-
-    assert [path.name for path in sessions(tmp_path)] == ["a", "b"]
-    assert sessions(tmp_path / "nowhere") == []
 
 
 def test_reading_json_needs_no_torch(tmp_path: Path) -> None:

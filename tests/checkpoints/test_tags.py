@@ -48,21 +48,15 @@ def test_a_note_stays_until_another_one_replaces_it(folder: Path) -> None:
     assert checkpoints.mark(folder, [], note="") == (("paper",), "")
 
 
-def test_a_session_with_tags_alone_has_the_file_of_earlier_versions(folder: Path) -> None:
-    checkpoints.mark(folder, ["paper"], note="soon gone")
-    checkpoints.mark(folder, [], note="")
-    assert (folder / "tags.json").read_bytes() == seal({"tags": ["paper"]})
+NO_NOTES = [("two\nlines", "control characters"), ("\x1b[2J", "control characters"), ("x" * 1001, "has 1001")]
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [("two\nlines", "control characters"), ("\x1b[2J", "control characters"), ("x" * 1001, "has 1001")],
-)
-def test_a_note_is_one_line_of_at_most_a_thousand_letters(text: str, fault: str, folder: Path) -> None:
-    assert checkpoints.check_note("x" * 1000) == "x" * 1000
-    with pytest.raises(ValueError, match=fault):
-        checkpoints.mark(folder, ["paper"], note=text)
-    assert not (folder / "tags.json").exists()
+def test_a_note_is_one_line_of_at_most_a_thousand_letters(folder: Path) -> None:
+    for text, fault in NO_NOTES:
+        assert checkpoints.check_note("x" * 1000) == "x" * 1000
+        with pytest.raises(ValueError, match=fault):
+            checkpoints.mark(folder, ["paper"], note=text)
+        assert not (folder / "tags.json").exists()
 
 
 def test_nothing_else_of_a_session_changes_and_it_is_left_in_the_state_it_was_in(folder: Path) -> None:
@@ -110,30 +104,32 @@ def test_there_are_at_most_fifty(folder: Path) -> None:
     assert len(checkpoints.tags_of(folder)) == 50
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"{}\n",
-        b"\x00" * 100,
-        b"[" * 65_537,
-        seal({"tags": "paper"}),
-        seal({"tags": [3]}),
-        seal({"tags": ["\x1b[2Jcleared"]}),
-        seal({"tags": ["x" * 41]}),
-        seal({"tags": [f"t{number}" for number in range(51)]}),
-        seal({"tags": [], "note": 3}),
-        seal({"tags": [], "note": "\x1b[2Jcleared"}),
-        seal({"tags": [], "note": "x" * 1001}),
-        seal({"tags": ["paper"]}).replace(b"paper", b"papers"),
-    ],
-)
-def test_a_stranger_s_file_is_damage_and_the_next_tag_replaces_it(folder: Path, content: bytes) -> None:
-    (folder / "tags.json").write_bytes(content)
-    with pytest.raises(Damaged, match=r"tags\.json"):
-        checkpoints.tags_of(folder)
-    assert [(each.path, each.severity) for each in checkpoints.verify(folder)] == [("tags.json", "damage")]
-    assert checkpoints.mark(folder, ["paper"]).tags == ("paper",)
-    assert checkpoints.verify(folder) == []
+OF_STRANGERS = [
+    b"{}\n",
+    b"\x00" * 100,
+    b"[" * 65_537,
+    seal({"tags": "paper"}),
+    seal({"tags": [3]}),
+    seal({"tags": ["\x1b[2Jcleared"]}),
+    seal({"tags": ["x" * 41]}),
+    seal({"tags": [f"t{number}" for number in range(51)]}),
+    seal({"tags": [], "note": 3}),
+    seal({"tags": [], "note": "\x1b[2Jcleared"}),
+    seal({"tags": [], "note": "x" * 1001}),
+    seal({"tags": ["paper"]}).replace(b"paper", b"papers"),
+]
+
+
+def test_a_stranger_s_file_is_damage_and_the_next_tag_replaces_it(folder: Path) -> None:
+    for content in OF_STRANGERS:
+        (folder / "tags.json").write_bytes(content)
+        with pytest.raises(Damaged, match=r"tags\.json"):
+            checkpoints.tags_of(folder)
+        assert [(each.path, each.severity) for each in checkpoints.verify(folder)] == [
+            ("tags.json", "damage")
+        ]
+        assert checkpoints.mark(folder, ["paper"]).tags == ("paper",)
+        assert checkpoints.verify(folder) == []
 
 
 def test_a_link_and_a_folder_in_its_place_are_neither_followed_nor_a_reason_to_stop(

@@ -49,24 +49,6 @@ def test_a_flipped_bit_anywhere_is_found(session: Path, data: st.DataObject) -> 
         path.write_bytes(whole)
 
 
-def test_every_kind_of_file_takes_part_in_the_flipping(session: Path) -> None:
-    names = {path.relative_to(session).parts[0] for path in session.rglob("*") if path.is_file()}
-
-    assert names == {
-        "events.jsonl",
-        "ledger.jsonl",
-        "lock",
-        "manifests",
-        "objects",
-        "owner.json",
-        "partial",
-        "posted.json",
-        "control",
-        "session.json",
-    }
-    assert [len(list((session / "control" / box).iterdir())) for box in ("inbox", "done")] == [1, 1]
-
-
 def test_bytes_in_the_lock_file_are_found(tmp_path: Path) -> None:
     folder = make(tmp_path / "s", rounds=1)
     (folder / "lock").write_bytes(b"\1")
@@ -142,18 +124,6 @@ def test_a_live_session_can_be_verified_between_any_two_steps(tmp_path: Path) ->
             store.heartbeat(round=round)
             post(tmp_path / "s", "checkpoint")
             assert damaged(tmp_path / "s") == set()
-
-
-def test_a_damaged_object_of_an_unfinished_round_is_found(tmp_path: Path) -> None:
-    with Store.create(tmp_path / "s", {}) as store:
-        ref = save_unfinished_round(store, 1)["client/0/uplink"]
-    (tmp_path / "s" / ref.name).unlink()
-
-    (finding,) = verify(tmp_path / "s")
-    assert (finding.severity, finding.message) == (
-        "damage",
-        f"round 1, client/0/uplink: {ref.name} is missing.",
-    )
 
 
 def test_an_unfinished_round_that_follows_no_checkpoint_is_noted(tmp_path: Path) -> None:

@@ -90,12 +90,6 @@ def test_damaged_events_are_said_and_the_rest_of_a_session_is_shown(cli: Cli, do
     assert cli("resume", "done").code == 0, "what is only told keeps nothing from going on"
 
 
-def test_a_torn_note_of_the_owner_hides_nothing_of_a_session(cli: Cli, done: Path) -> None:
-    os.truncate(done / "owner.json", 100)
-    page = cli("show", "done", "--json")
-    assert page.code == 0 and page.json()["state"] == "interrupted"
-
-
 @pytest.mark.parametrize(
     ("section", "key", "value"),
     [("data", "partition", "by feeling"), ("runtime", "workers", -1), ("federation", "group", "nobody")],

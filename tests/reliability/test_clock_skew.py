@@ -11,9 +11,8 @@ import checkpoints
 from checkpoints import lock
 from simulator.base import rng
 from simulator.engine.progress import Event, RoundFinished
-from simulator.sessions.session import RunOutcome, Session
+from simulator.sessions.session import Session
 from tests import federations
-from tests.checkpoints.test_lock import leave_note
 
 IN_2099, IN_1971 = 4_070_908_800, 31_536_000
 
@@ -56,12 +55,6 @@ def test_a_clock_set_decades_off_between_two_runs_changes_no_bit(
     run(tmp_path / "alone")
     assert federations.committed(folder) == federations.committed(tmp_path / "alone")
     assert checkpoints.verify(folder) == []
-
-
-def test_a_dead_owner_from_the_future_holds_nothing(tmp_path: Path) -> None:
-    run(tmp_path / "s", rounds=2)
-    leave_note(tmp_path / "s", pid=2**22 + 1, since="2099-01-01T00:00:00.000Z", start_time=float(IN_2099))
-    assert Session.resume(tmp_path / "s", tmp_path).run() == RunOutcome("finished", 4)
 
 
 def test_commands_are_carried_out_as_they_were_posted_whatever_the_clocks_say(

@@ -75,13 +75,6 @@ def test_sessions_of_any_names_can_be_plotted_compared_and_reported(cli: Cli, do
         assert cli("compare", *named, "--format", form).code == 0
 
 
-def test_a_legend_keeps_a_name_that_begins_with_an_underscore(cli: Cli, done: Path) -> None:
-    names = [shutil.copytree(done, done.with_name(f"_{each}")).name for each in "abcde"]
-    assert cli("plot", "accuracy", *names, "--out", "f.svg").code == 0
-    drawn = Path("f.svg").read_text(encoding="utf-8")
-    assert [name for name in names if f"{name}</text>" not in drawn] == []
-
-
 def test_a_name_in_an_exported_program_is_text_and_no_code(cli: Cli, done: Path) -> None:
     session = Path(shutil.move(done, done.with_name(NAMES[0])))
     assert cli("export", session, "--weights=client/0", "--out=models").code == 0

@@ -36,15 +36,6 @@ def test_a_bit_flipped_object_is_found_named_and_an_older_round_offered(
     assert cli("fork", "done", "--at-round=2", "--session=child", "--run").code == 0
 
 
-@pytest.mark.parametrize("left", [0, 7, 200])
-def test_a_truncated_object_is_found_named_and_an_older_round_offered(
-    cli: Cli, done: Path, left: int
-) -> None:
-    name = SessionReader(done).manifest().states["client/2"].name
-    (done / name).write_bytes((done / name).read_bytes()[:left])
-    assert_refused(cli("resume", "done"), 4, "round 3", "client/2", name, "go on from round 2")
-
-
 def test_a_flipped_bit_in_any_file_is_named_by_verify(cli: Cli, done: Path) -> None:
     draw = rng.numpy_stream(0, "tests/flips")
     for path in sorted(each for each in done.rglob("*") if each.is_file() and each.stat().st_size):

@@ -65,18 +65,3 @@ def test_a_fork_goes_on_when_its_parent_is_pruned_and_then_deleted(tmp_path: Pat
     shutil.rmtree(parent)
     Session.resume(child, tmp_path).run()
     assert federations.committed(child) == before
-
-
-def test_new_checkpoints_are_durable_before_old_ones_go(tmp_path: Path) -> None:
-    """At every moment a round is whole on the disk: a reader in the midst of the run always finds its newest."""
-    folder = tmp_path / "s"
-
-    def read(event: Event) -> None:
-        if folder.exists() and (kept := checkpoints.SessionReader(folder).rounds()):
-            manifest = checkpoints.SessionReader(folder).manifest(kept[-1])
-            for name in manifest.states:
-                checkpoints.SessionReader(folder).check(manifest, name, thorough=True)
-
-    settings = federations.config("fedssa", rounds=5, checkpoint={"keep_last": 1, "keep_best": False})
-    Session.create(settings, folder, tmp_path).run(read)
-    assert checkpoints.SessionReader(folder).rounds() == [5]

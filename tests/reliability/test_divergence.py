@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 import checkpoints
 import simulator
-from simulator.config import Config
 from simulator.engine.progress import Event, Warned
 from simulator.sessions.committing import finite
-from simulator.sessions.session import RunOutcome, Session
+from simulator.sessions.session import Session
 from tests import federations
 from tests.cli.conftest import TINY, Cli
 from tests.federations import generated, on_images
@@ -38,15 +37,6 @@ def test_a_run_told_to_stop_on_divergence_keeps_the_round_and_says_whose_it_was(
     assert result.code == 6
     assert f"by divergence of client {', '.join(map(str, lost))}" in result.err
     assert (session.rounds(), session.state()) == ([1], "stopped")
-
-
-def test_a_resume_after_a_divergence_goes_on_with_the_next_round(cli: Cli, sessions: Path) -> None:
-    cli("run", *TINY, *DIVERGING, "--set=training.on_divergence=stop")
-    assert cli("resume", "x").code == 6, "it diverges again"
-    assert checkpoints.SessionReader(sessions / "x").rounds()[-1] == 2
-    assert cli("switch", "x", "standalone", "--set=training.on_divergence=continue").code == 0
-    assert cli("resume", "x").code == 0
-    assert checkpoints.SessionReader(sessions / "x").state() == "finished"
 
 
 def test_numbers_that_are_not_finite_are_recorded_as_null_and_said(
@@ -85,17 +75,3 @@ def test_whatever_a_record_holds_can_be_sealed_once_it_is_made_finite(value: obj
     made, lost = finite({"value": value})
     assert json.loads(json.dumps(made, allow_nan=False)) == made
     assert all(not math.isfinite(number) for number in lost.values())
-
-
-def test_where_none_diverges_the_option_changes_no_bit(tmp_path: Path) -> None:
-    with on_images(generated()):
-        for name in ("continue", "stop"):
-            settings = federations.config("fedssa", training={"on_divergence": name})
-            assert Session.create(settings, tmp_path / name, tmp_path).run() == RunOutcome("finished", 3)
-    assert federations.committed(tmp_path / "continue") == federations.committed(tmp_path / "stop")
-
-
-def test_a_configuration_from_before_the_option_means_what_it_did() -> None:
-    raw = federations.config("fedssa").to_json()
-    del raw["training"]["on_divergence"]
-    assert Config.read(raw) == federations.config("fedssa")

@@ -10,7 +10,7 @@ import checkpoints
 import simulator
 from checkpoints import SessionUnreadable
 from simulator.base.errors import ConfigError
-from simulator.engine.progress import Event, RoundFinished, RoundStarted
+from simulator.engine.progress import Event, RoundStarted
 from simulator.sessions.session import Session
 from tests import federations
 from tests.processes import FORKED
@@ -89,19 +89,6 @@ def test_a_session_begun_under_the_name_while_a_fork_runs_rounds_again_stays_as_
     assert begun
     assert contents(tmp_path / "x") == begun
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
-
-
-def test_a_session_that_is_just_running_under_the_name_is_not_touched_by_a_fork(
-    tmp_path: Path, parent: Path
-) -> None:
-    def fork_over_it(event: Event) -> None:
-        if isinstance(event, RoundFinished):
-            with pytest.raises(ConfigError, match="exists already"):
-                simulator.fork(parent, tmp_path / "x", tmp_path, 3, assignments=["rounds=9"])
-
-    outcome = Session.create(federations.config(rounds=2), tmp_path / "x", tmp_path).run(fork_over_it)
-    assert outcome.state == "finished"
-    assert checkpoints.verify(tmp_path / "x") == []
 
 
 def test_a_fork_that_fails_removes_its_own_folder_and_nothing_else(

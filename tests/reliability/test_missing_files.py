@@ -163,15 +163,6 @@ def test_a_run_whose_control_folder_is_removed_goes_on_and_takes_later_commands(
     assert checkpoints.tags_of(folder) == ("later",)
 
 
-def test_a_control_folder_that_is_gone_before_any_command_does_no_harm(tmp_path: Path) -> None:
-    folder = tmp_path / "s"
-    Session.create(CONFIG, folder, tmp_path).close()
-    shutil.rmtree(folder / "control")
-    assert damage(folder) == []
-    with Session.resume(folder, tmp_path) as session:
-        assert session.warnings == []
-
-
 @pytest.mark.slow
 def test_a_run_into_a_folder_that_lost_its_session_json_is_refused_and_says_what_is_left(
     tmp_path: Path,

@@ -54,11 +54,6 @@ def test_a_file_with_a_hole_of_three_gigabytes_is_not_read(
     assert ended.returncode == code and "a bug" not in ended.stdout, ended.stdout
 
 
-def test_a_resume_reads_no_such_ledger_either(cli: Cli, done: Path) -> None:
-    lengthened(done, "ledger.jsonl")
-    assert_refused(cli("resume", "done"), 4, "ledger.jsonl", "more than the")
-
-
 def test_a_sealed_session_json_of_many_small_things_is_refused_by_its_size(cli: Cli, done: Path) -> None:
     """A few bytes on disk are a hundred in memory; the seal is in order, so that nothing else refuses it."""
     rewrite(done, more=[{}] * 400_000)
@@ -122,11 +117,3 @@ def test_a_large_object_is_verified_in_pieces(cli: Cli, done: Path, named: bool)
         ended = cli("verify", "done")
     assert ended.code == 4 and "is damaged: its bytes do not match its name." in ended.out
     assert ("round 3, server" in ended.out) == named
-
-
-def test_a_large_object_is_forked_in_pieces(cli: Cli, done: Path) -> None:
-    add_object(done, LARGE, named=True)
-    with little_memory():
-        ended = cli("fork", "done", "--at-round=3", "--session=y", "--set=rounds=4")
-    assert_refused(ended, 4, "is damaged: its bytes do not match its name.")
-    assert not (done.parent / "y").exists()

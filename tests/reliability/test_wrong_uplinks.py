@@ -55,14 +55,6 @@ def of_other_numbers(tensors: Tensors) -> Tensors:
     return {name: tensor.double() for name, tensor in tensors.items()}
 
 
-def one_too_many(tensors: Tensors) -> Tensors:
-    return tensors | {"more": torch.zeros(1)}
-
-
-def empty(tensors: Tensors) -> Tensors:
-    return {}
-
-
 def not_finite(tensors: Tensors) -> Tensors:
     return {
         name: torch.full_like(tensor, torch.nan) if tensor.is_floating_point() else tensor
@@ -73,11 +65,8 @@ def not_finite(tensors: Tensors) -> Tensors:
 @pytest.mark.parametrize(
     ("part", "change"),
     [
-        *[
-            ("uplink", change)
-            for change in (renamed, reshaped, of_other_numbers, one_too_many, empty, not_finite)
-        ],
-        *[("state", change) for change in (reshaped, not_finite)],
+        *[("uplink", change) for change in (renamed, reshaped, of_other_numbers, not_finite)],
+        ("state", reshaped),
     ],
 )
 def test_a_round_with_a_wrong_uplink_or_state_is_computed_again_with_the_same_bits(
@@ -103,13 +92,17 @@ def test_a_round_with_a_wrong_uplink_or_state_is_computed_again_with_the_same_bi
     assert federations.committed(session) == federations.committed(tmp_path / "alone")
 
 
-@pytest.mark.parametrize("method", methods.names())
-def test_what_a_client_sends_is_known_before_it_has_trained(method: str) -> None:
+@pytest.mark.long
+def test_what_a_client_sends_is_known_before_it_has_trained() -> None:
     """Of every method that is built in: else a stop would cost its finished clients."""
-    parts = federations.built(federations.config(method))
-    state = federations.run(parts.engine, 1)
-    for client in (0, 1):
-        info = parts.federation.clients[client]
-        payload = dict(parts.method.downlink(2, state.server, info))
-        sent = federations.updated(parts, client, state.clients[client], payload, round=2).uplink
-        assert uplink_specs(client, state, parts) == states.specs(sent)
+    unknown = []
+    for method in methods.names():
+        parts = federations.built(federations.config(method))
+        state = federations.run(parts.engine, 1)
+        for client in (0, 1):
+            info = parts.federation.clients[client]
+            payload = dict(parts.method.downlink(2, state.server, info))
+            sent = federations.updated(parts, client, state.clients[client], payload, round=2).uplink
+            if uplink_specs(client, state, parts) != states.specs(sent):
+                unknown.append((method, client))
+    assert unknown == []
