@@ -10,23 +10,21 @@ tensors does.
 from checkpoints import limits
 from checkpoints.directories import (
     Leftover,
+    Marks,
+    check_note,
+    check_tag,
     in_private,
     is_free,
     leftovers,
+    mark,
+    marks_of,
     refuse_remains,
     remove,
     remove_leftover,
     rename,
+    tags_of,
 )
-from checkpoints.errors import (
-    Damaged,
-    DiskError,
-    Displaced,
-    Locked,
-    SessionUnreadable,
-    TooLarge,
-    UnsupportedVersion,
-)
+from checkpoints.files import Damaged, DiskError, Displaced, Locked, SessionUnreadable, UnsupportedVersion
 from checkpoints.group import Arrival, Group, GroupReader, Parcel, Piece, pack
 from checkpoints.layout import (
     POINTS,
@@ -39,6 +37,7 @@ from checkpoints.layout import (
     typed,
 )
 from checkpoints.ledger import text_of as ledger_text
+from checkpoints.limits import TooLarge
 from checkpoints.lock import now
 from checkpoints.mailbox import Answer, Command, answer, pending, post
 from checkpoints.manifests import Manifest, Pruned, Retention, UnfinishedRound
@@ -59,20 +58,79 @@ from checkpoints.reader import (
     sessions,
     size_on_disk,
 )
-from checkpoints.schema import ObjectRef, canonical, shown
+from checkpoints.schema import ObjectRef, canonical, checked, shown
 from checkpoints.store import Store, prune
-from checkpoints.tags import Marks, check_note, check_tag, mark, tags_of
-from checkpoints.tags import read as marks_of
 from checkpoints.verify import Finding, verify
 
 __all__ = [
-    "POINTS", "TUNING", "Answer", "Arrival", "Command", "Damaged", "DiskError", "Displaced", "Finding",
-    "Group", "GroupReader", "Growth", "Leftover", "Locked", "Manifest", "Marks", "ObjectRef", "Parcel",
-    "Part", "Piece", "Pruned", "Retention", "SessionFollower", "SessionReader", "SessionUnreadable", "Stamp",
-    "Store", "TensorSpec", "TooLarge", "UnfinishedRound", "UnsupportedVersion", "answer", "canonical",
-    "changed_stamp", "check_note", "check_tag", "continues", "first_record", "fork_at", "groups",
-    "in_private", "is_free", "is_group", "is_session", "last_record", "ledger_text", "leftovers", "limits",
-    "mark", "marks_of", "mentions", "name_of", "now", "pack", "pending", "post", "prune", "refuse_remains",
-    "remove", "remove_leftover", "rename", "session_folders", "sessions", "sessions_folder", "shown",
-    "size_on_disk", "tags_of", "typed", "verify",
+    "POINTS",
+    "TUNING",
+    "Answer",
+    "Arrival",
+    "Command",
+    "Damaged",
+    "DiskError",
+    "Displaced",
+    "Finding",
+    "Group",
+    "GroupReader",
+    "Growth",
+    "Leftover",
+    "Locked",
+    "Manifest",
+    "Marks",
+    "ObjectRef",
+    "Parcel",
+    "Part",
+    "Piece",
+    "Pruned",
+    "Retention",
+    "SessionFollower",
+    "SessionReader",
+    "SessionUnreadable",
+    "Stamp",
+    "Store",
+    "TensorSpec",
+    "TooLarge",
+    "UnfinishedRound",
+    "UnsupportedVersion",
+    "answer",
+    "canonical",
+    "changed_stamp",
+    "check_note",
+    "check_tag",
+    "checked",
+    "continues",
+    "first_record",
+    "fork_at",
+    "groups",
+    "in_private",
+    "is_free",
+    "is_group",
+    "is_session",
+    "last_record",
+    "ledger_text",
+    "leftovers",
+    "limits",
+    "mark",
+    "marks_of",
+    "mentions",
+    "name_of",
+    "now",
+    "pack",
+    "pending",
+    "post",
+    "prune",
+    "refuse_remains",
+    "remove",
+    "remove_leftover",
+    "rename",
+    "session_folders",
+    "sessions",
+    "sessions_folder",
+    "shown",
+    "size_on_disk",
+    "tags_of",
+    "typed",
+    "verify",
 ]  # fmt: skip

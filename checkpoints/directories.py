@@ -11,28 +11,18 @@ that is killed leaves its folder behind: a leftover, which no process needs.
 import os
 import secrets
 import shutil
+import stat
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from checkpoints import files, limits, lock, reader
-from checkpoints.errors import Damaged, DiskError, Locked, SessionUnreadable
-from checkpoints.layout import (
-    CONTROL,
-    EVENTS,
-    FOLDERS,
-    FORMATS,
-    LEDGER,
-    SESSION,
-    is_group,
-    is_private,
-    private_name,
-)
+from checkpoints import files, layout, limits, lock, reader
+from checkpoints.files import Damaged, DiskError, Locked, SessionUnreadable
 from checkpoints.reader import groups, read_document, remains, session_folders
-from checkpoints.schema import seal
+from checkpoints.schema import TagsDocument, seal, unseal, well_formed
 
 # Making
 
@@ -45,7 +35,7 @@ def is_free(folder: Path) -> bool:
 
 def refuse_remains(folder: Path) -> None:
     """Raise SessionUnreadable if a session is there that lost its session.json, saying how it can be had back."""
-    if folder.is_dir() and files.look(folder, SESSION) is None and remains(folder):
+    if folder.is_dir() and files.look(folder, layout.SESSION) is None and remains(folder):
         read_document(folder)
 
 
@@ -56,7 +46,7 @@ def in_private(folder: Path) -> Iterator[Path]:
     A folder that is private already is taken as it is. Raises SessionUnreadable when something has that name, now or
     by then, and DiskError.
     """
-    if is_private(folder.name):
+    if layout.is_private(folder.name):
         yield folder
         return
     _refuse_taken(folder)
@@ -79,16 +69,16 @@ def in_private(folder: Path) -> Iterator[Path]:
 
 def lay_out(folder: Path, session: Mapping[str, Any], ledger: bytes) -> lock.Ownership:
     """All that a session begins with, durable, and its owner: this process."""
-    for name in FOLDERS:
+    for name in layout.FOLDERS:
         files.make_folder(folder, name)
     owner = lock.Ownership.acquire(folder)
     try:
         owner.claim()
-        files.replace(folder, LEDGER, ledger)
-        files.replace(folder, EVENTS, b"")
-        document = {"format": FORMATS[0], "id": uuid.uuid4().hex, "created": lock.now(), **session}
-        files.link_new(folder, SESSION, seal(document, limits.SESSION, SESSION))
-        for name in (CONTROL, ""):
+        files.replace(folder, layout.LEDGER, ledger)
+        files.replace(folder, layout.EVENTS, b"")
+        document = {"format": layout.FORMATS[0], "id": uuid.uuid4().hex, "created": lock.now(), **session}
+        files.link_new(folder, layout.SESSION, seal(document, limits.SESSION, layout.SESSION))
+        for name in (layout.CONTROL, ""):
             files.sync_folder(folder, name)
     except BaseException:
         owner.let_go()
@@ -150,7 +140,7 @@ def _own(folder: Path, done: str, steal: bool = False) -> Iterator[Path]:
             f"{folder} is not a session's own folder, and no study's; nothing was {done}."
         )
     with lock.holding(place, steal=steal):
-        for each in session_folders(place) if is_group(place) else ():
+        for each in session_folders(place) if layout.is_group(place) else ():
             with lock.holding(each, steal=steal):
                 pass  # one by one: there may be more than open files
         with files.storage(folder), _held(place):
@@ -176,7 +166,7 @@ def leftovers(folder: Path, *, steal: bool = False) -> list[Leftover]:
     with files.storage(folder):
         found = []
         for path in sorted(reader.entries(folder)):
-            if is_private(path.name) and path.is_dir() and not path.is_symlink():
+            if layout.is_private(path.name) and path.is_dir() and not path.is_symlink():
                 with _opened(path) as descriptor:
                     found.append(Leftover(path, not _hold(descriptor) or _has_owner(path, steal)))
         return found
@@ -223,7 +213,7 @@ def _new_private(place: Path) -> Iterator[Path]:
 
 def _beside(place: Path) -> Path:
     """A name for a hidden folder beside `place` that no other folder has."""
-    return place.parent / private_name(place.name, secrets.token_hex(8))
+    return place.parent / layout.private_name(place.name, secrets.token_hex(8))
 
 
 def _has_owner(path: Path, steal: bool) -> bool:
@@ -253,3 +243,95 @@ def _opened(folder: Path) -> Iterator[int]:
 
 def _open(folder: Path) -> int:
     return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+class Marks(NamedTuple):
+    """The tags in order, and the note, which is empty where nobody wrote one."""
+
+    tags: tuple[str, ...] = ()
+    note: str = ""
+
+
+def check_tag(tag: str) -> str:
+    """The word, if it is a tag; raises ValueError, saying what one is."""
+    if not layout.TAG.fullmatch(tag):
+        raise ValueError(
+            f"{tag!r} is not a tag: use up to 40 letters, digits, '.', '_' and '-', beginning with a letter or digit"
+        )
+    return tag
+
+
+def check_note(note: str) -> str:
+    """The text, if it is a note; raises ValueError, saying what one is."""
+    if not note.isprintable() or len(note) > limits.NOTE_LETTERS:
+        raise ValueError(
+            f"a note is one line of up to {limits.NOTE_LETTERS} letters, and this one has {len(note)}"
+            if note.isprintable()
+            else "a note is one line without control characters"
+        )
+    return note
+
+
+def marks_of(folder: Path) -> Marks:
+    """What a session is marked with; nothing where nobody has. Raises Damaged or DiskError."""
+    try:
+        document = unseal(files.read(folder, layout.TAGS, cap=limits.TAGS), layout.TAGS)
+    except FileNotFoundError:
+        return Marks()
+    found = well_formed(TagsDocument, document, f"{folder}: {layout.TAGS} is not one that htfl-sim wrote")
+    return Marks(tuple(sorted(set(found["tags"]))), found.get("note", ""))
+
+
+def tags_of(folder: Path) -> tuple[str, ...]:
+    """Only the tags. Raises like `marks_of`."""
+    return marks_of(folder).tags
+
+
+def change_marks(
+    folder: Path, add: Iterable[str], remove: Iterable[str], may: Callable[[], None], note: str | None = None
+) -> Marks:
+    """Mark a session with more words, and no longer with others; what it is marked with now.
+
+    `note` replaces the note; None leaves it. `may` is the owner's fence. A damaged file is replaced. Raises ValueError
+    for what is no tag or no note, for too many, and where what has the file's name is no plain file; DiskError.
+    """
+    found = files.look(folder, layout.TAGS)
+    if found is not None and not stat.S_ISREG(found.st_mode):
+        raise ValueError(f"{layout.TAGS} is not a plain file; remove it")
+    try:
+        before = marks_of(folder)
+    except Damaged:
+        before = Marks()
+    tags = tuple(sorted({*before.tags, *map(check_tag, add)} - set(remove)))
+    after = Marks(tags, before.note if note is None else check_note(note))
+    if len(after.tags) > limits.TAG_WORDS:
+        raise ValueError(f"a session has at most {limits.TAG_WORDS} tags")
+    if found is None and after == Marks():
+        return after
+    may()
+    document = {"tags": list(after.tags)} | ({"note": after.note} if after.note else {})
+    files.replace(folder, layout.TAGS, seal(document, limits.TAGS, layout.TAGS))
+    files.sync_folder(folder)
+    return after
+
+
+def mark(folder: Path, add: Iterable[str], remove: Iterable[str] = (), note: str | None = None) -> Marks:
+    """Change the tags of a session that nobody runs, and its note unless that is None; all that it is marked with.
+
+    A session that is run takes the command `tag`.
+
+    The lock is held meanwhile, but nothing else is written: what a crash left, the next opening is to find, and the
+    state stays what it was. Raises ValueError for what is no tag or no note, SessionUnreadable, Locked, Damaged or
+    DiskError.
+    """
+    read_document(folder)
+    with lock.holding(folder):
+        before = lock.legible_note(folder)
+
+        def may() -> None:
+            # A lock may not reach another machine; whoever begins to own the session there writes a note.
+            if (now := lock.legible_note(folder)) != before:
+                raise Locked(f"{folder} was taken by {lock.holder(now)} just now.")
+
+        files.make_folder(folder, layout.TMP)
+        return change_marks(folder, add, remove, may, note)

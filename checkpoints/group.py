@@ -18,26 +18,13 @@ from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from checkpoints import files, limits, lock
-from checkpoints.errors import Damaged, DiskError, Locked, SessionUnreadable
-from checkpoints.layout import (
-    CONTROL,
-    DONE,
-    FOLDERS,
-    INBOX,
-    LEDGER,
-    LOCK,
-    OWNER,
-    POINTS,
-    SESSION,
-    TMP,
-    is_group,
-)
+from checkpoints import files, layout, limits, lock
+from checkpoints.files import Damaged, DiskError, Locked, SessionUnreadable
 from checkpoints.mailbox import Command, Inbox, Outcome, reply
 from checkpoints.schema import Json
 
 WAIT_SECONDS = 0.1
-_OWN = {LOCK, OWNER, TMP, CONTROL}
+_OWN = {layout.LOCK, layout.OWNER, layout.TMP, layout.CONTROL}
 """What a group has besides its documents and its sessions."""
 _SHOWN = "shown."
 
@@ -47,8 +34,8 @@ class GroupReader:
 
     def __init__(self, folder: Path) -> None:
         """Raises SessionUnreadable when the folder is no group."""
-        if not is_group(folder):
-            raise SessionUnreadable(f"{folder} holds no group of sessions: it has no {POINTS}.")
+        if not layout.is_group(folder):
+            raise SessionUnreadable(f"{folder} holds no group of sessions: it has no {layout.POINTS}.")
         self.folder = folder
 
     def document(self, name: str) -> bytes:
@@ -99,19 +86,19 @@ class Group:
         """
         _refuse_strangers(folder, documents)
         files.make_folders(folder)
-        for name in (TMP, CONTROL, INBOX, DONE):
+        for name in (layout.TMP, layout.CONTROL, layout.INBOX, layout.DONE):
             files.make_folder(folder, name)
         owner = _acquired(folder, waiting or (lambda: False), steal)
         try:
             owner.claim()
             recover_arrivals(folder)
-            for name in files.names(folder, TMP):
+            for name in files.names(folder, layout.TMP):
                 if name.startswith(_SHOWN):
-                    files.remove(folder, f"{TMP}/{name}")
+                    files.remove(folder, f"{layout.TMP}/{name}")
             group = cls(folder, owner)
             group._inbox.settle((), 0)
-            group.write({name: data for name, data in documents.items() if name != POINTS})
-            group.write({name: data for name, data in documents.items() if name == POINTS})
+            group.write({name: data for name, data in documents.items() if name != layout.POINTS})
+            group.write({name: data for name, data in documents.items() if name == layout.POINTS})
             for command in group.commands():
                 group.answer(command, "refused", "the run it was meant for had ended")
         except BaseException:
@@ -139,7 +126,7 @@ class Group:
 
         Who finds it, on whatever machine, sees this very folder.
         """
-        name = f"{TMP}/{_SHOWN}{secrets.token_hex(16)}"
+        name = f"{layout.TMP}/{_SHOWN}{secrets.token_hex(16)}"
         files.replace(self.folder, name, b"")
         try:
             yield name
@@ -195,12 +182,12 @@ def _is_orphaned(folder: Path) -> bool:
 def _refuse_strangers(folder: Path, documents: Mapping[str, Any]) -> None:
     """Raise SessionUnreadable where a folder of this name is something other than a group, whole or half made."""
     with files.storage(folder):
-        if not os.path.lexists(folder) or is_group(folder):
+        if not os.path.lexists(folder) or layout.is_group(folder):
             return
         if not folder.is_dir():
             raise SessionUnreadable(f"{folder} is there already and is no folder. Choose another name.")
         names = {path.name for path in folder.iterdir()}
-    if SESSION in names:
+    if layout.SESSION in names:
         raise SessionUnreadable(f"{folder} is a session. Choose another name.")
     if strange := sorted(names - _OWN - set(documents)):
         raise SessionUnreadable(
@@ -255,7 +242,7 @@ class Arrival:
         self._private, self._before = _private(group, name, _ARRIVING), _private(group, name, _BEFORE)
         shutil.rmtree(self._private, ignore_errors=True)
         files.make_folders(self._private)
-        for folder in FOLDERS:
+        for folder in layout.FOLDERS:
             files.make_folder(self._private, folder)
 
     def take(self, parcel: Parcel) -> None:
@@ -278,10 +265,12 @@ class Arrival:
         ledger here is a link or no file, and DiskError.
         """
         with files.storage(self.place):
-            if files.look(self._private, SESSION) is None or _rounds(self.place) > _rounds(self._private):
+            if files.look(self._private, layout.SESSION) is None or _rounds(self.place) > _rounds(
+                self._private
+            ):
                 self.discard()
                 return
-            os.close(files.open_lock(self._private, LOCK))
+            os.close(files.open_lock(self._private, layout.LOCK))
             for folder, _, names in os.walk(self._private):
                 for name in names:
                     files.sync(Path(folder), name)
@@ -305,18 +294,18 @@ def recover_arrivals(group: Path) -> None:
     For the group's owner, before it does anything else. Raises DiskError.
     """
     with files.storage(group):
-        for path in (group / TMP).iterdir():
+        for path in (group / layout.TMP).iterdir():
             name, _, kind = path.name.rpartition(".")
             if kind == _BEFORE and not os.path.lexists(group / name):
                 arrived = _private(group, name, _ARRIVING)  # whole: it was synchronised before that made way
                 files.rename_folder(arrived if arrived.is_dir() else path, group / name)
-        for path in (group / TMP).iterdir():
+        for path in (group / layout.TMP).iterdir():
             if path.name.endswith((f".{_ARRIVING}", f".{_BEFORE}")):
                 shutil.rmtree(path)
 
 
 def _private(group: Path, name: str, kind: str) -> Path:
-    return group / TMP / f"{name}.{kind}"
+    return group / layout.TMP / f"{name}.{kind}"
 
 
 def _travelling(folder: Path, owner: Json | None) -> list[str]:
@@ -326,10 +315,10 @@ def _travelling(folder: Path, owner: Json | None) -> list[str]:
         for place, folders, names in os.walk(folder):
             inside = Path(place).relative_to(folder)
             if inside == Path():
-                folders[:] = [name for name in folders if name != TMP]
-                names = [name for name in names if name not in (LOCK, SESSION, OWNER)]
+                folders[:] = [name for name in folders if name != layout.TMP]
+                names = [name for name in names if name not in (layout.LOCK, layout.SESSION, layout.OWNER)]
             found += [(inside / name).as_posix() for name in sorted(names)]
-    return [*sorted(found), *([OWNER] if lock.is_closed(owner) else []), SESSION]
+    return [*sorted(found), *([layout.OWNER] if lock.is_closed(owner) else []), layout.SESSION]
 
 
 def _pieces(folder: Path, path: str, most: int) -> Iterator[Piece]:
@@ -347,6 +336,6 @@ def _pieces(folder: Path, path: str, most: int) -> Iterator[Piece]:
 
 def _rounds(folder: Path) -> int:
     """How many lines a session's ledger has; −1 where there is no session."""
-    if not (folder / SESSION).is_file():
+    if not (folder / layout.SESSION).is_file():
         return -1
-    return sum(piece.data.count(b"\n") for piece in _pieces(folder, LEDGER, PARCEL))
+    return sum(piece.data.count(b"\n") for piece in _pieces(folder, layout.LEDGER, PARCEL))

@@ -27,6 +27,7 @@ POINTS = "points.json"
 TUNING = "tuning.json"
 """The document of a group whose sessions are the trials of a search."""
 
+FILES = (SESSION, OWNER, LOCK, LEDGER, EVENTS, TAGS, POSTED)
 FOLDERS = (OBJECTS, MANIFESTS, TMP, PARTIAL, CONTROL, INBOX, DONE)
 
 SHA256 = re.compile(r"[0-9a-f]{64}")

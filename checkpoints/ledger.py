@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from checkpoints import files, layout, limits, lock
-from checkpoints.errors import Damaged, DiskError, TooLarge
+from checkpoints.files import Damaged, DiskError
 from checkpoints.layout import EVENTS, LEDGER, MANIFESTS, manifest_name
+from checkpoints.limits import TooLarge
 from checkpoints.manifests import Manifest
 from checkpoints.schema import EventHead, Json, Prefix, canonical, parse, seal, unseal, well_formed
 

@@ -4,8 +4,6 @@ the same limits before they write, so that whatever is written can be read.
 All sizes are in bytes unless their name says otherwise.
 """
 
-from checkpoints.errors import TooLarge
-
 DOCUMENT_VALUES = 8_000_000
 """Values in one JSON document. A parsed value takes some 60 bytes of memory."""
 SESSION = 1 << 20
@@ -56,6 +54,16 @@ STATES = 500_000
 """States in one checkpoint: the server's, and those of clients that have taken part. Each takes some 100 bytes."""
 PARTICIPANTS = 200_000
 """Clients in one round. Each takes some 250 bytes of the round's record."""
+
+
+class TooLarge(ValueError):
+    """What is to be written could not be read back. Nothing was written."""
+
+    exit_code = 5
+
+    def __init__(self, message: str, what: str) -> None:
+        super().__init__(message)
+        self.what = what
 
 
 def values(raw: bytes) -> int:

@@ -24,7 +24,7 @@ from weakref import WeakSet
 import psutil
 
 from checkpoints import files, layout, limits
-from checkpoints.errors import Damaged, DiskError, Displaced, Locked
+from checkpoints.files import Damaged, DiskError, Displaced, Locked
 from checkpoints.layout import LOCK, OWNER
 from checkpoints.schema import Json, OwnerNote, seal, unseal, well_formed
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 from checkpoints import files, layout, limits, lock
-from checkpoints.errors import Damaged, DiskError
+from checkpoints.files import Damaged, DiskError
 from checkpoints.layout import CONTROL, DONE, EARLIER_POSTED, INBOX, KIND, POSTED
 from checkpoints.lock import now
 from checkpoints.reader import read_document

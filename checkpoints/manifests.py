@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from checkpoints import files, limits
-from checkpoints.errors import Damaged
+from checkpoints.files import Damaged
 from checkpoints.layout import HELD, MANIFESTS, PART, PARTIAL, manifest_name, manifest_round
 from checkpoints.schema import (
     FirstFault,
@@ -92,7 +92,7 @@ class UnfinishedRound:
 
     @classmethod
     def from_bytes(cls, raw: bytes, where: str) -> "UnfinishedRound":
-        """Raises Damaged, naming `where`, unless the bytes are a sealed, well-formed unfinished round."""
+        """Raises like `Manifest.from_bytes`."""
         found = fields_in(UnfinishedRound, unseal(raw, where), f"{where} is not an unfinished round")
         return cls(**found | {"states": _of_json(found["states"])})
 

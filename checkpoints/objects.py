@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from checkpoints import files, limits
-from checkpoints.errors import Damaged
+from checkpoints.files import Damaged
 from checkpoints.layout import OBJECTS, is_object_folder, object_parts, object_sha256
 from checkpoints.schema import ObjectRef
 

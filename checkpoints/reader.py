@@ -12,19 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from checkpoints import files, layout, ledger, limits, lock, manifests, objects
-from checkpoints.errors import Damaged, DiskError, SessionUnreadable, UnsupportedVersion
-from checkpoints.layout import (
-    EVENTS,
-    FORMATS,
-    INBOX,
-    LEDGER,
-    MANIFESTS,
-    OWNER,
-    SESSION,
-    TAGS,
-    is_group,
-    is_private,
-)
+from checkpoints.files import Damaged, DiskError, SessionUnreadable, UnsupportedVersion
 from checkpoints.manifests import Manifest, UnfinishedRound
 from checkpoints.objects import TensorSpec
 from checkpoints.schema import Json, ObjectRef, SessionDocument, parse, unseal, well_formed
@@ -210,7 +198,7 @@ class SessionReader:
     def noted_at(self) -> float | None:
         """When the owner's note was written, in Unix seconds by the clock of its disk; None if there is none."""
         try:
-            return (self.folder / OWNER).stat().st_mtime
+            return (self.folder / layout.OWNER).stat().st_mtime
         except OSError:
             return None
 
@@ -260,13 +248,15 @@ class SessionReader:
 def read_document(folder: Path) -> Json:
     """session.json; raises SessionUnreadable (no session there), Damaged, UnsupportedVersion or DiskError."""
     try:
-        document = unseal(files.read(folder, SESSION, cap=limits.SESSION), SESSION)
+        document = unseal(files.read(folder, layout.SESSION, cap=limits.SESSION), layout.SESSION)
     except FileNotFoundError:
-        raise SessionUnreadable(f"{folder} is not a session: it has no {SESSION}.{_rest(folder)}") from None
+        raise SessionUnreadable(
+            f"{folder} is not a session: it has no {layout.SESSION}.{_rest(folder)}"
+        ) from None
     except Damaged as error:
         raise Damaged(f"{folder}: {error} Restore it from a backup.") from error
     version = document.get("format")
-    if type(version) is int and version not in FORMATS:
+    if type(version) is int and version not in layout.FORMATS:
         environment = document.get("environment")
         made = environment.get("htfl-sim") if isinstance(environment, dict) else None
         named = isinstance(made, str) and len(made) < 40 and made.isprintable()
@@ -277,9 +267,9 @@ def read_document(folder: Path) -> Json:
         )
         raise UnsupportedVersion(
             f"{folder} is a session of format {version}; this program reads formats "
-            f"{FORMATS[0]} to {FORMATS[-1]}. Use {use}."
+            f"{layout.FORMATS[0]} to {layout.FORMATS[-1]}. Use {use}."
         )
-    well_formed(SessionDocument, document, f"{folder}: {SESSION} is not one that htfl-sim wrote")
+    well_formed(SessionDocument, document, f"{folder}: {layout.SESSION} is not one that htfl-sim wrote")
     return document
 
 
@@ -303,7 +293,9 @@ def groups(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
     with files.storage(folder):
-        return sorted(path for path in folder.iterdir() if not is_private(path.name) and is_group(path))
+        return sorted(
+            path for path in folder.iterdir() if not layout.is_private(path.name) and layout.is_group(path)
+        )
 
 
 def sessions(folder: Path) -> list[Path]:
@@ -316,17 +308,19 @@ def sessions(folder: Path) -> list[Path]:
 
 def _sessions(folder: Path) -> Iterator[Path]:
     with files.storage(folder):
-        if folder.is_dir():
-            yield from (path for path in folder.iterdir() if not is_private(path.name) and _may_be_one(path))
+        for path in folder.iterdir() if folder.is_dir() else ():
+            if not layout.is_private(path.name) and _has_document(path, unseen=True):
+                yield path
 
 
-def _may_be_one(path: Path) -> bool:
+def _has_document(folder: Path, *, unseen: bool = False) -> bool:
+    """Whether session.json is there; `unseen` where that cannot be seen."""
     try:
-        return files.look(path, SESSION) is not None
+        return files.look(folder, layout.SESSION) is not None
     except Damaged:
         return False  # no folder
     except DiskError:
-        return True
+        return unseen
 
 
 def _rest(folder: Path) -> str:
@@ -335,8 +329,8 @@ def _rest(folder: Path) -> str:
     if left is None:
         return ""
     return (
-        f" But it holds {left}: restore {SESSION} from a backup, and nothing is lost. Without it the ledger can be "
-        "read as it is, one JSON line a round, and the objects by any safetensors reader."
+        f" But it holds {left}: restore {layout.SESSION} from a backup, and nothing is lost. "
+        "Without it the ledger can be read as it is, one JSON line a round, and the objects by any safetensors reader."
     )
 
 
@@ -348,10 +342,7 @@ TAIL = 1 << 16
 
 def is_session(folder: Path) -> bool:
     """Whether a folder has been made a session; not whether it is whole."""
-    try:
-        return files.look(folder, SESSION) is not None
-    except (Damaged, DiskError):
-        return False
+    return _has_document(folder)
 
 
 def entries(folder: Path) -> list[Path]:
@@ -366,7 +357,9 @@ def session_folders(folder: Path) -> list[Path]:
 
     Raises DiskError when the folder is there and cannot be read.
     """
-    orphans = {path for path in entries(folder) if not is_private(path.name) and _has_checkpoints(path)}
+    orphans = {
+        path for path in entries(folder) if not layout.is_private(path.name) and _has_checkpoints(path)
+    }
     return sorted(orphans | set(sessions(folder)))
 
 
@@ -376,7 +369,7 @@ def mentions(folder: Path, *texts: str, any_of: Sequence[str] = ()) -> bool:
     Most sessions can so be left out without being decoded.
     """
     try:
-        written = files.read(folder, SESSION, cap=limits.SESSION)
+        written = files.read(folder, layout.SESSION, cap=limits.SESSION)
     except (FileNotFoundError, Damaged, DiskError):
         return False
     one_of = not any_of or any(text.encode() in written for text in any_of)
@@ -392,9 +385,9 @@ def last_record(session: SessionReader, newest: Manifest | None) -> Mapping[str,
     kept = newest.record if newest else None
     if not ledger.is_as_written(session.folder, newest, lock.legible_note(session.folder)):
         lines = session.lines()
-        return parse(lines[-1], LEDGER) if lines else None
+        return parse(lines[-1], layout.LEDGER) if lines else None
     with suppress(Damaged, FileNotFoundError):
-        line = parse(_last_line(session.folder), LEDGER)
+        line = parse(_last_line(session.folder), layout.LEDGER)
         session.check_record(line)
         if kept is None or line["round"] >= kept["round"]:
             return line
@@ -408,11 +401,11 @@ def first_record(
 
     A search by halves reads a few lines of the ledger only.
     """
-    with suppress(Damaged, FileNotFoundError), files.open_regular(session.folder, LEDGER) as fd:
+    with suppress(Damaged, FileNotFoundError), files.open_regular(session.folder, layout.LEDGER) as fd:
         found, first, last = None, 0, os.fstat(fd).st_size
         while first < last:
             start, line = _line_at(fd, first, (first + last) // 2, last)
-            record = parse(line, LEDGER) if line is not None else None
+            record = parse(line, layout.LEDGER) if line is not None else None
             if record is None:  # not whole: it is being written
                 last = start
             elif holds(record):
@@ -438,14 +431,14 @@ def size_on_disk(folder: Path) -> int:
 
 def _has_checkpoints(folder: Path) -> bool:
     try:
-        return files.is_folder(files.look(folder, MANIFESTS))
+        return files.is_folder(files.look(folder, layout.MANIFESTS))
     except (Damaged, DiskError):
         return False
 
 
 def _last_line(folder: Path) -> bytes:
     """The last whole line of the ledger, without its end; empty when there is none."""
-    with files.open_regular(folder, LEDGER) as fd:
+    with files.open_regular(folder, layout.LEDGER) as fd:
         size, wanted = os.fstat(fd).st_size, TAIL
         while True:
             text = os.pread(fd, wanted, max(0, size - wanted))
@@ -472,13 +465,13 @@ def _line_at(fd: int, first: int, at: int, last: int) -> tuple[int, bytes | None
 Part = Literal["document", "ledger", "events", "owner", "inbox", "tags", "checkpoints"]
 
 _FILES: dict[Part, str] = {
-    "document": SESSION,
-    "ledger": LEDGER,
-    "events": EVENTS,
-    "owner": OWNER,
-    "inbox": INBOX,
-    "tags": TAGS,
-    "checkpoints": MANIFESTS,
+    "document": layout.SESSION,
+    "ledger": layout.LEDGER,
+    "events": layout.EVENTS,
+    "owner": layout.OWNER,
+    "inbox": layout.INBOX,
+    "tags": layout.TAGS,
+    "checkpoints": layout.MANIFESTS,
 }
 """In the order in which changes are told: checkpoints last, so that what they say is of rounds already read."""
 
@@ -521,7 +514,7 @@ class SessionFollower:
         Raises Damaged for a line that is not what was written.
         """
         folder, before = self.session.folder, self._ledger
-        self._ledger = now = _stamp(folder / LEDGER)
+        self._ledger = now = _stamp(folder / layout.LEDGER)
         if before and now and now[0] == before[0] and now[1] >= self._offset:
             new = self._new_lines()
             for number, record in enumerate(new, start=self._rounds + 1):
@@ -538,11 +531,11 @@ class SessionFollower:
 
     def _new_lines(self) -> list[Json]:
         folder = self.session.folder
-        with files.open_regular(folder, LEDGER) as fd, files.storage(folder):
+        with files.open_regular(folder, layout.LEDGER) as fd, files.storage(folder):
             new = b"".join(files.chunks(fd, limits.TAIL, self._offset))
         whole, newline, _ = new.rpartition(b"\n")
         self._offset += len(whole) + len(newline)
-        return [parse(line, f"{folder}: {LEDGER}") for line in whole.splitlines()]
+        return [parse(line, f"{folder}: {layout.LEDGER}") for line in whole.splitlines()]
 
 
 def changed_stamp(folder: Path, *parts: Part) -> tuple[Stamp, ...]:
@@ -564,7 +557,7 @@ def _stamp(path: Path) -> Stamp:
 def _end_of_line(folder: Path, lines: int) -> int | None:
     """Where the ledger's line of that number ends; None if it has fewer whole lines."""
     try:
-        text = files.read(folder, LEDGER, cap=limits.LEDGER + limits.TAIL)
+        text = files.read(folder, layout.LEDGER, cap=limits.LEDGER + limits.TAIL)
     except FileNotFoundError:
         text = b""
     end = 0

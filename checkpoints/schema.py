@@ -19,7 +19,7 @@ from typing import Annotated, Any, NotRequired, TypeVar, cast, get_args, get_typ
 from typing_extensions import TypedDict
 
 from checkpoints import limits
-from checkpoints.errors import Damaged
+from checkpoints.files import Damaged
 from checkpoints.layout import SHA256, TAG, object_parts
 
 Json = dict[str, Any]
@@ -177,15 +177,19 @@ class ListOrNames:
 
 @dataclass(frozen=True)
 class InJson:
-    """A value that a type describes as it is in JSON. Of a data class, that is an object whose keys are its fields."""
+    """A value that a type describes as it is in JSON. Of a data class or a named tuple, that is an object whose keys
+    are its fields.
+    """
 
     kind: Any
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        if not is_dataclass(self.kind):
+        optional = getattr(self.kind, "_field_defaults", None)
+        if is_dataclass(self.kind):
+            optional = {field.name for field in fields(self.kind) if field.default is not MISSING}
+        if optional is None:
             return handler.generate_schema(self.kind)
         hints = get_type_hints(self.kind, include_extras=True)
-        optional = {field.name for field in fields(self.kind) if field.default is not MISSING}
         keys = {name: NotRequired[hint] if name in optional else hint for name, hint in hints.items()}
         return handler.generate_schema(closed(cast(Any, TypedDict)("Keys", keys)))
 

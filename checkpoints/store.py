@@ -13,23 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from checkpoints import files, layout, ledger, limits, lock, manifests, objects, tags
+from checkpoints import directories, files, layout, ledger, limits, lock, manifests, objects
 from checkpoints.directories import in_private, lay_out
-from checkpoints.errors import Damaged, DiskError, SessionUnreadable
-from checkpoints.layout import (
-    EVENTS,
-    FOLDERS,
-    HELD,
-    IN_FLIGHT,
-    LEDGER,
-    MANIFESTS,
-    OBJECTS,
-    PART,
-    PARTIAL,
-    STATE,
-    TMP,
-    is_object_folder,
-)
+from checkpoints.files import Damaged, DiskError, SessionUnreadable
 from checkpoints.ledger import EventWriter, LedgerWriter, check_ledger
 from checkpoints.mailbox import Command, Inbox, Outcome, reply
 from checkpoints.manifests import (
@@ -120,7 +106,7 @@ class Store:
         owner = lock.Ownership.acquire(folder, steal=steal)
         try:
             found = _look(folder, owner.before)
-            files.make_folder(folder, TMP)
+            files.make_folder(folder, layout.TMP)
             owner.claim()
         except BaseException:
             owner.let_go()
@@ -190,9 +176,9 @@ class Store:
         """
         with self._writing():
             before = self._before(round, record)
-            if in_flight is not None and self.session.document["format"] < IN_FLIGHT:
-                raise ValueError(f"only a session of format {IN_FLIGHT} can hold uplinks in flight")
-            self._check_states(states, STATE if in_flight is None else HELD)
+            if in_flight is not None and self.session.document["format"] < layout.IN_FLIGHT:
+                raise ValueError(f"only a session of format {layout.IN_FLIGHT} can hold uplinks in flight")
+            self._check_states(states, layout.STATE if in_flight is None else layout.HELD)
             manifest = Manifest(round, history, dict(states), record, before, applied, initial, in_flight)
             raw = manifest.to_bytes()
             if record is not None and round > self._round:
@@ -200,7 +186,7 @@ class Store:
             self._objects.sync()
             self._ledger.sync()
             self._link(manifest, raw)
-            files.sync_folder(self.folder, MANIFESTS)
+            files.sync_folder(self.folder, layout.MANIFESTS)
             if record is not None and round > self._round:
                 self._owner.check()
                 self._ledger.add(record, durable=True)
@@ -233,7 +219,7 @@ class Store:
         with self._writing():
             if round != max(self._round, 0) + 1:
                 raise ValueError(f"round {round} is not the one after round {max(self._round, 0)}")
-            self._check_states(states, PART)
+            self._check_states(states, layout.PART)
             self._objects.sync()
             self._owner.check()
             unnamed = self._unfinished.save(UnfinishedRound(round, note, dict(states)))
@@ -279,10 +265,12 @@ class Store:
         with self._writing():
             self._events.add(kind, fields)
 
-    def tag(self, add: Iterable[str], remove: Iterable[str] = (), note: str | None = None) -> tags.Marks:
+    def tag(
+        self, add: Iterable[str], remove: Iterable[str] = (), note: str | None = None
+    ) -> directories.Marks:
         """Change what the session is marked with; all of it. Raises ValueError for what is no tag or no note."""
         with self._writing():
-            return tags.change(self.folder, add, remove, self._owner.check, note)
+            return directories.change_marks(self.folder, add, remove, self._owner.check, note)
 
     def warn(self, message: str, **about: Any) -> None:
         """Add a `warning` event, and keep the sentence for `take_warnings`."""
@@ -369,7 +357,7 @@ class Store:
             self._owner.check()
             files.remove(self.folder, manifests.path(round))
             unused += kept.drop(round)
-        files.sync_folder(self.folder, MANIFESTS)
+        files.sync_folder(self.folder, layout.MANIFESTS)
         unused = [ref for ref in unused if ref not in self._unfinished]
         self._objects.discard(unused, self._owner.check)
         return Pruned(rounds, sum(ref.size for ref in unused))
@@ -476,7 +464,7 @@ def _look(folder: Path, left: Json | None) -> _Found:
         )
     try:
         raw, text, tail, strays = _course(folder, kept)
-        torn = ledger.torn_events(folder) if files.look(folder, EVENTS) is not None else None
+        torn = ledger.torn_events(folder) if files.look(folder, layout.EVENTS) is not None else None
         lost = ledger.lost_events(folder, left) if torn == 0 else None
     except Damaged as error:
         raise Damaged(f"{folder}: {error} Restore it from a backup.") from error
@@ -491,7 +479,7 @@ def _look(folder: Path, left: Json | None) -> _Found:
 
 def _mend(folder: Path, found: _Found, may: May) -> list[str]:
     """Bring a session that is owned into order; returns what was amiss, as sentences."""
-    for name in FOLDERS:
+    for name in layout.FOLDERS:
         may()
         files.make_folder(folder, name)
     mended = [*found.warnings, *_mend_ledger(folder, found, may), *_mend_events(folder, found.torn, may)]
@@ -509,8 +497,8 @@ def _mend(folder: Path, found: _Found, may: May) -> list[str]:
 
 def _refuse_links(folder: Path) -> None:
     """No link, and no other thing, may stand where the store's folders are, at any level."""
-    inside = (f"{OBJECTS}/{name}" for name in files.listed(folder, OBJECTS) if is_object_folder(name))
-    for name in (*FOLDERS, *inside):
+    inside = filter(layout.is_object_folder, files.listed(folder, layout.OBJECTS))
+    for name in (*layout.FOLDERS, *(f"{layout.OBJECTS}/{each}" for each in inside)):
         found = files.look(folder, name)
         if found is not None and not files.is_folder(found):
             raise Damaged(f"{folder}: {name} is not a folder; links are not followed. Remove it.")
@@ -537,35 +525,35 @@ def _course(folder: Path, kept: list[Manifest]) -> tuple[bytes, bytes, bytes, li
 
 
 def _mend_ledger(folder: Path, found: _Found, may: May) -> Iterator[str]:
-    if found.ledger == found.raw and files.look(folder, LEDGER) is not None:
+    if found.ledger == found.raw and files.look(folder, layout.LEDGER) is not None:
         return
     may()
-    files.replace(folder, LEDGER, found.ledger)
+    files.replace(folder, layout.LEDGER, found.ledger)
     files.sync_folder(folder)
     if is_rebuilt := found.raw[: len(found.ledger)] != found.ledger:
-        yield f"{LEDGER} was torn or altered; it was rebuilt from the checkpoints."
+        yield f"{layout.LEDGER} was torn or altered; it was rebuilt from the checkpoints."
     if lost := ledger.whole_records(found.tail):
         rounds = " to ".join(str(record.get("round")) for record in (lost[0], lost[-1])[: len(lost)])
         yield f"The ledger went beyond the last checkpoint; computed again: round {rounds}."
     elif found.tail and not is_rebuilt:  # else these bytes may be those of an altered line
-        yield f"{LEDGER} had a torn line after the last checkpoint; it was cut off."
+        yield f"{layout.LEDGER} had a torn line after the last checkpoint; it was cut off."
 
 
 def _mend_events(folder: Path, torn: int | None, may: May) -> Iterator[str]:
     if torn is None:
         may()
-        files.replace(folder, EVENTS, b"")
-        yield f"{EVENTS} was gone; it begins anew."
+        files.replace(folder, layout.EVENTS, b"")
+        yield f"{layout.EVENTS} was gone; it begins anew."
     elif torn:
         may()
-        files.cut(folder, EVENTS, torn)
-        yield f"{EVENTS} was torn; its whole lines were kept."
+        files.cut(folder, layout.EVENTS, torn)
+        yield f"{layout.EVENTS} was torn; its whole lines were kept."
 
 
 def _unfinished(folder: Path, newest: int, may: May) -> tuple[list[UnfinishedRound], list[str]]:
     """The unfinished round after the newest checkpoint's, if it is whole; all others are removed."""
     usable, lost = [], []
-    for round in manifests.rounds(folder, PARTIAL):
+    for round in manifests.rounds(folder, layout.PARTIAL):
         try:
             found = manifests.read_unfinished(folder, round)
             if round == newest + 1:
@@ -573,12 +561,10 @@ def _unfinished(folder: Path, newest: int, may: May) -> tuple[list[UnfinishedRou
                     objects.check(folder, ref)
                 usable.append(found)
                 continue
-            reason = (
-                f"{manifests.path(round, PARTIAL)} does not follow round {newest}, the newest checkpoint's"
-            )
+            reason = f"{manifests.path(round, layout.PARTIAL)} does not follow round {newest}, the newest checkpoint's"
         except Damaged as error:
             reason = str(error).removesuffix(".")
-        _remove(folder, manifests.path(round, PARTIAL), may)
+        _remove(folder, manifests.path(round, layout.PARTIAL), may)
         if round > newest:  # else the round was finished, and only this was left to do
             lost.append(f"{reason}; the finished clients of round {round} are computed again.")
     return usable, lost
@@ -586,8 +572,8 @@ def _unfinished(folder: Path, newest: int, may: May) -> tuple[list[UnfinishedRou
 
 def _sweep(folder: Path, kept: list[Manifest], usable: list[UnfinishedRound], may: May) -> None:
     """Remove what belongs to no commit; objects only if a manifest shows that those are not lost."""
-    for name in files.names(folder, TMP):
-        _remove(folder, f"{TMP}/{name}", may)
+    for name in files.names(folder, layout.TMP):
+        _remove(folder, f"{layout.TMP}/{name}", may)
     named: list[Manifest | UnfinishedRound] = [*kept, *usable]
     used = {ref.sha256 for each in named for ref in each.states.values()}
     for ref in objects.present(folder) if kept else ():

@@ -8,35 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from checkpoints import files, ledger, lock, mailbox, manifests, objects, tags
-from checkpoints.errors import Damaged, SessionUnreadable
-from checkpoints.layout import (
-    CONTROL,
-    DONE,
-    EARLIER_POSTED,
-    EVENTS,
-    FOLDERS,
-    INBOX,
-    LEDGER,
-    LOCK,
-    MANIFESTS,
-    OBJECTS,
-    OWNER,
-    PARTIAL,
-    POSTED,
-    SESSION,
-    TAGS,
-    TMP,
-    is_object_folder,
-    manifest_round,
-    object_sha256,
-)
+from checkpoints import directories, files, layout, ledger, lock, mailbox, manifests, objects
+from checkpoints.files import Damaged, SessionUnreadable
 from checkpoints.ledger import LineWriter, explained, missing_checkpoints
 from checkpoints.manifests import Manifest, UnfinishedRound
 from checkpoints.reader import read_document
 from checkpoints.schema import Json, ObjectRef
 
-_KNOWN = {SESSION, OWNER, LOCK, LEDGER, EVENTS, TAGS, OBJECTS, MANIFESTS, TMP, PARTIAL, CONTROL, POSTED}
+_KNOWN = {*layout.FILES, *layout.FOLDERS}
 
 
 @dataclass(frozen=True)
@@ -60,7 +39,7 @@ def verify(folder: Path) -> list[Finding]:
     try:
         read_document(folder)
     except Damaged as error:
-        findings.append(_damage(SESSION, error))
+        findings.append(_damage(layout.SESSION, error))
     live = _is_live(folder)
     left = None if live else lock.legible_note(folder)  # what the last owner left, if nobody goes on
     closed = left if lock.is_closed(left) else None
@@ -92,8 +71,8 @@ def _read_manifests(folder: Path) -> tuple[list[Manifest], list[Finding]]:
 
 def _read_unfinished(folder: Path, newest: int, live: bool) -> tuple[list[UnfinishedRound], list[Finding]]:
     usable, findings = [], []
-    for name in files.listed(folder, PARTIAL):
-        where, round = f"{PARTIAL}/{name}", manifest_round(name)
+    for name in files.listed(folder, layout.PARTIAL):
+        where, round = f"{layout.PARTIAL}/{name}", layout.manifest_round(name)
         try:
             if round is None:
                 findings.append(_stray(where))
@@ -103,7 +82,7 @@ def _read_unfinished(folder: Path, newest: int, live: bool) -> tuple[list[Unfini
                 remark = (
                     f"does not follow round {newest}, the newest checkpoint's; the next opening removes it."
                 )
-                findings.append(Finding(where, "note", f"{where} {remark}"))
+                findings.append(_note(where, f"{where} {remark}"))
         except Damaged as error:
             findings.append(_damage(where, error))
         except FileNotFoundError:
@@ -120,12 +99,12 @@ def _objects(folder: Path, named: list[Manifest | UnfinishedRound], live: bool) 
         try:
             objects.check(folder, ref)
         except Damaged as error:
-            there = {*_kept_rounds(folder), *map(manifest_round, files.listed(folder, PARTIAL))}
+            there = {*_kept_rounds(folder), *map(layout.manifest_round, files.listed(folder, layout.PARTIAL))}
             still = [use for use in users if not live or use[0] in there]
             if still:
-                yield Finding(ref.name, "damage", f"{_users(still)}: {error}")
+                yield _damage(ref.name, f"{_users(still)}: {error}")
     used = {ref.sha256 for ref in uses}
-    for ref in objects.present(folder) if _is_there(folder, OBJECTS) else ():
+    for ref in objects.present(folder) if _is_there(folder, layout.OBJECTS) else ():
         if ref.sha256 not in used:
             yield from _unused(folder, ref, live)
 
@@ -141,7 +120,7 @@ def _unused(folder: Path, ref: ObjectRef, live: bool) -> Iterator[Finding]:
     try:
         objects.check(folder, ref)
         remark = "belongs to no checkpoint" + (" yet." if live else "; the next opening removes it.")
-        yield Finding(ref.name, "note", f"{ref.name} {remark}")
+        yield _note(ref.name, f"{ref.name} {remark}")
     except Damaged as error:
         if not live or files.look(folder, ref.name) is not None:
             yield _damage(ref.name, error)
@@ -152,7 +131,7 @@ def _missing(folder: Path, left: Json | None, live: bool) -> Iterator[Finding]:
     kept = _kept_rounds(folder)
     missing = [] if live else missing_checkpoints(folder, kept, left)
     if missing:
-        yield Finding(manifests.path(missing[-1]), "damage", explained(folder, kept, missing))
+        yield _damage(manifests.path(missing[-1]), explained(folder, kept, missing))
 
 
 def _ledger(folder: Path, kept: list[Manifest], closed: Json | None, live: bool) -> Iterator[Finding]:
@@ -160,16 +139,17 @@ def _ledger(folder: Path, kept: list[Manifest], closed: Json | None, live: bool)
         raw = ledger.read(folder, kept[-1] if kept else None)
         text, tail = ledger.recover(raw, kept)
     except Damaged as error:
-        yield _damage(LEDGER, error)
+        yield _damage(layout.LEDGER, error)
         return
     for manifest in kept[:-1]:
         if not ledger.belongs(text, manifest):
             message = "is not of this session's course: an owner wrote it after it had been displaced."
-            yield Finding(manifests.path(manifest.round), "damage", message)
+            yield _damage(manifests.path(manifest.round), message)
     if raw[: len(text)] != text:
         torn = text.startswith(raw)
-        what = ledger.altered(raw, text, None) or f"{LEDGER} ends before the newest checkpoint's line."
-        yield Finding(LEDGER, "note" if torn and live else "damage", f"{what} The next opening rebuilds it.")
+        what = ledger.altered(raw, text, None) or f"{layout.LEDGER} ends before the newest checkpoint's line."
+        what += " The next opening rebuilds it."
+        yield _note(layout.LEDGER, what) if torn and live else _damage(layout.LEDGER, what)
     elif not live:
         yield from _tail(folder, tail, closed)
 
@@ -177,94 +157,96 @@ def _ledger(folder: Path, kept: list[Manifest], closed: Json | None, live: bool)
 def _tail(folder: Path, tail: bytes, closed: Json | None) -> Iterator[Finding]:
     """Lines after the newest checkpoint: vouched for by the owner's last note if it closed, else by none."""
     whole = ledger.whole_records(tail)
-    if closed and "ledger" in closed and _is_there(folder, LEDGER):
-        if asdict(LineWriter(folder, LEDGER).prefix) != closed["ledger"]:
-            yield Finding(
-                LEDGER, "damage", f"{LEDGER} is not as it was left after the newest checkpoint's line."
-            )
+    if closed and "ledger" in closed and _is_there(folder, layout.LEDGER):
+        if asdict(LineWriter(folder, layout.LEDGER).prefix) != closed["ledger"]:
+            what = "is not as it was left after the newest checkpoint's line."
+            yield _damage(layout.LEDGER, f"{layout.LEDGER} {what}")
     elif len(whole) != len(tail.splitlines()):
-        yield Finding(LEDGER, "damage", f"{LEDGER} has a torn line at its end; the next opening cuts it off.")
+        what = "has a torn line at its end; the next opening cuts it off."
+        yield _damage(layout.LEDGER, f"{layout.LEDGER} {what}")
     if whole:
-        yield Finding(
-            LEDGER,
-            "note",
-            f"{LEDGER} has {len(whole)} rounds without a checkpoint; a resume computes them again.",
-        )
+        what = f"has {len(whole)} rounds without a checkpoint; a resume computes them again."
+        yield _note(layout.LEDGER, f"{layout.LEDGER} {what}")
 
 
 def _events(folder: Path, closed: Json | None, live: bool) -> Iterator[Finding]:
     faults = ledger.read_events(folder)[1]
-    yield from (Finding(EVENTS, "damage", fault) for fault in faults)
-    if not _is_there(folder, EVENTS):
+    yield from (_damage(layout.EVENTS, fault) for fault in faults)
+    if not _is_there(folder, layout.EVENTS):
         return
     try:
         if ledger.torn_events(folder):
-            yield Finding(EVENTS, "note" if live else "damage", f"{EVENTS} ends in a torn line.")
+            yield Finding(
+                layout.EVENTS, "note" if live else "damage", f"{layout.EVENTS} ends in a torn line."
+            )
         elif (lost := ledger.lost_events(folder, closed)) is not None:
-            yield Finding(EVENTS, "damage", lost)
+            yield _damage(layout.EVENTS, lost)
     except Damaged as error:
-        yield _damage(EVENTS, error)
+        yield _damage(layout.EVENTS, error)
 
 
 def _owner(folder: Path) -> Iterator[Finding]:
-    if _look(folder, OWNER) is None:
-        yield Finding(OWNER, "note", f"{OWNER} is not there; the next opening writes it.")
-    yield from _tried(OWNER, lambda: lock.read_note(folder))
-    if _look(folder, LOCK) is None:
-        yield Finding(LOCK, "note", f"{LOCK} is not there; the next opening makes it.")
-    yield from _tried(LOCK, lambda: files.read(folder, LOCK, cap=0))
-    yield from _tried(TAGS, lambda: tags.read(folder))
+    if _look(folder, layout.OWNER) is None:
+        yield _note(layout.OWNER, f"{layout.OWNER} is not there; the next opening writes it.")
+    yield from _tried(layout.OWNER, lambda: lock.read_note(folder))
+    if _look(folder, layout.LOCK) is None:
+        yield _note(layout.LOCK, f"{layout.LOCK} is not there; the next opening makes it.")
+    yield from _tried(layout.LOCK, lambda: files.read(folder, layout.LOCK, cap=0))
+    yield from _tried(layout.TAGS, lambda: directories.marks_of(folder))
 
 
 def _mailbox(folder: Path, kept: list[Manifest], live: bool) -> Iterator[Finding]:
-    for place, read in ((INBOX, mailbox.read_command), (DONE, mailbox.read_answer)):
+    for place, read in ((layout.INBOX, mailbox.read_command), (layout.DONE, mailbox.read_answer)):
         for name in files.listed(folder, place):
             where = f"{place}/{name}"
             if (id := mailbox.file_id(name)) is not None:
                 yield from _tried(where, partial(read, folder, id))
-            elif place == DONE or mailbox.file_id(name, "tmp") is None:
+            elif place == layout.DONE or mailbox.file_id(name, "tmp") is None:
                 yield _stray(where)
             elif not live:
-                yield Finding(where, "note", "being written, or abandoned; a later opening removes it.")
-    for where in (POSTED, EARLIER_POSTED):
+                yield _note(where, "being written, or abandoned; a later opening removes it.")
+    for where in (layout.POSTED, layout.EARLIER_POSTED):
         yield from _tried(where, partial(mailbox.read_posted, folder, where))
     if (lost := mailbox.lost_control(folder)) is not None:
-        yield Finding(CONTROL, "damage", lost)
+        yield _damage(layout.CONTROL, lost)
         return
     for number in mailbox.missing(folder, kept[-1].applied if kept else ()):
         message = f"command {number} was posted and is neither waiting nor answered: its file is gone."
-        yield Finding(CONTROL, "damage", message)
+        yield _damage(layout.CONTROL, message)
 
 
 def _strays(folder: Path, live: bool) -> Iterator[Finding]:
-    if not _is_there(folder, LEDGER):
-        yield Finding(LEDGER, "damage", f"{LEDGER} is missing.")
-    for name in FOLDERS:
+    if not _is_there(folder, layout.LEDGER):
+        yield _damage(layout.LEDGER, f"{layout.LEDGER} is missing.")
+    for name in layout.FOLDERS:
         found = _look(folder, name)
         if found is not None and not files.is_folder(found):
-            yield Finding(name, "damage", f"{name} is not a folder; links are not followed.")
+            yield _damage(name, f"{name} is not a folder; links are not followed.")
     for place, known in (
         ("", _KNOWN),
-        (CONTROL, {path.rpartition("/")[2] for path in (INBOX, DONE, EARLIER_POSTED)}),
+        (
+            layout.CONTROL,
+            {path.rpartition("/")[2] for path in (layout.INBOX, layout.DONE, layout.EARLIER_POSTED)},
+        ),
     ):
         for name in files.listed(folder, place):
             if name not in known:
                 yield _stray(f"{place}/{name}" if place else name)
-    for name in files.listed(folder, MANIFESTS):
-        if manifest_round(name) is None:
-            yield _stray(f"{MANIFESTS}/{name}")
-    for sub in files.listed(folder, OBJECTS):
-        where = f"{OBJECTS}/{sub}"
+    for name in files.listed(folder, layout.MANIFESTS):
+        if layout.manifest_round(name) is None:
+            yield _stray(f"{layout.MANIFESTS}/{name}")
+    for sub in files.listed(folder, layout.OBJECTS):
+        where = f"{layout.OBJECTS}/{sub}"
         if not files.is_folder(files.look(folder, where)):
-            broken = is_object_folder(sub)
+            broken = layout.is_object_folder(sub)
             message = f"{where} is not a folder; links are not followed."
-            yield Finding(where, "damage", message) if broken else _stray(where)
+            yield _damage(where, message) if broken else _stray(where)
         for name in files.listed(folder, where):
-            if object_sha256(sub, name) is None:
+            if layout.object_sha256(sub, name) is None:
                 yield _stray(f"{where}/{name}")
-    for name in files.listed(folder, TMP):
+    for name in files.listed(folder, layout.TMP):
         if not live:
-            yield Finding(f"{TMP}/{name}", "note", "left by a crash; the next opening removes it.")
+            yield _note(f"{layout.TMP}/{name}", "left by a crash; the next opening removes it.")
 
 
 def _is_live(folder: Path) -> bool:
@@ -308,8 +290,12 @@ def _tried(where: str, read: Callable[[], object]) -> Iterator[Finding]:
 
 
 def _stray(where: str) -> Finding:
-    return Finding(where, "note", "not a file of the session store.")
+    return _note(where, "not a file of the session store.")
 
 
-def _damage(path: str, error: SessionUnreadable) -> Finding:
-    return Finding(path, "damage", str(error))
+def _note(path: str, message: str) -> Finding:
+    return Finding(path, "note", message)
+
+
+def _damage(path: str, what: str | SessionUnreadable) -> Finding:
+    return Finding(path, "damage", str(what))

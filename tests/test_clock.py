@@ -37,8 +37,8 @@ from tests import federations
 ALL = {"participation": 1.0}
 STALE = (
     "fedavg", "fedprox", "moon", "lg_fedavg", "fedclassavg", "fedlora", "fml", "fedmrl", "fedproto", "fedssa", "fd",
-    "fedkd", "fedgh", "fedtgp", "fedre", "fedkwaz", "fedper", "fedrep", "ditto", "pfedmoe", "fedapen", "lora", "pfedafm",
-    "pfedes",
+    "fedkd", "fedgh", "fedtgp", "fedre", "fedkwaz", "fedper", "fedrep", "ditto", "pfedmoe", "fedapen", "lora",
+    "pfedafm", "pfedes",
 )  # fmt: skip
 TRAINED = ("fedgh", "fedtgp", "fedre")
 """Their servers train on what they receive. tests/methods has the step of a stale uplink."""

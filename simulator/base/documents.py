@@ -6,7 +6,7 @@ some.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, NotRequired, cast
+from typing import Annotated, Any, NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -15,6 +15,7 @@ from checkpoints.schema import (
     Also,
     Amount,
     Holds,
+    InJson,
     Many,
     Named,
     Natural,
@@ -78,33 +79,32 @@ class Changeable(TypedDict):
     watch: NotRequired[Section]
 
 
-class Settings(TypedDict):
+class Settings(Changeable):
     """A whole configuration, as far as listings need it. Whoever resumes a session reads it with `Config.read`."""
 
     preset: NotRequired[str | None]
     seed: int | dict[str, int]
-    rounds: Rounds
-    until: NotRequired[Share | None]
-    until_time: NotRequired[Amount | None]
     method: Annotated[Object, Also(_Method)]
     data: Annotated[Object, Also(_Data)]
     federation: Annotated[Object, Also(_Federation)]
+
+
+class _Whole(TypedDict):
+    """What a whole configuration has besides."""
+
     training: Section
     evaluation: Section
-    wire: NotRequired[Section]
-    cka: NotRequired[Section]
     checkpoint: Annotated[Section, Also(_Checkpoint)]
-    watch: NotRequired[Section]
 
 
-class _Sections(TypedDict, total=False):
+class _Sections(_Whole):
     method: Section
     data: Section
     federation: _Tables
-    runtime: Section
+    runtime: NotRequired[Section]
 
 
-class _Run(TypedDict):
+class _Run(_Whole):
     runtime: Annotated[Object, Also(_Threads)]
 
 
@@ -293,8 +293,11 @@ class Finished(TypedDict):
     seconds: NotRequired[Amount | None]
 
 
-class FlightNote(TypedDict):
-    """A flight of the room `clock`, in simulated seconds."""
+class Flight(NamedTuple):
+    """A client's work in one dispatch, in simulated seconds. A tuple, because schedules without training make millions.
+
+    arrives: when its uplink reaches the server, or when the client leaves if it is lost. dispatch: the round.
+    """
 
     arrives: Amount
     client: Natural
@@ -305,26 +308,27 @@ class FlightNote(TypedDict):
     compute: Amount
     up: Amount
     lost: bool
-    steps: NotRequired[Positive]
-    steps_due: NotRequired[Positive]
+    steps: Positive | None = None
+    """Training steps of a client that sends partial work. None: it takes all of them."""
+    steps_due: Positive | None = None
+    """Training steps that such a client would take if it stayed."""
+
+    def facts(self) -> dict[str, Any]:
+        """Its values by name, without those that it lacks."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 class Dispatched(Finished):
     """What is noted of a client whose uplink is in flight."""
 
     dispatch: Natural
-    flight: NotRequired[FlightNote]
+    flight: NotRequired[Annotated[dict[str, Any], InJson(Flight)]]
     down: NotRequired[Natural]
 
 
 class Note(TypedDict):
     """What is noted of an unfinished round: the history in force, and its finished clients."""
 
-    history: list[Entry]
-    clients: dict[Client, Finished]
-
-
-class _AnyNote(TypedDict):
     history: list[Object]
     clients: dict[Client, Finished]
 
@@ -339,21 +343,6 @@ def check_history(history: object) -> list[Entry]:
     if rounds != sorted(rounds) or rounds[:1] not in ([], [1]):
         raise ValueError("history does not go on from round 1")
     return found
-
-
-def check_initial(initial: object) -> Initial:
-    """The same, which says what clients began with; raises ValueError."""
-    return checked(Initial, initial, "initial")
-
-
-def check_in_flight(note: object) -> dict[Client, Dispatched]:
-    """The same, which is a checkpoint's note of uplinks in flight; raises ValueError."""
-    return checked(dict[Client, Dispatched], note, "in_flight")
-
-
-def check_unfinished(note: object) -> Note:
-    """The same, which is the note of an unfinished round; raises ValueError."""
-    return cast(Note, checked(_AnyNote, note))
 
 
 # Events
@@ -464,8 +453,3 @@ class ListedPoint(TypedDict):
     files: NotRequired[list[_ListedFile]]
     asked: NotRequired[Any]
     link: NotRequired[Link | None]
-
-
-def check_point(entry: object) -> ListedPoint:
-    """The same, which is a point of a study; raises ValueError."""
-    return checked(ListedPoint, entry)

@@ -9,7 +9,6 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -24,20 +23,26 @@ _BLOCK = 64
 """Number of intervals to draw at a time."""
 
 
-class Availability(Protocol):
-    """The times in which each client is available."""
+class Availability:
+    """The times in which each client is available: always, unless a subclass says otherwise."""
 
-    def next_available(self, client: int, at: float) -> float:
-        """The first time ≥ `at` at which the client is available. Infinite if it never is again."""
-        ...
-
-    def leaves_at(self, client: int, at: float) -> float:
-        """The end of the interval around `at`: `at` itself if the client is away, infinite if it stays."""
-        ...
+    def at(self, client: int, time: float) -> tuple[bool, float]:
+        """Whether the client is available at that time, and when that changes. Infinite if it never does."""
+        return True, math.inf
 
     def share(self, client: int) -> float:
         """The share of time in which the client is available."""
-        ...
+        return 1.0
+
+    def next_available(self, client: int, at: float) -> float:
+        """The first time ≥ `at` at which the client is available. Infinite if it never is again."""
+        available, until = self.at(client, at)
+        return at if available else until
+
+    def leaves_at(self, client: int, at: float) -> float:
+        """The end of the interval around `at`: `at` itself if the client is away, infinite if it stays."""
+        available, until = self.at(client, at)
+        return until if available else at
 
 
 def availability(system: SystemConfig, clients: int, seed: int) -> Availability:
@@ -51,23 +56,10 @@ def availability(system: SystemConfig, clients: int, seed: int) -> Availability:
             return Diurnal(_set(system.availability_hours), system.availability_spread, seed)
         case "intervals":
             return read_intervals(Path(str(system.availability_file)), clients)
-    return Always()
+    return Availability()
 
 
-class Always:
-    """Every client is available all the time."""
-
-    def next_available(self, client: int, at: float) -> float:
-        return at
-
-    def leaves_at(self, client: int, at: float) -> float:
-        return math.inf
-
-    def share(self, client: int) -> float:
-        return 1.0
-
-
-class Markov:
+class Markov(Availability):
     """Clients are on and off in turn, for exponentially distributed times. They begin in the stationary state.
 
     A spread changes the share of time that each client is on, and keeps the mean length of a cycle.
@@ -77,24 +69,16 @@ class Markov:
         self._cycle, self._usual, self._spread, self._seed = on + off, on / (on + off), spread, seed
         self._clients: dict[int, _Switches] = {}
 
-    def next_available(self, client: int, at: float) -> float:
-        is_on, until = self._of(client).at(at)
-        return at if is_on else until
-
-    def leaves_at(self, client: int, at: float) -> float:
-        is_on, until = self._of(client).at(at)
-        return until if is_on else at
-
-    def share(self, client: int) -> float:
-        return _share(self._usual, self._spread, self._seed, client)
-
-    def _of(self, client: int) -> "_Switches":
+    def at(self, client: int, time: float) -> tuple[bool, float]:
         if client not in self._clients:
             share = self.share(client)
             self._clients[client] = _Switches(
                 share, self._cycle * share, self._cycle * (1 - share), _stream(self._seed, client)
             )
-        return self._clients[client]
+        return self._clients[client].at(time)
+
+    def share(self, client: int) -> float:
+        return _share(self._usual, self._spread, self._seed, client)
 
 
 class _Switches:
@@ -115,7 +99,7 @@ class _Switches:
         return (place % 2 == 0) == self._begins_on, self._times[place]
 
 
-class Diurnal:
+class Diurnal(Availability):
     """Each client is available for some hours of each day, which begin at a time of its own.
 
     A spread changes the number of hours from client to client.
@@ -125,22 +109,15 @@ class Diurnal:
         self._usual, self._spread, self._seed = hours * HOUR / DAY, spread, seed
         self._clients: dict[int, tuple[float, float]] = {}
 
-    def next_available(self, client: int, at: float) -> float:
-        end, following = self._around(client, at)
-        return at if at < end else following
-
-    def leaves_at(self, client: int, at: float) -> float:
-        return max(at, self._around(client, at)[0])
-
-    def _around(self, client: int, at: float) -> tuple[float, float]:
-        """The end of the last interval of the client that has begun, and the start of the next one."""
+    def at(self, client: int, time: float) -> tuple[bool, float]:
         begins, length = self._of(client)
         if length >= DAY:
-            return math.inf, at
-        day = math.floor((at - begins) / DAY)
-        day += begins + (day + 1) * DAY <= at  # the division may round across a start
-        day -= begins + day * DAY > at
-        return begins + day * DAY + length, begins + (day + 1) * DAY
+            return True, math.inf
+        day = math.floor((time - begins) / DAY)
+        day += begins + (day + 1) * DAY <= time  # the division may round across a start
+        day -= begins + day * DAY > time
+        end = begins + day * DAY + length
+        return (True, end) if time < end else (False, begins + (day + 1) * DAY)
 
     def share(self, client: int) -> float:
         return _share(self._usual, self._spread, self._seed, client)
@@ -153,7 +130,7 @@ class Diurnal:
         return self._clients[client]
 
 
-class Intervals:
+class Intervals(Availability):
     """Each client is available in given intervals, and never again after the last one."""
 
     def __init__(self, intervals: Sequence[Sequence[tuple[float, float]]]) -> None:
@@ -162,13 +139,12 @@ class Intervals:
         self._ends = [[end for _, end in each] for each in intervals]
         self._length = max((ends[-1] for ends in self._ends if ends), default=0.0)
 
-    def next_available(self, client: int, at: float) -> float:
-        place = bisect_right(self._ends[client], at)  # the first interval that ends later
-        return max(at, self._starts[client][place]) if place < len(self._ends[client]) else math.inf
-
-    def leaves_at(self, client: int, at: float) -> float:
-        place = bisect_right(self._starts[client], at) - 1
-        return max(at, self._ends[client][place]) if place >= 0 else at
+    def at(self, client: int, time: float) -> tuple[bool, float]:
+        place = bisect_right(self._ends[client], time)  # the first interval that ends later
+        if place == len(self._ends[client]):
+            return False, math.inf
+        start = self._starts[client][place]
+        return (True, self._ends[client][place]) if start <= time else (False, start)
 
     def share(self, client: int) -> float:
         """The share of the time from 0 to the end of the last interval of all clients."""

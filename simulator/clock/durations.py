@@ -3,11 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.base.documents import Flight
 from simulator.base.errors import ConfigError
 from simulator.base.rng import seed_of
 from simulator.base.system_section import SystemConfig
@@ -26,31 +27,8 @@ class Work:
     up: int
 
 
-class Parts(NamedTuple):
-    """The seconds of one dispatch, in the order in which they pass."""
-
-    latency: float
-    down: float
-    compute: float
-    up: float
-
-    @property
-    def total(self) -> float:
-        """The seconds from dispatch to arrival."""
-        return math.fsum(self)
-
-
-class Timed(Protocol):
-    """What has the seconds of a dispatch."""
-
-    @property
-    def latency(self) -> float: ...
-    @property
-    def down(self) -> float: ...
-    @property
-    def compute(self) -> float: ...
-    @property
-    def up(self) -> float: ...
+Seconds = tuple[float, float, float, float]
+"""Latency, downlink, training, and uplink of one dispatch, in the order in which they pass."""
 
 
 class Energy(NamedTuple):
@@ -85,33 +63,33 @@ def utilization(system: SystemConfig, architecture: str) -> float:
     )
 
 
-def parts(device: Device, work: Work, utilization: float, jitter: float = 1.0) -> Parts:
+def parts(device: Device, work: Work, utilization: float) -> Seconds:
     """The seconds of that work on that device: latency, bytes over bandwidth, and FLOPs over FLOP/s.
 
-    `jitter` multiplies all of them. Raises ConfigError for seconds that cannot be computed.
+    Raises ConfigError for seconds that cannot be computed.
     """
-    seconds = Parts(
+    seconds = (
         device.latency,
         _over(BITS * work.down, device.down, device, "downlink"),
         computing(device, work.flops, utilization),
         _over(BITS * work.up, device.up, device, "uplink"),
     )
-    if not (math.isfinite(seconds.total) and device.latency >= 0):
+    if not (math.isfinite(total := math.fsum(seconds)) and device.latency >= 0):
         raise ConfigError(
             f"The seconds of device '{device.name}' cannot be computed: latency {device.latency:g} s gives "
-            f"{seconds.total:g} s. Correct the device."
+            f"{total:g} s. Correct the device."
         )
-    return seconds if jitter == 1.0 else jittered(seconds, jitter)
+    return seconds
 
 
-def jittered(parts: Parts, jitter: float) -> Parts:
+def jittered(parts: Seconds, jitter: float) -> Seconds:
     """The seconds times a factor. Raises ConfigError for seconds that cannot be computed."""
     latency, down, compute, up = parts
-    found = Parts(jitter * latency, jitter * down, jitter * compute, jitter * up)
+    found = (jitter * latency, jitter * down, jitter * compute, jitter * up)
     if not (jitter > 0 and math.isfinite(jitter * (latency + down + compute + up))):
         raise ConfigError(
-            f"The seconds of a client cannot be computed: jitter {jitter:g} makes {found.total:g} s of "
-            f"{parts.total:g} s. Use a smaller system.jitter."
+            f"The seconds of a client cannot be computed: jitter {jitter:g} makes {math.fsum(found):g} s of "
+            f"{math.fsum(parts):g} s. Use a smaller system.jitter."
         )
     return found
 
@@ -164,12 +142,12 @@ def _uniforms(key: int, counters: NDArray[np.uint64]) -> NDArray[np.float64]:
     return ((z >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
 
 
-def joules(device: Device, parts: Timed, waited: float) -> Energy:
+def joules(device: Device, flight: Flight, waited: float) -> Energy:
     """The energy of one dispatch. The device idles through the latency and the seconds that it waited."""
     return Energy(
-        compute=device.compute_watts * parts.compute,
-        radio=device.radio_watts * (parts.down + parts.up),
-        idle=device.idle_watts * (parts.latency + waited),
+        compute=device.compute_watts * flight.compute,
+        radio=device.radio_watts * (flight.down + flight.up),
+        idle=device.idle_watts * (flight.latency + waited),
     )
 
 

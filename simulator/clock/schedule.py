@@ -11,40 +11,16 @@ import math
 from bisect import insort
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
+from simulator.base.documents import Flight
 from simulator.base.errors import ConfigError
 
 Fate = Literal["used", "late", "stale", "lost", "dropped"]
 """late: after the end of its round, where it does not count. stale: older than `max_staleness`. lost: the client left
 before it had sent. dropped: the wire lost the uplink."""
-
-
-class Flight(NamedTuple):
-    """A client's work in one dispatch, in simulated seconds. A tuple, because schedules without training make millions.
-
-    arrives: when its uplink reaches the server, or when the client leaves if it is lost. dispatch: the round.
-    """
-
-    arrives: float
-    client: int
-    dispatch: int
-    begins: float
-    latency: float
-    down: float
-    compute: float
-    up: float
-    lost: bool = False
-    steps: int | None = None
-    """Training steps of a client that sends partial work. None: it takes all of them."""
-    steps_due: int | None = None
-    """Training steps that such a client would take if it stayed."""
-
-    def facts(self) -> dict[str, Any]:
-        """Its values by name, without those that it lacks."""
-        return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 Fates = Sequence[tuple[Flight, Fate]]

@@ -16,10 +16,9 @@ from typing import Any, overload
 from torch import Tensor
 
 from simulator.base import rng
-from simulator.base.documents import Draws
+from simulator.base.documents import Draws, Flight
 from simulator.base.record import Record
 from simulator.base.tensors import Tensors, named, of_module, total_bytes
-from simulator.clock.schedule import Flight
 from simulator.methods.hooks import Hooks
 from simulator.metrics import by_client
 from simulator.models.federation import ClientInfo, Federation

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from simulator.base.documents import Flight
 from simulator.base.tensors import total_bytes
 from simulator.clock.durations import Work
-from simulator.clock.schedule import Ended, Flight, carry_out, cut
+from simulator.clock.schedule import Ended, carry_out, cut
 from simulator.engine.client_states import InFlight
 from simulator.engine.timing import Clock
 from simulator.engine.wire import Wire

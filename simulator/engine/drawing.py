@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from simulator.base.documents import Flight
 from simulator.base.errors import ConfigError
 from simulator.base.sections import AVAILABLE, RANDOM
 from simulator.base.tensors import Tensors, total_bytes
 from simulator.clock.durations import Work
-from simulator.clock.schedule import Flight, carry_out, cut
+from simulator.clock.schedule import carry_out, cut
 from simulator.config import Config
 from simulator.engine.builder import Built
 from simulator.engine.timing import Clock

@@ -8,15 +8,16 @@ from itertools import accumulate
 
 import numpy as np
 
+from simulator.base.documents import Flight
 from simulator.base.errors import ConfigError
 from simulator.base.record import FlightRecord, Time
 from simulator.base.system_section import SystemConfig
 from simulator.base.tensors import total_bytes
 from simulator.clock import durations
-from simulator.clock.availability import Always, Availability, availability
+from simulator.clock.availability import Availability, availability
 from simulator.clock.devices import ClientFacts, assigned, library, named
-from simulator.clock.durations import Energy, Parts, Work
-from simulator.clock.schedule import Ended, Flight, cut
+from simulator.clock.durations import Energy, Seconds, Work
+from simulator.clock.schedule import Ended, cut
 from simulator.config import Config
 from simulator.engine.client_states import InFlight
 from simulator.methods import Method
@@ -53,6 +54,7 @@ class Clock:
                 "mean to its server. Use `system.partial=lose`, or another method."
             )
         self.availability = availability(self.system, len(federation.clients), self._seed)
+        self._always = self.system.availability == "always"
         self.facts = facts(federation, self.availability)
         self.devices = federation.devices
         self._server = named(self.system.server_device, library(self.system), "system.server_device")
@@ -60,7 +62,7 @@ class Clock:
             architecture: durations.utilization(self.system, architecture)
             for architecture in {client.architecture for client in federation.clients}
         }
-        self._parts = dict[int, tuple[Work, Parts]]()
+        self._parts = dict[int, tuple[Work, Seconds]]()
         """The last work of each client, and its seconds without jitter. Work seldom changes."""
         self.slow, self.fast = self._thirds()
         """A third of the clients, rounded down, with the slowest and with the fastest devices."""
@@ -111,7 +113,7 @@ class Clock:
             for client, work, factor in zip(clients, works, factors, strict=True)
         ]
         shared = self._shared(found, works)
-        return shared if isinstance(self.availability, Always) else list(map(self._lost, shared))
+        return shared if self._always else list(map(self._lost, shared))
 
     def steps_in_time(self, flight: Flight, work: Work, costs: Sequence[float]) -> int:
         """The largest number of steps, fewer than all, with which the uplink arrives before the client leaves.
@@ -135,7 +137,7 @@ class Clock:
             utilization = self._utilization[self._federation.clients[client].architecture]
             known = self._parts[client] = work, durations.parts(self.devices[client], work, utilization)
         parts = known[1] if factor == 1.0 else durations.jittered(known[1], factor)
-        return Flight(at + math.fsum(parts), client, round, at, *parts)
+        return Flight(at + math.fsum(parts), client, round, at, *parts, lost=False)
 
     def _shared(self, flights: list[Flight], works: Sequence[Work]) -> list[Flight]:
         """The flights with transfers that share the server's bandwidth, if it has a limit."""
@@ -203,7 +205,7 @@ class Clock:
         free: Sequence[int] = self._federation.at(round).present_ids
         if busy:
             free = [client for client in free if client not in busy]
-        if isinstance(self.availability, Always):
+        if self._always:
             return self._selector.select(free, number, round, history, attempt)
         free = [client for client in free if self.availability.next_available(client, at) <= at]
 

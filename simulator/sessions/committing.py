@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import checkpoints
 from checkpoints import Manifest, ObjectRef, Store, TooLarge, canonical, limits
-from simulator.base.documents import Dispatched, Entry, FlightNote, Initial
+from simulator.base.documents import Dispatched, Entry, Initial
 from simulator.base.errors import ConfigError
 from simulator.base.record import Record
 from simulator.base.tensors import on_host
@@ -48,7 +48,7 @@ def put_in_flight(store: Store, state: State) -> tuple[dict[str, ObjectRef], dic
             refs[f"{name_of(client)}/{part}"] = store.put(on_host(tensors))
         note = cast(Dispatched, {**noted(each.update), "dispatch": each.dispatch})
         if each.flight is not None:
-            note["flight"], note["down"] = cast(FlightNote, each.flight.facts()), each.down
+            note["flight"], note["down"] = each.flight.facts(), each.down
         notes[str(client)] = note
     return refs, notes or None
 

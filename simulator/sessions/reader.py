@@ -6,22 +6,20 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import checkpoints
-from checkpoints import Damaged, DiskError, SessionUnreadable, UnfinishedRound
+from checkpoints import Damaged, DiskError, SessionUnreadable, UnfinishedRound, checked
 from simulator.base.documents import (
     Dispatched,
     Document,
     Entry,
     Event,
     Initial,
+    Note,
     Parent,
     check_document,
     check_event,
     check_history,
-    check_in_flight,
-    check_initial,
-    check_unfinished,
 )
-from simulator.base.record import Record, check_record
+from simulator.base.record import Client, Record, check_record
 
 T = TypeVar("T")
 
@@ -51,9 +49,9 @@ class CheckedReader(checkpoints.SessionReader):
         where = f"the checkpoint of round {manifest.round}"
         self._sound(where, lambda: check_history(manifest.history))
         if manifest.initial is not None:
-            self._sound(where, lambda: check_initial(manifest.initial))
+            self._sound(where, lambda: checked(Initial, manifest.initial, "initial"))
         if manifest.in_flight is not None:
-            self._sound(where, lambda: check_in_flight(manifest.in_flight))
+            self._sound(where, lambda: checked(dict[Client, Dispatched], manifest.in_flight, "in_flight"))
         if manifest.record is not None:
             self._sound_record(where, manifest.record)
         return cast(Manifest, manifest)
@@ -100,7 +98,7 @@ class CheckedReader(checkpoints.SessionReader):
         found = super().unfinished_round()
         try:
             if found is not None:
-                check_unfinished(found.note)
+                checked(Note, found.note)
         except ValueError:
             return None
         return found

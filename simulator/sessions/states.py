@@ -12,11 +12,10 @@ import torch
 from torch import Tensor
 
 import checkpoints
-from checkpoints import Damaged, ObjectRef, SessionUnreadable, Store, TensorSpec, UnfinishedRound
-from simulator.base.documents import Entry, Finished, Initial, check_unfinished
+from checkpoints import Damaged, ObjectRef, SessionUnreadable, Store, TensorSpec, UnfinishedRound, checked
+from simulator.base.documents import Entry, Finished, Flight, Initial, Note
 from simulator.base.errors import SessionError
 from simulator.base.tensors import Tensors, on_host
-from simulator.clock.schedule import Flight
 from simulator.engine.builder import Built
 from simulator.engine.client_states import (
     Beginning,
@@ -232,7 +231,7 @@ def load_unfinished(
     try:
         if unfinished is None:
             return {}
-        kept = check_unfinished(unfinished.note)
+        kept = checked(Note, unfinished.note)
         if kept["history"] != list(history):
             return {}
         return {

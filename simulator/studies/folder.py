@@ -20,8 +20,8 @@ from statistics import fmean
 from typing import Any
 
 import checkpoints
-from checkpoints import POINTS, Damaged, DiskError, GroupReader, SessionUnreadable, limits
-from simulator.base.documents import Document, check_point
+from checkpoints import POINTS, Damaged, DiskError, GroupReader, SessionUnreadable, checked, limits
+from simulator.base.documents import Document, ListedPoint
 from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw
 from simulator.base.reading import MOST
@@ -141,7 +141,7 @@ def _entries(folder: Path) -> list[Any]:
 
 def _point(folder: Path, entry: object) -> Point:
     try:
-        listed = check_point(entry)
+        listed = checked(ListedPoint, entry)
     except ValueError as fault:
         raise Damaged(
             f"{folder / POINTS} has a point that htfl-sim did not write: {fault}. Restore it from a backup."

@@ -136,7 +136,6 @@ def test_what_a_finished_round_left_is_removed_without_a_word(tmp_path: Path) ->
     assert not file.exists()
 
 
-
 def test_a_damaged_unfinished_round_is_computed_again(tmp_path: Path) -> None:
     for number, part in enumerate(["file", "object"]):
         folder = make(tmp_path / str(number), rounds=1)

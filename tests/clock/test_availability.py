@@ -14,7 +14,6 @@ from simulator.base.system_section import SystemConfig
 from simulator.clock.availability import (
     DAY,
     HOUR,
-    Always,
     Availability,
     Diurnal,
     Intervals,
@@ -40,7 +39,7 @@ def intervals(model: Availability, client: int, count: int) -> list[tuple[float,
 
 def test_clients_are_always_available_by_default() -> None:
     model = made()
-    assert isinstance(model, Always)
+    assert type(model) is Availability
     assert (model.next_available(2, 5.0), model.leaves_at(2, 5.0), model.share(2)) == (5.0, math.inf, 1.0)
 
 

@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.base.documents import Flight
 from simulator.base.errors import ConfigError
 from simulator.base.system_section import SystemConfig
 from simulator.clock.devices import Device
 from simulator.clock.durations import (
     Energy,
-    Parts,
     Transfer,
     Work,
     jitter,
+    jittered,
     jitters,
     joules,
     parts,
@@ -29,12 +30,11 @@ DEVICE = Device("board", flops=100.0, memory=None, down=80.0, up=40.0, latency=0
 
 
 def test_seconds_are_latency_bytes_over_bandwidth_and_flops_over_speed() -> None:
-    assert parts(DEVICE, Work(flops=300, down=20, up=10), utilization=0.5) == Parts(0.5, 2.0, 6.0, 2.0)
-    assert parts(DEVICE, Work(flops=300, down=20, up=10), utilization=0.5).total == 10.5
+    assert parts(DEVICE, Work(flops=300, down=20, up=10), utilization=0.5) == (0.5, 2.0, 6.0, 2.0)
 
 
 def test_jitter_multiplies_all_seconds() -> None:
-    assert parts(DEVICE, Work(flops=300, down=20, up=10), 0.5, jitter=2.0) == Parts(1.0, 4.0, 12.0, 4.0)
+    assert jittered((0.5, 2.0, 6.0, 2.0), 2.0) == (1.0, 4.0, 12.0, 4.0)
 
 
 NO_FACTORS = [0.0, -1.0, math.nan, math.inf]
@@ -57,7 +57,7 @@ def test_work_that_is_not_an_amount_is_an_error() -> None:
 
 def test_a_jitter_without_bound_is_an_error() -> None:
     with pytest.raises(ConfigError, match="jitter inf"):
-        parts(DEVICE, Work(1, 1, 1), 1.0, jitter=math.inf)
+        jittered(parts(DEVICE, Work(1, 1, 1), 1.0), math.inf)
 
 
 def test_an_architecture_without_a_factor_is_an_error() -> None:
@@ -70,7 +70,7 @@ def test_an_architecture_without_a_factor_is_an_error() -> None:
 
 
 def test_joules_are_watts_times_seconds_of_each_phase() -> None:
-    energy = joules(DEVICE, Parts(latency=0.5, down=2.0, compute=6.0, up=2.0), waited=3.0)
+    energy = joules(DEVICE, Flight(10.5, 0, 1, 0.0, 0.5, 2.0, 6.0, 2.0, lost=False), waited=3.0)
     assert energy == Energy(compute=60.0, radio=16.0, idle=3.5)
     assert energy.total == 79.5
 

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from simulator.base.documents import Flight
 from simulator.base.errors import ConfigError
 from simulator.base.rng import numpy_stream
 from simulator.base.sections import SelectionConfig
 from simulator.base.system_section import SystemConfig
 from simulator.clock.durations import Work
-from simulator.clock.schedule import Ended, Fate, Flight, carry_out
+from simulator.clock.schedule import Ended, Fate, carry_out
 from simulator.engine.timing import Clock, equipped
 from simulator.models.federation import Federation
 from simulator.selection.selector import Selector

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from simulator.base.documents import Flight
 from simulator.base.errors import ConfigError
-from simulator.clock.schedule import Ended, Flight, Rules, carry_out
+from simulator.clock.schedule import Ended, Rules, carry_out
 
 SECONDS = (2.0, 3.0, 7.0)
 DEFAULTS: dict[str, Any] = {
@@ -31,7 +32,7 @@ def run(rules: Rules, rounds: int, participants: int = 3, seconds: Sequence[floa
 
         def send(clients: Sequence[int], at: float, round: int = round) -> list[Flight]:
             return [
-                Flight(at + seconds[client], client, round, at, 0.0, 0.0, seconds[client], 0.0)
+                Flight(at + seconds[client], client, round, at, 0.0, 0.0, seconds[client], 0.0, lost=False)
                 for client in clients
             ]
 
@@ -106,7 +107,10 @@ def test_late_uplinks_that_are_dropped_neither_hold_up_a_round_nor_end_it() -> N
 
 def test_a_round_that_nobody_is_free_for_ends_when_somebody_is() -> None:
     """Both clients fly to 7 and 9. While the server trains to 12, the first one arrives: the clock does not go back."""
-    flying = [Flight(7.0, 0, 1, 0.0, 0.0, 0.0, 7.0, 0.0), Flight(9.0, 1, 1, 0.0, 0.0, 0.0, 9.0, 0.0)]
+    flying = [
+        Flight(7.0, 0, 1, 0.0, 0.0, 0.0, 7.0, 0.0, lost=False),
+        Flight(9.0, 1, 1, 0.0, 0.0, 0.0, 9.0, 0.0, lost=False),
+    ]
     for now, expected in ((6.0, 7.0), (8.0, 8.0), (12.0, 12.0)):
         ended = alone(rules(schedule="deadline", deadline=0.5), 2, now, flying, {})
         assert ended.ends == expected
@@ -147,7 +151,7 @@ def test_the_first_uplink_after_a_deadline_is_not_that_of_a_client_that_leaves()
 
 def test_over_selection_does_not_wait_for_a_late_client_in_place_of_one_that_left() -> None:
     """Client 3 flies from round 1 to 100. Of those sent off, client 1 leaves at 4, and client 2 arrives last, at 6."""
-    old = [Flight(100.0, 3, 1, 0.0, 0.0, 0.0, 100.0, 0.0)]
+    old = [Flight(100.0, 3, 1, 0.0, 0.0, 0.0, 100.0, 0.0, lost=False)]
     settings = rules(schedule="over_selection", select=3)
     ended = alone(settings, 3, 0.0, old, {0: 2.0, 1: 4.0, 2: 6.0}, leave=[1])
     assert brief(ended) == (6, [(0, 2, "used"), (1, 2, "lost"), (2, 2, "used")], [3])
@@ -232,7 +236,7 @@ def test_a_client_whose_stale_uplink_is_back_is_not_sent_off_again_in_the_round(
     def send(clients: Sequence[int], at: float) -> list[Flight]:
         found = [SECONDS[client] if client < 2 else next(seconds) for client in clients]
         return [
-            Flight(at + s, client, round, at, 0.0, 0.0, s, 0.0)
+            Flight(at + s, client, round, at, 0.0, 0.0, s, 0.0, lost=False)
             for client, s in zip(clients, found, strict=True)
         ]
 
