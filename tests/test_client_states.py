@@ -179,6 +179,7 @@ def bytes_of_tensors() -> int:
     )
 
 
+@pytest.mark.long
 def test_the_most_tensors_in_a_round_follow_who_takes_part_and_not_how_many_clients_there_are() -> None:
     """Two of five clients, and two of fifty, on the same images: less than a model of tiny_cnn lies between them."""
     most: dict[int, int] = {}

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,13 +15,10 @@ from checkpoints import Store
 from simulator.base.errors import ConfigError
 from simulator.base.record import Time, check_record
 from simulator.clock.durations import Work as Tasks
-from simulator.config import Config
 from simulator.engine.builder import Built
 from simulator.engine.client_states import State
 from simulator.engine.drawing import drawn
 from simulator.engine.progress import ClientTrained, Event, unobserved
-from simulator.methods import Uplink
-from simulator.methods.base import moved
 from simulator.metrics import by_client
 from simulator.results.inspection.checkpoint import cka as measured_cka
 from simulator.runners import Job, Work, carry_out
@@ -35,13 +31,6 @@ from simulator.sessions.session import Session
 from tests import federations
 
 ALL = {"participation": 1.0}
-STALE = (
-    "fedavg", "fedprox", "moon", "lg_fedavg", "fedclassavg", "fedlora", "fml", "fedmrl", "fedproto", "fedssa", "fd",
-    "fedkd", "fedgh", "fedtgp", "fedre", "fedkwaz", "fedper", "fedrep", "ditto", "pfedmoe", "fedapen", "lora",
-    "pfedafm", "pfedes",
-)  # fmt: skip
-TRAINED = ("fedgh", "fedtgp", "fedre")
-"""Their servers train on what they receive. tests/methods has the step of a stale uplink."""
 
 
 @pytest.fixture(autouse=True)
@@ -50,16 +39,24 @@ def _images() -> Iterator[None]:
         yield
 
 
+def table(name: str, gflops: float, down: float, up: float, latency: float) -> str:
+    """A device as a file has it: 4 W of computing, 2 W of the radio, 1 W of idling."""
+    return (
+        f"[{name}]\ngflops = {gflops}\ndown_mbps = {down}\nup_mbps = {up}\nlatency_s = {latency}\n"
+        "compute_watts = 4\nradio_watts = 2\nidle_watts = 1\n"
+    )
+
+
+def written(folder: Path, *tables: str) -> str:
+    """The path of a file of these devices."""
+    (folder / "devices.toml").write_text("\n".join(tables))
+    return str(folder / "devices.toml")
+
+
 @pytest.fixture
 def devices(tmp_path: Path) -> str:
     """Devices that take 2, 3, and 7 seconds of latency. They train and send in less than rounding shows."""
-    lines = [
-        f"[d{seconds}]\ngflops = 1e30\ndown_mbps = 1e30\nup_mbps = 1e30\nlatency_s = {seconds}\n"
-        "compute_watts = 4\nradio_watts = 2\nidle_watts = 1\n"
-        for seconds in (2, 3, 7)
-    ]
-    (tmp_path / "devices.toml").write_text("\n".join(lines))
-    return str(tmp_path / "devices.toml")
+    return written(tmp_path, *(table(f"d{seconds}", 1e30, 1e30, 1e30, seconds) for seconds in (2, 3, 7)))
 
 
 def parts(
@@ -108,10 +105,6 @@ BY_HAND: dict[str, tuple[dict[str, Any], list[Any]]] = {
         {"schedule": "deadline", "deadline_quantile": 0.5},
         [(3, BOTH_FIRST, 1), (5, [(0, 2, "used")], 2), (7, [(1, 2, "late"), (0, 3, "used"), (2, 1, "late")], 0)],
     ),
-    "quantile, late": (
-        {"schedule": "deadline", "deadline_quantile": 0.5, "late": "next"},
-        [(3, BOTH_FIRST, 1), (5, [(0, 2, "used")], 2), (7, [(1, 2, "used"), (0, 3, "used"), (2, 1, "used")], 0)],
-    ),
     # Two of three end rounds at 3, 6, and 9. Client 2 flies to 7, and is late in round 3.
     "over_selection": (
         {"schedule": "over_selection", "select": 3},
@@ -139,31 +132,29 @@ BY_HAND: dict[str, tuple[dict[str, Any], list[Any]]] = {
 """The rounds of clients that take 2, 3, and 7 seconds, derived by hand: end, what landed, and number in flight."""
 
 
-@pytest.mark.parametrize("name", BY_HAND)
-def test_the_ledger_has_the_schedule_of_three_clients(devices: str, name: str) -> None:
-    system, expected = BY_HAND[name]
-    two_of_three = {"participation": 2 / 3} if name == "over_selection" else {}
-    found = times(
-        parts("fedproto", devices, server_device="d2", federation=two_of_three, **system), len(expected)
-    )
-    assert [brief(each) for each in found] == expected
-    assert [each["begins"] for each in found] == [0, *(ends for ends, _, _ in expected[:-1])]
-    for number, each in enumerate(found, 1):
-        ages = Counter(number - flight["dispatch"] for flight in each["flights"] if flight["fate"] == "used")
-        assert each["staleness"] == {str(age): many for age, many in ages.items()}
-        seconds = {flight["client"]: flight["arrives"] - flight["begins"] for flight in each["flights"]}
-        assert seconds.items() <= {0: 2.0, 1: 3.0, 2: 7.0}.items()
+def test_the_ledger_has_the_schedule_of_three_clients(devices: str) -> None:
+    for name, (system, expected) in BY_HAND.items():
+        two_of_three = {"participation": 2 / 3} if name == "over_selection" else {}
+        found = times(
+            parts("fedproto", devices, server_device="d2", federation=two_of_three, **system), len(expected)
+        )
+        assert [brief(each) for each in found] == expected
+        assert [each["begins"] for each in found] == [0, *(ends for ends, _, _ in expected[:-1])]
+        for number, each in enumerate(found, 1):
+            ages = Counter(
+                number - flight["dispatch"] for flight in each["flights"] if flight["fate"] == "used"
+            )
+            assert each["staleness"] == {str(age): many for age, many in ages.items()}
+            seconds = {flight["client"]: flight["arrives"] - flight["begins"] for flight in each["flights"]}
+            assert seconds.items() <= {0: 2.0, 1: 3.0, 2: 7.0}.items()
 
 
 def test_the_seconds_of_a_client_are_latency_bytes_over_bandwidth_and_operations_over_speed(
     tmp_path: Path,
 ) -> None:
     """1 Mbit/s down, 0.5 Mbit/s up, 1 GFLOP/s at a utilization of one half, and 0.25 s of latency."""
-    (tmp_path / "d.toml").write_text(
-        "[slow]\ngflops = 1\ndown_mbps = 1\nup_mbps = 0.5\nlatency_s = 0.25\n"
-        "compute_watts = 4\nradio_watts = 2\nidle_watts = 1\n"
-    )
-    system = {"devices": "slow", "device_file": str(tmp_path / "d.toml"), "default_utilization": 0.5}
+    file = written(tmp_path, table("slow", 1, 1, 0.5, 0.25))
+    system = {"devices": "slow", "device_file": file, "default_utilization": 0.5}
     config = federations.config("lg_fedavg", federation={"clients": 2, **ALL}, system=system)
     built = federations.built(config)
     after = built.engine.round(built.engine.initial_state(), unobserved)
@@ -188,11 +179,7 @@ def test_the_seconds_of_a_client_are_latency_bytes_over_bandwidth_and_operations
 
 def test_evaluation_that_counts_takes_forward_passes_over_the_test_samples(tmp_path: Path) -> None:
     """A tiny_mlp has layers 64 → 12 → 8 → 4, so 2 · (768 + 96 + 32) = 1,792 FLOPs a sample, at 1 MFLOP/s and 4 W."""
-    (tmp_path / "d.toml").write_text(
-        "[slow]\ngflops = 0.001\ndown_mbps = 1e9\nup_mbps = 1e9\nlatency_s = 0\n"
-        "compute_watts = 4\nradio_watts = 0\nidle_watts = 0\n"
-    )
-    system = {"devices": "slow", "device_file": str(tmp_path / "d.toml")}
+    system = {"devices": "slow", "device_file": written(tmp_path, table("slow", 0.001, 1e9, 1e9, 0))}
     federation = {"clients": 3, "group": ["tiny_mlp"], **ALL}
     ran = {}
     for counts in (False, True):
@@ -295,97 +282,6 @@ def test_a_buffer_adds_what_clients_changed_as_fedbuff_does(devices: str, stale_
         assert (after.server[name] - (w + 0.5 * change)).abs().max() < 1e-6
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "method", [*(each for each in STALE if each not in TRAINED), "lora, mean", "lora, flora"]
-)
-def test_a_stale_client_that_changed_nothing_leaves_weights_as_they_are(method: str) -> None:
-    """Its uplink counts as the downlink of now. Prototypes, outputs, and rows of heads count as they were sent."""
-    name, _, aggregation = method.partition(", ")
-    options = {"aggregation": aggregation} if aggregation else {}
-    built = federations.built(
-        federations.config(name, method=options, federation={"clients": 4, **ALL}, training={"epochs": 1})
-    )
-    first = built.engine.initial_state()
-    state = federations.run(built.engine, 1)
-    hooks, client = built.engine._hooks, built.federation.clients[0]
-    received, present = (
-        hooks.downlink(round, each.server, client) for round, each in ((1, first), (2, state))
-    )
-    job = Work(hooks, 2, {0: Job(state.clients[0], present)})
-    [update] = carry_out(built.engine._runner, job)
-    if name in ("fedproto", "fedssa", "fd", "fedkwaz"):
-        assert federations.bits(
-            hooks.rebased(2, state.server, client, update.uplink, received)
-        ) == federations.bits(update.uplink)
-        return
-    fixed = {key: tensor for key, tensor in update.uplink.items() if key not in received}
-    if aggregation == "flora":  # its factors are a change by themselves: none
-        fixed = {key: torch.zeros_like(tensor) for key, tensor in fixed.items()}
-    unchanged = (
-        received
-        if name == "fedkd"
-        else fixed | {key: received[key] for key in update.uplink if key in received}
-    )
-    now = (
-        present if name == "fedkd" else fixed | {key: present[key] for key in update.uplink if key in present}
-    )
-    rebased = hooks.rebased(2, state.server, client, unchanged, received)
-    found, expected = (
-        hooks.aggregate(2, state.server, [Uplink(client, payload)]).server for payload in (rebased, now)
-    )
-    assert federations.bits(first.server) != federations.bits(state.server)
-    for key, tensor in expected.items():
-        if tensor.is_floating_point() and key[:2] not in ("u/", "s/", "v/") and ".lora_" not in key:
-            assert (found[key] - tensor).abs().max() < 1e-5, key
-    if name == "lora" and not options:  # an SVD may turn the factors, and not their product
-        for path in [key.removesuffix(".lora_A.weight") for key in expected if key.endswith("lora_A.weight")]:
-            one, other = (
-                each[f"{path}.lora_B.weight"] @ each[f"{path}.lora_A.weight"] for each in (found, expected)
-            )
-            assert (one - other).abs().max() < 1e-5
-
-
-def test_statistics_of_batchnorm_have_no_difference() -> None:
-    """Weights: 7 + (3 − 2) = 8. A variance of 2 + (1 − 9) would be negative."""
-    payload = {"model/bn.weight": torch.tensor([3.0]), "model/bn.running_var": torch.tensor([1.0])}
-    received = {"model/bn.weight": torch.tensor([2.0]), "model/bn.running_var": torch.tensor([9.0])}
-    present = {"model/bn.weight": torch.tensor([7.0]), "model/bn.running_var": torch.tensor([2.0])}
-    found = moved(payload | {"model/other": torch.tensor([5.0])}, received, present)
-    assert {name: tensor.item() for name, tensor in found.items()} == {
-        "model/bn.weight": 8, "model/bn.running_var": 1, "model/other": 5,
-    }  # fmt: skip
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("method", [each for each in STALE if each not in TRAINED])
-def test_uplinks_of_half_the_weight_move_the_server_half_as_far(method: str) -> None:
-    """From the second round on: a class without a prototype takes the first one that it gets.
-
-    FedKD's factors are those of the moved meme, and FlexLoRA's those of the moved product: LoRA is tried with means.
-    """
-    options = {"aggregation": "mean"} if method == "lora" else {}
-    built = federations.built(federations.config(method, method=options, federation={"clients": 4, **ALL}))
-    state = federations.run(built.engine, 1)
-    hooks, clients = built.engine._hooks, built.federation.clients
-    received = {client.id: hooks.downlink(2, state.server, client) for client in clients}
-    work = Work(hooks, 2, {k: Job(state.clients[k], received[k]) for k in received})
-    updates = carry_out(built.engine._runner, work)
-    full, half = (
-        hooks.aggregate(
-            2, state.server, [Uplink(each.client, each.uplink, weight) for each in updates]
-        ).server
-        for weight in (1.0, 0.5)
-    )
-    moved = 0.0
-    for name, before in state.server.items():
-        if before.is_floating_point() and name[:2] not in ("u/", "s/", "v/"):
-            expected = before + 0.5 * (full[name] - before)
-            assert (half[name] - expected).abs().max() < 1e-5 * max(1, float(full[name].abs().max()))
-            moved += float((full[name] - before).abs().sum())
-    assert moved > 0
-
-
 def test_the_ledger_has_who_waits_and_what_is_wasted(devices: str) -> None:
     """Devices of 2, 3, and 7 s with a deadline after 5 s: client 2 arrives late in round 2, which wastes its work.
 
@@ -420,20 +316,16 @@ def test_a_session_of_before_counts_no_waiting_where_clients_work_all_the_time(d
     assert {flight["wait"] for time in found for flight in time["flights"]} == {0.0}
 
 
-SLOW = (
-    "[slow]\ngflops = 1e-3\ndown_mbps = 0.01\nup_mbps = 0.01\nlatency_s = 2\n"
-    "compute_watts = 4\nradio_watts = 2\nidle_watts = 1\n"
-)
+SLOW = table("slow", 1e-3, 0.01, 0.01, 2)
 """A device whose phases all take seconds."""
 
 
 def slow(folder: Path, until: Sequence[float] = (), **system: Any) -> Built:
     """Clients of slow devices, of which each one in turn is there from 0 until that time."""
-    (folder / "slow.toml").write_text(SLOW)
     many = len(until) or 4
     lines = [f"{k},0,{leaves!r}\n{k},1e8,1e9" for k, leaves in enumerate(until)]
     (folder / "there.csv").write_text("\n".join(["client,from,to", *lines]) + "\n")
-    section = {"devices": "slow", "device_file": str(folder / "slow.toml"), **system}
+    section = {"devices": "slow", "device_file": written(folder, SLOW), **system}
     if until:
         section |= {"availability": "intervals", "availability_file": str(folder / "there.csv")}
     federation = {"clients": many, "group": ["tiny_mlp"], **ALL}
@@ -487,9 +379,8 @@ def test_a_lost_dispatch_counts_until_its_client_left(tmp_path: Path, costs: str
 
 def test_a_client_that_the_timeline_takes_away_did_half_of_its_training(tmp_path: Path) -> None:
     """Round 1 ends at the deadline, when client 1 has done half of its training. It leaves with round 2."""
-    quick = SLOW.replace("[slow]", "[quick]").replace("= 0.01", "= 1e3")
-    (tmp_path / "both.toml").write_text(SLOW + quick)
-    system = {"devices": ["quick", "slow"], "device_file": str(tmp_path / "both.toml")}
+    both = written(tmp_path, SLOW, table("quick", 1e-3, 1e3, 1e3, 2))
+    system = {"devices": ["quick", "slow"], "device_file": both}
     federation = {"clients": 2, "group": ["tiny_mlp"], **ALL}
 
     def built(**more: Any) -> Built:
@@ -508,15 +399,11 @@ def test_a_client_that_the_timeline_takes_away_did_half_of_its_training(tmp_path
 
 def test_slow_and_fast_thirds_are_by_device_and_then_by_work(tmp_path: Path) -> None:
     """Seven clients: thirds of two. Clients 0, 3, and 5 have the slow device. Of them, one has the least work."""
-    (tmp_path / "d.toml").write_text(
-        "\n".join(
-            f"[{name}]\ngflops = {speed}\ndown_mbps = 1\nup_mbps = 1\nlatency_s = 0\n"
-            "compute_watts = 1\nradio_watts = 1\nidle_watts = 1\n"
-            for name, speed in (("slow", 1), ("medium", 2), ("fast", 3))
-        )
+    file = written(
+        tmp_path, *(table(name, speed, 1, 1, 0) for name, speed in [("slow", 1), ("medium", 2), ("fast", 3)])
     )
     names = ["slow", "medium", "fast", "slow", "medium", "slow", "fast"]
-    system = {"devices": names, "device_file": str(tmp_path / "d.toml")}
+    system = {"devices": names, "device_file": file}
     built = federations.built(
         federations.config("lg_fedavg", federation={"clients": 7, **ALL}, system=system)
     )
@@ -548,11 +435,9 @@ def test_records_of_before_lack_the_newer_keys_and_are_read(devices: str) -> Non
 
 def test_a_client_that_leaves_loses_its_work(devices: str, tmp_path: Path) -> None:
     """Client 2 needs 7 seconds and is there for the first 5 of every 100."""
-    lines = ["client,from,to", *(f"{client},0,1000" for client in (0, 1)), "2,0,5", "2,100,105"]
-    (tmp_path / "there.csv").write_text("\n".join(lines) + "\n")
-    built = parts(
-        "fedproto", devices, availability="intervals", availability_file=str(tmp_path / "there.csv")
-    )
+    there = tmp_path / "there.csv"
+    there.write_text("client,from,to\n0,0,1000\n1,0,1000\n2,0,5\n2,100,105\n")
+    built = parts("fedproto", devices, availability="intervals", availability_file=str(there))
     before = built.engine.initial_state()
     after = built.engine.round(before, unobserved)
     assert after.record is not None
@@ -580,7 +465,7 @@ def stored(built: Built, state: State, folder: Path) -> State:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["late", "buffered", "asynchronous"])
+@pytest.mark.parametrize("name", ["late", "asynchronous"])
 def test_runners_give_the_same_bits_on_the_clock(devices: str, name: str) -> None:
     """In process, with one worker and two. Stacked clients have other bits at the same times."""
     system, expected = BY_HAND[name]
@@ -604,42 +489,14 @@ def test_runners_give_the_same_bits_on_the_clock(devices: str, name: str) -> Non
     assert shown[3] == shown[0]
 
 
+PHONES = {"devices": ["phone", "laptop", "phone", "jetson"], "jitter": 0.5}
+
+
 def session(folder: Path, method: str = "fedproto", **system: Any) -> Session:
-    section = {"devices": ["phone", "laptop", "phone", "jetson"], "jitter": 0.5, **system}
-    return Session.create(federations.config(method, rounds=4, system=section), folder, folder.parent)
+    return Session.create(federations.config(method, rounds=4, system=PHONES | system), folder, folder.parent)
 
 
 BUFFERED = {"schedule": "buffered", "buffer": 2}
-
-
-FLYING: dict[str, dict[str, Any]] = {
-    "buffered": BUFFERED,
-    "deadline": {"schedule": "deadline", "deadline_quantile": 0.5, "late": "next"},
-    "lost": {"availability": "markov", "availability_on": 0.1, "availability_off": 0.05},
-}
-"""Schedules of which some clients' first uplinks arrive later than they were sent off, or never."""
-
-
-@pytest.fixture(scope="module", params=FLYING)
-def flown(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Config]:
-    """A session of rounds that depend on who has trained: CKA of those, and evaluation of two of them."""
-    section = {"devices": ["phone", "laptop", "phone", "jetson"], "jitter": 0.5, **FLYING[request.param]}
-    evaluation = {"clients": 2, "initial": "skip"}
-    config = federations.config(
-        "fedavg",
-        rounds=4,
-        system=section,
-        evaluation=evaluation,
-        cka={"every": 1},
-        checkpoint={"keep_last": 4},
-        federation=ALL,
-    )
-    folder: Path = tmp_path_factory.mktemp("flown") / "alone"
-    with federations.on_images(federations.generated()), Session.create(config, folder, folder) as alone:
-        alone.run()
-    first = CheckedReader(folder).record(1)
-    assert set(by_client.arrived(first)) < set(first["participants"])
-    return folder, config
 
 
 def test_a_switch_to_a_method_that_takes_no_stale_uplinks_is_refused_and_one_that_does_drops_them(
@@ -662,25 +519,40 @@ def test_a_switch_to_a_method_that_takes_no_stale_uplinks_is_refused_and_one_tha
     assert all(flight["dispatch"] >= 3 for flight in records[2]["time"]["flights"])
 
 
+FLYING: tuple[dict[str, Any], ...] = (
+    BUFFERED,
+    {"schedule": "deadline", "deadline_quantile": 0.5, "late": "next"},
+    {"availability": "markov", "availability_on": 0.1, "availability_off": 0.05},
+)
+"""Schedules of which some clients' first uplinks arrive later than they were sent off, or never."""
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("at_round", [1, 3])
-def test_a_fork_goes_on_with_the_uplinks_in_flight(
-    flown: tuple[Path, Config], tmp_path: Path, at_round: int
+@pytest.mark.parametrize("system", FLYING, ids=str)
+def test_a_fork_and_cka_of_a_checkpoint_know_whose_uplinks_are_in_flight(
+    tmp_path: Path, system: dict[str, Any]
 ) -> None:
-    alone, _ = flown
-    fork(alone, tmp_path / "fork", tmp_path, at_round)
-    with Session.resume(tmp_path / "fork", tmp_path) as again:
-        again.run()
-    assert federations.committed(tmp_path / "fork") == federations.committed(alone)
-
-
-@pytest.mark.long
-def test_cka_of_a_checkpoint_is_that_of_the_record(flown: tuple[Path, Config]) -> None:
-    """Also while clients have been sent off whose first uplinks are in flight: they are left out of both."""
-    alone, _ = flown
-    for record in CheckedReader(alone).records():
-        found = measured_cka(alone, alone.parent, record["round"])
+    """Rounds depend on who has trained: CKA of those, and evaluation of two of them."""
+    more = {
+        "evaluation": {"clients": 2, "initial": "skip"},
+        "cka": {"every": 1},
+        "checkpoint": {"keep_last": 4},
+    }
+    config = federations.config("fedavg", rounds=4, system=PHONES | system, federation=ALL, **more)
+    alone = tmp_path / "alone"
+    with Session.create(config, alone, tmp_path) as running:
+        running.run()
+    records = CheckedReader(alone).records()
+    assert set(by_client.arrived(records[0])) < set(records[0]["participants"])
+    for record in records:
+        found = measured_cka(alone, tmp_path, record["round"])
         assert {key: found[key] for key in record["cka"]} == record["cka"]
+    for at_round in (1, 3):
+        folder = tmp_path / f"fork{at_round}"
+        fork(alone, folder, tmp_path, at_round)
+        with Session.resume(folder, tmp_path) as again:
+            again.run()
+        assert federations.committed(folder) == federations.committed(alone)
 
 
 @pytest.mark.parametrize("schedule", [{}, BUFFERED])
@@ -734,19 +606,13 @@ def test_bytes_and_operations_of_a_run_are_used_wasted_or_under_way(
     )
     built = federations.built(config)
     state, records, flights, now = built.engine.initial_state(), list[Any](), list[Any](), 0.0
-    for number in range(1, 7):
+    for _ in range(6):
         state = built.engine.round(state, unobserved)
         assert state.record is not None
         record, time = state.record, state.record["time"]
         records.append(record)
         assert now == time["begins"] <= time["aggregates"] <= time["ends"]
-        now = time["ends"]
-        landed = time["flights"]
-        assert [each["arrives"] for each in landed] == sorted(each["arrives"] for each in landed)
-        assert all(each["arrives"] <= time["aggregates"] for each in landed)
-        ages = Counter(number - each["dispatch"] for each in landed if each["fate"] == "used")
-        assert time["staleness"] == {str(age): many for age, many in ages.items()}
-        assert all(age >= 0 for age in ages)
+        now, landed = time["ends"], time["flights"]
         # The wire carried the uplinks that reached the server, and no others.
         gone = {each["client"] for each in landed if each["fate"] == "lost"} | set(record.get("dropped", []))
         assert {each["client"] for each in landed if each["fate"] == "dropped"} <= gone
@@ -756,9 +622,6 @@ def test_bytes_and_operations_of_a_run_are_used_wasted_or_under_way(
                 up[k] = each["bytes"] - records[each["dispatch"] - 1]["bytes"]["per_client_down"][k]
         assert record["bytes"]["per_client_up"] == list(up.values())
         flights += landed
-    for each in flights:
-        took = each["latency"] + each["down"] + each["compute"] + each["up"]
-        assert each["arrives"] == pytest.approx(each["begins"] + took, rel=1e-12)
     flying = {(each.client.id, each.dispatch): each for each in state.in_flight}
     dispatches = [(each["client"], each["dispatch"]) for each in flights] + list(flying)
     assert Counter(dispatches) == Counter(
@@ -803,15 +666,6 @@ def test_tables_and_figures_have_the_simulated_time_energy_and_what_was_used(tmp
     assert figure.axes[0].get_xlabel() == "simulated time, s"
 
 
-def test_a_session_without_a_clock_has_no_simulated_axis(tmp_path: Path) -> None:
-    with Session.create(federations.config(rounds=1), tmp_path / "plain", tmp_path) as plain:
-        plain.run()
-    with pytest.raises(ConfigError, match="plain has no computed clock"):
-        hs.plot("accuracy", "plain", x="joules", sessions_dir=tmp_path)
-    [row] = hs.compare("plain", "method", target=0.0, sessions_dir=tmp_path).rows
-    assert row.simulated is None and row.joules is None
-
-
 def test_progress_counts_all_clients_that_were_sent_off_in_the_round(devices: str) -> None:
     """A buffer of 2 sends three clients off, and then another one: the fourth is not one of one."""
     told: list[tuple[int, int]] = []
@@ -840,20 +694,18 @@ def test_where_nobody_is_ever_there_again_the_run_ends_with_the_reason(tmp_path:
 @pytest.mark.parametrize(
     ("system", "training"),
     [
-        ({}, {}),
         ({}, {"epochs": 0.5}),
         ({"schedule": "deadline", "deadline_quantile": 0.5}, {}),
         ({**BUFFERED, "max_staleness": 1}, {}),
         ({"availability": "markov", "availability_on": 0.2, "availability_off": 0.1}, {}),
     ],
-    ids=["synchronous", "epochs", "deadline", "buffered", "markov"],
+    ids=["epochs", "deadline", "buffered", "markov"],
 )
 def test_rounds_drawn_without_training_are_those_of_the_run(
     system: dict[str, Any], training: dict[str, Any]
 ) -> None:
     """Payloads of the method depend on the architecture alone, and operations grow with the samples."""
-    section = {"devices": ["phone", "laptop", "phone", "jetson"], "jitter": 0.5, **system}
-    config = federations.config("lg_fedavg", system=section, rounds=8, training=training)
+    config = federations.config("lg_fedavg", system=PHONES | system, rounds=8, training=training)
     built = federations.built(config)
     found, state = list(drawn(config, built)), built.engine.initial_state()
     for each in found:

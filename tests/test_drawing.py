@@ -50,21 +50,24 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("name", LAYERS)
-def test_draws_come_from_the_stream(name: str) -> None:
-    layer, shape = LAYERS[name]
-    first, same, other = (drawn(layer, torch.ones(shape), number) for number in (0, 0, 1))
-    assert torch.equal(first, same)
-    assert not torch.equal(first, other)
+def test_draws_come_from_the_stream() -> None:
+    for name in LAYERS:
+        layer, shape = LAYERS[name]
+        first, same, other = (drawn(layer, torch.ones(shape), number) for number in (0, 0, 1))
+        assert torch.equal(first, same)
+        assert not torch.equal(first, other)
 
 
-@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
-def test_dropout_zeroes_a_share_p_and_scales_the_rest(p: float) -> None:
+SHARES = [0.1, 0.5, 0.9]
+
+
+def test_dropout_zeroes_a_share_p_and_scales_the_rest() -> None:
     """The survivors are 1/(1−p), and of 20,000 elements a share of p ± 5 standard deviations is zero."""
-    dropped = drawn(nn.Dropout(p), torch.ones(20_000))
-    zeros = (dropped == 0).sum().item()
-    assert abs(zeros - 20_000 * p) < 5 * (20_000 * p * (1 - p)) ** 0.5
-    assert dropped[dropped != 0].unique().tolist() == [pytest.approx(1 / (1 - p))]
+    for p in SHARES:
+        dropped = drawn(nn.Dropout(p), torch.ones(20_000))
+        zeros = (dropped == 0).sum().item()
+        assert abs(zeros - 20_000 * p) < 5 * (20_000 * p * (1 - p)) ** 0.5
+        assert dropped[dropped != 0].unique().tolist() == [pytest.approx(1 / (1 - p))]
 
 
 def test_dropout_passes_the_gradient_of_what_it_kept() -> None:
@@ -131,10 +134,10 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_draw_from_the_stream_is_refused(name: str) -> None:
-    with pytest.raises(TypeError, match="cannot draw from a keyed stream"):
-        drawn(REFUSED[name], torch.ones(1, 2, 4, 4))
+def test_what_cannot_draw_from_the_stream_is_refused() -> None:
+    for name in REFUSED:
+        with pytest.raises(TypeError, match="cannot draw from a keyed stream"):
+            drawn(REFUSED[name], torch.ones(1, 2, 4, 4))
 
 
 def test_attention_without_dropout_is_left_alone() -> None:
@@ -166,40 +169,40 @@ def test_threads_draw_each_from_its_own_stream() -> None:
             assert all(torch.equal(F.dropout(torch.ones(64)), result) for result in together[number])
 
 
-@pytest.mark.parametrize(
-    "build",
-    [
-        lambda: torchvision.models.resnet18(num_classes=10),
-        lambda: torchvision.models.mobilenet_v2(num_classes=10),
-        lambda: timm.create_model("vit_tiny_patch16_224", img_size=32, patch_size=8, depth=2, num_classes=10),
-        lambda: timm.create_model("resnet10t", num_classes=10),
-    ],
-    ids=["torchvision resnet18", "torchvision mobilenet_v2", "timm vit_tiny", "timm resnet10t"],
-)
-def test_library_models_are_initialised_from_the_stream(build: Callable[[], nn.Module]) -> None:
-    def weights(number: int) -> dict[str, Tensor]:
-        with drawing_from(stream(number)):
-            return build().state_dict()
-
-    first, same, other = weights(0), weights(0), weights(1)
-    assert all(torch.equal(first[name], same[name]) for name in first)
-    assert any(not torch.equal(first[name], other[name]) for name in first)
+BUILDS = [
+    lambda: torchvision.models.resnet18(num_classes=10),
+    lambda: torchvision.models.mobilenet_v2(num_classes=10),
+    lambda: timm.create_model("vit_tiny_patch16_224", img_size=32, patch_size=8, depth=2, num_classes=10),
+    lambda: timm.create_model("resnet10t", num_classes=10),
+]
 
 
-@pytest.mark.parametrize(
-    "harmless",
-    [
-        nn.Dropout(0.0),
-        nn.Dropout(0.5).eval(),
-        nn.RReLU().eval(),
-        lambda x: F.scaled_dot_product_attention(x, x, x),
-        lambda x: torch.rand(3, generator=stream()),
-    ],
-)
-def test_what_would_draw_with_other_arguments_counts_as_drawing(harmless: Callable[[Tensor], Tensor]) -> None:
-    with drawing_from(stream()) as mode:
-        harmless(torch.ones(2, 3, 3))
-    assert mode.needed
+def test_library_models_are_initialised_from_the_stream() -> None:
+    for build in BUILDS:
+
+        def weights(number: int, build: Callable[[], nn.Module] = build) -> dict[str, Tensor]:
+            with drawing_from(stream(number)):
+                return build().state_dict()
+
+        first, same, other = weights(0), weights(0), weights(1)
+        assert all(torch.equal(first[name], same[name]) for name in first)
+        assert any(not torch.equal(first[name], other[name]) for name in first)
+
+
+HARMLESS = [
+    nn.Dropout(0.0),
+    nn.Dropout(0.5).eval(),
+    nn.RReLU().eval(),
+    lambda x: F.scaled_dot_product_attention(x, x, x),
+    lambda x: torch.rand(3, generator=stream()),
+]
+
+
+def test_what_would_draw_with_other_arguments_counts_as_drawing() -> None:
+    for harmless in HARMLESS:
+        with drawing_from(stream()) as mode:
+            harmless(torch.ones(2, 3, 3))
+        assert mode.needed
 
 
 def test_a_network_of_layers_that_cannot_draw_needs_no_stream() -> None:

@@ -3,10 +3,10 @@
 import subprocess
 import sys
 import tomllib
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -38,10 +38,7 @@ def test_the_versions_that_the_oldest_environment_installs_are_the_declared_floo
     assert dict(line.split("==") for line in given.splitlines()) == floors([*REQUIRED, *DEVELOPING])
 
 
-@pytest.mark.parametrize(("name", "floor"), floors(REQUIRED).items())
-def test_a_floor_is_no_higher_than_what_these_tests_run_on(name: str, floor: str) -> None:
-    try:
-        installed = version(name)
-    except PackageNotFoundError:
-        pytest.skip(f"{name} is not installed here")
-    assert Version(installed) >= Version(floor)
+def test_a_floor_is_no_higher_than_what_these_tests_run_on() -> None:
+    for name, floor in floors(REQUIRED).items():
+        with suppress(PackageNotFoundError):  # not all are installed everywhere
+            assert Version(version(name)) >= Version(floor), name

@@ -60,7 +60,8 @@ def finish(folder: Path) -> Path:
 # Nothing changed
 
 
-@pytest.mark.parametrize("at_round", [0, 1, 2, 3, 4, 5])
+@pytest.mark.long
+@pytest.mark.parametrize("at_round", [0, 2, 5])
 def test_an_unchanged_fork_of_any_round_ends_as_its_parent_did(parent: Path, at_round: int) -> None:
     child = finish(forked(parent, at_round))
     assert federations.committed(child) == federations.committed(parent)
@@ -85,6 +86,7 @@ def test_a_round_that_is_not_kept_is_computed_again_from_the_nearest_before(tmp_
     assert federations.committed(finish(tmp_path / "c")) == federations.committed(tmp_path / "p")
 
 
+@pytest.mark.long
 def test_a_live_session_can_be_forked(tmp_path: Path) -> None:
     folder = tmp_path / "p"
 
@@ -96,6 +98,7 @@ def test_a_live_session_can_be_forked(tmp_path: Path) -> None:
     assert federations.committed(finish(tmp_path / "c")) == federations.committed(folder)
 
 
+@pytest.mark.long
 def test_a_fork_of_a_fork_knows_its_parent(parent: Path, tmp_path: Path) -> None:
     child = finish(forked(parent, 4))
     grandchild = finish(forked(child, 5, "grandchild"))
@@ -108,6 +111,7 @@ def test_a_fork_of_a_fork_knows_its_parent(parent: Path, tmp_path: Path) -> None
     assert federations.committed(grandchild) == federations.committed(parent)
 
 
+@pytest.mark.long
 def test_a_fork_keeps_its_first_checkpoint_to_compute_from(parent: Path) -> None:
     child = finish(forked(parent, 1, assignments=["rounds=12"]))
     assert 1 in checkpoints.SessionReader(child).rounds()
@@ -132,6 +136,7 @@ def test_a_fork_with_another_method_switches_there(parent: Path) -> None:
     assert [record["method"] for record in reader.records()] == ["lg_fedavg"] * 4 + ["fedssa"] * 2
 
 
+@pytest.mark.long
 def test_a_fork_with_another_method_is_the_parent_switched_there(tmp_path: Path) -> None:
     switched, plain = tmp_path / "switched", tmp_path / "plain"
     operator = Operator(switched, (finished(3), "switch", {"method": "fedgh", "set": []}))
@@ -141,7 +146,8 @@ def test_a_fork_with_another_method_is_the_parent_switched_there(tmp_path: Path)
     assert federations.committed(child) == federations.committed(switched)
 
 
-@pytest.mark.parametrize("at_round", [2, 3, 4, 5])
+@pytest.mark.long
+@pytest.mark.parametrize("at_round", [3, 5])
 def test_a_switched_run_can_be_forked_before_and_after_its_switch(tmp_path: Path, at_round: int) -> None:
     """A fork before the switch goes on without it, one after it has it; rounds run again switch as the parent did."""
     plain, switched = tmp_path / "plain", tmp_path / "switched"
@@ -156,6 +162,7 @@ def test_a_switched_run_can_be_forked_before_and_after_its_switch(tmp_path: Path
     assert federations.committed(child) == federations.committed(plain if at_round <= 3 else switched)
 
 
+@pytest.mark.long
 def test_a_fork_with_another_seed_keeps_the_partition_and_what_went_before(parent: Path) -> None:
     child = finish(forked(parent, 3, assignments=["seed=99"]))
     before, after = (checkpoints.SessionReader(folder) for folder in (parent, child))
@@ -171,6 +178,7 @@ def test_a_fork_cannot_have_other_data(parent: Path) -> None:
         forked(parent, 3, assignments=["seed.data=99"])
 
 
+@pytest.mark.long
 def test_a_fork_with_more_rounds_is_the_longer_run(parent: Path, tmp_path: Path) -> None:
     child = finish(forked(parent, 6, assignments=["rounds=8"]))
     longer = tmp_path / "longer"
@@ -200,6 +208,7 @@ def test_what_cannot_be_is_refused(parent: Path, at_round: int, settings: dict[s
     assert not (parent.parent / "child").exists()
 
 
+@pytest.mark.long
 def test_another_environment_is_refused_where_rounds_must_be_run_again(
     parent: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +236,7 @@ def test_rounds_that_give_other_results_are_refused(parent: Path) -> None:
             forked(parent, lost)
 
 
+@pytest.mark.long
 def test_rounds_are_compared_with_what_an_earlier_version_wrote(parent: Path) -> None:
     """It did not record the cross-entropy."""
     kept = checkpoints.SessionReader(parent).rounds()
@@ -251,6 +261,7 @@ def test_a_fork_that_fails_leaves_nothing_behind(parent: Path) -> None:
     assert not (parent.parent / "child").exists()
 
 
+@pytest.mark.long
 def test_a_fork_at_the_beginning_with_a_method_that_cannot_begin_is_refused(
     parent: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,6 +271,7 @@ def test_a_fork_at_the_beginning_with_a_method_that_cannot_begin_is_refused(
     assert [path.name for path in parent.parent.iterdir()] == ["parent"]
 
 
+@pytest.mark.long
 def test_two_switches_at_one_boundary_are_run_again_in_turn(tmp_path: Path) -> None:
     """FedLoRA between LG-FedAvg and FedSSA: FedSSA then has no head to take over."""
     folder = tmp_path / "p"

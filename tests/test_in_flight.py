@@ -115,6 +115,7 @@ def test_a_resumed_session_ends_as_one_that_was_not_stopped(session: Path) -> No
     assert federations.state_bits(again) == federations.state_bits(state)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("at_round", [1, 2])
 def test_a_fork_takes_uplinks_in_flight_along(session: Path, at_round: int) -> None:
     """At round 1 it copies them. For round 2, it runs the round in which they arrive again."""
@@ -128,6 +129,7 @@ def test_a_fork_takes_uplinks_in_flight_along(session: Path, at_round: int) -> N
     assert federations.committed(reader.folder) == federations.committed(session)
 
 
+@pytest.mark.long
 def test_pruning_keeps_the_tensors_of_a_checkpoint_that_stays(session: Path) -> None:
     late = late_of(session)
     finish(session)
@@ -142,6 +144,7 @@ def test_pruning_keeps_the_tensors_of_a_checkpoint_that_stays(session: Path) -> 
     assert not any((session / held[f"client/{late}/{part}"].name).exists() for part in ("uplink", "received"))
 
 
+@pytest.mark.long
 def test_a_session_that_travels_takes_uplinks_in_flight_along(session: Path) -> None:
     Group.open(session.parent / "g", {checkpoints.POINTS: b"[]"}).close("stopped")
     arrival = Arrival(session.parent / "g", "s")
@@ -209,6 +212,7 @@ def test_a_switch_of_other_settings_keeps_uplinks_in_flight(session: Path) -> No
     assert second["bytes"]["per_client_up"][late] > 0
 
 
+@pytest.mark.long
 def test_a_fork_with_another_method_drops_uplinks_in_flight(session: Path) -> None:
     simulator.fork(session, session.parent / "fork", session.parent, 1, method="fedgh")
     fork = CheckedReader(session.parent / "fork")
@@ -220,7 +224,7 @@ def test_a_fork_with_another_method_drops_uplinks_in_flight(session: Path) -> No
 def test_a_program_that_does_not_know_uplinks_in_flight_refuses_the_session(
     session: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("checkpoints.reader.FORMATS", (1, 2))
+    monkeypatch.setattr("checkpoints.layout.FORMATS", (1, 2))
     for use in (CheckedReader, Store.open, checkpoints.verify):
         with pytest.raises(UnsupportedVersion, match="format 3; this program reads formats 1 to 2"):
             use(session)
@@ -349,6 +353,7 @@ def lived(config: Config, folder: Path, changes: Sequence[Any], stops: Sequence[
     assert outcome.state == "finished"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @settings(max_examples=2, deadline=None, derandomize=True, phases=(Phase.generate,))
 @given(data=st.data())

@@ -110,6 +110,7 @@ def test_a_run_paused_by_a_watcher_waits_for_resume_and_goes_on_as_if_nothing_ha
     assert unwatched(folder) == unwatched(tmp_path / "without")
 
 
+@pytest.mark.long
 def test_a_run_stopped_by_a_watcher_is_resumed_without_being_stopped_again(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     outcome = Session.create(config({**PLATEAU, "stop": ["plateau"]}), folder, tmp_path).run()
@@ -121,7 +122,8 @@ def test_a_run_stopped_by_a_watcher_is_resumed_without_being_stopped_again(tmp_p
     assert noticed(folder) == [(3, "plateau", "stop")]
 
 
-@pytest.mark.parametrize("at", [1, 4, 7])
+@pytest.mark.long
+@pytest.mark.parametrize("at", [1, 4])
 def test_a_resumed_run_notices_what_an_uninterrupted_one_does(tmp_path: Path, whole: Path, at: int) -> None:
     session = Session.create(config(MOVING), tmp_path / "s", tmp_path)
     session.run(stop=lambda: "enough" if session.round == at else None)
@@ -130,6 +132,7 @@ def test_a_resumed_run_notices_what_an_uninterrupted_one_does(tmp_path: Path, wh
     assert recorded(tmp_path / "s") == recorded(whole)
 
 
+@pytest.mark.long
 def test_rounds_that_are_lost_and_run_again_tell_nothing_twice(tmp_path: Path, whole: Path) -> None:
     """Only round 4 has a checkpoint, so the ledger's rounds up to 6 are lost with the process."""
     session = Session.create(config(MOVING, checkpoint={"every": 4}), tmp_path / "s", tmp_path)
@@ -148,6 +151,7 @@ def test_rounds_that_are_lost_and_run_again_tell_nothing_twice(tmp_path: Path, w
     assert noticed(tmp_path / "s")[: len(before)] == before
 
 
+@pytest.mark.long
 def test_watchers_that_a_switch_turns_on_are_told_what_goes_on_already(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     session = Session.create(config(), folder, tmp_path)
@@ -161,6 +165,7 @@ def test_watchers_that_a_switch_turns_on_are_told_what_goes_on_already(tmp_path:
     assert noticed(folder) == [(6, "plateau", "log")]
 
 
+@pytest.mark.long
 def test_watchers_that_a_switch_turns_off_stay_off_after_a_resume(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     session = Session.create(config(PLATEAU), folder, tmp_path)
@@ -176,6 +181,7 @@ def test_watchers_that_a_switch_turns_off_stay_off_after_a_resume(tmp_path: Path
     assert noticed(folder) == []
 
 
+@pytest.mark.long
 def test_a_fork_with_watchers_repeats_rounds_without_them(tmp_path: Path) -> None:
     """Round 1 is run again for the fork, and compared with a record that says what was noticed."""
     parent = config({**MOVING, "plateau_rounds": 1}, checkpoint={"keep_last": 1, "keep_best": False})
@@ -205,6 +211,7 @@ def test_a_client_that_answers_one_class_is_noticed_when_its_counts_by_class_say
     assert "watch" not in records[1]
 
 
+@pytest.mark.long
 def test_a_run_without_counts_by_class_says_that_no_collapse_can_be_noticed() -> None:
     watch: dict[str, Any] = {"watchers": ["collapse"]}
     needs = "Watcher 'collapse' needs counts by class"

@@ -78,6 +78,7 @@ def test_a_switch_to_a_precision_that_the_device_lacks_is_refused(tmp_path: Path
     assert (answer.outcome, "needs a CUDA device" in answer.message) == ("refused", True)
 
 
+@pytest.mark.long
 def test_a_session_from_before_there_was_a_precision_goes_on_in_float32(tmp_path: Path) -> None:
     """On a GPU torch had its convolutions in TF32."""
     session = CheckedReader(made(tmp_path))
@@ -94,6 +95,7 @@ def test_a_session_from_before_there_was_a_precision_goes_on_in_float32(tmp_path
     ]
 
 
+@pytest.mark.long
 def test_what_was_trained_in_a_precision_that_is_not_here_can_be_looked_at_and_forked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

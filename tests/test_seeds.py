@@ -71,20 +71,20 @@ def test_separate_seeds_are_recorded_as_a_table_and_read_back() -> None:
     assert flattened(config.to_json())["seed.init"] == 1
 
 
-@pytest.mark.parametrize(
-    ("assignments", "said"),
-    [
-        (["seed.data=1"], {"all": 7, "data": 1}),
-        (["seed.data=1", "seed=2"], {"all": 2, "data": 1}),
-        (["seed=2", "seed.data=1"], {"all": 2, "data": 1}),
-        (["data.seed=1"], {"all": 7, "data": 1}),  # the former name
-        (["seed=2"], 2),
-        (["seed={ all = 1, training = 4 }"], {"all": 1, "training": 4}),
-    ],
-)
-def test_a_seed_can_be_set_alone_and_in_any_order(assignments: list[str], said: Any) -> None:
-    raw = with_overrides(seeded(7).to_json(), assignments)
-    assert Config.read(raw).to_json()["seed"] == said
+GIVEN = [
+    (["seed.data=1"], {"all": 7, "data": 1}),
+    (["seed.data=1", "seed=2"], {"all": 2, "data": 1}),
+    (["seed=2", "seed.data=1"], {"all": 2, "data": 1}),
+    (["data.seed=1"], {"all": 7, "data": 1}),  # the former name
+    (["seed=2"], 2),
+    (["seed={ all = 1, training = 4 }"], {"all": 1, "training": 4}),
+]
+
+
+def test_a_seed_can_be_set_alone_and_in_any_order() -> None:
+    for assignments, said in GIVEN:
+        raw = with_overrides(seeded(7).to_json(), assignments)
+        assert Config.read(raw).to_json()["seed"] == said
 
 
 def test_with_and_merged_keep_the_other_seeds() -> None:
@@ -94,17 +94,17 @@ def test_with_and_merged_keep_the_other_seeds() -> None:
     assert merged({"seed": 7}, {"seed": {"init": 2}}) == {"seed": {"all": 7, "init": 2}}
 
 
-@pytest.mark.parametrize(
-    ("seed", "message"),
-    [
-        (-1, r"'seed' = -1: input should be greater than or equal to 0"),
-        ({"init": -1}, r"'seed.init' = -1: input should be greater than or equal to 0"),
-        ({"inti": 1}, r"unknown key 'seed.inti'. Did you mean 'seed.init'\?"),
-    ],
-)
-def test_a_seed_that_is_none_is_refused_by_its_key(seed: Any, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        seeded(seed)
+NO_SEEDS = [
+    (-1, r"'seed' = -1: input should be greater than or equal to 0"),
+    ({"init": -1}, r"'seed.init' = -1: input should be greater than or equal to 0"),
+    ({"inti": 1}, r"unknown key 'seed.inti'. Did you mean 'seed.init'\?"),
+]
+
+
+def test_a_seed_that_is_none_is_refused_by_its_key() -> None:
+    for seed, message in NO_SEEDS:
+        with pytest.raises(ConfigError, match=message):
+            seeded(seed)
 
 
 def test_a_study_crosses_the_seeds(tmp_path: Path) -> None:

@@ -82,6 +82,7 @@ def test_it_ends_after_the_first_round_that_reaches_the_goal(tmp_path: Path, cou
     assert list(map(federations.untimed, reader.records())) == list(map(federations.untimed, course[:last]))
 
 
+@pytest.mark.long
 def test_a_stopped_run_goes_on_to_the_same_goal(tmp_path: Path, course: Any) -> None:
     until = goal_between(course)
     session = Session.create(config(until=until), tmp_path / "s", tmp_path)
@@ -89,6 +90,7 @@ def test_a_stopped_run_goes_on_to_the_same_goal(tmp_path: Path, course: Any) -> 
     assert Session.resume(tmp_path / "s", tmp_path).run().round == first_above(course, until)
 
 
+@pytest.mark.long
 def test_a_higher_goal_goes_on_to_what_it_would_have_been_from_the_start(tmp_path: Path, course: Any) -> None:
     folder = tmp_path / "s"
     Session.create(config(until=goal_between(course)), folder, tmp_path).run()
@@ -107,6 +109,7 @@ def test_a_goal_that_is_reached_already_is_refused(tmp_path: Path, course: Any) 
         simulator.fork(folder, tmp_path / "fork", tmp_path, first_above(course, goal_between(course)))
 
 
+@pytest.mark.long
 def test_a_goal_set_while_it_runs_ends_the_run(tmp_path: Path, course: Any) -> None:
     until = goal_between(course)
     session = Session.create(config(), tmp_path / "s", tmp_path)
@@ -126,20 +129,31 @@ def ends(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
     return [record["time"]["ends"] for record in checkpoints.SessionReader(folder / "s").records()]
 
 
-@pytest.mark.parametrize(
-    ("span", "seconds"),
-    [("90s", 90), ("30m", 1800), ("2h", 7200), ("1.5h", 5400), ("1d", 86400), (" 2 h ", 7200), (".5m", 30)],
-)
-def test_a_simulated_time_is_a_number_of_seconds_or_has_a_unit(span: str, seconds: float) -> None:
-    assert config(system=PHONES, until_time=span).until_time == seconds
-    assert config(system=PHONES, until_time=seconds).until_time == seconds
-    assert config(system=PHONES, until_time=str(seconds)).until_time == seconds
+SPANS = [
+    ("90s", 90),
+    ("30m", 1800),
+    ("2h", 7200),
+    ("1.5h", 5400),
+    ("1d", 86400),
+    (" 2 h ", 7200),
+    (".5m", 30),
+]
 
 
-@pytest.mark.parametrize("span", ["2x", "", "h", "-1h", "1h30m", "inf", "nan", -1.0, float("inf")])
-def test_what_is_no_simulated_time_is_refused(span: str | float) -> None:
-    with pytest.raises(ConfigError, match="until_time"):
-        config(system=PHONES, until_time=span)
+def test_a_simulated_time_is_a_number_of_seconds_or_has_a_unit() -> None:
+    for span, seconds in SPANS:
+        assert config(system=PHONES, until_time=span).until_time == seconds
+        assert config(system=PHONES, until_time=seconds).until_time == seconds
+        assert config(system=PHONES, until_time=str(seconds)).until_time == seconds
+
+
+NO_SPANS = ["2x", "", "h", "-1h", "1h30m", "inf", "nan", -1.0, float("inf")]
+
+
+def test_what_is_no_simulated_time_is_refused() -> None:
+    for span in NO_SPANS:
+        with pytest.raises(ConfigError, match="until_time"):
+            config(system=PHONES, until_time=span)
 
 
 def test_a_simulated_time_needs_a_clock() -> None:
@@ -157,6 +171,7 @@ def test_it_ends_after_the_first_round_that_reaches_the_simulated_time(
     assert checkpoints.SessionReader(tmp_path / "s").state() == "finished"
 
 
+@pytest.mark.long
 def test_a_later_time_goes_on_and_zero_runs_all_rounds(tmp_path: Path, ends: list[float]) -> None:
     folder = tmp_path / "s"
     Session.create(config(system=PHONES, until_time=ends[1]), folder, tmp_path).run()
@@ -172,6 +187,7 @@ def test_a_later_time_goes_on_and_zero_runs_all_rounds(tmp_path: Path, ends: lis
     assert found == ends
 
 
+@pytest.mark.long
 def test_unseen_clients_are_measured_after_the_round_that_reaches_the_simulated_time() -> None:
     given = config(system=PHONES, until_time="1m", federation={"unseen": 0.25})
     assert [newcomers.due(given, 2, 0.5, seconds) for seconds in (None, 59.9, 60.0)] == [False, False, True]

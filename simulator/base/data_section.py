@@ -151,9 +151,44 @@ class DataConfig(Section):
         return any(getattr(self, other) in values for other, values in READ_BY[key].items())
 
     @model_validator(mode="after")
-    def _pfllibs_rule_deals_classes(self) -> "DataConfig":
+    def _settings_fit_together(self) -> "DataConfig":
         if self.quantity == "pfllib" and self.partition != "pathological":
             raise ValueError("quantity 'pfllib' deals out classes; it belongs to partition 'pathological'")
+        if self.decimal == self.thousands:
+            raise ValueError(
+                f"decimal and thousands are both '{self.decimal}'; use another mark for one of them"
+            )
+        if (self.partition == "indices") != (self.indices is not None):
+            raise ValueError("partition 'indices' and the file data.indices belong together; give both")
+        if self.indices is not None and self.limit is not None:
+            raise ValueError("limit would give other images the indices' numbers; leave it out")
+        if self.indices is not None and self.pool is not None:
+            raise ValueError("pool would give other images the indices' numbers; leave it out")
+        if self.indices is not None and self.domains_per_client is not None:
+            raise ValueError("domains_per_client has no effect with indices; leave it out")
+        if isinstance(self.public, float) and not 0 < self.public < 1:
+            raise ValueError(f"public = {self.public:g} is no share between 0 and 1, such as 0.1")
+        if isinstance(self.public, float) and self.indices is not None:
+            raise ValueError(
+                "a share in public would give other images the indices' numbers; name a data set"
+            )
+        if self.public_limit is not None and not isinstance(self.public, str):
+            raise ValueError("public_limit is for a data set in public; a share has its size")
+        if self.partition == "natural" and self.domains_per_client is not None:
+            raise ValueError(
+                "partition 'natural' gives each client one user; remove domains_per_client, or use another partition"
+            )
+        if self.split == "own" and self.partition != "natural":
+            raise ValueError(
+                "split 'own' keeps the test samples of each user; it belongs to partition 'natural'"
+            )
+        for key in ("classes_per_client", "shards_per_client"):
+            if self.reads(key) and (self.domains_per_client or 1) > 1:
+                raise ValueError(
+                    f"partition '{self.partition}' deals out {key.partition('_')[0]} domain by domain, so that clients "
+                    f"of several domains would hold more of them than {key}; use domains_per_client 1, or partition "
+                    "'iid' or 'dirichlet'"
+                )
         return self
 
     @field_validator("ignore", "numbers", "missing", mode="before")
@@ -164,65 +199,6 @@ class DataConfig(Section):
         if about.field_name == "missing":
             return tuple(str(each) if type(each) is int else each for each in names)
         return (given,) if isinstance(given, str) and given != "inferred" else given
-
-    @model_validator(mode="after")
-    def _marks_differ(self) -> "DataConfig":
-        if self.decimal == self.thousands:
-            raise ValueError(
-                f"decimal and thousands are both '{self.decimal}'; use another mark for one of them"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _indices_say_it_all(self) -> "DataConfig":
-        if (self.partition == "indices") != (self.indices is not None):
-            raise ValueError("partition 'indices' and the file data.indices belong together; give both")
-        if self.indices is not None and self.limit is not None:
-            raise ValueError("limit would give other images the indices' numbers; leave it out")
-        if self.indices is not None and self.pool is not None:
-            raise ValueError("pool would give other images the indices' numbers; leave it out")
-        if self.indices is not None and self.domains_per_client is not None:
-            raise ValueError("domains_per_client has no effect with indices; leave it out")
-        return self
-
-    @model_validator(mode="after")
-    def _public_samples_are_some(self) -> "DataConfig":
-        if isinstance(self.public, float) and not 0 < self.public < 1:
-            raise ValueError(f"public = {self.public:g} is no share between 0 and 1, such as 0.1")
-        if isinstance(self.public, float) and self.indices is not None:
-            raise ValueError(
-                "a share in public would give other images the indices' numbers; name a data set"
-            )
-        if self.public_limit is not None and not isinstance(self.public, str):
-            raise ValueError("public_limit is for a data set in public; a share has its size")
-        return self
-
-    @model_validator(mode="after")
-    def _users_are_dealt_whole(self) -> "DataConfig":
-        if self.partition == "natural" and self.domains_per_client is not None:
-            raise ValueError(
-                "partition 'natural' gives each client one user; remove domains_per_client, or use another partition"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _users_have_own_test_samples(self) -> "DataConfig":
-        if self.split == "own" and self.partition != "natural":
-            raise ValueError(
-                "split 'own' keeps the test samples of each user; it belongs to partition 'natural'"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _classes_are_dealt_once(self) -> "DataConfig":
-        for key in ("classes_per_client", "shards_per_client"):
-            if self.reads(key) and (self.domains_per_client or 1) > 1:
-                raise ValueError(
-                    f"partition '{self.partition}' deals out {key.partition('_')[0]} domain by domain, so that clients "
-                    f"of several domains would hold more of them than {key}; use domains_per_client 1, or partition "
-                    "'iid' or 'dirichlet'"
-                )
-        return self
 
     @field_validator("split")
     @classmethod

@@ -48,6 +48,20 @@ class Section(BaseModel):
         return {key: each.description or texts.get(key, "") for key, each in cls.model_fields.items()}
 
 
+def changed(section: Section, keys: Iterable[str]) -> list[str]:
+    """The keys whose values are not the defaults."""
+    return [key for key in keys if getattr(section, key) != type(section).model_fields[key].default]
+
+
+def refuse_others(section: Section, choice: str, readers: Mapping[str, tuple[str, ...]]) -> None:
+    """Raise ValueError for a key that is set and that the value of `choice` does not read. `readers` do, by key."""
+    chosen = getattr(section, choice)
+    for key in changed(section, readers):
+        if chosen not in readers[key]:
+            names = " or ".join(f"'{each}'" for each in readers[key])
+            raise ValueError(f"{key} belongs to {choice} {names}, and this is '{chosen}'; remove it")
+
+
 @functools.cache
 def texts_of(section: type[Section]) -> dict[str, str]:
     """The text under each key of a section, in one line. It is read from the source when somebody asks."""
@@ -298,13 +312,9 @@ class TrainingConfig(Section):
         return {**given, "epochs": 1 if epochs is None and given.get("steps") is None else epochs}
 
     @model_validator(mode="after")
-    def _momentum_is_sgds(self) -> "TrainingConfig":
+    def _settings_fit_together(self) -> "TrainingConfig":
         if self.optimizer != "sgd" and self.momentum:
             raise ValueError("momentum belongs to optimizer 'sgd'; remove it or change the optimizer")
-        return self
-
-    @model_validator(mode="after")
-    def _schedules_have_what_they_need(self) -> "TrainingConfig":
         if self.schedule == "step" and self.lr_step is None:
             raise ValueError("schedule 'step' needs lr_step, the rounds between two steps")
         for key, schedule in (("lr_min", "cosine"), ("lr_step", "step")):
@@ -369,17 +379,9 @@ class SelectionConfig(Section):
         """Whether a user's file selects."""
         return self.strategy not in STRATEGIES
 
-    def changed(self) -> list[str]:
-        """The options of `utility` whose values are not the defaults."""
-        return [key for key in _OF_UTILITY if getattr(self, key) != type(self).model_fields[key].default]
-
     @model_validator(mode="after")
     def _options_belong_to_utility(self) -> "SelectionConfig":
-        if self.strategy != UTILITY:
-            for key in self.changed():
-                raise ValueError(
-                    f"{key} belongs to strategy 'utility', and this is '{self.strategy}'; remove it"
-                )
+        refuse_others(self, "strategy", dict.fromkeys(_OF_UTILITY, (UTILITY,)))
         return self
 
 

@@ -3,12 +3,12 @@
 Without the section, a run has no clock.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from simulator.base.sections import Section
+from simulator.base.sections import Section, changed, refuse_others
 
 Positive = Annotated[float, Field(gt=0)]
 Assign = Literal["table", "random", "by_model", "by_memory"]
@@ -36,6 +36,12 @@ _OF_AVAILABILITY: dict[str, tuple[str, ...]] = {
     "partial": ("markov", "diurnal", "intervals"),
 }
 """The kinds of availability that read each option."""
+_OF_STALENESS = {
+    "staleness_exponent": ("polynomial",),
+    "staleness_slope": ("hinge",),
+    "staleness_threshold": ("hinge",),
+}
+"""The weights of stale uplinks that read each option."""
 _CORRELATIONS = ("correlation", "correlation_data", "correlation_availability")
 
 
@@ -170,7 +176,7 @@ class SystemConfig(Section):
         )
 
     @model_validator(mode="after")
-    def _devices_are_given_once(self) -> "SystemConfig":
+    def _settings_fit_together(self) -> "SystemConfig":
         if self.trace is not None:
             for key in ("devices", "assign", *_CORRELATIONS):
                 if getattr(self, key) is not None:
@@ -192,11 +198,7 @@ class SystemConfig(Section):
             for key in _CORRELATIONS:
                 if getattr(self, key) is not None:
                     raise ValueError(f"{key} belongs to assign 'random' and 'by_model'; remove it")
-        return self
-
-    @model_validator(mode="after")
-    def _availability_has_its_own_options(self) -> "SystemConfig":
-        self._refuse_others("availability", self.availability, _OF_AVAILABILITY)
+        refuse_others(self, "availability", _OF_AVAILABILITY)
         for key in ("availability_on", "availability_off", "availability_hours", "availability_file"):
             if self.availability in _OF_AVAILABILITY[key] and getattr(self, key) is None:
                 raise ValueError(f"availability '{self.availability}' needs {key}")
@@ -207,44 +209,18 @@ class SystemConfig(Section):
                 "correlation_availability needs clients that differ: set availability_spread, or use "
                 "availability 'intervals'"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _partial_work_ends_on_its_own(self) -> "SystemConfig":
         if self.partial == "send" and self.server_bandwidth is not None:
             raise ValueError(
                 "partial 'send' needs clients whose seconds do not depend on others; remove server_bandwidth"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _schedules_have_their_own_options(self) -> "SystemConfig":
-        self._refuse_others("schedule", self.schedule, _OF_SCHEDULES)
+        refuse_others(self, "schedule", _OF_SCHEDULES)
         if self.schedule == "deadline" and (self.deadline is None) == (self.deadline_quantile is None):
             raise ValueError("schedule 'deadline' needs either deadline or deadline_quantile")
         for schedule, key in (("over_selection", "select"), ("buffered", "buffer")):
             if self.schedule == schedule and getattr(self, key) is None:
                 raise ValueError(f"schedule '{schedule}' needs {key}")
         if self.schedule == "deadline" and self.late == "drop":
-            for key in self._changed((*_STALENESS, "stale_as")):
+            for key in changed(self, (*_STALENESS, "stale_as")):
                 raise ValueError(f"{key} has no effect with late 'drop'; use late 'next', or remove it")
+        refuse_others(self, "staleness", _OF_STALENESS)
         return self
-
-    @model_validator(mode="after")
-    def _staleness_has_its_own_options(self) -> "SystemConfig":
-        own = {
-            "staleness_exponent": ("polynomial",),
-            "staleness_slope": ("hinge",),
-            "staleness_threshold": ("hinge",),
-        }
-        self._refuse_others("staleness", self.staleness, own)
-        return self
-
-    def _refuse_others(self, choice: str, chosen: str, readers: Mapping[str, tuple[str, ...]]) -> None:
-        for key in self._changed(readers):
-            if chosen not in readers[key]:
-                names = " or ".join(f"'{each}'" for each in readers[key])
-                raise ValueError(f"{key} belongs to {choice} {names}, and this is '{chosen}'; remove it")
-
-    def _changed(self, keys: Iterable[str]) -> list[str]:
-        return [key for key in keys if getattr(self, key) != type(self).model_fields[key].default]

@@ -37,6 +37,7 @@ from simulator.base.sections import (
     UnseenConfig,
     WatchConfig,
     WireConfig,
+    changed,
 )
 from simulator.base.system_section import SystemConfig
 from simulator.base.units import seconds_of
@@ -99,32 +100,20 @@ class Config(Section):
     """None: the run has no clock, and its plain values have no such section."""
 
     @model_validator(mode="after")
-    def _evaluates_no_more_than_there_are(self) -> "Config":
+    def _sections_fit_together(self) -> "Config":
         there = self.federation.seen_clients
         if isinstance(self.evaluation.clients, int) and self.evaluation.clients > there:
             raise ValueError(f"evaluation.clients draws {self.evaluation.clients} of {there} clients")
-        return self
-
-    @model_validator(mode="after")
-    def _unseen_clients_are_there(self) -> "Config":
         if self.federation.unseen is None and self.unseen != UnseenConfig():
             [key, *_] = self.unseen.model_dump(exclude_none=True)
             raise ValueError(
                 f"unseen.{key} changes nothing without unseen clients; set federation.unseen=0.2, or remove it"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _has_a_clock_for_its_time(self) -> "Config":
         if self.until_time and self.system is None:
             raise ValueError(
                 "until_time is simulated time, and this run has no clock; set the devices of the clients: "
                 "system.devices=phone"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _selection_has_what_it_needs(self) -> "Config":
         if self.selection.strategy == AVAILABLE and (
             self.system is None or self.system.availability == "always"
         ):
@@ -133,35 +122,25 @@ class Config(Section):
                 "system.availability and the devices in system.devices, or use another strategy"
             )
         if self.system is None:
-            for key in set(OF_SPEED).intersection(self.selection.changed()):
+            for key in changed(self.selection, OF_SPEED):
                 raise ValueError(
                     f"selection.{key} is about seconds, and the run has no clock; set system.devices, or remove it"
                 )
-        return self
-
-    @model_validator(mode="after")
-    def _system_suits_the_federation(self) -> "Config":
-        if self.system is None:
-            return self
-        clients, participants = self.federation.clients, self.federation.participants
-        devices = self.system.devices
-        if isinstance(devices, tuple) and len(devices) != clients:
-            raise ValueError(
-                f"system.devices has {len(devices)} names for {clients} clients; name one device per client, "
-                "or give shares"
-            )
-        if self.system.select is not None and self.system.select < participants:
-            raise ValueError(
-                f"system.select = {self.system.select} starts fewer clients than the {participants} whose uplinks "
-                "end the round"
-            )
-        for key in ("select", "buffer", "in_flight"):
-            if (getattr(self.system, key) or 0) > clients:
-                raise ValueError(f"system.{key} = {getattr(self.system, key)} is above the {clients} clients")
-        return self
-
-    @model_validator(mode="after")
-    def _timeline_has_no_contradiction(self) -> "Config":
+        if self.system is not None:
+            clients, participants = self.federation.clients, self.federation.participants
+            devices, select = self.system.devices, self.system.select
+            if isinstance(devices, tuple) and len(devices) != clients:
+                raise ValueError(
+                    f"system.devices has {len(devices)} names for {clients} clients; name one device per client, "
+                    "or give shares"
+                )
+            if select is not None and select < participants:
+                raise ValueError(
+                    f"system.select = {select} starts fewer clients than the {participants} whose uplinks end the round"
+                )
+            for key in ("select", "buffer", "in_flight"):
+                if (value := getattr(self.system, key) or 0) > clients:
+                    raise ValueError(f"system.{key} = {value} is above the {clients} clients")
         if self.federation.timeline:
             _ = self.timeline
         return self

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 import checkpoints
-from checkpoints import Group, GroupReader, Locked, SessionUnreadable, Store
-from checkpoints.group import POINTS
+from checkpoints import POINTS, Group, GroupReader, Locked, SessionUnreadable, Store
 
 DOCUMENTS = {"study.toml": b"rounds = 1\n", POINTS: b"[]\n"}
 OWN_AND_BEGIN_A_CHILD = """

@@ -52,6 +52,7 @@ def test_data_that_changed_by_one_pixel_are_refused(cli: Cli, sessions: Path, tm
     assert cli("resume", "x").code == 0
 
 
+@pytest.mark.long
 def test_a_partition_that_comes_out_otherwise_is_refused(
     cli: Cli, done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,6 +63,7 @@ def test_a_partition_that_comes_out_otherwise_is_refused(
     assert_refused(cli("resume", "done"), 4, "partition")
 
 
+@pytest.mark.long
 def test_another_instruction_set_is_refused_unless_allowed_and_then_recorded(
     cli: Cli, sessions: Path
 ) -> None:
@@ -84,6 +86,7 @@ def test_another_instruction_set_is_refused_unless_allowed_and_then_recorded(
     assert [change.split(" ")[0] for change in event["inexact"]] == ["modes", "device"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("variable", ["ONEDNN_MAX_CPU_ISA=SSE41", "MKL_CBWR=COMPATIBLE"])
 def test_a_mode_of_the_libraries_that_the_environment_sets_is_refused_unless_allowed_and_then_recorded(
     cli: Cli, sessions: Path, monkeypatch: pytest.MonkeyPatch, variable: str
@@ -99,6 +102,7 @@ def test_a_mode_of_the_libraries_that_the_environment_sets_is_refused_unless_all
     assert event["inexact"] == [f"modes none → {variable}"]
 
 
+@pytest.mark.long
 def test_a_session_of_the_version_before_the_first_release_goes_on_by_the_rules_of_its_time(
     cli: Cli, done: Path
 ) -> None:
@@ -126,11 +130,12 @@ def with_other_code(done: Path, which: str) -> str:
     if which == "program":
         rewrite(done, environment=document["environment"] | {"program": other})
         return f"program {other[:12]} → {PROGRAM[:12]}"
-    assert document["method_files"] == {"fedlora.py": METHOD_FILES["fedlora.py"]}
-    rewrite(done, method_files={"fedlora.py": other})
+    assert document["method_files"]["fedlora.py"] == METHOD_FILES["fedlora.py"]
+    rewrite(done, method_files=document["method_files"] | {"fedlora.py": other})
     return f"method file fedlora.py {other[:12]} → {METHOD_FILES['fedlora.py'][:12]}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("which", ["program", "method file"])
 def test_changed_code_is_named_and_refused_at_a_resume_unless_allowed_and_then_recorded(
     cli: Cli, done: Path, which: str
@@ -147,6 +152,7 @@ def test_changed_code_is_named_and_refused_at_a_resume_unless_allowed_and_then_r
     assert event["inexact"] == [named]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("which", ["program", "method file"])
 def test_changed_code_is_named_and_refused_at_a_fork_unless_allowed_and_then_recorded(
     cli: Cli, done: Path, sessions: Path, which: str
@@ -162,11 +168,13 @@ def test_changed_code_is_named_and_refused_at_a_fork_unless_allowed_and_then_rec
     assert named in cli("show", "y").out
 
 
+@pytest.mark.long
 def test_a_fork_with_another_method_does_not_need_the_parents_method_file(cli: Cli, done: Path) -> None:
     with_other_code(done, "method file")
     assert cli("fork", "done", "--at-round=2", "--session=y", "--method=fedgh").code == 0
 
 
+@pytest.mark.long
 def test_a_switch_records_the_files_of_the_new_method(cli: Cli, done: Path) -> None:
     assert cli("switch", "done", "fedprox", "--set=rounds=4").code == 0
     with_other_code(done, "method file")  # of a method that the resume still has in force
@@ -177,6 +185,7 @@ def test_a_switch_records_the_files_of_the_new_method(cli: Cli, done: Path) -> N
     assert cli("resume", "done").code == 0, "fedlora.py no longer counts"
 
 
+@pytest.mark.long
 def test_a_session_without_hashes_of_its_code_opens_and_says_so(cli: Cli, done: Path) -> None:
     document = recorded(done)
     new = ("program", "torchvision", "timm")
@@ -229,6 +238,7 @@ def test_on_a_gpu_another_cpu_changes_nothing() -> None:
     assert inexact(on_cpu | {"cpu": "other"}, on_cpu) == ["cpu other → same"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("other", [0, 4, 999])
 def test_a_session_of_another_format_is_refused_with_the_version_and_not_touched(
     cli: Cli, done: Path, other: int

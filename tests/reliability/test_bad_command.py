@@ -10,6 +10,8 @@ from tests.cli.conftest import Cli
 from tests.cli.test_bad_input import assert_refused
 from tests.reliability.sessions import configuration, contents, start, wait_until
 
+pytestmark = pytest.mark.long
+
 IDLE = {
     "pause of a finished session": (["pause"], ["finished with round 3", "--rounds"]),
     "stop of a finished session": (["stop"], ["finished with round 3"]),

@@ -12,6 +12,8 @@ from tests.cli.conftest import Cli
 from tests.cli.test_bad_input import assert_refused, rewrite
 from tests.reliability.resealed import close, write_ledger
 
+pytestmark = pytest.mark.long
+
 Make = Callable[[Path], object]
 
 

@@ -14,6 +14,8 @@ from simulator.engine.progress import Event, RoundFinished
 from simulator.sessions.session import Session
 from tests import federations
 
+pytestmark = pytest.mark.long
+
 IN_2099, IN_1971 = 4_070_908_800, 31_536_000
 
 

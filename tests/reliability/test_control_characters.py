@@ -5,7 +5,6 @@ import csv
 import io
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,8 @@ from simulator.base.errors import ConfigError
 from simulator.base.units import cell
 from simulator.studies.study import StudySpec
 from tests.cli.conftest import TINY, Cli
+
+pytestmark = pytest.mark.long
 
 EVIL = "\x9b31mevil"
 """Red from here on, where a terminal heeds the one-character form of escape and bracket."""
@@ -44,13 +45,16 @@ def an_event(session: Path) -> Path:
 COMMANDS = ("sessions", "sessions --json", "show", "show --json", "verify", "verify --json", "resume")
 
 
-@pytest.mark.parametrize("put", [the_host_and_the_state_of_an_owner, the_name_of_a_folder, an_event])
-def test_no_control_character_reaches_a_terminal(cli: Cli, done: Path, put: Callable[[Path], Path]) -> None:
-    session = put(done)
-    for command in COMMANDS:
-        ended = cli(*command.split(), *([] if "sessions" in command else [session]))
-        said = ended.out + ended.err
-        assert said and all(char.isprintable() or char == "\n" for char in said), command
+PLACES = [the_host_and_the_state_of_an_owner, an_event, the_name_of_a_folder]
+
+
+def test_no_control_character_reaches_a_terminal(cli: Cli, done: Path) -> None:
+    for put in PLACES:
+        session = put(done)
+        for command in COMMANDS:
+            ended = cli(*command.split(), *([] if "sessions" in command else [session]))
+            said = ended.out + ended.err
+            assert said and all(char.isprintable() or char == "\n" for char in said), command
 
 
 def test_what_was_escaped_for_the_terminal_is_whole_in_json(cli: Cli, done: Path) -> None:
@@ -113,19 +117,17 @@ def test_a_study_refuses_a_file_whose_name_is_not_unicode() -> None:
         StudySpec(config={"data": {"dataset": os.fsdecode(b"own\xff")}}, over={"seed": (0, 1)}).to_toml()
 
 
-@pytest.mark.parametrize(
-    ("value", "written"),
-    [
-        ("=1+1", "'=1+1"),
-        ("@x", "'@x"),
-        ("+x", "'+x"),
-        ("-x", "'-x"),
-        ("-1.5", "-1.5"),
-        ("+2", "+2"),
-        (-1.5, -1.5),
-    ],
-)
-def test_a_cell_that_a_spreadsheet_would_compute_is_quoted_and_a_number_is_not(
-    value: object, written: object
-) -> None:
-    assert cell(value) == written
+CELLS = [
+    ("=1+1", "'=1+1"),
+    ("@x", "'@x"),
+    ("+x", "'+x"),
+    ("-x", "'-x"),
+    ("-1.5", "-1.5"),
+    ("+2", "+2"),
+    (-1.5, -1.5),
+]
+
+
+def test_a_cell_that_a_spreadsheet_would_compute_is_quoted_and_a_number_is_not() -> None:
+    for value, written in CELLS:
+        assert cell(value) == written

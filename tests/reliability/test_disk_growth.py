@@ -13,6 +13,8 @@ from simulator.engine.progress import Event, RoundFinished
 from simulator.sessions.session import Session
 from tests import federations
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def _images() -> Iterator[None]:

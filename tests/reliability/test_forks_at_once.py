@@ -16,6 +16,8 @@ from tests import federations
 from tests.processes import FORKED
 from tests.reliability.sessions import contents
 
+pytestmark = pytest.mark.long
+
 MADE, REFUSED = 0, 4
 
 

@@ -42,6 +42,7 @@ def assert_swept(session: Path) -> None:
 
 def check(folder: Path, method: str, kills: int, machines: Sequence[str] = (), *more: str) -> None:
     """Kill and resume; with `machines`, on one after the other, where the next one has to steal the session."""
+    folder.mkdir(exist_ok=True)
     config = configuration(folder, method, kills * ROUNDS_A_KILL, *more, group=Subject(method).group)
     finish(folder, "run", "--config", config, "--session", "alone")
     records = checkpoints.SessionReader(folder / "alone").records()
@@ -70,9 +71,10 @@ def test_a_run_that_was_killed_ends_as_one_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", methods.names())
-def test_a_run_killed_ten_times_ends_as_one_left_alone(method: str, tmp_path: Path) -> None:
-    check(tmp_path, method, kills=10)
+@pytest.mark.timeout(7200)
+def test_a_run_killed_ten_times_ends_as_one_left_alone(tmp_path: Path) -> None:
+    for method in methods.names():
+        check(tmp_path / method, method, kills=10)
 
 
 @pytest.mark.slow
@@ -114,6 +116,7 @@ def check_in_flight(folder: Path, method: str, kills: int, schedule: str) -> Non
     assert by_client.trained(records[: len(records) // 8]) < sent
 
 
+@pytest.mark.long
 def test_a_run_that_was_killed_with_uplinks_in_flight_ends_as_one_left_alone(tmp_path: Path) -> None:
     check_in_flight(tmp_path, "fedavg", 1, "buffered")
 

@@ -49,6 +49,7 @@ def subfolders(session: Path) -> set[str]:
     return {path.relative_to(session).as_posix() for path in (session / "objects").iterdir()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [*FOLDERS, "objects/??"])
 def test_a_link_in_the_place_of_a_folder_reaches_nothing_of_a_neighbour(tmp_path: Path, name: str) -> None:
     neighbour, folder = stopped(tmp_path / "neighbour", seed=8), stopped(tmp_path / "s")
@@ -67,6 +68,7 @@ def test_a_link_in_the_place_of_a_folder_reaches_nothing_of_a_neighbour(tmp_path
     assert contents(neighbour) == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("at", ["objects", "objects/??", "tmp", "manifests", "partial", "control/done"])
 def test_a_link_that_comes_while_the_owner_works_is_not_followed_either(tmp_path: Path, at: str) -> None:
     outside, folder = tmp_path / "outside", tmp_path / "s"

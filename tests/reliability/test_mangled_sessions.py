@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 
 def tried(folder: Path, first: int, count: int) -> dict[str, int]:
     """How so many cases went, tried by a process of their own, none of which may have gone wrong."""

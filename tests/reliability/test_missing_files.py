@@ -44,6 +44,7 @@ def killed(folder: Path) -> None:
     (folder / "owner.json").unlink()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
 def test_a_session_whose_newest_checkpoint_is_gone_is_not_resumed_from_an_older_one(
     tmp_path: Path, clean: bool
@@ -69,6 +70,7 @@ def test_a_session_whose_newest_checkpoint_is_gone_is_not_resumed_from_an_older_
     assert federations.committed(tmp_path / "again") == federations.committed(alone)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
 def test_a_session_that_lost_all_checkpoints_is_not_trained_again_under_its_first_method(
     tmp_path: Path, clean: bool
@@ -107,6 +109,7 @@ def test_lines_that_were_cut_off_the_ledger_or_the_events_are_noticed(tmp_path: 
         assert [path for path, _ in damage(folder)] == [name]
 
 
+@pytest.mark.long
 def test_a_command_that_was_posted_and_is_gone_is_noticed_and_said_once(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     with Session.create(CONFIG, folder, tmp_path):
@@ -128,6 +131,7 @@ def test_a_command_that_was_posted_and_is_gone_is_noticed_and_said_once(tmp_path
         assert session.warnings == []
 
 
+@pytest.mark.long
 def test_a_control_folder_that_is_gone_with_a_switch_is_noticed_and_said_once(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     Session.create(CONFIG, folder, tmp_path).close()
@@ -150,6 +154,7 @@ def test_a_control_folder_that_is_gone_with_a_switch_is_noticed_and_said_once(tm
     assert checkpoints.post(folder, "pause").id.startswith(f"{3:020d}")
 
 
+@pytest.mark.long
 def test_a_run_whose_control_folder_is_removed_goes_on_and_takes_later_commands(tmp_path: Path) -> None:
     folder = tmp_path / "s"
 

@@ -12,6 +12,8 @@ from tests import federations
 from tests.checkpoints.disk import PowerCut, Recording
 from tests.reliability.lives import Committed, Told, go_on, live, outcome, quiet
 
+pytestmark = pytest.mark.long
+
 ENDLESS = 10**9
 SAMPLE = 8
 """Cuts tried by the fast test, spread over the life; the slow one tries every one of them."""

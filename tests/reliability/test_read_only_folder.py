@@ -20,6 +20,7 @@ def test_a_run_into_a_read_only_folder_ends_before_its_first_round(cli: Cli, tmp
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "command", [["resume"], ["pause"], ["switch", "fedssa", "--set=rounds=9"], ["prune"]]
 )
@@ -31,12 +32,14 @@ def test_what_must_write_is_refused_and_changes_nothing(cli: Cli, done: Path, co
     assert contents(done) == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", [["show", "done"], ["sessions"], ["verify", "done"]])
 def test_what_reads_still_does(cli: Cli, done: Path, command: list[str]) -> None:
     with read_only(done):
         assert cli(*command).code == 0
 
 
+@pytest.mark.long
 def test_a_session_that_cannot_be_written_is_forked_into_a_folder_that_can(
     cli: Cli, done: Path, tmp_path: Path
 ) -> None:

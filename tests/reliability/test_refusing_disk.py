@@ -16,6 +16,8 @@ from tests import federations
 from tests.checkpoints.disk import Failing
 from tests.reliability.lives import CONFIG, Committed, Told, go_on, live, outcome, quiet
 
+pytestmark = pytest.mark.long
+
 ENDLESS = 10**9
 SAMPLE = 4
 """Failures tried by the fast test, spread over the life; the slow one tries every one of them."""

@@ -10,6 +10,8 @@ import pytest
 
 from tests.reliability.strangers import SWITCH, make_sessions
 
+pytestmark = pytest.mark.long
+
 MEGABYTES = 500
 """What a command that only reads may have in all, and one that runs beyond what it has on sound sessions."""
 

@@ -119,6 +119,7 @@ def interruptible() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.long
 def test_a_run_dies_by_the_signal_that_stopped_it_so_that_a_shells_loop_ends_too(tmp_path: Path) -> None:
     config = configuration(tmp_path, "standalone", ENDLESS)
     loop = f"for s in a b; do {COMMAND} run --config {config} --session $s --sessions-dir {tmp_path}; done"

@@ -16,6 +16,8 @@ from tests.cli.conftest import Cli
 from tests.cli.test_bad_input import assert_refused, rewrite
 from tests.reliability.sessions import COMMAND
 
+pytestmark = pytest.mark.long
+
 HOLE = 3 << 30
 KILOBYTES = 700_000
 """Address space that is enough for a command that only reads, libraries and all."""

@@ -28,6 +28,7 @@ from tui.common.errors import explain
 RUN = ("run", *TINY, "--rounds=3", "--session=s", "--method=fedlora")
 
 
+@pytest.mark.long
 def test_a_file_system_without_inodes_is_not_called_full(tmp_path: Path) -> None:
     """Room for bytes there is; a round of this run makes some files, and eighty is what there can be."""
     small = tmp_path / "small"
@@ -46,21 +47,21 @@ def test_a_file_system_without_inodes_is_not_called_full(tmp_path: Path) -> None
         assert [f for f in checkpoints.verify(small / "s") if f.severity == "damage"] == []
 
 
-@pytest.mark.parametrize(
-    ("inodes", "free", "message"),
-    [
-        (0, 1000, "inodes are used up"),
-        (3, 1000, "inodes are used up"),
-        (1000, 1000, "no space left"),
-        (0, 0, "no space left"),
-    ],
-)
+ROOM = [
+    (0, 1000, "inodes are used up"),
+    (3, 1000, "inodes are used up"),
+    (1000, 1000, "no space left"),
+    (0, 0, "no space left"),
+]
+
+
 def test_inodes_that_another_thread_gave_back_at_once_are_still_the_cause(
-    inodes: int, free: int, message: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = SimpleNamespace(f_files=80, f_favail=inodes, f_bavail=free, f_frsize=4096)
-    monkeypatch.setattr(os, "statvfs", lambda _path: found)
-    assert message in str(checkpoints.DiskError.of(OSError(errno.ENOSPC, "full"), Path("/s"), 10))
+    for inodes, free, message in ROOM:
+        found = SimpleNamespace(f_files=80, f_favail=inodes, f_bavail=free, f_frsize=4096)
+        monkeypatch.setattr(os, "statvfs", lambda _path, found=found: found)
+        assert message in str(checkpoints.DiskError.of(OSError(errno.ENOSPC, "full"), Path("/s"), 10))
 
 
 @pytest.mark.slow
@@ -76,22 +77,19 @@ def test_memory_that_does_not_suffice_is_said_with_what_to_do(tmp_path: Path) ->
     assert said.startswith("error: not enough memory (") and "fewer --workers" in said
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        MemoryError(),
-        OSError(12, "Cannot allocate memory"),
-        RuntimeError(
-            "[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried…"
-        ),
-        RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB."),
-        RuntimeError("can't start new thread"),
-    ],
-    ids=["python", "system", "torch", "cuda", "threads"],
-)
-def test_whoever_says_that_memory_is_short_it_is_no_bug(error: Exception) -> None:
-    message, code = explain(error)
-    assert code == 7 and message.startswith("not enough memory (")
+ERRORS = [
+    MemoryError(),
+    OSError(12, "Cannot allocate memory"),
+    RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried…"),
+    RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+    RuntimeError("can't start new thread"),
+]
+
+
+def test_whoever_says_that_memory_is_short_it_is_no_bug() -> None:
+    for error in ERRORS:
+        message, code = explain(error)
+        assert code == 7 and message.startswith("not enough memory (")
 
 
 def closed(*redirections: str) -> tuple[str, ...]:
@@ -106,6 +104,7 @@ def test_a_closed_standard_output_is_said_where_something_was_to_go_there(tmp_pa
     assert "bug" not in messages(tmp_path)
 
 
+@pytest.mark.long
 def test_a_run_with_all_standard_streams_closed_writes_into_no_file_of_its_own(tmp_path: Path) -> None:
     """Its first files would get the numbers 0, 1 and 2, and whatever prints would print into them."""
     assert call(*RUN, "--session=alone", "--sessions-dir", tmp_path).code == 0
@@ -130,6 +129,7 @@ def test_a_heartbeat_that_stands_still_is_not_said_to_move(tmp_path: Path) -> No
     assert "its heartbeat stands still at " in result.err and "still moves" not in result.err
 
 
+@pytest.mark.long
 def test_the_folder_that_holds_a_new_sessions_folder_is_flushed_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

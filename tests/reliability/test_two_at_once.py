@@ -40,6 +40,7 @@ def post(folder: Path, arguments: dict[str, Any], barrier: Barrier) -> None:
     checkpoints.post(folder, "switch", arguments)
 
 
+@pytest.mark.long
 def test_two_commands_posted_at_the_same_instant_are_each_done_once_and_answered(tmp_path: Path) -> None:
     session = tmp_path / "s"
     config = configuration(tmp_path, "fedlora", 100_000)

@@ -24,6 +24,8 @@ from tests.processes import FORKED
 from tests.reliability.machines import pretend_to_be
 from tests.reliability.sessions import wait_until
 
+pytestmark = pytest.mark.long
+
 STOPPED, DISPLACED = 0, 4
 RETENTIONS: list[dict[str, Any]] = [
     {"keep_last": 1, "keep_best": False},

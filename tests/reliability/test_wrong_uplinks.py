@@ -18,6 +18,8 @@ from simulator.sessions.session import Session
 from simulator.sessions.states import uplink_specs
 from tests import federations
 
+pytestmark = pytest.mark.long
+
 CONFIG = federations.config("fedgh", rounds=2)
 PARTIAL = "partial/000002.json"
 Tensors = dict[str, Tensor]
