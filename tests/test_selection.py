@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session
 from tests import federations
 from tests.own import another_process, written
-from tests.test_clock import after_clients, stored
+from tests.test_clock import stored
 
 __all__ = ["another_process"]
 
@@ -229,6 +229,12 @@ def test_a_resumed_run_selects_the_same_clients(tmp_path: Path, strategy: str, s
         assert resumed.record is not None and through.record is not None
         assert resumed.record["participants"] == through.record["participants"]
     assert federations.state_bits(resumed) == federations.state_bits(through)
+
+
+def after_clients(number: int) -> Callable[[], str | None]:
+    """Stops when it is asked for the so-manieth time."""
+    asked = iter(range(10**6))
+    return lambda: "SIGTERM" if next(asked) >= number else None
 
 
 @pytest.mark.long
