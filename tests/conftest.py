@@ -1,6 +1,7 @@
 """What holds for every test."""
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -19,3 +20,12 @@ def pytest_collection_finish() -> None:
 
 def pytest_unconfigure() -> None:
     gc.unfreeze()  # libraries that look for leaks as the process ends would find them
+
+
+@pytest.fixture
+def generated_images() -> Iterator[None]:
+    """Every data set has made-up images."""
+    from tests import federations
+
+    with federations.on_images(federations.generated()):
+        yield

@@ -1,7 +1,7 @@
 """Rounds of a federation on the computed clock: the ledger's times, what a schedule does to the bits, and resumes."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,32 +11,24 @@ from hypothesis import strategies as st
 
 import checkpoints
 import htfl_sim as hs
-from checkpoints import Store
 from simulator.base.errors import ConfigError
 from simulator.base.record import Time, check_record
 from simulator.clock.durations import Work as Tasks
 from simulator.engine.builder import Built
-from simulator.engine.client_states import State
 from simulator.engine.drawing import drawn
 from simulator.engine.progress import ClientTrained, Event, unobserved
 from simulator.metrics import by_client
 from simulator.results.inspection.checkpoint import cka as measured_cka
 from simulator.runners import Job, Work, carry_out
-from simulator.sessions import metadata, states
-from simulator.sessions.committing import Commits
 from simulator.sessions.forking import fork
-from simulator.sessions.history import history_entry
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session
 from tests import federations
 
+pytestmark = pytest.mark.usefixtures("generated_images")
+
+
 ALL = {"participation": 1.0}
-
-
-@pytest.fixture(autouse=True)
-def _images() -> Iterator[None]:
-    with federations.on_images(federations.generated()):
-        yield
 
 
 def table(name: str, gflops: float, down: float, up: float, latency: float) -> str:
@@ -452,16 +444,6 @@ def test_a_method_that_takes_no_stale_uplinks_is_refused_where_they_can_be(metho
     system = {"devices": "phone", "schedule": "asynchronous"}
     with pytest.raises(ConfigError, match=r"takes no stale uplinks.*system.schedule=synchronous"):
         federations.built(federations.config(method, system=system))
-
-
-def stored(built: Built, state: State, folder: Path) -> State:
-    """The state as another process reads it back."""
-    config = built.engine._config
-    document = metadata.of_new(config, built, None)
-    with Store.create(folder, document, metadata.retention(config)) as store:
-        Commits(store, state.round - 1).commit(state, [history_entry(config, 1)], [])
-    reader = CheckedReader(folder)
-    return states.restore(reader, reader.manifest(), federations.built(config))
 
 
 @pytest.mark.long

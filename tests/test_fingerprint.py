@@ -1,7 +1,6 @@
 """Fingerprints: equal for runs that give the same bits, and for no others."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,7 @@ from simulator.sessions.session import Session
 from tests import federations
 from tests.cli.test_bad_input import rewrite
 
-
-@pytest.fixture(autouse=True)
-def _images() -> Iterator[None]:
-    with federations.on_images(federations.generated()):
-        yield
+pytestmark = pytest.mark.usefixtures("generated_images")
 
 
 def made(folder: Path, run: bool = True, **sections: Any) -> Path:

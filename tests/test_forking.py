@@ -1,7 +1,6 @@
 """Forks: a new session from any round of another, bit-identical when nothing is changed."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,7 @@ from simulator.sessions.session import Session
 from tests import federations
 from tests.operators import Operator, finished
 
-
-@pytest.fixture(autouse=True)
-def _images() -> Iterator[None]:
-    with federations.on_images(federations.generated()):
-        yield
+pytestmark = pytest.mark.usefixtures("generated_images")
 
 
 def config(**sections: Any) -> Config:

@@ -3,7 +3,7 @@
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import checkpoints
 import simulator
-from checkpoints import Arrival, Damaged, Group, Retention, Store, UnsupportedVersion, pack
+from checkpoints import Damaged, Retention, Store, UnsupportedVersion
 from checkpoints.manifests import Manifest
 from checkpoints.schema import ObjectRef, Prefix, seal
 from simulator.config import Config
@@ -31,15 +31,12 @@ from simulator.sessions.session import Session
 from tests import federations
 from tests.federations import bits
 
+pytestmark = pytest.mark.usefixtures("generated_images")
+
+
 CONFIG = federations.config("lg_fedavg", rounds=4, wire={"noise": 0.5}, checkpoint={"every": 3})
 KEPT = [1, 3, 4]
 """The checkpoints of a session that was stored after round 1 and then ran to its end."""
-
-
-@pytest.fixture(autouse=True)
-def _images() -> Iterator[None]:
-    with federations.on_images(federations.generated()):
-        yield
 
 
 def with_one_in_flight(parts: Built) -> State:
@@ -142,19 +139,6 @@ def test_pruning_keeps_the_tensors_of_a_checkpoint_that_stays(session: Path) -> 
     checkpoints.prune(session, Retention(last=1))
     assert checkpoints.verify(session) == []
     assert not any((session / held[f"client/{late}/{part}"].name).exists() for part in ("uplink", "received"))
-
-
-@pytest.mark.long
-def test_a_session_that_travels_takes_uplinks_in_flight_along(session: Path) -> None:
-    Group.open(session.parent / "g", {checkpoints.POINTS: b"[]"}).close("stopped")
-    arrival = Arrival(session.parent / "g", "s")
-    for parcel in pack(session):
-        arrival.take(parcel)
-    arrival.settle()
-    assert checkpoints.verify(arrival.place) == []
-    finish(session)
-    Session.resume(arrival.place, session.parent).run()
-    assert federations.committed(arrival.place) == federations.committed(session)
 
 
 @pytest.mark.parametrize("part", ["state", "uplink", "received"])

@@ -4,7 +4,6 @@ Few clients are told of like many where the settings say so; what is known is th
 """
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +32,11 @@ from simulator.sessions.session import Session
 from simulator.studies.study import StudySpec
 from tests import federations
 
+pytestmark = pytest.mark.usefixtures("generated_images")
+
+
 NEWS: dict[str, Any] = {"initial": "skip", "metrics_for": "changed"}
 ALL: dict[str, Any] = {"initial": "skip", "metrics_for": "all"}
-
-
-@pytest.fixture(autouse=True)
-def _images() -> Iterator[None]:
-    with federations.on_images(federations.generated()):
-        yield
 
 
 def config(evaluation: dict[str, Any], **sections: Any) -> Config:

@@ -123,16 +123,6 @@ def test_a_run_stopped_by_a_watcher_is_resumed_without_being_stopped_again(tmp_p
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("at", [1, 4])
-def test_a_resumed_run_notices_what_an_uninterrupted_one_does(tmp_path: Path, whole: Path, at: int) -> None:
-    session = Session.create(config(MOVING), tmp_path / "s", tmp_path)
-    session.run(stop=lambda: "enough" if session.round == at else None)
-    Session.resume(tmp_path / "s", tmp_path).run()
-    assert noticed(tmp_path / "s") == noticed(whole)
-    assert recorded(tmp_path / "s") == recorded(whole)
-
-
-@pytest.mark.long
 def test_rounds_that_are_lost_and_run_again_tell_nothing_twice(tmp_path: Path, whole: Path) -> None:
     """Only round 4 has a checkpoint, so the ledger's rounds up to 6 are lost with the process."""
     session = Session.create(config(MOVING, checkpoint={"every": 4}), tmp_path / "s", tmp_path)

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,10 @@ from simulator.sessions.session import Session
 from tests import federations
 from tests.methods.mine import Write, mine
 
+pytestmark = pytest.mark.usefixtures("generated_images")
+
+
 __all__ = ["mine"]
-
-
-@pytest.fixture(autouse=True)
-def _images() -> Iterator[None]:
-    with federations.on_images(federations.generated()):
-        yield
 
 
 def config(method: str = "fedmrl", **sections: Any) -> Config:

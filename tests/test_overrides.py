@@ -1,6 +1,5 @@
 """What a resume may lay over a session's settings, and which of it is a change of bits."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -17,11 +16,7 @@ from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import RunOutcome, Session, other_bits, overrides
 from tests import federations
 
-
-@pytest.fixture(autouse=True)
-def _on_generated_images() -> Iterator[None]:
-    with federations.on_images(federations.generated()):
-        yield
+pytestmark = pytest.mark.usefixtures("generated_images")
 
 
 def made(folder: Path, **sections: Any) -> Path:

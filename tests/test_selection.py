@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from checkpoints import Store
 from simulator.base import own_files
 from simulator.base.errors import ConfigError
 from simulator.base.record import Record
@@ -18,17 +19,23 @@ from simulator.base.rng import numpy_stream
 from simulator.base.sections import SelectionConfig
 from simulator.config import Config
 from simulator.config.idle import cautions
-from simulator.engine.client_states import Known
+from simulator.engine.builder import Built
+from simulator.engine.client_states import Known, State
 from simulator.engine.drawing import drawn
 from simulator.engine.progress import unobserved
 from simulator.selection import Candidate, Past, history, user_selection
 from simulator.selection.selector import available, scores, utility
+from simulator.sessions import metadata, states
+from simulator.sessions.committing import Commits
 from simulator.sessions.forking import fork
+from simulator.sessions.history import history_entry
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session
 from tests import federations
 from tests.own import another_process, written
-from tests.test_clock import stored
+
+pytestmark = pytest.mark.usefixtures("generated_images")
+
 
 __all__ = ["another_process"]
 
@@ -37,12 +44,6 @@ ON_OFF = {"availability": "markov", "availability_on": 0.5, "availability_off": 
 LAST = (
     "def select(candidates, number, round, draws):\n    return [each.id for each in candidates][-number:]\n"
 )
-
-
-@pytest.fixture(autouse=True)
-def _images() -> Iterator[None]:
-    with federations.on_images(federations.generated()):
-        yield
 
 
 def candidate(id: int, **facts: Any) -> Candidate:
@@ -229,6 +230,16 @@ def test_a_resumed_run_selects_the_same_clients(tmp_path: Path, strategy: str, s
         assert resumed.record is not None and through.record is not None
         assert resumed.record["participants"] == through.record["participants"]
     assert federations.state_bits(resumed) == federations.state_bits(through)
+
+
+def stored(built: Built, state: State, folder: Path) -> State:
+    """The state as another process reads it back."""
+    config = built.engine._config
+    document = metadata.of_new(config, built, None)
+    with Store.create(folder, document, metadata.retention(config)) as store:
+        Commits(store, state.round - 1).commit(state, [history_entry(config, 1)], [])
+    reader = CheckedReader(folder)
+    return states.restore(reader, reader.manifest(), federations.built(config))
 
 
 def after_clients(number: int) -> Callable[[], str | None]:

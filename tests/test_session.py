@@ -1,6 +1,5 @@
 """A run and its directory: made, stopped, resumed, refused."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,7 @@ from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import RunOutcome, Session
 from tests import federations
 
-
-@pytest.fixture(autouse=True)
-def _images() -> Iterator[None]:
-    with federations.on_images(federations.generated()):
-        yield
+pytestmark = pytest.mark.usefixtures("generated_images")
 
 
 def config(**sections: Any) -> Config:

@@ -1,7 +1,5 @@
 """Stale uplinks of every method that takes them: what they change in the server, and by how much."""
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
@@ -10,13 +8,10 @@ from simulator.methods.base import moved
 from simulator.runners import Job, Work, carry_out
 from tests import federations
 
+pytestmark = pytest.mark.usefixtures("generated_images")
+
+
 ALL = {"participation": 1.0}
-
-
-@pytest.fixture(autouse=True)
-def _images() -> Iterator[None]:
-    with federations.on_images(federations.generated()):
-        yield
 
 
 METHODS = (

@@ -1,6 +1,5 @@
 """Switching a live session's method or settings: in the next round, after a later one, or not at all."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,7 @@ from simulator.sessions.session import RunOutcome, Session
 from tests import federations
 from tests.operators import Operator, alone, config, finished, kinds, trained
 
-
-@pytest.fixture(autouse=True)
-def _images() -> Iterator[None]:
-    with federations.on_images(federations.generated()):
-        yield
+pytestmark = pytest.mark.usefixtures("generated_images")
 
 
 def test_a_switch_takes_hold_in_the_next_round_and_is_answered_with_its_checkpoint(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -35,18 +34,15 @@ from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session
 from tests import federations
 
+pytestmark = pytest.mark.usefixtures("generated_images")
+
+
 LEAVES = {"round": 2, "event": "leave", "clients": [1]}
 RETURNS = {"round": 4, "event": "join", "clients": [1]}
 JOINS = {"round": 3, "event": "join", "clients": [4]}
 PERMUTED = {"round": 3, "event": "data", "labels": "permuted", "clients": [0, 2]}
 DIVIDED = {"round": 2, "event": "data", "alpha": 0.1}
 EVERYTHING = [LEAVES, PERMUTED, DIVIDED, RETURNS, JOINS]
-
-
-@pytest.fixture(autouse=True)
-def _images() -> Iterator[None]:
-    with federations.on_images(federations.generated()):
-        yield
 
 
 def config(*events: Any, name: str = "fedavg", **sections: Any) -> Config:

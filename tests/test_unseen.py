@@ -28,11 +28,7 @@ from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session
 from tests import federations
 
-
-@pytest.fixture(autouse=True)
-def _images() -> Iterator[None]:
-    with federations.on_images(federations.generated()):
-        yield
+pytestmark = pytest.mark.usefixtures("generated_images")
 
 
 def config(name: str = "fedavg", **sections: Any) -> Config:

@@ -1,6 +1,5 @@
 """A run that ends when its clients are good enough: `until`."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,10 @@ from simulator.sessions import dry_run, history
 from simulator.sessions.session import RunOutcome, Session
 from tests import federations
 
+pytestmark = pytest.mark.usefixtures("generated_images")
+
+
 ROUNDS = 12
-
-
-@pytest.fixture(autouse=True)
-def _images() -> Iterator[None]:
-    with federations.on_images(federations.generated()):
-        yield
 
 
 def config(**sections: Any) -> Config:
@@ -80,14 +76,6 @@ def test_it_ends_after_the_first_round_that_reaches_the_goal(tmp_path: Path, cou
     reader = checkpoints.SessionReader(tmp_path / "s")
     assert reader.state() == "finished"
     assert list(map(federations.untimed, reader.records())) == list(map(federations.untimed, course[:last]))
-
-
-@pytest.mark.long
-def test_a_stopped_run_goes_on_to_the_same_goal(tmp_path: Path, course: Any) -> None:
-    until = goal_between(course)
-    session = Session.create(config(until=until), tmp_path / "s", tmp_path)
-    session.run(stop=lambda: "enough" if session.round == 1 else None)
-    assert Session.resume(tmp_path / "s", tmp_path).run().round == first_above(course, until)
 
 
 @pytest.mark.long

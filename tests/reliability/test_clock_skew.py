@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from simulator.engine.progress import Event, RoundFinished
 from simulator.sessions.session import Session
 from tests import federations
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("generated_images")]
 
 IN_2099, IN_1971 = 4_070_908_800, 31_536_000
 
@@ -23,12 +22,6 @@ def run(folder: Path, rounds: int = 4) -> None:
     """A session of four rounds, stopped after some of them."""
     session = Session.create(federations.config("fedssa", rounds=4), folder, folder.parent)
     session.run(stop=lambda: "SIGTERM" if session.round >= rounds else None)
-
-
-@pytest.fixture(autouse=True)
-def _images() -> Iterator[None]:
-    with federations.on_images(federations.generated()):
-        yield
 
 
 def test_files_whose_times_are_shuffled_are_read_by_round(tmp_path: Path) -> None:

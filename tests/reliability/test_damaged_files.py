@@ -1,6 +1,5 @@
 """Damaged, torn and hostile files: found before they are used, named, and never silent, by the commands themselves."""
 
-import json
 import re
 from pathlib import Path
 
@@ -24,8 +23,7 @@ def flip(path: Path, at: float) -> None:
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("at", [0.0, 0.02, 0.5, 1.0], ids=["length", "header", "middle", "last"])
-@pytest.mark.parametrize("state", ["server", "client/2"])
+@pytest.mark.parametrize(("state", "at"), [("server", 0.02), ("client/2", 1.0)])
 def test_a_bit_flipped_object_is_found_named_and_an_older_round_offered(
     cli: Cli, done: Path, state: str, at: float
 ) -> None:
@@ -47,11 +45,10 @@ def test_a_flipped_bit_in_any_file_is_named_by_verify(cli: Cli, done: Path) -> N
     assert cli("verify", "done").code == 0
 
 
-@pytest.mark.parametrize("tear", [1, 40, 600])
-def test_a_torn_last_ledger_line_is_rebuilt_and_said(cli: Cli, done: Path, tear: int) -> None:
+def test_a_torn_last_ledger_line_is_rebuilt_and_said(cli: Cli, done: Path) -> None:
     before = committed(done)
     whole = (done / "ledger.jsonl").read_bytes()
-    (done / "ledger.jsonl").write_bytes(whole[:-tear])
+    (done / "ledger.jsonl").write_bytes(whole[:-40])
     assert cli("show", "done", "--round=3", "--json").json()["round"] == 3
     assert committed(done) == before, "a reader fills in what is missing"
     assert cli("resume", "done").code == 0
@@ -67,8 +64,7 @@ def change_a_digit(session: Path, round: int) -> None:
     (session / "ledger.jsonl").write_bytes(b"".join(lines))
 
 
-@pytest.mark.parametrize("kept", [3, 1])
-@pytest.mark.parametrize("round", [1, 3])
+@pytest.mark.parametrize(("round", "kept"), [(3, 3), (1, 1)])
 def test_a_changed_digit_of_the_ledger_is_shown_as_damage_and_never_as_a_result(
     cli: Cli, done: Path, round: int, kept: int
 ) -> None:
@@ -97,23 +93,3 @@ def test_a_changed_digit_of_the_ledger_is_shown_as_damage_and_never_as_a_result(
     assert (status.state, status.round, status.accuracy) == ("failed", 0, None) and rebuilt in status.reason
     _, (fault,) = read_overviews([done])
     assert rebuilt in fault.error
-
-
-@pytest.mark.parametrize("name", ["session.json", "manifests/000003.json"])
-def test_a_hostile_session_json_or_manifest_reaches_no_file_outside(
-    cli: Cli, done: Path, tmp_path: Path, name: str
-) -> None:
-    """A link in its place, to a sound file of the same name elsewhere."""
-    outside = tmp_path / "outside.json"
-    (done / name).rename(outside)
-    (done / name).symlink_to(outside)
-    assert_refused(cli("resume", "done"), 4, "links are not followed")
-
-
-def test_a_hostile_safetensors_file_in_the_place_of_a_state_is_refused_unread(cli: Cli, done: Path) -> None:
-    """A header of 200,000 empty tensors: safetensors itself would read it. With hashes that fit: see test_hostile."""
-    name = SessionReader(done).manifest().states["server"].name
-    empty = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
-    header = json.dumps({f"t{number}": empty for number in range(200_000)}).encode()
-    (done / name).write_bytes(len(header).to_bytes(8, "little") + header)
-    assert_refused(cli("resume", "done"), 4, "round 3, server", name)

@@ -1,7 +1,6 @@
 """Disk growth: what does not change costs nothing, retention bounds the rest, and a fork keeps what it needs."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,7 @@ from simulator.engine.progress import Event, RoundFinished
 from simulator.sessions.session import Session
 from tests import federations
 
-pytestmark = pytest.mark.long
-
-
-@pytest.fixture(autouse=True)
-def _images() -> Iterator[None]:
-    with federations.on_images(federations.generated()):
-        yield
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("generated_images")]
 
 
 def objects(folder: Path) -> dict[str, int]:

@@ -1,6 +1,5 @@
 """Many forks into one name, and a run that takes the name meanwhile: one session is made, and nobody's is removed."""
 
-from collections.abc import Iterator
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
@@ -16,15 +15,9 @@ from tests import federations
 from tests.processes import FORKED
 from tests.reliability.sessions import contents
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("generated_images")]
 
 MADE, REFUSED = 0, 4
-
-
-@pytest.fixture(autouse=True)
-def _images() -> Iterator[None]:
-    with federations.on_images(federations.generated()):
-        yield
 
 
 @pytest.fixture(scope="module")

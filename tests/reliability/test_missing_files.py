@@ -1,7 +1,6 @@
 """Files that are missing rather than damaged: the others say that they were there, and nothing begins over unsaid."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,10 @@ from simulator.sessions.session import Session
 from tests import federations
 from tests.reliability.sessions import configuration, contents, finish, messages, start
 
+pytestmark = pytest.mark.usefixtures("generated_images")
+
+
 CONFIG = federations.config("fedavg", rounds=4, checkpoint={"keep_last": 2, "keep_best": False})
-
-
-@pytest.fixture(autouse=True)
-def _images() -> Iterator[None]:
-    with federations.on_images(federations.generated()):
-        yield
 
 
 def switched(folder: Path) -> Path:
@@ -191,7 +187,7 @@ def test_a_run_into_a_folder_that_lost_its_session_json_is_refused_and_says_what
     assert checkpoints.verify(tmp_path / "s") == []
 
 
-@pytest.mark.parametrize("left", ["manifests/000001.json", "objects", "ledger.jsonl"])
+@pytest.mark.parametrize("left", ["manifests/000001.json", "objects"])
 def test_a_folder_is_free_only_without_checkpoints_objects_and_ledger(tmp_path: Path, left: str) -> None:
     whole = tmp_path / "whole"
     Session.create(federations.config(rounds=1), whole, tmp_path).run()

@@ -3,7 +3,6 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +23,7 @@ from tests.processes import FORKED
 from tests.reliability.machines import pretend_to_be
 from tests.reliability.sessions import wait_until
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("generated_images")]
 
 STOPPED, DISPLACED = 0, 4
 RETENTIONS: list[dict[str, Any]] = [
@@ -131,12 +130,6 @@ def stop_steal_continue(folder: Path, every: int, retention: dict[str, Any], tim
     rounds = checkpoints.SessionReader(session).rounds()[-1]
     Session.create(settings(every, retention, rounds), folder / "alone", folder).run()
     assert federations.committed(session) == federations.committed(folder / "alone")
-
-
-@pytest.fixture(autouse=True)
-def _images() -> Iterator[None]:
-    with federations.on_images(federations.generated()):
-        yield
 
 
 @pytest.mark.parametrize("every", [1, 5])

@@ -1,6 +1,6 @@
 """An unfinished round whose files are sealed and in order, and whose uplinks are not this round's: computed again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,17 +18,11 @@ from simulator.sessions.session import Session
 from simulator.sessions.states import uplink_specs
 from tests import federations
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("generated_images")]
 
 CONFIG = federations.config("fedgh", rounds=2)
 PARTIAL = "partial/000002.json"
 Tensors = dict[str, Tensor]
-
-
-@pytest.fixture(autouse=True)
-def _images() -> Iterator[None]:
-    with federations.on_images(federations.generated()):
-        yield
 
 
 def stopped(folder: Path) -> Path:
