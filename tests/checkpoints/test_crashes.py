@@ -41,6 +41,7 @@ def run_and_kill(folder: Path, seconds: float) -> list[int]:
     return reported
 
 
+@pytest.mark.long
 def test_a_process_killed_at_any_moment_loses_no_commit_it_reported(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     Store.create(folder, {}).close()
@@ -139,6 +140,7 @@ def assert_nothing_told_is_lost(after: Path, told: Told) -> None:
     assert [finding for finding in verify(after) if finding.severity == "damage"] == []
 
 
+@pytest.mark.long
 def test_a_power_cut_at_every_system_call_loses_no_fork_no_unfinished_round_and_no_command(
     tmp_path: Path, parent: Path
 ) -> None:

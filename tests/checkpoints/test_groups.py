@@ -76,6 +76,7 @@ def test_a_command_reaches_the_owner_and_one_meant_for_an_earlier_owner_is_refus
         assert (answer := checkpoints.answer(folder, posted.id)) and answer.message == "done"
 
 
+@pytest.mark.long
 def test_what_a_killed_owner_began_is_waited_for(tmp_path: Path) -> None:
     """The owner's child lives until its input is closed; until then the group is its own, and nobody else's."""
     folder = tmp_path / "g"

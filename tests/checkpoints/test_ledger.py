@@ -19,6 +19,7 @@ def assert_whole_again(folder: Path, rounds: int) -> None:
     assert verify(folder) == []
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_a_ledger_cut_anywhere_is_rebuilt_when_all_checkpoints_are_kept(

@@ -85,6 +85,7 @@ def test_what_was_put_and_never_committed_is_swept_when_opened(tmp_path: Path) -
     assert verify(tmp_path / "s") == []
 
 
+@pytest.mark.long
 @quiet
 @given(policy=policies, scores=st.lists(st.none() | st.sampled_from([0.1, 0.5, 0.9]), min_size=1, max_size=6))
 def test_pruning_does_what_its_dry_run_said(

@@ -34,6 +34,7 @@ def test_a_bit_flipped_object_is_found_named_and_an_older_round_offered(
     assert cli("fork", "done", "--at-round=2", "--session=child", "--run").code == 0
 
 
+@pytest.mark.long
 def test_a_flipped_bit_in_any_file_is_named_by_verify(cli: Cli, done: Path) -> None:
     draw = rng.numpy_stream(0, "tests/flips")
     for path in sorted(each for each in done.rglob("*") if each.is_file() and each.stat().st_size):
@@ -64,6 +65,7 @@ def change_a_digit(session: Path, round: int) -> None:
     (session / "ledger.jsonl").write_bytes(b"".join(lines))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("round", "kept"), [(3, 3), (1, 1)])
 def test_a_changed_digit_of_the_ledger_is_shown_as_damage_and_never_as_a_result(
     cli: Cli, done: Path, round: int, kept: int

@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,6 +58,7 @@ def test_numbers_that_are_not_finite_are_recorded_as_null_and_said(
     assert checkpoints.verify(tmp_path / "s") == []
 
 
+@pytest.mark.long
 def test_a_fork_runs_such_a_round_again_with_the_same_result(tmp_path: Path) -> None:
     once = {"training": {"lr": 1000.0}, "checkpoint": {"keep_last": 1, "keep_best": False}}
     with on_images(generated()):
@@ -65,6 +67,7 @@ def test_a_fork_runs_such_a_round_again_with_the_same_result(tmp_path: Path) -> 
     assert made.replayed == 2
 
 
+@pytest.mark.long
 @given(
     st.recursive(
         st.floats() | st.integers() | st.none() | st.text(),
