@@ -12,6 +12,7 @@ best so far. `StudySummary` is a study in one line. Nothing here needs torch, so
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -26,7 +27,7 @@ from simulator.base.space import Space, is_at_boundary, parsed
 from simulator.config import limits_of
 from simulator.methods.declarations import settings
 from simulator.results.analysis.averages import Difference, MeanStd, paired
-from simulator.results.analysis.axes import SEEDS, Key, group_label, seed_words, seeds_of, spelled
+from simulator.results.analysis.axes import SEEDS, TRIAL, Key, group_label, seed_words, seeds_of, spelled
 from simulator.results.analysis.caveats import Printed, dependent, printed, rows_differ
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.costs import Cost, energy_differs, spent_by_cost
@@ -34,8 +35,8 @@ from simulator.results.analysis.gain import BASELINE
 from simulator.results.analysis.ledger import Divergence, Totals
 from simulator.results.analysis.overview import Origins, Summary
 from simulator.results.analysis.run import SessionData
-from simulator.studies.folder import FINISHED, WAITING, points_of, session_of
-from simulator.studies.search import Request, Trial, has_lost, read_request, score_of
+from simulator.studies.folder import FINISHED, WAITING, points_at, points_of, session_of
+from simulator.studies.search import Request, has_lost, read_request, score_of
 from simulator.studies.study import Point
 
 Seeds = tuple[int, int, int]
@@ -81,31 +82,24 @@ Placed = tuple[Point, PointCell, Seen | None]
 """A point, its cell, and its session if that has been read."""
 
 
-class Cells:
-    """Reads the points of one study again and again."""
+@lru_cache(maxsize=256)
+def _blank(study: Path, changed: int) -> list[tuple[Point, PointCell]]:
+    """The points of a study and their cells before their sessions begin. changed: when their list was written."""
+    return [
+        (each, PointCell(each.name, study / each.name, seeds_of(each.config), rounds=each.rounds))
+        for each in points_at(study, changed)
+    ]
 
-    def __init__(self, study: Path) -> None:
-        self._study = study
-        self._points: tuple[Point, ...] = ()
-        self._blank: list[PointCell] = []
-        """The cells before their sessions begin."""
 
-    def read(self, seen: Mapping[Path, Seen]) -> list[Placed]:
-        """Each point with its cell, by the sessions as last read. Raises SessionUnreadable, DiskError, or OSError."""
-        points = points_of(self._study)
-        if points is not self._points:
-            self._points = points
-            self._blank = [
-                PointCell(each.name, self._study / each.name, seeds_of(each.config), rounds=each.rounds)
-                for each in points
-            ]
-        found = []
-        for point, blank in zip(points, self._blank, strict=True):
-            at = blank.folder if point.link is None else session_of(self._study, point)
-            linked = "" if at == blank.folder else checkpoints.name_of(at)
-            cell = replace(blank, folder=at, linked=linked) if linked else blank
-            found.append((point, _with(cell, seen.get(at)), seen.get(at)))
-        return found
+def _placed(study: Path, seen: Mapping[Path, Seen]) -> list[Placed]:
+    """Each point with its cell, by the sessions as last read. Raises SessionUnreadable, DiskError, or OSError."""
+    found = []
+    for point, cell in _blank(study, (study / checkpoints.POINTS).stat().st_mtime_ns):
+        at = cell.folder if point.link is None else session_of(study, point)
+        if at != cell.folder:
+            cell = replace(cell, folder=at, linked=checkpoints.name_of(at))
+        found.append((point, _with(cell, seen.get(at)), seen.get(at)))
+    return found
 
 
 def _with(cell: PointCell, seen: Seen | None) -> PointCell:
@@ -129,10 +123,6 @@ def last_of(values: Array) -> float | None:
     """The last measured value; None without any."""
     known = values[np.isfinite(values)]
     return float(known[-1]) if known.size else None
-
-
-Chosen = Mapping[str, Raw]
-"""The values that the study has chosen, by method."""
 
 
 @dataclass(frozen=True)
@@ -181,71 +171,32 @@ class TrialBoard:
     chosen: tuple[str, ...]
 
 
-class TrialReader:
-    """Reads the trials of one study again and again."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._request: Request | None = None
-        self._boundaries: dict[str, tuple[Raw, tuple[str, ...]]] = {}
-
-    def read(self, points: Sequence[Placed]) -> TrialBoard:
-        """The trials, by the study's points. Raises SessionUnreadable or DiskError."""
-        request = self._request = self._request or read_request(self._folder)
-        found: dict[str, dict[int, dict[int, tuple[PointCell, Totals | None]]]] = {}
-        values: dict[tuple[str, int], Raw] = {}
-        chosen: dict[str, Raw] = {}
-        for point, cell, seen in points:
-            method, rest = str(point.axes["method"]), _values(point.axes)
-            if "trial" not in point.axes:
-                chosen[method] = rest
-                continue
-            number = int(point.axes["trial"])
-            values[method, number] = rest
-            totals = seen.totals if seen is not None and not cell.error else None
-            found.setdefault(method, {}).setdefault(number, {})[int(point.axes["seed"])] = cell, totals
-        rows: list[TrialRow] = []
-        for method in request.methods:
-            trials = [
-                _Trial(Trial(method, number, values[method, number]), cells, request)
-                for number, cells in sorted(found.get(method, {}).items())
-            ]
-            rows += self._marked(method, _rows(request, trials, chosen.get(method)), chosen.get(method))
-        rungs = request.rungs(max((len(each) for each in found.values()), default=None))
-        return TrialBoard(
-            tuple(f"s{seed}" for seed in request.tuning_seeds),
-            tuple(rows),
-            len(rungs),
-            _budget(request, rungs),
-            _scored(request),
-            tuple(chosen),
-        )
-
-    def _marked(self, method: str, rows: list[TrialRow], chosen: Raw | None) -> list[TrialRow]:
-        """The rows with the best one marked: the chosen one, else the best of those that have come furthest."""
-        known = [each for each in rows if each.score is not None]
-        if chosen is not None:
-            best = next((each for each in rows if each.values == chosen), None)
+def _trials(request: Request, points: Sequence[Placed]) -> TrialBoard:
+    found: dict[str, dict[int, _Trial]] = {method: {} for method in request.methods}
+    chosen: dict[str, Raw] = {}
+    for point, cell, seen in points:
+        method = str(point.axes["method"])
+        values = {
+            key: each for key, each in point.axes.items() if key not in ("method", "trial", "stage", "seed")
+        }
+        if TRIAL in point.axes:
+            number = int(point.axes[TRIAL])
+            trial = found.setdefault(method, {}).setdefault(number, _Trial(request, method, number, values))
+            trial.cells[int(point.axes["seed"])] = cell
+            if seen is not None and seen.totals is not None and not cell.error:
+                trial.totals[int(point.axes["seed"])] = seen.totals
         else:
-            best = max(
-                known, key=lambda each: (not each.out, each.round >= each.upto, each.score), default=None
-            )
-        return [
-            replace(each, is_best=True, boundary=self._boundary(method, each.values))
-            if each is best
-            else each
-            for each in rows
-        ]
-
-    def _boundary(self, method: str, values: Raw) -> tuple[str, ...]:
-        """Which values lie at the boundary of their ranges; none of a method of the user's that is not loaded."""
-        before = self._boundaries.get(method)
-        if before is None or before[0] != values:
-            self._boundaries[method] = (
-                values,
-                boundary(self._request, method, values) if self._request else (),
-            )
-        return self._boundaries[method][1]
+            chosen[method] = values
+    rows = [
+        row
+        for method in request.methods
+        for row in _rows(request, [each for _, each in sorted(found[method].items())], chosen.get(method))
+    ]
+    rungs = request.rungs(max(map(len, found.values()), default=0) or None)
+    seeds = tuple(f"s{seed}" for seed in request.tuning_seeds)
+    return TrialBoard(
+        seeds, tuple(rows), len(rungs), _budget(request, rungs), _scored(request), tuple(chosen)
+    )
 
 
 def boundary(request: Request, method: str, values: Raw) -> tuple[str, ...]:
@@ -267,77 +218,77 @@ def at_boundary(space: Space, method: str, values: Mapping[str, Any]) -> tuple[s
 
 @dataclass(frozen=True, eq=False)
 class _Trial:
-    """A trial, and its sessions by tuning seed."""
+    """A trial, with its cells and what has been read of its sessions by tuning seed."""
 
-    trial: Trial
-    sessions: Mapping[int, tuple[PointCell, Totals | None]]
     request: Request
+    method: str
+    number: int
+    values: Raw
+    cells: dict[int, PointCell] = field(default_factory=dict)
+    totals: dict[int, Totals] = field(default_factory=dict)
 
     @property
     def rounds(self) -> int:
         """The rounds that all of its sessions have finished."""
-        each = [self.sessions.get(seed) for seed in self.request.tuning_seeds]
-        return min(one[1].rounds if one is not None and one[1] is not None else 0 for one in each)
-
-    @property
-    def is_linked(self) -> bool:
-        return any(cell.linked for cell, _ in self.sessions.values())
+        read = (self.totals.get(seed) for seed in self.request.tuning_seeds)
+        return min(each.rounds if each is not None else 0 for each in read)
 
     def score(self, upto: int) -> float | None:
         """Its score after a round, or as far as it is; None if nothing was measured on eval."""
-        known = [totals for _, totals in self.sessions.values() if totals is not None and totals.rounds]
-        if not known or not any(np.isfinite(each["eval_accuracy"]).any() for each in known):
+        known = [each for each in self.totals.values() if each.rounds]
+        if not any(np.isfinite(each["eval_accuracy"]).any() for each in known):
             return None
         return score_of(self.request, known, upto)
 
     def lost(self, upto: int) -> bool:
         """Whether a client diverged up to a round, so that it loses."""
-        return has_lost(self.request, [each for _, each in self.sessions.values() if each is not None], upto)
+        return has_lost(self.request, [*self.totals.values()], upto)
+
+    def row(self, place: int, upto: int, alive: bool) -> TrialRow:
+        """The trial at the rung at this place, which ends with round `upto`."""
+        cells = tuple(self.cells.get(seed) for seed in self.request.tuning_seeds)
+        reached = min(self.rounds, upto)
+        score = self.score(reached) if reached else None
+        return TrialRow(
+            self.method, self.number, self.values, cells, place + 1, upto, score,
+            out=not alive, lost=self.lost(upto),
+        )  # fmt: skip
 
 
 def _rows(request: Request, trials: Sequence[_Trial], chosen: Raw | None) -> list[TrialRow]:
-    """Each trial at its rung. A rung is over once all of its trials have reached it, or one has gone on."""
+    """Each trial of a method at its rung. A rung is over once all of its trials have reached it, or one has gone on.
+
+    The best one is marked: the chosen one, else the best of those that have come furthest.
+    """
     rungs = request.rungs(len(trials))
     at: dict[int, int] = {}
     alive = list(trials)
     for place, (_, upto) in enumerate(rungs):
-        at |= {each.trial.number: place for each in alive}
-        over = chosen is not None or all(each.rounds >= upto for each in alive)
-        if place + 1 == len(rungs) or not (
-            over or any(each.rounds > upto and not each.is_linked for each in alive)
-        ):
+        at |= {each.number: place for each in alive}
+        is_over = (
+            chosen is not None
+            or all(each.rounds >= upto for each in alive)
+            or any(
+                each.rounds > upto and not any(cell.linked for cell in each.cells.values()) for each in alive
+            )
+        )
+        if place + 1 == len(rungs) or not is_over:
             break
         sound = [each for each in alive if not each.lost(upto)]
-        alive = sorted(sound, key=lambda each: (-(each.score(upto) or 0.0), each.trial.number))[
-            : rungs[place + 1][0]
-        ]
-    return [_row(request, each, at[each.trial.number], rungs, each in alive) for each in trials]
-
-
-def _row(
-    request: Request, each: _Trial, place: int, rungs: Sequence[tuple[int, int]], alive: bool
-) -> TrialRow:
-    upto = rungs[place][1]
-    reached = min(each.rounds, upto)
-    cells = tuple(
-        None if seed not in each.sessions else each.sessions[seed][0] for seed in request.tuning_seeds
-    )
-    score = each.score(reached) if reached else None
-    return TrialRow(
-        each.trial.method,
-        each.trial.number,
-        dict(each.trial.values),
-        cells,
-        place + 1,
-        upto,
-        score,
-        out=not alive,
-        lost=each.lost(upto),
-    )
-
-
-def _values(axes: Raw) -> Raw:
-    return {key: each for key, each in axes.items() if key not in ("method", "trial", "stage", "seed")}
+        ranked = sorted(sound, key=lambda each: (-(each.score(upto) or 0.0), each.number))
+        alive = ranked[: rungs[place + 1][0]]
+    rows = [each.row(at[each.number], rungs[at[each.number]][1], each in alive) for each in trials]
+    if chosen is not None:
+        best = next((each for each in rows if each.values == chosen), None)
+    else:
+        known = [each for each in rows if each.score is not None]
+        best = max(known, key=lambda each: (not each.out, each.round >= each.upto, each.score), default=None)
+    return [
+        replace(each, is_best=True, boundary=boundary(request, each.method, each.values))
+        if each is best
+        else each
+        for each in rows
+    ]
 
 
 def _budget(request: Request, rungs: Collection[tuple[int, int]]) -> str:
@@ -356,10 +307,6 @@ def _budget(request: Request, rungs: Collection[tuple[int, int]]) -> str:
 def _scored(request: Request) -> str:
     last = "the last round" if request.last == 1 else f"the last {request.last} rounds"
     return f"Trials are scored on eval, over {last} of seed {', '.join(map(str, request.tuning_seeds))}."
-
-
-FINAL = "final"
-"""The value of `stage` of a tuning study's final points."""
 
 
 @dataclass(frozen=True)
@@ -451,18 +398,20 @@ class BoardReader:
         self._rows: dict[Key, tuple[object, BoardRow]] = {}
         self._papers: dict[Key, tuple[object, tuple[Printed, ...]]] = {}
         self._notes: tuple[object, tuple[str, ...]] = (None, ())
-        self._cells, self._trials = Cells(folder), TrialReader(folder)
+        self._request: Request | None = None
 
     def read(self, seen: Mapping[Path, Seen]) -> Board:
         """The board, by the sessions as last read, by their folders."""
         try:
-            cells = self._cells.read(seen)
-            is_tuning = (self.folder / checkpoints.TUNING).exists()
-            trials = self._trials.read(cells) if is_tuning else None
+            cells = _placed(self.folder, seen)
+            if is_tuning := (self.folder / checkpoints.TUNING).exists():
+                self._request = self._request or read_request(self.folder)
+            trials = _trials(self._request, cells) if self._request else None
         except (SessionUnreadable, DiskError, OSError) as error:
             return Board(self.folder, error=checkpoints.shown(str(error)))
-        final = [each for each in cells if each[0].axes.get("stage") == FINAL] if is_tuning else cells
-        by = ("method",) if is_tuning else _axes([point for point, *_ in cells])
+        final = [each for each in cells if each[0].axes.get("stage") == "final"] if is_tuning else cells
+        axes = dict.fromkeys(axis for point, *_ in cells for axis in point.axes if axis not in SEEDS)
+        by = ("method",) if is_tuning else tuple(axes)
         groups = _groups(final, by)
         with_joules = not energy_differs({group.label: group.configs for group in groups.values()})
         seeds = sorted({cell.seeds for _, cell, _ in final})
@@ -496,12 +445,9 @@ class BoardReader:
             upto = None
         about = (tuple(cell for _, cell, _ in group.points), read, seeds, with_joules, upto)
         configs = group.configs
-        paper = self._papers.get(key)
-        if paper is None or paper[0] != configs:
-            paper = self._papers[key] = (
-                configs,
-                printed([SessionData(self.folder, config=each) for each in configs]),
-            )
+        if key not in self._papers or self._papers[key][0] != configs:
+            found = printed([SessionData(self.folder, config=each) for each in configs])
+            self._papers[key] = configs, found
             self._rows.pop(key, None)
         if key not in self._rows or self._rows[key][0] != about:
             own, other = group.known(upto), baseline.known(upto) if baseline else {}
@@ -517,7 +463,7 @@ class BoardReader:
                 accuracy,
                 accuracy.interval if accuracy else None,
                 difference_so_far(own, other),
-                paper[1],
+                self._papers[key][1],
                 _costs(own.values(), with_joules),
             )
             self._rows[key] = about, row
@@ -548,23 +494,16 @@ def difference_so_far(totals: Mapping[Seeds, Totals], baseline: Mapping[Seeds, T
     return paired(dict(sorted(values.items())), against)
 
 
-def _axes(points: Sequence[Point]) -> tuple[str, ...]:
-    """The study's axes besides its seeds."""
-    return tuple(dict.fromkeys(axis for point in points for axis in point.axes if axis not in SEEDS))
-
-
 def _groups(points: Sequence[Placed], by: Sequence[str]) -> dict[Key, _Group]:
     """The points that differ only in their seeds, in the study's order."""
     found: dict[Key, _Group] = {}
     for point, cell, seen in points:
         key = tuple(_plain(point.axes.get(axis)) for axis in by)
         if key not in found:
-            own = [(axis, value) for axis, value in zip(by, key, strict=True) if value is not None]
+            own = {axis: value for axis, value in zip(by, key, strict=True) if value is not None}
             method = str(point.config["method"]["name"])
-            label = (
-                group_label([axis for axis, _ in own], tuple(value for _, value in own)) if own else method
-            )
-            rest = tuple((axis, value) for axis, value in own if not axis.startswith(("method", "preset")))
+            label = group_label([*own], tuple(own.values())) if own else method
+            rest = tuple(each for each in own.items() if not each[0].startswith(("method", "preset")))
             found[key] = _Group(label, method, rest, [])
         found[key].points.append((point, cell, seen))
     return found
