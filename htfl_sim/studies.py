@@ -33,6 +33,7 @@ from simulator.studies.folder import (
     read_points,
     read_study,
     session_of,
+    status_of,
     time_left,
 )
 from simulator.studies.selection import select
@@ -203,7 +204,7 @@ def open_point(planned: "Plan", number: int, launched: Launch) -> "Session | Non
     if number >= len(points):
         raise ConfigError(f"study {name} has the points 0 to {len(points) - 1}, and no point {number}.")
     point = points[number]
-    if Status(point.name, point.rounds).read(session_of(planned.folder, point)).state == FINISHED:
+    if status_of(planned.folder, point).state == FINISHED:
         return None
     from simulator.studies.point import opened
 
@@ -215,7 +216,7 @@ def status(study: Place, sessions_dir: Place | None = None) -> list[Status]:
     folder = folders.study_folder(study, folders.sessions_dir(sessions_dir))
     if folder is None:
         raise SessionUnreadable(f"there is no study {study}; hs.sweep makes one.")
-    return [Status(point.name, point.rounds).read(session_of(folder, point)) for point in read_points(folder)]
+    return [status_of(folder, point) for point in read_points(folder)]
 
 
 def linked(study: Place, sessions_dir: Place | None = None) -> dict[str, str]:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from simulator import runners
 from simulator.base import rng
+from simulator.base.documents import Node
 from simulator.base.errors import HtflError, is_of_memory
 from simulator.base.record import Cka, Record
 from simulator.base.tensors import Tensors
@@ -47,7 +48,6 @@ from simulator.runners import (
     Jobs,
     Listener,
     LocalUpdate,
-    RemoteMachine,
     RoundInterrupted,
     Work,
     always_go,
@@ -150,7 +150,7 @@ class Engine:
         self.selector = Selector(config.selection, federation, config.training_seed)
         self.clock = None if config.system is None else Clock(config, federation, method, self.selector)
 
-    def open(self, *, exact: bool = True) -> Sequence[RemoteMachine]:
+    def open(self, *, exact: bool = True) -> Sequence[Node]:
         """Get hold of the machines that clients are computed on, if there are any beside this; raises like
         `Runner.open`."""
         return self._runner.open(self._hooks, exact=exact)

@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 from torch import Tensor
 
+from simulator.base.documents import Node
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.sections import RuntimeConfig
 from simulator.base.tensors import Tensors
@@ -93,18 +94,6 @@ class Jobs(Mapping[int, Job]):
 
     def __len__(self) -> int:
         return len(self._clients)
-
-
-@dataclass(frozen=True)
-class RemoteMachine:
-    """Another machine that computes clients, and what its bits depend on."""
-
-    node: str
-    workers: int
-    """Clients that it computes at a time."""
-    environment: Mapping[str, Any]
-    inexact: Sequence[str]
-    """Its differences from this machine that change bits, such as 'torch 2.6 → 2.7'."""
 
 
 Question = Callable[["Runner", Hooks, int, int, Job], Result]
@@ -211,8 +200,8 @@ class Runner(ABC):
         """Compute clients as they are in this round (`federation.timeline`)."""
         self.context = self.context.at(round)
 
-    def open(self, hooks: Hooks, *, exact: bool = True) -> Sequence[RemoteMachine]:
-        """Start the machines that compute clients, and return those other than this one.
+    def open(self, hooks: Hooks, *, exact: bool = True) -> Sequence[Node]:
+        """Start the machines that compute clients. Returns those other than this one, with what their bits depend on.
 
         Does nothing the second time. Raises ConfigError if they are unavailable or, if `exact`, have other bits;
         DataError if they lack the data. A runner that was not opened opens itself on first use.

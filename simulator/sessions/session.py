@@ -4,7 +4,7 @@ import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, cast
@@ -12,7 +12,7 @@ from typing import Literal, Self, cast
 import checkpoints
 from checkpoints import Command, Store, TooLarge
 from simulator import runners
-from simulator.base.documents import Change, Document, Entry, Event, Report
+from simulator.base.documents import Change, Document, Entry, Event, Node, Report
 from simulator.base.errors import ConfigError, DataError, MachinesLost, SessionError
 from simulator.base.nested import Raw, flattened, with_overrides
 from simulator.base.record import Notice, Record
@@ -23,7 +23,6 @@ from simulator.engine.client_states import State
 from simulator.engine.progress import Noticed, Observer, RoundFinished, StateChanged, Switched, unobserved
 from simulator.methods import plugins
 from simulator.metrics.watchers import Watchers
-from simulator.runners import RemoteMachine
 from simulator.runners.base import POLL_SECONDS, Decision, LocalUpdate, RoundInterrupted
 from simulator.sessions import history, metadata, states
 from simulator.sessions.committing import Commits, too_large, with_finite_record
@@ -51,17 +50,17 @@ AS_TORCH_HAS_IT = "float32, convolutions in tf32"
 class RemoteMachines:
     """The machines beside this one that were got hold of, on which the session's clients are computed."""
 
-    found: Sequence[RemoteMachine]
+    found: Sequence[Node]
 
     @property
     def differences(self) -> list[str]:
         """What of them gives other bits than this machine's, as 'node b: torch 2.6 → 2.7'."""
-        return [f"node {place.node}: {each}" for place in self.found for each in place.inexact]
+        return [f"node {place['node']}: {each}" for place in self.found for each in place["inexact"]]
 
     def record(self, store: Store, round: int) -> None:
         """Tell of them, if there are any: how many clients are at work on each at a time, and its environment."""
         if self.found:
-            store.event("nodes", round=round, nodes=[asdict(place) for place in self.found])
+            store.event("nodes", round=round, nodes=[*self.found])
 
 
 @dataclass(frozen=True)

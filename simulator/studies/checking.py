@@ -31,7 +31,7 @@ from simulator.runners import LocalUpdate, Work, local
 from simulator.runners.in_process import SequentialRunner
 from simulator.sessions import metadata
 from simulator.sessions.reader import CheckedReader
-from simulator.studies.folder import Status, session_of
+from simulator.studies.folder import Status, session_of, status_of
 from simulator.studies.study import Point, StudySpec, settings_after
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Phase
@@ -201,7 +201,7 @@ def costs(folder: Path, points: Sequence[Point], data_dir: Path) -> list[Cost]:
 
     Raises ConfigError or DataError for a point that cannot run.
     """
-    statuses = [Status(point.name, point.rounds).read(session_of(folder, point)) for point in points]
+    statuses = [status_of(folder, point) for point in points]
     left = [max(status.rounds - status.round, 0) for status in statuses]
     counted: dict[bytes, float] = {}
     counter = RoundCounter(folder.parent, data_dir)

@@ -5,13 +5,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import checkpoints
 from checkpoints import DiskError, Group, SessionReader, SessionUnreadable
@@ -73,7 +71,7 @@ class Ended:
     lost: bool = False
 
 
-class Executor(ABC):
+class Executor(AbstractContextManager["Executor"]):
     """Running points, by their names. Their status comes from their files, or from a node that does not share them."""
 
     takes_over = False
@@ -125,12 +123,7 @@ class Executor(ABC):
             checkpoints.post(self._study / name, command)
 
     @abstractmethod
-    def __enter__(self) -> Self: ...
-
-    @abstractmethod
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         """Stop all running points at their next client boundary, and wait for them."""
 
 
@@ -148,11 +141,8 @@ class Backend(AbstractContextManager["Backend"]):
     def executor(self, group: Group) -> Executor:
         """The executor of the points in this folder."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         """Release the backend."""
-        return
 
 
 _ROOT = Path(__file__).parents[2]
@@ -225,11 +215,6 @@ class Process:
         self._words.close()
 
 
-def share_of_cores(jobs: int, threads_per_client: int) -> int | None:
-    """Clients that each of `processes` trains at a time. None lets a single process choose."""
-    return None if jobs == 1 else max(1, (os.cpu_count() or 1) // (jobs * threads_per_client))
-
-
 class Here(Backend):
     """This machine. It runs one point at a time by default; all points use the same GPU if there is one."""
 
@@ -269,9 +254,9 @@ class Children(Executor):
 
     def start(self, point: Point) -> None:
         options = [*self._launch.options(), "--lifeline", str(self._theirs)]
-        if self._launch.workers_of(point) is None:
-            share = share_of_cores(self._jobs, point.config["runtime"]["threads_per_client"])
-            options += [] if share is None else ["--workers", str(share)]
+        if self._jobs > 1 and self._launch.workers_of(point) is None:  # a single process chooses itself
+            threads = self._jobs * point.config["runtime"]["threads_per_client"]
+            options += ["--workers", str(max(1, (os.cpu_count() or 1) // threads))]
         if self._launch.reuse is not False:
             options += ["--reuse", IN_SESSIONS if self._launch.reuse else IN_STUDY]
         self._processes[point.name] = Process(
@@ -291,12 +276,7 @@ class Children(Executor):
         for process in self._processes.values():
             process.send(signal.SIGTERM)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         os.close(self._mine)  # the lifeline
         for process in self._processes.values():
             process.wait()

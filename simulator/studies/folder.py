@@ -72,15 +72,12 @@ def points_at(folder: Path, changed: int) -> tuple[Point, ...]:
 
 def documents(study: StudySpec, points: Sequence[Point]) -> dict[str, bytes]:
     """The two files of a study, by name."""
-    asked = study.digest()
-    entries = [
-        {key: value for key, value in asdict(point).items() if value not in (None, ())} for point in points
+    asked = {"asked": study.digest()}
+    listed = [
+        {key: value for key, value in asdict(point).items() if value not in (None, ())} | asked
+        for point in points
     ]
-    listed = [entry | {"asked": asked} for entry in entries]
-    return {
-        STUDY: study.to_toml().encode(),
-        POINTS: text_of(listed),
-    }
+    return {STUDY: study.to_toml().encode(), POINTS: text_of(listed)}
 
 
 def text_of(entries: Sequence[Any]) -> bytes:
@@ -107,15 +104,14 @@ def refuse_changed(folder: Path, before: Sequence[Point], after: Sequence[Point]
                 f"Study {study} exists with other axes: these leave out its point '{point.name}'. "
                 "Choose another name, or name all of its values."
             )
-        if not point.same_as(new[point.name]):
-            changes = point.differences(new[point.name])
+        if changes := point.differences(new[point.name]):
             rest = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
             raise ConfigError(
                 f"Study {study} exists with other settings: its point '{point.name}' would change "
                 f"({'; '.join(changes[:3])}{rest}). Choose another name, or repeat its settings."
             )
     known = {point.name for point in before}
-    added = [point.name for point in after if point.name not in known]
+    added = [name for name in new if name not in known]
     if added and not extend:
         names = ", ".join(added[:3]) + (f" and {len(added) - 3} more" if len(added) > 3 else "")
         raise ConfigError(
@@ -364,7 +360,8 @@ class Status:
         timed: dict[str, Any] = {}
         failed = untrained(session, record)
         if time is not None:
-            timed = {"simulated": time["ends"], "until_time": self._until_time(session)}
+            until_time = self.until_time or float(session.document["config"].get("until_time", 0.0))
+            timed = {"simulated": time["ends"], "until_time": until_time}
         if self.last:
             totals = totals_of_lines(session.lines())
             timed |= {
@@ -379,8 +376,10 @@ class Status:
             "seconds": seconds,
         }
 
-    def _until_time(self, session: CheckedReader) -> float:
-        return self.until_time or float(session.document["config"].get("until_time", 0.0))
+
+def status_of(study: Path, point: Point, last: int = 0) -> Status:
+    """The status of a point of the study in a folder. last: that of `Status`."""
+    return Status(point.name, point.rounds, last=last).read(session_of(study, point))
 
 
 def time_left(statuses: Sequence[Status], jobs: int) -> float | None:

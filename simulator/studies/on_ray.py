@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import ray
@@ -272,13 +271,11 @@ class OnNodes(Executor):
         self._shown = self._showing.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         self.stop()
         for remote_point in self._remote.values():
             remote_point.join()
-        self._showing.__exit__(kind, error, trace)
+        self._showing.__exit__(None, None, None)
 
 
 class OnRay(Backend):
@@ -319,12 +316,7 @@ class OnRay(Backend):
                 self._room = max(1, *map(cluster.room, set(self._needs.values())))
         return self._room if self._jobs is None else min(self._jobs, self._room)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         self._let_go()
 
     def _needed(self, point: Point, points: int) -> Needs:

@@ -95,15 +95,27 @@ def opened(study: Path, point: Point, launch: Launch, reuse: str | None = None) 
     folder = study / point.name
     if not checkpoints.is_session(folder):
         if point.branch is None:
+            runtime = {"device": launch.device} if launch.device else {}
             return Session.create(
-                _config(point, launch),
+                Config.read(merged(point.config, {"runtime": runtime})),
                 folder,
                 launch.data_dir,
                 workers=launch.workers,
                 allow_inexact=launch.allow_inexact,
                 look=look,
             )
-        _branch_off(point, study.parent / point.branch["parent"], folder, launch)
+        from simulator.sessions.forking import fork
+
+        fork(
+            study.parent / point.branch["parent"],
+            folder,
+            launch.data_dir,
+            point.branch["round"],
+            method=point.branch["method"],
+            assignments=point.branch["set"],
+            device=launch.device,
+            allow_inexact=launch.allow_inexact,
+        )
     return Session.resume(
         folder,
         launch.data_dir,
@@ -119,11 +131,13 @@ def _run(given: argparse.Namespace, signals: Signals) -> int:
     from simulator.studies.checking import refuse_other
 
     def stop() -> str | None:
-        return signals.stop or (ABANDONED if _is_closed(given.lifeline) else None)
+        return signals.stop or (ABANDONED if select.select([given.lifeline], [], [], 0)[0] else None)
 
     files = Files(*(tuple(getattr(given, kind)) for kind, _ in Files()))
     files.load()
-    point = _find(given.study, given.point)
+    point = next((each for each in read_points(given.study) if each.name == given.point), None)
+    if point is None:
+        raise ConfigError(f"study {given.study.name} has no point '{given.point}'.")
     refuse_other(given.study, [point])
     data_dir = given.data_dir
     if given.node:
@@ -157,35 +171,3 @@ def _run(given: argparse.Namespace, signals: Signals) -> int:
         print(f"error: stopped after round {outcome.round} by {outcome.reason}", file=sys.stderr)
         return DIVERGED if diverged else WATCHED
     return 0
-
-
-def _find(study: Path, name: str) -> Point:
-    for point in read_points(study):
-        if point.name == name:
-            return point
-    raise ConfigError(f"study {study.name} has no point '{name}'.")
-
-
-def _config(point: Point, launch: Launch) -> Config:
-    runtime = {"device": launch.device} if launch.device else {}
-    return Config.read(merged(point.config, {"runtime": runtime}))
-
-
-def _branch_off(point: Point, parent: Path, folder: Path, launch: Launch) -> None:
-    from simulator.sessions.forking import fork
-
-    assert point.branch is not None
-    fork(
-        parent,
-        folder,
-        launch.data_dir,
-        point.branch["round"],
-        method=point.branch["method"],
-        assignments=point.branch["set"],
-        device=launch.device,
-        allow_inexact=launch.allow_inexact,
-    )
-
-
-def _is_closed(lifeline: int) -> bool:
-    return bool(select.select([lifeline], [], [], 0)[0])

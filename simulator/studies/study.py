@@ -66,12 +66,8 @@ class Point:
         where = {key: each for key, each in other.config["runtime"].items() if key in _WHERE}
         return replace(self, config=merged(self.config, {"runtime": where}))
 
-    def same_as(self, other: "Point") -> bool:
-        """Whether both are the same run, wherever they run."""
-        return not self.differences(other)
-
     def differences(self, other: "Point") -> list[str]:
-        """The changes that would make it a different run, such as 'training.lr 0.01 → 0.1'."""
+        """The changes that would make it a different run, wherever it runs, such as 'training.lr 0.01 → 0.1'."""
         mine, theirs = (
             flattened({"from": each.branch or {}, **Config.read(each.config).to_json()})
             for each in (self, other)

@@ -24,6 +24,7 @@ from simulator.studies.folder import (
     read_study,
     refuse_changed,
     session_of,
+    status_of,
 )
 from simulator.studies.study import Point, StudySpec
 
@@ -224,7 +225,7 @@ def sweep(
     set, Locked while another sweep runs the study, and DiskError.
     """
     kind = backend(on)
-    left = [point for point in planned.points if _now(planned.folder, point).state != FINISHED]
+    left = [point for point in planned.points if status_of(planned.folder, point).state != FINISHED]
     finished = [each for each in planned.points if each not in left]
     if left:
         say_unrecorded(planned.folder, finished, say)
@@ -261,7 +262,7 @@ class Sweep:
         self._group = group
         self._points = {point.name: point for point in points}
         self._executor, self._observe = executor, observe
-        self._statuses = {point.name: _now(group.folder, point, last) for point in points}
+        self._statuses = {point.name: status_of(group.folder, point, last) for point in points}
         # Points that an earlier sweep stopped, lost, or failed at start again.
         self._open = [name for name, status in self._statuses.items() if not self._is_done(status)]
         for name in self._open:
@@ -482,10 +483,6 @@ def refuse_other_code(study: Path, finished: Sequence[Point], otherwise: str) ->
                 f"Point {point.name} of study {study.name} was made with other code ({'; '.join(differs)}). Go back to "
                 f"what it was made with, or {otherwise}."
             )
-
-
-def _now(study: Path, point: Point, last: int = 0) -> Status:
-    return Status(point.name, point.rounds, last=last).read(session_of(study, point))
 
 
 def _reason(how: Ended) -> str:

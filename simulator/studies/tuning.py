@@ -36,12 +36,11 @@ from simulator.studies.executor import Here, Launch
 from simulator.studies.folder import (
     FINISHED,
     STUDY,
-    Status,
     read_points,
     read_study,
     refuse_damaged,
     run_key,
-    session_of,
+    status_of,
 )
 from simulator.studies.search import BATCH, Request, Trial, Trials, proposed, read_request, rounds_of
 from simulator.studies.study import Point, StudySpec
@@ -205,7 +204,7 @@ def forecast(folder: Path, request: Request | None, launch: Launch) -> Forecast:
             )
         if not listed.has_final or listed.chosen(method) is not None:
             total += mean * sum(max(request.rounds - each, 0) for each in finals)
-    statuses = [Status(each.name, each.rounds).read(session_of(folder, each)) for each in points]
+    statuses = [status_of(folder, each) for each in points]
     rate = rate_of(folder, points, statuses, launch.data_dir)
     known = {method: sum(each.method == method for each, _ in trials) for method in request.methods}
     unknown = request.budget - max(known.values()) if request.sampler == "tpe" else 0
@@ -509,7 +508,7 @@ def _point(request: Request, trial: Trial, seed: int, final: bool = False) -> Po
 
 def is_done(folder: Path, point: Point, upto: int) -> bool:
     """Whether a point has finished this round."""
-    return Status(point.name, point.rounds).read(session_of(folder, point)).round >= upto
+    return status_of(folder, point).round >= upto
 
 
 def affordable(request: Request, trials: Iterable[Trial], flops: Callable[[Trial], float]) -> list[Trial]:

@@ -192,7 +192,7 @@ def side_by_side() -> Iterator[dict[str, Any]]:
     runtime = holding("parallel", workers=2, workers_per_actor=2)
     engine = Subject("fedavg").built(runtime=runtime).engine
     [place] = engine.open()
-    assert place.workers == 4
+    assert place["workers"] == 4
     yield runtime
     engine.close()
 

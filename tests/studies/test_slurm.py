@@ -104,13 +104,13 @@ def test_a_script_in_another_encoding_that_may_be_executed_stays_so(cli: Cli, se
 
 
 def test_points_that_htfl_sim_did_not_write_are_told_in_a_sentence(cli: Cli, sessions: Path) -> None:
+    assert cli(*ASKED).code == 0
     for command in (("sweep", "t"), ("compare", "t")):
         for content in (
             b"[" * 100_000,
             b'[{"name": "a", "axes": {}, "config": {"rounds": 2}}]',
             b'[{"name": "a", "axes": {}, "config": {"rounds": 2, "method": 3, "runtime": []}}]',
         ):
-            assert cli(*ASKED).code == 0
             (sessions / "t" / "points.json").write_bytes(content)
             refused = cli(*command)
             assert refused.code == 4

@@ -16,6 +16,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from simulator.base.documents import Node
 from simulator.base.errors import ConfigError, MachinesLost
 from simulator.base.extras import install_command
 from simulator.base.sections import RuntimeConfig
@@ -27,7 +28,6 @@ from simulator.runners.base import (
     Job,
     LocalUpdate,
     Question,
-    RemoteMachine,
     Result,
     Runner,
     Work,
@@ -96,7 +96,7 @@ class RayRunner(Runner):
     def sums(cls, settings: RuntimeConfig) -> str:
         return inner_kind(settings).sums(settings)
 
-    def open(self, hooks: Hooks, *, exact: bool = True) -> Sequence[RemoteMachine]:
+    def open(self, hooks: Hooks, *, exact: bool = True) -> Sequence[Node]:
         if self._pool is None:
             self._pool = self._gathered(hooks, exact)
             self.workers = self._pool.ready * self._inner.workers

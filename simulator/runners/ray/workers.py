@@ -20,10 +20,11 @@ import torch
 from ray import exceptions
 from torch import Tensor
 
+from simulator.base.documents import Node
 from simulator.base.environment import environment, inexact
 from simulator.base.errors import ConfigError, HtflError, MachinesLost, NotEnoughMemory
 from simulator.methods.hooks import Hooks
-from simulator.runners.base import AsOne, Job, LocalUpdate, RemoteMachine, Runner
+from simulator.runners.base import AsOne, Job, LocalUpdate, Runner
 from simulator.runners.ray import cluster
 from simulator.runners.ray.cluster import DEATHS, Needs
 from simulator.runners.ray.setup import WorkerSetup, clients_at_once
@@ -401,18 +402,18 @@ class WorkerPool:
         """The number of actors that are ready."""
         return len(self._joined)
 
-    def places(self) -> list[RemoteMachine]:
+    def places(self) -> list[Node]:
         """The nodes with ready actors, by name."""
         by_node: dict[str, list[ActorInfo]] = defaultdict(list)
         for facts in self._joined.values():
             by_node[facts.node].append(facts)
         hosts = Counter(found[0].host for found in by_node.values())
         return [
-            RemoteMachine(
-                first.host if hosts[first.host] == 1 else f"{first.host}/{node[:8]}",
-                len(found) * clients_at_once(self.setup.runtime),
-                first.environment,
-                inexact(self._here, dict(first.environment)),
+            Node(
+                node=first.host if hosts[first.host] == 1 else f"{first.host}/{node[:8]}",
+                workers=len(found) * clients_at_once(self.setup.runtime),
+                environment=dict(first.environment),
+                inexact=inexact(self._here, dict(first.environment)),
             )
             for node, found in sorted(by_node.items())
             for first in found[:1]
