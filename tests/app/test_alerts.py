@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.driving import drive, opened, until
-from tui.app.toasts import Alert, Alerts, news, sequence
+from tui.app.toasts import Alert, news, sequence, tell_news
 
 NOTICED: Any = {
     "at": "2026-01-02T10:15:00Z",
@@ -54,9 +54,14 @@ def test_a_terminal_rings_and_shows_a_short_notice_also_under_tmux() -> None:
 def test_the_app_says_it_and_the_terminal_rings() -> None:
     said: list[tuple[str, str]] = []
     written: list[str] = []
-    for alert in ("off", "bell"):
-        Alerts(alert, lambda words, tone: said.append((words, tone)), written.append).look(
-            run(BEFORE), run(BEFORE, NOTICED)
+    alerts: tuple[Alert, ...] = ("off", "bell")
+    for alert in alerts:
+        tell_news(
+            run(BEFORE),
+            run(BEFORE, NOTICED),
+            alert,
+            lambda words, tone: said.append((words, tone)),
+            written.append,
         )
     words = "Round 3: plateau: mean accuracy has not exceeded 50.0 %; the run pauses"
     assert said == [(words, "warning")] * 2

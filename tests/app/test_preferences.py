@@ -51,9 +51,10 @@ def test_what_cannot_be_read_is_as_at_a_first_start(tmp_path: Path) -> None:
         assert (kept.theme, kept.chart, known(kept.sort), kept.pins) == ("", 0, ("accuracy", False), {})
 
 
-def test_pins_that_are_no_clients_are_left_out() -> None:
-    assert Preferences(pins={"s": [1, "x", 3.5], "t": 4}).pinned("s") == {1}  # type: ignore[dict-item, list-item]
-    assert Preferences(pins={"t": 4}).pinned("t") == frozenset()  # type: ignore[dict-item]
+def test_what_is_invalid_leaves_the_rest_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text('{"theme": "nord", "pins": {"s": [1, "x"]}, "chart": 2, "old": 1}')
+    kept = Preferences.read(tmp_path)
+    assert (kept.theme, kept.chart, kept.pinned("s")) == ("nord", 2, frozenset())
 
 
 def test_pins_are_kept_of_the_sessions_pinned_in_last(tmp_path: Path) -> None:

@@ -7,15 +7,16 @@ changes, the visible panel draws it.
 
 import asyncio
 import csv
-import json
 import signal
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_type_hints
 
+import msgspec
 from textual.app import App, ComposeResult, ScreenStackError
 from textual.binding import BindingType
 from textual.command import CommandPalette
@@ -46,7 +47,7 @@ from tui.app.panels import PANELS, client_rows
 from tui.app.panels.session_list import SessionList
 from tui.app.runs import LaunchOptions, LocalRuns
 from tui.app.steering import Steering
-from tui.app.toasts import Alert, Alerts, Toasts
+from tui.app.toasts import Alert, Toasts, tell_news
 from tui.app.view import ColorSlots, Panel, View
 from tui.app.watch import Watch
 from tui.app.widgets import Table
@@ -148,14 +149,11 @@ class Preferences:
     def read(cls, folder: Path | None) -> "Preferences":
         """Read the preferences there. Unreadable ones have their defaults."""
         kept = cls()
-        with suppress(OSError, ValueError, TypeError, AttributeError):
-            found = json.loads((folder / FILE).read_text(encoding="utf-8")) if folder else {}
-            for each in fields(cls):
-                value, usual = found.get(each.name), getattr(kept, each.name)
-                if isinstance(value, list) and isinstance(usual, tuple):
-                    value = tuple(value)
-                if type(value) is type(usual):
-                    setattr(kept, each.name, value)
+        with suppress(OSError, msgspec.DecodeError):
+            found = msgspec.json.decode((folder / FILE).read_bytes(), type=dict) if folder else {}
+            for name, kind in get_type_hints(cls).items():
+                with suppress(KeyError, msgspec.ValidationError):
+                    setattr(kept, name, msgspec.convert(found[name], kind))
         return kept
 
     def keep(self, folder: Path | None, *, theme: str, chart: int, sort: tuple[str, bool]) -> None:
@@ -166,18 +164,14 @@ class Preferences:
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             new = folder / f"{FILE}.new"
-            new.write_text(json.dumps(asdict(self)), encoding="utf-8")
+            new.write_bytes(msgspec.json.encode(self))
             new.replace(folder / FILE)
 
     def pinned(self, session: str) -> frozenset[int]:
         """The pinned clients of a session, by its id."""
-        kept = self.pins.get(session, [])
-        return (
-            frozenset(each for each in kept if type(each) is int) if isinstance(kept, list) else frozenset()
-        )
+        return frozenset(self.pins.get(session, []))
 
     def pin(self, session: str, clients: Iterable[int]) -> None:
-        """Set the pinned clients of a session."""
         self.pins.pop(session, None)
         self.pins = dict([*self.pins.items(), (session, sorted(clients))][-SESSIONS:])
 
@@ -295,7 +289,7 @@ class HtflApp(Navigation):
         self._toasts = Toasts(self)
         self._key_queue = KeyQueue(self, super().on_event, self.methods)
         self._xterm = terminal.XtermFilter()
-        self._alerts = Alerts(alert, self.say, lambda found: terminal.write(self._driver, found))
+        self._alert = alert
         self._start = start
         self.panels = panels if panels is not None else [PANELS[name](name) for name in PANEL_TITLES]
         self._drawn: tuple[str, View] | None = None
@@ -376,7 +370,6 @@ class HtflApp(Navigation):
 
     @property
     def panel(self) -> Panel:
-        """The visible panel."""
         shown = self.main.query_one("#panels", ContentSwitcher).visible_content
         assert isinstance(shown, Panel)
         return shown
@@ -409,16 +402,13 @@ class HtflApp(Navigation):
                 screen.follow(self.view)
 
     def draw_rows(self) -> None:
-        """Update the rows around the panels."""
         if self.is_running and self.main.is_mounted:
             rows.draw(self.main, self.view, self.panel, self.waiting, self.glyphs)
 
     def say(self, message: str, severity: Severity = "information", holds: Holds | None = None) -> None:
-        """Show a notice of one sentence, as long as it `holds`."""
         self._toasts.show(spelled(message, self.glyphs), severity, holds)
 
     def show_panel(self, panel: str) -> None:
-        """Show a panel, by its id."""
         if self.screen.maximized is not None:
             self.screen.minimize()
         before, shown = (each if each in NOT_OF_CLIENTS else "" for each in (self.panel.id, panel))
@@ -439,7 +429,6 @@ class HtflApp(Navigation):
     # Messages from reading, panels, and runs
 
     def open_session(self, folder: Path, exists: bool = True) -> None:
-        """Show this session, live; `Path()`: none. It is read as soon as it exists."""
         self.files.follow(folder if exists and folder.name else None)
         self._words.clear()
         self.change(
@@ -452,7 +441,6 @@ class HtflApp(Navigation):
         self.show_panel("live")
 
     def session_changed(self, folder: Path, now: Path | None) -> None:
-        """Follow a change to a session by the user. now: its folder since then; None: it is gone."""
         if now != folder and folder in self.view.marked:
             places = (now if each == folder else each for each in self.view.marked)
             self.mark_all([each for each in places if each is not None])
@@ -469,7 +457,7 @@ class HtflApp(Navigation):
         if run.folder != self.view.run.folder:
             return
         before = self.view.run.error
-        self._alerts.look(self.view.run, run)
+        tell_news(self.view.run, run, self._alert, self.say, partial(terminal.write, self._driver))
         pinned = self.view.pinned
         if run.document and not self.view.run.document:
             self.call_after_refresh(self._focus_panel)  # there was almost nothing to focus
@@ -582,7 +570,6 @@ class HtflApp(Navigation):
         self.ask(Choose("Theme", "", themes, str(self.theme)), lambda name: setattr(self, "theme", name))
 
     def action_mouse(self) -> None:
-        """Give the mouse to the terminal, so that its own selection works, or take it back."""
         terminal.switch_mouse(self)
 
     def action_attach(self) -> None:

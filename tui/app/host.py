@@ -42,7 +42,6 @@ class Background:
         return list(self._doing.values())
 
     def is_at(self, topic: str) -> bool:
-        """Whether the task runs."""
         return topic in self._doing
 
     def begin(self, topic: str, doing: str) -> None:
@@ -53,7 +52,6 @@ class Background:
         self._changed()
 
     def end(self, topic: str) -> None:
-        """Remove the text."""
         self.begin(topic, "")
 
     def tell(self, topic: str, doing: str) -> None:
@@ -89,7 +87,6 @@ class MethodChoices:
         return self._then is not None and self._background.is_at("choices")
 
     def forget(self) -> None:
-        """Cancel all calls."""
         self._then = None
 
     def give(self, config: Mapping[str, Any], then: Callable[[list[MethodChoice]], None]) -> None:
@@ -178,7 +175,6 @@ class Computations:
         self._at_work: dict[str, Worker] = {}
 
     def end(self) -> None:
-        """Stop all."""
         for job in [*self._at_work]:
             self._cancel(job)
 

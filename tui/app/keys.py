@@ -76,7 +76,6 @@ class Key:
 
     @property
     def name(self) -> str:
-        """The action without its argument."""
         return self.action.partition("(")[0]
 
     @property
@@ -259,7 +258,6 @@ NO_LABELS: Mapping[str, str] = {}
 
 
 def bindings() -> list[Binding]:
-    """The table as Textual's bindings."""
     return [Binding(key.keys, key.action, key.label, show=False, key_display=key.print) for key in KEYS]
 
 

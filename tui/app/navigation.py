@@ -42,12 +42,10 @@ class Navigation(Host):
     # Clients and sessions
 
     def on_client_selected(self, message: messages.ClientSelected) -> None:
-        """Select a client in every panel."""
         if self.view.shown and message.client != self.view.client:
             self.change(client=message.client)
 
     def on_session_marked(self, message: messages.SessionMarked) -> None:
-        """Mark a session for comparison, or remove its mark."""
         folder, marked = message.folder, self.view.marked
         self.mark_all([each for each in marked if each != folder] if folder in marked else [*marked, folder])
 

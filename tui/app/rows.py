@@ -135,12 +135,10 @@ def tabs(shown: str, width: int) -> Content:
 
 
 def _cells(titles: Mapping[str, str]) -> int:
-    """The width of a row of tabs with these titles."""
     return sum(len(title) + 4 for title in titles.values())
 
 
 def keys(shown: Iterable[Key]) -> Content:
-    """The row of keys."""
     return Content("  ").join(Content.assemble((key.print, "bold"), " ", key.label) for key in shown)
 
 

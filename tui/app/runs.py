@@ -392,7 +392,6 @@ class LocalRuns:
             self._host.files.follow(message.folder)
 
     def ended(self, message: RunEnded) -> None:
-        """Show how the run has ended."""
         self._host.background.end(_topic(message.folder))
         name, over = name_of(message.folder), self._latest(message.folder)
 

@@ -87,7 +87,6 @@ class Steering:
         self._host.background.run("post", "", partial(post, folder, kind, arguments), posted)
 
     def answered(self, message: Answered) -> None:
-        """Show the answer to a command."""
         command, answer = message.command, message.answer
         shown = self._host.view.run.folder
         folder, _ = self._asked.pop(command.id, (shown, command))
@@ -154,7 +153,6 @@ class Steering:
         return why is None
 
     def _obstacle(self, what: str, live: bool) -> str | None:
-        """Why the session cannot be steered."""
         view, run = self._host.view, self._host.view.run
         if run.error or not run.name:
             return run.error or NO_SESSION

@@ -35,7 +35,6 @@ class Toasts:
         self._app._on_notify(Notify(notice))
 
     def review(self) -> None:
-        """Remove the notices that are not true any more."""
         self._shown = [(each, holds) for each, holds in self._shown if not each.has_expired]
         if over := [each for each, holds in self._shown if not holds()]:
             self._shown = [(each, holds) for each, holds in self._shown if each not in over]
@@ -80,19 +79,16 @@ def sequence(text: str, alert: Alert, environment: Mapping[str, str] = os.enviro
     return BELL + notice
 
 
-class Alerts:
-    """Tells what is new each time a session is read."""
-
-    def __init__(
-        self, alert: Alert, say: Callable[[str, Severity], None], write: Callable[[str], object]
-    ) -> None:
-        """say: shows a sentence in the app. write: sends characters to the terminal."""
-        self._alert, self._say, self._write = alert, say, write
-
-    def look(self, before: SessionData, now: SessionData) -> None:
-        """Tell what watchers noticed since `before`."""
-        for event in news(before, now):
-            words = f"Round {event['round']}: {description(event)}"
-            self._say(words, "warning")
-            if found := sequence(f"{now.name}, {words}", self._alert):
-                self._write(found)
+def tell_news(
+    before: SessionData,
+    now: SessionData,
+    alert: Alert,
+    say: Callable[[str, Severity], None],
+    write: Callable[[str], object],
+) -> None:
+    """Tell what watchers noticed since `before`. say: shows a sentence. write: sends characters to the terminal."""
+    for event in news(before, now):
+        words = f"Round {event['round']}: {description(event)}"
+        say(words, "warning")
+        if found := sequence(f"{now.name}, {words}", alert):
+            write(found)

@@ -26,17 +26,8 @@ from tui.common.formatting import printable
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]
 """Typer's base class of all errors on the command line. Its name has changed between versions."""
 
-BUG, USAGE_FAULT, NO_STORAGE, DIVERGED, NO_MEMORY, POINTS_FAILED, WATCHED, INTERRUPTED = (
-    1,
-    2,
-    5,
-    6,
-    7,
-    8,
-    10,
-    130,
-)
-OUTPUT_CLOSED = 141
+BUG, USAGE_FAULT, NO_STORAGE, DIVERGED, NO_MEMORY, POINTS_FAILED = 1, 2, 5, 6, 7, 8
+WATCHED, INTERRUPTED, OUTPUT_CLOSED = 10, 130, 141
 CODES = (
     "Exit codes: 0 done · 2 usage or configuration · 3 data · 4 the session cannot be opened, or nobody answers · "
     "5 the disk refuses · 6 stopped since a client diverged · 7 not enough memory · 8 points of a study failed · "

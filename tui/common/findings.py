@@ -118,7 +118,6 @@ def effect_lines(effect: "Effect", width: int) -> list[str]:
 
 
 def _aligned(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
-    """A table as lines of text, with two spaces between columns."""
     names = [name.removeprefix(">") for name in titles]
     widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
     right = [title.startswith(">") for title in titles]

@@ -99,7 +99,6 @@ def until_target(stands: "Standing") -> str | None:
 
 
 def text_of(value: object) -> str:
-    """The value of a setting."""
     return NONE if value is None else str(value)
 
 

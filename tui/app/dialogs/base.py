@@ -129,7 +129,6 @@ class Searched(Dialog[None]):
 
     @property
     def words(self) -> str:
-        """The typed words."""
         return self.query_one(Input).value
 
     def narrow(self) -> None:
@@ -159,7 +158,6 @@ class Reflowed(Widget):
         self.tell(text)
 
     def tell(self, text: Callable[[int], Content]) -> None:
-        """Show another text."""
         self._made = lru_cache(1)(text)
         self.refresh(layout=True)
 

@@ -117,7 +117,6 @@ class Form(Dialog[Result]):
         self._remark()
 
     def begin(self) -> None:
-        """Focus the first field."""
         self.set_focus(self.query(Input).first())
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
@@ -228,7 +227,6 @@ class Form(Dialog[Result]):
 
     @property
     def _place(self) -> str:
-        """The name of the focused field; "" for none."""
         return (self.focused.id or "").removeprefix("field-") if self.focused else ""
 
     def _unknown(self) -> str:

@@ -265,7 +265,6 @@ class WhyDialog(Dialog[None]):
         return Content("\n").join(lines(found, width, glyphs))
 
     def _content_key(self) -> tuple[object, ...]:
-        """What the page is made of."""
         view = self._view
         if self._matrix is not None:
             client = view.selected
@@ -318,7 +317,6 @@ def paragraph(text: str, width: int, glyphs: Glyphs, style: str = "") -> Iterato
 
 
 def lines(found: Why, width: int, glyphs: Glyphs) -> Iterator[Content]:
-    """The page, line by line."""
     first, *rest = found.findings
     yield from paragraph(first.text, width, glyphs, "bold")
     yield Content("")
@@ -391,7 +389,6 @@ def by_accuracy(view: View) -> Sequence[int]:
 
 
 def title_of(view: View) -> str:
-    """The title of the page."""
     where = f" · round {view.shown}" if view.shown else ""
     replay = " (replay)" if view.replaying else ""
     return f"Why client {view.selected}{where}{replay} · {view.run.name}"
@@ -460,7 +457,6 @@ class EffectDialog(Dialog[None]):
         self.set_focus(self.query_one(VerticalScroll))
 
     def _text(self, width: int) -> Content:
-        """The blocks in `width` cells."""
         if not self._found:
             return Content("\n").join(paragraph(findings.NO_EFFECT, width, glyphs_of(self)))
         blocks = [Content("\n").join(self._block(effect, width)) for effect in self._found]

@@ -104,7 +104,6 @@ class NewRunDialog(Form[NewRun]):
         return values["method"] or str(_raw(values).get("method", {}).get("name", "")) or None
 
     def remark(self, values: dict[str, str]) -> str:
-        """The preset's values, as far as they are known without reading the whole configuration."""
         if self._fetching:
             return self._fetching
         name = values["preset"] or QUICKSTART
@@ -135,7 +134,6 @@ class NewRunDialog(Form[NewRun]):
             self.run_worker(partial(self._read, wanted), thread=True)
 
     def _read(self, wanted: tuple[str, str]) -> None:
-        """Read the data on a thread."""
         name, words = wanted
         try:
             settings = [each for each in assignments(words) if each.startswith("data.")]
@@ -299,7 +297,6 @@ class ForkDialog(Form[ForkWish]):
         return setting_names((*changeable_sections(), "seed"), self.values["method"] or self._method)
 
     def remark(self, values: dict[str, str]) -> str:
-        """What will be computed for it, and its result if nothing changes."""
         rounds, took = rounds_again(self._run, self._round)
         count = counted(rounds, "round")
         said = [f"{count} must be computed again, about {duration(took)}."] if rounds else []
@@ -350,7 +347,6 @@ class ShadowDialog(Form[ForkWish]):
         return str(in_force(self._run, round)["method"]["name"])
 
     def remark(self, values: dict[str, str]) -> str:
-        """What is computed, how long that takes, and whether it is needed."""
         run, text = self._run, values["round"]
         said = ["A fork continues after this round with the method, on the same data and weights."]
         if self._pair is not None:
@@ -414,7 +410,6 @@ class ResumeDialog(Form[ResumeWish]):
         )
 
     def remark(self, values: dict[str, str]) -> str:
-        """The rounds to be computed, and about how long they take."""
         done = self._run.round
         repeated, _ = rounds_again(self._run, done)
         first = done - repeated + 1

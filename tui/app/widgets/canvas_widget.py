@@ -153,7 +153,6 @@ class Picture(CanvasWidget):
     _content: Any = None
 
     def show(self, content: Any) -> None:
-        """Replace the content; None: nothing."""
         self._content = content
         self.changed()
 

@@ -158,7 +158,6 @@ class Heatmap(CanvasWidget, can_focus=True):
             self.changed()
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor on the cell clicked."""
         offset = event.get_content_offset(self)
         if offset is not None and self._matrix.size:
             halves = look_of(self).painted

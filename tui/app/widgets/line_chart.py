@@ -72,7 +72,6 @@ class LineChart(CanvasWidget, can_focus=True):
 
     @property
     def cursor(self) -> float | None:
-        """The x of the vertical line."""
         return self._cursor
 
     def put_cursor(self, x: float | None) -> None:
@@ -97,7 +96,6 @@ class LineChart(CanvasWidget, can_focus=True):
 
     @property
     def x_range(self) -> tuple[float, float]:
-        """The first and the last x shown."""
         axis = replace(self.figure, x_range=self._view).x_axis()
         return axis.low, axis.high
 
@@ -119,7 +117,6 @@ class LineChart(CanvasWidget, can_focus=True):
         self._set_view((low + by, high + by))
 
     def reset_view(self) -> None:
-        """Show all x again."""
         self._set_view(None)
 
     def _look(self, low: float, high: float, width: float) -> None:

@@ -48,7 +48,6 @@ class Filter(Input):
         super().__init__(id="filter", placeholder="filter by words", compact=True)
 
     def ask(self, words: str) -> None:
-        """Appear with these words."""
         self.value = words
         self._appear(True)
         self.focus()

@@ -152,7 +152,6 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         self._arrange()
 
     def reverse_sort(self) -> None:
-        """Reverse the order."""
         name, descending = self.sort
         self.sort_by(name, not descending)
         self.post_message(self.Sorted(self))
@@ -246,7 +245,6 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
 
     @property
     def _header(self) -> int:
-        """The number of rows for the titles."""
         return int(any(column.title for column in self._columns))
 
     def _place_of(self, name: str) -> int:
@@ -274,7 +272,6 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         return self._keys.index(self._cursor) if self._cursor in self._keys else 0
 
     def _select(self, place: int) -> None:
-        """Put the cursor on a row and scroll to it."""
         self._set_cursor(self._keys[place])
         self.show_cursor()
 
