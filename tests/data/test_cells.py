@@ -169,19 +169,6 @@ def test_declarations_on_other_data_are_refused(tmp_path: Path) -> None:
         datasets.load("digits", tmp_path, config=DataConfig(decimal=",", fill="mean"))
 
 
-@pytest.mark.parametrize(
-    ("content", "told", "settings"),
-    [
-        ("x,y\n1,a\nB7,b\n3,a\n", ["numbers=[]"], ("x = 1", "x = 3", "x = B7")),
-        ('x,y\n"1,100",a\n"1,500",b\n', ["thousands=,"], NUMBERS),
-    ],
-)
-def test_each_way_out_works(tmp_path: Path, content: str, told: list[str], settings: tuple[str, ...]) -> None:
-    with pytest.raises(DataError):
-        read(tmp_path, content)
-    assert read(tmp_path, content, *told).names == settings
-
-
 # Missing values
 
 
@@ -333,6 +320,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 
 
 @pytest.mark.parametrize("long", ["x", "y"])
+@pytest.mark.long
 def test_a_file_with_one_long_cell_takes_little_memory(tmp_path: Path, long: str) -> None:
     """2 MB in one cell of 5,000 rows. An array of texts of equal widths would have 40 GB."""
     rows = [("short", "no" if number % 2 else "yes") for number in range(5_000)]

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import pickle
-import socket
 import tarfile
 from pathlib import Path
 
@@ -126,23 +125,6 @@ def test_fetching_mends_a_damaged_file_from_the_archive_at_hand(cifar10: bytes, 
     (folder / "test_batch").write_bytes(b"damaged")
     datasets.get("cifar10").fetch(tmp_path)
     assert len(datasets.get("cifar10").check(tmp_path)) == 7
-
-
-def test_without_data_or_network_the_message_says_what_is_wanted_where_and_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    monkeypatch.setattr(published.CIFAR10, "url", f"http://127.0.0.1:{port}/")
-    with pytest.raises(DataError) as error:
-        datasets.load("cifar10", tmp_path)
-    for part in (
-        "cifar-10-python.tar.gz",
-        str(tmp_path),
-        "htfl-sim data fetch cifar10",
-        "`dataset='digits'`",
-    ):
-        assert part in str(error.value)
 
 
 def test_checking_what_is_not_there_names_the_first_file(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def test_the_data_folder_is_the_option_then_the_environment_then_the_cache(
     assert datasets.data_folder(None).name == "htfl-sim"
 
 
+@pytest.mark.long
 def test_listing_the_data_sets_imports_neither_torch_nor_scikit_learn() -> None:
     code = (
         "import sys, simulator.data; from simulator.data import datasets; "
@@ -68,6 +69,7 @@ class TestDigits:
         assert len(images.classes) == entry.classes
         assert entry.check(tmp_path) == []
 
+    @pytest.mark.long
     def test_the_rows_are_those_that_scikit_learn_reads(self) -> None:
         from sklearn.datasets import load_digits
 

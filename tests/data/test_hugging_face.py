@@ -188,6 +188,7 @@ def test_equal_data_have_equal_fingerprints_and_changed_data_another(hub: Instal
     assert prints[0] == prints[1] != prints[2]
 
 
+@pytest.mark.long
 def test_a_resume_refuses_data_that_changed_at_their_publisher(hub: Install, tmp_path: Path) -> None:
     rows = [n % 2 for n in range(40)]
     features = {"age": WHOLE, "label": LABEL}

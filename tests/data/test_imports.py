@@ -86,6 +86,7 @@ def imported(folder: Path, **options: Any) -> tuple[Any, list[Any], Any]:
         return dict(arrays), json.loads((target / "clients.json").read_text()), report
 
 
+@pytest.mark.long
 def test_twenty_clients_of_pfllib_run_here_and_go_back_bit_for_bit(
     tmp_path: Path, cli: Callable[..., Result]
 ) -> None:
@@ -206,6 +207,7 @@ def test_a_pickle_of_anything_else_is_refused_by_name(tmp_path: Path, subtests: 
                 imports.convert(folder, place / "own", unpickle=True)
 
 
+@pytest.mark.long
 def test_a_small_file_that_unpacks_to_gigabytes_takes_no_memory_here(tmp_path: Path) -> None:
     folder = pfllib(tmp_path / "theirs", small())
     npz_of(folder / "train" / "0.npz", b"B\x00\x00\x00\xf0" + bytes(300 << 20))
@@ -215,6 +217,7 @@ def test_a_small_file_that_unpacks_to_gigabytes_takes_no_memory_here(tmp_path: P
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
 
 
+@pytest.mark.long
 def test_the_process_that_unpickles_could_write_no_file_if_it_ran_code(tmp_path: Path) -> None:
     stream = pickle.dumps({"x": _Writes(tmp_path / "written"), "y": 0}, 2)
     npz_of(tmp_path / "0.npz", stream)
@@ -252,14 +255,6 @@ def test_signals_of_pfllib_lose_their_axis_of_one(tmp_path: Path) -> None:
     arrays, _, report = imported(pfllib(tmp_path / "har", small(x, np.array([0, 1, 0, 1], dtype=np.int32))))
     assert np.array_equal(arrays["signals"][:4], x[:, :, 0])
     assert "'x' [n, 9, 1, 128] is read as signals." in report["notes"]
-
-
-def test_fractions_of_bytes_are_images_too(tmp_path: Path) -> None:
-    pixels = np.arange(768, dtype=np.uint8).reshape(4, 3, 8, 8)
-    x = pixels.astype(np.float32) / np.float32(255)
-    arrays, _, report = imported(pfllib(tmp_path / "domains", small(x)))
-    assert np.array_equal(arrays["images"][:4].transpose(0, 3, 1, 2), pixels)
-    assert any("'x' has the values k/255 of images" in note for note in report["notes"])
 
 
 def test_a_list_of_samples_is_an_array(tmp_path: Path) -> None:
@@ -304,12 +299,6 @@ def test_whole_numbers_without_lengths_are_tokens_without_padding(tmp_path: Path
     assert (int(arrays["vocabulary"]), int(arrays["padding"])) == (81, 80)
     assert arrays["tokens"][:2].tolist() == [[0, 79], [3, 0]]
     assert any("none of them is padding" in note for note in report["notes"])
-
-
-def test_features_are_rows_of_the_same_numbers(tmp_path: Path) -> None:
-    x = numbers(4, 5)
-    arrays, _, _ = imported(pfllib(tmp_path / "rows", small(x)))
-    assert np.array_equal(arrays["features"][:4], x)
 
 
 def test_labels_that_begin_at_another_number_are_kept_and_said(tmp_path: Path) -> None:

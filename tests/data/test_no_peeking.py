@@ -248,7 +248,15 @@ def before_and_after(
 
 @pytest.mark.parametrize(
     ("kind", "statistics"),
-    [(kind, "pooled") for kind in KINDS] + [(kind, "client") for kind in KINDS if kind not in OF_TOKENS],
+    [
+        ("CSV", "client"),
+        *(pytest.param(kind, "pooled", marks=pytest.mark.long) for kind in KINDS),
+        *(
+            pytest.param(kind, "client", marks=pytest.mark.long)
+            for kind in KINDS
+            if kind not in (*OF_TOKENS, "CSV")
+        ),
+    ],
 )
 @settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 2**32))
@@ -260,6 +268,7 @@ def test_what_clients_train_on_does_not_follow_from_any_other_sample(
     assert before == after
 
 
+@pytest.mark.long
 def test_by_the_rule_of_older_sessions_it_did(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """So the changes are large enough to be seen."""
     for case, kind in enumerate(KINDS):
@@ -460,6 +469,7 @@ class TestClientsOwnStatistics:
             assert one.class_counts == other.class_counts
 
     @pytest.mark.parametrize("runner", ["sequential", "stacked"])
+    @pytest.mark.long
     def test_runs_resume_to_the_same_bits(self, runner: str, tmp_path: Path) -> None:
         """With CKA, whose samples each model sees with its client's normalization."""
         data = {"dataset": federations.saved("signal", tmp_path), "statistics": "client"}

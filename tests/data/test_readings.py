@@ -93,54 +93,6 @@ def test_folders_are_read_by_splits_and_classes(tmp_path: Path, subtests: pytest
             assert said(samples).startswith(told) if told else not said(samples)
 
 
-def _into_train(root: Path) -> None:
-    (root / "train").mkdir(exist_ok=True)
-    for name in ("bus", "car"):
-        (root / name).rename(root / "train" / name)
-
-
-def _put_splits_around(root: Path) -> None:
-    (root / "dog" / "train").mkdir()
-    for file in (root / "dog").glob("*.png"):
-        file.rename(root / "dog" / "train" / file.name)
-
-
-@pytest.mark.parametrize(
-    ("files", "message", "change", "data", "classes"),
-    [
-        (
-            ("train/a/2", "train/b/2", "bus/2", "car/1"),
-            "own can be read in two ways: 'train' is a split with the classes a, b, or a class beside bus, car. Rename "
-            "it, or put the other folders into a folder 'train'.",
-            _into_train,
-            {},
-            ["a", "b", "bus", "car"],
-        ),
-        (
-            ("cat/train/2", "cat/test/2", "dog/2"),
-            "own can be read in two ways: cat has folders of splits, and dog has none. Give every class folder the ",
-            _put_splits_around,
-            {},
-            ["cat", "dog"],
-        ),
-    ],
-)  # fmt: skip
-def test_a_folder_that_can_be_read_in_two_ways_is_refused_until_it_is_said(
-    tmp_path: Path,
-    files: tuple[str, ...],
-    message: str,
-    change: Callable[[Path], None],
-    data: dict[str, Any],
-    classes: list[str],
-) -> None:
-    own = pictures(tmp_path / "own", *files)
-    with pytest.raises(DataError) as refused:
-        load(own)
-    assert message in str(refused.value)
-    change(own)
-    assert list(load(own, **data).classes) == classes
-
-
 def test_settings_of_folders_are_refused_for_other_data(tmp_path: Path) -> None:
     own = pictures(tmp_path / "own", "a/1", "b/1")
     for data in ({"domains": True}, {"labels": "x.csv"}):

@@ -44,18 +44,6 @@ def test_classes_that_are_numbers_keep_their_order(tmp_path: Path) -> None:
     assert samples.classes == ("9", "10") and samples.labels.tolist() == [1, 0, 1]
 
 
-def test_a_parquet_file_is_the_same_table(tmp_path: Path) -> None:
-    pd = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
-    (tmp_path / "t.csv").write_text(ROWS)
-    pd.read_csv(tmp_path / "t.csv").to_parquet(tmp_path / "t.parquet")
-    same = [
-        federations.formed(datasets.load(str(tmp_path / f"t.{end}"), tmp_path, config=OF_ROWS))
-        for end in ("csv", "parquet")
-    ]
-    assert same[0].fingerprint == same[1].fingerprint
-
-
 def test_wrong_columns_are_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for case, (columns, message) in enumerate(
         [
@@ -77,11 +65,6 @@ def test_wrong_columns_are_refused(tmp_path: Path, subtests: pytest.Subtests) ->
             place.mkdir()
             with pytest.raises(ConfigError, match=message):
                 read(place, ROWS, columns)
-
-
-def test_columns_without_a_table_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="'digits' is no CSV or Parquet file"):
-        datasets.load("digits", tmp_path, config=DataConfig(target="sick"))
 
 
 @pytest.mark.parametrize(
