@@ -117,7 +117,9 @@ class Store:
             with store._writing():
                 for warning in warnings:
                     store.warn(warning)
-                store._inbox.settle(store._applied(), store._committed)
+                # Their effect is in the newest checkpoint, whether or not its owner could say so.
+                applied = found.kept[-1].applied if found.kept else []
+                store._inbox.settle(applied, store._committed)
             return store
 
     @property
@@ -365,10 +367,6 @@ class Store:
     def _discard(self, unnamed: list[ObjectRef]) -> None:
         """Remove what no unfinished round names any more, unless a checkpoint does."""
         self._objects.discard((ref for ref in unnamed if ref not in self._kept), self._owner.check)
-
-    def _applied(self) -> list[str]:
-        """The commands whose effect the newest checkpoint has, whether or not its owner could say so."""
-        return self.session.manifest().applied if self._committed >= 0 else []
 
     def _before(self, round: int, record: Mapping[str, Any] | None) -> Prefix:
         """The ledger before a round's line, whether that is still to be written or is there already."""

@@ -27,7 +27,7 @@ from simulator.config import Config as Config
 from simulator.config.idle import cautions as cautions
 from simulator.engine.builder import build
 from simulator.engine.drawing import drawn
-from simulator.sessions import dry_run
+from simulator.sessions import metadata
 from simulator.sessions.forking import Fork as Fork
 from simulator.sessions.forking import fork as make_fork
 from simulator.sessions.history import completed
@@ -288,7 +288,7 @@ def extend(
 
     Raises ConfigError if that many rounds are done already.
     """
-    dry_run.extend(CheckedReader(place_of(path)), rounds, goal, until_time)
+    metadata.extend(CheckedReader(place_of(path)), rounds, goal, until_time)
 
 
 def rehearse(config: Config, data_dir: Place | None = None) -> Report | None:
@@ -376,7 +376,7 @@ def _agreed(folder: Path, config: Config) -> int | None:
         for key in dict.fromkeys([*wanted, *made])
         if (key in bits or key.split(".")[0] not in _ELSEWHERE) and made.get(key) != wanted.get(key)
     ]
-    planned = config.rounds if differs else dry_run.planned(session).rounds
+    planned = config.rounds if differs else metadata.planned(session).rounds
     if config.rounds < planned:
         differs.append(f"rounds {planned}, not {config.rounds}")
     if differs:

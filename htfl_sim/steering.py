@@ -179,7 +179,7 @@ def switch(
     if method is not None:
         declared(method)  # an unknown one is refused before torch is imported
 
-    from simulator.sessions.dry_run import rehearse
+    from simulator.sessions.metadata import rehearse
 
     changes = rehearse(reader, arguments, folders.data_folder(data_dir))
     command = checkpoints.post(reader.folder, "switch", arguments)

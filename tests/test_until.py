@@ -11,7 +11,7 @@ from simulator.base.errors import ConfigError
 from simulator.config import Config
 from simulator.engine import newcomers
 from simulator.engine.drawing import drawn
-from simulator.sessions import dry_run, history
+from simulator.sessions import history, metadata
 from simulator.sessions.session import RunOutcome, Session
 from tests import federations
 
@@ -82,7 +82,7 @@ def test_it_ends_after_the_first_round_that_reaches_the_goal(tmp_path: Path, cou
 def test_a_higher_goal_goes_on_to_what_it_would_have_been_from_the_start(tmp_path: Path, course: Any) -> None:
     folder = tmp_path / "s"
     Session.create(config(until=goal_between(course)), folder, tmp_path).run()
-    dry_run.extend(checkpoints.SessionReader(folder), None, 0.0)
+    metadata.extend(checkpoints.SessionReader(folder), None, 0.0)
     assert Session.resume(folder, tmp_path).run() == RunOutcome("finished", ROUNDS)
     records = checkpoints.SessionReader(folder).records()
     assert list(map(federations.untimed, records)) == list(map(federations.untimed, course))
@@ -92,7 +92,7 @@ def test_a_goal_that_is_reached_already_is_refused(tmp_path: Path, course: Any) 
     folder = tmp_path / "s"
     Session.create(config(until=goal_between(course)), folder, tmp_path).run()
     with pytest.raises(ConfigError, match=r"has reached until = .*`until=0`"):
-        dry_run.extend(checkpoints.SessionReader(folder), 50)
+        metadata.extend(checkpoints.SessionReader(folder), 50)
     with pytest.raises(ConfigError, match="The fork would end at once"):
         simulator.fork(folder, tmp_path / "fork", tmp_path, first_above(course, goal_between(course)))
 
@@ -163,13 +163,13 @@ def test_it_ends_after_the_first_round_that_reaches_the_simulated_time(
 def test_a_later_time_goes_on_and_zero_runs_all_rounds(tmp_path: Path, ends: list[float]) -> None:
     folder = tmp_path / "s"
     Session.create(config(system=PHONES, until_time=ends[1]), folder, tmp_path).run()
-    dry_run.extend(checkpoints.SessionReader(folder), None, until_time=f"{ends[3]!r}s")
+    metadata.extend(checkpoints.SessionReader(folder), None, until_time=f"{ends[3]!r}s")
     assert Session.resume(folder, tmp_path).run().round == 4
     with pytest.raises(ConfigError, match=r"no round is left for it: .*`until_time=0` to run all rounds"):
-        dry_run.extend(checkpoints.SessionReader(folder), 50)
+        metadata.extend(checkpoints.SessionReader(folder), 50)
     with pytest.raises(ConfigError, match="The fork would end at once"):
         simulator.fork(folder, tmp_path / "fork", tmp_path, 4)
-    dry_run.extend(checkpoints.SessionReader(folder), None, until_time=0)
+    metadata.extend(checkpoints.SessionReader(folder), None, until_time=0)
     assert Session.resume(folder, tmp_path).run() == RunOutcome("finished", ROUNDS)
     found = [record["time"]["ends"] for record in checkpoints.SessionReader(folder).records()]
     assert found == ends

@@ -110,7 +110,10 @@ class Diurnal(Availability):
         self._clients: dict[int, tuple[float, float]] = {}
 
     def at(self, client: int, time: float) -> tuple[bool, float]:
-        begins, length = self._of(client)
+        if client not in self._clients:  # when it comes on the first day, and for how many seconds of each
+            begins = float(_stream(self._seed, client).uniform(0.0, DAY))
+            self._clients[client] = begins, self.share(client) * DAY
+        begins, length = self._clients[client]
         if length >= DAY:
             return True, math.inf
         day = math.floor((time - begins) / DAY)
@@ -121,13 +124,6 @@ class Diurnal(Availability):
 
     def share(self, client: int) -> float:
         return _share(self._usual, self._spread, self._seed, client)
-
-    def _of(self, client: int) -> tuple[float, float]:
-        """The second of the first day at which the client becomes available, and for how many seconds."""
-        if client not in self._clients:
-            begins = float(_stream(self._seed, client).uniform(0.0, DAY))
-            self._clients[client] = begins, self.share(client) * DAY
-        return self._clients[client]
 
 
 class Intervals(Availability):

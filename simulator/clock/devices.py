@@ -77,10 +77,6 @@ class ClientFacts:
     """Share of the time in which the client is available."""
 
 
-def _library() -> Mapping[str, Device]:
-    return MappingProxyType(read_devices(Path(__file__).with_name("devices.toml")))
-
-
 def read_devices(path: Path) -> dict[str, Device]:
     """A TOML table of devices by name. Raises ConfigError for a file or a number that cannot be used."""
     devices = {}
@@ -354,4 +350,4 @@ def _device(name: str, given: Mapping[str, Any], where: str, base: Device | None
     return Device(name=name, **values) if base is None else replace(base, name=name, **values)
 
 
-LIBRARY: Mapping[str, Device] = _library()
+LIBRARY: Mapping[str, Device] = MappingProxyType(read_devices(Path(__file__).with_name("devices.toml")))

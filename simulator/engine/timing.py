@@ -113,7 +113,9 @@ class Clock:
             for client, work, factor in zip(clients, works, factors, strict=True)
         ]
         shared = self._shared(found, works)
-        return shared if self._always else list(map(self._lost, shared))
+        if self._always:
+            return shared
+        return [cut(each, self.availability.leaves_at(each.client, each.begins)) for each in shared]
 
     def steps_in_time(self, flight: Flight, work: Work, costs: Sequence[float]) -> int:
         """The largest number of steps, fewer than all, with which the uplink arrives before the client leaves.
@@ -166,10 +168,6 @@ class Clock:
                 for flight, start in zip(flights, starts, strict=True)
             ]
         return [flight._replace(arrives=end) for flight, end in zip(flights, starts, strict=True)]
-
-    def _lost(self, flight: Flight) -> Flight:
-        """The flight, or as much of it as passes until its client is not available any more."""
-        return cut(flight, self.availability.leaves_at(flight.client, flight.begins))
 
     def done(self, flight: Flight, work: Work) -> Work:
         """What the client did of that work. One that is lost computed until its client left.

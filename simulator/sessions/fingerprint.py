@@ -9,7 +9,6 @@ import hashlib
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import checkpoints
 from checkpoints import DiskError, SessionUnreadable, canonical
@@ -31,20 +30,19 @@ def fingerprint(config: Config, document: Document, weights: str | None) -> str:
 
     facts = document["environment"]
     on_cpu = str(facts["device"]).startswith("cpu")
-    return _sha256(
-        {
-            "settings": settings_of(config.to_json()),
-            "seeds": [config.init_seed, config.training_seed],
-            "sums": runners.get(config.runtime.runner).sums(config.runtime),
-            "data": [document["data_fingerprint"], document["inputs"]],
-            "files": [document["plugin"], document["model_plugins"], document["files"]],
-            "weights": weights,
-            "environment": {
-                fact: facts[fact] for fact in COMPARED if fact in facts and (fact != "cpu" or on_cpu)
-            },
-            "method files": document["method_files"],
-        }
-    )
+    covered = {
+        "settings": settings_of(config.to_json()),
+        "seeds": [config.init_seed, config.training_seed],
+        "sums": runners.get(config.runtime.runner).sums(config.runtime),
+        "data": [document["data_fingerprint"], document["inputs"]],
+        "files": [document["plugin"], document["model_plugins"], document["files"]],
+        "weights": weights,
+        "environment": {
+            fact: facts[fact] for fact in COMPARED if fact in facts and (fact != "cpu" or on_cpu)
+        },
+        "method files": document["method_files"],
+    }
+    return hashlib.sha256(canonical(covered)).hexdigest()
 
 
 def settings_of(config: Raw) -> Raw:
@@ -123,7 +121,3 @@ def _other_code(made: Document, wanted: Document) -> list[str]:
 
 def _is_inexact(event: Event) -> bool:
     return bool(event.get("inexact")) or any(node["inexact"] for node in event.get("nodes", []))
-
-
-def _sha256(value: Any) -> str:
-    return hashlib.sha256(canonical(value)).hexdigest()

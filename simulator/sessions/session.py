@@ -252,7 +252,9 @@ class Session:
                 self._checkpoint()
                 self._enter("paused")
                 return RunOutcome("paused", self.round)
-            kept = self._kept() if opened else {}
+            kept = (
+                states.load_unfinished(self._store, self._history, self._state, self._built) if opened else {}
+            )
             opened = False
             try:
                 self._round(kept)
@@ -462,9 +464,6 @@ class Session:
         applied = [command.id for command in self._applied]
         self._state = self._commits.commit(self._state, self._history, applied)
         self._steering.answer(self._applied, f"in force since round {self.round}", self.round)
-
-    def _kept(self) -> dict[int, LocalUpdate]:
-        return states.load_unfinished(self._store, self._history, self._state, self._built)
 
     def _keep(self, updates: Sequence[LocalUpdate]) -> None:
         """Keep the finished clients of the round under way; the state they started from has a checkpoint."""

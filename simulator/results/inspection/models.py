@@ -24,8 +24,8 @@ from simulator.results.inspection.partition import data_of_session
 from simulator.runners import Job
 from simulator.runners.evaluation import answering
 from simulator.sessions import states
+from simulator.sessions.forking import Source
 from simulator.sessions.reader import CheckedReader
-from simulator.sessions.replay import Source
 from simulator.sessions.states import specs
 from simulator.training.client import LocalClient
 from simulator.training.flops import FlopCache
