@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from simulator import methods
-from simulator.base.sections import MethodConfig, Section
-from simulator.base.space import Space, described
+from simulator.base.sections import MethodConfig, Section, Space, range_text
 from simulator.config import Config, section_of
 
 Row = tuple[str, str, str, str]
@@ -80,7 +79,7 @@ def table(keys: list[Row]) -> str:
 def ranges(section: type[Section], prefix: str, base: str = "") -> str:
     """What tuning searches of a section, as a sentence; empty if that is nothing."""
     space: Space = getattr(section, "space", {})
-    each = "; ".join(f"`{prefix}.{key}` {described(range)}" for key, range in space.items())
+    each = "; ".join(f"`{prefix}.{key}` {range_text(range)}" for key, range in space.items())
     return f"[`htfl-sim tune`]({base}tuning.md) searches {each}.\n" if each else ""
 
 

@@ -14,7 +14,7 @@ from simulator.base.nested import as_toml, toml_value
 
 if TYPE_CHECKING:
     from simulator.base.documents import Report
-    from simulator.base.space import Range
+    from simulator.base.sections import Range
     from simulator.config import Config
     from simulator.config import Setting as Setting
     from simulator.data.datasets import Dataset as _Dataset
@@ -76,9 +76,9 @@ class MethodCard:
     @property
     def ranges(self) -> dict[str, str]:
         """The space, as a table prints it."""
-        from simulator.base.space import described
+        from simulator.base.sections import range_text
 
-        return {key: described(each) for key, each in self.space.items()}
+        return {key: range_text(each) for key, each in self.space.items()}
 
 
 @dataclass(frozen=True)
@@ -184,9 +184,9 @@ def check_method(name: str) -> Iterator[Promise]:
 
 def method_json(found: MethodCard) -> dict[str, Any]:
     """A method for programs, with the kind and the ends or options of each range."""
-    from simulator.base.space import as_json
+    from simulator.base.sections import range_as_json
 
-    return asdict(found) | {"space": {key: as_json(each) for key, each in found.space.items()}}
+    return asdict(found) | {"space": {key: range_as_json(each) for key, each in found.space.items()}}
 
 
 def trial_group(name: str) -> str:

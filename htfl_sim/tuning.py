@@ -110,11 +110,11 @@ class Tuning(TextTable["Tuned"]):
 
     def _ranges(self) -> Iterator[str]:
         """What all methods searched, and what single ones searched besides."""
-        from simulator.base.space import described
+        from simulator.base.sections import range_text
 
         spaces = {row.method: self.asked.space(row.method) for row in self.rows}
         shared = [
-            f"{key} {described(each)}"
+            f"{key} {range_text(each)}"
             for key, each in next(iter(spaces.values()), {}).items()
             if all(space.get(key) == each for space in spaces.values())
         ]
@@ -123,7 +123,7 @@ class Tuning(TextTable["Tuned"]):
         own, fixed = list[str](), list[str]()
         for method, space in spaces.items():
             ranges = [
-                text for key, each in space.items() if (text := f"{key} {described(each)}") not in shared
+                text for key, each in space.items() if (text := f"{key} {range_text(each)}") not in shared
             ]
             own += [f"{method} {', '.join(ranges)}"] if ranges else []
             values = [f"{key}={each}" for key, each in self.asked.fixed(method).items()]

@@ -20,8 +20,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.base.sections import MethodConfig
-from simulator.base.space import Log, Space
+from simulator.base.sections import Log, MethodConfig, Space
 from simulator.base.tensors import Tensors
 from simulator.methods.base import (
     COUNTS_FULLY,

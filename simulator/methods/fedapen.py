@@ -16,8 +16,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.base.sections import MethodConfig
-from simulator.base.space import Choice, Linear, Log, Space
+from simulator.base.sections import Choice, Linear, Log, MethodConfig, Space
 from simulator.base.tensors import Tensors, floating
 from simulator.methods import needs
 from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card, divergence

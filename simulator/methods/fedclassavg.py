@@ -14,8 +14,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.base.sections import MethodConfig
-from simulator.base.space import Log, Space
+from simulator.base.sections import Log, MethodConfig, Space
 from simulator.base.tensors import of_module
 from simulator.methods import needs
 from simulator.methods.lg_fedavg import LGFedAvg

@@ -16,8 +16,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from simulator.base.sections import MethodConfig
-from simulator.base.space import Choice, Log, Space
+from simulator.base.sections import Choice, Log, MethodConfig, Space
 from simulator.base.tensors import part
 from simulator.methods import needs
 from simulator.methods.base import COUNTS_FULLY, Card, Uplink, divergence

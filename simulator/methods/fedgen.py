@@ -16,8 +16,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.base.sections import MethodConfig
-from simulator.base.space import Choice, Log, Space
+from simulator.base.sections import Choice, Log, MethodConfig, Space
 from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.methods import needs
 from simulator.methods.base import (

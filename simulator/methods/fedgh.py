@@ -10,8 +10,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 from torch import Tensor, nn
 
-from simulator.base.sections import MethodConfig
-from simulator.base.space import Choice, Log, Space
+from simulator.base.sections import Choice, Log, MethodConfig, Space
 from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods import needs
 from simulator.methods.base import (

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from simulator.base.rng import drawing_from
-from simulator.base.sections import MethodConfig
-from simulator.base.space import Linear, Space
+from simulator.base.sections import Linear, MethodConfig, Space
 from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.methods.base import (
     COUNTS_FULLY,

@@ -22,8 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from simulator.base.rng import drawing_from
-from simulator.base.sections import MethodConfig
-from simulator.base.space import Log, Space
+from simulator.base.sections import Log, MethodConfig, Space
 from simulator.base.tensors import Tensors, named, of_module
 from simulator.data.specs import ImageSpec
 from simulator.methods import needs

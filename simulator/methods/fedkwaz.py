@@ -19,8 +19,7 @@ from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.base.sections import MethodConfig
-from simulator.base.space import Choice, Linear, Space
+from simulator.base.sections import Choice, Linear, MethodConfig, Space
 from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.data.specs import ImageSpec
 from simulator.methods import needs

@@ -15,8 +15,7 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from simulator.base.rng import drawing_from
-from simulator.base.sections import MethodConfig
-from simulator.base.space import Log, Space
+from simulator.base.sections import Log, MethodConfig, Space
 from simulator.base.tensors import Tensors, nonzero_rows
 from simulator.methods import needs
 from simulator.methods.base import Aggregated, Card, Method, Uplink

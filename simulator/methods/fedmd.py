@@ -16,8 +16,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.base.sections import MethodConfig
-from simulator.base.space import Choice, Space
+from simulator.base.sections import Choice, MethodConfig, Space
 from simulator.base.tensors import Tensors
 from simulator.methods import needs
 from simulator.methods.base import Aggregated, Card, Method, Uplink, cross_entropy, weighted_sum

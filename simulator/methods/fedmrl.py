@@ -14,7 +14,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from simulator.base.space import Log, Space
+from simulator.base.sections import Log, Space
 from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card
 from simulator.methods.registry import register
 from simulator.methods.small_model import PrivateModule, PrivateModuleConfig

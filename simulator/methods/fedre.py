@@ -12,8 +12,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.base.sections import MethodConfig
-from simulator.base.space import Choice, Log, Space
+from simulator.base.sections import Choice, Log, MethodConfig, Space
 from simulator.base.tensors import Tensors
 from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Uplink, rows_of, shuffled
 from simulator.methods.lg_fedavg import LGFedAvg

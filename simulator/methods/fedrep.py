@@ -13,8 +13,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.func import functional_call
 
-from simulator.base.sections import MethodConfig
-from simulator.base.space import Choice, Space
+from simulator.base.sections import Choice, MethodConfig, Space
 from simulator.methods.fedper import FedPer
 from simulator.methods.registry import register
 from simulator.training.client import LocalClient

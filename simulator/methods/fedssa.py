@@ -15,8 +15,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from simulator.base.sections import MethodConfig
-from simulator.base.space import Choice, Linear, Space
+from simulator.base.sections import Choice, Linear, MethodConfig, Space
 from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Uplink
 from simulator.methods.lg_fedavg import LGFedAvg

@@ -11,8 +11,7 @@ from typing import ClassVar
 from pydantic import Field
 from torch import Tensor
 
-from simulator.base.sections import MethodConfig
-from simulator.base.space import Linear, Space
+from simulator.base.sections import Linear, MethodConfig, Space
 from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card, divergence
 from simulator.methods.registry import register
 from simulator.methods.small_model import SmallModel

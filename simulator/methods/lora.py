@@ -22,8 +22,7 @@ from torch.func import functional_call
 
 from simulator.base.errors import ConfigError
 from simulator.base.rng import drawing_from
-from simulator.base.sections import MethodConfig
-from simulator.base.space import Choice, Space
+from simulator.base.sections import Choice, MethodConfig, Space
 from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods.base import (
     COUNTS_FULLY,

@@ -14,8 +14,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.base.sections import MethodConfig
-from simulator.base.space import Log, Space
+from simulator.base.sections import Log, MethodConfig, Space
 from simulator.base.tensors import Tensors, of_module
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register

@@ -15,7 +15,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from simulator.base.space import Choice, Space
+from simulator.base.sections import Choice, Space
 from simulator.base.tensors import Tensors, named, part
 from simulator.methods.base import MOVES_LESS, Card
 from simulator.methods.registry import register

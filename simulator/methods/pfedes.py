@@ -15,8 +15,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.base.sections import MethodConfig
-from simulator.base.space import Linear, Space
+from simulator.base.sections import Linear, MethodConfig, Space
 from simulator.methods import needs
 from simulator.methods.base import MOVES_LESS, Card
 from simulator.methods.registry import register

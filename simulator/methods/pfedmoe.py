@@ -15,7 +15,7 @@ from typing import ClassVar
 from pydantic import Field
 from torch import Tensor, nn
 
-from simulator.base.space import Choice, Space
+from simulator.base.sections import Choice, Space
 from simulator.data.specs import InputSpec, TokenSpec
 from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card
 from simulator.methods.registry import register

@@ -13,8 +13,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from simulator.base.sections import MethodConfig
-from simulator.base.space import Log, Space
+from simulator.base.sections import Log, MethodConfig, Space
 from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.methods.base import BY_ITS_STEPS, Aggregated, Card, Uplink, cross_entropy, weighted_sum
 from simulator.methods.fedavg import FedAvg

@@ -22,8 +22,7 @@ import numpy as np
 import checkpoints
 from checkpoints import DiskError, GroupReader, SessionUnreadable
 from simulator.base.nested import Raw
-from simulator.base.sections import TrainingConfig
-from simulator.base.space import Space, is_at_boundary, parsed
+from simulator.base.sections import Space, TrainingConfig, is_at_boundary, range_of
 from simulator.config import limits_of
 from simulator.methods.declarations import settings
 from simulator.results.analysis.averages import Difference, MeanStd, paired
@@ -203,7 +202,7 @@ def boundary(request: Request, method: str, values: Raw) -> tuple[str, ...]:
     """The keys of values that lie at the boundary of their ranges. A method of the user's has only given ranges."""
     own = {f"method.{key}": each for key, each in settings(method).space.items()}
     training = {f"training.{key}": each for key, each in TrainingConfig.space.items()}
-    space = {**training, **own, **dict(map(parsed, request.ranges))}
+    space = {**training, **own, **dict(map(range_of, request.ranges))}
     return at_boundary(space, method, values)
 
 

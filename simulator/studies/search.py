@@ -20,8 +20,7 @@ from simulator import methods
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.extras import library
 from simulator.base.nested import Raw
-from simulator.base.sections import MethodConfig, TrainingConfig
-from simulator.base.space import Choice, Linear, Log, Range, parsed
+from simulator.base.sections import Choice, Linear, Log, MethodConfig, Range, TrainingConfig, range_of
 from simulator.results.analysis.ledger import Divergence, Totals
 from simulator.results.analysis.overview import read_overview
 from simulator.sessions.history import completed
@@ -133,7 +132,7 @@ class Request:
         optimizer = self.base.get("training", {}).get("optimizer", "sgd")
         if optimizer != "sgd":
             del training["training.momentum"]
-        given = dict(map(parsed, self.ranges))
+        given = dict(map(range_of, self.ranges))
         if "training.steps" in given or self.base.get("training", {}).get("steps") is not None:
             del training["training.epochs"]
         known = {**training, **own}

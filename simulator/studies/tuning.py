@@ -21,7 +21,7 @@ import checkpoints
 from checkpoints import TUNING, SessionUnreadable
 from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw, flattened, merged, put, with_values
-from simulator.base.space import Choice, Log, Range
+from simulator.base.sections import Choice, Log, Range
 from simulator.base.units import amount
 from simulator.config import Config
 from simulator.results.analysis.averages import MeanStd

@@ -26,8 +26,7 @@ from checkpoints import Damaged, SessionReader
 from htfl_sim.configuring import Choices
 from simulator import methods
 from simulator.base.errors import ConfigError, SessionError
-from simulator.base.sections import TrainingConfig
-from simulator.base.space import Choice, Linear, Log, described, is_at_boundary, parsed
+from simulator.base.sections import Choice, Linear, Log, TrainingConfig, is_at_boundary, range_of, range_text
 from simulator.config import Config
 from simulator.config.user_files import Files
 from simulator.results.analysis.averages import MeanStd
@@ -149,10 +148,10 @@ def test_a_request_that_cannot_be_is_refused() -> None:
 
 
 def test_ranges_are_read_written_and_have_boundaries() -> None:
-    assert parsed("training.lr=log:0.001:0.1") == ("training.lr", Log(0.001, 0.1))
-    assert parsed("method.mu=linear:0:1") == ("method.mu", Linear(0, 1))
-    assert parsed("training.clip=1,5") == ("training.clip", Choice((1, 5)))
-    assert [described(each) for each in (Log(0.001, 0.1), Linear(0, 1), Choice((None, 2)))] == [
+    assert range_of("training.lr=log:0.001:0.1") == ("training.lr", Log(0.001, 0.1))
+    assert range_of("method.mu=linear:0:1") == ("method.mu", Linear(0, 1))
+    assert range_of("training.clip=1,5") == ("training.clip", Choice((1, 5)))
+    assert [range_text(each) for each in (Log(0.001, 0.1), Linear(0, 1), Choice((None, 2)))] == [
         "log 0.001 … 0.1", "0 … 1", "none | 2",
     ]  # fmt: skip
     assert is_at_boundary(Log(0.01, 1), 0.012) and not is_at_boundary(Log(0.01, 1), 0.1)
@@ -168,7 +167,7 @@ def test_ranges_are_read_written_and_have_boundaries() -> None:
     assert is_at_boundary(Linear(0.1, 0.9), 0.89, {"ge": 0, "le": 1})
     for wrong in ("training.lr", "training.lr=log:1", "training.lr=log:0:1", "training.lr=5"):
         with pytest.raises(ConfigError):
-            parsed(wrong)
+            range_of(wrong)
 
 
 def rounds_of(folder: Path) -> dict[str, int]:
