@@ -30,7 +30,6 @@ from pydantic import (
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.nested import Raw, parsed
 
-
 # Ranges of hyper-parameters
 
 
