@@ -107,14 +107,9 @@ def _samples(found: _Opened) -> LabeledSet:
         columns = columns.model_copy(update={"ignore": (), "text": column})
         return _of_table(found, columns, [*named, column])
     table, own = _table(found, named, target)
-    left_out = [
-        (each, f"the samples are the images of '{column}'")
-        for each in features
-        if each not in {*named, column}
-    ]
     parts = [part for part in (found.train, found.test) if part is not None]
     cells = itertools.chain.from_iterable(part.cells(column) for part in parts)
-    return _of_images(f"'{found.name}'", cells, table, columns, own, left_out, column)
+    return _of_images(f"'{found.name}'", cells, table, columns, own, features, column)
 
 
 def load_parquet(file: Path, column: str, columns: DataConfig) -> LabeledSet:
@@ -130,12 +125,7 @@ def load_parquet(file: Path, column: str, columns: DataConfig) -> LabeledSet:
             for batch in opened.iter_batches(256, columns=[column])
             for cell in batch.column(0).to_pylist()
         )
-        left_out = [
-            (each, f"the samples are the images of '{column}'")
-            for each in names
-            if each not in {*named, column}
-        ]
-        return _of_images(str(file), cells, table, columns, OwnParts(), left_out, column)
+        return _of_images(str(file), cells, table, columns, OwnParts(), names, column)
 
 
 def _of_images(
@@ -144,11 +134,16 @@ def _of_images(
     table: Any,
     columns: DataConfig,
     own: OwnParts,
-    left_out: Sequence[tuple[str, str]],
+    names: Iterable[str],
     column: str,
 ) -> LabeledSet:
-    """Encoded images with the classes and users of a data frame."""
+    """Encoded images with the classes and users of a data frame. Columns with other `names` are left out."""
     labels, classes = tables.labels_of(where, table, columns, own)
+    left_out = [
+        (each, f"the samples are the images of '{column}'")
+        for each in names
+        if each not in (columns.target, columns.client, column)
+    ]
     oddities = Oddities()
     images, gray = _images(where, cells, len(labels), columns.finds_domains, oddities)
     samples = UnfittedSet(

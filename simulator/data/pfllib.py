@@ -76,7 +76,10 @@ def read(folder: Path, kind: Kind | None) -> Federation:
             f"{folder} has {count} files in train and {len(files['test'])} in test. Complete the folder, or remove "
             "'test' to divide the samples of 'train'."
         )
-    found = Federation(kind or "images", [], [], [], left_out=_others(folder))
+    others = sorted({path.name for path in folder.iterdir()} - {"train", "test", "config.json"})
+    found = Federation(
+        kind or "images", [], [], [], left_out=dict.fromkeys(others, "no part of PFLlib's clients")
+    )
     first: _Reading | None = None
     with _unpickler() as opened:
         for part, into in (("train", found.train), ("test", found.test)):
@@ -103,15 +106,6 @@ def _numbered(folder: Path, part: str) -> list[Path]:
             "number its files from 0."
         )
     return [folder / part / name for name in wanted]
-
-
-def _others(folder: Path) -> dict[str, str]:
-    known = ("train", "test", "config.json")
-    return {
-        path.name: "no part of PFLlib's clients"
-        for path in sorted(folder.iterdir())
-        if path.name not in known
-    }
 
 
 def _config(folder: Path) -> Mapping[str, Any]:
@@ -344,7 +338,8 @@ def write(data: "FederatedData", folder: Path, batch_size: int) -> list[str]:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} is there already. Name a new folder.")
     labels = data.labels.numpy()
-    in_pairs = _has_padding(data)
+    spec = data.spec
+    in_pairs = isinstance(spec, TokenSpec) and bool((data.inputs.tokens == spec.padding).any())  # type: ignore[attr-defined]
     counts = [Counter(labels[np.concatenate([each.train, each.test])].tolist()) for each in data.clients]
     about = {
         "num_clients": len(data.clients),
@@ -383,11 +378,6 @@ def _as_pfllib(data: "FederatedData", places: NDArray[Any], in_pairs: bool) -> N
     for pair, text in zip(pairs, tokens.tolist(), strict=True):
         pair[:] = text, len(text)
     return pairs
-
-
-def _has_padding(data: "FederatedData") -> bool:
-    spec = data.spec
-    return isinstance(spec, TokenSpec) and bool((data.inputs.tokens == spec.padding).any())  # type: ignore[attr-defined]
 
 
 def _not_held(data: "FederatedData", in_pairs: bool) -> Iterator[str]:

@@ -432,19 +432,14 @@ def read_parquet(file: Path, columns: DataConfig, only: Sequence[str] | None = N
     """The columns of a Parquet file that are read, or `only` these, as a data frame. Other columns are empty."""
     parquet = library("pyarrow.parquet", "parquet")
     try:
-        if columns.infers:
-            schema = parquet.read_schema(file)
-            if len(schema.names) > MOST_COLUMNS:
-                raise DataError(
-                    f"{file} has {len(schema.names):,} columns. At most {MOST_COLUMNS:,} are read."
-                )
-            return _checked(file, parquet.read_table(file).to_pandas(ignore_metadata=True))
         with parquet.ParquetFile(file) as opened:
             schema, held = opened.schema_arrow, opened.metadata
             if len(schema.names) > MOST_COLUMNS:
                 raise DataError(
                     f"{file} has {len(schema.names):,} columns. At most {MOST_COLUMNS:,} are read."
                 )
+            if columns.infers:
+                return _checked(file, parquet.read_table(file).to_pandas(ignore_metadata=True))
             refuse_repeated(file, schema.names)
             target_of(file, schema.names, columns)
             kept = [each for each in schema.names if each not in columns.ignore]
@@ -679,13 +674,10 @@ def _declared_numbers(
         return plain
     others = [each for each, found in enumerate(numbers) if found is None]
     if is_declared or (columns.numbers is None and plain):
-        first = int(np.flatnonzero(np.isin(number, others))[0])
-        raise _no_number(where, name, first, texts[number[first]], columns, bool(plain) and not is_declared)
-    if columns.numbers is None:
-        marked = [each for each in others if _MARKED.fullmatch(_spaced(texts[each]))]
-        if marked:
-            first = int(np.flatnonzero(np.isin(number, marked))[0])
-            raise _no_number(where, name, first, texts[number[first]], columns, False)
+        raise _no_number(where, name, number, others, texts, columns, bool(plain) and not is_declared)
+    marked = [each for each in others if _MARKED.fullmatch(_spaced(texts[each]))]
+    if columns.numbers is None and marked:
+        raise _no_number(where, name, number, marked, texts, columns, False)
     _refuse_times(where, name, texts, columns)
     return None
 
@@ -697,9 +689,17 @@ def _refuse_times(where: Where, name: str, texts: list[str], columns: DataConfig
 
 
 def _no_number(
-    where: Where, name: str, row: int, text: str, columns: DataConfig, has_numbers: bool
+    where: Where,
+    name: str,
+    number: Indices,
+    odd: Sequence[int],
+    texts: Sequence[str],
+    columns: DataConfig,
+    has_numbers: bool,
 ) -> DataError:
-    """The error for a cell that is no number, with what the user can declare."""
+    """The error for the first cell with one of the `odd` texts, with what the user can declare."""
+    row = int(np.flatnonzero(np.isin(number, odd))[0])
+    text = texts[number[row]]
     ways, cell = [], _spaced(text)
     marks = [each for each in cell if each in ",.' "]
     if not _MARKED.fullmatch(cell):

@@ -54,6 +54,12 @@ _SAMPLES = {
     "features": _Kept("numbers [n, features]", "uif", {2: ("nf",)}),
 }
 """The keys of sample arrays in an `.npz`, which has one of them."""
+_FORMS: dict[str, Callable[[tuple[int, ...]], InputSpec]] = {
+    "images": lambda shape: ImageSpec(shape[3] if len(shape) == 4 else 1, shape[1], shape[2]),
+    "signals": lambda shape: SignalSpec(shape[1], shape[2]),
+    "features": lambda shape: TableSpec(shape[1]),
+}
+"""The form of samples of a stored shape. That of tokens also follows from their vocabulary."""
 _PARTS = ("train", "test", "val", "valid")
 _FACTS = ("vocabulary", "padding", "axes")
 
@@ -120,7 +126,11 @@ def load(file: Path, old: bool) -> LabeledSet:
             test_from=len(samples[0]),
             reading=reading,
         )
-    spec = _spec(file, name, samples[0].shape, arrays)
+    if name == "tokens":
+        vocabulary, padding = (_number(file, arrays, key, 0) for key in ("vocabulary", "padding"))
+        spec: InputSpec = _token_spec(file, samples[0].shape[1], vocabulary, padding)
+    else:
+        spec = _FORMS[name](samples[0].shape)
     try:
         return replace(ArraySet.of(spec, train, test, classes), reading=reading)
     except DataError as odd:
@@ -211,16 +221,6 @@ def _kind_of(file: Path, name: str) -> str:
     )
 
 
-def _spec(file: Path, name: str, shape: tuple[int, ...], arrays: Mapping[str, Values]) -> InputSpec:
-    """The form of samples other than images. Tokens have a vocabulary in `arrays`."""
-    if name == "signals":
-        return SignalSpec(shape[1], shape[2])
-    if name == "features":
-        return TableSpec(shape[1])
-    vocabulary, padding = (_number(file, arrays, key, 0) for key in ("vocabulary", "padding"))
-    return _token_spec(file, shape[1], vocabulary, padding)
-
-
 def _token_spec(file: Path, length: int, vocabulary: int, padding: int) -> TokenSpec:
     if padding >= vocabulary:
         raise DataError(f"{file}: 'padding' {padding} is outside the vocabulary of {vocabulary}.")
@@ -251,12 +251,8 @@ def declared(file: Path) -> InputSpec | None:
             facts: dict[str, Values] = {each: archive[each] for each in _FACTS if each in names}
             order = _order(file, stored, keys.kind, shape, facts, old=False)
             shape = tuple(shape[order.index(axis)] for axis in _SAMPLES[keys.kind].orders[len(shape)][0])
-            if keys.kind == "images":
-                return ImageSpec(shape[3] if len(shape) == 4 else 1, shape[1], shape[2])
-            if keys.kind == "signals":
-                return SignalSpec(shape[1], shape[2])
-            if keys.kind == "features":
-                return TableSpec(shape[1])
+            if keys.kind in _FORMS:
+                return _FORMS[keys.kind](shape)
             check_memory(file, 0 if "vocabulary" in names else math.prod(shape) * dtype.itemsize)
             largest = -1 if "vocabulary" in names else int(archive[stored].max())
         vocabulary = _number(file, facts, "vocabulary", largest + 1)
