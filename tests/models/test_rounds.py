@@ -6,13 +6,11 @@ from simulator import methods
 from simulator.base.errors import ConfigError
 from tests.federations import built, config, generated, run
 
-LINEAR_HEADS = {"fedclassavg", "fedgen", "fedgh", "fedssa", "lg_fedavg"}
+LINEAR_HEADS = {"fedclassavg", "fedgen", "fedgh", "fedre", "fedssa", "lg_fedavg"}
 NESTED = {
     *("heteroavg", "inco_avg", "inco_moon", "inco_nova", "inco_prox", "inco_scaffold"),
     *("heterofl", "fedrolex"),
 }
-UNUSUAL = ("fd", "fedkd", "fedl2g_l", "fedproto", "fedtgp", "fml")
-"""The methods that HtFLlib's groups with different heads are for."""
 
 
 def round_of(method: str, group: str | list[str], clients: int, side: int, channels: int) -> None:
@@ -63,23 +61,22 @@ def test_htm10_runs_a_round_of_every_method_that_can_run_it(method: str) -> None
 
 @pytest.mark.parametrize(
     "names",
-    [
-        ["fml", "fedgh"],
-        pytest.param([*UNUSUAL, "fedgen"], marks=pytest.mark.long),
-        pytest.param([*{*methods.names()} - {*UNUSUAL, "fedgen", "fedgh"}], marks=pytest.mark.slow),
-    ],
-    ids=["two", "unusual", "others"],
+    [["fml", "fedgh"], pytest.param(methods.names(), marks=pytest.mark.long)],
+    ids=["two", "all"],
 )
-def test_different_heads_run_a_round_of_every_method_that_shares_none(names: list[str]) -> None:
+def test_different_heads_run_a_round_of_every_method_that_shares_none(
+    names: list[str], subtests: pytest.Subtests
+) -> None:
     """The first client's head is linear, the second's has a hidden layer of 4."""
     for method in names:
-        if method in LINEAR_HEADS:
-            with pytest.raises(
-                ConfigError, match=r"one linear layer: client 1 \(tiny_mlp_h4\) has a head 8→2 of"
-            ):
+        with subtests.test(method):
+            if method in LINEAR_HEADS:
+                with pytest.raises(
+                    ConfigError, match=r"one linear layer: client 1 \(tiny_mlp_h4\) has a head 8→2 of"
+                ):
+                    round_of(method, "tiny_heads", clients=3, side=8, channels=1)
+            elif method in NESTED:
+                with pytest.raises(ConfigError, match="nest"):
+                    round_of(method, "tiny_heads", clients=3, side=8, channels=1)
+            else:
                 round_of(method, "tiny_heads", clients=3, side=8, channels=1)
-        elif method in NESTED:
-            with pytest.raises(ConfigError, match="nest"):
-                round_of(method, "tiny_heads", clients=3, side=8, channels=1)
-        else:
-            round_of(method, "tiny_heads", clients=3, side=8, channels=1)
