@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import checkpoints
 import htfl_sim as hs
 from simulator.base.errors import ConfigError
-from simulator.base.record import Time, check_record
+from simulator.base.nested import merged
+from simulator.base.record import Record, Time, check_record
 from simulator.clock.durations import Work as Tasks
 from simulator.engine.builder import Built
 from simulator.engine.drawing import drawn
@@ -70,6 +71,13 @@ def times(built: Built, rounds: int) -> list[Time]:
         assert state.record is not None
         found.append(state.record["time"])
     return found
+
+
+def first_record(built: Built) -> Record:
+    """The record of the first round."""
+    record = built.engine.round(built.engine.initial_state(), unobserved).record
+    assert record is not None
+    return record
 
 
 def brief(time: Time) -> tuple[float, list[tuple[int, int, str]], int]:
@@ -149,9 +157,7 @@ def test_the_seconds_of_a_client_are_latency_bytes_over_bandwidth_and_operations
     system = {"devices": "slow", "device_file": file, "default_utilization": 0.5}
     config = federations.config("lg_fedavg", federation={"clients": 2, **ALL}, system=system)
     built = federations.built(config)
-    after = built.engine.round(built.engine.initial_state(), unobserved)
-    record = after.record
-    assert record is not None
+    record = first_record(built)
     down, up = (record["bytes"][f"per_client_{way}"] for way in ("down", "up"))  # type: ignore[literal-required]
     joules = {"compute": 0.0, "radio": 0.0, "idle": 0.0}
     for flight in record["time"]["flights"]:
@@ -191,12 +197,6 @@ def test_evaluation_that_counts_takes_forward_passes_over_the_test_samples(tmp_p
     used = record["time"]["joules"]["compute"] - without["time"]["joules"]["compute"]
     assert used == pytest.approx(4 * 1792e-6 * sum(sizes), rel=1e-9)
     assert federations.state_bits(ran[True]) == federations.state_bits(ran[False])
-
-
-def test_rounds_without_training_refuse_evaluation_that_counts(devices: str) -> None:
-    built = parts("standalone", devices, count_evaluation=True)
-    with pytest.raises(ConfigError, match="which clients a round evaluates"):
-        next(drawn(built.engine._config, built))
 
 
 @pytest.mark.parametrize("method", ["fedproto", "scaffold"])
@@ -301,11 +301,8 @@ def test_clients_wait_for_the_aggregation_under_every_schedule(devices: str) -> 
     found = times(built, 3)
     assert [[flight["wait"] for flight in time["flights"]] for time in found] == [[1, 0]] * 3
     assert [round(time["joules"]["idle"], 6) for time in found] == [2 + 1 + 3, 2 + 1 + 3, 7 + 1 + 2]
-
-
-def test_a_session_of_before_counts_no_waiting_where_clients_work_all_the_time(devices: str) -> None:
-    found = times(parts("fedproto", devices, schedule="buffered", buffer=2, costs="planned"), 3)
-    assert {flight["wait"] for time in found for flight in time["flights"]} == {0.0}
+    before = times(parts("fedproto", devices, schedule="buffered", buffer=2, costs="planned"), 3)
+    assert {flight["wait"] for time in before for flight in time["flights"]} == {0.0}, "sessions of before"
 
 
 SLOW = table("slow", 1e-3, 0.01, 0.01, 2)
@@ -340,8 +337,7 @@ def test_a_lost_dispatch_counts_until_its_client_left(tmp_path: Path, costs: str
         1e7,
     ]
     built = slow(tmp_path, until, costs=costs)
-    record = built.engine.round(built.engine.initial_state(), unobserved).record
-    assert record is not None
+    record = first_record(built)
     flights = {each["client"]: each for each in record["time"]["flights"]}
     assert [flights[k]["fate"] for k in range(5)] == ["lost"] * 4 + ["used"]
     size = record["bytes"]["per_client_up"][4]
@@ -404,8 +400,7 @@ def test_slow_and_fast_thirds_are_by_device_and_then_by_work(tmp_path: Path) -> 
     work = {each.id: each.parameters * each.train_size for each in clock.facts}
     assert clock.slow == tuple(sorted(sorted([0, 3, 5], key=lambda k: -work[k])[:2]))
     assert clock.fast == (2, 6)
-    record = built.engine.round(built.engine.initial_state(), unobserved).record
-    assert record is not None
+    record = first_record(built)
     accuracy = record["accuracy"]["per_client"]
     slow = [accuracy[k] for k in clock.slow]  # type: ignore[index]
     assert record["time"]["accuracy"] == {
@@ -416,8 +411,7 @@ def test_slow_and_fast_thirds_are_by_device_and_then_by_work(tmp_path: Path) -> 
 
 def test_records_of_before_lack_the_newer_keys_and_are_read(devices: str) -> None:
     built = parts("fedproto", devices)
-    record = built.engine.round(built.engine.initial_state(), unobserved).record
-    assert record is not None
+    record = first_record(built)
     for key in ("participation", "used", "wasted", "accuracy"):
         del record["time"][key]  # type: ignore[misc]
     for flight in record["time"]["flights"]:
@@ -452,11 +446,13 @@ def test_runners_give_the_same_bits_on_the_clock(devices: str, name: str) -> Non
     """In process, with one worker and two. Stacked clients have other bits at the same times."""
     system, expected = BY_HAND[name]
     section = {"devices": ["d2", "d3", "d7"], "device_file": devices, "server_device": "d2", **system}
-    federation = {"clients": 3, "participation": 2 / 3 if name == "over_selection" else 1.0}
     found, shown = [], []
     for runner, workers in (("sequential", 1), ("parallel", 1), ("parallel", 2), ("stacked", 1)):
         config = federations.config(
-            "fedproto", federation=federation, system=section, runtime={"runner": runner, "workers": workers}
+            "fedproto",
+            federation={"clients": 3, **ALL},
+            system=section,
+            runtime={"runner": runner, "workers": workers},
         )
         engine = federations.built(config).engine
         state, records = engine.initial_state(), []
@@ -543,24 +539,21 @@ def test_diverged_clients_take_no_part_and_no_time(tmp_path: Path, schedule: dic
         "fedavg", rounds=1, training={"lr": 1e30}, system={"devices": "phone", **schedule}
     )
     built = federations.built(config)
-    after = built.engine.round(built.engine.initial_state(), unobserved)
-    assert after.record is not None
-    assert after.record["diverged"] == after.record["participants"] != []
-    assert after.record["time"]["flights"] == []
+    record = first_record(built)
+    assert record["diverged"] == record["participants"] != []
+    assert record["time"]["flights"] == []
 
 
-@pytest.mark.parametrize(
-    "system",
-    [
-        {},
-        {"schedule": "deadline", "deadline": 0.1},
-        {"schedule": "deadline", "deadline_quantile": 0.5, "late": "next"},
-        {"schedule": "over_selection", "select": 4},
-        {**BUFFERED, "max_staleness": 1},
-        {"schedule": "asynchronous"},
-    ],
-    ids=["synchronous", "deadline", "late", "over_selection", "buffered", "asynchronous"],
+SCHEDULES: tuple[dict[str, Any], ...] = (
+    {"schedule": "deadline", "deadline": 0.1},
+    {"schedule": "deadline", "deadline_quantile": 0.5, "late": "next"},
+    {"schedule": "over_selection", "select": 4},
+    {**BUFFERED, "max_staleness": 1},
+    {"schedule": "asynchronous"},
 )
+
+
+@pytest.mark.parametrize("system", SCHEDULES, ids=str)
 @pytest.mark.long
 @settings(max_examples=2, deadline=None, derandomize=True)
 @given(
@@ -622,6 +615,7 @@ def test_bytes_and_operations_of_a_run_are_used_wasted_or_under_way(
             assert (k, record["round"]) not in flying or flying[k, record["round"]].down == size
 
 
+@pytest.mark.long
 def test_tables_and_figures_have_the_simulated_time_energy_and_what_was_used(tmp_path: Path) -> None:
     """The numbers of the table are recomputed from the ledger."""
     with session(tmp_path / "s", **BUFFERED, max_staleness=0) as timed:
@@ -662,32 +656,26 @@ def test_progress_counts_all_clients_that_were_sent_off_in_the_round(devices: st
 
 
 def test_where_nobody_is_ever_there_again_the_run_ends_with_the_reason(tmp_path: Path) -> None:
-    (tmp_path / "there.csv").write_text("client,from,to\n" + "".join(f"{k},0,0.2\n" for k in range(4)))
-    system = {
-        "devices": "phone",
-        "availability": "intervals",
-        "availability_file": str(tmp_path / "there.csv"),
-    }
+    there = tmp_path / "there.csv"
+    there.write_text("client,from,to\n" + "".join(f"{k},0,0.2\n" for k in range(4)))
+    system = {"devices": "phone", "availability": "intervals", "availability_file": str(there)}
     built = federations.built(federations.config("fedproto", system=system, rounds=50))
     with pytest.raises(ConfigError, match="No client is available any more after"):
         federations.run(built.engine, 50)
 
 
-@pytest.mark.parametrize(
-    ("system", "training"),
-    [
-        ({}, {"epochs": 0.5}),
-        ({"schedule": "deadline", "deadline_quantile": 0.5}, {}),
-        ({**BUFFERED, "max_staleness": 1}, {}),
-        ({"availability": "markov", "availability_on": 0.2, "availability_off": 0.1}, {}),
-    ],
-    ids=["epochs", "deadline", "buffered", "markov"],
+DRAWN: tuple[dict[str, Any], ...] = (
+    {"training": {"epochs": 0.5}},
+    {"system": {"schedule": "deadline", "deadline_quantile": 0.5}},
+    {"system": {**BUFFERED, "max_staleness": 1}},
+    {"system": {"availability": "markov", "availability_on": 0.2, "availability_off": 0.1}},
 )
-def test_rounds_drawn_without_training_are_those_of_the_run(
-    system: dict[str, Any], training: dict[str, Any]
-) -> None:
+
+
+@pytest.mark.parametrize("sections", DRAWN, ids=str)
+def test_rounds_drawn_without_training_are_those_of_the_run(sections: dict[str, Any]) -> None:
     """Payloads of the method depend on the architecture alone, and operations grow with the samples."""
-    config = federations.config("lg_fedavg", system=PHONES | system, rounds=8, training=training)
+    config = federations.config("lg_fedavg", rounds=8, **merged({"system": PHONES}, sections))
     built = federations.built(config)
     found, state = list(drawn(config, built)), built.engine.initial_state()
     for each in found:
@@ -710,9 +698,3 @@ def test_rounds_drawn_without_training_are_those_of_the_run(
             [time["begins"], time["aggregates"], time["ends"]], rel=1e-12
         )
         assert each["joules"] == pytest.approx(sum(time["joules"].values()), rel=1e-12)  # type: ignore[arg-type]
-
-
-def test_rounds_cannot_be_drawn_without_a_clock() -> None:
-    config = federations.config()
-    with pytest.raises(ConfigError, match="no clock to draw"):
-        next(drawn(config, federations.built(config)))

@@ -190,3 +190,11 @@ def test_rounds_drawn_without_training_end_at_the_simulated_time(ends: list[floa
         4,
         5,
     ]
+
+
+def test_rounds_cannot_be_drawn_without_a_clock_or_with_evaluation_that_counts() -> None:
+    counts = {"devices": "phone", "count_evaluation": True}
+    for system, why in ((None, "no clock to draw"), (counts, "which clients a round evaluates")):
+        config = federations.config(**({} if system is None else {"system": system}))
+        with pytest.raises(ConfigError, match=why):
+            next(drawn(config, federations.built(config)))
