@@ -1,4 +1,4 @@
-"""Values by round and client: what is stored is little, and what is read is what a full table would say."""
+"""Values by round and client: what is read is what a full table would say, and so are quantiles."""
 
 import tracemalloc
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Single clients, by hand."""
+"""Single clients and their answers by class, by hand."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Comparing sessions: targets, standings, settings that differ."""
+"""Comparing sessions, also at equal simulated seconds: targets, standings, settings that differ."""
 
 import json
 from pathlib import Path

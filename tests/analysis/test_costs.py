@@ -1,4 +1,4 @@
-"""What rounds cost and what a target took, by hand."""
+"""What rounds cost, what a target took, where time goes, and what is left, by hand."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Where in a run something changed."""
+"""Where in a run something changed, and what that did, worked out by hand."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The feed: a session's files as one Run."""
+"""The feed: a session's files as one Run, what watchers notice in it, and what happens to its owner."""
 
 import json
 import os

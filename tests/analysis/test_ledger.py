@@ -1,4 +1,4 @@
-"""Rounds as arrays."""
+"""Rounds as arrays: those of decoded records, and of text that is read no further than a table asks."""
 
 import inspect
 import json

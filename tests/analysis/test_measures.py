@@ -1,4 +1,4 @@
-"""What sessions are compared by, by hand."""
+"""What sessions are compared by, also on the parts of the split, by hand."""
 
 from dataclasses import replace
 from functools import partial

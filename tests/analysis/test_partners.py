@@ -1,4 +1,4 @@
-"""The partners of a session: which sessions of a folder have the same clients, and which of them come first."""
+"""Which sessions have the same clients, which come first, and the gains over them round by round."""
 
 from collections.abc import Sequence
 from pathlib import Path

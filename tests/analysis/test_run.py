@@ -1,4 +1,4 @@
-"""A session at one moment: its methods, its models, its rounds."""
+"""A session at one moment: methods, models, rounds, data of clients, names, and its place among forks."""
 
 from dataclasses import replace
 from pathlib import Path

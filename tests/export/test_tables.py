@@ -1,4 +1,4 @@
-"""`export` of numbers: CSV, and each round exactly once, also beside a live run."""
+"""`export` of numbers to CSV and trackers: each round exactly once, also beside a live run, read back."""
 
 import csv
 import io

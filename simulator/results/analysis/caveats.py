@@ -1,4 +1,4 @@
-"""What to know before comparing groups of sessions: settings that differ between them, or vary within one."""
+"""What to know before comparing groups of sessions: settings that differ, and what papers printed for them."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Answers by class: how many samples of each class a client has, and how many of them its model answers correctly."""
+"""Answers by class: samples, correct answers, and which classes a client's model answers for which (confusion)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

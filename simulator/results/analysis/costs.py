@@ -1,4 +1,4 @@
-"""What rounds cost, what crossed the wire by tensor, and what a target accuracy took."""
+"""What rounds cost and where their time goes, what a target took, and what is still to be computed."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What the events of a session tell, in a few words."""
+"""What happened in a session: its events in words, its milestones, and what each switch and fork changed."""
 
 from collections.abc import Sequence
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The finished rounds of a session: its records, and what takes a pass over all of them to know."""
+"""The finished rounds of a session as records and as arrays: scalars, values by client, CKA, and divergence."""
 
 import functools
 import json

@@ -1,4 +1,4 @@
-"""What sessions are compared by: one number a round of each, and its mean over seeds."""
+"""What sessions are compared by: one number a round of each, also on parts of the split, and its mean over seeds."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

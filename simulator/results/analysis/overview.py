@@ -1,4 +1,4 @@
-"""Many sessions at once, each read no further than is asked of it: what a table of a hundred takes."""
+"""Many sessions at once, each read no further than is asked of it: a listing, a table of a hundred, a tree of forks."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

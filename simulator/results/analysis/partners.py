@@ -5,6 +5,9 @@
 
 A partner is a session of the baseline with the same data and first weights, or a fork of the session that continues
 with the baseline: a shadow. So client 3 of one and client 3 of the other are the same client.
+
+    gain_after(run, other, round)              # how many clients gain, and who loses most
+    verdict(runs, others, round)               # the difference in words, with a test
 """
 
 import math

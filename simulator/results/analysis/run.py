@@ -1,4 +1,4 @@
-"""A session at one moment, as everything that shows or compares sessions takes it."""
+"""A session at one moment, as everything that shows or compares sessions takes it; its data, and its owner's pulse."""
 
 import time
 from collections.abc import Mapping

@@ -6,6 +6,8 @@
 The first finding is the client's accuracy. Findings that may explain a low one follow, then all others. What holds in
 every round (data, model, similarity, training) explains only an accuracy that is significantly below that of the other
 clients. Facts that a session does not have are in `missing`, each with what to do.
+
+All comparisons of shares use one test, `surely`. Without it, a sentence says that the difference can be chance.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The sinks by name."""
+"""Where the rounds of a session go, also while it runs: CSV files, and the trackers TensorBoard, W&B, and MLflow."""
 
 import csv
 import errno

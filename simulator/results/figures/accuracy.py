@@ -1,4 +1,4 @@
-"""Accuracies: over rounds, bytes, operations or seconds; of single clients; against what they cost."""
+"""Accuracies, losses, and methods' own numbers: over rounds or costs; of single clients; against what they cost."""
 
 import math
 from collections.abc import Callable, Sequence

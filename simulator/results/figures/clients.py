@@ -1,4 +1,4 @@
-"""How alike clients' models are: CKA matrices of layers, and its mean by round and by layer."""
+"""What is inside clients: CKA of their models, InCo's coefficients, features in the plane, and who holds what."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How much a setting matters: a curve over one axis, a heat map over two."""
+"""How much a setting matters: a curve over one axis, a heat map over two, the score of every trial of a tuning."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

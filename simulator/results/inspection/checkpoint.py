@@ -1,4 +1,4 @@
-"""CKA between the clients of a session, after the fact: from the models in a kept checkpoint."""
+"""What the models in a kept checkpoint give afterwards: CKA between clients, and their features in the plane."""
 
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence

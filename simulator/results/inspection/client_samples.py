@@ -1,4 +1,4 @@
-"""Samples of a client, small enough to look at and to pass from one process to another. Reading it needs no torch."""
+"""What passes from one process to another to be looked at: samples of a client, and the plane. Needs no torch."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Who holds what: the samples of every class that each client has, counted from the data."""
+"""Who holds what, counted from the data: the samples of every class of each client, and samples to look at."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
