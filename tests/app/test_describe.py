@@ -12,6 +12,7 @@ import checkpoints
 from tests import sessions
 from tests.app.driving import drive, opened, until
 from tui.app.app import HtflApp
+from tui.app.dialogs.base import Reflowed
 from tui.app.dialogs.pages import Describe
 
 
@@ -27,6 +28,10 @@ def fork(tmp_path: Path) -> Path:
     )
     sessions.make(tmp_path / "third", rounds=12, clients=4, document=changed | {"seed": 7})
     return tmp_path / "fork"
+
+
+def settings(app: HtflApp) -> str:
+    return app.screen.query_one(Reflowed).render().plain
 
 
 def shown(app: HtflApp, part: str) -> str:
@@ -54,7 +59,7 @@ def test_a_difference_is_marked_and_comes_first(fork: Path, glyphs: Any, mark: s
         assert re.fullmatch(
             r"1 of \d+ settings differ from its parent main \(1 of 2\)\.", shown(app, "compared")
         )
-        first, second, *_ = shown(app, "settings").splitlines()
+        first, second, *_ = settings(app).splitlines()
         assert first.split() == [mark, "training.lr", "0.05", "there:", "0.01"]
         assert second.startswith("  ")
 
@@ -65,20 +70,20 @@ def test_tab_compares_with_a_marked_session_and_words_filter(fork: Path) -> None
     async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
         await pilot.press("tab")
         assert re.fullmatch(r"1 of \d+ settings differ from third \(2 of 2\)\.", shown(app, "compared"))
-        assert shown(app, "settings").splitlines()[0].split()[1:] == ["seed", "0", "there:", "7"]
+        assert settings(app).splitlines()[0].split()[1:] == ["seed", "0", "there:", "7"]
         await pilot.press(*"lr")
-        assert [line.split()[0] for line in shown(app, "settings").splitlines()] == ["training.lr"]
+        assert [line.split()[0] for line in settings(app).splitlines()] == ["training.lr"]
         await pilot.press("q")
-        assert shown(app, "settings") == "No setting fits these words."
+        assert settings(app) == "No setting fits these words."
         await pilot.press(*["backspace"] * 3, *"differs")
-        assert [line.split()[1] for line in shown(app, "settings").splitlines()] == ["seed"]
+        assert [line.split()[1] for line in settings(app).splitlines()] == ["seed"]
         await pilot.press("escape")
         assert len(app.screen_stack) == 1
 
     described(fork, script)
 
 
-@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 60)])
+@pytest.mark.parametrize("size", [(60, 16), pytest.param((200, 60), marks=pytest.mark.long)])
 def test_it_fits_the_screen(fork: Path, size: tuple[int, int]) -> None:
     async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
         box = app.screen.query_one(".dialog").region

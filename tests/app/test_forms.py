@@ -21,8 +21,9 @@ from tests import sessions
 from tests.app.driving import drive, opened, shown, typed_at_once, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
+from tui.app.dialogs.base import Reflowed
 from tui.app.dialogs.form import VALUE_CELLS, Field, Form
-from tui.app.dialogs.pages import Help, listing
+from tui.app.dialogs.pages import Help
 from tui.app.dialogs.run_forms import (
     ForkDialog,
     ForkWish,
@@ -486,9 +487,10 @@ def test_words_narrow_the_help_to_the_keys_that_fit(home: Path) -> None:
         help = app.screen
         assert isinstance(help, Help)
         await pilot.press(*"mouse")
-        lines = listing("live", "braille", help.words, 80).plain.splitlines()
+        page = help.query_one(Reflowed)
+        lines = page.render().plain.splitlines()
         assert [line.split()[0] for line in lines if line] == ["App", "%"]
         await pilot.press(*"xyz")
-        assert listing("live", "braille", help.words, 80).plain == "No key fits these words."
+        assert page.render().plain == "No key fits these words."
 
     in_form(home, lambda _: Help("live"), script)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar, TypeVar
 
 from rich.console import RenderableType
@@ -117,7 +117,7 @@ class Dialog(ModalScreen[Result], AppScreen[Result]):
 
 
 class Searched(Dialog[None]):
-    """A text that scrolls, and a line of words that narrow it. Its body has an Input and a VerticalScroll."""
+    """A text that scrolls, and a line of words that narrow it."""
 
     DEFAULT_CSS = """
     Searched Input { border: none; height: 1; background: $boost; }
@@ -126,14 +126,20 @@ class Searched(Dialog[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(key, f"scroll('{key}')", "scroll", show=False, priority=True) for key in SCROLLS
     ]
+    example: ClassVar[str]
+    """Words to filter by."""
 
-    @property
-    def words(self) -> str:
-        return self.query_one(Input).value
+    def body(self) -> Iterable[Widget]:
+        yield Input(placeholder=self.spelled(f"filter by words, such as {self.example}"), compact=True)
+        yield VerticalScroll(Reflowed(lambda _: Content("")))
+
+    def text(self, words: str, width: int) -> Content:
+        """What fits the words, in `width` cells."""
+        raise NotImplementedError
 
     def narrow(self) -> None:
-        """Show what fits the words."""
-        raise NotImplementedError
+        """Show what fits the typed words."""
+        self.query_one(Reflowed).tell(partial(self.text, self.query_one(Input).value))
 
     def on_mount(self) -> None:
         self.query_one(VerticalScroll).can_focus = False

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.events import Resize
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from htfl_sim.configuring import Choices
 from htfl_sim.errors import HtflError
@@ -40,17 +39,14 @@ class Help(Searched):
     """The keys of the present panel, then the others by group."""
 
     hint = "type to filter · ↑↓ page up, page down scroll · esc close"
+    example = "pin or round"
 
     def __init__(self, panel: str) -> None:
         super().__init__("Keys")
         self._panel = panel
 
-    def body(self) -> Iterable[Widget]:
-        yield Input(placeholder=self.spelled("filter by words, such as pin or round"), compact=True)
-        yield VerticalScroll(Reflowed(lambda _: Content("")))
-
-    def narrow(self) -> None:
-        self.query_one(Reflowed).tell(partial(listing, self._panel, glyphs_of(self), self.words))
+    def text(self, words: str, width: int) -> Content:
+        return listing(self._panel, glyphs_of(self), words, width)
 
 
 @lru_cache(4)  # each layout asks twice, with and without a scroll bar
@@ -94,15 +90,13 @@ NAME_CELLS = 28
 class Describe(Searched):
     """Lists settings. Typed words filter them, tab compares with the next reference."""
 
-    DEFAULT_CSS = """
-    Describe #compared { text-style: bold; width: 100%; }
-    Describe #settings { width: 1fr; height: auto; }
-    """
+    DEFAULT_CSS = "Describe #compared { text-style: bold; width: 100%; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "compare(1)", "compare", show=False, priority=True),
         Binding("shift+tab", "compare(-1)", "compare", show=False, priority=True),
     ]
     hint = "type to filter · tab compare with another · ↑↓ scroll · esc close"
+    example = "lr or differs"
 
     def __init__(self, title: str, config: Mapping[str, Any], references: Sequence[Reference]) -> None:
         """references: the sessions or presets to compare with. Without any, nothing differs."""
@@ -111,14 +105,10 @@ class Describe(Searched):
         self._described = [described(config, other) for _, other in references] or [described(config)]
 
     def body(self) -> Iterable[Widget]:
-        yield Input(placeholder=self.spelled("filter by words, such as lr or differs"), compact=True)
+        words, scroll = super().body()
+        yield words
         yield Static("", id="compared", markup=False)
-        with VerticalScroll():
-            yield Static("", id="settings", markup=False)
-
-    def on_resize(self, event: Resize) -> None:
-        super().on_resize(event)
-        self.call_after_refresh(self.narrow)
+        yield scroll
 
     def action_compare(self, step: int) -> None:
         """Compare with the next session or preset, or the one before."""
@@ -126,17 +116,20 @@ class Describe(Searched):
         self.narrow()
 
     def narrow(self) -> None:
-        words, every = self.words, self._described[self._place]
-        found = [each for each in every if fits(_search(each), words)]
+        super().narrow()
         compared = "Nothing to compare with: no parent, no preset, and no marked session."
         if self._references:
-            differ, other = sum(each.differs for each in every), self._references[self._place][0]
+            every, (other, _) = self._described[self._place], self._references[self._place]
             number = len(self._references)
             which = f" ({self._place + 1} of {number})" if number > 1 else ""
+            differ = sum(each.differs for each in every)
             compared = f"{differ} of {len(every)} settings differ from {other}{which}."
         self.query_one("#compared", Static).update(self.spelled(compared))
-        lines = [self._line(each) for each in found] or [Content("No setting fits these words.")]
-        self.query_one("#settings", Static).update(Content("\n").join(lines))
+
+    def text(self, words: str, width: int) -> Content:
+        found = [each for each in self._described[self._place] if fits(_search(each), words)]
+        lines = [Content("\n").join(self._line(each).wrap(width)) for each in found]
+        return Content("\n").join(lines or [Content("No setting fits these words.")])
 
     def _line(self, setting: Setting) -> Content:
         """The second cue of a difference, beside its color, is a mark in front."""

@@ -1,12 +1,5 @@
 """A heatmap in the terminal.
 
-    heatmap = Heatmap(value_range=(0, 1), axes=("client", "client"))
-    heatmap.show(matrix)                                # [n, m], NaN = empty; rows and columns are named 0…n−1, 0…m−1
-    heatmap.show(matrix, rows=names, columns=names)     # or by these names
-    heatmap.cluster(True)      # similar rows next to each other (average linkage on 1 − value; square only)
-    heatmap.put_cursor(row, column)
-    heatmap.cursor                                      # (row, column) of the matrix as given, in any order
-
 Viridis, with a color bar. If a matrix has more rows than the space, two share a cell (half blocks). If it has still
 more rows or columns, neighbors are averaged, which the row above the bottom one says; the cursor's cell still shows its
 own value. If there is room, cells contain their numbers. With ASCII glyphs or under NO_COLOR, a ramp of characters

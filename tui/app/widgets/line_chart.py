@@ -1,21 +1,5 @@
 """A line chart in the terminal.
 
-    chart = LineChart()
-    chart.show(
-        Figure(
-            [Series("mean", mean, pinned=True), Series("client 3", y)],
-            Band("10–90 %", low, high),
-            [Mark(40, "fedgh")],
-            x_label="round",
-            unit="%",
-            over="rounds",                  # what x counts; without it there is no crosshair
-        )
-    )
-    chart.put_cursor(120)                   # a vertical line; the legend then gives the values there
-    chart.step(-1)                          # the x before it; None: there is no line
-    chart.zoom_in(); chart.zoom_out(); chart.pan(+0.25); chart.reset_view()  # the x range shown
-    chart.x_range                           # (first, last) x shown
-
 Up to eight plain series have a color and a key (1…9, a…z) each, at the line's end and in the legend; more are a crowd
 in one muted color. Pinned series are always named and drawn on top. NaN is a gap. Every column shows the lowest and
 the highest value of each line there, so spikes survive. While the view reaches the newest round it follows the run;

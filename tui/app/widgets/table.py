@@ -1,14 +1,5 @@
 """A table of text, drawn line by line: what the panels list, with or without a cursor.
 
-    table = Table([Column("name"), Column("bytes", numeric=True, sort="falling")], cursor=True)
-    table.show([Row(key, ("adapter", "1.2 MiB"), values=(None, 1_258_291), search="adapter"), …])
-    table.selected                          # the key under the cursor
-    table.put_cursor(key)
-    table.sort_by("bytes", descending=True) # any column that has a `sort`
-    table.cycle_sort()                      # by the next of them; after the last, by the first
-    table.reverse_sort()                    # from high to low, or from low to high
-    table.filter("adapter")                 # rows whose `search` has every word; "" shows all
-
 Columns that do not fit are left out, those of the least worth first, and counted in the header; what stretches is cut
 with an ellipsis. The cursor keeps to its row's key when rows change places. With `follows`, a table that shows its last
 row keeps showing it. Lines that come out the same are not sent again.
