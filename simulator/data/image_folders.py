@@ -101,7 +101,7 @@ def load(folder: Path, config: DataConfig) -> UnfittedSet:
             raise DataError(
                 f"{folder} is a federation of {tool}. Turn it into files to run with `{command}`."
             )
-    if config.labels is None:
+    if config.labels is None or config.finds_domains:
         train, test = _of_folders(folder, config, notes)
     else:
         train, test = _of_labels(folder, config.labels, config, notes)
