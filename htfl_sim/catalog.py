@@ -1,7 +1,10 @@
 """Presets, methods, models, data sets, and every key of a configuration."""
 
+import csv
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
@@ -10,6 +13,7 @@ from htfl_sim import folders
 from presets import Preset
 from simulator.base.extras import NotDownloaded
 from simulator.base.extras import forbidden as without_downloads
+from simulator.base.federation_section import GROUPS
 from simulator.base.nested import as_toml, toml_value
 
 if TYPE_CHECKING:
@@ -197,17 +201,33 @@ def trial_group(name: str) -> str:
 
 
 def models(name: str | None = None) -> list[ModelCard]:
-    """The models: all, the one of that name, or those of that group. Loads torch. Raises ConfigError."""
+    """The models: all, the one of that name, or those of that group. Raises ConfigError.
+
+    Loads torch for a model that the table of built-in models does not have.
+    """
+    table = {card.name: card for card in model_table()}
+    if "simulator.models" not in sys.modules:
+        if name is None:
+            return list(table.values())
+        if all(each in table for each in GROUPS.get(name, (name,))):
+            return [table[each] for each in GROUPS.get(name, (name,))]
     from simulator import models as room
 
     return [_of_model(each) for each in (room.members(name) if name else room.names())]
 
 
+def model_table() -> list[ModelCard]:
+    """The built-in models, from the table beside them, which their code gives too."""
+    text = resources.files("simulator").joinpath("models/cards.csv").read_text(encoding="utf-8")
+    return [
+        ModelCard(name, title, int(parameters), int(bytes), int(features), layers.split(), samples.split())
+        for name, title, parameters, bytes, features, layers, samples in csv.reader(text.splitlines())
+    ]
+
+
 def model_groups(name: str | None = None) -> Mapping[str, Sequence[str]]:
     """The groups that assign models to clients, by name: all, or the one of that name."""
-    from simulator import models as room
-
-    return {group: members for group, members in room.GROUPS.items() if name in (None, group)}
+    return {group: members for group, members in GROUPS.items() if name in (None, group)}
 
 
 def datasets(data_dir: Place | None = None) -> list[DatasetCard]:

@@ -66,9 +66,9 @@ Settings = Annotated[
     Sequence[str],
     Option(SETTINGS, "--set", metavar="KEY=VALUE", panel=SCALE, complete="assignments"),
 ]
-METRICS = "Python file with a metric of your own (docs/your-own.md). May be repeated."
-SELECTION = "Selection of participants: random, available, utility, or a Python file (docs/your-own.md)."
-PLUGINS = "Python file with methods of your own (docs/writing-a-method.md). May be repeated."
+METRICS = "Python file with a metric of your own. May be repeated."
+SELECTION = "Selection of participants: random, available, utility, or a Python file."
+PLUGINS = "Python file with methods of your own. May be repeated."
 Plugins = Annotated[Sequence[Path], Option(PLUGINS, "--plugin", metavar="FILE")]
 DEVICES = ("auto", "cpu", "cuda")
 Device = Annotated[
@@ -76,11 +76,11 @@ Device = Annotated[
 ]
 WORKERS = "Number of clients trained at a time. Never changes a result. Default: the machine's cores."
 Workers = Annotated[int | None, Option(WORKERS, metavar="N", panel=HOW, least=1, key="runtime.workers")]
-RUNNER = "Runner that computes clients: parallel, sequential, stacked, or ray for a cluster (docs/ray.md)."
+RUNNER = "Runner that computes clients: parallel, sequential, stacked, or ray for a cluster."
 Runner = Annotated[str | None, Option(RUNNER, metavar="R", panel=HOW, key="runtime.runner")]
 WATCH = (
     "Watcher of the run: all, or falling, divergence, plateau, collapse, losing. With options: "
-    "plateau:rounds=20,action=stop. May be repeated. Without a name: all (docs/steering.md)."
+    "plateau:rounds=20,action=stop. May be repeated. Without a name: all."
 )
 Watch = Annotated[Sequence[str], Option(WATCH, metavar="[WATCHER]", panel=HOW, complete="watchers")]
 
@@ -103,9 +103,7 @@ class Choices:
     ] = None
     partition: Annotated[
         Path | None,
-        Option(
-            "JSON file with every client's sample indices (docs/your-own.md).", metavar="FILE", panel=WHAT
-        ),
+        Option("JSON file with every client's sample indices.", metavar="FILE", panel=WHAT),
     ] = None
     method: Annotated[
         str | None,

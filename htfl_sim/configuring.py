@@ -1,20 +1,28 @@
 """Configurations: from a preset, a file, or nested values; `Config.with_` changes them."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import presets
+from htfl_sim import catalog
 from htfl_sim.choices import QUICKSTART as QUICKSTART
 from htfl_sim.choices import Choices, quickstart
 from htfl_sim.folders import free_name, plain_name
+from simulator.base import own_files
 from simulator.base.errors import ConfigError, a_type
-from simulator.base.nested import read_toml
-from simulator.config import Config
+from simulator.base.federation_section import GROUPS, unknown_group, unknown_model
+from simulator.base.nested import read_toml, with_overrides
+from simulator.base.sections import RUNNERS, STRATEGIES, unknown_runner, unknown_strategy
+from simulator.config import Config, keys
 from simulator.config.user_files import Files, Names, loaded
+from simulator.data import datasets
 from simulator.data.datasets import absolute
-from simulator.sessions.history import asked_for
+from simulator.methods import declarations
+from simulator.sessions.history import asked_for, settings_in_force
+from simulator.sessions.reader import CheckedReader
 
 __all__ = ["Choices", "Config", "Files", "config", "load_files", "new_name", "plugin", "preset"]
 
@@ -126,3 +134,37 @@ def _loaded(settings: Mapping[str, Any]) -> dict[str, Any]:
     found = {key: names.value(key.replace("__", "."), each) for key, each in settings.items()}
     names.files.load()
     return found
+
+
+def check_names(config: Config) -> None:
+    """Refuse a model, data set, strategy, or runner that does not exist, before anything loads torch.
+
+    A file of the user's may have registered others. Raises ConfigError.
+    """
+    group = config.federation.group
+    if "simulator.models" not in sys.modules:
+        models = [card.name for card in catalog.model_table()]
+        if isinstance(group, str) and group not in (*GROUPS, *models) and not set(group) & {*":/.,"}:
+            raise unknown_group(group, models)
+        for name in () if isinstance(group, str) else group:
+            if name not in models and not set(name) & {*":/."}:
+                raise unknown_model(name, models)
+    if config.data.labels is None and not isinstance(config.data.domains, bool):
+        datasets.refuse_unknown(config.data.dataset)
+    strategy = config.selection.strategy
+    if strategy not in STRATEGIES and own_files.loaded("selection", f"{strategy}.py") is None:
+        raise unknown_strategy(strategy)
+    if config.runtime.runner not in RUNNERS and "simulator.runners" not in sys.modules:
+        raise unknown_runner(config.runtime.runner)
+
+
+def check_keys(session: Path, method: str | None, assignments: Sequence[str]) -> None:
+    """Refuse keys that a session's configuration, or the method's, does not have, before anything loads torch."""
+    reader = CheckedReader(session)
+    history = reader.manifest().history if reader.rounds() else []
+    name = method or str(settings_in_force(reader.document, history)["method"]["name"])
+    if name in declarations.modules():
+        known = {*keys(), *(f"method.{key}" for key in declarations.settings(name).model_fields)}
+        for each in assignments:
+            if each.partition("=")[0].strip() not in known:
+                Config.read(with_overrides({"method": {"name": name}}, [each]))

@@ -103,15 +103,15 @@ class Results:
         return record["accuracy"]["best_mean"] if record else None
 
     def records(self) -> "DataFrame":
-        """One row per round. docs/python.md lists the columns."""
+        """One row per round."""
         return frame(tidy.rounds(self.moment))
 
     def clients(self) -> "DataFrame":
-        """One row per round and client. docs/python.md lists the columns."""
+        """One row per round and client."""
         return frame(tidy.clients(self.moment))
 
     def cka(self) -> "DataFrame":
-        """One row per measured round, layer, and pair of clients. docs/python.md lists the columns."""
+        """One row per measured round, layer, and pair of clients."""
         return frame(tidy.cka(self.moment))
 
     def partition(self) -> "DataFrame":

@@ -178,6 +178,9 @@ def switch(
 
     if method is not None:
         declared(method)  # an unknown one is refused before torch is imported
+    from htfl_sim.configuring import check_keys
+
+    check_keys(reader.folder, method, given)
 
     from simulator.sessions.metadata import rehearse
 

@@ -113,7 +113,8 @@ COMMAND_LINES = (
     "checkpoints.layout", "checkpoints.lock",  # commands that take a session over, or fork it
     "simulator.results.analysis.reproduction",  # what computes a session
     "simulator.results.report.contents",  # what draws a figure
-    "simulator.results.figures.clients", "simulator.runners.local", "simulator.sessions.session",
+    "simulator.results.figures.clients", "simulator.runners.local", "simulator.sessions.history",
+    "simulator.sessions.session",
     "simulator.sessions.committing", "simulator.studies.sweep",  # one command with its options as the remedy
     "simulator.studies.executor", "simulator.studies.point",
     "simulator.studies.ray_node",  # the arguments of a point's process
@@ -182,3 +183,28 @@ def test_records_events_and_documents_have_their_types_outside_the_json_boundary
         and any(re.search(rf"(?<!\w){re.escape(untyped)}(?!\w)", annotation) for untyped in UNTYPED)
         and not any(where == room or where.startswith(f"{room}.") for room in BOUNDARY)
     ] == []
+
+
+def test_no_message_of_the_packages_names_a_page() -> None:
+    """A wheel has no pages: errors, help, and descriptions of keys name commands. Comments and docstrings may."""
+    silent = ("simulator.", "checkpoints.", "presets.", "tui.app")  # help shows the docstrings of the others
+
+    def docstrings(tree: ast.Module) -> set[int]:
+        bodies = [
+            each.body
+            for each in ast.walk(tree)
+            if isinstance(each, ast.Module | ast.ClassDef | ast.FunctionDef)
+        ]
+        return {id(body[0].value) for body in bodies if body and isinstance(body[0], ast.Expr)}
+
+    found = []
+    for module, file in FILES.items():
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        quiet = docstrings(tree) if module.startswith(silent) else set()
+        found += [
+            f"{module}:{node.lineno}: {node.value}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            if re.search(r"docs/[\w/-]+\.md", node.value) and id(node) not in quiet
+        ]
+    assert found == []

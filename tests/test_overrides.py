@@ -11,9 +11,10 @@ from simulator.base.errors import ConfigError, SessionError
 from simulator.engine import builder
 from simulator.results.inspection import checkpoint
 from simulator.sessions.forking import fork
+from simulator.sessions.history import overrides
 from simulator.sessions.metadata import current
 from simulator.sessions.reader import CheckedReader
-from simulator.sessions.session import RunOutcome, Session, other_bits, overrides
+from simulator.sessions.session import RunOutcome, Session, other_bits
 from tests import federations
 
 pytestmark = pytest.mark.usefixtures("generated_images")

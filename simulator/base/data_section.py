@@ -85,7 +85,7 @@ class DataConfig(Section):
     (dirichlet, inner_dirichlet), shards of sorted samples, any samples (iid), or one user's (natural). 'indices'
     reads them from a file."""
     indices: str | None = None
-    """JSON file with every client's train, eval, and test indices, for partition 'indices' (docs/your-own.md)."""
+    """JSON file with every client's train, eval, and test indices, for partition 'indices'."""
     classes_per_client: int = Field(
         2, ge=1, description=f"Number of classes per client, for {_readers('classes_per_client')}."
     )

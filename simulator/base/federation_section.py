@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from checkpoints import limits
 from simulator.base.data_section import READ_BY, DataConfig, Dividing
-from simulator.base.errors import ConfigError
+from simulator.base.errors import ConfigError, nearest
 from simulator.base.sections import Section
 
 _ABOUT_DATA = ("partition", "alpha", "classes_per_client", "labels", "domain")
@@ -173,7 +173,7 @@ class FederationConfig(Section):
     """Fraction of the clients that never train in the federation, to measure new clients. Default: none."""
 
     timeline: tuple[TimelineEvent, ...] = ()
-    """Clients that join, leave, or whose data change, by round (docs/clients.md)."""
+    """Clients that join, leave, or whose data change, by round."""
 
     @property
     def unseen_clients(self) -> int:
@@ -206,6 +206,18 @@ class FederationConfig(Section):
                 f"Use at least {least:.10g}"
             )
         return self
+
+
+def unknown_model(name: str, known: Iterable[str]) -> ConfigError:
+    """The error for a model that there is not."""
+    return ConfigError(f"unknown model '{name}'.{nearest(name, known)} See `htfl-sim models`.")
+
+
+def unknown_group(group: str, models: Iterable[str]) -> ConfigError:
+    """The error for a group that is no model either."""
+    return ConfigError(
+        f"unknown model group '{group}'.{nearest(group, [*GROUPS, *models])} See `htfl-sim models`."
+    )
 
 
 def refuse_joined(models: Iterable[str]) -> None:

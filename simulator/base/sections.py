@@ -10,10 +10,11 @@ import inspect
 import math
 import operator
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import pairwise
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
@@ -227,7 +228,7 @@ class EvaluationConfig(Section):
         f"{CLASS_CELLS:,} clients × classes.",
     )
     metrics: tuple[str, ...] = ()
-    """Metrics beside accuracy, loss, and F1: balanced_accuracy, auroc, auprc, or your own files (docs/your-own.md)."""
+    """Metrics beside accuracy, loss, and F1: balanced_accuracy, auroc, auprc, or your own files."""
     batch_size: int = Field(1024, ge=1)
     """Number of samples in an evaluation step."""
 
@@ -261,6 +262,10 @@ class WireConfig(Section):
     """Standard deviation of Gaussian noise on an update, relative to the update's own (InCo Fig. 7)."""
     drop: float = Field(0.0, ge=0, lt=1)
     """Probability that a participant's uplink is lost."""
+
+
+RUNNERS = ("parallel", "ray", "sequential", "stacked")
+"""The names of the runners, which `simulator.runners` registers."""
 
 
 class RuntimeConfig(Section):
@@ -399,10 +404,10 @@ class TrainingConfig(Section):
     clip: float | None = Field(None, gt=0)
     """Largest gradient norm of a step, over all trained parameters. Default: no clipping."""
     class_weights: Literal["balanced"] | None = None
-    """Weights of classes in the training loss: balanced gives each class of a client the same weight in all
-    (docs/training.md). Default: each sample counts the same."""
+    """Weights of classes in the training loss: balanced gives each class of a client the same weight in
+    all. Default: each sample counts the same."""
     precision: Literal["float32", "tf32", "bf16"] = "float32"
-    """Precision of matrix products and convolutions in training. tf32 needs CUDA (docs/training.md)."""
+    """Precision of matrix products and convolutions in training. tf32 needs CUDA."""
     on_divergence: Literal["continue", "stop"] = "continue"
     """What to do after a round in which a client diverged: continue with the others, or stop."""
 
@@ -463,7 +468,7 @@ class SelectionConfig(Section):
 
     strategy: str = Field(RANDOM, min_length=1)
     """Selection of participants: random, available (clients that stay available first), utility (large losses and
-    fast clients first, like Oort), or a Python file of your own (docs/your-own.md)."""
+    fast clients first, like Oort), or a Python file of your own."""
     exploration: float = Field(0.9, ge=0, le=1)
     """Share of never selected clients in round 1, for strategy 'utility'."""
     exploration_decay: float = Field(0.98, gt=0, le=1)
@@ -500,7 +505,7 @@ class WatchConfig(Section):
     """Which watchers look at the record of every round. Without this section, none does."""
 
     watchers: tuple[Watcher, ...] = ()
-    """Watchers that look at the record of every round (docs/steering.md#watchers)."""
+    """Watchers that look at the record of every round."""
     pause: tuple[Watcher, ...] = ()
     """Watchers that pause the run if they notice something."""
     stop: tuple[Watcher, ...] = ()
@@ -547,6 +552,25 @@ class WatchConfig(Section):
 
 EVERY = WatchConfig(watchers=WATCHERS)
 """All watchers with their defaults."""
+
+
+def unknown_runner(name: str, known: Sequence[str] = RUNNERS) -> ConfigError:
+    """The error for a runner that there is not."""
+    return ConfigError(f"unknown runner '{name}'.{nearest(name, known)} There are {', '.join(known)}.")
+
+
+def unknown_strategy(name: str) -> ConfigError:
+    """The error for a strategy of selection that there is not."""
+    file = f"{name.removesuffix('.py')}.py"
+    own = (
+        f" Add `selection={file}`."
+        if Path(file).is_file()
+        else " For your own, name its file: `selection=mypick.py`."
+    )
+    return ConfigError(
+        f"selection.strategy names '{name}', which is neither a strategy ({', '.join(STRATEGIES)}) nor a loaded "
+        f"file.{nearest(name, STRATEGIES, PAPERS) or own}"
+    )
 
 
 def section_of(words: Iterable[str]) -> Raw:

@@ -52,9 +52,9 @@ class SystemConfig(Section):
     """Devices of the clients: one name, a table of names with their relative shares, or a list with one name per
     client."""
     device_file: str | None = None
-    """TOML file with your own devices (docs/devices.md)."""
+    """TOML file with your own devices."""
     trace: str | None = None
-    """CSV file with the device of each client, in place of system.devices (docs/devices.md)."""
+    """CSV file with the device of each client, in place of system.devices."""
     assign: Assign | None = None
     """How clients get devices: in the order of a list (table), at random, by model size, or at random among the
     devices whose memory suffices (by_memory). Default: table for a list, random for shares."""
@@ -99,7 +99,7 @@ class SystemConfig(Section):
     """Spread of the clients' shares of available time, for 'markov' and 'diurnal': standard deviation of their
     log-odds. 0: all clients have the same share."""
     availability_file: str | None = None
-    """CSV file with the times in which clients are available, for 'intervals' (docs/clients.md)."""
+    """CSV file with the times in which clients are available, for 'intervals'."""
     partial: Literal["lose", "send"] = "lose"
     """Work of a client that leaves before it has sent: lost (lose), or sent in time after fewer training steps
     (send)."""

@@ -79,6 +79,9 @@ class Files:
 
     def load(self) -> None:
         """Run each file; one that has been run does nothing. Raises ConfigError for one that fails or is not there."""
+        for kind, files in self:
+            for file in files:
+                own_files.read(kind, Path(file))  # a missing one is refused before torch is imported
         if self.plugins:
             from simulator.methods import plugins
 

@@ -123,8 +123,7 @@ def load(
     if is_own and is_table(name_or_path):
         image = tables.image_column(path, config)
         return tables.load(path, config) if image is None else hugging_face.load_parquet(path, image, config)
-    if is_own and not path.is_dir() and not _is_npz(name_or_path):
-        raise ConfigError(_unknown(name_or_path))
+    refuse_unknown(name_or_path)
     if keys := [
         key
         for key in COLUMNS
@@ -150,6 +149,14 @@ def load(
         )
     except OSError as unreadable:
         raise image_folders.damaged(Path(unreadable.filename or path), unreadable) from unreadable
+
+
+def refuse_unknown(name_or_path: str) -> None:
+    """Raise ConfigError for what is neither a data set nor a user's own data."""
+    path = Path(name_or_path).expanduser()
+    own = hugging_face.is_name(name_or_path) or is_table(name_or_path) or _is_npz(name_or_path)
+    if name_or_path not in _DATASETS and not path.is_dir() and not own:
+        raise ConfigError(_unknown(name_or_path))
 
 
 def _unknown(name_or_path: str) -> str:

@@ -43,7 +43,7 @@ def check(report: Report, dataset: str) -> None:
     if len(held) < 2:
         raise DataError(
             f"{dataset} has a single class, '{''.join(held)}', so every answer is right. Use data with two classes or "
-            "more, and see how classes are found in docs/datasets.md."
+            "more, or a setting that reads them: `htfl-sim config data.labels`."
         )
     texts = sorted(((count, name) for name, count in report["features"].items() if count), reverse=True)
     ones, rows = sum(count for count, _ in texts), report["samples"]

@@ -66,8 +66,7 @@ def design_from(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> Design:
     first, start, image = (shapes.get(f"{name}.weight", ()) for name in ("mapping.0", "start", "image"))
     if (len(first), len(start), len(image)) != (2, 2, 4):
         raise DataError(
-            f"{file} has another kind of generator. It needs the weights mapping.0, start, and image, as "
-            "docs/methods/fedktl.md describes them."
+            f"{file} has another kind of generator. It needs the weights mapping.0, start, and image."
         )
     many = {part: sum(name.startswith(f"{part}.") for name in shapes) // 2 for part in ("mapping", "blocks")}
     design = Design(

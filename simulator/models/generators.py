@@ -158,8 +158,8 @@ def _design(file: Path, text: str | None) -> Design:
     keys = [field.name for field in fields(Design)]
     if text is None:
         raise DataError(
-            f"{file} is no generator: its metadata have no '{METADATA}'. Make it with the conversion that "
-            "docs/methods/fedktl.md describes."
+            f"{file} is no generator: its metadata have no '{METADATA}'. Make it with "
+            f"`python -m simulator.models.generator_conversion {file} NEW.safetensors`."
         )
     try:
         found = json.loads(text)

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.base.errors import RAISED, ConfigError, HtflError, is_of_memory, nearest
-from simulator.base.federation_section import GROUPS, refuse_joined
+from simulator.base.errors import RAISED, ConfigError, HtflError, is_of_memory
+from simulator.base.federation_section import GROUPS, refuse_joined, unknown_group, unknown_model
 from simulator.base.rng import drawing_from, drawing_nothing
 from simulator.base.sections import ModelsConfig
 from simulator.data.inputs import blank
@@ -153,7 +153,7 @@ def get(name: str) -> RegisteredModel:
     if separator and library in _LIBRARIES:
         raise ConfigError(f"unknown model '{name}'. A model of {library} is written {library}:{name_there}.")
     if name not in _MODELS:
-        raise ConfigError(f"unknown model '{name}'.{nearest(name, _MODELS)} See `htfl-sim models`.")
+        raise unknown_model(name, _MODELS)
     return _MODELS[name]
 
 
@@ -304,9 +304,7 @@ def members(group: str | tuple[str, ...]) -> tuple[str, ...]:
         return GROUPS[group]
     if group in names() or any(each in group for each in ":/.,"):
         return (get(group).name,)
-    raise ConfigError(
-        f"unknown model group '{group}'.{nearest(group, [*GROUPS, *names()])} See `htfl-sim models`."
-    )
+    raise unknown_group(group, names())
 
 
 def assign(group: str | tuple[str, ...], clients: int) -> tuple[str, ...]:

@@ -11,8 +11,7 @@ from typing import ClassVar, Literal, NamedTuple, TypeVar
 from torch import Tensor
 
 from simulator.base.documents import Node
-from simulator.base.errors import ConfigError, nearest
-from simulator.base.sections import RuntimeConfig
+from simulator.base.sections import RuntimeConfig, unknown_runner
 from simulator.base.tensors import Tensors
 from simulator.methods.hooks import Hooks
 from simulator.models.federation import ClientInfo
@@ -336,9 +335,7 @@ def names_within() -> list[str]:
 def get(name: str) -> type[Runner]:
     """The runner of that name. Raises ConfigError with the nearest name for an unknown one."""
     if name not in _RUNNERS:
-        raise ConfigError(
-            f"unknown runner '{name}'.{nearest(name, _RUNNERS)} There are {', '.join(names())}."
-        )
+        raise unknown_runner(name, names())
     return _RUNNERS[name]
 
 

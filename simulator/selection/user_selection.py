@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from simulator.base import own_files
-from simulator.base.errors import RAISED, ConfigError, nearest
+from simulator.base.errors import RAISED, ConfigError
 from simulator.base.own_files import OwnFile
 from simulator.base.rng import drawing_from, torch_stream
-from simulator.base.sections import PAPERS, STRATEGIES
+from simulator.base.sections import STRATEGIES, unknown_strategy
 from simulator.selection.history import Candidate, Strategy
 
 _FUNCTIONS: dict[str, Any] = {}
@@ -42,13 +42,7 @@ def origins(name: str) -> list[OwnFile]:
 def strategy(name: str) -> Strategy:
     """The strategy of a user's file. Raises ConfigError if it is not loaded."""
     if name not in _FUNCTIONS:
-        file = f"{name.removesuffix('.py')}.py"
-        own = f" Add `selection={file}`." if Path(file).is_file() else " For your own, see docs/your-own.md."
-        hint = nearest(name, STRATEGIES, PAPERS) or own
-        raise ConfigError(
-            f"selection.strategy names '{name}', which is neither a strategy ({', '.join(STRATEGIES)}) nor a loaded "
-            f"file.{hint}"
-        )
+        raise unknown_strategy(name)
 
     def select(
         candidates: Sequence[Candidate], number: int, round: int, draws: np.random.Generator

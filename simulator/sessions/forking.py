@@ -52,9 +52,7 @@ class Source:
         and like `builder.build` and `metadata.check_data`."""
         session = CheckedReader(folder)
         records = session.records()
-        if not 0 <= at_round <= len(records):
-            has = f"rounds 0 to {len(records)}" if records else "no finished round yet: fork it at 0"
-            raise ConfigError(f"{folder} has no round {at_round}; it has {has}.")
+        session.check_round(at_round)
         given = {key: value for key, value in runtime.items() if value is not None}
         config, history = metadata.current(session, {"runtime": given}, at_round)
         built = build(config, data_dir, runs=False)

@@ -1,8 +1,11 @@
 """Changing a run at a round boundary: which settings may change, and the history that says when they did."""
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
+import checkpoints
 from simulator.base.data_section import has_columns, is_own
 from simulator.base.documents import Change, Changeable, Configured, Entry, Event
 from simulator.base.errors import ConfigError
@@ -253,3 +256,35 @@ def _text(value: Any) -> str:
 
 def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+PRECISION = "training.precision"
+
+
+def overrides(workers: int | None, device: str | None, assignments: Sequence[str], folder: Path) -> Raw:
+    """Settings to lay over a session's, nested. Raises ConfigError for one that is not the machine's.
+
+    The error names the command that changes it in the session `folder`.
+    """
+    given = {"workers": workers, "device": device}
+    raw: Raw = {"runtime": {key: value for key, value in given.items() if value is not None}}
+    for assignment in assignments:
+        for key in flattened(with_overrides({}, [assignment])):
+            if not key.startswith("runtime.") and key != PRECISION:
+                raise ConfigError(
+                    f"'{key}' cannot change on resume, which takes runtime.… and {PRECISION}. "
+                    f"{_elsewhere(key, shlex.quote(assignment), checkpoints.typed(folder))}"
+                )
+    return with_overrides(raw, assignments)
+
+
+def _elsewhere(key: str, assignment: str, session: str) -> str:
+    """Which command changes a setting."""
+    match key.split(".")[0]:
+        case "seed" if key != "seed.data":
+            return (
+                f"Fork the session: `htfl-sim fork {session} --at-round R --session NEW --set {assignment}`."
+            )
+        case section if section == "method" or section in SETTINGS:
+            return f"Leave a switch for the resume: `htfl-sim switch {session} --set {assignment}`."
+    return "It is fixed for a session. Start a new one with `htfl-sim run`."

@@ -19,6 +19,7 @@ from simulator.base.documents import (
     check_event,
     check_history,
 )
+from simulator.base.errors import ConfigError
 from simulator.base.record import Client, Record, check_record
 
 T = TypeVar("T")
@@ -62,6 +63,12 @@ class CheckedReader(checkpoints.SessionReader):
 
     def records(self) -> list[Record]:
         return cast(list[Record], super().records())
+
+    def check_round(self, round: int) -> None:
+        """Raise ConfigError unless a fork can begin after this round."""
+        if not 0 <= round <= (done := len(self.records())):
+            has = f"rounds 0 to {done}" if done else "no finished round yet: fork it at 0"
+            raise ConfigError(f"{self.folder} has no round {round}; it has {has}.")
 
     def record(self, round: int) -> Record:
         """The record of a round; raises Damaged when the ledger has none."""

@@ -1,6 +1,5 @@
 """A run and its session directory: the engine's rounds, committed to the store one after the other, and steered."""
 
-import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -14,7 +13,6 @@ from checkpoints import Command, Store, TooLarge
 from simulator import runners
 from simulator.base.documents import Change, Document, Entry, Event, Node, Report
 from simulator.base.errors import ConfigError, DataError, MachinesLost, SessionError
-from simulator.base.nested import Raw, flattened, with_overrides
 from simulator.base.record import Notice, Record
 from simulator.base.sections import RuntimeConfig, WatchConfig
 from simulator.config import Config
@@ -27,11 +25,11 @@ from simulator.runners.base import POLL_SECONDS, Decision, LocalUpdate, RoundInt
 from simulator.sessions import history, metadata, states
 from simulator.sessions.committing import Commits, too_large, with_finite_record
 from simulator.sessions.history import (
-    SETTINGS,
     asked_for,
     begun_after,
     differences,
     history_entry,
+    overrides,
     settings_in_force,
     watching_since,
 )
@@ -41,7 +39,6 @@ from simulator.sessions.watching import Watching
 
 BY_WATCHER = "watcher "
 """The beginning of the reason of a stop."""
-PRECISION = "training.precision"
 AS_TORCH_HAS_IT = "float32, convolutions in tf32"
 """What CUDA computed in before there was a precision to set."""
 
@@ -543,35 +540,6 @@ def stop_reason(noticed: Sequence[Noticed]) -> str | None:
     """Why these stop the run; None if they do not."""
     stops = [each for each in noticed if each.action == "stop"]
     return f"{BY_WATCHER}{stops[0].watcher}: {stops[0].message}" if stops else None
-
-
-def overrides(workers: int | None, device: str | None, assignments: Sequence[str], folder: Path) -> Raw:
-    """Settings to lay over a session's, nested. Raises ConfigError for one that is not the machine's.
-
-    The error names the command that changes it in the session `folder`.
-    """
-    given = {"workers": workers, "device": device}
-    raw: Raw = {"runtime": {key: value for key, value in given.items() if value is not None}}
-    for assignment in assignments:
-        for key in flattened(with_overrides({}, [assignment])):
-            if not key.startswith("runtime.") and key != PRECISION:
-                raise ConfigError(
-                    f"'{key}' cannot change on resume, which takes runtime.… and {PRECISION}. "
-                    f"{_elsewhere(key, shlex.quote(assignment), checkpoints.typed(folder))}"
-                )
-    return with_overrides(raw, assignments)
-
-
-def _elsewhere(key: str, assignment: str, session: str) -> str:
-    """Which command changes a setting."""
-    match key.split(".")[0]:
-        case "seed" if key != "seed.data":
-            return (
-                f"Fork the session: `htfl-sim fork {session} --at-round R --session NEW --set {assignment}`."
-            )
-        case section if section == "method" or section in SETTINGS:
-            return f"Leave a switch for the resume: `htfl-sim switch {session} --set {assignment}`."
-    return "It is fixed for a session. Start a new one with `htfl-sim run`."
 
 
 def other_bits(session: CheckedReader, config: Config, on_cuda: bool) -> list[str]:

@@ -203,3 +203,13 @@ def test_a_path_shows_what_a_run_would_read(cli: Cli, tmp_path: Path) -> None:
 def test_settings_of_a_named_data_set_are_refused(cli: Cli) -> None:
     result = cli("datasets", "digits", "--set=data.target=y")
     assert result.code == 2 and "--set describes your own data" in result.err
+
+
+def test_the_table_of_models_is_what_their_code_gives() -> None:
+    """After a change: write the rows that this finds into simulator/models/cards.csv."""
+    from htfl_sim.catalog import _of_model, model_table
+    from simulator import models
+
+    table = model_table()
+    assert [_of_model(each.name) for each in table] == table
+    assert [each for each in models.names() if ":" not in each][: len(table)] == [each.name for each in table]

@@ -105,7 +105,7 @@ TAGS = "Tag for the session; `htfl-sim sessions --tag` finds it. May be repeated
 Tags = Annotated[Sequence[str], option(TAGS, "--tag", metavar="TAG", panel=WHERE)]
 MODEL_FILES = "Python file of a model that the session uses. May be repeated."
 ModelFiles = Annotated[Sequence[Path], option(MODEL_FILES, "--model", metavar="FILE", panel=HOW)]
-METRICS = "Python file with a metric of your own (docs/your-own.md). May be repeated."
+METRICS = "Python file with a metric of your own. May be repeated."
 SELECTIONS = "Python file with a selection of your own that the session uses. May be repeated."
 REUSE = (
     "Use finished sessions of identical runs, from the whole sessions folder. "

@@ -190,7 +190,6 @@ def plot(
     """Draw a figure for a paper: PDF, SVG, or PNG, with real text and colors that stay distinct in gray.
 
     partition, tsne, cka, and timeline are of one session. partition and tsne load its data.
-    docs/figures.md shows every kind.
 
     \b
     Examples

@@ -14,6 +14,8 @@ import typer
 import htfl_sim as hs
 from htfl_sim.choices import HOW, SCALE, WHAT, WHERE, Choices, Runner, Until, UntilTime, Watch
 from simulator.base.record import Record
+from simulator.sessions.history import overrides
+from simulator.sessions.reader import CheckedReader
 from tui.cli import completion, options, output, steer
 from tui.common import findings
 from tui.common.errors import DIVERGED, WATCHED, OutputClosed
@@ -80,12 +82,13 @@ def run(
     name = hs.folders.checked_name(session) if session is not None else None
     tags = list(map(hs.folders.checked_tag, tag))
 
-    from htfl_sim.configuring import new_name
+    from htfl_sim.configuring import check_names, new_name
     from tui.cli.machine import fetch_missing
 
     settings = replace(
         choices, device=machine.device, workers=machine.workers, runner=runner, watch=watch
     ).read()
+    check_names(settings)
     folder = hs.folders.sessions_dir(places.sessions_dir)
     folder = folder / (name or new_name(settings, folder, datetime.now().astimezone()))
     if dry_run:
@@ -164,6 +167,9 @@ def resume(
         _go_on(folder, [option for option, value in given.items() if value is not None])
         return
 
+    changed = [*([f"runtime.runner={runner}"] if runner else []), *set_]
+    overrides(machine.workers, machine.device, changed, folder)  # refused before torch is imported
+
     from htfl_sim.running import extend, reopen
 
     own.load()
@@ -175,7 +181,7 @@ def resume(
         data_dir=places.data_dir,
         workers=machine.workers,
         device=machine.device,
-        settings=[*([f"runtime.runner={runner}"] if runner else []), *set_],
+        settings=changed,
         allow_inexact=machine.allow_inexact,
         steal=steal,
     ) as opened:
@@ -284,6 +290,11 @@ def fork(
     own.load()
     if method is not None:
         hs.catalog.method(method)  # an unknown one is refused before torch is imported
+    CheckedReader(parent).check_round(at_round)
+
+    from htfl_sim.configuring import check_keys
+
+    check_keys(parent, method, assignments)
 
     from htfl_sim.running import branch, reopen
 

@@ -78,7 +78,7 @@ def sweep(
     on: Annotated[
         str,
         options.option(
-            "Where points run: here, ray (docs/ray.md), or slurm, for which it writes a script to submit.",
+            "Where points run: here, ray, or slurm, for which it writes a script to submit.",
             metavar="PLACE",
             complete=completion.places,
             panel=HOW,
@@ -404,8 +404,6 @@ def tune(
     from htfl_sim.shown import Signals
     from simulator.studies.executor import Launch
     from simulator.studies.sweep import checked
-    from simulator.studies.tuning import forecast, write_slurm
-    from simulator.studies.tuning import tune as search_and_run
     from tui.cli import sweep_progress
     from tui.cli.machine import fetch_missing
 
@@ -453,6 +451,9 @@ def tune(
         )
     else:
         tuning.refuse_without_methods(search)
+    from simulator.studies.tuning import forecast, write_slurm
+    from simulator.studies.tuning import tune as search_and_run
+
     folder = tuning.folder_of(name, places.sessions_dir)
     data = hs.folders.data_folder(places.data_dir).absolute()
     launch = Launch(data, machine.workers, machine.device, files, reuse=reuse)

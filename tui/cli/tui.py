@@ -63,7 +63,7 @@ def tui(
     ] = "off",
     serve: Annotated[
         bool,
-        options.flag("Show the app in a browser on this machine (docs/terminal.md).", "--serve", panel=HOW),
+        options.flag("Show the app in a browser on this machine.", "--serve", panel=HOW),
     ] = False,
     port: Annotated[
         int | None,
