@@ -17,7 +17,7 @@ SIDE_BY_SIDE := --numprocesses $(WORKERS) --maxprocesses 4 --dist worksteal
 test test-rest test-slow test-oldest: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rest test-all test-slow test-kills test-oldest lint format bench results docs clean
+.PHONY: help demo test test-rest test-all test-slow test-kills test-oldest lint format bench results pictures docs clean
 
 help:  ## List these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 15
@@ -59,6 +59,9 @@ bench: $(READY)  ## Measure this machine: WHAT=bench, methods, storage, app, sca
 
 results: $(READY)  ## Run the studies of docs/results.md and write its tables: hours on two cores; can be killed and goes on
 	$(BIN)/python -m benchmarks.results
+
+pictures: $(READY)  ## Draw every picture of the pages from runs that are trained for it: minutes
+	$(BIN)/python -m docsite.pictures
 
 docs: $(VENV)/.docs-installed  ## Build the site into build/site; a link that leads nowhere fails
 	$(BIN)/python -m zensical build --clean --strict
