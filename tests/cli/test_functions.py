@@ -5,7 +5,6 @@ import operator
 from collections.abc import Iterator
 from types import ModuleType
 
-import pytest
 import typer.main
 
 import htfl_sim as hs
@@ -126,8 +125,6 @@ def test_every_function_has_its_command() -> None:
     assert set(offered()) - HELPERS == named
 
 
-@pytest.mark.parametrize(
-    "name", sorted({*HELPERS, *(name for names in FUNCTIONS.values() for name in names)})
-)
-def test_every_function_says_what_it_does(name: str) -> None:
-    assert operator.attrgetter(name)(hs).__doc__
+def test_every_function_says_what_it_does() -> None:
+    every = {*HELPERS, *(name for names in FUNCTIONS.values() for name in names)}
+    assert [name for name in sorted(every) if not operator.attrgetter(name)(hs).__doc__] == []
