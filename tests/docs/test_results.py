@@ -34,7 +34,7 @@ def test_its_commands_describe_studies_that_there_can_be(
     result: results.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Everything but the training: the request is read, checked, and its ranges are known."""
-    from htfl_sim import tuning
+    from simulator.studies import tuning
 
     asked = []
 
@@ -42,7 +42,7 @@ def test_its_commands_describe_studies_that_there_can_be(
         asked.append(request)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tuning, "carry_out", instead)
+    monkeypatch.setattr(tuning, "tune", instead)
     monkeypatch.setattr("tui.cli.machine.fetch_missing", lambda *rest: None)
     for name, arguments in result.studies.items():
         call("tune", name, *shlex.split(arguments), "--sessions-dir", tmp_path)
