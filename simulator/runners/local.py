@@ -6,7 +6,7 @@ trains its own modules if the method has any.
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -138,23 +138,21 @@ def server_update(
 LONGEST = 200
 
 
-@contextmanager
-def memory_for_training(runner: Runner, round: int, client: int, at_once: int) -> Iterator[None]:
+def memory_for_training(
+    runner: Runner, round: int, client: int, at_once: int
+) -> AbstractContextManager[None]:
     """Wraps a client's part of round t, with `at_once` clients at a time. Raises NotEnoughMemory."""
     size = runner.context.federation.training.batch_size
     doing = f"in round {round}, in training on batches of {size} samples"
-    with _needed(runner, client, doing, at_once, "training.batch_size", size):
-        yield
+    return _needed(runner, client, doing, at_once, "training.batch_size", size)
 
 
-@contextmanager
 def memory_for_evaluation(
     runner: Runner, round: int, client: int, batch_size: int, at_once: int
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Wraps a client's answers on its test images, with `at_once` clients at a time. Raises NotEnoughMemory."""
     doing = f"in round {round}, in evaluation on {batch_size} samples at a time"
-    with _needed(runner, client, doing, at_once, "evaluation.batch_size", batch_size):
-        yield
+    return _needed(runner, client, doing, at_once, "evaluation.batch_size", batch_size)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ import checkpoints
 from checkpoints import TUNING, SessionUnreadable
 from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw, flattened, merged, put, with_values
-from simulator.base.sections import Choice, Log, Range
+from simulator.base.sections import Choice, Log
 from simulator.base.units import amount
 from simulator.config import Config
 from simulator.results.analysis.averages import MeanStd
@@ -374,20 +374,15 @@ def tried(folder: Path) -> "tuple[list[Tried], list[str]]":
     for method in request.methods:
         space = request.space(method)
         logarithmic |= {key for key, each in space.items() if isinstance(each, Log)}
-        own = _own_values(listed, method, space)
+        first = next((each for each in listed.points.values() if each.axes.get("method") == method), None)
+        flat = {} if first is None else flattened(first.config)
+        own = {key: flat[key] for key in space if key in flat}  # the first trial has the method's own values
         for trial in listed.of(method):
             rounds = min(map(rounds_of, listed.sessions(trial)))
             if rounds and (value := listed.score(trial, rounds)) is not None:
                 is_best = best.get(method) == trial.number
                 found.append(Tried(method, {**own, **trial.values}, value, rounds, is_best))
     return found, sorted(logarithmic)
-
-
-def _own_values(listed: Trials, method: str, space: Mapping[str, Range]) -> Raw:
-    """The values of a method's first trial, which has its own."""
-    first = next((point for point in listed.points.values() if point.axes.get("method") == method), None)
-    flat = {} if first is None else flattened(first.config)
-    return {key: flat[key] for key in space if key in flat}
 
 
 def with_choices(folder: Path) -> StudySpec:
