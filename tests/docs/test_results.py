@@ -38,7 +38,7 @@ def test_its_commands_describe_studies_that_there_can_be(
 
     asked = []
 
-    def instead(name: str, request: Request, **rest: object) -> None:
+    def instead(folder: Path, request: Request, *more: object, **rest: object) -> None:
         asked.append(request)
         raise KeyboardInterrupt
 
