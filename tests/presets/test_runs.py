@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import presets
-from htfl_sim.configuring import QUICKSTARTS
+from htfl_sim.choices import QUICKSTARTS
 from simulator import models
 from simulator.base import rng
 from simulator.base.nested import merged
