@@ -24,6 +24,7 @@ pytestmark = pytest.mark.usefixtures("generated_images")
 # Pause and resume
 
 
+@pytest.mark.long
 def test_a_pause_within_a_round_holds_the_next_client_back_until_a_resume(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     operator = Operator(
@@ -75,6 +76,7 @@ def test_a_pause_right_after_a_resume_is_answered(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_no_client_trains_while_paused(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     operator = Operator(folder, (trained(2, 1), "pause", {}))
@@ -98,6 +100,7 @@ def wait_until(true: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.long
 def test_the_time_a_round_is_paused_is_not_counted_as_training(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     operator = Operator(folder, (trained(2, 1), "pause", {}))
@@ -125,6 +128,7 @@ def test_a_resume_of_a_run_that_is_not_paused_is_refused(tmp_path: Path) -> None
 # Stop
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_stop_within_a_round_keeps_its_finished_clients(tmp_path: Path, workers: int) -> None:
     folder = tmp_path / "s"
@@ -147,6 +151,7 @@ def test_a_stop_within_a_round_keeps_its_finished_clients(tmp_path: Path, worker
     assert checkpoints.verify(folder) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", ["fedlora", "fedgh", "fedproto", "fd", "fedl2g_f", "fml", "fedkd", "scaffold"]
 )
@@ -172,6 +177,7 @@ def test_a_stop_within_a_round_between_checkpoints_writes_the_one_before(tmp_pat
     assert federations.committed(folder) == alone(tmp_path, sparse)
 
 
+@pytest.mark.long
 def test_a_stop_of_a_paused_run_takes_hold(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     operator = Operator(
@@ -253,6 +259,7 @@ def test_a_checkpoint_with_cka_measures_it_at_the_end_of_the_round(tmp_path: Pat
     assert operator.answers() == [("checkpoint", "applied", 2)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spoil", ["history", "clients", "losses"])
 def test_a_note_of_an_unfinished_round_that_says_something_else_costs_its_clients_only(
     tmp_path: Path, spoil: str

@@ -177,6 +177,7 @@ BUILDS = [
 ]
 
 
+@pytest.mark.long
 def test_library_models_are_initialised_from_the_stream() -> None:
     for build in BUILDS:
 

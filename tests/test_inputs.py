@@ -309,6 +309,7 @@ def test_a_registered_model_of_the_kind_is_named(texts: Path, monkeypatch: pytes
         build(config(texts, federation={"group": "htm5"}), Path())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "net"), [("signals", "Sensors"), ("features", "Rows")])
 def test_signals_and_tables_train_and_are_normalized_on_training_samples(
     name: str, net: str, tmp_path: Path

@@ -78,6 +78,7 @@ def test_watchers_change_no_bit_and_a_run_without_them_records_nothing_of_them(
     assert [(round, watcher) for round, watcher, _ in told] == recorded(whole)
 
 
+@pytest.mark.long
 def test_a_run_paused_by_a_watcher_waits_for_resume_and_goes_on_as_if_nothing_had_been(
     tmp_path: Path,
 ) -> None:

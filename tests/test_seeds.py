@@ -45,6 +45,7 @@ def test_three_equal_seeds_give_the_bits_of_one(method: str) -> None:
     assert equal(tensors(three[3]), tensors(one[3]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("part", "changes"),
     [("data", (True, False, False)), ("init", (False, True, False)), ("training", (False, False, True))],

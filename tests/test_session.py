@@ -76,6 +76,7 @@ def test_the_observer_hears_of_a_round_after_it_is_committed(tmp_path: Path) -> 
     assert committed == [(round, round) for round in range(1, 7)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rounds", [1, 4])
 def test_a_run_stopped_and_resumed_is_the_run_left_alone(tmp_path: Path, rounds: int) -> None:
     stopped = run_for(rounds, Session.create(config(), tmp_path / "s", tmp_path))

@@ -65,6 +65,7 @@ def test_a_job_at_its_limit_stops_queues_itself_again_and_ends_as_one_left_alone
     assert federations.committed(tmp_path / "job") == federations.committed(tmp_path / "alone")
 
 
+@pytest.mark.long
 def test_a_job_that_is_cancelled_stops_with_a_checkpoint_and_does_not_come_back(
     tmp_path: Path, slurm: dict[str, str]
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_job_that_is_cancelled_stops_with_a_checkpoint_and_does_not_come_back(
     assert not (tmp_path / "requeued").exists()
 
 
+@pytest.mark.long
 def test_a_job_that_cannot_run_fails_with_the_runs_exit_code(tmp_path: Path, slurm: dict[str, str]) -> None:
     assert job(tmp_path, slurm, "--method", "fedlorra").wait(timeout=600) == 2
     assert "'fedlora'" in (tmp_path / "log").read_text()

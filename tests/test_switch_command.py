@@ -21,6 +21,7 @@ from tests.operators import Operator, alone, config, finished, kinds, trained
 pytestmark = pytest.mark.usefixtures("generated_images")
 
 
+@pytest.mark.long
 def test_a_switch_takes_hold_in_the_next_round_and_is_answered_with_its_checkpoint(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     operator = Operator(folder, (trained(2, 1), "switch", {"method": "fedssa", "set": ["training.lr=0.05"]}))
@@ -43,6 +44,7 @@ def test_a_switch_takes_hold_in_the_next_round_and_is_answered_with_its_checkpoi
     assert any(isinstance(event, Switched) and event.from_round == 3 for event in operator.seen)
 
 
+@pytest.mark.long
 def test_switches_killed_and_resumed_give_the_run_left_alone(tmp_path: Path) -> None:
     """A kill once the switch's boundary is reached: it waits in the mailbox until a checkpoint says it is in force."""
 
@@ -71,6 +73,7 @@ def test_switches_killed_and_resumed_give_the_run_left_alone(tmp_path: Path) -> 
         assert list((folder / "control" / "inbox").iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -97,6 +100,7 @@ def test_a_switch_that_cannot_be_is_refused_with_the_reason(
     assert federations.committed(folder) == alone(tmp_path, config())
 
 
+@pytest.mark.long
 def test_a_stop_within_the_first_round_after_a_switch_keeps_its_clients(tmp_path: Path) -> None:
     switch = ("switch", {"method": "fedssa", "set": []})
     undisturbed, folder = tmp_path / "undisturbed", tmp_path / "s"
@@ -109,6 +113,7 @@ def test_a_stop_within_the_first_round_after_a_switch_keeps_its_clients(tmp_path
     assert federations.committed(folder) == federations.committed(undisturbed)
 
 
+@pytest.mark.long
 def test_a_finished_session_is_extended_by_more_rounds(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     Session.create(config(), folder, tmp_path).run()
@@ -121,6 +126,7 @@ def test_a_finished_session_is_extended_by_more_rounds(tmp_path: Path) -> None:
     assert federations.committed(folder) == federations.committed(tmp_path / "longer")
 
 
+@pytest.mark.long
 def test_the_observer_hears_the_rounds_of_a_new_total(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     operator = Operator(folder, (finished(1), "switch", {"method": None, "set": ["rounds=5"]}))
@@ -129,6 +135,7 @@ def test_the_observer_hears_the_rounds_of_a_new_total(tmp_path: Path) -> None:
     assert totals == [4, 5, 5, 5, 5]
 
 
+@pytest.mark.long
 def test_a_switch_asked_for_in_the_last_round_is_refused_at_once(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     operator = Operator(folder, (trained(4, 1), "switch", {"method": "fedssa", "set": []}))
@@ -141,6 +148,7 @@ def test_a_switch_asked_for_in_the_last_round_is_refused_at_once(tmp_path: Path)
     assert federations.committed(folder) == alone(tmp_path, config())
 
 
+@pytest.mark.long
 def test_a_switch_asked_for_in_the_last_round_that_brings_more_rounds_takes_hold(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     operator = Operator(folder, (trained(4, 1), "switch", {"method": "fedssa", "set": ["rounds=6"]}))
@@ -150,6 +158,7 @@ def test_a_switch_asked_for_in_the_last_round_that_brings_more_rounds_takes_hold
     assert methods == ["lg_fedavg"] * 4 + ["fedssa"] * 2
 
 
+@pytest.mark.long
 def test_a_switch_that_came_too_late_to_be_read_waits_until_the_run_is_extended(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     Session.create(config(), folder, tmp_path).run()
@@ -189,6 +198,7 @@ def switched_after_2(tmp_path: Path) -> Any:
     return federations.committed(folder)
 
 
+@pytest.mark.long
 def test_a_switch_for_a_later_round_takes_hold_after_it(tmp_path: Path, switched_after_2: Any) -> None:
     folder = tmp_path / "s"
     operator = Operator(folder, (trained(1, 1), "switch", later(2)))

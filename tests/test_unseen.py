@@ -353,6 +353,7 @@ def test_scaffold_counts_seen_clients_only() -> None:
 # Sessions
 
 
+@pytest.mark.long
 def test_a_resumed_session_measures_what_an_uninterrupted_one_does(tmp_path: Path) -> None:
     given = config(unseen={"every": 2}, rounds=4)
     Session.create(given, tmp_path / "whole", tmp_path).run()

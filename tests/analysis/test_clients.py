@@ -236,6 +236,7 @@ ROUNDS = st.lists(
 """For each round: who is evaluated, who is absent, and whether the record has news alone."""
 
 
+@pytest.mark.long
 @given(ROUNDS)
 def test_sums_over_classes_are_the_accuracies_of_the_record(rounds: Any) -> None:
     """Each client has the same samples throughout, as the weights of a record's means require."""

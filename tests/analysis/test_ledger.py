@@ -125,6 +125,7 @@ def same(one: Totals, other: Totals) -> bool:
     return all(np.array_equal(one[each.column], other[each.column], equal_nan=True) for each in NUMBERS)
 
 
+@pytest.mark.long
 @given(
     st.lists(SHARE, min_size=1, max_size=5),
     SHARE,

@@ -56,6 +56,7 @@ async def at_data_features(app: HtflApp, pilot: Any) -> None:
     assert app.panel.id == "data"
 
 
+@pytest.mark.long
 def test_t_computes_once_and_keys_go_on_meanwhile(app: HtflApp) -> None:
     async def script(pilot: Any) -> None:
         await at_data_features(app, pilot)
@@ -73,6 +74,7 @@ def test_t_computes_once_and_keys_go_on_meanwhile(app: HtflApp) -> None:
     assert Process.started[1].cancelled  # with the app
 
 
+@pytest.mark.long
 def test_t_again_stops_it_and_a_refusal_can_be_tried_again(app: HtflApp) -> None:
     async def script(pilot: Any) -> None:
         await at_data_features(app, pilot)
@@ -122,6 +124,7 @@ def test_c_computes_cka_of_a_round_that_was_not_measured_and_panels_show_it(app:
     drive(app, script)
 
 
+@pytest.mark.long
 def test_cka_of_a_round_whose_checkpoint_is_gone_is_refused(app: HtflApp) -> None:
     async def script(pilot: Any) -> None:
         await at_round(app, pilot, 2)
@@ -149,6 +152,7 @@ class Reading:
         return tuple(ClientSamples(client, "tokens", ()) for client in self.asked[-1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("at_once", "asked"), [(4, [[0, 1, 2, 3]]), (3, [[0], [1]])])
 def test_few_clients_are_read_at_once_and_of_many_only_the_one_selected(
     app: HtflApp, monkeypatch: pytest.MonkeyPatch, at_once: int, asked: list[list[int]]

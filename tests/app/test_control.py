@@ -29,6 +29,7 @@ def said(app: HtflApp) -> str:
     return " ".join(notices(app))
 
 
+@pytest.mark.long
 def test_commands_that_are_refused_too_late_or_made_are_said_and_wait_no_more(home: Path) -> None:
     app = opened(home)
 
@@ -160,6 +161,7 @@ def test_a_session_that_is_damaged_or_vanishes_while_shown_is_said_and_the_app_g
     drive(app, script)
 
 
+@pytest.mark.long
 def test_a_second_run_gets_a_process_of_its_own_whose_failure_is_told(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +194,7 @@ def test_a_second_run_gets_a_process_of_its_own_whose_failure_is_told(
     drive(app, script)
 
 
+@pytest.mark.long
 def test_only_the_visible_panel_draws_and_one_that_fails_is_said(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

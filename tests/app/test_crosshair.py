@@ -36,6 +36,7 @@ def first_row(chart: LineChart) -> str:
     return chart.render_line(0).text
 
 
+@pytest.mark.long
 def test_arrows_typed_while_a_panel_comes_up_all_count(app: HtflApp) -> None:
     async def script(pilot: Pilot[Any]) -> None:
         await shown(app, pilot)
@@ -51,6 +52,7 @@ def test_arrows_typed_while_a_panel_comes_up_all_count(app: HtflApp) -> None:
     drive(app, script)
 
 
+@pytest.mark.long
 def test_every_legend_on_the_screen_reads_the_round_that_arrows_choose(app: HtflApp) -> None:
     async def script(pilot: Pilot[Any]) -> None:
         await shown(app, pilot)
@@ -69,6 +71,7 @@ def test_every_legend_on_the_screen_reads_the_round_that_arrows_choose(app: Htfl
     drive(app, script)
 
 
+@pytest.mark.long
 def test_it_holds_in_all_panels_and_escape_puts_it_away_before_it_leads_back(
     app: HtflApp, home: Path
 ) -> None:
@@ -150,6 +153,7 @@ def test_the_map_of_clients_and_rounds_has_it_too(app: HtflApp) -> None:
     drive(app, script)
 
 
+@pytest.mark.long
 def test_over_bytes_it_lies_at_what_the_round_had_cost_and_over_rounds_where_that_was(home: Path) -> None:
     run = read(home / "main")
     sent = run.curves["bytes_up_total"] + run.curves["bytes_down_total"]
@@ -176,6 +180,7 @@ def test_in_compare_it_goes_as_far_as_the_longest_session(home: Path, tmp_path: 
     assert f"1 short {last * 100:.1f} % (r5)  2 main {eleventh * 100:.1f} %" in text
 
 
+@pytest.mark.long
 def test_where_x_is_a_cost_each_session_is_read_at_its_nearest_round(home: Path, tmp_path: Path) -> None:
     other = read(sessions.make(tmp_path / "other", rounds=5, clients=2))
     main = read(home / "main")

@@ -66,6 +66,7 @@ def test_a_difference_is_marked_and_comes_first(fork: Path, glyphs: Any, mark: s
     described(fork, script, glyphs=glyphs)
 
 
+@pytest.mark.long
 def test_tab_compares_with_a_marked_session_and_words_filter(fork: Path) -> None:
     async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
         await pilot.press("tab")

@@ -240,6 +240,7 @@ def test_with_ascii_glyphs_a_list_that_scrolls_is_ascii(home: Path) -> None:
     drive(app, script, (80, 24))
 
 
+@pytest.mark.long
 def test_help_goes_on_under_what_is_said_and_not_under_the_keys(home: Path) -> None:
     (shown,) = pictures("help", home, [(80, 24)]).values()
     said = [line.partition("│")[2].rstrip("▁▂▃▄▅▆▇█ │") for line in shown.splitlines() if "│" in line]
@@ -265,6 +266,7 @@ def test_a_press_on_a_field_that_was_just_removed_does_nothing(home: Path) -> No
     drive(app, script)
 
 
+@pytest.mark.long
 def test_a_terminal_under_60_by_16_is_told_so_until_it_grows(home: Path) -> None:
     app = opened(home)
 

@@ -82,6 +82,7 @@ def in_form(home: Path, form: Any, script: Callable[[HtflApp, Pilot[str]], Any],
     return given
 
 
+@pytest.mark.long
 def test_keys_typed_at_once_go_each_where_the_one_before_has_led(home: Path) -> None:
     """What is typed into a filled-in line replaces it, and a method is changed before its settings are typed."""
     forms: list[tuple[Any, str, Any]] = [
@@ -288,6 +289,7 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return told
 
 
+@pytest.mark.long
 def test_keys_typed_while_the_methods_are_asked_are_for_the_form_that_lists_them(
     home: Path, answered: list[bool]
 ) -> None:
@@ -306,6 +308,7 @@ def test_keys_typed_while_the_methods_are_asked_are_for_the_form_that_lists_them
     drive(app, script)
 
 
+@pytest.mark.long
 def test_escape_gives_up_a_form_that_waits_for_the_methods(home: Path, answered: list[bool]) -> None:
     app = opened(home)
 
@@ -325,6 +328,7 @@ def test_escape_gives_up_a_form_that_waits_for_the_methods(home: Path, answered:
     drive(app, script)
 
 
+@pytest.mark.long
 def test_the_name_given_on_the_command_line_is_offered_while_it_is_free(home: Path) -> None:
     app = opened(home)
     app.runs._options = LaunchOptions(home, home / "data", name="other")
@@ -364,6 +368,7 @@ def test_a_new_run_that_cannot_be_is_refused(home: Path) -> None:
     assert wish.choices.assignments == ["training.lr=0.1"]
 
 
+@pytest.mark.long
 def test_a_missing_data_set_is_named_replaced_by_digits_or_downloaded_with_its_progress(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -402,6 +407,7 @@ def test_a_missing_data_set_is_named_replaced_by_digits_or_downloaded_with_its_p
     in_form(home, new_run(home, preset="fedlora_htm5"), script)
 
 
+@pytest.mark.long
 def test_a_new_run_on_own_data_says_what_it_would_read(home: Path) -> None:
     (home / "t.csv").write_text("n,x,y\n1,5,a\n2,7,b\n3,9,a\n")
 
@@ -415,6 +421,7 @@ def test_a_new_run_on_own_data_says_what_it_would_read(home: Path) -> None:
     in_form(home, new_run(home), script)
 
 
+@pytest.mark.long
 def test_an_unknown_value_is_said_while_it_is_typed_with_the_nearest(home: Path) -> None:
     async def script(app: HtflApp, pilot: Pilot[str]) -> None:
         await pilot.press(*"quickstrt")
@@ -455,6 +462,7 @@ def test_long_names_of_presets_cut_no_others_and_show_where_they_differ(home: Pa
     in_form(home, new_run(home), script)
 
 
+@pytest.mark.long
 def test_arrows_choose_and_settings_are_completed_word_by_word(home: Path) -> None:
     async def script(app: HtflApp, pilot: Pilot[str]) -> None:
         assert await write(pilot, "method", *"fed", "down", "down") == "fedssa"
@@ -471,6 +479,7 @@ def test_arrows_choose_and_settings_are_completed_word_by_word(home: Path) -> No
     in_form(home, lambda run: ForkDialog(run, 7, home, KNOWN), script)
 
 
+@pytest.mark.long
 def test_settings_of_a_new_run_are_those_of_its_method(home: Path) -> None:
     async def script(app: HtflApp, pilot: Pilot[str]) -> None:
         await write(pilot, "method", *"fedgh")
@@ -482,6 +491,7 @@ def test_settings_of_a_new_run_are_those_of_its_method(home: Path) -> None:
     in_form(home, new_run(home), script, size=(80, 24))
 
 
+@pytest.mark.long
 def test_words_narrow_the_help_to_the_keys_that_fit(home: Path) -> None:
     async def script(app: HtflApp, pilot: Pilot[str]) -> None:
         help = app.screen

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from textual.pilot import Pilot
 
 from simulator.results.analysis.run import SessionData
@@ -21,6 +22,7 @@ def clients(app: HtflApp) -> Table:
     return table
 
 
+@pytest.mark.long
 def test_theme_chart_sort_and_pins_are_there_again_at_the_next_start(home: Path) -> None:
     def started() -> HtflApp:
         return opened(home, "main", "live", state=home / "state")

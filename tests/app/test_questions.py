@@ -71,6 +71,7 @@ def shown(
     drive(app, script, size)
 
 
+@pytest.mark.long
 def test_is_it_converging(home: Path) -> None:
     means = [each["accuracy"]["mean"] for each in records(home / "main")]
     change = points(means[-1] - means[-6])
@@ -92,6 +93,7 @@ def test_who_is_bad(home: Path) -> None:
     shown(home / "main", None, lambda text: f"▶ {WORST} cnn5 {percent(accuracies[WORST])}" in text)
 
 
+@pytest.mark.long
 def test_why_is_it_the_data(home: Path) -> None:
     """W names the classes and the samples of the worst client."""
     about = sessions.samples(CLIENTS)

@@ -15,6 +15,7 @@ from tui.app.widgets import Table
 ROUNDS = 12
 
 
+@pytest.mark.long
 def test_a_panel_knows_a_new_size_before_it_is_laid_out_in_it(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -36,6 +37,7 @@ def test_a_panel_knows_a_new_size_before_it_is_laid_out_in_it(
     assert laid_out == [(80, False), (120, True)]
 
 
+@pytest.mark.long
 def test_enter_leads_to_more_of_the_client_and_escape_back(home: Path) -> None:
     app = opened(home, "main", "live", "clients", "similarity")
 
@@ -55,6 +57,7 @@ def test_enter_leads_to_more_of_the_client_and_escape_back(home: Path) -> None:
     drive(app, script)
 
 
+@pytest.mark.long
 def test_words_for_sessions_leave_the_clients_alone_and_are_there_again(home: Path) -> None:
     app = opened(home)
 
@@ -76,6 +79,7 @@ def test_words_for_sessions_leave_the_clients_alone_and_are_there_again(home: Pa
     drive(app, script)
 
 
+@pytest.mark.long
 def test_a_line_that_is_typed_keeps_the_focus_when_the_panel_would_take_it(home: Path) -> None:
     app = opened(home)
 

@@ -77,6 +77,7 @@ def test_space_pauses_the_session_under_the_cursor_and_opens_nothing(home: Path,
     drive_list(home, script)
 
 
+@pytest.mark.long
 def test_on_a_marked_one_keys_mean_all_that_are_marked(home: Path, live: Stores) -> None:
     async def script(pilot: Pilot[str], app: HtflApp, table: SessionList) -> None:
         for name in "abc":

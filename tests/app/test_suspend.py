@@ -32,6 +32,7 @@ def press_ctrl_z(app: HtflApp, monkeypatch: pytest.MonkeyPatch, able: bool, runn
     return sent
 
 
+@pytest.mark.long
 def test_ctrl_z_stops_this_process_unless_that_is_impossible_or_would_stop_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

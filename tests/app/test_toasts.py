@@ -56,6 +56,7 @@ ENDINGS: list[tuple[str, str, str, Ending]] = [
 ]
 
 
+@pytest.mark.long
 def test_a_notice_disappears_when_its_cause_ends(home: Path) -> None:
     app = opened(home)
 
@@ -92,6 +93,7 @@ def test_without_a_session_the_reason_is_that_and_ends_with_it(home: Path) -> No
     drive(app, script)
 
 
+@pytest.mark.long
 def test_notices_are_said_only_while_true_and_none_twice(home: Path) -> None:
     app = opened(home)
 

@@ -109,6 +109,7 @@ def test_tags_and_a_note_are_written_listed_and_found_by_the_filter(home: Path) 
     in_app(home, script)
 
 
+@pytest.mark.long
 def test_the_session_shown_is_marked_with_what_is_a_tag_and_a_note(home: Path) -> None:
     form = NoteDialog(home / "main", home)
     for values, fault in (
@@ -129,6 +130,7 @@ def test_the_session_shown_is_marked_with_what_is_a_tag_and_a_note(home: Path) -
     in_app(home, script)
 
 
+@pytest.mark.long
 def test_a_renamed_session_is_shown_and_marked_under_its_new_name(home: Path) -> None:
     form = RenameDialog(home / "main")
     for name, fault in (("fork", "is there already. Choose another name."), ("a/b", "not a session name")):
@@ -147,6 +149,7 @@ def test_a_renamed_session_is_shown_and_marked_under_its_new_name(home: Path) ->
     in_app(home, script)
 
 
+@pytest.mark.long
 def test_a_session_is_deleted_only_after_its_name_is_typed(home: Path) -> None:
     async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
         app.mark_all((home / "main",))

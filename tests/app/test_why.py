@@ -40,6 +40,7 @@ def said(dialog: WhyDialog) -> str:
     return found if isinstance(found, str) else found.findings[0].text
 
 
+@pytest.mark.long
 def test_it_starts_with_the_worst_client_and_arrows_move_to_the_next(app: HtflApp) -> None:
     async def script(pilot: Any) -> None:
         dialog = await opened(app, pilot)
@@ -57,6 +58,7 @@ def test_it_starts_with_the_worst_client_and_arrows_move_to_the_next(app: HtflAp
     drive(app, script)
 
 
+@pytest.mark.long
 def test_it_follows_the_round_shown_and_a_run_that_goes_on(app: HtflApp) -> None:
     async def script(pilot: Any) -> None:
         dialog = await opened(app, pilot)
@@ -157,6 +159,7 @@ def lines_of(dialog: WhyDialog) -> list[str]:
     return dialog._page.render().plain.split("\n")
 
 
+@pytest.mark.long
 def test_m_shows_a_confusion_matrix_computed_once_for_each_client_and_round(kept: HtflApp) -> None:
     async def script(pilot: Any) -> None:
         dialog = await opened(kept, pilot)
@@ -178,6 +181,7 @@ def test_m_shows_a_confusion_matrix_computed_once_for_each_client_and_round(kept
     drive(kept, script, size=(60, 16))
 
 
+@pytest.mark.long
 def test_without_a_checkpoint_the_kept_rounds_are_named(kept: HtflApp) -> None:
     async def script(pilot: Any) -> None:
         dialog = await opened(kept, pilot)
@@ -205,6 +209,7 @@ def test_a_matrix_stays_at_its_round_while_the_run_goes_on(kept: HtflApp) -> Non
     drive(kept, script)
 
 
+@pytest.mark.long
 def test_the_reason_of_a_failure_is_on_the_page(kept: HtflApp) -> None:
     async def script(pilot: Any) -> None:
         dialog = await opened(kept, pilot)

@@ -34,6 +34,7 @@ def told(found: Any, tmp_path: Path) -> str:
     return str(refused.value)
 
 
+@pytest.mark.long
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # of a busy machine
 @given(st.dictionaries(NAMES, FIGURES))
 def test_what_is_written_is_read_again(

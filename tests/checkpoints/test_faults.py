@@ -118,6 +118,7 @@ def assert_all_stands(folder: Path, command: str) -> None:
     assert list(folder.glob("tmp/*")) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("action", [save, reply, commit_next, commit_after_append, take])
 @pytest.mark.parametrize(
     ("calls", "code", "says"),

@@ -50,6 +50,7 @@ def test_the_note_moves_and_keeps_its_facts_while_the_owner_says_nothing(tmp_pat
         assert (note["state"], note["progress"], note["closed"]) == ("paused", {"round": 3}, False)
 
 
+@pytest.mark.long
 def test_a_note_comes_at_least_once_a_second_and_at_most_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +109,7 @@ def test_an_owner_that_was_displaced_while_it_slept_leaves_the_new_owners_note_a
     assert (folder / "owner.json").read_bytes() == note
 
 
+@pytest.mark.long
 def test_a_sleeping_owner_on_another_machine_cannot_be_displaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

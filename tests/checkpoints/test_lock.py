@@ -37,6 +37,7 @@ def leave_note(folder: Path, **facts: Any) -> None:
     (folder / "owner.json").write_bytes(seal(note | facts))
 
 
+@pytest.mark.long
 def test_a_second_process_is_told_who_holds_the_session_until_it_lets_go(tmp_path: Path) -> None:
     folder = make(tmp_path / "s", rounds=1)
     mine, its = FORKED.Pipe()

@@ -33,6 +33,7 @@ policies = st.builds(
 quiet = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.long
 @quiet
 @given(
     policy=policies,

@@ -117,11 +117,13 @@ values = st.recursive(
 documents = st.dictionaries(st.text().filter(lambda key: key != "sha256"), values, max_size=5)
 
 
+@pytest.mark.long
 @given(documents)
 def test_a_sealed_document_is_read_back(document: dict[str, object]) -> None:
     assert unseal(seal(document), "it") == document
 
 
+@pytest.mark.long
 @given(documents, st.data())
 def test_a_flipped_bit_breaks_the_seal(document: dict[str, object], data: st.DataObject) -> None:
     raw = bytearray(seal(document))

@@ -211,6 +211,7 @@ def test_asking_for_what_is_not_kept_says_what_is(tmp_path: Path) -> None:
         session.load(2, "client/9")
 
 
+@pytest.mark.long
 def test_reading_json_needs_no_torch(tmp_path: Path) -> None:
     folder = make(tmp_path / "s", rounds=1)
     code = (

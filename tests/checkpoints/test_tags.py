@@ -86,6 +86,7 @@ def test_who_does_not_own_a_session_writes_no_tags(folder: Path) -> None:
     assert checkpoints.tags_of(folder) == ("mine",)
 
 
+@pytest.mark.long
 @given(st.text(max_size=60))
 def test_a_tag_is_a_short_plain_word(text: str) -> None:
     plain = 0 < len(text) <= 40 and text[0].isalnum() and text.isascii()

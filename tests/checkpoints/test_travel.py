@@ -39,6 +39,7 @@ def group(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 @given(most=st.integers(100, 5000))
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_session_arrives_as_it_left_in_parcels_of_whatever_size(tmp_path: Path, most: int) -> None:

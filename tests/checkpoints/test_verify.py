@@ -35,6 +35,7 @@ def test_a_sound_session_has_no_damage(session: Path) -> None:
     assert [(finding.path, finding.severity) for finding in verify(session)] == [("ledger.jsonl", "note")]
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_a_flipped_bit_anywhere_is_found(session: Path, data: st.DataObject) -> None:

@@ -124,6 +124,7 @@ def test_rounds_that_cannot_be_run_again_bit_for_bit_are_said_with_those_kept(cl
 # What a session cannot do
 
 
+@pytest.mark.long
 def test_too_few_rounds_are_answered_with_more_or_a_fork(cli: Cli, done: Path) -> None:
     refused = cli("resume", "done", "--rounds=2")
     follow(cli, refused)
@@ -144,6 +145,7 @@ def test_a_setting_that_is_fixed_is_not_said_to_be_switched(cli: Cli, done: Path
     assert advised(cli("resume", "done", "--set=data.alpha=0.5")) == ["run"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["pause", "stop"])
 def test_a_finished_session_is_extended_as_the_error_says(cli: Cli, done: Path, command: str) -> None:
     follow(cli, cli(command, "done"))
@@ -186,6 +188,7 @@ def test_the_rounds_that_are_wanting_are_added_as_the_error_says(
     assert cli(*command, *addition.split()).code == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", [["prune", "done"], ["tag", "done", "a"]])
 def test_a_session_of_a_dead_machine_is_taken_over_as_the_error_says(
     cli: Cli, done: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
@@ -444,6 +447,7 @@ def _text(node: ast.AST) -> str:
     return ""
 
 
+@pytest.mark.long
 def test_every_command_that_is_named_is_one() -> None:
     root = typer.main.get_command(app)
     known: dict[str, set[str]] = {

@@ -163,6 +163,7 @@ def test_another_torch_needs_allow_inexact(cli: Cli, done: Path) -> None:
     assert cli("resume", "done", "--allow-inexact").code == 0
 
 
+@pytest.mark.long
 def test_a_session_that_another_process_holds_is_refused_with_its_number(cli: Cli, done: Path) -> None:
     hold = f"import checkpoints, pathlib; s = checkpoints.Store.open(pathlib.Path({str(done)!r})); print(); input()"
     pipe = subprocess.PIPE
@@ -185,6 +186,7 @@ def test_a_sessions_folder_that_cannot_be(cli: Cli, tmp_path: Path, command: lis
         assert result.code == 0 and "No sessions" in result.err
 
 
+@pytest.mark.long
 def test_a_full_disk_stops_a_run_that_can_be_resumed_when_there_is_room(
     cli: Cli, sessions: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(st.dictionaries(TEXT, VALUES))
 def test_any_configuration_survives_toml_but_for_what_is_not_set(config: dict[str, Any]) -> None:
@@ -79,6 +80,7 @@ def without_null(value: Any) -> Any:
     return [without_null(each) for each in value if each is not None] if isinstance(value, list) else value
 
 
+@pytest.mark.long
 def test_methods_are_listed_with_their_needs_and_traffic(cli: Cli) -> None:
     listed = {each["name"]: each for each in cli("methods", "--json").json()}
     assert list(listed) == methods.names()
@@ -205,6 +207,7 @@ def test_settings_of_a_named_data_set_are_refused(cli: Cli) -> None:
     assert result.code == 2 and "--set describes your own data" in result.err
 
 
+@pytest.mark.long
 def test_the_table_of_models_is_what_their_code_gives() -> None:
     """After a change: write the rows that this finds into simulator/models/cards.csv."""
     from htfl_sim.catalog import _of_model, model_table

@@ -107,6 +107,7 @@ def test_a_session_without_a_round_is_left_out(cli: Cli, three: Path) -> None:
     assert cli("compare", "new").code == 4
 
 
+@pytest.mark.long
 def test_comparing_does_not_import_torch(three: Path) -> None:
     script = """
 import sys

@@ -93,6 +93,7 @@ NO_CLASSES = "--set=evaluation.classes=false"
 NEWS = "--set evaluation.metrics_for=changed --set evaluation.initial=skip"
 
 
+@pytest.mark.long
 def test_a_first_round_too_large_to_be_read_back_is_refused_with_the_setting_that_helps(
     cli: Cli, images: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,6 +114,7 @@ def test_a_first_round_too_large_to_be_read_back_is_refused_with_the_setting_tha
     assert cli("verify", "s").code == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("every", [1, 10])
 def test_a_later_round_too_large_to_be_read_back_leaves_those_before_it(
     every: int, cli: Cli, sessions: Path, images: Path, monkeypatch: pytest.MonkeyPatch

@@ -67,6 +67,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(capfd: pytest.CaptureFixture[
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.long
 def test_no_room_for_the_output_is_an_error_of_storage(cli: Cli) -> None:
     command = [sys.executable, "-c", "import sys, tui.cli; sys.exit(tui.cli.main(['presets']))"]
     with Path("/dev/full").open("w") as full:
@@ -121,6 +122,7 @@ def test_every_help_teaches_by_example(cli: Cli, command: str, monkeypatch: pyte
     assert f"htfl-sim {command}".strip() in examples
 
 
+@pytest.mark.long
 def test_help_listings_and_completion_import_no_more_than_they_need(done: Path) -> None:
     script = """
 import sys

@@ -19,6 +19,7 @@ def three(sessions: Path) -> Path:
     return sessions
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -69,6 +70,7 @@ def test_a_figure_says_which_training_settings_its_groups_differ_in(cli: Cli, th
     )
 
 
+@pytest.mark.long
 def test_partition_and_the_plane_are_drawn_from_a_real_session(cli: Cli, sessions: Path) -> None:
     assert (
         cli("run", *TINY, "--method", "fedproto", "--rounds", "1", "--session", "s", "--no-progress").code
@@ -115,6 +117,7 @@ def test_a_file_that_is_no_figure_or_cannot_be_written_is_refused(cli: Cli, thre
     assert result.code == 2 and "f.png cannot be written" in result.err
 
 
+@pytest.mark.long
 def test_drawing_from_ledgers_does_not_import_torch(three: Path) -> None:
     script = """
 import sys

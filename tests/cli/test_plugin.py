@@ -79,6 +79,7 @@ def test_a_bad_plugin_is_bad_usage(cli: Cli, tmp_path: Path, source: str | None,
     assert result.code == 2 and fault in result.err and "Traceback" not in result.err
 
 
+@pytest.mark.long
 def test_the_shell_is_offered_the_plugins_methods_without_running_it(tmp_path: Path) -> None:
     plugin = tmp_path / "mine.py"
     plugin.write_text('raise SystemExit\n@register("fed_of_mine")\nclass Mine: ...\n', encoding="utf-8")
@@ -94,6 +95,7 @@ def test_a_lost_uplink_and_a_disturbed_wire_are_shown(cli: Cli) -> None:
     assert "drop=0.5" in page and page.count("uplink lost") == len(lost)
 
 
+@pytest.mark.long
 def test_a_method_is_checked_against_what_every_method_promises(cli: Cli, tmp_path: Path) -> None:
     good = cli("methods", "median_head", "--plugin", EXAMPLE, "--check", "--json")
     assert good.code == 0, good.err

@@ -31,6 +31,7 @@ def test_what_cannot_be_read_is_named_on_the_page(cli: Cli, two: Path, tmp_path:
     assert "two is damaged and left out: " in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_settings_that_differ_between_rows_stand_above_the_table(cli: Cli, two: Path, tmp_path: Path) -> None:
     document = made.whole(method={"name": "fedgh"}, training={"epochs": 5, "batch_size": 8})
     made.make(two / "three", rounds=3, document=document)

@@ -152,6 +152,7 @@ def test_a_session_is_resumed_by_its_path_too(cli: Cli, done: Path, monkeypatch:
     assert cli("resume", done).code == 0
 
 
+@pytest.mark.long
 def test_sigterm_and_sigint_end_with_a_checkpoint_and_resume_goes_on_from_there(
     cli: Cli, sessions: Path
 ) -> None:

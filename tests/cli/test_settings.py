@@ -22,6 +22,7 @@ def test_every_key_is_listed_with_what_it_takes_and_its_default(cli: Cli) -> Non
     assert listed["training.clip"]["default"] is None
 
 
+@pytest.mark.long
 def test_a_key_of_methods_is_shown_for_each_meaning_it_has(cli: Cli) -> None:
     found = {tuple(each["methods"]): each for each in cli("config", "method.mu", "--json").json()}
     assert found[("fedlora",)]["default"] == 0.9

@@ -87,6 +87,7 @@ def test_without_waiting_the_command_is_only_left_in_the_mailbox(cli: Cli, done:
     assert result.code == 0 and result.json()["outcome"] == "waiting"
 
 
+@pytest.mark.long
 def test_an_owner_too_busy_to_answer_is_named_and_its_heartbeat_moves(cli: Cli, done: Path) -> None:
     with owned(done):
         result = cli("pause", "done", "--timeout", 0.6)
@@ -287,6 +288,7 @@ def test_a_switch_for_a_later_round_is_waited_for_until_it_is_accepted(cli: Cli,
     assert "fedssa after round 7" in shown
 
 
+@pytest.mark.long
 def test_a_switch_of_a_stopped_session_for_a_later_round_waits_in_the_mailbox(cli: Cli, done: Path) -> None:
     assert cli("switch", "done", "fedlora", "--set=rounds=9").code == 0
     result = cli("switch", "done", "fedssa", "--at-round=5")

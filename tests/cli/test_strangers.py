@@ -198,6 +198,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.long
 def test_no_command_runs_a_strangers_file(
     cli: Cli, study: Path, tuned: Path, files: Files, ran: Path, another_process: Any
 ) -> None:
@@ -244,6 +245,7 @@ BESIDE = {
 RUN = ("run", *(each for each in TINY if not each.startswith("--set=data")), "--rounds=1", "--session=s")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", PATHS)
 @pytest.mark.parametrize("become", [as_pipe, as_device, as_huge])
 def test_no_command_waits_for_a_path_of_a_strangers_session_or_reads_it_without_end(

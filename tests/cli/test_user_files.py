@@ -68,6 +68,7 @@ def test_a_model_and_a_metric_run_are_recorded_and_go_on_when_they_are_given_aga
     )
 
 
+@pytest.mark.long
 def test_commands_that_load_models_take_the_model_file_and_others_do_not_need_it(
     cli: Cli, sessions: Path, tmp_path: Path, another_process: Any
 ) -> None:
@@ -154,6 +155,7 @@ def test_files_of_the_clock_are_held_to(
     assert gone.code == 4 and f"put it back to {file}" in gone.err
 
 
+@pytest.mark.long
 def test_a_metric_may_be_switched_on(cli: Cli, sessions: Path, tmp_path: Path, another_process: Any) -> None:
     metric = written(tmp_path, "right.py", METRIC)
     assert cli(*RUN).code == 0
@@ -212,6 +214,7 @@ def test_a_selection_of_ones_own_is_recorded_and_held_to(
     assert changed.code == 4 and "selection file mypick.py is not the one" in changed.err
 
 
+@pytest.mark.long
 def test_a_study_may_compare_selections(
     cli: Cli, sessions: Path, tmp_path: Path, another_process: Any
 ) -> None:

@@ -92,6 +92,7 @@ def test_a_mistaken_word_is_answered_with_words_that_work(
     assert cli(*remedy).code == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "command",
     [
@@ -136,6 +137,7 @@ def test_a_file_in_place_of_an_output_folder_is_the_users(cli: Cli, done: Path, 
         assert refused.code == 2 and "file needs a folder where a file is" in refused.err, refused.err
 
 
+@pytest.mark.long
 def test_a_report_is_refused_under_the_name_of_another_format(cli: Cli, done: Path, tmp_path: Path) -> None:
     refused = cli("report", "done", "--out", "x.pdf")
     assert refused.code == 2 and "A report is written as .html" in refused.err
@@ -183,6 +185,7 @@ def wandb(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
     yield module
 
 
+@pytest.mark.long
 def test_a_missing_login_is_the_other_programs(
     cli: Cli, done: Path, wandb: types.ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,6 +134,7 @@ SYSTEMS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("system", SYSTEMS)
 @given(
     questions=st.lists(st.tuples(st.integers(0, 2), st.floats(0, 1e6)), min_size=1, max_size=6),

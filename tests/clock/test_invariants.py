@@ -126,6 +126,7 @@ def intervals(folder: Path, seed: int) -> str:
     return str(folder / "there.csv")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(

@@ -167,6 +167,7 @@ def test_an_architecture_without_a_factor_has_one_only_if_no_architecture_has_an
     assert with_default.utilization_of("vit") == 0.1
 
 
+@pytest.mark.long
 def test_its_keys_are_completed_described_and_in_the_reference() -> None:
     own = [f"system.{key}" for key in SystemConfig.model_fields]
     assert [key for key in keys() if key.startswith("system.")] == own

@@ -245,7 +245,13 @@ def parsed(words: list[str]) -> None:
     "page",
     [
         pytest.param(
-            page, id=str(page.relative_to(ROOT)), marks=pytest.mark.slow if page.name in SLOW else ()
+            page,
+            id=str(page.relative_to(ROOT)),
+            marks=pytest.mark.slow
+            if page.name in SLOW
+            else ()
+            if page.name == "README.md"
+            else pytest.mark.long,
         )
         for page in WITH_BLOCKS
     ],

@@ -196,6 +196,7 @@ def test_the_events_of_a_run_have_the_keys_that_the_page_names(folder: Path) -> 
         assert event.keys() == {"at", "event", "sha256"} | keys[event["event"]]
 
 
+@pytest.mark.long
 def test_every_kind_of_event_that_the_code_writes_is_on_the_page() -> None:
     written = {
         call.args[0].value

@@ -99,6 +99,7 @@ def test_with_flora_each_layer_has_the_rank_of_its_own_smaller_side(tmp_path: Pa
         assert [len(tensors[f"{path}.lora_A.weight"]) for path in ("fc1", "fc2")] == [12, 8]
 
 
+@pytest.mark.long
 def test_the_file_beside_a_model_loads_the_body_too_with_torch_alone(tmp_path: Path) -> None:
     """The file's `load` takes any such weights."""
     without = exported(tmp_path)

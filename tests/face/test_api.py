@@ -74,6 +74,7 @@ def test_an_option_that_changes_nothing_of_a_figure_is_refused(home: Path) -> No
         hs.plot("box", "done", x="bytes")
 
 
+@pytest.mark.long
 def test_a_report_is_one_page(home: Path) -> None:
     page = hs.report("done")
     assert (page.file, page.sessions) == (Path("done.html"), 1)
@@ -157,6 +158,7 @@ def study_file(home: Path) -> Iterator[Path]:
     yield file
 
 
+@pytest.mark.long
 def test_a_study_file_makes_the_study_of_its_name(study_file: Path, home: Path) -> None:
     study = hs.sweep("small.toml")
     assert (study.path, study.points) == (home / "small", ["s0", "s1"])
@@ -164,6 +166,7 @@ def test_a_study_file_makes_the_study_of_its_name(study_file: Path, home: Path) 
     assert hs.sweep("small").points == study.points
 
 
+@pytest.mark.long
 def test_a_whole_study_is_exported_in_one_call(study_file: Path) -> None:
     study = hs.sweep("again", file=study_file)
     assert study.export("out") == {"s0": 1, "s1": 1}
@@ -182,6 +185,7 @@ def test_each_point_takes_a_preset_of_its_own_and_one_gives_the_settings_of_all(
     assert configs[0]["training"] == configs[1]["training"]
 
 
+@pytest.mark.long
 def test_a_study_branches_off_a_round_of_a_session(home: Path) -> None:
     study = hs.sweep("abl", origin="done@2", over={"training__lr": [0.01, 0.02]})
     assert {each.rounds for each in study.sessions.values()} == {ROUNDS}
@@ -189,6 +193,7 @@ def test_a_study_branches_off_a_round_of_a_session(home: Path) -> None:
     assert [parent and (parent["name"], parent["round"]) for parent in parents] == [("done", 2)] * 2
 
 
+@pytest.mark.long
 def test_what_a_study_will_cost_is_known_before_it_runs(home: Path) -> None:
     planned = hs.studies.plan("mu", over={"seed": [0, 1]}, settings=ONE)
     costs = hs.studies.cost(planned)

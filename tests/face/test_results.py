@@ -60,6 +60,7 @@ def test_a_frame_of_a_session_without_rounds_has_its_columns(tmp_path: Path) -> 
     assert empty.accuracy is None and len(empty.clients()) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("round", range(1, ROUNDS + 1))
 def test_a_model_answers_as_the_ledger_says_also_where_its_checkpoint_is_gone(done: Path, round: int) -> None:
     results = hs.open(done)
@@ -83,6 +84,7 @@ def test_where_a_method_answers_with_more_than_the_model_it_says_so_and_scores_a
     assert float((run.scores(1).argmax(1) == y).float().mean()) == pytest.approx(recorded, abs=1e-7)
 
 
+@pytest.mark.long
 def test_with_an_aggregated_evaluation_the_model_is_the_one_received_next_also_across_a_switch(
     tmp_path: Path,
 ) -> None:
@@ -107,6 +109,7 @@ def test_a_client_or_round_that_is_not_there_is_said(done: Path) -> None:
         hs.open(done.parent / "nothing")
 
 
+@pytest.mark.long
 def test_reading_loads_no_torch(done: Path) -> None:
     code = (
         f"import sys, htfl_sim as hs; r = hs.open({str(done)!r}); r.records(), r.clients(), r.cka(), repr(r); "

@@ -71,6 +71,7 @@ def test_a_cell_that_is_run_again_goes_on_with_the_same_run(tmp_path: Path) -> N
     assert again.round == first.round == 2
 
 
+@pytest.mark.long
 def test_a_configuration_with_more_rounds_extends_the_session_to_the_bits_of_an_extension(
     tmp_path: Path,
 ) -> None:
@@ -185,6 +186,7 @@ def test_a_fork_that_outlives_the_run_does_not_keep_its_lock(tmp_path: Path) -> 
         os.waitpid(child, 0)
 
 
+@pytest.mark.long
 def test_a_program_that_ends_closes_its_open_runs(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; import htfl_sim as hs; from tests.face.conftest import tiny\n"
@@ -291,6 +293,7 @@ def test_ipython_in_a_terminal_shows_lines(cell: Cell, monkeypatch: pytest.Monke
     assert not shown.in_notebook()
 
 
+@pytest.mark.long
 def test_an_interrupt_stops_with_everything_kept_and_the_run_goes_on(tmp_path: Path) -> None:
     def stop_in_round_two(record: dict[str, Any]) -> None:
         if record["round"] == 2:

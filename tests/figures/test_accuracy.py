@@ -192,6 +192,7 @@ def test_what_cannot_be_is_refused() -> None:
 RUNS = [run("a", [0.1, 0.3], 0), run("b", [0.2, 0.5], 1)]
 
 
+@pytest.mark.long
 def test_the_same_figure_is_the_same_file(tmp_path: Path) -> None:
     for name in ("f.pdf", "f.svg", "f.png"):
         texts = []

@@ -80,6 +80,7 @@ def actors() -> Iterator[None]:
     engine.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "runner", "precision", "usual"), [*trials()])
 def test_every_method_keeps_its_promises(
     name: str, runner: str, precision: Precision, usual: tuple[str, Precision], request: pytest.FixtureRequest

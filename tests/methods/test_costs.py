@@ -57,6 +57,7 @@ COSTS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", COSTS)
 def test_messages_have_the_bytes_of_the_page(name: str) -> None:
     cost = COSTS[name]

@@ -114,6 +114,7 @@ def found(name: str) -> Declared:
     )
 
 
+@pytest.mark.long
 def test_phases_and_streams_keep_their_names() -> None:
     """Names key the order of batches and the first weights: under other names a run would have other numbers."""
     assert {name: found(name) for name in declarations.modules()} == METHODS

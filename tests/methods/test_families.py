@@ -127,6 +127,7 @@ ALIKE = {"federation": {"group": "tiny_resnet10", "participation": 1.0}} | {
 }
 
 
+@pytest.mark.long
 def test_a_method_without_what_it_adds_is_fedavg_bit_for_bit() -> None:
     """Ditto's own models take nothing from the shared one. HeteroAvg averages plainly, here over equal clients."""
     for name, options, sections in (

@@ -206,6 +206,7 @@ def test_resnet_50_has_torchvisions_names() -> None:
     assert {name for name in ours if not name.startswith("head.")} == theirs
 
 
+@pytest.mark.long
 def test_the_shallower_is_nested_in_the_deeper() -> None:
     for group in ("inco_resnet", "inco_resnet_narrow", "inco_vit", "tiny_resnet", "tiny_vit"):
         for smaller, larger in pairwise(models.members(group)):
@@ -259,6 +260,7 @@ def test_stages_halve_the_side(name: str, spec: ImageShape, maps: list[int]) -> 
     assert [each.shape[2] for key, each in shown(name, spec).items() if key != "features"] == maps
 
 
+@pytest.mark.long
 def test_the_stem_decides_the_resolution_and_the_first_kernel() -> None:
     """32 pixels leave one pixel for the last stage behind ImageNet's stem, four by four behind CIFAR's.
 

@@ -17,6 +17,7 @@ from tests.federations import built, config, generated, run
 IMAGENET, CIFAR, GRAY = ImageShape(3, 224, 224), ImageShape(3, 32, 32), ImageShape(1, 28, 28)
 
 
+@pytest.mark.long
 def test_a_librarys_model_has_its_published_size() -> None:
     for name, published in {
         "torchvision:googlenet": 6_624_904,
@@ -67,6 +68,7 @@ def test_an_unknown_name_is_refused_by_its_library() -> None:
             models.assign(name, 1)
 
 
+@pytest.mark.long
 def test_a_model_that_reads_values_while_it_is_built_has_an_architecture_too() -> None:
     before = torch.get_rng_state()
     architecture = models.architecture("torchvision:regnet_x_400mf", CIFAR, 10)
@@ -142,6 +144,7 @@ def test_a_model_that_reads_values_in_training_is_tried_with_some(monkeypatch: p
     assert models.architecture("timm:test_resnet", CIFAR, 10).num_features > 0
 
 
+@pytest.mark.long
 def test_a_model_whose_state_changes_its_shape_is_refused_before_round_1() -> None:
     """ConViT makes its table of relative places anew for the first images."""
     with pytest.raises(ConfigError, match=r"it changes the shape of 'body.blocks.0.attn.rel_indices'"):

@@ -39,6 +39,7 @@ def running(folder: Path, before: tuple[str, ...] = ()) -> Iterator[AnyProcess]:
         process.wait()
 
 
+@pytest.mark.long
 def test_a_terminal_that_goes_away_stops_a_run_with_a_checkpoint(tmp_path: Path) -> None:
     """SIGHUP; for SIGTERM and SIGINT see the command line's tests."""
     session = tmp_path / "s"

@@ -96,6 +96,7 @@ def closed(*redirections: str) -> tuple[str, ...]:
     return ("bash", "-c", f'exec "$@" {" ".join(redirections)}', "bash")
 
 
+@pytest.mark.long
 def test_a_closed_standard_output_is_said_where_something_was_to_go_there(tmp_path: Path) -> None:
     assert call(*RUN, "--sessions-dir", tmp_path).code == 0
     for command in (["sessions"], ["show", "s", "--json"]):

@@ -56,6 +56,7 @@ def test_a_study_that_cannot_be_is_refused_before_anything_runs(cli: Cli, sessio
         assert not (sessions / "t").exists()
 
 
+@pytest.mark.long
 def test_settings_that_differ_between_points_are_said_before_anything_runs(cli: Cli, sessions: Path) -> None:
     """FedGH's preset has batches of 32, Standalone's of 64."""
     line = ["sweep", "t", "--preset={method}_htm5", "--dataset=digits", "--rounds=1", *TINY, "--dry-run"]

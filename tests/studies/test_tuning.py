@@ -604,6 +604,7 @@ def test_a_sweep_with_tuned_values_waits_for_all_choices(
         hs.studies.plan("more", tuned="t", sessions_dir=tmp_path)
 
 
+@pytest.mark.long
 def test_a_study_that_continues_has_the_files_that_it_began_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -299,6 +299,7 @@ def test_a_series_has_places_of_its_own_sorted_and_as_many_as_values():
         Series("a", np.ones(2), np.ones(3)).points()
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(
     y=st.lists(st.floats(width=32), max_size=40),

@@ -121,6 +121,7 @@ def test_a_column_of_many_points_spans_their_extremes():
     assert (low[0], high[0]) == (0, 10)
 
 
+@pytest.mark.long
 @given(
     y=st.lists(st.floats(0, 0.1), min_size=50, max_size=400),
     columns=st.integers(2, 60),

@@ -36,6 +36,7 @@ async def ask(pilot: Any, panel: Any) -> None:
     panel.action_embed()
 
 
+@pytest.mark.long
 def test_the_partition_shows_who_holds_which_classes(view: View) -> None:
     async def move(pilot: Any, panel: Any) -> None:
         panel._map.focus()

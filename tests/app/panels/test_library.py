@@ -57,6 +57,7 @@ def test_a_damaged_session_is_listed_with_its_fault(tmp_path: Path) -> None:
     assert found.error
 
 
+@pytest.mark.long
 def test_what_is_found_is_told_from_another_thread_and_only_when_it_changed(library: Path) -> None:
     told: list[tuple[str, int]] = []
     twice = threading.Event()

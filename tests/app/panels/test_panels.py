@@ -380,6 +380,7 @@ def test_the_log_keeps_to_the_round_shown_and_to_the_filter(view: View) -> None:
     assert len([event for event in view.run.events if matches(event, "switched FEDSSA")]) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("panel", PANELS)
 def test_what_is_shown_makes_a_rectangular_file(panel: str, view: View) -> None:
     compared = replace(view, compared=(view.run,), marked=(view.run.folder,), round=15)

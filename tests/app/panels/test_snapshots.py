@@ -41,6 +41,7 @@ def check(name: str, text: str) -> None:
     assert text == file.read_text(encoding="utf-8"), f"{name} looks different"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("panel", PANELS)
 def test_a_panel_holds(panel: str, at_home: Path) -> None:
     check(f"{panel}-120x40", on_stage(panel, view_of(at_home), size=MIDDLE)[1])

@@ -1,6 +1,7 @@
 """The part of the rounds that a line chart shows, and its cursor."""
 
 import numpy as np
+import pytest
 
 from tests.app.widgets.stage import lines, on_stage
 from tui.app.charts.figure import Figure, Series
@@ -70,6 +71,7 @@ def test_the_cursor_steps_from_one_x_to_the_next_and_stops_at_the_ends():
     assert chart.step(1) is None
 
 
+@pytest.mark.long
 def test_the_mouse_points_at_the_nearest_x_while_it_is_pressed_on_the_plot():
     chart = LineChart()
     chart.show(Figure([Series("a", np.arange(3.0))], over="rounds"))

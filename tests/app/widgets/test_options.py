@@ -1,5 +1,6 @@
 """A list that typed letters narrow."""
 
+import pytest
 from textual.widgets.option_list import Option
 
 from tests.app.widgets.stage import on_stage
@@ -24,6 +25,7 @@ NARROWED = {
 }
 
 
+@pytest.mark.long
 def test_letters_narrow_a_list_and_backspace_takes_them_back():
     listed = Options(*METHODS)
 

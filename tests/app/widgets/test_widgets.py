@@ -273,6 +273,7 @@ def log(rows):
     return [Row(line, (f"line {line}",)) for line in range(rows)]
 
 
+@pytest.mark.long
 def test_a_table_that_follows_keeps_showing_its_end_unless_it_was_scrolled_away():
     table = Table([Column("")], follows=True)
 
