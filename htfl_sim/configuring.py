@@ -158,10 +158,13 @@ def check_names(config: Config) -> None:
         raise unknown_runner(config.runtime.runner)
 
 
-def check_keys(session: Path, method: str | None, assignments: Sequence[str]) -> None:
-    """Refuse keys that a session's configuration, or the method's, does not have, before anything loads torch."""
+def check_keys(
+    session: Path, method: str | None, assignments: Sequence[str], round: int | None = None
+) -> None:
+    """Refuse keys that the configuration after that round, or the method's, lacks, before anything loads torch."""
     reader = CheckedReader(session)
-    history = reader.manifest().history if reader.rounds() else []
+    kept = [each for each in reader.rounds() if round is None or each <= round]
+    history = reader.manifest(kept[-1]).history if kept and assignments else []
     name = method or str(settings_in_force(reader.document, history)["method"]["name"])
     if name in declarations.modules():
         known = {*keys(), *(f"method.{key}" for key in declarations.settings(name).model_fields)}

@@ -66,7 +66,8 @@ class CheckedReader(checkpoints.SessionReader):
 
     def check_round(self, round: int) -> None:
         """Raise ConfigError unless a fork can begin after this round."""
-        if not 0 <= round <= (done := len(self.records())):
+        done = len(self.records())
+        if not 0 <= round <= done:
             has = f"rounds 0 to {done}" if done else "no finished round yet: fork it at 0"
             raise ConfigError(f"{self.folder} has no round {round}; it has {has}.")
 

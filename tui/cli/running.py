@@ -14,8 +14,6 @@ import typer
 import htfl_sim as hs
 from htfl_sim.choices import HOW, SCALE, WHAT, WHERE, Choices, Runner, Until, UntilTime, Watch
 from simulator.base.record import Record
-from simulator.sessions.history import overrides
-from simulator.sessions.reader import CheckedReader
 from tui.cli import completion, options, output, steer
 from tui.common import findings
 from tui.common.errors import DIVERGED, WATCHED, OutputClosed
@@ -168,6 +166,8 @@ def resume(
         return
 
     changed = [*([f"runtime.runner={runner}"] if runner else []), *set_]
+    from simulator.sessions.history import overrides
+
     overrides(machine.workers, machine.device, changed, folder)  # refused before torch is imported
 
     from htfl_sim.running import extend, reopen
@@ -290,11 +290,11 @@ def fork(
     own.load()
     if method is not None:
         hs.catalog.method(method)  # an unknown one is refused before torch is imported
-    CheckedReader(parent).check_round(at_round)
-
     from htfl_sim.configuring import check_keys
+    from simulator.sessions.reader import CheckedReader
 
-    check_keys(parent, method, assignments)
+    CheckedReader(parent).check_round(at_round)
+    check_keys(parent, method, assignments, at_round)
 
     from htfl_sim.running import branch, reopen
 
