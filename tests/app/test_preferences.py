@@ -53,6 +53,17 @@ def test_what_cannot_be_read_is_as_at_a_first_start(tmp_path: Path) -> None:
         assert (kept.theme, kept.chart, known(kept.sort), kept.pins) == ("", 0, ("accuracy", False), {})
 
 
+def test_text_that_is_not_utf_8_is_as_at_a_first_start(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b'{"theme": "\xff"}')
+    assert Preferences.read(tmp_path) == Preferences()
+
+
+def test_a_folder_whose_name_is_not_utf_8_is_kept_too(tmp_path: Path) -> None:
+    kept = Preferences(places={"caf\udce9/main": 3})
+    kept.keep(tmp_path, theme="nord", chart=1, sort=("id", True))
+    assert Preferences.read(tmp_path) == kept
+
+
 def test_what_is_invalid_leaves_the_rest_as_it_was(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text('{"theme": "nord", "pins": {"s": [1, "x"]}, "chart": 2, "old": 1}')
     kept = Preferences.read(tmp_path)

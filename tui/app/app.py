@@ -7,11 +7,12 @@ changes, the visible panel draws it.
 
 import asyncio
 import csv
+import json
 import signal
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, get_type_hints
@@ -149,8 +150,8 @@ class Preferences:
     def read(cls, folder: Path | None) -> "Preferences":
         """Read the preferences there. Unreadable ones have their defaults."""
         kept = cls()
-        with suppress(OSError, msgspec.DecodeError):
-            found = msgspec.json.decode((folder / FILE).read_bytes(), type=dict) if folder else {}
+        with suppress(OSError, ValueError, TypeError):
+            found = json.loads((folder / FILE).read_text(encoding="utf-8")) if folder else {}
             for name, kind in get_type_hints(cls).items():
                 with suppress(KeyError, msgspec.ValidationError):
                     setattr(kept, name, msgspec.convert(found[name], kind))
@@ -164,7 +165,7 @@ class Preferences:
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             new = folder / f"{FILE}.new"
-            new.write_bytes(msgspec.json.encode(self))
+            new.write_text(json.dumps(asdict(self)), encoding="utf-8")  # \u escapes: any folder's name fits
             new.replace(folder / FILE)
 
     def pinned(self, session: str) -> frozenset[int]:
