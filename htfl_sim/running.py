@@ -327,6 +327,8 @@ def fork(
     at: int,
     *,
     method: str | None = None,
+    seed: int | None = None,
+    rounds: int | None = None,
     data_dir: Place | None = None,
     allow_inexact: bool = False,
     **settings: Any,
@@ -334,10 +336,11 @@ def fork(
     """Make a session that continues another from one of its rounds. The other one is only read, and no round runs.
 
     If the round has no checkpoint, rounds are run again from the nearest earlier one. Their results must equal the
-    ledger. `settings` may change what a switch may (two underscores for the dot), `rounds`, and the `seed`.
+    ledger. `settings` may change what a switch may (two underscores for the dot), and the seeds; None leaves one unset.
     allow_inexact: fork it although other code made it; the fork records that. Raises HtflError.
     """
-    given = assigned({key: value for key, value in settings.items() if value is not None})
+    quick = {"seed": seed, "rounds": rounds}
+    given = assigned({key: value for key, value in quick.items() if value is not None} | settings)
     made = branch(
         parent, path, at, method=method, assignments=given, data_dir=data_dir, allow_inexact=allow_inexact
     )

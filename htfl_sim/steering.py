@@ -136,6 +136,7 @@ def checkpoint(session: Place, *, cka: bool = False, **waiting: Unpack[Waiting])
 
     cka: measure CKA at the end of the round, and write the checkpoint then. Raises like `pause`.
     """
+    _refuse_unknown(waiting)
     reader = CheckedReader(_folder(session, waiting.get("sessions_dir")))
     if not reader.alive():
         _refuse_idle(reader, "checkpoint")
@@ -307,10 +308,18 @@ def _reader(session: Place, sessions_dir: Place | None) -> Owned:
 
 def _live(session: Place, waiting: Waiting, what: str) -> Owned:
     """The session or study to steer. Raises SessionError if no process runs it."""
+    _refuse_unknown(waiting)
     reader = _reader(session, waiting.get("sessions_dir"))
     if not reader.alive():
         _refuse_idle(reader, what)
     return reader
+
+
+def _refuse_unknown(waiting: Waiting) -> None:
+    """Raise TypeError for a misspelled argument, which Python lets through into `**waiting`."""
+    for name in waiting:
+        if name not in Waiting.__annotations__:
+            raise TypeError(f"got an unexpected keyword argument '{name}'")
 
 
 def _ask(

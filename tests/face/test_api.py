@@ -138,6 +138,19 @@ def test_a_session_that_nobody_runs_is_not_paused(home: Path) -> None:
         hs.steering.pause("done")
 
 
+@pytest.mark.parametrize("name", ["pause", "resume", "stop", "checkpoint"])
+def test_a_misspelled_argument_of_a_command_is_refused(home: Path, name: str) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'timout'"):
+        getattr(hs.steering, name)("done", timout=5)
+
+
+def test_none_leaves_a_setting_of_a_fork_unset(home: Path) -> None:
+    run = hs.fork("done", "weighted", at=2, training__class_weights="balanced").run()
+    assert run.settings["training"]["class_weights"] == "balanced"
+    fork = hs.fork("weighted", "plain", at=3, seed=None, training__class_weights=None).run()
+    assert "class_weights" not in fork.settings["training"]
+
+
 def test_a_switch_of_a_session_that_rests_waits_for_the_next_resume(home: Path) -> None:
     hs.resume("done").extend(ROUNDS + 2)
     reply = hs.steering.switch("done", training__lr=0.005)
