@@ -14,7 +14,7 @@ from htfl_sim.folders import free_name, plain_name
 from simulator.base import own_files
 from simulator.base.errors import ConfigError, a_type
 from simulator.base.federation_section import GROUPS, unknown_group, unknown_model
-from simulator.base.nested import read_toml, with_overrides
+from simulator.base.nested import flattened, read_toml, with_overrides
 from simulator.base.sections import RUNNERS, STRATEGIES, unknown_runner, unknown_strategy
 from simulator.config import Config, keys
 from simulator.config.user_files import Files, Names, loaded
@@ -169,5 +169,5 @@ def check_keys(
     if name in declarations.modules():
         known = {*keys(), *(f"method.{key}" for key in declarations.settings(name).model_fields)}
         for each in assignments:
-            if each.partition("=")[0].strip() not in known:
+            if not known.issuperset(flattened(with_overrides({}, [each]))):
                 Config.read(with_overrides({"method": {"name": name}}, [each]))

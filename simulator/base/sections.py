@@ -172,7 +172,8 @@ def texts_of(section: type[Section]) -> dict[str, str]:
     """The text under each key of a section, in one line. It is read from the source when somebody asks."""
     found: dict[str, str] = {}
     for each in (each for each in reversed(section.__mro__) if issubclass(each, Section)):
-        with suppress(OSError, TypeError):  # a class from a notebook's cell has no source
+        # A class of a notebook's cell has no source. One inside a function may have one that does not stand alone.
+        with suppress(OSError, TypeError, SyntaxError):
             body = ast.parse(textwrap.dedent(inspect.getsource(each))).body[0].body  # type: ignore[attr-defined]
             for key, text in pairwise(body):
                 match key, text:

@@ -40,6 +40,17 @@ def test_a_section_is_written_as_a_table_of_keys_types_defaults_and_meanings() -
     )
 
 
+def test_a_section_whose_source_does_not_stand_alone_has_no_texts() -> None:
+    class Inside(Section):
+        """Its text goes on
+at the margin."""  # fmt: skip
+
+        share: float = 0.5
+        """Of all."""
+
+    assert Inside.meanings() == {"share": ""}
+
+
 def test_every_key_of_a_run_is_in_it(reference: str) -> None:
     keys = flattened(Config.read({"method": {"name": "standalone"}}).to_json())
     assert [key for key in keys if f"`{key}`" not in reference] == ["preset", "profile"]

@@ -138,12 +138,13 @@ def test_a_session_that_nobody_runs_is_not_paused(home: Path) -> None:
         hs.steering.pause("done")
 
 
-@pytest.mark.parametrize("name", ["pause", "resume", "stop", "checkpoint"])
-def test_a_misspelled_argument_of_a_command_is_refused(home: Path, name: str) -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'timout'"):
-        getattr(hs.steering, name)("done", timout=5)
+def test_a_misspelled_argument_of_a_command_is_refused(home: Path) -> None:
+    for command in (hs.steering.pause, hs.steering.resume, hs.steering.stop, hs.steering.checkpoint):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'timout'"):
+            command("done", timout=5)
 
 
+@pytest.mark.long
 def test_none_leaves_a_setting_of_a_fork_unset(home: Path) -> None:
     run = hs.fork("done", "weighted", at=2, training__class_weights="balanced").run()
     assert run.settings["training"]["class_weights"] == "balanced"
@@ -156,6 +157,14 @@ def test_a_switch_of_a_session_that_rests_waits_for_the_next_resume(home: Path) 
     reply = hs.steering.switch("done", training__lr=0.005)
     assert reply.outcome == "waiting" and "next" in reply.message
     assert hs.resume("done").run().settings["training"]["lr"] == 0.005
+
+
+def test_a_table_of_a_switch_is_read_with_the_sessions_settings_and_not_with_the_defaults(home: Path) -> None:
+    some = tiny(clients=12, data__split="global")  # by default, there are 10
+    hs.run(some, "some", until=1).close()
+    assert hs.steering.switch("some", evaluation={"clients": 11}).outcome == "waiting"
+    with pytest.raises(hs.ConfigError, match=r"unknown key 'evaluation\.client'"):
+        hs.steering.switch("some", evaluation={"client": 11})
 
 
 # Studies
