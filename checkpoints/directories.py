@@ -1,4 +1,4 @@
-"""How a session's folder comes to be, gets another name, and goes: each in one step.
+"""How a session's folder comes to be, gets another name, tags, and a note, and goes: each in one step.
 
 A session is made whole in a hidden folder beside its place, then renamed there. So nobody ever sees half a session, of
 two that are made under one name at once one is refused, and what is removed when a making fails is what this very
@@ -6,6 +6,8 @@ process made. It is removed from such a folder too.
 
 Whoever uses a hidden folder holds a lock on the folder itself, which the kernel frees when the process dies. A process
 that is killed leaves its folder behind: a leftover, which no process needs.
+
+Tags and the note are the words that a session is marked with, in tags.json. No round depends on them.
 """
 
 import os
@@ -243,6 +245,9 @@ def _opened(folder: Path) -> Iterator[int]:
 
 def _open(folder: Path) -> int:
     return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+# Tags and the note
 
 
 class Marks(NamedTuple):

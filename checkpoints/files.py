@@ -1,4 +1,4 @@
-"""Durable files: every byte the store writes or reads passes through these few functions.
+"""Durable files: every byte the store writes or reads passes through these few functions. And the store's errors.
 
 A file is written under `tmp/`, flushed to disk, then renamed or linked to its name; its folder is flushed by
 `sync_folder`, which callers collect. A flush that fails is never tried again: the kernel may have dropped the

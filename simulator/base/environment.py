@@ -22,7 +22,7 @@ CODE = ("htfl-sim", "program", "methods", "torch", "torchvision", "timm", "numpy
 COMPARED = (*CODE, "libraries", "modes", "device", "cpu", "threads_per_client")
 """The facts that can change results. The others are recorded to help find causes."""
 SAME_BITS = ("0.1.0",)
-"""Earlier versions of htfl-sim to whose sessions this one gives the same bits (`simulator/sessions/legacy.py`)."""
+"""Earlier versions of htfl-sim to whose sessions this one gives the same bits (`simulator/sessions/history.py`)."""
 MODEL_LIBRARIES = ("torchvision", "timm")
 """A session depends on these only if its models come from them."""
 MODES = (

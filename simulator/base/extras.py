@@ -1,4 +1,7 @@
-"""Optional packages: load one, or name the command that installs it."""
+"""Optional packages: load one, or name the command that installs it.
+
+Also dry runs, which download nothing: what is not on this machine is refused with the command that downloads it.
+"""
 
 import importlib
 import re

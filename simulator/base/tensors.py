@@ -1,6 +1,11 @@
 """Flat named tensors: the only form in which states and payloads are kept, sent, and stored.
 
 Names have the form `part/parameter`, such as `model/conv1.weight` or `adapter/down.weight`.
+
+Copies from a CUDA device to the host pass through pinned memory, on their own stream. By default, torch copies one
+tensor after another into ordinary memory, and the host waits for each. Here, the copies of a whole state are queued
+next to the device's other work, into memory that it writes by itself. The host waits once. Then the values are moved to
+ordinary memory, so that the same pinned bytes serve the next state.
 """
 
 import functools

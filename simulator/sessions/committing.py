@@ -2,6 +2,8 @@
 
 Clients that are as they began have no object: the manifest says what they begin with. In a session of format 1, whose
 manifests name everybody, they have one.
+
+A round's record is made fit to be written: JSON has no NaN and no infinities, and a line has a largest size.
 """
 
 import time

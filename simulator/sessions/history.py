@@ -1,4 +1,7 @@
-"""Changing a run at a round boundary: which settings may change, and the history that says when they did."""
+"""Changing a run at a round boundary: which settings may change, and the history that says when they did.
+
+Also what sessions did before a setting existed, and when a run is finished.
+"""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
