@@ -1,4 +1,4 @@
-"""Configurations: from a preset, a file, or nested values; `Config.with_` changes them."""
+"""Configurations: from a preset, a file, or nested values, and what is refused before anything loads torch."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import checkpoints
 import presets
 from htfl_sim import catalog
 from htfl_sim.choices import QUICKSTART as QUICKSTART
@@ -162,12 +163,19 @@ def check_keys(
     session: Path, method: str | None, assignments: Sequence[str], round: int | None = None
 ) -> None:
     """Refuse keys that the configuration after that round, or the method's, lacks, before anything loads torch."""
-    reader = CheckedReader(session)
-    kept = [each for each in reader.rounds() if round is None or each <= round]
-    history = reader.manifest(kept[-1]).history if kept and assignments else []
-    name = method or str(settings_in_force(reader.document, history)["method"]["name"])
+    name = method or _method_after(CheckedReader(session), round)
     if name in declarations.modules():
         known = {*keys(), *(f"method.{key}" for key in declarations.settings(name).model_fields)}
         for each in assignments:
             if not known.issuperset(flattened(with_overrides({}, [each]))):
                 Config.read(with_overrides({"method": {"name": name}}, [each]))
+
+
+def _method_after(reader: CheckedReader, round: int | None) -> str | None:
+    """The method of a round, or of the next one. None if it depends on switches that wait."""
+    if round:
+        return reader.record(round)["method"]
+    if round is None and any(each.kind == "switch" for each in checkpoints.pending(reader.folder)):
+        return None
+    history = reader.manifest().history if round is None and reader.rounds() else []
+    return str(settings_in_force(reader.document, history)["method"]["name"])

@@ -1,8 +1,8 @@
-"""Sessions in their folder: search, details, verify, prune, remove, tags, partition, similarity, export.
+"""Sessions in their folder: search, details, why, verify, prune, rename, remove, tags, partition, models, export.
 
 A session is given by its name in the folder of sessions, as STUDY/POINT if it belongs to a study, or by its path. The
-folder is `sessions_dir`, else $HTFL_SESSIONS, else ./sessions. Only `confusion`, `partition`, `samples`, `similarity`,
-and `export_weights` load torch.
+folder is `sessions_dir`, else $HTFL_SESSIONS, else ./sessions. Only `confusion`, `partition`, `representations`,
+`samples`, `similarity`, and `export_weights` load torch.
 """
 
 import os

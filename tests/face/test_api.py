@@ -10,6 +10,7 @@ import pytest
 
 import htfl_sim as hs
 from checkpoints import SessionReader
+from htfl_sim.configuring import check_keys
 from tests.face.conftest import ROUNDS, tiny
 
 ONE: dict[str, Any] = {
@@ -157,6 +158,19 @@ def test_a_switch_of_a_session_that_rests_waits_for_the_next_resume(home: Path) 
     reply = hs.steering.switch("done", training__lr=0.005)
     assert reply.outcome == "waiting" and "next" in reply.message
     assert hs.resume("done").run().settings["training"]["lr"] == 0.005
+
+
+@pytest.mark.long
+def test_keys_of_a_method_are_those_of_the_switch_before_them_though_no_checkpoint_has_it(home: Path) -> None:
+    hs.resume("done").extend(ROUNDS + 2)
+    hs.steering.switch("done", "fedavg")
+    with pytest.raises(hs.ConfigError, match=r"'method\.lam' is an option of .*, not of fedavg"):
+        hs.steering.switch("done", method__lam=0.5)
+    hs.steering.switch("done", "fedproto")
+    assert hs.steering.switch("done", method__lam=0.5).outcome == "waiting"
+    hs.resume("done").run().close()
+    assert SessionReader(home / "done").rounds() == [ROUNDS + 2]
+    check_keys(home / "done", None, ["method.lam=1"], ROUNDS + 1)
 
 
 def test_a_table_of_a_switch_is_read_with_the_sessions_settings_and_not_with_the_defaults(home: Path) -> None:
