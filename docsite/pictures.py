@@ -32,12 +32,12 @@ def train() -> None:
     def run(name: str, rounds: int, method: str = "fedlora", **settings: Any) -> None:
         config = hs.preset("quickstart", rounds=rounds, method=method)
         config = config.with_(**{"training__epochs": 1, "cka__every": 0, **settings})
-        if not Path(name).exists():
-            hs.run(config, Path(name), data_dir=DATA).close()
+        hs.run(config, Path(name), data_dir=DATA, allow_inexact=True).close()
 
     run("sessions/digits", 20, training__epochs=2, cka__every=2)
     if not Path("sessions/digits-fedssa").exists():
-        hs.fork("sessions/digits", "sessions/digits-fedssa", 10, method="fedssa", data_dir=DATA).run().close()
+        hs.fork("sessions/digits", "sessions/digits-fedssa", 10, method="fedssa", data_dir=DATA).close()
+    hs.resume("sessions/digits-fedssa", data_dir=DATA, allow_inexact=True).run().close()
     short = hs.preset("quickstart", rounds=8).with_(training__epochs=2)
     hs.sweep("sessions/t3", short, {"method": METHODS, "seed": range(2)}, jobs=2, data_dir=DATA)
     tuned = ["standalone", "fedgh"]
