@@ -22,7 +22,6 @@ from simulator.data import datasets
 from simulator.data.inputs import TokenInputs
 from simulator.data.specs import ImageSpec, SignalSpec, TableSpec, TokenSpec
 from simulator.engine.builder import build
-from simulator.methods import plugins
 from simulator.models import GROUPS as GROUPS_OF_MODELS
 from simulator.models import registry
 from simulator.models import user_models as own_models
@@ -402,12 +401,12 @@ class Reviews(Dataset):
 @pytest.fixture
 def _data_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets, "_DATASETS", dict(datasets._DATASETS))
-    monkeypatch.setattr(methods.registry, "_DATA_ORIGINS", {})
+    monkeypatch.setattr(methods.registry, "_ORIGINS", {})
 
 
 @pytest.mark.usefixtures("_data_sets")
 def test_a_plugin_brings_a_data_set_that_declares_its_spec(tmp_path: Path) -> None:
-    plugins.load(written(tmp_path, "reviews.py", PLUGIN.format(top=1000)))
+    methods.registry.load(written(tmp_path, "reviews.py", PLUGIN.format(top=1000)))
     chosen = config(Path("reviews"), rounds=1, data={"split": "global"}, federation={"participation": 1.0})
     folder = trained(chosen, tmp_path / "s")
     document = CheckedReader(folder).document
@@ -429,13 +428,17 @@ def test_a_plugins_data_set_that_is_not_loaded_is_missed_with_the_option_that_lo
 @pytest.mark.usefixtures("_data_sets")
 def test_a_plugins_data_set_has_an_origin_and_loading_it_again_does_nothing(tmp_path: Path) -> None:
     path = written(tmp_path, "reviews.py", PLUGIN.format(top=9))
-    assert plugins.load(path) == plugins.load(path) == methods.registry.data_origin("reviews")
-    assert methods.registry.data_origin("digits") is None
+    assert (
+        methods.registry.load(path)
+        == methods.registry.load(path)
+        == methods.registry.origin("reviews", "data set")
+    )
+    assert methods.registry.origin("digits", "data set") is None
 
 
 @pytest.mark.usefixtures("_data_sets")
 def test_samples_outside_a_plugins_spec_are_refused(tmp_path: Path) -> None:
-    plugins.load(written(tmp_path, "reviews.py", PLUGIN.format(top=1001)))
+    methods.registry.load(written(tmp_path, "reviews.py", PLUGIN.format(top=1001)))
     with pytest.raises(DataError, match="token 1000 is outside the vocabulary of 1000"):
         datasets.load("reviews", tmp_path)
 
@@ -444,7 +447,7 @@ def test_samples_outside_a_plugins_spec_are_refused(tmp_path: Path) -> None:
 def test_a_data_set_of_a_plugin_that_fails_is_taken_back(tmp_path: Path) -> None:
     before = datasets.names()
     with pytest.raises(ConfigError, match="ZeroDivisionError"):
-        plugins.load(written(tmp_path, "reviews.py", PLUGIN.format(top=9) + "1 / 0"))
+        methods.registry.load(written(tmp_path, "reviews.py", PLUGIN.format(top=9) + "1 / 0"))
     assert datasets.names() == before
 
 

@@ -17,7 +17,7 @@ from simulator import methods
 from simulator.base import own_files, tensors
 from simulator.base.errors import ConfigError, SessionError
 from simulator.config import Config
-from simulator.methods import Method, Uplink, needs, plugins, registry
+from simulator.methods import Method, Uplink, needs, registry
 from simulator.methods.base import cross_entropy
 from simulator.models import registry as models
 from simulator.sessions.session import Session
@@ -57,7 +57,6 @@ def _registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     methods.get("fedavg")
     monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
     monkeypatch.setattr(registry, "_ORIGINS", {})
-    monkeypatch.setattr(registry, "_MODEL_ORIGINS", {})
     monkeypatch.setattr(models, "_MODELS", dict(models._MODELS))
     with federations.on_images(federations.generated()):
         yield
@@ -65,12 +64,17 @@ def _registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a process that has loaded no plugin."""
-    kept = {name: method for name, method in registry._METHODS.items() if name not in registry._ORIGINS}
+    kept = {
+        name: method
+        for name, method in registry._METHODS.items()
+        if ("method", name) not in registry._ORIGINS
+    }
     monkeypatch.setattr(registry, "_METHODS", kept)
-    monkeypatch.setattr(registry, "_ORIGINS", {})
-    built_in = {name: model for name, model in models._MODELS.items() if name not in registry._MODEL_ORIGINS}
+    built_in = {
+        name: model for name, model in models._MODELS.items() if ("model", name) not in registry._ORIGINS
+    }
     monkeypatch.setattr(models, "_MODELS", built_in)
-    monkeypatch.setattr(registry, "_MODEL_ORIGINS", {})
+    monkeypatch.setattr(registry, "_ORIGINS", {})
 
 
 def written(path: Path, source: str) -> Path:
@@ -79,7 +83,7 @@ def written(path: Path, source: str) -> Path:
 
 
 def example() -> Config:
-    plugins.load(EXAMPLE)
+    registry.load(EXAMPLE)
     return federations.config("median_head")
 
 
@@ -97,7 +101,7 @@ def test_a_method_without_a_card_is_listed_by_its_name(tmp_path: Path) -> None:
     file.write_text(
         "from simulator.methods import Method, register\n@register('cardless')\nclass Cardless(Method): pass\n"
     )
-    plugins.load(file)
+    registry.load(file)
     assert registry.get("cardless").card.title == "cardless"
 
 
@@ -126,7 +130,7 @@ def test_the_examples_server_takes_the_median_number_by_number() -> None:
 
 def test_the_examples_loss_holds_the_head_to_the_received_one() -> None:
     """A head of 4·8 + 4 numbers, each ½ away from the received one: ρ · 36 · ¼ more than cross-entropy alone."""
-    plugins.load(EXAMPLE)
+    registry.load(EXAMPLE)
     parts = federations.built(federations.config("median_head", method={"rho": 2.0}))
     state = parts.engine.initial_state()
     local = federations.local(parts, 0, state.clients[0])
@@ -179,7 +183,7 @@ def test_the_example_is_about_forty_lines() -> None:
 
 def test_a_plugins_method_stands_beside_the_built_in_ones(tmp_path: Path) -> None:
     path = written(tmp_path / "mine.py", SMALLEST.format(name="own"))
-    plugin = plugins.load(path)
+    plugin = registry.load(path)
     assert plugin == registry.Plugin("mine.py", hashlib.sha256(path.read_bytes()).hexdigest())
     assert {"own", "fedavg"} <= set(methods.names())
     assert registry.origin("own") == plugin
@@ -189,13 +193,13 @@ def test_a_plugins_method_stands_beside_the_built_in_ones(tmp_path: Path) -> Non
 
 def test_loading_a_plugin_again_does_nothing(tmp_path: Path) -> None:
     path = written(tmp_path / "mine.py", SMALLEST.format(name="own"))
-    assert plugins.load(path) == plugins.load(path)
+    assert registry.load(path) == registry.load(path)
 
 
 def test_a_plugin_may_lie_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     written(tmp_path / "mine.py", SMALLEST.format(name="own"))
-    assert plugins.load(Path("~/mine.py")).name == "mine.py"
+    assert registry.load(Path("~/mine.py")).name == "mine.py"
 
 
 def test_a_hook_of_a_former_name_alone_is_refused(subtests: pytest.Subtests) -> None:
@@ -241,14 +245,14 @@ def test_a_plugin_that_fails_says_where_and_leaves_nothing(tmp_path: Path, subte
             place.mkdir()
             before = methods.names()
             with pytest.raises(ConfigError, match=message):
-                plugins.load(written(place / "mine.py", source))
+                registry.load(written(place / "mine.py", source))
             assert methods.names() == before
 
 
 @pytest.mark.parametrize("name", ["none.py", ""])
 def test_a_plugin_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match=f"cannot read the plugin {re.escape(str(tmp_path / name))}"):
-        plugins.load(tmp_path / name)
+        registry.load(tmp_path / name)
 
 
 def test_a_session_keeps_the_files_name_and_hash_without_its_folder(tmp_path: Path) -> None:
@@ -262,7 +266,7 @@ def test_a_session_keeps_the_files_name_and_hash_without_its_folder(tmp_path: Pa
 
 
 def test_a_session_of_a_built_in_method_keeps_none(tmp_path: Path) -> None:
-    plugins.load(EXAMPLE)
+    registry.load(EXAMPLE)
     Session.create(federations.config("fedavg"), tmp_path / "s", tmp_path).close()
     assert checkpoints.SessionReader(tmp_path / "s").document["plugin"] is None
 
@@ -274,7 +278,7 @@ def test_a_stopped_session_resumes_with_its_plugin_to_the_same_bits(
     Session.create(example(), tmp_path / "stopped", tmp_path).run(stop=lambda: "enough")
     forget(monkeypatch)
     elsewhere = shutil.copy(EXAMPLE, tmp_path / "renamed.py")
-    plugins.load(Path(elsewhere))
+    registry.load(Path(elsewhere))
     Session.resume(tmp_path / "stopped", tmp_path).run()
     assert federations.committed(tmp_path / "stopped") == federations.committed(tmp_path / "alone")
 
@@ -292,7 +296,7 @@ def test_a_resume_without_the_plugin_is_refused(tmp_path: Path, monkeypatch: pyt
 def test_a_resume_with_a_changed_plugin_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Session.create(example(), tmp_path / "s", tmp_path).close()
     forget(monkeypatch)
-    plugins.load(written(tmp_path / "my_method.py", EXAMPLE.read_text(encoding="utf-8") + "\n"))
+    registry.load(written(tmp_path / "my_method.py", EXAMPLE.read_text(encoding="utf-8") + "\n"))
     with pytest.raises(
         SessionError, match=r"my_method\.py is not the one this session was made with"
     ) as refused:
@@ -310,17 +314,17 @@ def test_a_local_file_that_a_plugin_imports_counts_as_the_plugin(
     written(tmp_path / "helpers" / "rates.py", "RATE = 0.1\n")
     monkeypatch.setattr(sys, "path", list(sys.path))
     split = EXAMPLE.read_text(encoding="utf-8") + "\n\ndef mean():\n    import helpers.means\n"
-    plugins.load(written(tmp_path / "my_method.py", split))
+    registry.load(written(tmp_path / "my_method.py", split))
     assert sorted(own_files.local_modules(split.encode())) == ["helpers", "helpers.means", "helpers.rates"]
     Session.create(federations.config("median_head"), tmp_path / "s", tmp_path).close()
 
     forget(monkeypatch)
-    plugins.load(tmp_path / "my_method.py")
+    registry.load(tmp_path / "my_method.py")
     Session.resume(tmp_path / "s", tmp_path).close()
 
     forget(monkeypatch)
     written(tmp_path / "helpers" / "rates.py", "RATE = 0.2\n")
-    plugins.load(tmp_path / "my_method.py")
+    registry.load(tmp_path / "my_method.py")
     with pytest.raises(
         SessionError, match=r"my_method\.py is not the one .* or imports a local file that changed"
     ):
@@ -333,12 +337,12 @@ def test_a_session_that_recorded_the_plugins_own_bytes_is_resumed_whatever_it_im
     monkeypatch.setattr(sys, "path", list(sys.path))
     written(tmp_path / "rates_beside.py", "RATE = 0.1\n")
     source = EXAMPLE.read_text(encoding="utf-8") + "\n\nimport rates_beside\n"
-    plugin = plugins.load(written(tmp_path / "my_method.py", source))
+    plugin = registry.load(written(tmp_path / "my_method.py", source))
     alone = hashlib.sha256(source.encode()).hexdigest()
     assert plugin.sha256 != alone
-    plugins.check(tmp_path, "median_head", {"name": "my_method.py", "sha256": alone})
+    registry.check(tmp_path, "median_head", {"name": "my_method.py", "sha256": alone})
     with pytest.raises(SessionError, match="is not the one this session was made with"):
-        plugins.check(tmp_path, "median_head", {"name": "my_method.py", "sha256": "0" * 64})
+        registry.check(tmp_path, "median_head", {"name": "my_method.py", "sha256": "0" * 64})
 
 
 def test_a_file_without_local_imports_has_the_hash_of_its_bytes(tmp_path: Path) -> None:
@@ -439,7 +443,7 @@ def test_a_broken_package_is_named_and_breaks_nothing_else(
 
 
 def of_own_model(folder: Path, bend: str = "ReLU") -> Config:
-    plugins.load(written(folder / "model.py", MODEL.format(bend=bend)))
+    registry.load(written(folder / "model.py", MODEL.format(bend=bend)))
     return federations.config("fedavg", rounds=1, federation={"group": ["own_model"]})
 
 
@@ -455,10 +459,10 @@ def test_a_plugin_may_register_a_model_alone_and_a_session_keeps_its_hash(tmp_pa
 def test_a_plugins_model_alone_has_an_origin_and_loading_it_again_does_nothing(tmp_path: Path) -> None:
     of_own_model(tmp_path)
     of_own_model(tmp_path)
-    origin = registry.model_origin("own_model")
+    origin = registry.origin("own_model", "model")
     assert origin is not None
     assert origin.name == "model.py"
-    assert registry.model_origin("cnn1") is None
+    assert registry.origin("cnn1", "model") is None
 
 
 @pytest.mark.parametrize("bend", ["ReLU", "Tanh"])
@@ -493,7 +497,7 @@ def test_of_a_plugin_that_fails_no_model_stays(tmp_path: Path) -> None:
     before = models.names()
     source = MODEL.format(bend="ReLU") + "1 / 0\n"
     with pytest.raises(ConfigError, match="ZeroDivisionError"):
-        plugins.load(written(tmp_path / "model.py", source))
+        registry.load(written(tmp_path / "model.py", source))
     assert models.names() == before
 
 
@@ -509,7 +513,7 @@ class Nested(Own):
 
 
 def test_settings_that_a_session_could_not_be_read_with_are_refused(tmp_path: Path) -> None:
-    plugins.load(written(tmp_path / "nested.py", SMALLEST.format(name="own") + NESTED))
+    registry.load(written(tmp_path / "nested.py", SMALLEST.format(name="own") + NESTED))
     said = r"history\[0\]\.method\.rates .*Use numbers, texts, and lists of them"
     with pytest.raises(ConfigError, match=said):
         Session.create(federations.config("nested"), tmp_path / "new", tmp_path)

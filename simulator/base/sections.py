@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, Unpack, get_args
 
 from pydantic import (
     AfterValidator,
@@ -334,10 +334,15 @@ class MethodConfig(Section):
     """Base class of the methods' own sections. Each method adds its paper's symbols."""
 
     space: ClassVar[Space] = {}
-    """The hyper-parameters that `htfl-sim tune` searches, with their ranges."""
+    """The hyper-parameters that `htfl-sim tune` searches, with their ranges. A keyword of the class sets it."""
 
     name: str
     """Name of the method, from `htfl-sim methods`."""
+
+    def __init_subclass__(cls, space: Space | None = None, **given: Unpack[ConfigDict]) -> None:
+        super().__init_subclass__(**given)
+        if space is not None:
+            cls.space = space
 
     def begun(self, rounds: int) -> Self:
         """The section with the values that are fixed when the method begins, for this many rounds.

@@ -83,10 +83,10 @@ class Files:
             for file in files:
                 own_files.read(kind, Path(file))  # a missing one is refused before torch is imported
         if self.plugins:
-            from simulator.methods import plugins
+            from simulator.methods import registry
 
             for file in self.plugins:
-                plugins.load(Path(file))
+                registry.load(Path(file))
         if self.models:
             from simulator.models import user_models as models
 

@@ -78,6 +78,8 @@ class Declared:
                     | ast.AnnAssign(target=ast.Name(name), value=ast.expr() as value)
                 ) if name == attribute:
                     return self._module.evaluated(value)
+                case ast.AnnAssign(ast.Name("config"), section, None) if attribute == "Config":
+                    return self._module.evaluated(section)
         bases = map(self._module.evaluated, self._node.bases)
         return next(getattr(base, attribute) for base in bases if hasattr(base, attribute))
 
@@ -96,7 +98,7 @@ def modules() -> dict[str, str]:
 @cache
 def declared(name: str) -> Declared:
     """A built-in method. Raises KeyError for any other name."""
-    return _module(modules()[name]).registered[name]
+    return _Module(modules()[name]).registered[name]
 
 
 def settings(name: str) -> type[MethodConfig]:
@@ -105,37 +107,26 @@ def settings(name: str) -> type[MethodConfig]:
 
 
 @cache
-def _module(name: str) -> "_Module":
-    return _Module(name)
-
-
 class _Module:
     """A module of methods. Its statements run one by one, when something that is evaluated uses their names."""
 
     def __init__(self, name: str) -> None:
-        source = Path(__file__).with_name(f"{name}.py").read_bytes()
-        statements = ast.parse(source).body
+        statements = ast.parse(Path(__file__).with_name(f"{name}.py").read_bytes()).body
         self._waiting = {bound: each for each in statements for bound in _bound(each)}
         self._names: dict[str, Any] = {"__name__": f"{PACKAGE}.{name}"}
         self.registered: dict[str, Declared] = {}
         for each in statements:
             if isinstance(each, ast.ClassDef) and not each.name.endswith("Config"):
-                self._names[each.name] = self._registered(each)
+                self._names[each.name] = made = Declared(each.name, self, each)
+                match each.decorator_list:
+                    case [ast.Call(func=ast.Name("register"), args=[ast.Constant(str(method))])]:
+                        made.name = method
+                        self.registered[method] = made
 
     def evaluated(self, expression: ast.expr) -> Any:
         """The value of an expression of the module."""
         self._provide(expression)
         return eval(compile(ast.Expression(expression), str(self._names["__name__"]), "eval"), self._names)
-
-    def value(self, name: str) -> Any:
-        """The value of a name of the module."""
-        return self.evaluated(ast.Name(name, ast.Load(), lineno=1, col_offset=0))
-
-    def _registered(self, node: ast.ClassDef) -> Declared:
-        match node.decorator_list:
-            case [ast.Call(func=ast.Name("register"), args=[ast.Constant(str(name))])]:
-                return self.registered.setdefault(name, Declared(name, self, node))
-        return Declared(node.name, self, node)
 
     def _provide(self, node: ast.AST) -> None:
         """Run the statements that bind the names in `node`."""
@@ -144,17 +135,18 @@ class _Module:
                 self._run(each.id, self._waiting.pop(each.id))
 
     def _run(self, name: str, statement: ast.stmt) -> None:
-        match statement:
-            case ast.ImportFrom(module=str(module)):
-                [original] = [each.name for each in statement.names if name == (each.asname or each.name)]
-                package, _, other = module.rpartition(".")
-                read = package == PACKAGE and module != __name__
-                self._names[name] = (
-                    _module(other).value(original) if read else getattr(import_module(module), original)
-                )
-            case _:
-                self._provide(statement)
-                exec(compile(ast.Module([statement], []), str(self._names["__name__"]), "exec"), self._names)
+        if not (isinstance(statement, ast.ImportFrom) and statement.module):
+            self._provide(statement)
+            exec(compile(ast.Module([statement], []), str(self._names["__name__"]), "exec"), self._names)
+            return
+        [original] = [each.name for each in statement.names if name == (each.asname or each.name)]
+        package, _, other = statement.module.rpartition(".")
+        read = package == PACKAGE and statement.module != __name__
+        self._names[name] = (
+            _Module(other).evaluated(ast.Name(original, ast.Load(), lineno=1, col_offset=0))
+            if read
+            else getattr(import_module(statement.module), original)
+        )
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:

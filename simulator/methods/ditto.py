@@ -8,13 +8,12 @@ first round.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from simulator.base.sections import Log, MethodConfig, Space
+from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.methods.base import cross_entropy
 from simulator.methods.fedavg import FedAvg
@@ -25,10 +24,8 @@ from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy
 
 
-class DittoConfig(MethodConfig):
+class DittoConfig(MethodConfig, space={"lam": Log(0.01, 10)}):
     """Hyper-parameter of Ditto."""
-
-    space: ClassVar[Space] = {"lam": Log(0.01, 10)}
 
     lam: float = Field(
         1.0, ge=0, description="λ, how strongly a client's own model is held to the received one"
@@ -40,7 +37,6 @@ class Ditto(FedAvg):
     """v_k ← v_k − η (∇F_k(v_k) + λ (v_k − w)), beside FedAvg on w."""
 
     card = replace(FedAvg.card, title="Ditto", paper="Li et al. 2021, ICML", partial="")
-    Config = DittoConfig
     config: DittoConfig
 
     def init_client(self, client: ClientInfo) -> Tensors:

@@ -13,24 +13,17 @@ Only the client's own classes are ever known.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.base.sections import Log, MethodConfig, Space
+from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import Tensors
-from simulator.methods.base import (
-    COUNTS_FULLY,
-    Aggregated,
-    Card,
-    Method,
-    Uplink,
-    collected_means,
-    sums_by_class,
-)
+from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
+from simulator.methods.means import collected_means, sums_by_class
 from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
@@ -38,10 +31,8 @@ from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, recorded_cross_entropy
 
 
-class FDConfig(MethodConfig):
+class FDConfig(MethodConfig, space={"gamma": Log(0.01, 10)}):
     """Hyper-parameters of FD, §2."""
-
-    space: ClassVar[Space] = {"gamma": Log(0.01, 10)}
 
     gamma: float = Field(1.0, ge=0, description="γ, weight of the distance to the guides")
     distance: Literal["cross_entropy", "mse"] = Field(
@@ -71,7 +62,6 @@ class FD(Method):
         stale="moves the client's own rows of its classes less far towards it",
         partial=COUNTS_FULLY,
     )
-    Config = FDConfig
     config: FDConfig
 
     def init_server(self) -> Tensors:

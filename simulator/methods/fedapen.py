@@ -9,17 +9,17 @@ last meme.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.base.sections import Choice, Linear, Log, MethodConfig, Space
+from simulator.base.sections import Choice, Linear, Log, MethodConfig
 from simulator.base.tensors import Tensors, floating
 from simulator.methods import needs
-from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card, divergence
+from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card
+from simulator.methods.means import divergence
 from simulator.methods.registry import register
 from simulator.methods.small_model import SmallModel
 from simulator.models.federation import ClientInfo
@@ -35,14 +35,15 @@ from simulator.training.phase import (
 )
 
 
-class FedAPENConfig(MethodConfig):
-    """Hyper-parameters of FedAPEN."""
-
-    space: ClassVar[Space] = {
+class FedAPENConfig(
+    MethodConfig,
+    space={
         "lam_share": Linear(0.02, 0.2),
         "lam_epochs": Choice((1, 10, 50)),
         "lam_lr": Log(1e-4, 1.0),
-    }
+    },
+):
+    """Hyper-parameters of FedAPEN."""
 
     meme: str | None = Field(None, description="the meme's architecture; default: the clients' smallest")
     lam_share: float = Field(
@@ -70,7 +71,6 @@ class FedAPEN(SmallModel):
         partial=COUNTS_FULLY,
     )
     answers = "aggregated"
-    Config = FedAPENConfig
     config: FedAPENConfig
     shared = "meme"
 

@@ -7,14 +7,13 @@ Server state: `head/weight` [C, K], `head/bias` [C], the global classifier. Clie
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.base.sections import Log, MethodConfig, Space
+from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import of_module
 from simulator.methods import needs
 from simulator.methods.lg_fedavg import LGFedAvg
@@ -26,10 +25,8 @@ from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_e
 VIEW = RandomView()
 
 
-class FedClassAvgConfig(MethodConfig):
+class FedClassAvgConfig(MethodConfig, space={"rho": Log(0.01, 10), "tau": Log(0.01, 1)}):
     """Hyper-parameters of FedClassAvg."""
-
-    space: ClassVar[Space] = {"rho": Log(0.01, 10), "tau": Log(0.01, 1)}
 
     rho: float = Field(0.1, ge=0, description="ρ, weight of the distance to the received head")
     contrast: float = Field(
@@ -45,7 +42,6 @@ class FedClassAvg(LGFedAvg):
     """LG-FedAvg in which local training keeps the head near the received one."""
 
     card = replace(LGFedAvg.card, title="FedClassAvg", paper="Jang et al. 2022, ICPP")
-    Config = FedClassAvgConfig
     config: FedClassAvgConfig
 
     def unmet_need(self) -> str | None:

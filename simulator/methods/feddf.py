@@ -10,17 +10,17 @@ Server state: `ARCHITECTURE/…`, one model x^P per group, after distillation. C
 import copy
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from simulator.base.sections import Choice, Log, MethodConfig, Space
+from simulator.base.sections import Choice, Log, MethodConfig
 from simulator.base.tensors import part
 from simulator.methods import needs
-from simulator.methods.base import COUNTS_FULLY, Card, Uplink, divergence
+from simulator.methods.base import COUNTS_FULLY, Card, Uplink
 from simulator.methods.fedavg import FedAvg
+from simulator.methods.means import divergence
 from simulator.methods.registry import register
 from simulator.training import public
 from simulator.training.client import REPRESENTATION_BATCH
@@ -28,10 +28,10 @@ from simulator.training.phase import Batch, Draws, Nets, Phase
 from simulator.training.trainer import CentralServer
 
 
-class FedDFConfig(MethodConfig):
+class FedDFConfig(
+    MethodConfig, space={"server_steps": Choice((50, 200, 1000)), "server_lr": Log(1e-4, 1e-2)}
+):
     """Hyper-parameters of the distillation."""
-
-    space: ClassVar[Space] = {"server_steps": Choice((50, 200, 1000)), "server_lr": Log(1e-4, 1e-2)}
 
     server_steps: int = Field(200, ge=1, description="N, steps of the distillation of each group in a round")
     server_batch: int = Field(128, ge=2, description="public samples in a step")
@@ -53,7 +53,6 @@ class FedDF(FedAvg):
         up="model",
         partial=COUNTS_FULLY,
     )
-    Config = FedDFConfig
     config: FedDFConfig
 
     def unmet_need(self) -> str | None:

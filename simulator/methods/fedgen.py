@@ -9,26 +9,18 @@ state: none beside the model.
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.base.sections import Choice, Log, MethodConfig, Space
+from simulator.base.sections import Choice, Log, MethodConfig
 from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.methods import needs
-from simulator.methods.base import (
-    COUNTS_FULLY,
-    Aggregated,
-    Card,
-    Method,
-    Uplink,
-    divergence,
-    weighted_mean,
-    weighted_sum,
-)
+from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
+from simulator.methods.means import divergence, weighted_mean, weighted_sum
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training import optimizer
@@ -37,10 +29,8 @@ from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, recor
 from simulator.training.trainer import CentralServer
 
 
-class FedGenConfig(MethodConfig):
+class FedGenConfig(MethodConfig, space={"alpha": Log(0.1, 10), "beta": Choice((0.0, 0.1, 1.0, 10.0))}):
     """Hyper-parameters of FedGen. Defaults are the paper's where it names a value."""
-
-    space: ClassVar[Space] = {"alpha": Log(0.1, 10), "beta": Choice((0.0, 0.1, 1.0, 10.0))}
 
     alpha: float = Field(
         1.0, ge=0, description="weight of generated features in the clients' loss (1 in eq. 5)"
@@ -105,7 +95,6 @@ class FedGen(Method):
         up="head; once label counts",
         partial=COUNTS_FULLY,
     )
-    Config = FedGenConfig
     config: FedGenConfig
 
     def unmet_need(self) -> str | None:

@@ -5,25 +5,16 @@ Table 3 shows, and each client keeps its own bias. `bias` adds `head/bias` [C]. 
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 from torch import Tensor, nn
 
-from simulator.base.sections import Choice, Log, MethodConfig, Space
+from simulator.base.sections import Choice, Log, MethodConfig
 from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods import needs
-from simulator.methods.base import (
-    COUNTS_FULLY,
-    Card,
-    Method,
-    Uplink,
-    mean_cross_entropy,
-    row_weights,
-    rows_of,
-    rows_sent,
-    shuffled,
-)
+from simulator.methods.base import COUNTS_FULLY, Card, Method, Uplink
+from simulator.methods.means import mean_cross_entropy, row_weights, rows_of, rows_sent, shuffled
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
@@ -31,10 +22,8 @@ from simulator.training.phase import Batch, Draws, Nets, Phase
 from simulator.training.trainer import CentralServer
 
 
-class FedGHConfig(MethodConfig):
+class FedGHConfig(MethodConfig, space={"eta_theta": Log(0.001, 0.5), "server_epochs": Choice((1, 2, 5))}):
     """Hyper-parameters of FedGH, §5.1."""
-
-    space: ClassVar[Space] = {"eta_theta": Log(0.001, 0.5), "server_epochs": Choice((1, 2, 5))}
 
     eta_theta: float = Field(0.01, gt=0, description="η_θ, learning rate of the global header")
     server_epochs: int = Field(1, ge=1, description="passes over the received representations")
@@ -60,7 +49,6 @@ class FedGH(Method):
         stale="counts less in the server's loss",
         partial=COUNTS_FULLY,
     )
-    Config = FedGHConfig
     config: FedGHConfig
 
     def unmet_need(self) -> str | None:

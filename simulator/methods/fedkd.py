@@ -11,7 +11,6 @@ of each matrix, if they are smaller than the matrix; all else as `meme/…`.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 import torch
 from pydantic import Field, model_validator
@@ -19,19 +18,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from simulator.base.rng import drawing_from
-from simulator.base.sections import Linear, MethodConfig, Space
+from simulator.base.sections import Linear, MethodConfig
 from simulator.base.tensors import Tensors, floating, named, of_module, part
-from simulator.methods.base import (
-    COUNTS_FULLY,
-    MOVES_LESS,
-    Aggregated,
-    Card,
-    Uplink,
-    divergence,
-    moved,
-    toward,
-    weighted_mean,
-)
+from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Aggregated, Card, Uplink, moved
+from simulator.methods.means import divergence, toward, weighted_mean
 from simulator.methods.registry import register
 from simulator.methods.small_model import SmallModel
 from simulator.models.federation import ClientInfo
@@ -39,10 +29,8 @@ from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy, recorded_cross_entropy
 
 
-class FedKDConfig(MethodConfig):
+class FedKDConfig(MethodConfig, space={"t_start": Linear(0.8, 0.98)}):
     """Hyper-parameters of FedKD, "Dynamic gradients approximation"."""
-
-    space: ClassVar[Space] = {"t_start": Linear(0.8, 0.98)}
 
     t_start: float = Field(0.95, gt=0, le=1, description="T_start, share of the energy sent at the beginning")
     t_end: float = Field(0.98, gt=0, le=1, description="T_end, share of the energy sent in the last round")
@@ -71,7 +59,6 @@ class FedKD(SmallModel):
         stale=MOVES_LESS,
         partial=COUNTS_FULLY,
     )
-    Config = FedKDConfig
     config: FedKDConfig
     shared = "meme"
 

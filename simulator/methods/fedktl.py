@@ -14,7 +14,6 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -22,11 +21,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from simulator.base.rng import drawing_from
-from simulator.base.sections import Log, MethodConfig, Space
+from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import Tensors, named, of_module
 from simulator.data.specs import ImageSpec
 from simulator.methods import needs
-from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink, rows_sent, shuffled
+from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
+from simulator.methods.means import rows_sent, shuffled
 from simulator.methods.registry import register
 from simulator.models import Network, generators
 from simulator.models.federation import ClientInfo
@@ -51,10 +51,10 @@ FLAT = 1e-6
 """The smallest sin² of an angle in the margin. At angle 0, the gradient of the sine is infinite."""
 
 
-class FedKTLConfig(MethodConfig):
+class FedKTLConfig(
+    MethodConfig, space={"mu": Log(1, 200), "lam": Log(0.01, 10), "server_lr": Log(1e-3, 1e-1)}
+):
     """Hyper-parameters of FedKTL. Defaults are those of the authors' script for StyleGAN-XL."""
-
-    space: ClassVar[Space] = {"mu": Log(1, 200), "lam": Log(0.01, 10), "server_lr": Log(1e-3, 1e-1)}
 
     generator_file: str | None = Field(
         None,
@@ -102,7 +102,6 @@ class FedKTL(Method):
         up="class-mean directions of the outputs, labels",
         partial=COUNTS_FULLY,
     )
-    Config = FedKTLConfig
     config: FedKTLConfig
 
     def unmet_need(self) -> str | None:

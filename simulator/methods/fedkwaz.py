@@ -12,26 +12,19 @@ Server state: `features/model` [C, K], `logits/model` [C, C], and the same of `p
 import math
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.base.sections import Choice, Linear, MethodConfig, Space
+from simulator.base.sections import Choice, Linear, MethodConfig
 from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.data.specs import ImageSpec
 from simulator.methods import needs
-from simulator.methods.base import (
-    Aggregated,
-    Card,
-    Method,
-    Uplink,
-    class_averages,
-    collected_means,
-    sums_by_class,
-)
+from simulator.methods.base import Aggregated, Card, Method, Uplink
+from simulator.methods.means import class_averages, collected_means, sums_by_class
 from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
@@ -55,10 +48,8 @@ STUDENTS = {"both": ("model", "proxy"), "model": ("model",), "proxy": ("proxy",)
 TEACHER = {"model": "proxy", "proxy": "model"}
 
 
-class FedKWAZConfig(MethodConfig):
+class FedKWAZConfig(MethodConfig, space={"tau": Linear(1, 8), "every": Choice((10, 20, 30, 40, 50))}):
     """Hyper-parameters of FedKWAZ, Appendix D.3."""
-
-    space: ClassVar[Space] = {"tau": Linear(1, 8), "every": Choice((10, 20, 30, 40, 50))}
 
     tau: float = Field(4.0, gt=0, description="τ, temperature of the distillation")
     every: int = Field(30, ge=1, description="k, rounds from one search for the zones to the next")
@@ -131,7 +122,6 @@ class FedKWAZ(Method):
         up="class-mean features and logits of model and proxy, labels",
         stale="moves the means of its classes less far towards it",
     )
-    Config = FedKWAZConfig
     config: FedKWAZConfig
 
     @property

@@ -6,7 +6,7 @@ the non-zero rows of the client's gradient π [rows, M] with their classes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Self
+from typing import Self
 
 import torch
 from pydantic import Field
@@ -15,7 +15,7 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from simulator.base.rng import drawing_from
-from simulator.base.sections import Log, MethodConfig, Space
+from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import Tensors, nonzero_rows
 from simulator.methods import needs
 from simulator.methods.base import Aggregated, Card, Method, Uplink
@@ -48,7 +48,7 @@ def default_warm_up(rounds: int) -> int:
 ETA_S = "η_s, learning rate of the guiding vectors on the server (eq. 6)"
 
 
-class FedL2GConfig(MethodConfig):
+class FedL2GConfig(MethodConfig, space={"eta_s": Log(0.01, 10)}):
     """Hyper-parameters of FedL2G, §3.2."""
 
     eta_s: float
@@ -70,15 +70,11 @@ class FedL2GConfig(MethodConfig):
 class FedL2GLConfig(FedL2GConfig):
     """η_s is the best of Table 4."""
 
-    space: ClassVar[Space] = {"eta_s": Log(0.01, 10)}
-
     eta_s: float = Field(0.1, gt=0, description=ETA_S)
 
 
-class FedL2GFConfig(FedL2GConfig):
+class FedL2GFConfig(FedL2GConfig, space={"eta_s": Log(1, 1000)}):
     """η_s is the best of Table 4."""
-
-    space: ClassVar[Space] = {"eta_s": Log(1, 1000)}
 
     eta_s: float = Field(100.0, gt=0, description=ETA_S)
 
@@ -100,7 +96,6 @@ class Guided(nn.Module):
 class FedL2G(Method):
     """The server learns vectors. Models that are guided towards them improve on data outside their training set."""
 
-    Config: ClassVar[type[FedL2GConfig]]
     config: FedL2GConfig
 
     def shown(self, features: Tensor, logits: Tensor) -> Tensor:
@@ -231,7 +226,7 @@ class FedL2GL(FedL2G):
         down="guiding vectors of logits",
         up="non-zero gradients of the vectors, labels",
     )
-    Config = FedL2GLConfig
+    config: FedL2GLConfig
 
     def shown(self, features: Tensor, logits: Tensor) -> Tensor:
         return logits
@@ -252,7 +247,7 @@ class FedL2GF(FedL2G):
         down="guiding vectors of features",
         up="non-zero gradients of the vectors, labels",
     )
-    Config = FedL2GFConfig
+    config: FedL2GFConfig
 
     def unmet_need(self) -> str | None:
         return needs.same_width(self.federation, lambda model: model.layers[-1]) or super().unmet_need()

@@ -6,13 +6,13 @@ the model. The received adapter replaces a participant's. The local model alone 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.base.sections import Choice, Linear, MethodConfig, Space
+from simulator.base.sections import Choice, Linear, MethodConfig
 from simulator.methods import needs
 from simulator.methods.base import MOVES_LESS, Card
 from simulator.methods.registry import register
@@ -22,10 +22,8 @@ from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy, recorded_cross_entropy
 
 
-class FedLoRAConfig(MethodConfig):
+class FedLoRAConfig(MethodConfig, space={"mu": Linear(0.5, 0.95), "hidden": Choice((None, 20, 60, 120))}):
     """Hyper-parameters of FedLoRA, §4.3 and §6.1."""
-
-    space: ClassVar[Space] = {"mu": Linear(0.5, 0.95), "hidden": Choice((None, 20, 60, 120))}
 
     mu: float = Field(0.9, ge=0.5, lt=1, description="μ, weight of the local model's own loss (eq. 5)")
     structure: Literal["decomposed", "direct"] = Field(
@@ -72,7 +70,6 @@ class FedLoRA(SharedNetwork):
         up="adapter",
         stale=MOVES_LESS,
     )
-    Config = FedLoRAConfig
     config: FedLoRAConfig
     shared = "adapter"
 

@@ -9,17 +9,18 @@ round, 0 before it; `begun` [N], 1 for each client that has sent. Client state: 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.base.sections import Choice, MethodConfig, Space
+from simulator.base.sections import Choice, MethodConfig
 from simulator.base.tensors import Tensors
 from simulator.methods import needs
-from simulator.methods.base import Aggregated, Card, Method, Uplink, cross_entropy, weighted_sum
+from simulator.methods.base import Aggregated, Card, Method, Uplink, cross_entropy
+from simulator.methods.means import weighted_sum
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training import public
@@ -27,10 +28,10 @@ from simulator.training.client import REPRESENTATION_BATCH, LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase
 
 
-class FedMDConfig(MethodConfig):
+class FedMDConfig(
+    MethodConfig, space={"digest_epochs": Choice((1, 2, 5)), "distance": Choice(("absolute", "squared"))}
+):
     """Hyper-parameters of FedMD. The epochs of the revisit are those of the run."""
-
-    space: ClassVar[Space] = {"digest_epochs": Choice((1, 2, 5)), "distance": Choice(("absolute", "squared"))}
 
     subset: int | None = Field(
         5000, ge=2, description="public samples d_j whose scores are sent in a round; none: all"
@@ -62,7 +63,6 @@ class FedMD(Method):
         down="mean scores of public samples",
         up="scores of public samples",
     )
-    Config = FedMDConfig
     config: FedMDConfig
 
     def unmet_need(self) -> str | None:

@@ -8,13 +8,12 @@ Server state: `small/…`, the global small model. Client state: `projection/…
 """
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from simulator.base.sections import Log, Space
+from simulator.base.sections import Log
 from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card
 from simulator.methods.registry import register
 from simulator.methods.small_model import PrivateModule, PrivateModuleConfig
@@ -25,10 +24,8 @@ from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy, recorded_cross_entropy
 
 
-class FedMRLConfig(PrivateModuleConfig):
+class FedMRLConfig(PrivateModuleConfig, space={"m_small": Log(0.1, 10), "m_large": Log(0.1, 10)}):
     """Hyper-parameters of FedMRL."""
-
-    space: ClassVar[Space] = {"m_small": Log(0.1, 10), "m_large": Log(0.1, 10)}
 
     d_1: int | None = Field(
         None,
@@ -53,7 +50,6 @@ class FedMRL(PrivateModule):
         stale=MOVES_LESS,
         partial=COUNTS_FULLY,
     )
-    Config = FedMRLConfig
     config: FedMRLConfig
     private = "projection"
 

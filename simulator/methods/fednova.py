@@ -40,7 +40,6 @@ class FedNova(FedAvg):
         up="normalized update, steps",
         partial=BY_ITS_STEPS,
     )
-    Config = FedNovaConfig
     config: FedNovaConfig
 
     def uplink(self, local: LocalClient) -> Tensors:

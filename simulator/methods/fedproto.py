@@ -8,35 +8,25 @@ received. Only the client's own classes are ever known.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from simulator.base.sections import Log, MethodConfig, Space
+from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import Tensors
 from simulator.methods import needs
-from simulator.methods.base import (
-    COUNTS_FULLY,
-    Aggregated,
-    Card,
-    Method,
-    Uplink,
-    class_averages,
-    collected_means,
-    sums_by_class,
-)
+from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
+from simulator.methods.means import class_averages, collected_means, sums_by_class
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, recorded_cross_entropy
 
 
-class FedProtoConfig(MethodConfig):
+class FedProtoConfig(MethodConfig, space={"lam": Log(0.01, 10)}):
     """Hyper-parameters of FedProto, §4."""
-
-    space: ClassVar[Space] = {"lam": Log(0.01, 10)}
 
     lam: float = Field(1.0, ge=0, description="λ, weight of the distance to the prototypes (eq. 7)")
     weighting: Literal["counts", "plain"] = Field(
@@ -67,7 +57,6 @@ class FedProto(Method):
         partial=COUNTS_FULLY,
     )
     answers = "aggregated"  # uses this round's prototypes with the client's own model
-    Config = FedProtoConfig
     config: FedProtoConfig
 
     def unmet_need(self) -> str | None:

@@ -5,13 +5,12 @@ Server state: `ARCHITECTURE/…`, one model w per group. Client state: only the 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.base.sections import Log, MethodConfig, Space
+from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import named, part
 from simulator.methods.base import cross_entropy
 from simulator.methods.fedavg import FedAvg
@@ -21,10 +20,8 @@ from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase
 
 
-class FedProxConfig(MethodConfig):
+class FedProxConfig(MethodConfig, space={"mu": Log(0.001, 1)}):
     """Hyper-parameter of FedProx."""
-
-    space: ClassVar[Space] = {"mu": Log(0.001, 1)}
 
     mu: float = Field(0.1, ge=0, description="μ, weight of the proximal term (eq. 2); InCo: μ/2 = 0.05")
 
@@ -34,7 +31,6 @@ class FedProx(FedAvg):
     """FedAvg in which every client stays near the model that it received."""
 
     card = replace(FedAvg.card, title="FedProx", paper="Li et al. 2020, MLSys")
-    Config = FedProxConfig
     config: FedProxConfig
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:

@@ -5,27 +5,25 @@ Server state: `head/weight` [C, K], `head/bias` [C], the global classifier. Clie
 """
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.base.sections import Choice, Log, MethodConfig, Space
+from simulator.base.sections import Choice, Log, MethodConfig
 from simulator.base.tensors import Tensors
-from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Uplink, rows_of, shuffled
+from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Uplink
 from simulator.methods.lg_fedavg import LGFedAvg
+from simulator.methods.means import rows_of, shuffled
 from simulator.methods.registry import register
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, WeightedBatch
 from simulator.training.trainer import CentralServer
 
 
-class FedREConfig(MethodConfig):
+class FedREConfig(MethodConfig, space={"server_lr": Log(0.001, 0.5), "server_epochs": Choice((1, 2, 5))}):
     """Hyper-parameters of FedRE."""
-
-    space: ClassVar[Space] = {"server_lr": Log(0.001, 0.5), "server_epochs": Choice((1, 2, 5))}
 
     server_lr: float = Field(0.01, gt=0, description="learning rate of the global classifier")
     server_epochs: int = Field(1, ge=1, description="passes over the received representations")
@@ -46,7 +44,6 @@ class FedRE(LGFedAvg):
         stale="counts less in the server's loss",
         partial=COUNTS_FULLY,
     )
-    Config = FedREConfig
     config: FedREConfig
 
     def uplink(self, local: LocalClient) -> Tensors:

@@ -6,24 +6,21 @@ model, whose head stays with the client.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.func import functional_call
 
-from simulator.base.sections import Choice, MethodConfig, Space
+from simulator.base.sections import Choice, MethodConfig
 from simulator.methods.fedper import FedPer
 from simulator.methods.registry import register
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
 
 
-class FedRepConfig(MethodConfig):
+class FedRepConfig(MethodConfig, space={"head_epochs": Choice((1, 5, 10))}):
     """Hyper-parameter of FedRep."""
-
-    space: ClassVar[Space] = {"head_epochs": Choice((1, 5, 10))}
 
     head_epochs: int = Field(
         10, ge=1, description="Epochs in which only the head is trained, before the body."
@@ -35,7 +32,6 @@ class FedRep(FedPer):
     """Every client first fits its head to the received body, then trains the body with this head fixed."""
 
     card = replace(FedPer.card, title="FedRep", paper="Collins et al. 2021, ICML", partial="")
-    Config = FedRepConfig
     config: FedRepConfig
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:

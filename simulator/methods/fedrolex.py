@@ -8,7 +8,7 @@ payloads are HeteroFL's.
 
 from dataclasses import replace
 
-from simulator.methods.heterofl import HeteroFL, HeteroFLConfig
+from simulator.methods.heterofl import HeteroFL
 from simulator.methods.registry import register
 
 
@@ -17,7 +17,6 @@ class FedRolex(HeteroFL):
     """HeteroFL with parts that move by one unit per round."""
 
     card = replace(HeteroFL.card, title="FedRolex", paper="Alam et al. 2022, NeurIPS")
-    Config = HeteroFLConfig
 
     def first(self, round: int, units: int) -> int:
         return (round - 1 - self.federation.begun) % units

@@ -9,13 +9,13 @@ sent.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from simulator.base.sections import Choice, Linear, MethodConfig, Space
+from simulator.base.sections import Choice, Linear, MethodConfig
 from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Uplink
 from simulator.methods.lg_fedavg import LGFedAvg
@@ -24,10 +24,8 @@ from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 
 
-class FedSSAConfig(MethodConfig):
+class FedSSAConfig(MethodConfig, space={"mu_0": Linear(0.1, 0.9), "t_stable": Choice((5, 10, 20, 50))}):
     """Hyper-parameters of FedSSA, §4.2."""
-
-    space: ClassVar[Space] = {"mu_0": Linear(0.1, 0.9), "t_stable": Choice((5, 10, 20, 50))}
 
     mu_0: float = Field(0.5, gt=0, le=1, description="μ_0, initial weight of the historical local header")
     t_stable: int = Field(10, ge=1, description="T_stable, rounds until the global header is trusted alone")
@@ -56,7 +54,6 @@ class FedSSA(LGFedAvg):
         stale="moves the rows of its classes less far towards it",
         partial=COUNTS_FULLY,
     )
-    Config = FedSSAConfig
     config: FedSSAConfig
 
     def init_server(self) -> Tensors:

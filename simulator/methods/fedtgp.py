@@ -7,7 +7,7 @@ embedding of C classes, and two layers K → K; `trained` [1], 0 before the firs
 """
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
@@ -15,22 +15,12 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from simulator.base.sections import Log, MethodConfig, Space
+from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import Tensors, part
 from simulator.methods import needs
-from simulator.methods.base import (
-    COUNTS_FULLY,
-    Aggregated,
-    Card,
-    Method,
-    Uplink,
-    mean_cross_entropy,
-    row_weights,
-    rows_of,
-    rows_sent,
-    shuffled,
-)
+from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
 from simulator.methods.fedproto import nearness
+from simulator.methods.means import mean_cross_entropy, row_weights, rows_of, rows_sent, shuffled
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
@@ -38,10 +28,8 @@ from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_e
 from simulator.training.trainer import CentralServer
 
 
-class FedTGPConfig(MethodConfig):
+class FedTGPConfig(MethodConfig, space={"lam": Log(0.01, 10), "tau": Log(1, 1000)}):
     """Hyper-parameters of FedTGP. Defaults are the paper's."""
-
-    space: ClassVar[Space] = {"lam": Log(0.01, 10), "tau": Log(1, 1000)}
 
     lam: float = Field(0.1, ge=0, description="λ, weight of the distance to the prototypes (eq. 11)")
     distance: Literal["means", "samples"] = Field(
@@ -98,7 +86,6 @@ class FedTGP(Method):
         partial=COUNTS_FULLY,
     )
     answers = "aggregated"  # uses this round's prototypes with the client's own model
-    Config = FedTGPConfig
     config: FedTGPConfig
 
     def unmet_need(self) -> str | None:

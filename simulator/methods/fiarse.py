@@ -65,7 +65,6 @@ class FIARSE(Method):
         partial=COUNTS_FULLY,
     )
     answers = "aggregated"
-    Config = FIARSEConfig
     config: FIARSEConfig
 
     def size(self, client: ClientInfo) -> float:

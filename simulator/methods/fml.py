@@ -6,23 +6,21 @@ predicts.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import ClassVar
 
 from pydantic import Field
 from torch import Tensor
 
-from simulator.base.sections import Linear, MethodConfig, Space
-from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card, divergence
+from simulator.base.sections import Linear, MethodConfig
+from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card
+from simulator.methods.means import divergence
 from simulator.methods.registry import register
 from simulator.methods.small_model import SmallModel
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy, recorded_cross_entropy
 
 
-class FMLConfig(MethodConfig):
+class FMLConfig(MethodConfig, space={"alpha": Linear(0.1, 0.9), "beta": Linear(0.1, 0.9)}):
     """Hyper-parameters of FML."""
-
-    space: ClassVar[Space] = {"alpha": Linear(0.1, 0.9), "beta": Linear(0.1, 0.9)}
 
     alpha: float = Field(0.5, ge=0, le=1, description="α, weight of the local model's own loss")
     beta: float = Field(0.5, ge=0, le=1, description="β, weight of the meme's own loss")
@@ -43,7 +41,6 @@ class FML(SmallModel):
         stale=MOVES_LESS,
         partial=COUNTS_FULLY,
     )
-    Config = FMLConfig
     config: FMLConfig
     shared = "meme"
 

@@ -5,7 +5,6 @@ Server state: `ARCHITECTURE/…`, one model w of the clients' largest architectu
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pydantic import Field
 
@@ -43,7 +42,6 @@ class HeteroAvg(FedAvg):
         up="the client's layers",
         partial=COUNTS_FULLY,
     )
-    Config: ClassVar[type[MethodConfig]] = HeteroAvgConfig
     config: HeteroAvgConfig
 
     def unmet_need(self) -> str | None:

@@ -8,7 +8,6 @@ Its place follows from the client's architecture and the round.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -61,7 +60,6 @@ class HeteroFL(Method):
         partial=COUNTS_FULLY,
     )
     answers = "aggregated"
-    Config: ClassVar[type[MethodConfig]] = HeteroFLConfig
     config: HeteroFLConfig
 
     def unmet_need(self) -> str | None:

@@ -150,7 +150,6 @@ class InCoAvg(InCo):
     """InCo Aggregation on FedAvg."""
 
     card = _card("InCoAvg", HeteroAvg.card)
-    Config = InCoConfig
 
 
 class InCoProxConfig(InCoConfig, FedProxConfig):
@@ -162,7 +161,6 @@ class InCoProx(InCo, FedProx):
     """InCo Aggregation on FedProx."""
 
     card = _card("InCoProx", FedProx.card)
-    Config = InCoProxConfig
     config: InCoProxConfig
 
 
@@ -175,7 +173,6 @@ class InCoNova(InCo, FedNova):
     """InCo Aggregation on FedNova."""
 
     card = _card("InCoNova", FedNova.card)
-    Config = InCoNovaConfig
     config: InCoNovaConfig
 
 
@@ -188,7 +185,6 @@ class InCoScaffold(InCo, Scaffold):
     """InCo Aggregation on Scaffold."""
 
     card = _card("InCoScaffold", Scaffold.card)
-    Config = InCoScaffoldConfig
     config: InCoScaffoldConfig
 
 
@@ -201,5 +197,4 @@ class InCoMOON(InCo, MOON):
     """InCo Aggregation on MOON."""
 
     card = _card("InCoMOON", MOON.card)
-    Config = InCoMOONConfig
     config: InCoMOONConfig

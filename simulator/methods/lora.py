@@ -13,7 +13,7 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from pydantic import Field
@@ -22,20 +22,10 @@ from torch.func import functional_call
 
 from simulator.base.errors import ConfigError
 from simulator.base.rng import drawing_from
-from simulator.base.sections import Choice, MethodConfig, Space
+from simulator.base.sections import Choice, MethodConfig
 from simulator.base.tensors import Tensors, named, of_module, part
-from simulator.methods.base import (
-    COUNTS_FULLY,
-    MOVES_LESS,
-    Aggregated,
-    Card,
-    Method,
-    Uplink,
-    moved,
-    sample_shares,
-    toward,
-    weighted_mean,
-)
+from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Aggregated, Card, Method, Uplink, moved
+from simulator.methods.means import sample_shares, toward, weighted_mean
 from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
@@ -47,10 +37,8 @@ TINY = 1e-30
 """Below this sum, singular values are those of no update."""
 
 
-class LoRAConfig(MethodConfig):
+class LoRAConfig(MethodConfig, space={"aggregation": Choice(("mean", "hetlora", "flexlora", "flora"))}):
     """Ranks, scale, layers, and aggregation."""
-
-    space: ClassVar[Space] = {"aggregation": Choice(("mean", "hetlora", "flexlora", "flora"))}
 
     ranks: tuple[int, ...] = Field((8,), min_length=1, description="ranks r that clients get, by `order`")
     order: Literal["turn", "samples", "inverse", "memory"] = Field(
@@ -150,7 +138,6 @@ class LoRA(Method):
         stale=MOVES_LESS,
         partial=COUNTS_FULLY,
     )
-    Config = LoRAConfig
     config: LoRAConfig
 
     def unmet_need(self) -> str | None:

@@ -7,14 +7,14 @@ paper's previous local model).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.base.sections import Log, MethodConfig, Space
+from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import Tensors, of_module
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
@@ -23,10 +23,8 @@ from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
 
 
-class MOONConfig(MethodConfig):
+class MOONConfig(MethodConfig, space={"mu": Log(0.01, 10), "tau": Log(0.05, 5)}):
     """Hyper-parameters of MOON, §3.3 and §4.1."""
-
-    space: ClassVar[Space] = {"mu": Log(0.01, 10), "tau": Log(0.05, 5)}
 
     mu: float = Field(1.0, ge=0, description="μ, weight of the model-contrastive loss")
     tau: float = Field(0.5, gt=0, description="τ, temperature (eq. 3)")
@@ -41,7 +39,6 @@ class MOON(FedAvg):
     """FedAvg in which features move towards the received model's and away from the previous local model's."""
 
     card = replace(FedAvg.card, title="MOON", paper="Li et al. 2021, CVPR")
-    Config = MOONConfig
     config: MOONConfig
 
     def init_client(self, client: ClientInfo) -> Tensors:

@@ -9,13 +9,12 @@ extractor as last received, because α was trained with it.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from simulator.base.sections import Choice, Space
+from simulator.base.sections import Choice
 from simulator.base.tensors import Tensors, named, part
 from simulator.methods.base import MOVES_LESS, Card
 from simulator.methods.registry import register
@@ -26,10 +25,8 @@ from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy, recorded_cross_entropy
 
 
-class PFedAFMConfig(PrivateModuleConfig):
+class PFedAFMConfig(PrivateModuleConfig, space={"alpha": Choice((0.5, 1.0))}):
     """Hyper-parameters of pFedAFM."""
-
-    space: ClassVar[Space] = {"alpha": Choice((0.5, 1.0))}
 
     alpha: float = Field(
         1.0, ge=0, le=1, description="α before round 1: weight of the client's own features."
@@ -61,7 +58,6 @@ class PFedAFM(PrivateModule):
         up="small extractor",
         stale=MOVES_LESS,
     )
-    Config = PFedAFMConfig
     config: PFedAFMConfig
     private = "alpha"
 

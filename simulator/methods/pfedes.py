@@ -9,13 +9,12 @@ participant's.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.base.sections import Linear, MethodConfig, Space
+from simulator.base.sections import Linear, MethodConfig
 from simulator.methods import needs
 from simulator.methods.base import MOVES_LESS, Card
 from simulator.methods.registry import register
@@ -24,10 +23,8 @@ from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy, recorded_cross_entropy
 
 
-class PFedESConfig(MethodConfig):
+class PFedESConfig(MethodConfig, space={"mu": Linear(0.1, 0.9)}):
     """Hyper-parameters of pFedES."""
-
-    space: ClassVar[Space] = {"mu": Linear(0.1, 0.9)}
 
     mu: float = Field(0.5, ge=0, le=1, description="μ, weight of the loss on the extractor's images.")
     channels: int = Field(8, ge=1, description="Hidden channels of the extractor.")
@@ -62,7 +59,6 @@ class PFedES(SharedNetwork):
         up="extractor",
         stale=MOVES_LESS,
     )
-    Config = PFedESConfig
     config: PFedESConfig
     shared = "extractor"
 

@@ -10,12 +10,11 @@ extractor, because all three predict together.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from pydantic import Field
 from torch import Tensor, nn
 
-from simulator.base.sections import Choice, Space
+from simulator.base.sections import Choice
 from simulator.data.specs import InputSpec, TokenSpec
 from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card
 from simulator.methods.registry import register
@@ -27,10 +26,8 @@ from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
 
 
-class PFedMoEConfig(PrivateModuleConfig):
+class PFedMoEConfig(PrivateModuleConfig, space={"gate_hidden": Choice((16, 32, 64))}):
     """Hyper-parameters of pFedMoE."""
-
-    space: ClassVar[Space] = {"gate_hidden": Choice((16, 32, 64))}
 
     gate_hidden: int = Field(32, ge=1, description="Hidden width of the client's gate.")
 
@@ -75,7 +72,6 @@ class PFedMoE(PrivateModule):
         stale=MOVES_LESS,
         partial=COUNTS_FULLY,
     )
-    Config = PFedMoEConfig
     config: PFedMoEConfig
     private = "gate"
 

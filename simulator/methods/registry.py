@@ -2,25 +2,24 @@
 
 A built-in method is imported on its first use, and torch with it. What it declares is known without that.
 
-A plugin can also register models and data sets. This module knows the file of each of them.
-
-A package names each of its methods as an entry point of the group `htfl_sim.methods`: the method's name, and the module
-that registers it. The module is imported on the first use of the method.
+A plugin is a user's file that registers methods, models, and data sets with `register`, like built-in ones. A session
+stores its name and hash. A package names each of its methods as an entry point of the group `htfl_sim.methods`: the
+method's name, and the module that registers it. The module is imported on the first use of the method.
 """
 
 import hashlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-from simulator.base.errors import RAISED, ConfigError, nearest
-from simulator.base.own_files import failed, mark
+from simulator.base import documents, own_files
+from simulator.base.errors import RAISED, ConfigError, SessionError, nearest
 from simulator.methods import declarations as built_in
 
 if TYPE_CHECKING:
@@ -37,14 +36,13 @@ class Plugin:
     sha256: str
 
 
+Kind = Literal["method", "model", "data set"]
 _FORMER = {"merge": "aggregate", "start_server": "init_server", "start_client": "init_client"}
 """Names of hooks up to version 1.0. A hook with such a name would never be called."""
 _METHODS: dict[str, "type[Method]"] = {}
 """The methods that are imported."""
-_ORIGINS: dict[str, Plugin] = {}
-"""The plugin of each method that is not built in."""
-_MODEL_ORIGINS: dict[str, Plugin] = {}
-_DATA_ORIGINS: dict[str, Plugin] = {}
+_ORIGINS: dict[tuple[Kind, str], Plugin] = {}
+"""The plugin of each method, model, and data set that comes from one."""
 M = TypeVar("M", bound="type[Method]")
 
 
@@ -63,9 +61,8 @@ def register(name: str) -> Callable[[M], M]:
             method.card = built_in.Card(name, *["–"] * 5)
         if name in built_in.modules():  # one class, so that sections of equal values are equal
             method.Config = built_in.declared(name).Config
-            setattr(
-                sys.modules[method.__module__], method.Config.__name__, method.Config
-            )  # as pickle looks for it
+            # as pickle looks for it
+            setattr(sys.modules[method.__module__], method.Config.__name__, method.Config)
         method.name = name
         _METHODS[name] = method
         return method
@@ -83,8 +80,14 @@ def get(name: str) -> "type[Method]":
     if name not in _METHODS:
         if (module := _module(name)) is not None:
             import_module(module)
-        else:
-            _load_installed(name)
+        elif points := entry_points(group=GROUP, name=name):
+            point = next(iter(points))
+            path = _file(point)
+            run_plugin(Plugin(path.name, hashlib.sha256(path.read_bytes()).hexdigest()), path, point.load)
+            if name not in _METHODS:
+                raise ConfigError(
+                    f"the installed plugin {path} offers a method '{name}' but registers none of that name."
+                )
     if name not in _METHODS:
         titles = {each: declared(each).card.title for each in (*built_in.modules(), *_METHODS)}
         raise ConfigError(f"unknown method '{name}'.{nearest(name, names(), titles)} See `htfl-sim methods`.")
@@ -101,26 +104,14 @@ def _module(name: str) -> str | None:
     return f"{built_in.PACKAGE}.{found}" if (found := built_in.modules().get(name)) else None
 
 
-def origin(name: str) -> Plugin | None:
-    """The plugin of a method; None for a built-in or an unknown one."""
-    if name in names():
-        get(name)  # imports the module of an installed package
-    return _ORIGINS.get(name)
-
-
-def model_origin(name: str) -> Plugin | None:
-    """The plugin of a model; None for any other, and for an unknown one."""
-    return _MODEL_ORIGINS.get(name)
-
-
-def data_origin(name: str) -> Plugin | None:
-    """The plugin of a data set; None for any other, and for an unknown one."""
-    return _DATA_ORIGINS.get(name)
-
-
-def plugins() -> set[Plugin]:
-    """The plugins that have been run."""
-    return {*_ORIGINS.values(), *_MODEL_ORIGINS.values(), *_DATA_ORIGINS.values()}
+def load(path: Path) -> Plugin:
+    """Run a plugin file, which registers its methods and models. Does nothing the second time."""
+    path = path.expanduser()
+    file, source = own_files.read("plugin", path)
+    plugin = Plugin(file.name, file.sha256)
+    if plugin not in _ORIGINS.values():
+        run_plugin(plugin, path, lambda: own_files.run(file, source, path))
+    return plugin
 
 
 def run_plugin(plugin: Plugin, path: Path, run: Callable[[], object]) -> None:
@@ -131,41 +122,78 @@ def run_plugin(plugin: Plugin, path: Path, run: Callable[[], object]) -> None:
     from simulator.data import datasets
     from simulator.models import registry as models
 
-    before = {*_METHODS, *built_in.modules()}
-    models_before, data_before = set(models.names()), set(datasets.names())
-    mark(path)
+    known: dict[Kind, Callable[[], Iterable[str]]] = {
+        "method": lambda: {*_METHODS, *built_in.modules()},
+        "model": models.names,
+        "data set": datasets.names,
+    }
+    forget: dict[Kind, Callable[[str], object]] = {
+        "method": _METHODS.pop,
+        "model": models.forget,
+        "data set": datasets.forget,
+    }
+
+    def there() -> set[tuple[Kind, str]]:
+        return {(kind, name) for kind, names in known.items() for name in names()}
+
+    before = there()
+    own_files.mark(path)
     try:
         run()
     except RAISED as error:
-        for name in set(_METHODS) - before:
-            del _METHODS[name]
-        for name in set(models.names()) - models_before:
-            models.forget(name)
-        for name in set(datasets.names()) - data_before:
-            datasets.forget(name)
-        raise failed(f"the plugin {path}", error) from error
-    registered, added = set(_METHODS) - before, set(models.names()) - models_before
-    brought = set(datasets.names()) - data_before
-    if not registered and not added and not brought:
+        for kind, name in there() - before:
+            forget[kind](name)
+        raise own_files.failed(f"the plugin {path}", error) from error
+    added = there() - before
+    if not added:
         raise ConfigError(
             f'the plugin {path} registers no method and no model; put @register("name") before its class.'
         )
-    _ORIGINS.update(dict.fromkeys(registered, plugin))
-    _MODEL_ORIGINS.update(dict.fromkeys(added, plugin))
-    _DATA_ORIGINS.update(dict.fromkeys(brought, plugin))
+    _ORIGINS.update(dict.fromkeys(added, plugin))
 
 
-def _load_installed(name: str) -> None:
-    """Import the module of the installed package that has this method, if there is one."""
-    point = next(iter(entry_points(group=GROUP, name=name)), None)
-    if point is None:
-        return
-    path = _file(point)
-    plugin = Plugin(path.name, hashlib.sha256(path.read_bytes()).hexdigest())
-    run_plugin(plugin, path, point.load)
-    if name not in _METHODS:
-        raise ConfigError(
-            f"the installed plugin {path} offers a method '{name}' but registers none of that name."
+def origin(name: str, kind: Kind = "method") -> Plugin | None:
+    """The plugin of a method, a model, or a data set; None for any other, and for an unknown one."""
+    if kind == "method" and name in names():
+        get(name)  # imports the module of an installed package
+    return _ORIGINS.get((kind, name))
+
+
+def recorded(name: str, kind: Kind = "method") -> documents.Plugin | None:
+    """The session's entry about the plugin of its method, or of a model, as plain JSON values."""
+    plugin = origin(name, kind)
+    return {"name": plugin.name, "sha256": plugin.sha256} if plugin else None
+
+
+def recorded_models(models: Iterable[str]) -> dict[str, documents.Plugin]:
+    """The session's entries about models that come from a plugin, by the model's name."""
+    return {name: plugin for name in models if (plugin := recorded(name, "model"))}
+
+
+def check(folder: Path, method: str, made_with: documents.Plugin | None) -> None:
+    """Raise SessionError unless the plugin of a session's method, if any, is loaded with the same bytes."""
+    if made_with:
+        _check(folder, "its method", origin(method), made_with)
+
+
+def check_models(folder: Path, made_with: Mapping[str, documents.Plugin]) -> None:
+    """Raise SessionError unless the plugins of a session's models are loaded with the same bytes."""
+    for model, plugin in made_with.items():
+        _check(folder, f"its model '{model}'", origin(model, "model"), plugin)
+
+
+def _check(folder: Path, what: str, present: Plugin | None, made_with: documents.Plugin) -> None:
+    name, sha256 = str(made_with["name"]), str(made_with["sha256"])
+    if present is None:
+        raise SessionError(
+            f"{folder}: {what} comes from the plugin {name}, which is not loaded. Add `plugin={name}`, "
+            "or install the package it came with."
+        )
+    if not own_files.is_same(sha256, present.sha256):
+        raise SessionError(
+            f"{folder}: the plugin {present.name} is not the one this session was made with, or imports a local file "
+            f"that changed (sha256 {sha256[:12]}…, not {present.sha256[:12]}…). Give the original {name}, or start a "
+            "new session."
         )
 
 

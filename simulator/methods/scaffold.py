@@ -7,26 +7,24 @@ state: `control/…`, c_k. Control variates have the names and shapes of the wei
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from simulator.base.sections import Log, MethodConfig, Space
+from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import Tensors, floating, named, of_module, part
-from simulator.methods.base import BY_ITS_STEPS, Aggregated, Card, Uplink, cross_entropy, weighted_sum
+from simulator.methods.base import BY_ITS_STEPS, Aggregated, Card, Uplink, cross_entropy
 from simulator.methods.fedavg import FedAvg
+from simulator.methods.means import weighted_sum
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.phase import Phase
 
 
-class ScaffoldConfig(MethodConfig):
+class ScaffoldConfig(MethodConfig, space={"eta_g": Log(0.1, 3)}):
     """Hyper-parameter of Scaffold."""
-
-    space: ClassVar[Space] = {"eta_g": Log(0.1, 3)}
 
     eta_g: float = Field(1.0, gt=0, description="η_g, the server's step size (Algorithm 1, line 17)")
 
@@ -44,7 +42,6 @@ class Scaffold(FedAvg):
         up="updates of both",
         partial=BY_ITS_STEPS,
     )
-    Config = ScaffoldConfig
     config: ScaffoldConfig
 
     def init_server(self) -> Tensors:

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from simulator.base.rng import drawing_from
 from simulator.base.sections import MethodConfig
 from simulator.base.tensors import Tensors, floating, named, of_module, part
-from simulator.methods.base import Aggregated, Method, Uplink, averaged
+from simulator.methods.base import Aggregated, Method, Uplink
+from simulator.methods.means import averaged
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.models.network import NoHead
@@ -88,7 +89,6 @@ class PrivateModuleConfig(MethodConfig):
 class PrivateModule(SmallModel):
     """A module of the client's own joins both models. By default, the small one is an extractor of features."""
 
-    Config: ClassVar[type[MethodConfig]] = PrivateModuleConfig
     config: PrivateModuleConfig
     shared = "small"
     private: ClassVar[str]

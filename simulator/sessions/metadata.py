@@ -34,7 +34,7 @@ from simulator.config.user_files import PATHS
 from simulator.data import report
 from simulator.data.federated import FederatedData
 from simulator.engine.builder import Built, build, rebuild
-from simulator.methods import plugins, registry
+from simulator.methods import registry
 from simulator.metrics import user_metrics as metrics
 from simulator.models import members
 from simulator.models import user_models as models
@@ -54,9 +54,9 @@ def recorded_files(config: Config) -> list[OwnFile]:
 
 def needed_files(config: Config) -> list[OwnFile]:
     """The same, with the plugins that its method and models come from, each file once."""
-    own = plugins.recorded(config.method.name)
+    own = registry.recorded(config.method.name)
     found = [
-        each for each in (own, *plugins.recorded_models(members(config.federation.group)).values()) if each
+        each for each in (own, *registry.recorded_models(members(config.federation.group)).values()) if each
     ]
     files: list[OwnFile] = [{"kind": "plugin", **each} for each in found]
     files += recorded_files(config)
@@ -146,7 +146,7 @@ def current(session: CheckedReader, overrides: Raw, upto: int | None = None) -> 
     if history:
         plugin = history[-1].get("plugin", plugin)
     raw = settings_in_force(session.document, history)
-    plugins.check(session.folder, str(raw["method"]["name"]), plugin)
+    registry.check(session.folder, str(raw["method"]["name"]), plugin)
     said_last = history[-1] if history and "files" in history[-1] else session.document
     files = said_last.get("files", [])  # early sessions have none
     check_files(session.folder, raw, files)
@@ -193,7 +193,7 @@ def read_config(session: CheckedReader, raw: Raw) -> Config:
 
 def check_models(session: CheckedReader) -> None:
     """Raise SessionError unless the plugins that its models come from are loaded, and the same bytes."""
-    plugins.check_models(session.folder, session.document.get("model_plugins", {}))
+    registry.check_models(session.folder, session.document.get("model_plugins", {}))
 
 
 def check_data(session: CheckedReader, config: Config, data: FederatedData) -> None:
@@ -292,9 +292,9 @@ def of_new(config: Config, built: Built, parent: Parent | None, *, in_flight: bo
         "data_fingerprint": built.data.fingerprint,
         "inputs": built.data.spec.to_json(),
         "parameters": dict(built.federation.parameters),
-        "plugin": plugins.recorded(config.method.name),
+        "plugin": registry.recorded(config.method.name),
         "files": recorded_files(config),
-        "model_plugins": plugins.recorded_models(members(config.federation.group)),
+        "model_plugins": registry.recorded_models(members(config.federation.group)),
     }
     if built.data.unknown:
         document["unknown"] = dict(built.data.unknown[:MOST_UNKNOWN])

@@ -19,7 +19,7 @@ from simulator.config import Config
 from simulator.engine.builder import Built, build, rebuild
 from simulator.engine.client_states import State
 from simulator.engine.progress import Noticed, Observer, RoundFinished, StateChanged, Switched, unobserved
-from simulator.methods import plugins
+from simulator.methods import registry
 from simulator.metrics.watchers import Watchers
 from simulator.runners.base import POLL_SECONDS, Decision, LocalUpdate, RoundInterrupted
 from simulator.sessions import history, metadata, states
@@ -435,7 +435,7 @@ class Session:
             "command": command.id,
         }
         files: Change = {
-            "plugin": plugins.recorded(config.method.name),
+            "plugin": registry.recorded(config.method.name),
             "files": metadata.recorded_files(config),
             "method_files": metadata.files_of_method(config.method.name),
         }

@@ -22,7 +22,11 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def another_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = {name: method for name, method in registry._METHODS.items() if name not in registry._ORIGINS}
+    kept = {
+        name: method
+        for name, method in registry._METHODS.items()
+        if ("method", name) not in registry._ORIGINS
+    }
     monkeypatch.setattr(registry, "_METHODS", kept)
     monkeypatch.setattr(registry, "_ORIGINS", {})
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simulator.contract import Subject
-from simulator.methods import plugins, registry
+from simulator.methods import registry
 from tests.contract.device import PROMISES
 
 HEAD = """
@@ -129,7 +129,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
     def subject(body: str) -> Subject:
         path = tmp_path / "mine.py"
         path.write_text(HEAD + textwrap.indent(textwrap.dedent(body), "    "), encoding="utf-8")
-        plugins.load(path)
+        registry.load(path)
         return Subject("mine")
 
     return subject

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simulator.methods import plugins, registry
+from simulator.methods import registry
 from tests import federations
 
 HEAD = """
@@ -58,7 +58,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
         lines = [textwrap.dedent(body), *(f"def {name}({HOOKS[name]}): {hooks[name]}" for name in hooks)]
         path = tmp_path / "mine.py"
         path.write_text(HEAD + textwrap.indent("\n".join(lines), "    "), encoding="utf-8")
-        plugins.load(path)
+        registry.load(path)
         return federations.built(federations.config("mine", **given)).engine
 
     yield engine

@@ -15,8 +15,8 @@ from simulator.base.errors import ConfigError
 from simulator.base.tensors import Tensors, part
 from simulator.data.specs import ImageSpec, InputSpec, TokenSpec
 from simulator.engine.progress import Event, Warned
-from simulator.methods.base import divergence
 from simulator.methods.fedmrl import FedMRL
+from simulator.methods.means import divergence
 from simulator.methods.pfedafm import Mixture
 from simulator.methods.pfedmoe import Gate
 from simulator.models.network import NoHead

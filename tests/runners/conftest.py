@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simulator.contract import Subject
-from simulator.methods import plugins, registry
+from simulator.methods import registry
 from tests.runners.on_ray import RAY
 
 
@@ -31,7 +31,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str],
         head += f"from simulator.methods.fedavg import FedAvg\n\n@register({name!r})\nclass Own(FedAvg):\n"
         path = tmp_path / f"{name}.py"
         path.write_text(head + textwrap.indent(textwrap.dedent(body), "    "), encoding="utf-8")
-        plugins.load(path)
+        registry.load(path)
         path.unlink()  # another machine would not have it
 
     return write

@@ -22,7 +22,7 @@ from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.config import Config
 from simulator.engine.builder import Built, build
 from simulator.engine.client_states import initial_model
-from simulator.methods import plugins
+from simulator.methods import registry
 from simulator.methods.hooks import Hooks
 from simulator.metrics import by_client, cka_matrices
 from simulator.metrics.cka_matrices import drawn
@@ -135,7 +135,7 @@ def _compared(folder: Path, raw: Raw, history: Sequence[Entry]) -> Model:
     said: Model | None = raw["cka"].get("model") or raw["evaluation"].get("model")
     if said is not None:
         return said
-    plugins.check(folder, str(raw["method"]["name"]), history[-1].get("plugin") if history else None)
+    registry.check(folder, str(raw["method"]["name"]), history[-1].get("plugin") if history else None)
     return methods.get(str(raw["method"]["name"])).answers
 
 

@@ -19,7 +19,7 @@ from simulator.base.sections import RuntimeConfig
 from simulator.base.tensors import select_device
 from simulator.data import datasets
 from simulator.data.federated import FederatedData, Source, load
-from simulator.methods import plugins, registry
+from simulator.methods import registry
 from simulator.methods.hooks import Hooks
 from simulator.models import user_models as own_models
 from simulator.models.federation import Federation
@@ -58,7 +58,7 @@ def inner_runner(context: TrainingContext, settings: RuntimeConfig) -> Runner:
     return runner
 
 
-LOADERS = {"plugin": plugins.load, "model": own_models.load}
+LOADERS = {"plugin": registry.load, "model": own_models.load}
 
 
 @dataclass(frozen=True)
@@ -153,8 +153,8 @@ def _files(method: str, models: tuple[str, ...], dataset: str) -> tuple[Sent, ..
     """The users' files that a method, models, and a data set come from. Files of installed packages are not sent."""
     brought = [
         registry.origin(method),
-        registry.data_origin(dataset),
-        *map(registry.model_origin, models),
+        registry.origin(dataset, "data set"),
+        *(registry.origin(model, "model") for model in models),
         *own_models.origins(models),
     ]
     sent = [own_files.to_send(file.sha256) for file in brought if file is not None]
