@@ -79,11 +79,11 @@ def adopted(value: object, fresh: Mapping[str, Tensor]) -> Tensors:
     return state(taken, {name: fresh[name] for name in taken})
 
 
-def finite(named: Mapping[str, Tensor]) -> None:
-    """No NaN and no infinity. Reads one value on the host if all is well."""
+def finite(named: Tensors) -> Tensors:
+    """The tensors, without NaN and infinity. Reads one value on the host if all is well."""
     looked_at = [(name, tensor.isfinite().all()) for name, tensor in named.items() if not tensor.is_meta]
     if not looked_at or bool(torch.stack([sound for _, sound in looked_at]).all()):
-        return
+        return named
     name = next(name for name, sound in looked_at if not sound)
     raise Unusable(f"gave numbers that are not finite in '{name}'; lower its learning rates, or mend it")
 
@@ -99,11 +99,14 @@ def phases(value: object, nets: Nets, kept: Iterable[str], on_server: bool = Fal
     """Phases with different names, existing modules, and existing settings."""
     if not isinstance(value, Sequence) or not all(isinstance(phase, Phase) for phase in value):
         raise Unusable(f"returned {_kind(value)} instead of a list of phases")
-    parts = {name.partition("/")[0] for name in kept}
+    modules, parts = [name for name, _ in nets.named_children()], {name.partition("/")[0] for name in kept}
     for phase in value:
         if [each.name for each in value].count(phase.name) > 1:
             raise Unusable(f"has two phases named '{phase.name}'; its losses could not be told apart")
-        _trains(phase, nets)
+        if missing := [name for name in phase.trains if name not in modules]:
+            raise Unusable(f"trains '{missing[0]}' in phase '{phase.name}'; there are {', '.join(modules)}")
+        if not any(True for name in phase.trains for _ in nets[name].parameters()):
+            raise Unusable(f"trains no parameters in phase '{phase.name}'; its `trains` names what moves")
         _settings(phase)
         _changes(phase, nets)
         if phase.keeps is not None and phase.keeps not in parts:
@@ -147,34 +150,29 @@ def scores(value: object, samples: int, classes: int) -> Tensor:
     raise Unusable(f"returned {_kind(value)} instead of scores, floats [{samples}, {classes}]")
 
 
-def _trains(phase: Phase, nets: Nets) -> None:
-    modules = [name for name, _ in nets.named_children()]
-    if missing := [name for name in phase.trains if name not in modules]:
-        raise Unusable(f"trains '{missing[0]}' in phase '{phase.name}'; there are {', '.join(modules)}")
-    if not any(True for name in phase.trains for _ in nets[name].parameters()):
-        raise Unusable(f"trains no parameters in phase '{phase.name}'; its `trains` names what moves")
-
-
 def _settings(phase: Phase) -> None:
-    said = f"in phase '{phase.name}'"
-    if phase.lr is not None and not (_is_number(phase.lr) and 0 < phase.lr < math.inf):
-        raise Unusable(f"has lr = {phase.lr!r} {said}; a learning rate is above zero")
-    if phase.epochs is not None and not (_is_number(phase.epochs) and 0 < phase.epochs < math.inf):
-        raise Unusable(f"has epochs = {phase.epochs!r} {said}; it is a number above zero")
-    if phase.steps is not None and not (isinstance(phase.steps, int) and phase.steps >= 1):
-        raise Unusable(f"has steps = {phase.steps!r} {said}; it is a whole number from 1")
+    said, samples = f"in phase '{phase.name}'", phase.samples
+    for key, right, wanted in (
+        ("lr", _is_above_zero(phase.lr), "a learning rate is above zero"),
+        ("epochs", _is_above_zero(phase.epochs), "it is a number above zero"),
+        ("steps", isinstance(phase.steps, int) and phase.steps >= 1, "it is a whole number from 1"),
+        ("optimizer", phase.optimizer in ("sgd", "adam"), "it is 'sgd', 'adam' or None"),
+    ):
+        if (given := getattr(phase, key)) is not None and not right:
+            raise Unusable(f"has {key} = {given!r} {said}; {wanted}")
     if phase.epochs is not None and phase.steps is not None:
         raise Unusable(f"has both epochs and steps {said}; one of them is its length")
-    if phase.optimizer not in (None, "sgd", "adam"):
-        raise Unusable(f"has optimizer = {phase.optimizer!r} {said}; it is 'sgd', 'adam' or None")
     if not callable(phase.loss) or not (phase.draws is None or callable(phase.draws)):
         raise Unusable(f"has a loss or draws {said} that cannot be called")
     if not (phase.batches is None or isinstance(phase.batches, Iterable)):
         raise Unusable(f"has {_kind(phase.batches)} as batches {said}; they are a list of Batch(x, y)")
-    if phase.samples is not None and not (
-        isinstance(phase.samples, Tensor) and phase.samples.dim() == 1 and phase.samples.dtype == torch.int64
-    ):
-        raise Unusable(f"has {_kind(phase.samples)} as samples {said}; indices are int64 [n]")
+    indices = isinstance(samples, Tensor) and samples.dim() == 1 and samples.dtype == torch.int64
+    if samples is not None and not indices:
+        raise Unusable(f"has {_kind(samples)} as samples {said}; indices are int64 [n]")
+
+
+def _is_above_zero(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 def _changes(phase: Phase, nets: Nets) -> None:
@@ -206,10 +204,6 @@ def _changes(phase: Phase, nets: Nets) -> None:
             )
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _plain(name: str, value: object, depth: int = 0) -> Any:
     if depth > _DEEPEST:
         raise Unusable(f"gave as the figure '{name}' lists in lists without end")
@@ -230,12 +224,9 @@ def _plain(name: str, value: object, depth: int = 0) -> Any:
 
 
 def _kind(value: object) -> str:
-    match value:
-        case Tensor():
-            return f"a tensor {_layout(value)}"
-        case None:
-            return "nothing"
-    return a_type(value)
+    if isinstance(value, Tensor):
+        return f"a tensor {_layout(value)}"
+    return "nothing" if value is None else a_type(value)
 
 
 def _layout(tensor: Tensor) -> str:

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import Tensors
 from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
-from simulator.methods.means import collected_means, sums_by_class
+from simulator.methods.means import by_class, collected_means, sums_by_class
 from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
@@ -72,7 +72,8 @@ class FD(Method):
         }
 
     def init_client(self, client: ClientInfo) -> Tensors:
-        return self._guide(torch.device("cpu"))
+        classes = self.federation.num_classes
+        return {"guide/logits": torch.zeros(classes, classes), "guide/known": torch.zeros(classes)}
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
         """For each class of the client that others have sent: Σ_{j≠k} F_j / (M − 1), over its M senders."""
@@ -92,11 +93,8 @@ class FD(Method):
         }
 
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
-        received = self._guide(self.federation.device)
-        labels = payload["labels"].long()
-        received["guide/logits"][labels] = payload["logits"]
-        received["guide/known"][labels] = 1
-        local.state = received
+        logits, known = by_class(payload["labels"], payload["logits"], self.federation.num_classes)
+        local.state = {"guide/logits": logits, "guide/known": known}
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         return [Phase("model", self.loss, state=local.state)]
@@ -155,11 +153,3 @@ class FD(Method):
         counts[torch.isin(label, label[senders])] = 0
         counts[senders] = 1
         return Aggregated({"sent/logits": logits, "sent/counts": counts}, {})
-
-    def _guide(self, device: torch.device) -> Tensors:
-        """No guides yet."""
-        classes = self.federation.num_classes
-        return {
-            "guide/logits": torch.zeros(classes, classes, device=device),
-            "guide/known": torch.zeros(classes, device=device),
-        }

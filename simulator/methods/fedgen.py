@@ -20,7 +20,7 @@ from simulator.base.sections import Choice, Log, MethodConfig
 from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.methods import needs
 from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
-from simulator.methods.means import divergence, weighted_mean, weighted_sum
+from simulator.methods.means import divergence, sample_shares, weighted_sum
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training import optimizer
@@ -106,15 +106,11 @@ class FedGen(Method):
         return {"generator": Generator(config.noise_width, classes, config.hidden, width, config.hidden_bias)}
 
     def init_server(self) -> Tensors:
-        classes = self.federation.num_classes
-        counted = {
-            "counts": torch.zeros(len(self.federation.clients), classes),
-            "labels": torch.zeros(classes),
-        }
+        classes, clients = self.federation.num_classes, len(self.federation.clients)
+        counted = {"counts": torch.zeros(clients, classes), "labels": torch.zeros(classes)}
         adam = named("adam", optimizer.moments("adam", self.server_networks()))
-        return (
-            super().init_server() | adam | named("head", of_module(self.federation.shared_head())) | counted
-        )
+        head = named("head", of_module(self.federation.shared_head()))
+        return super().init_server() | adam | head | counted
 
     def adopts(self) -> Collection[str]:
         return ("head",)
@@ -179,13 +175,9 @@ class FedGen(Method):
                 counts[client.id, list(client.classes)] = payload["counts"].to(counts)
         there = counts[[client.id for client, _ in uplinks]].sum(0)
         labels = there if self.config.labels == "counts" else (there > 0).to(there)
-        plain = [1 / len(uplinks)] * len(uplinks)
-        heads = {
-            name: weighted_sum(uplinks, name, plain)
-            if self.config.weighting == "plain"
-            else weighted_mean(uplinks, name)
-            for name in ("head/weight", "head/bias")
-        }
+        plain = self.config.weighting == "plain"
+        shares = [1 / len(uplinks)] * len(uplinks) if plain else sample_shares(uplinks)
+        heads = {name: weighted_sum(uplinks, name, shares) for name in ("head/weight", "head/bias")}
         return Aggregated(dict(server) | heads | {"counts": counts, "labels": labels / labels.sum()}, {})
 
     def server_phases(self, server: CentralServer, uplinks: Sequence[Uplink]) -> Sequence[Phase]:
@@ -206,14 +198,10 @@ class FedGen(Method):
                 optimizer="adam",
                 keeps="adam",
                 batches=[Batch(y, y) for y in labels.split(size)],
-                draws=self.server_draws,
+                draws=lambda stream, batch: {"noise": self.noise(len(batch.y), stream)},
                 state=state,
             )
         ]
-
-    def server_draws(self, stream: torch.Generator, batch: Batch) -> Draws:
-        """Noise for a batch of classes."""
-        return {"noise": self.noise(len(batch.y), stream)}
 
     def server_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """Eq. 4, the cross-entropy of the clients' mean logits for G(y, ε), and the diversity."""

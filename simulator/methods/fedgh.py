@@ -77,16 +77,8 @@ class FedGH(Method):
 
     def server_phases(self, server: CentralServer, uplinks: Sequence[Uplink]) -> Sequence[Phase]:
         """Eq. 4: θ ← θ − η_θ ∇ℓ(θ(R̄_k^s), s) for each participant k and each of its classes s in turn."""
-        return [
-            Phase(
-                "server",
-                self.server_loss,
-                trains=("head",),
-                lr=self.config.eta_theta,
-                optimizer="sgd",
-                batches=self._batches(server, uplinks),
-            )
-        ]
+        batches, lr = self._batches(server, uplinks), self.config.eta_theta
+        return [Phase("server", self.server_loss, trains=("head",), lr=lr, optimizer="sgd", batches=batches)]
 
     def _batches(self, server: CentralServer, uplinks: Sequence[Uplink]) -> list[Batch]:
         """The batches of the server's steps, epoch by epoch."""

@@ -12,7 +12,6 @@ v_c in rows, the same on all clients and in all rounds.
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -145,11 +144,8 @@ class FedKTL(Method):
         else:
             weights = of_module(generators.drawn(self.design(), self.federation.stream("server/generator")))
         images = torch.zeros(self.federation.num_classes, *self.federation.spec.shape)
-        return (
-            super().init_server()
-            | named("generator", weights)
-            | {"images": images, "trained": torch.zeros(1)}
-        )
+        kept = {"images": images, "trained": torch.zeros(1)}
+        return super().init_server() | named("generator", weights) | kept
 
     def init_client(self, client: ClientInfo) -> Tensors:
         return {"etf": etf(self.federation.num_classes, self.federation.stream("server/etf"))}
@@ -165,10 +161,8 @@ class FedKTL(Method):
         if payload:
             with drawing_from(self.federation.stream("server/projection")):
                 projection = nn.Linear(local.nets.model.num_features, payload["latents"].shape[1])
-            weights = {
-                name: tensor.to(self.federation.device) for name, tensor in of_module(projection).items()
-            }
-            local.add_network("projection", projection, weights)
+            projection.to(self.federation.device)
+            local.add_network("projection", projection, of_module(projection))
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         """The classification alone until there are images."""
@@ -214,6 +208,12 @@ class FedKTL(Method):
             prototypes, labels = prototypes.expand(2, -1), labels.expand(2)
         sizes = batch_sizes(len(labels), self.config.server_batch)
         batches = shuffled(server, len(labels), sizes, self.config.server_epochs)
+        width, device = generator_of(server.nets).design.noise, self.federation.device
+
+        def draws(stream: torch.Generator, batch: Batch) -> Draws:
+            """Noise [B, width] for as many latent vectors of the generator as there are prototypes."""
+            return {"noise": torch.randn(len(batch.y), width, generator=stream, device=device)}
+
         return [
             Phase(
                 "align",
@@ -222,14 +222,9 @@ class FedKTL(Method):
                 lr=self.config.server_lr,
                 optimizer="adam",
                 batches=[Batch(prototypes[rows], labels[rows]) for rows in batches],
-                draws=partial(self.server_draws, generator_of(server.nets).design.noise),
+                draws=draws,
             )
         ]
-
-    def server_draws(self, width: int, stream: torch.Generator, batch: Batch) -> Draws:
-        """Noise [B, width] for as many latent vectors of the generator as there are prototypes."""
-        noise = torch.randn(len(batch.y), width, generator=stream, device=self.federation.device)
-        return {"noise": noise}
 
     def server_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> LossParts:
         """L^MMD(F(P), w) + λ·L^MSE(F(P), Q̄), where w are latent vectors that G itself makes of noise."""
@@ -248,9 +243,7 @@ class FedKTL(Method):
             images = server.nets["generator"](centroids)
         if (size := tuple(self.spec.shape[1:])) != tuple(images.shape[2:]):
             images = F.interpolate(images, size, mode="bilinear", antialias=True)
-        kept = torch.empty_like(server.state["images"]).copy_(
-            images
-        )  # its strides are those of a restored state
+        kept = torch.empty_like(server.state["images"]).copy_(images)  # with the strides of a restored state
         server.state = server.state | {"images": kept}
 
     @torch.no_grad()

@@ -24,7 +24,7 @@ from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.data.specs import ImageSpec
 from simulator.methods import needs
 from simulator.methods.base import Aggregated, Card, Method, Uplink
-from simulator.methods.means import class_averages, collected_means, sums_by_class
+from simulator.methods.means import by_class, class_averages, collected_means, sums_by_class
 from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
@@ -139,7 +139,7 @@ class FedKWAZ(Method):
         side, most = min(self.federation.spec.height, self.federation.spec.width), max(self.config.patches)
         if math.isqrt(most) > side:
             return f"needs images of {math.isqrt(most)}×{math.isqrt(most)} for {most} patches; lower method.patches"
-        if unmet := needs.same_width(self.federation, lambda model: model.layers[-1]):
+        if unmet := needs.same_width(self.federation):
             return unmet
         own = self.federation.architecture_of(self.federation.clients[0]).num_features
         if (width := self.federation.architecture(self.proxy).num_features) != own:
@@ -147,21 +147,17 @@ class FedKWAZ(Method):
         return None
 
     def init_server(self) -> Tensors:
-        classes = self.federation.num_classes
-        means = {
-            name: torch.zeros(classes, width) for name, width in zip(KNOWLEDGE, self._widths(), strict=True)
-        }
+        classes, widths = self.federation.num_classes, zip(KNOWLEDGE, self._widths(), strict=True)
+        means = {name: torch.zeros(classes, width) for name, width in widths}
         return means | {"known/classes": torch.zeros(classes)}
 
     def init_client(self, client: ClientInfo) -> Tensors:
         """Before the first search: the first strength, and the middle one of the numbers of patches."""
         stream = self.federation.stream("client/proxy", client=client.id)
         proxy = floating(of_module(self.federation.build(self.proxy, stream)))
-        middle = self.config.patches[len(self.config.patches) // 2]
-        return named("proxy", proxy) | {
-            "zones/strength": torch.full((3,), self.config.strengths[0]),
-            "zones/patches": torch.full((3,), middle),
-        }
+        strength, patches = self.config.strengths[0], self.config.patches[len(self.config.patches) // 2]
+        zones = {"strength": torch.full((3,), strength), "patches": torch.full((3,), patches)}
+        return named("proxy", proxy) | named("zones", zones)
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
         if not self.config.align:
@@ -180,7 +176,11 @@ class FedKWAZ(Method):
         refine = Phase("refine", self.local_loss, trains=both, draws=partial(self.drawn, local.state))
         if not self.config.align:
             return [refine]
-        return [Phase("align", self.global_loss, trains=both, state=self._anchors(local)), refine]
+        anchors: Tensors = {}
+        for name in KNOWLEDGE:
+            rows, labels = local.received[name], local.received["labels"]
+            anchors[name], anchors["known"] = by_class(labels, rows, self.federation.num_classes)
+        return [Phase("align", self.global_loss, trains=both, state=anchors), refine]
 
     @torch.no_grad()
     def search(self, local: LocalClient) -> Tensors:
@@ -192,16 +192,13 @@ class FedKWAZ(Method):
         stream, device = local.stream("search", self.federation.device), self.federation.device
         pairs = [(alpha, g) for alpha in self.config.strengths for g in self.config.patches]
         strength, patches = (torch.tensor(each, device=device) for each in zip(*pairs, strict=True))
-        gaps: list[Tensor] = []
+        gaps, most = [], max(self.config.patches)
         for indices in local.train.split(REPRESENTATION_BATCH):
-            x = local.batch(indices).x
+            x, of_pairs = local.batch(indices).x, []
             with local.step("search", len(x)), local.precise():
-                of_pairs = [
-                    self._gaps(
-                        local.nets, mixed(x, *drawn_mix(stream, x, alpha, g, max(self.config.patches)))
-                    )
-                    for alpha, g in zip(strength, patches, strict=True)
-                ]
+                for alpha, g in zip(strength, patches, strict=True):
+                    images = mixed(x, *drawn_mix(stream, x, alpha, g, most))
+                    of_pairs.append(self._gaps(local.nets, images))
             gaps.append(torch.stack(of_pairs) * len(x))
         best = torch.stack(gaps).sum(0).argmax(0)
         return {"zones/strength": strength[best], "zones/patches": patches[best]}
@@ -221,13 +218,12 @@ class FedKWAZ(Method):
         """
         known = state["known"][batch.y, None]
         loss = torch.zeros((), device=batch.x.device)
-        own, others = recorded_cross_entropy, own_cross_entropy
+        model, proxy = nets.model, nets.network("proxy")
         for network, teacher, labelled in (
-            (nets.model, "proxy", own),
-            (nets.network("proxy"), "model", others),
+            (model, "proxy", recorded_cross_entropy),
+            (proxy, "model", own_cross_entropy),
         ):
-            z = network.features(batch.x)
-            logits = network.head(z)
+            z, logits = _outputs(network, batch.x)
             decision = state[f"logits/{teacher}"][batch.y].softmax(1) * known
             semantic = (z - state[f"features/{teacher}"][batch.y]) * known
             loss = loss + labelled(logits, batch.y)
@@ -241,8 +237,7 @@ class FedKWAZ(Method):
         step.
         """
         model, proxy = nets.model, nets.network("proxy")
-        z, z_proxy = model.features(batch.x), proxy.features(batch.x)
-        y, y_proxy = model.head(z), proxy.head(z_proxy)
+        (z, y), (z_proxy, y_proxy) = _outputs(model, batch.x), _outputs(proxy, batch.x)
         teacher = torch.clone if self.config.base == "both" else torch.detach
         loss = self.gap(y, teacher(y_proxy)) + F.mse_loss(z, teacher(z_proxy))
         loss = loss + self.gap(y_proxy, teacher(y)) + F.mse_loss(z_proxy, teacher(z))
@@ -250,13 +245,16 @@ class FedKWAZ(Method):
         if self.config.labels == "both":
             loss = loss + own + own_cross_entropy(y_proxy, batch.y)
 
+        def of_zone(zone: str) -> Tensor:
+            return mixed(batch.x, draws[f"order/{zone}"], draws[f"share/{zone}"])
+
         networks, students = {"model": model, "proxy": proxy}, STUDENTS[self.config.students]
-        x = self._of_zone("swaz", batch, draws)
+        x = of_zone("swaz")
         features = {name: network.features(x) for name, network in networks.items()}
         for student in students:
             loss = loss + F.mse_loss(features[student], features[TEACHER[student]].detach())
         for student in students:
-            x = self._of_zone(f"dwaz_{student}", batch, draws)
+            x = of_zone(f"dwaz_{student}")
             with torch.no_grad():
                 answer = networks[TEACHER[student]](x)
             loss = loss + self.gap(networks[student](x), answer)
@@ -274,10 +272,20 @@ class FedKWAZ(Method):
         return self.config.tau**2 * F.kl_div(q, p, reduction="batchmean", log_target=True)
 
     def uplink(self, local: LocalClient) -> Tensors:
+        """Means by class. A class without a collected sample has the mean of the trained networks."""
         local.state = local.state | named("proxy", floating(of_module(local.nets["proxy"])))
         if not self.config.align:
             return {}
-        means, labels = self._class_means(local)
+        proxy = local.nets.network("proxy")
+
+        def outputs(model: Network, x: Tensor) -> Tensor:
+            return torch.cat([*_outputs(model, x), *_outputs(proxy, x)], 1)
+
+        if self.config.collect == "after":
+            means, labels = local.class_means(outputs)
+        else:
+            complete = local.epochs(Phase("refine", self.local_loss)) >= 1
+            means, labels = collected_means(local, "outputs", complete, outputs)
         sent = zip(KNOWLEDGE, means.split(self._widths(), dim=1), strict=True)
         return {name: mean.contiguous() for name, mean in sent} | {"labels": labels}
 
@@ -291,38 +299,10 @@ class FedKWAZ(Method):
         known = known.index_fill(0, sent, 1.0)
         return Aggregated(after | {"known/classes": known}, {"classes_known": int(known.sum())})
 
-    def _class_means(self, local: LocalClient) -> tuple[Tensor, Tensor]:
-        """Mean outputs [|S_k|, 2(K + C)] of each of the client's classes, and the classes.
-
-        A class without a collected sample has the mean of the trained networks.
-        """
-        proxy = local.nets.network("proxy")
-
-        def outputs(model: Network, x: Tensor) -> Tensor:
-            return torch.cat([*_outputs(model, x), *_outputs(proxy, x)], 1)
-
-        if self.config.collect == "after":
-            return local.class_means(outputs)
-        complete = local.epochs(Phase("refine", self.local_loss)) >= 1
-        return collected_means(local, "outputs", complete, outputs)
-
-    def _anchors(self, local: LocalClient) -> Tensors:
-        """The received means by class, zero for others, and which are known [C]."""
-        labels, classes = local.received["labels"].long(), self.federation.num_classes
-        known = torch.zeros(classes, device=labels.device).index_fill(0, labels, 1.0)
-        rows = {name: local.received[name] for name in KNOWLEDGE}
-        return {"known": known} | {
-            name: each.new_zeros(classes, each.shape[1]).index_copy(0, labels, each)
-            for name, each in rows.items()
-        }
-
     def _gaps(self, nets: Nets, x: Tensor) -> Tensor:
         """The gaps [3] of M and Q on mixed images, in the order of the zones."""
         (z, y), (z_proxy, y_proxy) = _outputs(nets.model, x), _outputs(nets.network("proxy"), x)
         return torch.stack([F.mse_loss(z, z_proxy), self.gap(y, y_proxy), self.gap(y_proxy, y)])
-
-    def _of_zone(self, zone: str, batch: Batch, draws: Draws) -> Tensor:
-        return mixed(batch.x, draws[f"order/{zone}"], draws[f"share/{zone}"])
 
     def _widths(self) -> list[int]:
         """The widths of KNOWLEDGE."""

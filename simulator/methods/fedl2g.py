@@ -35,14 +35,10 @@ from simulator.training.phase import (
     weighing,
 )
 
-LONGEST_WARM_UP = 50
-SHARE_OF_WARM_UP = 20
-"""The paper warms up for 50 of 1,000 rounds: one in twenty."""
-
 
 def default_warm_up(rounds: int) -> int:
-    """The default T_warm of a run with this many rounds."""
-    return min(LONGEST_WARM_UP, rounds // SHARE_OF_WARM_UP)
+    """T_warm of a run with this many rounds. The paper warms up for 50 of 1,000: one in twenty."""
+    return min(50, rounds // 20)
 
 
 ETA_S = "η_s, learning rate of the guiding vectors on the server (eq. 6)"
@@ -84,8 +80,7 @@ class Guided(nn.Module):
 
     def __init__(self, network: Network, show: Callable[[Tensor, Tensor], Tensor]) -> None:
         super().__init__()
-        self.network = network
-        self.show = show
+        self.network, self.show = network, show
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         features = self.network.features(x)
@@ -100,11 +95,11 @@ class FedL2G(Method):
 
     def shown(self, features: Tensor, logits: Tensor) -> Tensor:
         """g(x) [B, M]: the values that the vectors guide."""
-        raise TypeError(f"{type(self).__name__} does not say what it guides")
+        raise NotImplementedError
 
     def width(self) -> int:
         """M, the width of a guiding vector."""
-        raise TypeError(f"{type(self).__name__} does not say how wide its vectors are")
+        raise NotImplementedError
 
     @property
     def t_warm(self) -> int:
@@ -133,10 +128,7 @@ class FedL2G(Method):
         return [] if warm else [Phase("model", self.loss, samples=study)]
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> LossParts:
-        """ℓ_ce + ℓ_g, the latter the mean squared distance of g(x) from v_y (eq. 4).
-
-        Each is also recorded separately.
-        """
+        """ℓ_ce + ℓ_g, the latter the mean squared distance of g(x) from v_y (eq. 4). Each is recorded."""
         guided, logits = Guided(nets.model, self.shown)(batch.x)
         ce, guiding = recorded_cross_entropy(logits, batch.y), F.mse_loss(guided, nets["guide"](batch.y))
         return LossParts(ce + guiding, terms={"cross_entropy": ce, "guiding": guiding})
@@ -165,10 +157,7 @@ class FedL2G(Method):
         return Aggregated({"vectors": vectors - self.config.eta_s * pi}, metrics)
 
     def divided(self, local: LocalClient) -> tuple[Tensor, Tensor]:
-        """Indices of the study set 𝒟^s and the quiz set 𝒟^q: the same in every round.
-
-        The quiz is one batch, or half of the samples if there are fewer than two batches.
-        """
+        """Indices of the study set 𝒟^s and the quiz set 𝒟^q: one batch, at most half, the same in every round."""
         stream = self.federation.stream("quiz", client=local.info.id, initial=False)
         samples = local.train[torch.randperm(len(local.train), generator=stream).to(local.train.device)]
         size = min(self.federation.training.batch_size, len(samples) // 2)
@@ -187,7 +176,6 @@ class FedL2G(Method):
         network = Guided(local.nets.model.train(), self.shown)
         theta = {name: weight.detach() for name, weight in network.named_parameters()}
         statistics = dict(network.named_buffers())
-        eta_c = local.lr
 
         def at(theta: Tensors, batch: Batch, draws: str) -> tuple[Tensor, Tensor]:
             thrown_away = {name: buffer.clone() for name, buffer in statistics.items()}
@@ -204,13 +192,13 @@ class FedL2G(Method):
 
         with weighing(local.class_weights), local.step("pseudo-step", len(study.y)):
             gradient = _gradient(objective, theta)
-        theta_prime = {name: weight - eta_c * gradient[name] for name, weight in theta.items()}
+        theta_prime = {name: weight - local.lr * gradient[name] for name, weight in theta.items()}
         with weighing(local.class_weights), local.step("quiz", len(quiz.y)):
             u = _gradient(objective_on_quiz, theta_prime)
         with local.step("product", len(study.y)), torch.no_grad():
             products = derivative_along(lambda theta: at(theta, study, "draws/study")[0], theta, u)
             of_class = F.one_hot(study.y, self.federation.num_classes).to(products.dtype)
-            pi: Tensor = 2 * eta_c / products.numel() * (of_class.T @ products)
+            pi: Tensor = 2 * local.lr / products.numel() * (of_class.T @ products)
         return pi
 
 
@@ -250,7 +238,7 @@ class FedL2GF(FedL2G):
     config: FedL2GFConfig
 
     def unmet_need(self) -> str | None:
-        return needs.same_width(self.federation, lambda model: model.layers[-1]) or super().unmet_need()
+        return needs.same_width(self.federation) or super().unmet_need()
 
     def shown(self, features: Tensor, logits: Tensor) -> Tensor:
         return features

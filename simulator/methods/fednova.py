@@ -64,10 +64,9 @@ class FedNova(FedAvg):
         return Aggregated(merged, {})
 
     def norm(self, steps: int) -> float:
-        """a_k = ‖a_k‖₁, the weight of a local update of τ gradients.
+        """a_k = ‖a_k‖₁, the weight of a local update of τ gradients: τ for SGD, and for Adam.
 
-        τ for SGD, and for Adam. With momentum ρ, each gradient acts again in later steps: (τ − ρ(1 − ρ^τ)/(1 − ρ))/(1 −
-        ρ).
+        With momentum ρ, each gradient acts again in later steps: (τ − ρ(1 − ρ^τ)/(1 − ρ))/(1 − ρ).
         """
         rho = self.federation.training.momentum
         return (steps - rho * (1 - rho**steps) / (1 - rho)) / (1 - rho)
@@ -75,6 +74,5 @@ class FedNova(FedAvg):
     def tau_eff(self, holders: Sequence[Uplink]) -> float:
         """τ_eff over the participants with a layer."""
         lengths = [int(uplink.payload["steps"]) for uplink in holders]
-        if self.config.tau_eff == "norms":
-            return sum(p * self.norm(steps) for p, steps in zip(self.shares(holders), lengths, strict=True))
-        return sum(p * steps for p, steps in zip(self.shares(holders), lengths, strict=True))
+        counted = [self.norm(steps) if self.config.tau_eff == "norms" else steps for steps in lengths]
+        return sum(p * length for p, length in zip(self.shares(holders), counted, strict=True))

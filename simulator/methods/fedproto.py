@@ -18,7 +18,7 @@ from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import Tensors
 from simulator.methods import needs
 from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
-from simulator.methods.means import class_averages, collected_means, sums_by_class
+from simulator.methods.means import by_class, class_averages, collected_means, sums_by_class
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
@@ -60,13 +60,15 @@ class FedProto(Method):
     config: FedProtoConfig
 
     def unmet_need(self) -> str | None:
-        return needs.same_width(self.federation, lambda model: model.layers[-1])
+        return needs.same_width(self.federation)
 
     def init_server(self) -> Tensors:
-        return self._prototypes(torch.device("cpu"))
+        classes = self.federation.num_classes
+        width = self.federation.architecture_of(self.federation.clients[0]).num_features
+        return {"prototypes/mean": torch.zeros(classes, width), "prototypes/known": torch.zeros(classes)}
 
     def init_client(self, client: ClientInfo) -> Tensors:
-        return self._prototypes(torch.device("cpu"))
+        return self.init_server()
 
     def adopts(self) -> Collection[str]:
         return ("prototypes",)
@@ -77,11 +79,8 @@ class FedProto(Method):
         return {"prototypes": server["prototypes/mean"][labels], "labels": labels.to(torch.int32)}
 
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
-        received = self._prototypes(self.federation.device)
-        labels = payload["labels"].long()
-        received["prototypes/mean"][labels] = payload["prototypes"]
-        received["prototypes/known"][labels] = 1
-        local.state = received
+        mean, known = by_class(payload["labels"], payload["prototypes"], self.federation.num_classes)
+        local.state = {"prototypes/mean": mean, "prototypes/known": known}
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         phase = Phase("model", self.loss, state=local.state)
@@ -96,42 +95,34 @@ class FedProto(Method):
         """
         features = nets.model.features(batch.x)
         distance = (features - state["prototypes/mean"][batch.y]) * state["prototypes/known"][batch.y, None]
-        loss = (
-            recorded_cross_entropy(nets.model.head(features), batch.y)
-            + self.config.lam * distance.square().mean()
-        )
+        ce = recorded_cross_entropy(nets.model.head(features), batch.y)
+        loss = ce + self.config.lam * distance.square().mean()
         if self.config.collect == "after":
             return LossParts(loss)
         return LossParts(loss, sums=sums_by_class("features", features, batch.y, self.federation.num_classes))
 
     def uplink(self, local: LocalClient) -> Tensors:
-        prototypes, labels = self._prototypes_of(local)  # eq. 3
+        """The mean feature of each of the client's classes (eq. 3). A class without a collected sample has that after
+        training.
+        """
+        if self.config.collect == "after":
+            prototypes, labels = local.class_means()
+        else:
+            [phase] = self.phases(local)
+            epochs, all_epochs = local.epochs(phase), self.config.collect == "all_epochs"
+            complete = epochs >= 1 and (all_epochs or epochs % 1 == 0)
+            prototypes, labels = collected_means(local, "features", complete)
         sent = {"prototypes": prototypes, "labels": labels}
         return sent | {"counts": local.class_counts()} if self.config.weighting == "counts" else sent
 
-    def _prototypes_of(self, local: LocalClient) -> tuple[Tensor, Tensor]:
-        """The mean feature [|S_k|, K] of each of the client's classes, as configured, and the classes.
-
-        A class without a collected sample has the mean feature after training.
-        """
-        if self.config.collect == "after":
-            return local.class_means()
-        [phase] = self.phases(local)
-        epochs, all_epochs = local.epochs(phase), self.config.collect == "all_epochs"
-        return collected_means(local, "features", epochs >= 1 and (all_epochs or epochs % 1 == 0))
-
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        """C̄_j = Σ_k n_kj C_kj / Σ_k n_kj over the participants with class j (eq. 6).
-
-        Other prototypes stay the same.
-        """
+        """C̄_j = Σ_k n_kj C_kj / Σ_k n_kj over the participants with class j (eq. 6). Other prototypes stay."""
         known = server["prototypes/known"]
         mean = class_averages(server["prototypes/mean"], known, uplinks, "prototypes")
         sent = torch.cat([payload["labels"].long() for _, payload in uplinks])
         known = known.index_fill(0, sent, 1.0)
-        return Aggregated(
-            {"prototypes/mean": mean, "prototypes/known": known}, {"classes_known": int(known.sum())}
-        )
+        state = {"prototypes/mean": mean, "prototypes/known": known}
+        return Aggregated(state, {"classes_known": int(known.sum())})
 
     def predict(self, nets: Nets, state: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """−‖f(x) − C̄_j‖ for every class j with a prototype (eq. 4), or the head's logits while there is none."""
@@ -142,15 +133,6 @@ class FedProto(Method):
         known = state["prototypes/known"] > 0
         near = nearness(features, state["prototypes/mean"])
         return torch.where(known.any(), near.masked_fill(~known, -torch.inf), logits)
-
-    def _prototypes(self, device: torch.device) -> Tensors:
-        """No prototypes yet."""
-        classes = self.federation.num_classes
-        width = self.federation.architecture_of(self.federation.clients[0]).num_features
-        return {
-            "prototypes/mean": torch.zeros(classes, width, device=device),
-            "prototypes/known": torch.zeros(classes, device=device),
-        }
 
 
 def nearness(features: Tensor, prototypes: Tensor) -> Tensor:

@@ -61,30 +61,15 @@ class FedRE(LGFedAvg):
         return {"head": nn.Linear(head.in_features, head.out_features)}
 
     def server_phases(self, server: CentralServer, uplinks: Sequence[Uplink]) -> Sequence[Phase]:
-        return [
-            Phase(
-                "server",
-                self.server_loss,
-                trains=("head",),
-                lr=self.config.server_lr,
-                optimizer="sgd",
-                batches=self._batches(server, uplinks),
-            )
-        ]
-
-    def _batches(self, server: CentralServer, uplinks: Sequence[Uplink]) -> list[Batch]:
         """Shuffled batches of mixed features [B, K] and of the shares of all classes [B, C], epoch by epoch."""
         x = torch.stack([payload["feature"] for _, payload in uplinks])
-        y = torch.stack([self._encoding(payload) for _, payload in uplinks])
+        none = x.new_zeros(self.federation.num_classes)
+        y = torch.stack([none.index_put((sent["labels"].long(),), sent["shares"]) for _, sent in uplinks])
         stale = any(uplink.weight != 1 for uplink in uplinks)
         weights = torch.tensor([uplink.weight for uplink in uplinks], device=x.device) if stale else None
-        batches = shuffled(server, len(x), self.config.server_batch, self.config.server_epochs)
-        return [rows_of(x, y, weights, rows) for rows in batches]
-
-    def _encoding(self, payload: Mapping[str, Tensor]) -> Tensor:
-        """The shares of all classes [C], zero for those that the client does not have."""
-        every = payload["shares"].new_zeros(self.federation.num_classes)
-        return every.index_put((payload["labels"].long(),), payload["shares"])
+        places = shuffled(server, len(x), self.config.server_batch, self.config.server_epochs)
+        batches, lr = [rows_of(x, y, weights, rows) for rows in places], self.config.server_lr
+        return [Phase("server", self.server_loss, trains=("head",), lr=lr, optimizer="sgd", batches=batches)]
 
     def server_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """Σ_k Σ_s r_s CE(θ(R̃_k), s), a sum over the batch as in the released code. A stale one counts by its weight."""

@@ -61,10 +61,8 @@ class FedSSA(LGFedAvg):
         if self.config.holders == "participants":
             return head
         clients = len(self.federation.clients)
-        return head | {
-            name.replace("head/", "sent/"): rows.expand(clients, *rows.shape).clone()
-            for name, rows in head.items()
-        }
+        sent = {name: rows.expand(clients, *rows.shape).clone() for name, rows in part(head, "head").items()}
+        return head | named("sent", sent)
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
         """θ^{t−1,s} of the seen classes; in ablation A, the whole header."""
@@ -98,13 +96,9 @@ class FedSSA(LGFedAvg):
     def _fused(self, theta: Tensor, local: Tensor, round: int) -> Tensor:
         """θ̂_k^s from the received and the historical rows of the seen classes (eq. 4)."""
         mu = self.mu(round)
-        match self.config.fusion:
-            case "sum":
-                return theta + mu * local
-            case "convex":
-                return (1 - mu) * theta + mu * local
-            case _:
-                return theta
+        if self.config.fusion == "sum":
+            return theta + mu * local
+        return (1 - mu) * theta + mu * local if self.config.fusion == "convex" else theta
 
     def _mean_of_participants(self, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Tensors:
         """θ^{t,s}: the plain mean over the participants with class s. Rows that no client sent stay (eq. 3)."""
@@ -116,21 +110,15 @@ class FedSSA(LGFedAvg):
                 sums[seen] += uplink.payload[name] * uplink.weight
                 for s in seen:
                     holders[s].append(uplink.weight)
-            means = rows.clone()
+            aggregated[name] = rows.clone()
             for s, weights in enumerate(holders):
                 if weights:
-                    total, share = sum(weights), sum(weights) / len(weights)
-                    means[s] = (
-                        sums[s] / total if share == 1 else rows[s] + share * (sums[s] / total - rows[s])
-                    )
-            aggregated[name] = means
+                    mean, share = sums[s] / sum(weights), sum(weights) / len(weights)
+                    aggregated[name][s] = mean if share == 1 else rows[s] + share * (mean - rows[s])
         return aggregated
 
     def _mean_of_all(self, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Tensors:
-        """The plain mean of the last uplinks of all clients with class s.
-
-        A client counts with the initial rows at first.
-        """
+        """The plain mean of the last uplinks of all clients with class s, at first of the initial rows."""
         holds = torch.zeros(len(self.federation.clients), self.federation.num_classes)
         for client in self.federation.present:
             holds[client.id, list(client.classes)] = 1

@@ -89,7 +89,7 @@ class FedTGP(Method):
     config: FedTGPConfig
 
     def unmet_need(self) -> str | None:
-        return needs.same_width(self.federation, lambda model: model.layers[-1])
+        return needs.same_width(self.federation)
 
     def server_networks(self) -> Mapping[str, nn.Module]:
         width = self.federation.architecture_of(self.federation.clients[0]).num_features
@@ -117,29 +117,27 @@ class FedTGP(Method):
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         if self.config.collect == "before":
-            local.collected |= self._means(local)
+            local.collected |= class_means(local)
         return [Phase("model", self.loss, state=local.state)]
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """Eq. 11: CE + λ times the distance to the prototypes, which is 0 while there are none."""
         features = nets.model.features(batch.x)
-        if self.config.distance == "means":
-            distance = self._of_means(features, state["guide/mean"], batch.y)
+        if self.config.distance == "means":  # E_c ‖mean features of class c − P̂^c‖ over the batch's classes
+            one_hot = F.one_hot(batch.y, self.federation.num_classes).to(features.dtype)
+            counts = one_hot.sum(0)
+            means, present = (
+                one_hot.T @ features / counts.clamp(min=1)[:, None],
+                (counts > 0).to(features.dtype),
+            )
+            distance = (length(means - state["guide/mean"]) * present).sum() / present.sum()
         else:
             distance = F.mse_loss(features, state["guide/mean"][batch.y])
         ce = recorded_cross_entropy(nets.model.head(features), batch.y)
         return ce + self.config.lam * distance * state["guide/known"].squeeze()
 
-    def _of_means(self, features: Tensor, prototypes: Tensor, y: Tensor) -> Tensor:
-        """E_c ‖mean features of class c − P̂^c‖ over the classes of the batch."""
-        one_hot = F.one_hot(y, self.federation.num_classes).to(features.dtype)
-        counts = one_hot.sum(0)
-        means = one_hot.T @ features / counts.clamp(min=1)[:, None]
-        present = (counts > 0).to(features.dtype)
-        return (length(means - prototypes) * present).sum() / present.sum()
-
     def uplink(self, local: LocalClient) -> Tensors:
-        return self._means(local) if self.config.collect == "after" else local.collected
+        return class_means(local) if self.config.collect == "after" else local.collected
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         margin = self.margin(*rows_sent(uplinks, "means"), row_weights(uplinks, "means"))
@@ -194,8 +192,10 @@ class FedTGP(Method):
             return logits
         return torch.where(state["guide/known"] > 0, nearness(features, state["guide/mean"]), logits)
 
-    def _means(self, local: LocalClient) -> Tensors:
-        return dict(zip(("means", "labels"), local.class_means(), strict=True))
+
+def class_means(local: LocalClient) -> Tensors:
+    """The message of a client: the mean features of its classes, and their labels."""
+    return dict(zip(("means", "labels"), local.class_means(), strict=True))
 
 
 def distances(means: Tensor, others: Tensor) -> Tensor:

@@ -21,7 +21,6 @@ from simulator.base.tensors import Tensors, named, part
 from simulator.methods import needs
 from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
 from simulator.methods.registry import register
-from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.models.slices import Place, places
 from simulator.training.client import LocalClient
@@ -84,12 +83,9 @@ class HeteroFL(Method):
         return (self.federation.largest,)
 
     def init_client(self, client: ClientInfo) -> Tensors:
-        return {"own": self._own(client, torch.device("cpu"))}
-
-    def _own(self, client: ClientInfo, device: torch.device) -> Tensor:
         own = torch.zeros(self.federation.num_classes)
         own[list(client.classes)] = 1
-        return own.to(device)
+        return {"own": own}
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
         whole = part(server, self.federation.largest)
@@ -101,38 +97,33 @@ class HeteroFL(Method):
 
     def _notice_classes(self, local: LocalClient) -> None:
         """The client's data may have changed."""
-        local.state["own"] = self._own(local.info, self.federation.device)
+        local.state["own"] = self.init_client(local.info)["own"].to(self.federation.device)
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
-        if (
-            self.config.scaler
-        ):  # x/r normalized with the batch's statistics is x normalized with r²ε instead of ε
+        if self.config.scaler:
+            # x/r normalized with the batch's statistics is x normalized with r²ε instead of ε.
             for norm in norms(local.nets.model):
                 norm.eps *= local.nets.model.rate**2
         return [Phase("model", self.loss, state=local.state)]
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
-        """Cross-entropy, with logits of classes that the client lacks set to 0 (§3)."""
-        logits = self._scaled(nets.model, batch.x)
-        shown = masked(logits, state["own"]) if self.config.mask else logits
-        return recorded_cross_entropy(shown, batch.y)
+        """Cross-entropy, with logits of classes that the client lacks set to 0 (§3).
 
-    def _scaled(self, model: Network, x: Tensor) -> Tensor:
-        """Logits. Without BatchNorm, every layer but the head computes (W/r)x + b/r instead of Wx + b."""
+        Without BatchNorm, every layer but the head computes (W/r)x + b/r instead of Wx + b.
+        """
+        model = nets.model
         scales = self.config.scaler and self.config.scale_layers and model.rate != 1 and not norms(model)
         divided = [name for name in of_layers(model) if not name.startswith("head.")] if scales else []
         weights = {name: model.get_parameter(name) / model.rate for name in divided}
-        logits: Tensor = functional_call(model, weights, (x,)) if weights else model(x)
-        return logits
+        logits: Tensor = functional_call(model, weights, (batch.x,)) if weights else model(batch.x)
+        shown = masked(logits, state["own"]) if self.config.mask else logits
+        return recorded_cross_entropy(shown, batch.y)
 
     def uplink(self, local: LocalClient) -> Tensors:
         return named("model", weights(local.nets.model))
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        """In the head, a client counts only for the rows of its own classes.
-
-        Elements without a participant stay the same.
-        """
+        """In the head, a client counts only for the rows of its classes. Elements without a participant stay."""
         sums = {name: torch.zeros_like(weight) for name, weight in server.items()}
         holders = {name: torch.zeros_like(weight) for name, weight in server.items()}
         for client, payload in uplinks:

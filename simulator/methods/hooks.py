@@ -9,7 +9,7 @@ import inspect
 import pickle
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -53,7 +53,7 @@ class Hooks:
         return self._at[federation.stage]
 
     def init_server(self) -> Tensors:
-        """The server's state before round 1. Networks that the method leaves out have the weights that they draw."""
+        """Networks that the method leaves out have the weights that they draw."""
         networks = self.server_networks()  # first, so that errors of the networks name their own hook
         with self._calling("init_server"):
             state = checks.tensors(self.method.init_server())
@@ -63,48 +63,45 @@ class Hooks:
                     state |= named(name, of_module(drawn[name]))
             for name, network in networks.items():
                 checks.weights(state, name, of_module(network))
-            checks.finite(state)
-            return state
+            return checks.finite(state)
 
     def init_client(self, client: ClientInfo) -> Tensors:
-        """The client's own state before round 1, besides its model."""
         with self._calling("init_client", client=client):
             state = checks.tensors(self.method.init_client(client))
             if taken := [name for name in state if name.startswith("model/")]:
                 raise checks.Unusable(f"keeps '{taken[0]}', but 'model/…' is the client's own model")
-            checks.finite(state)
-            return state
+            return checks.finite(state)
 
     def adopt(self, server: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> Tensors:
-        """The tensors to take over from another method's server state at a switch.
-
-        `fresh`: this method's initial state.
-        """
+        """`fresh`: this method's initial state."""
         with self._calling("adopt"):
-            state = checks.adopted(self.method.adopt(server), fresh)
-            checks.finite(state)
-            return state
+            return checks.finite(checks.adopted(self.method.adopt(server), fresh))
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
-        """The payload from the server to a participant."""
-        with self._calling("downlink", round, client):
-            return _sent(self.method.downlink(round, server, client), server)
+        return self._downlink("downlink", round, server, client)
 
     def downlink_to_unseen(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
-        """The payload from the server to a client that never took part."""
-        with self._calling("downlink_to_unseen", round, client):
-            return _sent(self.method.downlink_to_unseen(round, server, client), server)
+        return self._downlink("downlink_to_unseen", round, server, client)
+
+    def _downlink(self, hook: str, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
+        with self._calling(hook, round, client):
+            payload = checks.payload(getattr(self.method, hook)(round, server, client))
+            # The server's tensors are known to be finite. Only new ones are checked.
+            kept = {tensor.untyped_storage().data_ptr() for tensor in server.values()}
+            new = {
+                name: each for name, each in payload.items() if each.untyped_storage().data_ptr() not in kept
+            }
+            checks.finite(new)
+            return payload
 
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
-        """Take the payload into the client's networks and state."""
-        with self._calling("receive", local.round, local.info, local.dispatch):
+        with self._calling_on("receive", local):
             self.method.receive(local, payload)
             models = local.nets.model, self._federation.architecture_of(local.info)
             checks.fitting(*(named("model", model.state_dict()) for model in models))
 
     def phases(self, local: LocalClient) -> list[Phase]:
-        """The client's local training, in order."""
-        with self._calling("phases", local.round, local.info, local.dispatch):
+        with self._calling_on("phases", local):
             return checks.phases(self.method.phases(local), local.nets, local.state)
 
     def uplink(self, local: LocalClient, before: Mapping[str, Tensor]) -> tuple[Tensors, Tensors]:
@@ -112,7 +109,7 @@ class Hooks:
 
         Both may contain numbers that are not finite. The client has then diverged, which is no fault of the method.
         """
-        with self._calling("uplink", local.round, local.info, local.dispatch):
+        with self._calling_on("uplink", local):
             payload = checks.payload(self.method.uplink(local))
             return payload, checks.state(local.tensors(), before)
 
@@ -130,14 +127,11 @@ class Hooks:
             return checks.payload(self.method.rebased(payload, received, present))
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        """The server's new state and the method's metrics."""
         with self._calling("aggregate", round):
             result = self.method.aggregate(round, server, uplinks)
             if not isinstance(result, tuple) or len(result) != 2:
                 raise checks.Unusable("must hand back Aggregated(server, metrics)")
-            state = checks.state(result[0], server)
-            checks.finite(state)
-            return Aggregated(state, checks.metrics(result[1]))
+            return Aggregated(checks.finite(checks.state(result[0], server)), checks.metrics(result[1]))
 
     def server_networks(self) -> dict[str, nn.Module]:
         """The modules that the server trains, without values."""
@@ -145,39 +139,36 @@ class Hooks:
             return checks.networks(self.method.server_networks())
 
     def server_phases(self, server: CentralServer, uplinks: Sequence[Uplink]) -> list[Phase]:
-        """The server's own training, in order."""
         with self._calling("server_phases", server.round):
             found = self.method.server_phases(server, uplinks)
             return checks.phases(found, server.nets, server.state, on_server=True)
 
     def after_server_phases(self, server: CentralServer, uplinks: Sequence[Uplink]) -> None:
-        """What the server computes after its own training."""
         with self._calling("after_server_phases", server.round), torch.no_grad():
             self.method.after_server_phases(server, uplinks)
 
     def trained(self, server: CentralServer, before: Mapping[str, Tensor]) -> Tensors:
         """The server's state after its own training."""
         with self._calling("server_phases", server.round):
-            state = checks.state(server.tensors(), before)
-            checks.finite(state)
-            return state
+            return checks.finite(checks.state(server.tensors(), before))
 
     def before_answering(self, local: LocalClient) -> None:
-        """Prepare the client for evaluation."""
-        with self._calling("before_answering", local.round, local.info, local.dispatch):
+        with self._calling_on("before_answering", local):
             self.method.before_answering(local)
 
     def predict(self, local: LocalClient, x: Tensor) -> Tensor:
-        """Scores [B, C] of the client's model for samples x."""
-        with self._calling("predict", local.round, local.info, local.dispatch):
+        with self._calling_on("predict", local):
             answer = self.method.predict(local.nets, local.state, x)
             return checks.scores(answer, len(x), self._federation.num_classes)
 
     @contextmanager
     def training(self, phase: Phase, round: int, client: ClientInfo | None = None) -> Iterator[None]:
         """Wraps the steps of a phase. The training loop directs their draws."""
-        with self._blaming(_name(phase.loss), round, client, phase.name):
+        with self._blaming(str(getattr(phase.loss, "__name__", "loss")), round, client, phase.name):
             yield
+
+    def _calling_on(self, hook: str, local: LocalClient) -> AbstractContextManager[None]:
+        return self._calling(hook, local.round, local.info, local.dispatch)
 
     @contextmanager
     def _calling(
@@ -202,7 +193,8 @@ class Hooks:
             with self._watch.during(hook) as drawn:
                 yield
         except checks.Unusable as fault:
-            raise MethodError(f"{self._place(hook)}{whose} {fault}{_parenthesis(during)}.") from fault
+            when = f" ({during.strip()})" if during else ""
+            raise MethodError(f"{self._place(hook)}{whose} {fault}{when}.") from fault
         except HtflError:
             raise
         except RAISED as error:
@@ -270,42 +262,13 @@ class GlobalDraws:
 
 
 def _generators() -> dict[str, bytes]:
-    """The state of the global generators, for comparison.
-
-    Python's own is left out, because the terminal's display uses it.
-    """
+    """The states of the global generators. Python's own is left out, because the terminal's display uses it."""
+    usual = np.random.get_bit_generator()  # type: ignore[attr-defined]  # numpy's stubs leave it out
+    # Read in memory: its `state` copies words one by one, which takes longer than many hooks.
+    fast = isinstance(usual, np.random.MT19937)
     return {
         "torch's global generator": torch.get_rng_state().numpy().tobytes(),
-        "numpy's global generator": _numpys(),
+        "numpy's global generator": (
+            ctypes.string_at(usual.ctypes.state_address, MT19937_BYTES) if fast else pickle.dumps(usual.state)
+        ),
     }
-
-
-def _numpys() -> bytes:
-    """Reads NumPy's usual generator in memory. Its `state` copies words one by one, which takes longer than many
-    hooks.
-    """
-    generator = np.random.get_bit_generator()  # type: ignore[attr-defined]  # numpy's stubs leave it out
-    if isinstance(generator, np.random.MT19937):
-        return ctypes.string_at(generator.ctypes.state_address, MT19937_BYTES)
-    return pickle.dumps(generator.state)
-
-
-def _sent(given: object, server: Mapping[str, Tensor]) -> Tensors:
-    """A checked payload of the server."""
-    payload = checks.payload(given)
-    # The server's tensors are known to be finite. Only new ones are checked.
-    kept = {_memory(tensor) for tensor in server.values()}
-    checks.finite({name: each for name, each in payload.items() if _memory(each) not in kept})
-    return payload
-
-
-def _memory(tensor: Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
-
-
-def _name(function: object) -> str:
-    return str(getattr(function, "__name__", "loss"))
-
-
-def _parenthesis(during: str) -> str:
-    return f" ({during.strip()})" if during else ""

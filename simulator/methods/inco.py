@@ -99,10 +99,7 @@ def _over(numerator: Tensor, denominator: Tensor) -> Tensor:
 
 
 class InCo(HeteroAvg):
-    """A base class before a base method: nested models, merged by that method.
-
-    Then the deep layers' updates are mixed.
-    """
+    """A base class before a base method, which merges nested models. Then the deep layers' updates are mixed."""
 
     config: InCoConfig
 
@@ -118,7 +115,8 @@ class InCo(HeteroAvg):
                 g_k, g_0 = averaged[key] - server[key], averaged[key_0] - server[key_0]
                 update, theta, beta = mixed(g_k, g_0, self.config)
                 merged[key] = server[key] + update  # line 15
-            coefficients |= {f"theta/{name}": _number(theta), f"beta/{name}": _number(beta)}
+            for symbol, value in (("theta", theta), ("beta", beta)):
+                coefficients[f"{symbol}/{name}"] = None if value is None else float(value)
         return Aggregated(merged, dict(metrics) | coefficients)
 
     def cross_layers(self) -> Iterator[tuple[str, str]]:
@@ -135,10 +133,6 @@ class InCo(HeteroAvg):
             for name in candidates:
                 if (name_0 := first.setdefault(shapes[name], name)) != name:
                     yield name, name_0
-
-
-def _number(value: Tensor | None) -> float | None:
-    return None if value is None else float(value)
 
 
 def _card(title: str, base: Card) -> Card:

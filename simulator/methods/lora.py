@@ -91,10 +91,6 @@ class Adapter(nn.Module):
             place.add_module(path.rpartition(".")[2], Pair(network.get_submodule(path), rank))  # type: ignore[arg-type]
         self.head = copy.deepcopy(network.head)
 
-    def factors(self) -> Tensors:
-        """All A and B by name, without the head."""
-        return {name: each for name, each in of_module(self).items() if not name.startswith("head.")}
-
 
 class Factors(NamedTuple):
     """The update BA of one layer: B [out, r] and A [r, in]."""
@@ -111,17 +107,6 @@ class Factors(NamedTuple):
     def product(self) -> Tensor:
         """BA [out, in]."""
         return self.b @ self.a
-
-    @property
-    def squared_norm(self) -> Tensor:
-        """‖BA‖² = tr(BᵀB·AAᵀ), without the product."""
-        return ((self.b.T @ self.b) * (self.a @ self.a.T)).sum()
-
-    @property
-    def singular_values(self) -> Tensor:
-        """Those of BA, from the small factors of both: BA = Q_B (R_B R_Aᵀ) Q_Aᵀ."""
-        values: Tensor = torch.linalg.svdvals(torch.linalg.qr(self.b).R @ torch.linalg.qr(self.a.T).R.T)
-        return values
 
 
 @register("lora")
@@ -141,10 +126,10 @@ class LoRA(Method):
     config: LoRAConfig
 
     def unmet_need(self) -> str | None:
+        named = f" named {' or '.join(self.config.targets)}" if self.config.targets else ""
         for client in self.federation.of_each:
             if not self.layers(client.architecture):
-                names = " or ".join(self.config.targets)
-                return f"needs a linear layer besides the head{f' named {names}' * bool(names)}: {client} has none"
+                return f"needs a linear layer besides the head{named}: {client} has none"
         return None
 
     def check(self) -> None:
@@ -182,10 +167,8 @@ class LoRA(Method):
                 "method.order = 'memory' gives ranks by the memory of the clients' devices, and they have none. "
                 "Set system.devices, or choose another method.order."
             )
-        given = sorted(self.config.ranks)
-        memories = [
-            math.inf if device.memory is None else device.memory for device in self.federation.devices
-        ]
+        given, devices = sorted(self.config.ranks), self.federation.devices
+        memories = [math.inf if device.memory is None else device.memory for device in devices]
         sizes = sorted(set(memories))
         if len(sizes) < len(given):
             raise ConfigError(
@@ -208,11 +191,7 @@ class LoRA(Method):
     def init_server(self) -> Tensors:
         server: Tensors = {}
         for architecture, network in self.federation.architectures.items():
-            head = {
-                name: each
-                for name, each in self.federation.first_weights[architecture].items()
-                if name.startswith("head.")
-            }
+            head = of_head(self.federation.first_weights[architecture])
             if self.config.aggregation == "flora":
                 update = {
                     f"{path}.weight": torch.zeros(layer.out_features, layer.in_features)
@@ -221,15 +200,14 @@ class LoRA(Method):
             else:
                 with drawing_from(self.federation.stream(f"server/{architecture}/adapter")):
                     adapter = Adapter(network, self.ranks_of(architecture, max(self.ranks)))
-                update = adapter.factors()
+                update = of_head(of_module(adapter), False)
             update = {name: each.to(self.federation.device) for name, each in update.items()}
             server |= named(architecture, self._sent(update | head))
         return server
 
     def _sent(self, tensors: Tensors) -> Tensors:
         """Without the head, if it stays with the client."""
-        local = self.config.head == "local"
-        return {name: each for name, each in tensors.items() if not (local and name.startswith("head."))}
+        return of_head(tensors, False) if self.config.head == "local" else tensors
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
         own = part(server, client.architecture)
@@ -244,21 +222,15 @@ class LoRA(Method):
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
         model, received = local.nets.model, part(payload, "adapter")
         architecture = local.info.architecture
-        body = {
-            name: each
-            for name, each in self.federation.first_weights[architecture].items()
-            if not name.startswith("head.")
-        }
-        model.load_state_dict(body, strict=False)
+        model.load_state_dict(of_head(self.federation.first_weights[architecture], False), strict=False)
         ranks = self.ranks_of(architecture, self.ranks[local.info.id])
         adapter = Adapter(self.federation.architectures[architecture], ranks)
-        if (
-            self.config.aggregation == "flora"
-        ):  # the sum of all rounds goes into the body, and new factors start
-            with torch.no_grad():
+        if self.config.aggregation == "flora":
+            with torch.no_grad():  # the sum of all rounds goes into the body, and new factors start
                 for path in ranks:
                     model.get_parameter(f"{path}.weight").add_(received.pop(f"{path}.weight"))
-            received |= {name: each.to(self.federation.device) for name, each in adapter.factors().items()}
+            factors = of_head(of_module(adapter), False)
+            received |= {name: each.to(self.federation.device) for name, each in factors.items()}
         if self.config.head == "local":
             received |= {f"head.{name}": each for name, each in of_module(model.head).items()}
         local.add_network("adapter", adapter, received)
@@ -349,10 +321,11 @@ class LoRA(Method):
         if self.config.aggregation != "hetlora":
             return list(by_samples)
         paths = [f"adapter/{path}" for path in self.layers(architecture)]
-        squares = [[Factors.of(uplink.payload, path).squared_norm for path in paths] for uplink in group]
-        norms = [
-            uplink.weight * torch.stack(of).sum().sqrt() for uplink, of in zip(group, squares, strict=True)
-        ]
+        norms = []
+        for uplink in group:
+            factors = [Factors.of(uplink.payload, path) for path in paths]
+            squares = [((b.T @ b) * (a @ a.T)).sum() for b, a in factors]  # ‖BA‖² = tr(BᵀB·AAᵀ)
+            norms.append(uplink.weight * torch.stack(squares).sum().sqrt())
         total = torch.stack(norms).sum()
         return [torch.where(total > 0, norm / total, p) for norm, p in zip(norms, by_samples, strict=True)]
 
@@ -370,16 +343,19 @@ class LoRA(Method):
         the share of ‖BA‖² outside of its best approximation at the lowest rank of a client. An update of zero has 0.
         """
         ranks, energies = [], []
-        for update in updates:
-            values = update.singular_values
+        for b, a in updates:  # BA = Q_B (R_B R_Aᵀ) Q_Aᵀ has the singular values of the small factor
+            values = torch.linalg.svdvals(torch.linalg.qr(b).R @ torch.linalg.qr(a.T).R.T)
             shares = values / values.sum().clamp(min=TINY)
             ranks.append(torch.special.entr(shares).sum().exp() * (values.sum() > TINY))
             energy = values.square()
             energies.append(energy[min(self.ranks) :].sum() / energy.sum().clamp(min=TINY))
-        return {
-            "effective_rank": torch.stack(ranks).mean(),
-            "energy_beyond_lowest": torch.stack(energies).mean(),
-        }
+        effective, beyond = torch.stack(ranks).mean(), torch.stack(energies).mean()
+        return {"effective_rank": effective, "energy_beyond_lowest": beyond}
+
+
+def of_head(tensors: Mapping[str, Tensor], inside: bool = True) -> Tensors:
+    """A network's tensors of its head, or all others."""
+    return {name: each for name, each in tensors.items() if name.startswith("head.") == inside}
 
 
 def padded(sent: Sequence[Factors], shares: Sequence[float | Tensor], rank: int) -> Factors:

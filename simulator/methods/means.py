@@ -49,6 +49,12 @@ def collected_means(
     return means, labels.to(torch.int32)
 
 
+def by_class(labels: Tensor, rows: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """The rows [C, D] of all classes from those [n, D] of these labels, zero for others, and which are known [C]."""
+    known = torch.zeros(classes, device=rows.device).index_fill(0, labels.long(), 1.0)
+    return rows.new_zeros(classes, rows.shape[1]).index_copy(0, labels.long(), rows), known
+
+
 def rows_sent(uplinks: Sequence[Uplink], name: str) -> tuple[Tensor, Tensor]:
     """All rows [n, D] that were sent under this name, in client order, and their labels [n], int64."""
     rows, labels = (torch.cat([payload[key] for _, payload in uplinks]) for key in (name, "labels"))

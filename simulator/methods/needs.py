@@ -49,10 +49,8 @@ def forward_derivative(federation: Federation) -> str | None:
         try:
             with drawing_from(federation.stream("forward derivative")):
                 derivative_along(partial(_answer, network, x), weights, weights)
-        except (
-            RuntimeError,
-            TypeError,
-        ) as lacking:  # without values, other operations may fail that work in a round
+        # Without values, other operations may fail that work in a round.
+        except (RuntimeError, TypeError) as lacking:
             reason = str(lacking).splitlines()[0].rstrip(".")
             if any(words in reason for words in NO_DERIVATIVE):
                 return f"needs models with a forward-mode derivative: {client} has none ({reason})"
@@ -75,17 +73,20 @@ def same_head(federation: Federation) -> str | None:
     return _all_agree(federation, "all heads to be equal", lambda client: _head(federation, client))
 
 
-def same_width(federation: Federation, layer: LayerOf) -> str | None:
-    """Every client's model has that representation, flat and of one width."""
+def _last(network: Network) -> str:
+    return network.layers[-1]
+
+
+def same_width(federation: Federation, layer: LayerOf = _last) -> str | None:
+    """Every client's model has that representation, flat and of one width. By default, the features."""
 
     def fact(client: ClientInfo) -> str:
         name, shown = layer(federation.architecture_of(client)), width(federation, client, layer)
         return f"no flat '{name}'" if shown is None else f"'{name}' of width {shown}"
 
-    if width(federation, federation.clients[0], layer) is None:
-        return (
-            f"needs a representation that {federation.clients[0]} lacks: it has {fact(federation.clients[0])}"
-        )
+    first = federation.clients[0]
+    if width(federation, first, layer) is None:
+        return f"needs a representation that {first} lacks: it has {fact(first)}"
     return _all_agree(
         federation, "one width of the representation", fact, lambda client: width(federation, client, layer)
     )
@@ -98,11 +99,8 @@ def nested(federation: Federation) -> str | None:
         for name, tensor in federation.architecture_of(client).state_dict().items():
             if name not in largest:
                 return f"needs nested architectures: {client} has '{name}', which {federation.largest} lacks"
-            if tensor.shape != largest[name].shape:
-                return (
-                    f"needs nested architectures: {client} has '{name}' {list(tensor.shape)}, "
-                    f"{federation.largest} has it {list(largest[name].shape)}"
-                )
+            if (own := list(tensor.shape)) != (whole := list(largest[name].shape)):
+                return f"needs nested architectures: {client} has '{name}' {own}, {federation.largest} has it {whole}"
     return None
 
 
