@@ -18,7 +18,6 @@ from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import Tensors
 from simulator.config import Config
 from simulator.contract.promises import bits as bits
-from simulator.contract.promises import committed as committed
 from simulator.contract.promises import state_bits as state_bits
 from simulator.contract.promises import untimed as untimed
 from simulator.data import datasets
@@ -36,6 +35,7 @@ from simulator.models import GROUPS, ImageShape
 from simulator.models.federation import ClientInfo, Federation
 from simulator.runners import Job, LocalUpdate, Work
 from simulator.runners.local import server_update, update
+from simulator.sessions.reader import CheckedReader
 from simulator.training.client import LocalClient
 from simulator.training.flops import FlopCache
 from simulator.training.trainer import TrainingContext
@@ -236,3 +236,10 @@ def served(
 def local(parts: Built, client: int, tensors: Mapping[str, Tensor], round: int = 1) -> LocalClient:
     """Client k at work in round t."""
     return LocalClient(context(parts), parts.federation.clients[client], round, tensors)
+
+
+def committed(folder: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """A session's ledger without timing, and the object hash of every state after its last checkpoint."""
+    session = CheckedReader(folder)
+    states = {name: ref.sha256 for name, ref in session.manifest().states.items()}
+    return [untimed(record) for record in session.records()], states

@@ -129,23 +129,17 @@ class Subject:
         """Every phase of the first client of each architecture, in round 2, with a batch of its data."""
         parts = self.built()
         context = TrainingContext(parts.federation, parts.data, FlopCache())
-        for client in self.one_of_each(parts):
-            info = parts.federation.clients[client]
+        firsts = {info.architecture: info for info in reversed(parts.federation.clients)}
+        for info in firsts.values():
+            client = info.id
             payload = parts.method.downlink(2, self.first.server, info)
             job = Job(self.first.clients[client], {name: tensor.clone() for name, tensor in payload.items()})
             prepared = local.prepare(Hooks(parts.method, parts.federation), context, info, 2, job)
             for phase in prepared.phases:
                 yield prepared.local.nets, phase, next(prepared.local.batches(phase))
 
-    def one_of_each(self, parts: Built) -> list[int]:
-        return list(
-            {client.architecture: client.id for client in reversed(parts.federation.clients)}.values()
-        )
-
 
 CPU = torch.device("cpu")
-
-
 Bits = dict[str, tuple[str, tuple[int, ...], bytes]]
 
 
@@ -169,13 +163,6 @@ def state_bits(state: State) -> dict[str, Any]:
 def untimed(record: Record | None) -> dict[str, Any]:
     """A ledger record without the part that may differ between equal runs."""
     return {key: value for key, value in (record or {}).items() if key != "timing"}
-
-
-def committed(folder: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """A session's ledger without timing, and the object hash of every state after its last checkpoint."""
-    session = CheckedReader(folder)
-    states = {name: ref.sha256 for name, ref in session.manifest().states.items()}
-    return [untimed(record) for record in session.records()], states
 
 
 class Broken(Exception):
@@ -216,10 +203,9 @@ def promise(sentence: str) -> Callable[[Callable[[Subject], None]], Callable[[Su
 @promise("states keep their names, shapes and dtypes")
 def _states_keep_their_layout(subject: Subject) -> None:
     start, end = subject.built().engine.initial_state(), subject.last
-    for name, before, after in zip(_names(start), _parts(start), _parts(end), strict=True):
-        _expect(
-            _layout(before) == _layout(after), f"{name} has other tensors after {ROUNDS} rounds than before"
-        )
+    for (name, before), after in zip(_parts(start).items(), _parts(end).values(), strict=True):
+        layouts = [{n: (each.shape, each.dtype) for n, each in of.items()} for of in (before, after)]
+        _expect(layouts[0] == layouts[1], f"{name} has other tensors after {ROUNDS} rounds than before")
 
 
 @promise("a round changes every participant and nobody else")
@@ -321,10 +307,8 @@ def _no_global_generator_is_touched(subject: Subject) -> None:
     before = _global_generators()
     subject.states(1, runtime={"workers": 2})
     moved = [name for name, state in _global_generators().items() if state != before[name]]
-    _expect(
-        not moved,
-        f"{' and '.join(moved)} moved; draw from local.stream(purpose) or self.federation.stream(…)",
-    )
+    named = " and ".join(moved)
+    _expect(not moved, f"{named} moved; draw from local.stream(purpose) or self.federation.stream(…)")
 
 
 @promise("losses are pure")
@@ -340,10 +324,8 @@ def _losses_are_pure(subject: Subject) -> None:
         _expect(first.shape == (), f"{whose} is no scalar but {list(first.shape)}")
         _expect(bool(first.isfinite()), f"{whose} is not finite")
         _expect(torch.equal(first, second), f"{whose} is another at the second call")
-        _expect(
-            torch.equal(stream.get_state(), begun),
-            f"{whose} draws by itself; give the phase a `draws` function",
-        )
+        still = torch.equal(stream.get_state(), begun)
+        _expect(still, f"{whose} draws by itself; give the phase a `draws` function")
         _expect(bits(nets.state_dict()) == weights, f"{whose} changes its networks")
 
 
@@ -378,21 +360,13 @@ def _expect(kept: bool, otherwise: str) -> None:
 
 
 def _expect_same(first: State, second: State, what: str) -> None:
-    for name, a, b in zip(_names(first), _parts(first), _parts(second), strict=True):
-        _expect(bits(a) == bits(b), f"{what} gives {name} other tensors")
+    for (name, one), other in zip(_parts(first).items(), _parts(second).values(), strict=True):
+        _expect(bits(one) == bits(other), f"{what} gives {name} other tensors")
     _expect(untimed(first.record) == untimed(second.record), f"{what} gives another record")
 
 
-def _names(state: State) -> list[str]:
-    return ["the server", *(f"client {client}" for client in range(len(state.clients)))]
-
-
-def _parts(state: State) -> list[Tensors]:
-    return [state.server, *state.clients]
-
-
-def _layout(tensors: Mapping[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype]]:
-    return {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()}
+def _parts(state: State) -> dict[str, Tensors]:
+    return {"the server": state.server} | {f"client {k}": each for k, each in enumerate(state.clients)}
 
 
 def _attributes(method: methods.Method) -> dict[str, Any]:

@@ -161,8 +161,8 @@ class FedKTL(Method):
         if payload:
             with drawing_from(self.federation.stream("server/projection")):
                 projection = nn.Linear(local.nets.model.num_features, payload["latents"].shape[1])
-            projection.to(self.federation.device)
-            local.add_network("projection", projection, of_module(projection))
+            weights = {key: each.to(self.federation.device) for key, each in of_module(projection).items()}
+            local.add_network("projection", projection, weights)
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         """The classification alone until there are images."""

@@ -45,19 +45,8 @@ def known(
     Absent clients have none.
     """
     found = {**dict(items(before["per_client"] if before else ())), **now}
-    return {
-        client: found[client]
-        for client in sorted(found)
-        if found[client] is not None and client not in absent
-    }
-
-
-def new(
-    before: Mapping[str, Any] | None, now: Mapping[int, Any], absent: Collection[int] = ()
-) -> dict[int, Any]:
-    """The figures of now, and None for absent clients that have one before."""
-    left = [client for client in known(before, {}) if client in absent] if absent else ()
-    return {**now, **dict.fromkeys(left)}
+    there = [client for client in sorted(found) if found[client] is not None and client not in absent]
+    return {client: found[client] for client in there}
 
 
 def arrived(record: Record) -> list[int]:
@@ -98,14 +87,12 @@ def standing(records: Iterable[Record], before: Mapping[str, Any] | None = None)
 
 
 def _measured(before: Mapping[str, Any], measured: Mapping[str, Any]) -> dict[str, Any]:
-    own = {
-        name: _following(before.get("metrics", {}).get(name), figure)
-        for name, figure in measured.get("metrics", {}).items()
+    return {
+        name: _measured(before.get(name, {}), figure)
+        if name == "metrics"
+        else _following(before.get(name), figure)
+        for name, figure in measured.items()
     }
-    figures = {
-        name: _following(before.get(name), figure) for name, figure in measured.items() if name != "metrics"
-    }
-    return figures | ({"metrics": own} if own else {})
 
 
 def _following(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str, Any]:

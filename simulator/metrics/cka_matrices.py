@@ -100,9 +100,7 @@ def common_layers(federation: Federation, wanted: Sequence[str] | None = None) -
     common = {layer: names for layer, names in having.items() if len(names) > 1}
     if wanted is None:
         return common
-    for layer in wanted:
-        if layer in common:
-            continue
+    for layer in (each for each in wanted if each not in common):
         if layer in having:
             raise ConfigError(
                 f"cka.layers: only {federation.clients[next(iter(having[layer]))]} has a layer '{layer}', so there is "
@@ -203,7 +201,16 @@ def measure(
         own = {layer: names[client] for layer, names in layers.items() if client in names}
         local = LocalClient(context, context.federation.clients[client], 0, tensors_of(client))
         if memory is not None:
-            _check_memory(local, own.values(), len(probe), probe[:1], memory)
+            taken = (
+                4
+                * len(probe)
+                * sum(each.numel() for each in _outputs(local, own.values(), probe[:1]).values())
+            )
+            if taken > memory:
+                raise ConfigError(
+                    f"the layers' outputs for {len(probe)} samples take {taken / 2**30:.1f} GiB for {local.info}. Use "
+                    f"cka.every={USUAL} with fewer cka.layers or a smaller cka.probe."
+                )
         shown = _outputs(local, own.values(), probe)
         return {layer: centred_gram(shown.pop(name), debiased) for layer, name in own.items()}
 
@@ -212,12 +219,19 @@ def measure(
     many = len(context.federation.clients) > most
     rows = holders if many else range(len(context.federation.clients))
     place = {client: number for number, client in enumerate(rows)}
-    matrix, means = {}, {}
+    matrix: dict[str, list[list[float | None]]] = {}
+    means: dict[str, float | None] = {}
     for layer, names in layers.items():
-        shown = [grams[client].pop(layer) for client in names]
+        holding = list(names)
+        shown = [grams[client].pop(layer) for client in holding]
         alike = all_pairs(torch.stack(shown)).tolist() if shown else []
-        matrix[layer] = _spread(alike, [place[client] for client in names], len(rows))
-        means[layer] = _mean_over_pairs(alike)
+        matrix[layer] = [[None] * len(rows) for _ in rows]
+        above = []
+        for i, j in itertools.product(range(len(shown)), repeat=2):
+            matrix[layer][place[holding[i]]][place[holding[j]]] = _rounded(alike[i][j])
+            if i < j and math.isfinite(alike[i][j]):
+                above.append(alike[i][j])
+        means[layer] = _rounded(math.fsum(above) / len(above)) if above else None
     found: Cka = {"order": list(layers), "layers": means, "matrix": matrix}
     if many:
         found["clients"] = holders
@@ -236,19 +250,6 @@ def _outputs(local: LocalClient, names: Iterable[str], probe: Tensor) -> dict[st
     return {name: torch.cat(parts.pop(name)) for name in list(parts)}
 
 
-@torch.no_grad()
-def _check_memory(local: LocalClient, names: Iterable[str], samples: int, first: Tensor, memory: int) -> None:
-    """Raise ConfigError if the outputs for so many samples take more than `memory` bytes. `first`: one sample."""
-    local.nets.eval()
-    shown = local.nets.model.represent(local.batch(first).x)
-    taken = 4 * samples * sum(shown[name].numel() for name in names)
-    if taken > memory:
-        raise ConfigError(
-            f"the layers' outputs for {samples} samples take {taken / 2**30:.1f} GiB for {local.info}. Use cka.every="
-            f"{USUAL} with fewer cka.layers or a smaller cka.probe."
-        )
-
-
 def _shallow_to_deep(sequences: Iterable[Sequence[str]]) -> list[str]:
     """All names in one order that keeps that of the longest; a name it lacks follows the one before it."""
     order: list[str] = []
@@ -259,22 +260,6 @@ def _shallow_to_deep(sequences: Iterable[Sequence[str]]) -> list[str]:
                 order.insert(at, name)
             at = order.index(name) + 1
     return order
-
-
-def _spread(alike: list[list[float]], holders: list[int], clients: int) -> list[list[float | None]]:
-    """The matrix of those who have the layer among all clients, rounded."""
-    rows: list[list[float | None]] = [[None] * clients for _ in range(clients)]
-    for i, row in zip(holders, alike, strict=True):
-        for j, value in zip(holders, row, strict=True):
-            rows[i][j] = _rounded(value)
-    return rows
-
-
-def _mean_over_pairs(alike: list[list[float]]) -> float | None:
-    """The mean of what is above the diagonal and defined; null when nothing is."""
-    pairs = [alike[i][j] for i, j in itertools.combinations(range(len(alike)), 2)]
-    known = [value for value in pairs if math.isfinite(value)]
-    return _rounded(math.fsum(known) / len(known)) if known else None
 
 
 def _rounded(value: float) -> float | None:
@@ -293,7 +278,16 @@ def centred_gram(x: Tensor, debiased: bool = False) -> Tensor:
     x -= x.mean(0)
     gram = (x @ x.T).double()
     variance = gram.trace()
-    centred = _u_centred(gram) if debiased else _centred(gram)
+    n = len(gram)
+    if (
+        debiased
+    ):  # K̃ with zero diagonal and zero sums of rows, of which ⟨K̃, L̃⟩/(n(n − 3)) is the unbiased HSIC
+        gram.fill_diagonal_(0)
+        rows = gram.sum(1) / (n - 2)
+        centred = (gram - rows[:, None] - rows + rows.sum() / (n - 1)).fill_diagonal_(0)
+    else:  # HKH with H = 1 − 11ᵀ/n
+        rows = gram.mean(1)
+        centred = gram - rows[:, None] - rows + rows.mean()
     norm = torch.linalg.matrix_norm(centred)
     nothing = (variance <= ROUNDING**2) | (norm <= ROUNDING * variance)
     return torch.where(nothing, torch.nan, centred / norm).flatten().to(torch.float32)
@@ -306,17 +300,3 @@ def all_pairs(grams: Tensor) -> Tensor:
         wide = columns.double()
         total += wide @ wide.T
     return (total + total.T) / 2  # the product's rounding need not be the same on both sides
-
-
-def _centred(gram: Tensor) -> Tensor:
-    """HKH with H = 1 − 11ᵀ/n."""
-    rows = gram.mean(1)
-    return gram - rows[:, None] - rows + rows.mean()
-
-
-def _u_centred(gram: Tensor) -> Tensor:
-    """K̃ with zero diagonal and zero sums of rows, of which ⟨K̃, L̃⟩/(n(n − 3)) is the unbiased HSIC."""
-    n = len(gram)
-    gram = gram.clone().fill_diagonal_(0)
-    rows = gram.sum(1) / (n - 2)
-    return (gram - rows[:, None] - rows + rows.sum() / (n - 1)).fill_diagonal_(0)

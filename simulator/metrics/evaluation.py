@@ -8,6 +8,7 @@ by the part's samples, and per client. Beside them it has the counts of each cli
 import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from simulator.base.errors import ConfigError
@@ -57,52 +58,27 @@ def figures(
     Null stands for a client that was never evaluated on the part or is absent, and for a loss that is not finite.
     With `news`, `per_client` names those alone who answered now. With `by_class`, answers are also counted by class.
     """
-    return {
-        name: _part(
-            {client: parts[name] for client, parts in answers.items() if parts[name].samples},
-            samples,
-            (before or {}).get(name, {}),
-            news,
-            absent,
-            by_class,
-        )
-        for name, samples in sizes.items()
-    }
-
-
-def _part(
-    answers: Mapping[int, Answers],
-    samples: Sequence[int],
-    before: Mapping[str, Any],
-    news: bool,
-    absent: Collection[int],
-    by_class: bool,
-) -> PartMetrics:
-    known = {
-        measure: _summary(
-            {client: of(each) for client, each in answers.items()}, samples, before.get(measure), news, absent
-        )
-        for measure, of in _MEASURES.items()
-    }
-    own = before.get("metrics", {})
-    names = dict.fromkeys(name for each in answers.values() for name in each.measured)
-    metrics = {
-        name: _summary(
-            {client: each.measured[name] for client, each in answers.items()},
-            samples,
-            own.get(name),
-            news,
-            absent,
-        )
-        for name in names
-    }
-    part: PartMetrics = {"accuracy": known["accuracy"], "loss": known["loss"], "f1": known["f1"]}
-    if metrics:
-        part["metrics"] = metrics
-    if by_class:
-        rows = {client: _by_class(each) for client, each in answers.items()}
-        part["classes"] = {"per_client": _by_client(rows, len(samples), before.get("classes"), news, absent)}
-    return part
+    found: dict[str, PartMetrics] = {}
+    for name, samples in sizes.items():
+        tested = {client: parts[name] for client, parts in answers.items() if parts[name].samples}
+        last: Mapping[str, Any] = (before or {}).get(name, {})
+        summary = partial(_summary, samples=samples, news=news, absent=absent)
+        part: PartMetrics = {
+            "accuracy": summary({k: accuracy_of(each) for k, each in tested.items()}, last.get("accuracy")),
+            "loss": summary({k: mean_loss(each) for k, each in tested.items()}, last.get("loss")),
+            "f1": summary({k: macro_f1(each) for k, each in tested.items()}, last.get("f1")),
+        }
+        own = last.get("metrics", {})
+        if names := dict.fromkeys(name for each in tested.values() for name in each.measured):
+            part["metrics"] = {
+                name: summary({k: each.measured[name] for k, each in tested.items()}, own.get(name))
+                for name in names
+            }
+        if by_class:
+            rows, had = {k: _by_class(each) for k, each in tested.items()}, last.get("classes")
+            part["classes"] = {"per_client": _by_client(rows, len(samples), had, news, absent)}
+        found[name] = part
+    return found
 
 
 def counts(answers: Mapping[int, Mapping[str, Answers]]) -> dict[int, tuple[int, int]]:
@@ -141,13 +117,10 @@ def _by_class(answers: Answers) -> list[list[int]]:
     return [[label, *each] for label, each in enumerate(counts) if each[0] or each[2]]
 
 
-_MEASURES = {"accuracy": accuracy_of, "loss": mean_loss, "f1": macro_f1}
-
-
 def _summary(
     values: Mapping[int, float | None],
-    samples: Sequence[int],
     before: Mapping[str, Any] | None,
+    samples: Sequence[int],
     news: bool,
     absent: Collection[int],
 ) -> Measured[float]:
@@ -169,7 +142,8 @@ def _by_client(
 ) -> list[Any] | dict[str, Any]:
     """What a record has by client: all values that are known, or with `news` those of now."""
     if news:
-        return by_client.written(by_client.new(before, values, absent), None)
+        left = [client for client in by_client.known(before, {}) if client in absent] if absent else ()
+        return by_client.written({**values, **dict.fromkeys(left)}, None)  # none of what absent ones had
     return by_client.written(by_client.known(before, values, absent), clients)
 
 
@@ -191,22 +165,19 @@ def accuracy(
     """
     now = {client: correct / samples for client, (correct, samples) in counts.items()}
     values = list(by_client.known(before, now, absent).values())
-    summary, best = _summary(now, test_sizes, before, news, absent), before or {}
-    mean, weighted = summary["mean"], summary["weighted"]
+    summary, best = _summary(now, before, test_sizes, news, absent), before or {}
+    means = summary["mean"], best.get("best_mean")
+    weighted = summary["weighted"], best.get("best_weighted", best.get("weighted"))
     return {
-        "mean": mean,
+        "mean": summary["mean"],
         "std": statistics.pstdev(values) if values else None,
-        "weighted": weighted,
+        "weighted": summary["weighted"],
         "min": min(values, default=None),
         "max": max(values, default=None),
-        "best_mean": _best(mean, best.get("best_mean")),
-        "best_weighted": _best(weighted, best.get("best_weighted", best.get("weighted"))),
+        "best_mean": max((each for each in means if each is not None), default=None),
+        "best_weighted": max((each for each in weighted if each is not None), default=None),
         "per_client": summary["per_client"],
     }
-
-
-def _best(now: float | None, before: float | None) -> float | None:
-    return max((each for each in (now, before) if each is not None), default=None)
 
 
 def losses(updates: list[LocalUpdate], clients: int | None, before: Record | None) -> Loss:
@@ -242,9 +213,8 @@ def phase_losses(updates: list[LocalUpdate]) -> dict[str, float]:
     found: dict[str, list[float]] = {}
     for update in updates:
         for phase in list(update.losses)[1:]:
-            if phase == CROSS_ENTROPY:
-                continue
-            found.setdefault(f"{phase}_loss", []).append(update.losses[phase])
+            if phase != CROSS_ENTROPY:
+                found.setdefault(f"{phase}_loss", []).append(update.losses[phase])
     return {name: sum(losses) / len(losses) for name, losses in found.items()}
 
 

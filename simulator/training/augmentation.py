@@ -66,9 +66,8 @@ def resized_crop(x: Tensor, stream: torch.Generator) -> Tensor:
     """
     height, width = x.shape[2:]
     area, ratio, down, right = _uniform(4, x, stream)
-    area, ratio = _area(WINDOW_AREA, area, x), _ratio(WINDOW_RATIO, ratio)
-    tall = (area / ratio).sqrt().round().clamp(1, height)
-    wide = (area * ratio).sqrt().round().clamp(1, width)
+    wide, tall = _sides(x, WINDOW_AREA, area, WINDOW_RATIO, ratio)
+    tall, wide = tall.clamp(1, height), wide.clamp(1, width)
     x = _stretched(x, 2, (down * (height - tall + 1)).floor(), tall)
     x = _stretched(x, 3, (right * (width - wide + 1)).floor(), wide)
     return x.contiguous(memory_format=torch.channels_last)
@@ -77,27 +76,21 @@ def resized_crop(x: Tensor, stream: torch.Generator) -> Tensor:
 def cutout(x: Tensor, stream: torch.Generator) -> Tensor:
     """Set a square around a random pixel to 0, as far as it lies within the image (DeVries and Taylor 2017)."""
     height, width = x.shape[2:]
-    half = (round(CUTOUT * height) / 2, round(CUTOUT * width) / 2)
+    tall, wide = round(CUTOUT * height), round(CUTOUT * width)
     down, right = _uniform(2, x, stream)
-    middle = ((down * height).floor(), (right * width).floor())
-    rows = _between(height, middle[0] - half[0], middle[0] + half[0], x)
-    columns = _between(width, middle[1] - half[1], middle[1] + half[1], x)
-    return x.masked_fill((rows[:, :, None] & columns[:, None, :])[:, None], 0.0)
+    top, left = (down * height).floor() - tall / 2, (right * width).floor() - wide / 2
+    return x.masked_fill(_rectangle(x, top, tall, left, wide), 0.0)
 
 
 def erase(x: Tensor, stream: torch.Generator) -> Tensor:
     """Set a rectangle of random area, shape, and place to 0 in every second image on average (Zhong et al. 2020)."""
     height, width = x.shape[2:]
     chosen, area, ratio, down, right = _uniform(5, x, stream)
-    area, ratio = _area(ERASED_AREA, area, x), _ratio(ERASED_RATIO, ratio)
-    tall, wide = (
-        (area * ratio).sqrt().round().clamp(max=height),
-        (area / ratio).sqrt().round().clamp(max=width),
-    )
+    tall, wide = _sides(x, ERASED_AREA, area, ERASED_RATIO, ratio)
+    tall, wide = tall.clamp(max=height), wide.clamp(max=width)
     top, left = (down * (height - tall + 1)).floor(), (right * (width - wide + 1)).floor()
-    rows, columns = _between(height, top, top + tall, x), _between(width, left, left + wide, x)
-    erased = rows[:, :, None] & columns[:, None, :] & (chosen < ERASED)[:, None, None]
-    return x.masked_fill(erased[:, None], 0.0)
+    erased = _rectangle(x, top, tall, left, wide) & (chosen < ERASED)[:, None, None, None]
+    return x.masked_fill(erased, 0.0)
 
 
 _CHANGES = {"flip": flip, "crop": crop, "resized_crop": resized_crop, "cutout": cutout, "erase": erase}
@@ -110,15 +103,17 @@ def _uniform(count: int, x: Tensor, stream: torch.Generator) -> Tensor:
     return torch.rand(count, len(x), generator=stream, device=x.device)
 
 
-def _area(shares: tuple[float, float], drawn: Tensor, x: Tensor) -> Tensor:
-    """[B] areas in pixels, uniform between these shares of the image's."""
-    return (shares[0] + (shares[1] - shares[0]) * drawn) * x.shape[2] * x.shape[3]
+def _sides(
+    x: Tensor, areas: tuple[float, float], area: Tensor, ratios: tuple[float, float], ratio: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The sides [B] of rectangles, of which the first is `ratio` of the second, in whole pixels.
 
-
-def _ratio(bounds: tuple[float, float], drawn: Tensor) -> Tensor:
-    """[B] ratios between these bounds, uniform in their logarithm."""
-    low, high = (torch.tensor(each).log().item() for each in bounds)
-    return torch.exp(low + (high - low) * drawn)
+    The draws are turned to areas between these shares of the image's, and to ratios uniform in their logarithm.
+    """
+    low, high = (torch.tensor(each).log().item() for each in ratios)
+    area = (areas[0] + (areas[1] - areas[0]) * area) * x.shape[2] * x.shape[3]
+    ratio = torch.exp(low + (high - low) * ratio)
+    return (area * ratio).sqrt().round(), (area / ratio).sqrt().round()
 
 
 def _stretched(x: Tensor, axis: int, first: Tensor, length: Tensor) -> Tensor:
@@ -138,10 +133,16 @@ def _stretched(x: Tensor, axis: int, first: Tensor, length: Tensor) -> Tensor:
     return torch.lerp(taken(before), taken(after), (places - before).to(x.dtype).view(shape))
 
 
-def _between(size: int, first: Tensor, end: Tensor, x: Tensor) -> Tensor:
-    """[B, size] whether a position along an axis is at or after `first` and before `end`."""
-    places = torch.arange(size, device=x.device)
-    return (places >= first[:, None]) & (places < end[:, None])
+def _rectangle(x: Tensor, top: Tensor, tall: Tensor | int, left: Tensor, wide: Tensor | int) -> Tensor:
+    """[B, 1, H, W] which pixels lie in each image's rectangle."""
+    rows, columns = (
+        (places >= first[:, None]) & (places < (first + length)[:, None])
+        for places, first, length in (
+            (torch.arange(x.shape[2], device=x.device), top, tall),
+            (torch.arange(x.shape[3], device=x.device), left, wide),
+        )
+    )
+    return (rows[:, :, None] & columns[:, None, :])[:, None]
 
 
 @dataclass(frozen=True)
@@ -169,20 +170,13 @@ class RandomView:
         """Views of normalized images, both [B, channels, height, width]."""
         area, ratio, left, top, mirror, contrast, brightness, jittered = drawn
         area = self.area[0] + (self.area[1] - self.area[0]) * area
-        ratio = (
-            self.ratio[0] * (self.ratio[1] / self.ratio[0]) ** ratio
-        )  # a crop and its transpose are equally likely
+        # A crop and its transpose are equally likely.
+        ratio = self.ratio[0] * (self.ratio[1] / self.ratio[0]) ** ratio
         width, height = (area * ratio).sqrt().clamp(max=1), (area / ratio).sqrt().clamp(max=1)
-        none = torch.zeros_like(area)
-        crop = torch.stack(  # from the view's coordinates in [−1, 1] to the image's
-            [
-                torch.stack(
-                    [width * torch.where(mirror < 0.5, 1, -1), none, (2 * left - 1) * (1 - width)], 1
-                ),
-                torch.stack([none, height, (2 * top - 1) * (1 - height)], 1),
-            ],
-            1,
-        )
+        mirrored, none = torch.where(mirror < 0.5, 1, -1), torch.zeros_like(area)
+        rows = [width * mirrored, none, (2 * left - 1) * (1 - width)]
+        rows += [none, height, (2 * top - 1) * (1 - height)]
+        crop = torch.stack(rows, 1).view(-1, 2, 3)  # from the view's coordinates in [−1, 1] to the image's
         grid = F.affine_grid(crop, list(x.shape), align_corners=False)
         view = F.grid_sample(x, grid, padding_mode="border", align_corners=False)
 

@@ -147,10 +147,8 @@ class LocalClient(Trainer):
         if norms:
             sizes = batch_sizes(len(self.train), self.federation.training.batch_size)
             for number, indices in enumerate(self.train.split(sizes), start=1):
-                for norm in norms:
-                    norm.momentum = (
-                        1 / number
-                    )  # a cumulative mean. With None, the host would read each layer's count
+                for norm in norms:  # a cumulative mean. With None, the host would read each layer's count
+                    norm.momentum = 1 / number
                 self.nets.model(self.batch(indices).x)
         self.nets.eval()
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from itertools import chain
 from typing import NamedTuple
 
 import torch
@@ -70,17 +69,23 @@ class _PlainStep:
     def __init__(self, trainer: Trainer, phase: Phase) -> None:
         settings = trainer.federation.training
         self._trainer, self._phase = trainer, phase
-        self._parameters = list(
-            chain.from_iterable(_named_parameters(trainer.nets, name) for name in phase.trains)
-        )
+        self._parameters = [
+            (f"{name}.{key}", parameter)
+            for name in phase.trains
+            for key, parameter in trainer.nets[name].named_parameters()
+        ]
         self._lr = phase.lr or trainer.lr
         self._clip = settings.clip if phase.optimizer is None else None
         self._optimizer = optimizer.make(phase.optimizer, self._parameters, settings, self._lr)
         if phase.keeps is not None:
             optimizer.restore(self._optimizer, self._parameters, part(trainer.state, phase.keeps))
-        self._corrected: list[Tensor] = [_weight(trainer.nets, name) for name in phase.correction]
+
+        def weight(name: str) -> Tensor:  # of the name `module/parameter`
+            return trainer.nets.get_parameter(name.replace("/", ".", 1))
+
+        self._corrected = [weight(name) for name in phase.correction]
         self._corrections = list(phase.correction.values())
-        self._within = [(_weight(trainer.nets, name), *ends) for name, ends in phase.within.items()]
+        self._within = [(weight(name), *ends) for name, ends in phase.within.items()]
         self._annealing = len(phase.batches) if phase.anneals and phase.batches is not None else 0
         self._taken = 0
         self._stream = trainer.stream(f"draws/{phase.name}", trainer.federation.device)
@@ -103,7 +108,14 @@ class _PlainStep:
                     loss, terms, sums = computed(
                         phase.loss, trainer.nets, phase.state, batch, draws, trainer.class_weights
                     )
-            _refuse_unusable(loss)
+            if not isinstance(loss, Tensor):
+                raise TypeError(f"the loss is {a_type(loss)}, not a tensor")
+            if loss.dim() or not loss.requires_grad:
+                what = "does not depend on the trained modules"
+                what = f"has the shape {list(loss.shape)}" if loss.dim() else what
+                raise ValueError(
+                    f"the loss {what}; it must be a scalar that depends on the modules of the phase"
+                )
             loss.backward()
         if self._clip is not None:
             torch.nn.utils.clip_grad_norm_((parameter for _, parameter in self._parameters), self._clip)
@@ -117,35 +129,14 @@ class _PlainStep:
         for weight, low, high in self._within:
             weight.detach().clamp_(low, high)
         self._directs = self._layers_draw.needed or trainer.federation.device.type != "cpu"
-        return LossParts(loss.detach(), _detached(terms), _detached(sums))
+        parts = ({name: each.detach() for name, each in of.items()} for of in (terms, sums))
+        return LossParts(loss.detach(), *parts)
 
     def keep(self) -> None:
         """Save the optimizer's moments into the trainer's state if the phase keeps them."""
         if (kept := self._phase.keeps) is not None:
             moments = named(kept, optimizer.kept(self._optimizer, self._parameters))
             self._trainer.state = self._trainer.state | moments
-
-
-def _detached(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.detach() for name, tensor in tensors.items()}
-
-
-def _refuse_unusable(loss: object) -> None:
-    """Raise TypeError or ValueError if the value has no gradient."""
-    if not isinstance(loss, Tensor):
-        raise TypeError(f"the loss is {a_type(loss)}, not a tensor")
-    if loss.dim() or not loss.requires_grad:
-        what = f"has the shape {list(loss.shape)}" if loss.dim() else "does not depend on the trained modules"
-        raise ValueError(f"the loss {what}; it must be a scalar that depends on the modules of the phase")
-
-
-def _named_parameters(nets: Nets, name: str) -> Iterator[tuple[str, torch.nn.Parameter]]:
-    return ((f"{name}.{key}", parameter) for key, parameter in nets[name].named_parameters())
-
-
-def _weight(nets: Nets, name: str) -> Tensor:
-    """The weight of the name `module/parameter`."""
-    return nets.get_parameter(name.replace("/", ".", 1))
 
 
 def freeze_all_but(nets: Nets, trained: Iterable[str]) -> None:

@@ -72,9 +72,7 @@ class SGD(Optimizer):
         self._momentum, self._decay = momentum, weight_decay
 
     def _move(self, weights: list[Tensor], gradients: list[Tensor]) -> None:
-        buffers: list[Tensor | None] = [
-            self.state.get(weight, {}).get("momentum_buffer") for weight in weights
-        ]
+        buffers = [self.state.get(weight, {}).get("momentum_buffer") for weight in weights]
         sgd(
             weights,
             gradients,
@@ -130,15 +128,12 @@ def make(
     kind: Literal["sgd", "adam"] | None, parameters: Named, settings: TrainingConfig, lr: float
 ) -> Optimizer:
     """A plain optimizer of this kind; for None, the configured one."""
-    weights = [parameter for _, parameter in parameters]
-    match kind, settings.optimizer:
-        case "sgd", _:
-            return PlainSGD(weights, lr)
-        case None, "sgd":
-            return SGD(weights, lr, settings.momentum, settings.weight_decay)
-        case None, "adamw":
-            return Adam(weights, lr, settings.weight_decay, decoupled=True)
-    return Adam(weights, lr, settings.weight_decay if kind is None else 0.0)
+    weights, decay = [parameter for _, parameter in parameters], settings.weight_decay
+    if kind is not None:
+        return PlainSGD(weights, lr) if kind == "sgd" else Adam(weights, lr, 0.0)
+    if settings.optimizer == "sgd":
+        return SGD(weights, lr, settings.momentum, decay)
+    return Adam(weights, lr, decay, decoupled=settings.optimizer == "adamw")
 
 
 def moments(kind: Literal["sgd", "adam"], modules: Mapping[str, nn.Module]) -> Tensors:
@@ -147,14 +142,13 @@ def moments(kind: Literal["sgd", "adam"], modules: Mapping[str, nn.Module]) -> T
     Named `module.parameter.moment`, and `step` for Adam's count of steps. Put them into the state under the part that a
     phase `keeps`.
     """
-    zeros: Tensors = {}
-    for name, module in modules.items():
-        for key, parameter in module.named_parameters():
-            for moment in _MOMENTS[kind]:
-                zeros[f"{name}.{key}.{moment}"] = torch.zeros(parameter.shape, dtype=parameter.dtype)
-    if kind == "adam":
-        zeros[_STEP] = torch.zeros(())
-    return zeros
+    zeros = {
+        f"{name}.{key}.{moment}": torch.zeros(parameter.shape, dtype=parameter.dtype)
+        for name, module in modules.items()
+        for key, parameter in module.named_parameters()
+        for moment in _MOMENTS[kind]
+    }
+    return zeros | ({_STEP: torch.zeros(())} if kind == "adam" else {})
 
 
 def restore(optimizer: Optimizer, parameters: Named, kept: Mapping[str, Tensor]) -> None:

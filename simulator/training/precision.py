@@ -69,97 +69,78 @@ def networks_in(precision: Precision, nets: nn.Module, device: torch.device) -> 
     if precision != "bf16" or device.type == "meta":
         yield
         return
-    entrances = dict.fromkeys(_entrances(nets))
-    for module, name in entrances:
+    entrances: list[tuple[nn.Module, str]] = []
+    for module in nets.children():
+        if isinstance(module, Network):
+            entrances += [(module, "represent"), (module.head, "forward")]
+        else:
+            entrances.append((module, "forward"))
+    for module, name in dict.fromkeys(entrances):
         vars(module)[name] = _in_bf16(getattr(module, name), device)
     try:
         yield
     finally:
-        for module, name in entrances:
+        for module, name in dict.fromkeys(entrances):
             del vars(module)[name]
-
-
-def _entrances(nets: nn.Module) -> Iterator[tuple[nn.Module, str]]:
-    for module in nets.children():
-        if isinstance(module, Network):
-            yield module, "represent"
-            yield module.head, "forward"
-        else:
-            yield module, "forward"
 
 
 def _in_bf16(function: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
     def rounded(*args: Any, **kwargs: Any) -> Any:
         # All threads of the process share the cache of rounded weights. A step reads each weight only once.
         with torch.autocast(device.type, torch.bfloat16, cache_enabled=False):
-            return tree_map(_widened, function(*args, **kwargs))
+            return tree_map(widened, function(*args, **kwargs))
+
+    def widened(value: object) -> object:
+        return value.float() if isinstance(value, Tensor) and value.dtype == torch.bfloat16 else value
 
     return rounded
 
 
-def _widened(value: object) -> object:
-    return value.float() if isinstance(value, Tensor) and value.dtype == torch.bfloat16 else value
-
-
-class _Switch:
-    """torch's TF32 switches, which belong to the process: set while any run computes, and then reset."""
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._users = 0
-        self._on = False
-        self._before = (False, False)
-
-    def turn(self, on: bool) -> None:
-        """Raise ConfigError if another run of this process computes with other switches."""
-        with self._guard:
-            if self._users and self._on != on:
-                raise ConfigError(
-                    "another run of this process computes on CUDA in another precision, and torch switches TF32 for "
-                    "the whole process. Run one of them in a process of its own."
-                )
-            if not self._users:
-                self._before, self._on = self._read(), on
-                self._write((on, on))
-            self._users += 1
-
-    def turn_back(self) -> None:
-        with self._guard:
-            self._users -= 1
-            if not self._users:
-                self._write(self._before)
-
-    def _read(self) -> tuple[bool, bool]:
-        with _quietly():
-            return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-
-    def _write(self, values: tuple[bool, bool]) -> None:
-        with _quietly():
-            torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = values
-
-
-_TF32 = _Switch()
+_GUARD = threading.Lock()
+_USERS: list[bool] = []
+"""Whether TF32 is on, once for each run that computes on CUDA. All of them agree."""
 
 
 @contextmanager
 def tf32_in_force(precision: Precision, device: torch.device) -> Iterator[None]:
     """A context in which CUDA computes in TF32 if that is the precision, and otherwise does not.
 
-    By default, torch uses TF32 for convolutions but not for products. Does nothing on a CPU.
+    By default, torch uses TF32 for convolutions but not for products. Its switches belong to the process, so they are
+    set while any run computes, and then reset. Raises ConfigError if another run computes with other switches. Does
+    nothing on a CPU.
     """
+    global _before
     if device.type != "cuda":
         yield
         return
-    _TF32.turn(precision == "tf32")
+    on = precision == "tf32"
+    with _GUARD:
+        if _USERS and on not in _USERS:
+            raise ConfigError(
+                "another run of this process computes on CUDA in another precision, and torch switches TF32 for "
+                "the whole process. Run one of them in a process of its own."
+            )
+        if not _USERS:
+            _before = _switched(on, on)
+        _USERS.append(on)
     try:
         yield
     finally:
-        _TF32.turn_back()
+        with _GUARD:
+            _USERS.remove(on)
+            if not _USERS:
+                _switched(*_before)
 
 
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Newer versions of torch recommend other names for the switches. The oldest supported version lacks them."""
+_before = (False, False)
+"""torch's switches while no run computes."""
+
+
+def _switched(products: bool, convolutions: bool) -> tuple[bool, bool]:
+    """Turn torch's switches. Returns how they were."""
     with warnings.catch_warnings():
+        # Newer versions of torch recommend other names. The oldest supported version lacks them.
         warnings.simplefilter("ignore", UserWarning)
-        yield
+        before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = products, convolutions
+    return before

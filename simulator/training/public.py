@@ -53,6 +53,5 @@ def shuffled(
 
 def in_order(trainer: Trainer, samples: Tensor, size: int) -> PublicBatches:
     """Every one of these public samples once, in batches of at most `size`."""
-    return PublicBatches(
-        trainer.public, samples, torch.arange(len(samples), device=samples.device).split(size)
-    )
+    places = torch.arange(len(samples), device=samples.device).split(size)
+    return PublicBatches(trainer.public, samples, places)

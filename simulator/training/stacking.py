@@ -78,7 +78,12 @@ def refuse_unlike_networks(one: LocalClient, other: LocalClient) -> None:
     if _layout(values(one.nets)) != _layout(values(other.nets)):
         raise CannotStack("their networks have other tensors")
     for module, another in zip(one.nets.modules(), other.nets.modules(), strict=True):
-        _refuse_unlike_modules(module, another)
+        # Attributes other than tensors: the first client's would apply to all.
+        if type(module) is not type(another) or vars(module).keys() != vars(another).keys():
+            raise CannotStack("their networks are not alike")
+        for name, value in vars(module).items():
+            if name not in _OF_ANY_MODULE and not _equal(value, vars(another)[name]):
+                raise CannotStack(f"their networks differ in '{name}' of a {type(module).__name__}")
 
 
 def _settings(phase: Phase) -> tuple[object, ...]:
@@ -95,15 +100,6 @@ def _layout(tensors: Mapping[str, Tensor]) -> list[tuple[str, torch.Size, torch.
 
 _PLAIN = (bool, int, float, str, tuple, list, dict, set, frozenset, torch.dtype)
 _OF_ANY_MODULE = frozenset(vars(nn.Module())) - {"training"}
-
-
-def _refuse_unlike_modules(one: nn.Module, other: nn.Module) -> None:
-    """A module's attributes other than tensors: the first client's would apply to all."""
-    if type(one) is not type(other) or vars(one).keys() != vars(other).keys():
-        raise CannotStack("their networks are not alike")
-    for name, value in vars(one).items():
-        if name not in _OF_ANY_MODULE and not _equal(value, vars(other)[name]):
-            raise CannotStack(f"their networks differ in '{name}' of a {type(one).__name__}")
 
 
 def _equal(one: object, other: object) -> bool:
@@ -231,13 +227,13 @@ class _Stack:
         """
         kind = (self.clients[0].info.architecture, self.phase.name, self.phase.loss)
         for size in dict.fromkeys(sizes):
-            one = sizes.index(size)
-            if kind in self.reached and self.clients[one].counted(self.phase.name, size):
-                continue
-            before = self.clients[one].flops
-            with self.clients[one].step(self.phase.name, size):
-                self.reached[kind] = self._taken_plainly(one, batches[one], draws[one])
-            self.clients[one].flops = before
+            number = sizes.index(size)
+            client = self.clients[number]
+            if kind not in self.reached or not client.counted(self.phase.name, size):
+                before = client.flops
+                with client.step(self.phase.name, size):
+                    self.reached[kind] = self._taken_plainly(number, batches[number], draws[number])
+                client.flops = before
         for client, size in zip(self.clients, sizes, strict=True):
             before = client.flops
             client.add_operations(self.phase.name, size)
@@ -288,18 +284,14 @@ class _Stack:
             held: Tensors,
             who: Tensor,
             state: Tensors,
-            x: Tensor,
-            y: Tensor,
-            draws: Draws,
-            of_classes: Tensors,
+            batch: tuple[Tensor, ...],
+            *more: Any,
         ) -> tuple[Tensor, tuple[Any, ...]]:
             tensors = {f"nets.{name}": tensor for name, tensor in (weights | held).items()}
             for name in self.parameters:  # lets a loss that asks for parameters find them
                 tensors[f"nets.{name}"]._is_param = True
             with layers_of_each(streams, who):
-                loss, terms, sums = functional_call(
-                    self.loss, tensors, (state, Batch(x, y), draws, of_classes)
-                )
+                loss, terms, sums = functional_call(self.loss, tensors, (state, Batch(*batch), *more))
             after = {name: tensors[f"nets.{name}"] for name in buffers}
             return loss, (loss, dict(terms), dict(sums), after)
 
@@ -309,8 +301,9 @@ class _Stack:
                 of_these(self.held),
                 torch.arange(len(numbers), device=device),
                 of_these(self.state),
-                torch.stack([batches[number].x for number in numbers]),
-                torch.stack([batches[number].y for number in numbers]),
+                tuple(
+                    torch.stack(each) for each in zip(*(batches[number] for number in numbers), strict=True)
+                ),
                 _stacked([draws[number] for number in numbers]),
                 _stacked([self.class_weights[number] for number in numbers]),
             )

@@ -46,7 +46,7 @@ ALLOWED: dict[str, str] = {
     "simulator.runners.evaluation._bytes": "received models are compared, so that equal ones answer once",
     "simulator.base.tensors.WayOff.__call__": "a checkpoint needs the values",
     "simulator.methods.checks.finite": "a hook's result is checked at once",
-    "simulator.methods.hooks.Hooks.downlink": "the server chooses between rounds what to send",
+    "simulator.methods.hooks.Hooks._downlink": "the server chooses between rounds what to send",
     "simulator.methods.hooks.Hooks.aggregate": "the server reports metrics, and adds up rows of known classes",
     "simulator.methods.hooks.Hooks.server_phases": "the server chooses its training between rounds",
     "simulator.base.tensors.nonzero_rows": "FedL2G sends the rows that are not zero",

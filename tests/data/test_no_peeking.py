@@ -23,7 +23,6 @@ from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError
 from simulator.base.nested import merged
 from simulator.config import Config
-from simulator.contract.promises import committed
 from simulator.data import datasets
 from simulator.data.federated import FederatedData, load
 from simulator.data.samples import ArraySet, joined
@@ -32,6 +31,7 @@ from simulator.engine.builder import build
 from simulator.sessions.history import completed
 from simulator.sessions.session import Session
 from tests import federations
+from tests.federations import committed
 
 CLIENTS, HELD, CLASSES = 6, 6, 3
 COUNT = CLIENTS * HELD

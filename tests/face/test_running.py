@@ -20,10 +20,10 @@ import checkpoints
 import htfl_sim as hs
 from checkpoints import Locked, SessionReader, Store
 from htfl_sim import shown
-from simulator.contract.promises import committed
 from simulator.studies.folder import Status
 from tests.cli.test_bad_input import rewrite
 from tests.face.conftest import ROUNDS, tiny
+from tests.federations import committed
 
 ROOT = Path(__file__).parents[2]
 
