@@ -154,15 +154,6 @@ class Also:
         )
 
 
-class Unchecked:
-    """A type for readers of the code alone."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        from pydantic_core import core_schema
-
-        return core_schema.any_schema()
-
-
 class ListOrNames:
     """Tell a list from an object by looking at it, so that a fault names the one that is there."""
 
@@ -184,14 +175,25 @@ class InJson:
     kind: Any
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        optional = getattr(self.kind, "_field_defaults", None)
-        if is_dataclass(self.kind):
-            optional = {field.name for field in fields(self.kind) if field.default is not MISSING}
-        if optional is None:
-            return handler.generate_schema(self.kind)
-        hints = get_type_hints(self.kind, include_extras=True)
-        keys = {name: NotRequired[hint] if name in optional else hint for name, hint in hints.items()}
-        return handler.generate_schema(closed(cast(Any, TypedDict)("Keys", keys)))
+        fielded = is_dataclass(self.kind) or hasattr(self.kind, "_field_defaults")
+        return handler.generate_schema(closed(keys_of(self.kind)) if fielded else self.kind)
+
+
+def keys(**hints: Any) -> Any:
+    """The type of an object with these keys."""
+    return cast(Any, TypedDict)("Keys", hints)
+
+
+def keys_of(kind: Any, *but: str) -> Any:
+    """The type of an object whose keys are the fields of a data class or a named tuple, but for some."""
+    optional = getattr(kind, "_field_defaults", None)
+    if is_dataclass(kind):
+        optional = {field.name for field in fields(kind) if field.default is not MISSING}
+    hints = get_type_hints(kind, include_extras=True)
+    found = {name: NotRequired[hint] if name in (optional or ()) else hint for name, hint in hints.items()}
+    named = cast(Any, TypedDict)(kind.__name__, {name: found[name] for name in found if name not in but})
+    named.__module__ = kind.__module__
+    return named
 
 
 def closed(kind: type[T]) -> type[T]:
@@ -254,9 +256,11 @@ class SessionDocument(TypedDict):
     """session.json: what the store itself reads of it."""
 
     format: int
+    """version of the session's format"""
     id: Text
+    """32 random hexadecimal digits"""
     created: Text
-    parent: NotRequired[Object | None]
+    """time of creation"""
 
 
 class EventHead(TypedDict):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NotRequired, Union, get_args, get_origin
 
 from typing_extensions import get_type_hints, is_typeddict
 
-from checkpoints.schema import Share
+from checkpoints.schema import Also, InJson, Share
 from simulator.base.record import SCALARS, Record, When
 
 HEAD = "| key | type | setting | column | meaning |\n|---|---|---|---|---|\n"
@@ -52,12 +52,20 @@ def _of_value(
             yield path, "null", "", text
             text = ""
         yield from _of_object(first, f"{path}.", when, text)
-    elif get_origin(first) is list and is_typeddict(_bare(get_args(first)[0], given)[0]):
-        yield from _of_object(_bare(get_args(first)[0], given)[0], f"{path}[].", when, text)
+    elif get_origin(first) is list and (kinds := _objects(*_bare(get_args(first)[0], given))):
+        for kind in kinds:
+            yield from _of_object(kind, f"{path}[].", when, text)
     elif len(arms) == 1 and get_origin(first) is dict and get_args(first)[1] is not Any:
         yield from _of_value(get_args(first)[1], f"{path}.*", when, text, given)
     else:
         yield path, _in_words(hint, given), when, text
+
+
+def _objects(hint: Any, rules: list[Any]) -> list[Any]:
+    """The types that describe an object, if they name its keys."""
+    if is_typeddict(hint):
+        return [hint]
+    return [kind for rule in rules if isinstance(rule, Also) for kind in rule.kinds]
 
 
 def _in_words(hint: Any, given: dict[Any, Any]) -> str:
@@ -83,7 +91,9 @@ def _bare(hint: Any, given: dict[Any, Any]) -> tuple[Any, list[Any]]:
             hint = get_args(hint)[0]
         elif get_origin(hint) is Annotated:
             rules += hint.__metadata__
-            hint = hint.__origin__
+            hint = next(
+                (rule.kind for rule in hint.__metadata__ if isinstance(rule, InJson)), hint.__origin__
+            )
         else:
             return hint, rules
 

@@ -12,7 +12,7 @@ from simulator.engine.progress import (
     ClientTrained,
     Event,
     RoundStarted,
-    Switched,
+    Switch,
 )
 from simulator.sessions.session import RunOutcome, Session
 from tests import federations
@@ -41,7 +41,7 @@ def test_a_switch_takes_hold_in_the_next_round_and_is_answered_with_its_checkpoi
         (3, "fedssa"),
     ]
     assert reader.manifest(3).applied == [operator.posted[0].id]
-    assert any(isinstance(event, Switched) and event.from_round == 3 for event in operator.seen)
+    assert any(isinstance(event, Switch) and event.from_round == 3 for event in operator.seen)
 
 
 @pytest.mark.long
@@ -143,7 +143,7 @@ def test_a_switch_asked_for_in_the_last_round_is_refused_at_once(tmp_path: Path)
     assert operator.answers() == [("switch", "refused", None)]
     answer = checkpoints.answer(folder, operator.posted[0].id)
     assert answer is not None and "no round is left for it" in answer.message
-    assert not any(isinstance(event, Switched) for event in operator.seen)
+    assert not any(isinstance(event, Switch) for event in operator.seen)
     assert kinds(folder) == ["started", "refused", "stopped"]
     assert federations.committed(folder) == alone(tmp_path, config())
 

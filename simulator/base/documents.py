@@ -6,7 +6,7 @@ some.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, NotRequired
+from typing import Annotated, Any, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -21,14 +21,15 @@ from checkpoints.schema import (
     Natural,
     Object,
     Positive,
+    SessionDocument,
     Sha256,
     Share,
     Text,
-    Unchecked,
     Within,
     checked,
+    keys,
 )
-from simulator.base.record import Client, Notice
+from simulator.base.record import Client, Flight, Notice
 
 MAX_SAMPLES = 10**12
 
@@ -41,72 +42,34 @@ Counts = Many[Annotated[int, Within(ge=0, le=MAX_SAMPLES)]]
 
 # Settings
 
-
-class _Method(TypedDict):
-    name: Text
-
-
-class _Data(TypedDict):
-    dataset: str
-
-
-class _Federation(TypedDict):
-    clients: Annotated[int, Within(ge=1, le=limits.CLIENTS)]
-    group: str | list[str]
-
-
-class _Checkpoint(TypedDict):
-    keep_last: NotRequired[Positive]
-    keep_every: NotRequired[Positive | None]
-    keep_best: NotRequired[bool]
-
-
-class _Threads(TypedDict):
-    threads_per_client: Positive
-
-
-class Changeable(TypedDict):
-    """The sections that a switch can change."""
-
-    rounds: Rounds
-    until: NotRequired[Share | None]
-    until_time: NotRequired[Amount | None]
-    training: NotRequired[Section]
-    evaluation: NotRequired[Section]
-    wire: NotRequired[Section]
-    cka: NotRequired[Section]
-    checkpoint: NotRequired[Section]
-    watch: NotRequired[Section]
-
-
-class Settings(Changeable):
-    """A whole configuration, as far as listings need it. Whoever resumes a session reads it with `Config.read`."""
-
-    preset: NotRequired[str | None]
-    seed: int | dict[str, int]
-    method: Annotated[Object, Also(_Method)]
-    data: Annotated[Object, Also(_Data)]
-    federation: Annotated[Object, Also(_Federation)]
-
-
-class _Whole(TypedDict):
-    """What a whole configuration has besides."""
-
-    training: Section
-    evaluation: Section
-    checkpoint: Annotated[Section, Also(_Checkpoint)]
-
-
-class _Sections(_Whole):
-    method: Section
-    data: Section
-    federation: _Tables
-    runtime: NotRequired[Section]
-
-
-class _Run(_Whole):
-    runtime: Annotated[Object, Also(_Threads)]
-
+_METHOD = Also(keys(name=Text))
+CHANGEABLE = {
+    "rounds": Rounds,
+    "until": NotRequired[Share | None],
+    "until_time": NotRequired[Amount | None],
+    **dict.fromkeys(("training", "evaluation", "wire", "cka", "checkpoint", "watch"), NotRequired[Section]),
+}
+"""What a switch can change, with the form that it has in a session's JSON."""
+_CHECKPOINT = keys(
+    keep_last=NotRequired[Positive], keep_every=NotRequired[Positive | None], keep_best=NotRequired[bool]
+)
+_CONFIGURATION = {
+    **CHANGEABLE,
+    "preset": NotRequired[str | None],
+    "seed": int | dict[str, int],
+    "method": Annotated[Object, _METHOD],
+    "data": Annotated[Object, Also(keys(dataset=str))],
+    "federation": Annotated[
+        Object,
+        Also(keys(clients=Annotated[int, Within(ge=1, le=limits.CLIENTS)], group=str | list[str])),
+    ],
+    "training": Section,
+    "evaluation": Section,
+    "checkpoint": Annotated[Section, Also(_CHECKPOINT)],
+}
+"""A whole configuration, as far as listings need it. Whoever resumes a session reads it with `Config.read`."""
+_OF_SESSION = keys(method=Section, data=Section, federation=_Tables, runtime=NotRequired[Section])
+_OF_POINT = keys(runtime=Annotated[Object, Also(keys(threads_per_client=Positive))])
 
 # session.json
 
@@ -186,20 +149,14 @@ class Report(TypedDict):
 class Configured(TypedDict):
     """What has a whole configuration."""
 
-    config: Annotated[Object, Also(Settings, _Sections)]
+    config: Annotated[Object, Also(keys(**_CONFIGURATION), _OF_SESSION)]
     """the whole first configuration ([Configuration](configuration.md)). The history in the manifests has the
     changes of switches"""
 
 
-class Document(Configured):
+class Document(SessionDocument, Configured):
     """session.json, without its seal."""
 
-    format: int
-    """version of the session's format"""
-    id: Text
-    """32 random hexadecimal digits"""
-    created: Text
-    """time of creation"""
     parent: Parent | None
     """for a fork: the parent's `id` and `name`, and the `round` of the fork"""
     environment: dict[str, Scalar]
@@ -263,8 +220,8 @@ class Entry(Change):
     """An entry of a checkpoint's history: what was in force from a round on."""
 
     from_round: Positive
-    method: Annotated[Section, Also(_Method)]
-    settings: NotRequired[Changeable]
+    method: Annotated[Section, _METHOD]
+    settings: NotRequired[Annotated[Object, Also(keys(**CHANGEABLE))]]
 
 
 class Draws(TypedDict):
@@ -274,7 +231,7 @@ class Draws(TypedDict):
     """the seed of their models"""
     beside: Natural
     """seed of the method's states beside these models"""
-    method: Annotated[Section, Also(_Method)]
+    method: Annotated[Section, _METHOD]
     """settings of this method"""
 
 
@@ -291,31 +248,6 @@ class Finished(TypedDict):
     losses: list[list[str | float]]
     flops: Natural
     seconds: NotRequired[Amount | None]
-
-
-class Flight(NamedTuple):
-    """A client's work in one dispatch, in simulated seconds. A tuple, because schedules without training make millions.
-
-    arrives: when its uplink reaches the server, or when the client leaves if it is lost. dispatch: the round.
-    """
-
-    arrives: Amount
-    client: Natural
-    dispatch: Positive
-    begins: Amount
-    latency: Amount
-    down: Amount
-    compute: Amount
-    up: Amount
-    lost: bool
-    steps: Positive | None = None
-    """Training steps of a client that sends partial work. None: it takes all of them."""
-    steps_due: Positive | None = None
-    """Training steps that such a client would take if it stayed."""
-
-    def facts(self) -> dict[str, Any]:
-        """Its values by name, without those that it lacks."""
-        return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 class Dispatched(Finished):
@@ -357,69 +289,28 @@ class Node(TypedDict):
     inexact: list[str]
 
 
-class Event(TypedDict):
-    """A line of events.jsonl; each kind has some of these keys. Few are checked: events are told, not
-    computed with.
-    """
-
-    at: Text
-    event: Text
-    round: NotRequired[Natural]
-    client: NotRequired[Annotated[int, Unchecked()]]
-    method: NotRequired[Annotated[str, Unchecked()]]
-    before: NotRequired[Annotated[str, Unchecked()]]
-    changes: NotRequired[Annotated[list[str], Unchecked()]]
-    adopted: NotRequired[Annotated[str | None, Unchecked()]]
-    dropped_uplinks: NotRequired[Annotated[int, Unchecked()]]
-    command: NotRequired[Annotated[str, Unchecked()]]
-    inexact: NotRequired[Annotated[list[str], Unchecked()]]
-    id: NotRequired[Annotated[str, Unchecked()]]
-    name: NotRequired[Annotated[str, Unchecked()]]
-    at_round: NotRequired[Annotated[int, Unchecked()]]
-    nodes: NotRequired[Annotated[list[Node], Unchecked()]]
-    message: NotRequired[Annotated[str, Unchecked()]]
-    reason: NotRequired[Annotated[str, Unchecked()]]
-    watcher: NotRequired[Annotated[str, Unchecked()]]
-    action: NotRequired[Annotated[str, Unchecked()]]
-    clients: NotRequired[Annotated[list[int], Unchecked()]]
-
-
-class _Switched(TypedDict):
-    round: Natural
-    method: NotRequired[str]
-    before: NotRequired[str]
-    changes: list[str]
-    adopted: str
-    command: NotRequired[str]
-
-
-class _Warning(TypedDict):
-    message: str
-
-
-class _Nodes(TypedDict):
-    nodes: list[Node]
-
-
-class _Noticed(Notice):
-    round: Positive
-    action: Text
-
-
-_KINDS: dict[str, Any] = {
-    "switched": _Switched,
-    "warning": _Warning,
-    "nodes": _Nodes,
-    "noticed": _Noticed,
+Event = Object
+"""A line of events.jsonl. Few keys are checked: events are told, not computed with."""
+_EVENT = keys(at=Text, event=Text, round=NotRequired[Natural])
+_KINDS = {
+    "switched": keys(
+        round=Natural,
+        method=NotRequired[str],
+        before=NotRequired[str],
+        changes=list[str],
+        adopted=str,
+        command=NotRequired[str],
+    ),
+    "warning": keys(message=str),
+    "nodes": keys(nodes=list[Node]),
+    "noticed": Annotated[Object, Also(Notice, keys(round=Positive, action=Text))],
 }
 
 
-def check_event(event: Mapping[str, Any]) -> Event:
+def check_event(event: Event) -> Event:
     """The same, which is an event; raises ValueError."""
-    found = checked(Event, event)
-    if kind := _KINDS.get(found["event"]):
-        checked(kind, event)
-    return found
+    checked(_EVENT, event)
+    return checked(_KINDS.get(event["event"], _EVENT), event)
 
 
 # points.json
@@ -448,7 +339,7 @@ class ListedPoint(TypedDict):
     name: Annotated[str, Holds(_is_folder)]
     """It becomes the name of a folder."""
     axes: Object
-    config: Annotated[Object, Also(Settings, _Run)]
+    config: Annotated[Object, Also(keys(**_CONFIGURATION), _OF_POINT)]
     branch: NotRequired[Object | None]
     files: NotRequired[list[_ListedFile]]
     asked: NotRequired[Any]

@@ -15,9 +15,11 @@ from typing_extensions import TypedDict
 
 from checkpoints import shown
 from checkpoints.schema import (
+    Also,
     Amount,
     FirstFault,
     Holds,
+    InJson,
     ListOrNames,
     Many,
     Named,
@@ -29,6 +31,7 @@ from checkpoints.schema import (
     Text,
     Within,
     checked,
+    keys_of,
 )
 
 
@@ -237,9 +240,11 @@ class Timing(Taken):
     """end of the round"""
 
 
-class FlightRecord(TypedDict):
-    """A client's work in one dispatch, in simulated seconds."""
+class Flight(NamedTuple):
+    """A client's work in one dispatch, in simulated seconds. Schedules without training make millions, so a tuple."""
 
+    arrives: Amount
+    """when its uplink reached the server, or when the client left"""
     client: Natural
     """the client"""
     dispatch: Positive
@@ -254,8 +259,21 @@ class FlightRecord(TypedDict):
     """seconds of training"""
     up: Amount
     """seconds of the uplink"""
-    arrives: Amount
-    """when its uplink reached the server, or when the client left"""
+    lost: bool
+    """whether the client leaves before it has sent. A record says it by `fate`"""
+    steps: Annotated[int | None, InJson(Positive), When("system.partial")] = None
+    """training steps of a client that left, and sent partial work before"""
+    steps_due: Annotated[int | None, InJson(Positive), When("system.partial")] = None
+    """training steps that this client would have taken"""
+
+    def facts(self) -> dict[str, Any]:
+        """Its values by name, without those that it lacks."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+
+class Landing(TypedDict):
+    """What became of a dispatch that ended in the round."""
+
     fate: Annotated[str, Within(pattern="^(used|late|stale|lost|dropped)$")]
     """`used`; `late`: after the end of its round; `stale`: too old; `lost`: the client left before it had sent;
     `dropped`: the wire lost the uplink"""
@@ -265,10 +283,10 @@ class FlightRecord(TypedDict):
     """bytes of its downlink and uplink; if it is `lost`, those of a downlink that was complete"""
     wait: NotRequired[Amount]
     """seconds from its arrival to the aggregation; 0 if it is `lost`"""
-    steps: NotRequired[Annotated[Positive, When("system.partial")]]
-    """training steps of a client that left, and sent partial work before"""
-    steps_due: NotRequired[Annotated[Positive, When("system.partial")]]
-    """training steps that this client would have taken"""
+
+
+FlightRecord = Annotated[Object, Also(keys_of(Flight, "lost"), Landing)]
+"""A flight that landed: its facts without `lost`, and what became of it."""
 
 
 class Wasted(TypedDict):

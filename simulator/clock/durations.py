@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.base.documents import Flight
 from simulator.base.errors import ConfigError
+from simulator.base.record import Flight
 from simulator.base.rng import seed_of
 from simulator.base.system_section import SystemConfig
 from simulator.clock.devices import Device

@@ -15,8 +15,8 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from simulator.base.documents import Flight
 from simulator.base.errors import ConfigError
+from simulator.base.record import Flight
 
 Fate = Literal["used", "late", "stale", "lost", "dropped"]
 """late: after the end of its round, where it does not count. stale: older than `max_staleness`. lost: the client left

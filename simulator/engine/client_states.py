@@ -16,8 +16,8 @@ from typing import Any, overload
 from torch import Tensor
 
 from simulator.base import rng
-from simulator.base.documents import Draws, Flight
-from simulator.base.record import Record
+from simulator.base.documents import Draws
+from simulator.base.record import Flight, Record
 from simulator.base.tensors import Tensors, named, of_module, total_bytes
 from simulator.methods.hooks import Hooks
 from simulator.metrics import by_client

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from simulator.base.documents import Flight
+from simulator.base.record import Flight
 from simulator.base.tensors import total_bytes
 from simulator.clock.durations import Work
 from simulator.clock.schedule import Ended, carry_out, cut

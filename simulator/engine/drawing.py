@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from simulator.base.documents import Flight
 from simulator.base.errors import ConfigError
+from simulator.base.record import Flight
 from simulator.base.sections import AVAILABLE, RANDOM
 from simulator.base.tensors import Tensors, total_bytes
 from simulator.clock.durations import Work

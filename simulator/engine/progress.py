@@ -61,14 +61,14 @@ class StateChanged:
 
 
 @dataclass(frozen=True)
-class Switched:
-    """From this round on the method, or the settings, are others; `adopted` says what became of the server's state."""
+class Switch:
+    """From `from_round` on the method, or the settings, are others; `adopted`: what became of the server's state."""
 
     from_round: int
     method: str
     before: str
     changes: tuple[str, ...]
-    adopted: str
+    adopted: str | None
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ Event = (
     | ClientDiverged
     | EvaluationStarted
     | StateChanged
-    | Switched
+    | Switch
     | Warned
     | Noticed
     | RoundFinished

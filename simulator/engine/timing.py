@@ -8,9 +8,8 @@ from itertools import accumulate
 
 import numpy as np
 
-from simulator.base.documents import Flight
 from simulator.base.errors import ConfigError
-from simulator.base.record import FlightRecord, Time
+from simulator.base.record import Flight, FlightRecord, Time
 from simulator.base.system_section import SystemConfig
 from simulator.base.tensors import total_bytes
 from simulator.clock import durations
@@ -259,7 +258,7 @@ class Clock:
             did = self.done(flight, Work(each.update.flops, each.down, total_bytes(each.update.uplink)))
             flights.append(
                 {
-                    **_timed(flight),
+                    **{name: value for name, value in flight.facts().items() if name != "lost"},
                     "fate": fate,
                     "flops": did.flops,
                     "bytes": did.down + did.up,
@@ -309,12 +308,6 @@ class Clock:
 def _mean_of(clients: Sequence[int], accuracies: Mapping[int, float]) -> float | None:
     known = [accuracies[client] for client in clients if client in accuracies]
     return math.fsum(known) / len(known) if known else None
-
-
-def _timed(flight: Flight) -> FlightRecord:
-    found = flight.facts()
-    del found["lost"]
-    return found  # type: ignore[return-value]
 
 
 PER_WEIGHT = 4 * 4

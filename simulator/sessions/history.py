@@ -6,11 +6,11 @@ Also what sessions did before a setting existed, and when a run is finished.
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import checkpoints
 from simulator.base.data_section import has_columns, is_own
-from simulator.base.documents import Change, Changeable, Configured, Entry, Event
+from simulator.base.documents import Change, Configured, Entry, Event
 from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw, flattened, merged, renamed, with_method, with_overrides
 from simulator.base.record import Record
@@ -190,7 +190,7 @@ def history_entry(config: Config, from_round: int, about: Change | None = None) 
     return {
         "from_round": from_round,
         "method": settings["method"],
-        "settings": cast(Changeable, {key: settings[key] for key in SETTINGS if key in settings}),
+        "settings": {key: settings[key] for key in SETTINGS if key in settings},
         **(about or {}),
     }
 

@@ -18,7 +18,7 @@ from simulator.base.sections import RuntimeConfig, WatchConfig
 from simulator.config import Config
 from simulator.engine.builder import Built, build, rebuild
 from simulator.engine.client_states import State
-from simulator.engine.progress import Noticed, Observer, RoundFinished, StateChanged, Switched, unobserved
+from simulator.engine.progress import Noticed, Observer, RoundFinished, StateChanged, Switch, unobserved
 from simulator.methods import registry
 from simulator.metrics.watchers import Watchers
 from simulator.runners.base import POLL_SECONDS, Decision, LocalUpdate, RoundInterrupted
@@ -449,7 +449,7 @@ class Session:
         self._store.event("switched", round=self.round, method=config.method.name, **about, **lost)
         found.record(self._store, self.round)
         self._watching(
-            Switched(self.round + 1, config.method.name, before.method.name, tuple(changes), adopted)
+            Switch(self.round + 1, config.method.name, before.method.name, tuple(changes), adopted)
         )
 
     def _checkpoint(self) -> None:

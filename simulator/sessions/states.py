@@ -13,8 +13,9 @@ from torch import Tensor
 
 import checkpoints
 from checkpoints import Damaged, ObjectRef, SessionUnreadable, Store, TensorSpec, UnfinishedRound, checked
-from simulator.base.documents import Entry, Finished, Flight, Initial, Note
+from simulator.base.documents import Entry, Finished, Initial, Note
 from simulator.base.errors import SessionError
+from simulator.base.record import Flight
 from simulator.base.tensors import Tensors, on_host
 from simulator.engine.builder import Built
 from simulator.engine.client_states import (

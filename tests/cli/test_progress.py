@@ -17,7 +17,7 @@ from simulator.engine.progress import (
     RoundFinished,
     RoundStarted,
     StateChanged,
-    Switched,
+    Switch,
 )
 from tui.cli import main, progress
 
@@ -141,7 +141,7 @@ def test_a_run_that_stops_is_not_said_to_go_on() -> None:
 
 def test_a_switch_is_one_line_and_the_rounds_it_asks_for_are_counted_from_then_on() -> None:
     said = lines(
-        Switched(5, "fedssa", "fedlora", ("rounds 20 → 30", "method fedlora → fedssa"), "takes over head"),
+        Switch(5, "fedssa", "fedlora", ("rounds 20 → 30", "method fedlora → fedssa"), "takes over head"),
         RoundStarted(5, 30, (0,)),
         RoundFinished(record(5, 0.5)),
     )
@@ -150,7 +150,7 @@ def test_a_switch_is_one_line_and_the_rounds_it_asks_for_are_counted_from_then_o
 
 
 def test_other_settings_of_the_same_method_name_it_once() -> None:
-    said = lines(Switched(5, "fedlora", "fedlora", ("method.mu 0.9 → 0.5",), "what it keeps stays as it is"))
+    said = lines(Switch(5, "fedlora", "fedlora", ("method.mu 0.9 → 0.5",), "what it keeps stays as it is"))
     assert said == ["from round 5 on: fedlora (method.mu 0.9 → 0.5; what it keeps stays as it is)"]
 
 

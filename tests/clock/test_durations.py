@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.base.documents import Flight
 from simulator.base.errors import ConfigError
+from simulator.base.record import Flight
 from simulator.base.system_section import SystemConfig
 from simulator.clock.devices import Device
 from simulator.clock.durations import (

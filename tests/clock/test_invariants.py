@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simulator.base.documents import Flight
 from simulator.base.errors import ConfigError
+from simulator.base.record import Flight
 from simulator.base.rng import numpy_stream
 from simulator.base.sections import SelectionConfig
 from simulator.base.system_section import SystemConfig

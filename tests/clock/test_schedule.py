@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from simulator.base.documents import Flight
 from simulator.base.errors import ConfigError
+from simulator.base.record import Flight
 from simulator.clock.schedule import Ended, Rules, carry_out
 
 SECONDS = (2.0, 3.0, 7.0)

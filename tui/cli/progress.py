@@ -18,7 +18,7 @@ from simulator.engine.progress import (
     RoundFinished,
     RoundStarted,
     StateChanged,
-    Switched,
+    Switch,
     Warned,
 )
 from tui.cli import output
@@ -81,7 +81,7 @@ class Lines:
                 if said := changed(self._state, event):
                     self.say(said)
                 self._state = state
-            case Switched():
+            case Switch():
                 self.say(switched(event))
 
     def say(self, message: str) -> None:
@@ -134,7 +134,7 @@ class Bars:
                 self.say(f"warning: {message}")
             case StateChanged(state, _):
                 self._bars.update(self._clients, note="training" if state == "running" else state)
-            case Switched():
+            case Switch():
                 self.say(switched(event))
             case RoundFinished(record):
                 done = record["round"]
@@ -251,7 +251,7 @@ def changed(before: str, event: StateChanged) -> str:
     return ""
 
 
-def switched(event: Switched) -> str:
+def switched(event: Switch) -> str:
     """A message about a switch: its round, the new method or settings, and what is taken over."""
     name = event.method if event.method == event.before else f"{event.before} → {event.method}"
     settings = [change for change in event.changes if not change.startswith("method ")]

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from heapq import merge
 from operator import itemgetter
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,6 +13,7 @@ import checkpoints
 from checkpoints import DiskError, SessionUnreadable
 from simulator.base.documents import Event
 from simulator.base.units import points
+from simulator.engine.progress import Switch
 from simulator.metrics.significance import FEW
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.clients import falls
@@ -28,12 +29,6 @@ ALARMING = ("warning", "refused", "fell", "noticed", "failed", "interrupted", "s
 """Kinds of events that ask for attention."""
 
 
-class Fell(Event):
-    """What the ledger tells: these clients' accuracy fell, and by how much."""
-
-    changes_of: Sequence[tuple[int, float]]
-
-
 def shown_events(run: SessionData) -> list[Event]:
     """A run's events in order of time, and among them what its ledger tells, and what happened to the session.
 
@@ -41,11 +36,11 @@ def shown_events(run: SessionData) -> list[Event]:
     """
     samples = Samples.of(run)
     few = samples.test < FEW if samples is not None else None
-    fell: list[Fell] = [
+    fell: list[Event] = [
         {"event": "fell", "at": run.records[round - 1]["timing"]["at"], "round": round, "changes_of": changes}
         for round, changes in falls(run.curves, few=few)
     ]
-    told = (run.events, cast(list[Event], fell), run.noticed, run.outages)
+    told = (run.events, fell, run.noticed, run.outages)
     return list(merge(*told, key=itemgetter("at")))
 
 
@@ -81,7 +76,7 @@ def description(event: Event) -> str:
             )
             return f"{event.get('watcher')}: {event.get('message')}{follows}"
         case "fell":
-            clients = cast(Fell, event)["changes_of"]
+            clients = event["changes_of"]
             named = [f"client {client} {points(by)} pp" for client, by in clients[:MOST]]
             more = len(clients) - MOST
             return "fell: " + ", ".join([*named, f"{more} more"] if more > 0 else named)
@@ -143,17 +138,6 @@ def milestones(run: SessionData) -> list[Milestone]:
     for routine in (kept, changed):
         found += routine if len(routine) <= ROUTINE else []
     return sorted(found, key=lambda each: each.round)
-
-
-@dataclass(frozen=True)
-class Switch:
-    """From `from_round` on the method, or the settings, were others; `adopted`: what became of the server's state."""
-
-    from_round: int
-    method: str
-    before: str
-    changes: tuple[str, ...]
-    adopted: str | None
 
 
 def switches(run: SessionData) -> list[Switch]:
