@@ -10,9 +10,10 @@ from checkpoints import Command, SessionUnreadable, UnfinishedRound
 from simulator.base.documents import Event
 from simulator.base.nested import toml_value
 from simulator.base.record import Record
+from simulator.engine.progress import Switch
 from simulator.results.analysis.clients import ClientResult, results
 from simulator.results.analysis.comparison import Standing, standing
-from simulator.results.analysis.events import Effect, Switch, read_effects, switches
+from simulator.results.analysis.events import Effect, read_effects, switches
 from simulator.results.analysis.events import description as event_text
 from simulator.results.analysis.feed import read
 from simulator.results.analysis.ledger import Divergence, well_formed

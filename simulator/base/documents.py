@@ -307,10 +307,11 @@ _KINDS = {
 }
 
 
-def check_event(event: Event) -> Event:
+def check_event(event: Mapping[str, Any]) -> Event:
     """The same, which is an event; raises ValueError."""
-    checked(_EVENT, event)
-    return checked(_KINDS.get(event["event"], _EVENT), event)
+    found: Event = checked(_EVENT, event)
+    checked(_KINDS.get(found["event"], _EVENT), event)
+    return found
 
 
 # points.json

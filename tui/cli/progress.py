@@ -255,4 +255,4 @@ def switched(event: Switch) -> str:
     """A message about a switch: its round, the new method or settings, and what is taken over."""
     name = event.method if event.method == event.before else f"{event.before} → {event.method}"
     settings = [change for change in event.changes if not change.startswith("method ")]
-    return f"from round {event.from_round} on: {name} ({'; '.join([*settings, event.adopted])})"
+    return f"from round {event.from_round} on: {name} ({'; '.join(filter(None, [*settings, event.adopted]))})"

@@ -10,9 +10,9 @@ from simulator.base.documents import Event
 from simulator.base.nested import toml_value
 from simulator.base.record import SCALARS, Record
 from simulator.base.sections import PARTS
+from simulator.engine.progress import Switch
 from simulator.results.analysis.axes import seed_text
 from simulator.results.analysis.clients import ClientResult
-from simulator.results.analysis.events import Switch
 from simulator.results.analysis.events import description as event_text
 from simulator.results.analysis.ledger import Divergence
 from tui.cli import output, running

@@ -245,7 +245,9 @@ def _changes(run: SessionData) -> dict[int, tuple[Literal["switch", "fork"], tup
         found[round] = kind, (*before, *(each for each in map(str, changes) if each not in before))
 
     if (about := run.document.get("parent")) is not None:
-        made = next((event.get("changes", []) for event in run.events if event["event"] == "forked"), [])
+        made: Sequence[Any] = next(
+            (event.get("changes", []) for event in run.events if event["event"] == "forked"), []
+        )
         add(about["round"], "fork", made)
     for entry in run.history:
         if "before" in entry:
