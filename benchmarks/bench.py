@@ -1,9 +1,9 @@
-"""`make bench`: how fast clients train on this CPU, beside what it can reach and beside a loop without a simulator.
+"""`make bench`: how fast clients train on this device, beside what it can reach and beside a loop without a simulator.
 
 The rates of matrix products. Sessions of HtM5 on all of Fashion-MNIST (N=10, two classes each, batch 64, one local
 epoch) as a share of that in float32. The training of a round beside a plain PyTorch loop over the same clients, by
-group of models, batch size and way. The training of a round by workers and threads. Every ratio is taken in one run.
-Sessions have two workers of one thread. `gpu.py` makes the same tables of a CUDA device.
+group of models, batch size, and way. On the CPU also by workers and threads; on a CUDA device (`WHAT=gpu`) also the
+most memory, and the tables are written into docs/performance.md. Every ratio is taken in one run.
 """
 
 import argparse
@@ -13,83 +13,93 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 
+import torch
 from rich.console import Console
 
 from benchmarks import figures, plain
-from benchmarks.figures import Sheet
+from benchmarks.figures import Sheet, placed
 from benchmarks.plain import GROUPS, config
 from simulator import methods
 from simulator.base.errors import ConfigError, HtflError
 from simulator.base.nested import Raw
+from simulator.base.tensors import select_device
 from simulator.training.precision import Precision
 
-CPU_PRECISIONS: tuple[Precision, ...] = ("float32", "bf16")
+PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 METHODS = ("standalone", "fedlora", "fedgh", "fedssa")
-PARTS = ("ceilings", "matrix", "plain", "workers")
-BATCHES = (10, 64, 256)
-
-
-@dataclass(frozen=True)
-class Machine:
-    """Where it is measured, and what that can reach."""
-
-    device: str = "cpu"
-    ceiling: Callable[[Precision], float] = field(default=lambda precision: plain.rate(precision=precision))
-    """Operations a second of matrix products in a precision."""
-    ways: Mapping[str, Raw] = field(default_factory=lambda: {"": {}})
-    """Settings laid over those of a run beside the plain loop, by what they are called."""
-    name: str = "the CPU"
+PARTS = {"cpu": ("ceilings", "matrix", "plain", "workers"), "cuda": ("ceilings", "matrix", "plain", "memory")}
+PRECISIONS: dict[str, tuple[Precision, ...]] = {
+    "cpu": ("float32", "bf16"),
+    "cuda": ("float32", "tf32", "bf16"),
+}
+WAYS: dict[str, dict[str, Raw]] = {
+    "cpu": {"": {}},
+    "cuda": {
+        f"{precision}, {words}": {"training": {"precision": precision}, "runtime": {"runner": runner}}
+        for precision in PRECISIONS["cuda"]
+        for words, runner in {"side by side": "parallel", "stacked": "stacked"}.items()
+    },
+}
+"""Settings laid over those of a run beside the plain loop, by what they are called."""
+TAKE_PART = 10
+"""Clients of a round whose memory is looked at, of however many there are."""
 
 
 class Bench:
-    """What is measured, printed as it comes, with the figures of all of it by name."""
+    """What is measured on a device, printed as it comes, with the figures of all of it by name."""
 
     def __init__(
-        self, console: Console, rounds: int, place: Machine | None = None, images: int | None = None
+        self, console: Console, rounds: int, device: torch.device = figures.CPU, images: int | None = None
     ) -> None:
         """`images`: on which each client trains, where a group's number would take too long; whole batches at least."""
         self.figures: dict[str, float] = {}
-        self.place = place or Machine()
-        self._console = console
-        self._rounds = rounds
-        self._images = images
+        self._console, self._rounds, self._images, self._device = console, rounds, images, device
+        self._kind = device.type
         self._refused: list[str] = []
-
-    def ceilings(self) -> Sheet:
-        """What the CPU has for fast arithmetic, and the rates of its matrix products."""
-        sheet = Sheet(f"Matrix products on {self.place.name}", ("what", "GFLOP/s"))
-        for precision in CPU_PRECISIONS:
-            self.figures[f"ceiling/{precision}/rate"] = found = self.place.ceiling(precision)
-            sheet.add(precision, f"{found / 1e9:,.1f}")
-        self.show(sheet)
-        names = ", ".join(figures.features()) or "none of those that speed up training"
-        self._console.print(f"Features of the CPU: {names}.", highlight=False)
-        return sheet
-
-    def matrix(self, names: Iterable[str]) -> Sheet:
-        """Sessions of these methods as a share of the matrix rate."""
-        sheet = Sheet(
-            f"HtM5 on Fashion-MNIST, on {self.place.name}: N=10, 2 classes each, batch 64, 1 epoch",
-            ("method", "s/round", "GFLOP/s", "matrix GFLOP/s", "share", "checkpoint", "accuracy"),
+        on_cuda = self._kind == "cuda"
+        self._ceiling: Callable[[Precision], float] = (
+            cache(partial(plain.products, device))
+            if on_cuda
+            else lambda precision: plain.rate(precision=precision)
+        )
+        """Operations a second of matrix products in a precision; a GPU's do not scatter, and are measured once."""
+        self._name = (
+            f"an {torch.cuda.get_device_name(device)} with torch {torch.__version__}"
+            if on_cuda
+            else "the CPU"
         )
 
-        def in_float32() -> float:
-            return self.place.ceiling("float32")
+    def ceilings(self) -> Sheet:
+        """The rates of matrix products, and what the CPU has for fast arithmetic."""
+        sheet = Sheet(f"Matrix products on {self._name}", ("what", "GFLOP/s"))
+        for precision in PRECISIONS[self._kind]:
+            self.figures[f"ceiling/{precision}/rate"] = found = self._ceiling(precision)
+            sheet.add(precision, f"{found / 1e9:,.1f}")
+        names = ", ".join(figures.features()) or "none of those that speed up training"
+        return self._shown(sheet, f"Features of the CPU: {names}.")
 
+    def matrix(self, names: Iterable[str] = METHODS) -> Sheet:
+        """Sessions of these methods as a share of the matrix rate."""
+        sheet = Sheet(
+            f"HtM5 on Fashion-MNIST, on {self._name}: N=10, 2 classes each, batch 64, 1 epoch",
+            ("method", "s/round", "GFLOP/s", "matrix GFLOP/s", "share", "checkpoint", "accuracy"),
+        )
         for method in names:
             try:
                 with tempfile.TemporaryDirectory() as folder:
                     session = Path(folder) / "session"
-                    found = plain.session(method, self._rounds, session, self.place.device, in_float32)
+                    found = plain.session(
+                        method, self._rounds, session, self._kind, lambda: self._ceiling("float32")
+                    )
             except ConfigError as unmet:
-                self.refused(f"{method} as a session", unmet)
+                self._refused.append(f"{method} as a session: {unmet}")
                 continue
-            self.keep(f"matrix/htm5/64/{method}", found, "seconds", "share")
+            self._keep(f"matrix/htm5/64/{method}", found, "seconds", "share")
             sheet.add(
                 method,
                 f"{found['seconds']:.2f}",
@@ -99,88 +109,98 @@ class Bench:
                 f"{found['checkpoint']:.1%}",
                 f"{found['accuracy']:.3f}",
             )
-        self.show(sheet)
-        self._console.print(
+        return self._shown(
+            sheet,
             "share: training FLOPs (torch's counter) per second of the training part of a round, over the matrix "
             "rate.\ncheckpoint: all of a round that is neither training nor evaluation: hashing, writing, syncing, "
-            "retiring."
+            "retiring.",
         )
-        return sheet
 
-    def plain(self, groups: Iterable[str], batches: Iterable[int]) -> Sheet:
+    def plain(self, groups: Iterable[str], batches: Sequence[int]) -> Sheet:
         """The training of a round of standalone beside the plain loop's."""
         sheet = Sheet(
-            f"standalone beside a plain PyTorch loop, on {self.place.name}: IID in equal shares, 1 epoch",
+            f"standalone beside a plain PyTorch loop, on {self._name}: IID in equal shares, 1 epoch",
             (
                 *("group", "batch", "way", "plain s", "s", "times plain", "by processor time"),
                 *("gain of all cores", "plain: gain of all cores", "share of matrix rate"),
             ),
         )
-        for group, batch, way in self.each(groups, batches):
-            ours = self.place.ways[way]
-            run = config(group, batch, images=self._images, device=self.place.device, **ours)
+        for group, batch, (way, settings) in product(groups, batches, WAYS[self._kind].items()):
+            run = config(group, batch, images=self._images, device=self._kind, **settings)
             precision = run.training.precision
             try:
-                before = self.place.ceiling(precision)
+                before = self._ceiling(precision)
                 found = plain.beside(run, self._rounds)
             except ConfigError as unmet:
-                self.refused(f"{group}, {way}", unmet)
+                self._refused.append(f"{group}, {way}: {unmet}")
                 continue
-            found["share"] = found["rate"] / statistics.fmean([before, self.place.ceiling(precision)])
+            found["share"] = found["rate"] / statistics.fmean([before, self._ceiling(precision)])
             name = "/".join(filter(None, ("plain", group, str(batch), way)))
-            self.keep(name, found, "seconds", "plain_seconds", "times_plain", "share")
-            sheet.add(
-                *(group, str(batch), way or "side by side"),
-                f"{found['plain_seconds']:.2f}",
-                f"{found['seconds']:.2f}",
-                f"{found['times_plain']:.2f}",
-                f"{found['processor_times_plain']:.2f}",
-                *(f"{found[name]:.2f}" if name in found else "–" for name in ("by_cores", "plain_by_cores")),
-                f"{found['share']:.2f}",
-            )
-        self.show(sheet)
-        return sheet
+            self._keep(name, found, "seconds", "plain_seconds", "times_plain", "share")
+            columns = ("plain_seconds", "seconds", "times_plain", "processor_times_plain", "by_cores",
+                       "plain_by_cores", "share")  # fmt: skip
+            cells = (f"{found[each]:.2f}" if each in found else "–" for each in columns)
+            sheet.add(group, str(batch), way or "side by side", *cells)
+        return self._shown(sheet)
 
-    def workers(self, groups: Iterable[str], batches: Iterable[int]) -> Sheet:
+    def workers(self, groups: Iterable[str], batches: Sequence[int]) -> Sheet:
         """The training of a round of standalone with other numbers of workers and threads than the default ones."""
         sheet = Sheet(
-            f"standalone on {self.place.name} by workers and threads of each: IID in equal shares, 1 epoch",
+            f"standalone on {self._name} by workers and threads of each: IID in equal shares, 1 epoch",
             ("group", "batch", "workers × threads", "s", "over the default"),
         )
         for group, batch in product(groups, batches):
-            run = config(group, batch, images=self._images, device=self.place.device)
-            found = plain.by_workers(run, self._rounds)
+            found = plain.by_workers(config(group, batch, images=self._images), self._rounds)
             default = next(iter(found.values()))
             for (workers, threads), seconds in found.items():
                 self.figures[f"workers/{group}/{batch}/{workers}×{threads}/seconds"] = seconds
-                sheet.add(
-                    group, str(batch), f"{workers} × {threads}", f"{seconds:.2f}", f"{seconds / default:.2f}"
-                )
-        self.show(sheet)
-        return sheet
+                over = f"{seconds / default:.2f}"
+                sheet.add(group, str(batch), f"{workers} × {threads}", f"{seconds:.2f}", over)
+        return self._shown(sheet)
 
-    def each(self, groups: Iterable[str], batches: Iterable[int]) -> list[tuple[str, int, str]]:
-        """Every group with every batch size, in every way."""
-        batches = list(batches)
-        return [(group, batch, way) for group in groups for batch in batches for way in self.place.ways]
+    def memory(self) -> Sheet:
+        """The most memory of tensors on the device in a round in which as many clients take part each time."""
+        sheet = Sheet(
+            f"Most memory of tensors on {self._name}: HtM5, batch 10, {TAKE_PART} clients take part",
+            ("clients", "at once", "MiB"),
+        )
+        for clients, at_once in product((TAKE_PART, 10 * TAKE_PART, 50 * TAKE_PART), (1, 4)):
+            part = {"participation": TAKE_PART / clients}
+            run = config(
+                "htm5", 10, workers=at_once, images=64, clients=clients, device=self._kind, federation=part
+            )
+            ours = plain.Ours(run)
+            ours.round()  # pays for what torch loads when first used
+            torch.cuda.reset_peak_memory_stats(self._device)
+            ours.round()
+            peak = float(torch.cuda.max_memory_allocated(self._device))
+            ours.close()
+            self.figures[f"memory/htm5/{clients}/{at_once}/peak"] = peak
+            sheet.add(f"{clients:,}", str(at_once), f"{peak / 2**20:,.0f}")
+        return self._shown(sheet)
 
-    def show(self, sheet: Sheet) -> None:
-        """Print a table, unless nothing in it could be measured."""
+    def _shown(self, sheet: Sheet, note: str = "") -> Sheet:
+        """The table, printed unless nothing in it could be measured, with a note."""
         if sheet.rows:
             self._console.print(sheet.shown())
+        if note:
+            self._console.print(note, highlight=False)
+        return sheet
 
-    def refused(self, what: str, why: ConfigError) -> None:
-        """Say at the end that this was not measured, and why."""
-        self._refused.append(f"{what}: {why}")
-
-    def keep(self, name: str, found: Mapping[str, float], *kinds: str) -> None:
-        """Keep these of the figures, under a name."""
+    def _keep(self, name: str, found: Mapping[str, float], *kinds: str) -> None:
         self.figures |= {f"{name}/{kind}": found[kind] for kind in kinds}
 
     def end(self) -> None:
         """What could not be measured."""
         for each in self._refused:
             self._console.print(f"not measured: {each}", style="dim", highlight=False)
+
+
+def write(path: Path, part: str, sheet: Sheet) -> None:
+    """Put a GPU's table into its place in the page if it has rows. Raises ValueError where the page has none."""
+    if sheet.rows:
+        page = path.read_text("utf-8")
+        path.write_text(placed(page, f"gpu-{part}", f"{sheet.markdown()}\n"), "utf-8")
 
 
 def compared(console: Console, path: Path, before: figures.Figures, now: figures.Figures) -> None:
@@ -206,28 +226,21 @@ def at_least(least: int) -> Callable[[str], int]:
     return number
 
 
-def least(*command: str | Path) -> float:
-    """The fewest seconds of three in which a process has begun and ended."""
-    seconds = []
-    for _ in range(3):
-        began = time.perf_counter()
-        subprocess.run(command, check=True, capture_output=True)
-        seconds.append(time.perf_counter() - began)
-    return min(seconds)
-
-
 def starts() -> str:
     """How long `--help` takes, and a run with next to nothing to do; beside the latter, what importing torch takes."""
+
+    def least(*command: str | Path) -> float:
+        seconds = []
+        for _ in range(3):
+            began = time.perf_counter()
+            subprocess.run(command, check=True, capture_output=True)
+            seconds.append(time.perf_counter() - began)
+        return min(seconds)
+
     command = Path(sys.executable).with_name("htfl-sim")
     with tempfile.TemporaryDirectory() as folder:
-        tiny = [
-            f"--sessions-dir={folder}",
-            "--rounds=1",
-            "--clients=1",
-            "--set=data.limit=100",
-            "--set=training.epochs=1",
-        ]
-        answer, run = least(command, "--help"), least(command, "run", *tiny)
+        tiny = (f"--sessions-dir={folder}", "--rounds=1", "--clients=1", "--set=data.limit=100")
+        answer, run = least(command, "--help"), least(command, "run", *tiny, "--set=training.epochs=1")
     torch_alone = least(sys.executable, "-c", "import torch")
     return (
         f"`htfl-sim --help`: {answer:.2f} s · a run of one client, one round, 80 images: {run:.2f} s, "
@@ -235,66 +248,68 @@ def starts() -> str:
     )
 
 
-def arguments() -> argparse.Namespace:
-    """What is asked for on the command line."""
+def main(given: list[str] | None = None, kind: str = "cpu") -> None:
+    """Measure and print; of a CUDA device, also write the page."""
     assert __doc__ is not None
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.bench", description=__doc__.splitlines()[0])
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="tables (default: all four)")
-    parser.add_argument(
-        "--groups",
-        nargs="+",
-        choices=GROUPS,
-        default=["htm5"],
-        help="of models (default: htm5; others take long)",
+    on_cuda = kind == "cuda"
+    parser = argparse.ArgumentParser(
+        prog=f"python -m benchmarks.{'gpu' if on_cuda else 'bench'}", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("--batches", nargs="+", type=at_least(2), default=BATCHES, metavar="SIZE")
-    parser.add_argument(
-        "--methods",
-        nargs="+",
-        choices=methods.names(),
-        default=METHODS,
-        metavar="METHOD",
-        help="(default: four)",
-    )
+
+    def several(name: str, **about: object) -> None:
+        parser.add_argument(f"--{name}", nargs="+", **about)  # type: ignore[arg-type]
+
+    several("parts", choices=PARTS[kind], default=PARTS[kind], help="tables (default: all four)")
+    groups = ("htm5", "htfe8") if on_cuda else ("htm5",)
+    several("groups", choices=GROUPS, default=groups, help=f"of models (default: {' and '.join(groups)})")
+    several("batches", type=at_least(2), default=(10, 64) if on_cuda else (10, 64, 256), metavar="SIZE")
+    several("methods", choices=methods.names(), default=METHODS, metavar="METHOD", help="(default: four)")
     parser.add_argument(
         "--images", type=at_least(2), metavar="N", help="on which each client trains (default: by group)"
     )
     parser.add_argument("--rounds", type=at_least(1), default=3, help="timed, of each (default: 3)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
     parser.add_argument("--against", type=Path, metavar="FILE", help="compare with what --json wrote earlier")
-    return parser.parse_args()
-
-
-def main() -> None:
-    """Measure and print."""
-    asked, console = arguments(), Console(width=None if sys.stdout.isatty() else 120)
+    asked = parser.parse_args(given)
+    if on_cuda and not torch.cuda.is_available():
+        raise ConfigError("there is no CUDA device here to measure; `make bench` measures the CPU.")
+    device = select_device(kind)
     before = (
-        None if asked.against is None else figures.read(asked.against)
-    )  # refused now rather than in minutes
+        None if asked.against is None else figures.read(asked.against, device)
+    )  # refused now, not in minutes
     if asked.json is not None:
         figures.refuse_unwritable(asked.json)
-    bench = Bench(console, asked.rounds, images=asked.images)
-    if "ceilings" in asked.parts:
-        bench.ceilings()
-    if "matrix" in asked.parts:
-        bench.matrix(asked.methods)
-    if "plain" in asked.parts:
-        bench.plain(asked.groups, asked.batches)
-    if "workers" in asked.parts:
-        bench.workers(asked.groups, asked.batches)
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    bench = Bench(console, asked.rounds, device, asked.images)
+    parts: dict[str, Callable[[], Sheet]] = {
+        "ceilings": bench.ceilings,
+        "matrix": partial(bench.matrix, asked.methods),
+        "plain": partial(bench.plain, asked.groups, asked.batches),
+        "workers": partial(bench.workers, asked.groups, asked.batches),
+        "memory": bench.memory,
+    }
+    for part in (each for each in parts if each in asked.parts):
+        sheet = parts[part]()
+        if on_cuda:
+            write(PAGE, part, sheet)
+        if asked.json is not None:  # at once: what comes after it may fail, or be cut short
+            figures.write(asked.json, bench.figures, device)
     bench.end()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    console.print(f"peak memory: {peak:.0f} MiB")
-    if asked.json is not None:
-        figures.write(asked.json, bench.figures)
+    console.print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
     if before is not None:
         compared(console, asked.against, before, bench.figures)
-    elif set(asked.parts) == set(PARTS):
+    elif not on_cuda and set(asked.parts) == set(PARTS[kind]):
         console.print(starts())
 
 
-if __name__ == "__main__":
+def start(kind: str) -> None:
+    """`main` of a module: an error is one sentence and its exit code."""
     try:
-        main()
+        main(kind=kind)
     except HtflError as error:
-        raise SystemExit(f"error: {error}") from None
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(error.exit_code) from None
+
+
+if __name__ == "__main__":
+    start("cpu")

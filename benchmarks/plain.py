@@ -17,7 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -28,12 +28,14 @@ import presets
 import simulator
 from simulator.base.errors import ConfigError
 from simulator.base.nested import merged
+from simulator.base.record import Record
 from simulator.base.tensors import part
 from simulator.config import Config
 from simulator.engine.builder import build
 from simulator.engine.progress import EvaluationStarted, Event, RoundFinished
-from simulator.training.precision import Precision
+from simulator.training.precision import Precision, tf32_in_force
 
+T = TypeVar("T")
 GROUPS = {"htm5": (10, 1_024), "inco_resnet": (5, 256), "htfe8": (8, 64)}
 """Clients, and training images of each; at least one batch is taken. The deeper groups compute for seconds an image."""
 ON_CUDA = {"htm5": (100, 256), "inco_resnet": (40, 256), "htfe8": (40, 128)}
@@ -113,6 +115,20 @@ def _seconds(work: Callable[[], object]) -> float:
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
+
+
+def products(device: torch.device, precision: Precision, side: int = 8192, repeats: int = 20) -> float:
+    """Floating-point operations a second of products [side, side] · [side, side], after one that is not timed."""
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    stream = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(side, side, generator=stream).to(device, dtype) for _ in range(2))
+    out = torch.empty(side, side, device=device, dtype=dtype)
+    with tf32_in_force(precision, device):
+        torch.mm(a, b, out=out)
+        began, _ = _clocks(device)
+        for _ in range(repeats):
+            torch.mm(a, b, out=out)
+        return repeats * 2 * side**3 / (_clocks(device)[0] - began)
 
 
 def session(
@@ -218,6 +234,12 @@ class PlainLoop:
         return total / images
 
 
+def alone(work: Callable[..., T], *given: object) -> T:
+    """The result of a call in a process of its own, whose peak memory is the call's."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        return process.submit(work, *given).result()
+
+
 class InAProcess:
     """A plain loop in a process of its own, as it would be run: it waits while something else is measured."""
 
@@ -257,8 +279,8 @@ class Ours:
     def __init__(self, config: Config) -> None:
         self.built = build(config, simulator.data_folder(None))
         self.device = self.built.federation.device
-        self.operations = 0.0
-        """Of the clients in the last round."""
+        self.record: Record
+        """The last round's."""
         self._state, self._ended = self.built.engine.initial_state(), (0.0, 0.0)
 
     def round(self) -> tuple[float, float]:
@@ -266,7 +288,7 @@ class Ours:
         wall, processors = _clocks(self.device)
         self._state = self.built.engine.round(self._state, self._note)
         assert self._state.record is not None
-        self.operations = self._state.record["flops"]["clients"]
+        self.record = self._state.record
         return self._ended[0] - wall, self._ended[1] - processors
 
     def _note(self, event: Event) -> None:
@@ -300,7 +322,7 @@ def beside(config: Config, rounds: int) -> dict[str, float]:
         "plain_seconds": statistics.median(turn[1][0] for turn in turns),
         "times_plain": ratio(1, 0),
         "processor_times_plain": ratio(1, 0, clock=1),
-        "rate": ours.operations / seconds,
+        "rate": ours.record["flops"]["clients"] / seconds,
     }
     if len(runs) > 2:
         found |= {"by_cores": ratio(2, 0), "plain_by_cores": ratio(3, 1)}

@@ -8,14 +8,10 @@ those that take part for the first time, which of 100 clients are few after some
 """
 
 import argparse
-import json
 import resource
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -25,6 +21,7 @@ from rich.console import Console
 import checkpoints
 import simulator
 from benchmarks.figures import Sheet
+from benchmarks.plain import alone
 from simulator.base.tensors import Tensors
 from simulator.config import Config
 from simulator.engine.client_states import Beginning
@@ -56,47 +53,32 @@ def config(clients: int, group: str, rounds: int, method: str) -> Config:
     )
 
 
-class Drawing:
-    """Processor seconds that went, in each round, into drawing what clients begin with, on whatever thread."""
-
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
-
-    def round(self) -> None:
-        """The next one begins."""
-        self.seconds.append(0.0)
-
-    def timed(self, draw: Callable[[Beginning, int], Tensors]) -> Callable[[Beginning, int], Tensors]:
-        """The same, with its seconds noted."""
-
-        def noted(beginning: Beginning, client: int) -> Tensors:
-            began = time.thread_time()
-            try:
-                return draw(beginning, client)
-            finally:
-                if self.seconds:
-                    self.seconds[-1] += time.thread_time() - began
-
-        return noted
-
-
 def run(clients: int, group: str, rounds: int, method: str, folder: Path) -> dict[str, Any]:
     """One run, measured in this process: seconds, processor seconds, bytes."""
     began, cpu = time.perf_counter(), time.process_time()
     marks: list[tuple[float, float]] = []
-    drawing = Drawing()
     ends: list[tuple[float, float]] = []
+    drawing: list[float] = []  # processor seconds by round, on whatever thread
+    draw = Beginning.__call__
+
+    def timed(beginning: Beginning, client: int) -> Tensors:
+        started = time.thread_time()
+        try:
+            return draw(beginning, client)
+        finally:
+            if drawing:
+                drawing[-1] += time.thread_time() - started
 
     def note(event: Event) -> None:
         if isinstance(event, RoundStarted):
-            drawing.round()
+            drawing.append(0.0)
             marks.append((time.perf_counter(), time.process_time()))
         if isinstance(event, RoundFinished):
             ends.append((time.perf_counter(), time.process_time()))
 
     settings = config(clients, group, rounds, method)
     with (
-        mock.patch.object(Beginning, "__call__", drawing.timed(Beginning.__call__)),
+        mock.patch.object(Beginning, "__call__", timed),
         simulator.Session.create(settings, folder, simulator.data_folder(None)) as session,
     ):
         session.run(note)
@@ -108,24 +90,12 @@ def run(clients: int, group: str, rounds: int, method: str, folder: Path) -> dic
         "start_cpu": marks[0][1] - cpu,
         "round": statistics.median(each[0] for each in taken),
         "round_cpu": statistics.median(each[1] for each in taken),
-        "drawing": statistics.median(drawing.seconds[1:]),
+        "drawing": statistics.median(drawing[1:]),
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "session": checkpoints.size_on_disk(folder),
         "ledger": (folder / "ledger.jsonl").stat().st_size,
         "took_part": len(took_part),
     }
-
-
-def measured(clients: int, group: str, rounds: int, method: str) -> dict[str, Any]:
-    """The same in a process of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "benchmarks.scale", "--one", str(clients), group, f"{folder}/s"]
-        command += [f"--rounds={rounds}", f"--method={method}"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(done.stderr)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
 
 
 def main() -> None:
@@ -135,12 +105,7 @@ def main() -> None:
     parser.add_argument("--groups", nargs="+", default=list(GROUPS))
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--method", default="fedlora")
-    parser.add_argument("--one", nargs=3, metavar=("CLIENTS", "GROUP", "FOLDER"), help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.one:
-        clients, group, folder = given.one
-        print(json.dumps(run(int(clients), group, given.rounds, given.method, Path(folder))))
-        return
     title = (
         f"{given.method} on Fashion-MNIST, {PARTICIPANTS} clients a round, {given.rounds} rounds, 2 workers"
     )
@@ -150,7 +115,8 @@ def main() -> None:
     for group in given.groups:
         first: float | None = None
         for clients in given.clients:
-            found = measured(clients, group, given.rounds, given.method)
+            with tempfile.TemporaryDirectory() as folder:
+                found = alone(run, clients, group, given.rounds, given.method, Path(folder) / "s")
             first = first or found["round_cpu"]
             table.add(
                 group,
