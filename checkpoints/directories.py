@@ -45,8 +45,7 @@ def refuse_remains(folder: Path) -> None:
 def in_private(folder: Path) -> Iterator[Path]:
     """An empty folder of this process's own, which becomes `folder` at the end, or is removed when that fails.
 
-    A folder that is private already is taken as it is. Raises SessionUnreadable when something has that name, now or
-    by then, and DiskError.
+    One that is private already is taken as it is. Raises SessionUnreadable for a name that is taken, DiskError.
     """
     if layout.is_private(folder.name):
         yield folder
@@ -104,10 +103,9 @@ def _speaking_of(folder: Path, private: Path) -> Iterator[None]:
 
 
 def remove(folder: Path, *, steal: bool = False) -> None:
-    """Remove a session or a group that nobody runs, whole or damaged; from the first step on nobody sees it any more.
+    """Remove a session or a group that nobody runs, whole or damaged. Forks of it keep what they share with it.
 
-    Forks of it keep what they share with it. `steal`: the machine that held it is dead. Raises SessionUnreadable for a
-    folder that is none, Locked for a session that is run, DiskError.
+    `steal`: the machine that held it is dead. Raises SessionUnreadable for another folder, Locked, DiskError.
     """
     with _own(folder, "removed", steal) as place:
         private = _beside(place)
@@ -118,8 +116,7 @@ def remove(folder: Path, *, steal: bool = False) -> None:
 def rename(folder: Path, name: str) -> Path:
     """Give a session or a group that nobody runs another name, in one step. Returns its folder from then on.
 
-    Raises SessionUnreadable for a folder that is no session, and for a name that is taken; Locked for a session that is
-    run, DiskError.
+    Raises SessionUnreadable for a folder that is none and a name that is taken, Locked, DiskError.
     """
     target = folder.parent / name
     taken = SessionUnreadable(f"{target} is there already. Choose another name.")
@@ -161,10 +158,7 @@ class Leftover:
 
 
 def leftovers(folder: Path, *, steal: bool = False) -> list[Leftover]:
-    """The hidden folders in a sessions folder and in its groups, by path. Raises DiskError.
-
-    `steal`: other machines that used them are dead.
-    """
+    """The hidden folders in a sessions folder and its groups, by path. `steal`: machines that used them are dead."""
     with files.storage(folder):
         found = []
         for path in sorted(reader.entries(folder)):
@@ -199,7 +193,8 @@ def _new_private(place: Path) -> Iterator[Path]:
     while True:
         private = _beside(place)
         try:
-            files.new_folder(private)
+            with files.storage(private):
+                os.mkdir(private)  # noqa: PTH102
         except DiskError as error:  # nobody knows the hidden name
             raise DiskError(str(error).replace(str(private), str(place))) from error
         with suppress(FileNotFoundError):  # a removal of leftovers may come before the lock
@@ -214,7 +209,6 @@ def _new_private(place: Path) -> Iterator[Path]:
 
 
 def _beside(place: Path) -> Path:
-    """A name for a hidden folder beside `place` that no other folder has."""
     return place.parent / layout.private_name(place.name, secrets.token_hex(8))
 
 
@@ -298,7 +292,7 @@ def change_marks(
     """Mark a session with more words, and no longer with others; what it is marked with now.
 
     `note` replaces the note; None leaves it. `may` is the owner's fence. A damaged file is replaced. Raises ValueError
-    for what is no tag or no note, for too many, and where what has the file's name is no plain file; DiskError.
+    for what is no tag or no note, for too many, and for a file that is no plain one; DiskError.
     """
     found = files.look(folder, layout.TAGS)
     if found is not None and not stat.S_ISREG(found.st_mode):
@@ -323,10 +317,8 @@ def change_marks(
 def mark(folder: Path, add: Iterable[str], remove: Iterable[str] = (), note: str | None = None) -> Marks:
     """Change the tags of a session that nobody runs, and its note unless that is None; all that it is marked with.
 
-    A session that is run takes the command `tag`.
-
-    The lock is held meanwhile, but nothing else is written: what a crash left, the next opening is to find, and the
-    state stays what it was. Raises ValueError for what is no tag or no note, SessionUnreadable, Locked, Damaged or
+    The lock is held meanwhile, and nothing else is written: what a crash left is for the next opening. A session that
+    is run takes the command `tag`. Raises ValueError like `change_marks`, SessionUnreadable, Locked, Damaged or
     DiskError.
     """
     read_document(folder)

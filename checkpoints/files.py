@@ -78,10 +78,7 @@ class DiskError(Exception):
 
 
 def _lacks_inodes(path: Path) -> bool:
-    """Whether the file system of `path`, or of the nearest folder above it that is there, lacks inodes, not bytes.
-
-    Another thread may have given a few inodes back since the failure, when it replaced a file.
-    """
+    """Whether the file system lacks inodes, not bytes. Another thread may have given a few back since the failure."""
     for place in (path, *path.parents):
         try:
             found = os.statvfs(place)
@@ -111,7 +108,7 @@ def make_folder(root: Path, name: str) -> None:
         try:
             os.mkdir(last, dir_fd=parent)
         except FileExistsError:
-            os.close(_open(parent, last, _INSIDE, name))
+            os.close(_open(parent, last, _INSIDE, name, root))
 
 
 def make_folders(path: Path) -> None:
@@ -124,12 +121,6 @@ def make_folders(path: Path) -> None:
         with storage(folder), suppress(FileExistsError):
             os.mkdir(folder)  # noqa: PTH102 - all system calls here go through `os`
         sync_folder(folder.parent)
-
-
-def new_folder(path: Path) -> None:
-    """Make a folder that is not there yet."""
-    with storage(path):
-        os.mkdir(path)  # noqa: PTH102
 
 
 def rename_folder(source: Path, target: Path) -> None:
@@ -194,10 +185,7 @@ def link_new(root: Path, name: str, data: bytes, may: Callable[[], None] = lambd
 
 
 def share(source: Path, target: Path, name: str) -> bool:
-    """Give the file `name` of one session a second name in another; False where the system forbids it.
-
-    Also where something has that name there already. Raises DiskError.
-    """
+    """Give the file `name` of a session a second name in another; False where that is taken or not supported."""
     with storage(target), _parent(source, name) as (here, last), _parent(target, name) as (there, _):
         try:
             os.link(last, last, src_dir_fd=here, dst_dir_fd=there, follow_symlinks=False)
@@ -247,10 +235,7 @@ def remove(root: Path, name: str) -> None:
 
 
 def read(root: Path, name: str, *, cap: int) -> bytes:
-    """The bytes of a regular file of at most `cap` bytes, reached without following a link.
-
-    Raises FileNotFoundError, Damaged (a link, not a file, over the cap) or DiskError.
-    """
+    """The bytes of a regular file. Raises FileNotFoundError, Damaged (link, no file, over `cap` bytes) or DiskError."""
     with open_regular(root, name) as fd:
         size = os.fstat(fd).st_size
         if size > cap:
@@ -300,10 +285,7 @@ def open_lock(root: Path, name: str) -> int:
 
 
 def names(root: Path, folder: str) -> list[str]:
-    """What is in a folder of the session, in no order, reached without following a link.
-
-    Raises FileNotFoundError, Damaged (a link, not a folder) or DiskError.
-    """
+    """What is in a folder, in no order. Raises FileNotFoundError, Damaged (a link, not a folder) or DiskError."""
     with _folder(root, folder) as fd, storage(root):
         return os.listdir(fd)  # noqa: PTH208
 
@@ -344,7 +326,11 @@ def storage(path: Path, needed: int = 0, let_pass: type[OSError] | tuple[()] = (
 @contextmanager
 def _folder(root: Path, name: str) -> Iterator[int]:
     """The descriptor of a folder inside the session; of the session itself for an empty name."""
-    fd = _open_root(root)
+    with storage(root, let_pass=FileNotFoundError):
+        try:
+            fd = os.open(root, _FOLDER)
+        except NotADirectoryError as error:
+            raise Damaged(f"{root} is not a folder.") from error
     try:
         for part in name.split("/") if name else ():
             before, fd = fd, _open(fd, part, _INSIDE, name, root)
@@ -362,40 +348,23 @@ def _parent(root: Path, name: str) -> Iterator[tuple[int, str]]:
         yield fd, last
 
 
-def _open_root(root: Path) -> int:
-    try:
-        return os.open(root, _FOLDER)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        if error.errno == errno.ENOTDIR:
-            raise Damaged(f"{root} is not a folder.") from error
-        raise DiskError.of(error, root) from error
-
-
-def _open(parent: int, part: str, flags: int, name: str, root: Path | None = None) -> int:
-    """Open one step of `name`. Raises Damaged for a link and what is not of its kind; DiskError, if `root` is given."""
-    try:
-        return os.open(part, flags, 0o644, dir_fd=parent)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        if error.errno in _NOT_PLAIN:
+def _open(parent: int, part: str, flags: int, name: str, root: Path) -> int:
+    """Open one step of `name`. Raises FileNotFoundError, Damaged for a link and what is not of its kind, DiskError."""
+    with storage(root, let_pass=FileNotFoundError):
+        try:
+            return os.open(part, flags, 0o644, dir_fd=parent)
+        except OSError as error:
+            if error.errno not in _NOT_PLAIN:
+                raise
             kind = "folder" if flags & os.O_DIRECTORY else "file"
             raise Damaged(f"{name} is not a plain {kind}; links are not followed.") from error
-        if root is None:
-            raise
-        raise DiskError.of(error, root) from error
 
 
 @contextmanager
 def _scratch(
     root: Path, data: bytes, durable: bool = True, name: str | None = None
 ) -> Iterator[tuple[int, str, Inode]]:
-    """A file of `data` on its way to its name: its folder's descriptor, its name there, its inode.
-
-    It is removed where the writing, or what is done with it, fails.
-    """
+    """A file of `data` on its way to its name: its folder's descriptor, its name there, its inode."""
     with _parent(root, name or f"{TMP}/{secrets.token_hex(8)}") as (folder, draft):
         try:
             fd = os.open(draft, _NEW, 0o644, dir_fd=folder)

@@ -80,15 +80,21 @@ class Group:
         """Own a group, making it where there is none, with these documents written.
 
         While processes of an owner that died still run, `waiting` is asked now and then whether to wait for them; by
-        default nobody waits. `steal` takes it over from a machine that is known to be dead. Raises Locked when
-        another owns it, SessionUnreadable when something else has its name,
-        DiskError.
+        default nobody waits. `steal`: its machine is dead. Raises Locked, SessionUnreadable where something else has
+        its name, DiskError.
         """
         _refuse_strangers(folder, documents)
         files.make_folders(folder)
         for name in (layout.TMP, layout.CONTROL, layout.INBOX, layout.DONE):
             files.make_folder(folder, name)
-        owner = _acquired(folder, waiting or (lambda: False), steal)
+        while True:
+            try:
+                owner = lock.Ownership.acquire(folder, steal=steal)
+                break
+            except Locked:
+                if waiting is None or not _is_orphaned(folder) or not waiting():
+                    raise
+            time.sleep(WAIT_SECONDS)
         try:
             owner.claim()
             recover_arrivals(folder)
@@ -122,10 +128,7 @@ class Group:
 
     @contextmanager
     def shown(self) -> Iterator[str]:
-        """The path in the group of a file that is there while this lasts, under a name that no other folder has.
-
-        Who finds it, on whatever machine, sees this very folder.
-        """
+        """The path in the group of a file that is there meanwhile: who finds it, anywhere, sees this very folder."""
         name = f"{layout.TMP}/{_SHOWN}{secrets.token_hex(16)}"
         files.replace(self.folder, name, b"")
         try:
@@ -161,16 +164,6 @@ class Group:
     ) -> None:
         with suppress(*(() if kind is None else (DiskError, Damaged))):
             self.close("stopped" if kind is None else "failed")
-
-
-def _acquired(folder: Path, waiting: Callable[[], bool], steal: bool) -> lock.Ownership:
-    while True:
-        try:
-            return lock.Ownership.acquire(folder, steal=steal)
-        except Locked:
-            if not _is_orphaned(folder) or not waiting():
-                raise
-        time.sleep(WAIT_SECONDS)
 
 
 def _is_orphaned(folder: Path) -> bool:
@@ -215,10 +208,10 @@ Parcel = list[Piece]
 
 
 def pack(folder: Path, most: int = PARCEL, *, live: bool = False) -> Iterator[Parcel]:
-    """The files of a session in pieces, so many bytes at most in each parcel.
+    """The files of a session in pieces, `most` bytes at most in each parcel.
 
-    It is held meanwhile, so that nobody runs it: raises Locked where somebody does, on whatever machine, unless it may
-    be `live` and is to be read alone. Raises Damaged or DiskError.
+    It is held meanwhile: raises Locked where somebody runs it, on whatever machine, unless it may be `live` and is to
+    be read alone. Raises Damaged or DiskError.
     """
     with nullcontext() if live else lock.holding(folder, steal=True) as owner:
         parcel: Parcel = []
@@ -259,10 +252,9 @@ class Arrival:
                     file.write(piece.data)
 
     def settle(self) -> None:
-        """Give it its name, in place of what it was when it left, durably.
+        """Give it its name, in place of what it was when it left, durably; what has got further here meanwhile stays.
 
-        What has got further here meanwhile stays instead. Raises Locked where a process runs it here, Damaged where its
-        ledger here is a link or no file, and DiskError.
+        Raises Locked where a process runs it here, Damaged where its ledger here is a link or no file, and DiskError.
         """
         with files.storage(self.place):
             if files.look(self._private, layout.SESSION) is None or _rounds(self.place) > _rounds(
@@ -289,10 +281,7 @@ class Arrival:
 
 
 def recover_arrivals(group: Path) -> None:
-    """Put right what a crash left of arrivals: who had to make way gets its successor, the rest is removed.
-
-    For the group's owner, before it does anything else. Raises DiskError.
-    """
+    """Put right what a crash left of arrivals: who had to make way gets its successor, the rest is removed."""
     with files.storage(group):
         for path in (group / layout.TMP).iterdir():
             name, _, kind = path.name.rpartition(".")

@@ -24,10 +24,7 @@ _CHUNK = 1 << 20
 
 
 class LineWriter:
-    """Adds lines to a file that nobody else writes, and keeps the hash of all its bytes.
-
-    What another program did to the file shows in its size: nothing is added then.
-    """
+    """Adds lines to a file that nobody else writes, and keeps the hash of all its bytes. A changed size stops it."""
 
     def __init__(self, root: Path, name: str) -> None:
         """Reads the file once; raises FileNotFoundError, Damaged or DiskError."""
@@ -38,26 +35,21 @@ class LineWriter:
         with files.open_regular(root, name) as fd, files.storage(root):
             for chunk in files.chunks(fd, os.fstat(fd).st_size):
                 self._hash.update(chunk)
-            self._size = os.fstat(fd).st_size
+            self.size = os.fstat(fd).st_size
 
     @property
     def prefix(self) -> Prefix:
         """The whole file."""
-        return Prefix(self._size, self._hash.hexdigest())
-
-    @property
-    def size(self) -> int:
-        """Its bytes."""
-        return self._size
+        return Prefix(self.size, self._hash.hexdigest())
 
     def check(self) -> None:
         """Raise SessionUnreadable when another program changed the file."""
-        files.append(self._root, self._name, b"", at=self._size, durable=False)
+        files.append(self._root, self._name, b"", at=self.size, durable=False)
 
     def append(self, line: bytes, *, durable: bool) -> None:
-        files.append(self._root, self._name, line, at=self._size, durable=durable)
+        files.append(self._root, self._name, line, at=self.size, durable=durable)
         self._unsynced = not durable
-        self._size += len(line)
+        self.size += len(line)
         self._hash.update(line)
 
     def sync(self) -> None:
@@ -92,7 +84,6 @@ class LedgerWriter(LineWriter):
     """Appends records to a ledger that is whole."""
 
     def __init__(self, root: Path, text: bytes) -> None:
-        """`text` is what the ledger holds."""
         super().__init__(root, LEDGER)
         self._last = text[text.rfind(b"\n", 0, -1) + 1 :]
         self._before = _prefix(memoryview(text)[: len(text) - len(self._last)])
@@ -132,8 +123,8 @@ def check_ledger(text: bytes) -> int:
 def read(root: Path, newest: Manifest | None) -> bytes:
     """The ledger's bytes; empty when the file is gone, since it can be rebuilt.
 
-    An earlier version may have left many rounds behind the newest checkpoint: they are read up to limits.TAIL. Raises
-    Damaged when the file is larger than that and what follows the checkpoint is no line.
+    Earlier versions may have left many rounds behind the newest checkpoint: of those, whole lines up to limits.TAIL.
+    Raises Damaged when the file is larger than that and what follows the checkpoint is no line.
     """
     covered = 0 if newest is None else newest.ledger.bytes + len(newest.line)
     most = min(covered, limits.LEDGER) + limits.TAIL
@@ -151,10 +142,12 @@ def read(root: Path, newest: Manifest | None) -> bytes:
 def recover(raw: bytes, manifests: Sequence[Manifest]) -> tuple[bytes, bytes]:
     """The ledger up to the last manifest's round, and what `raw` holds after it.
 
-    The manifests (in order of round) supply their own lines; what lies between comes from `raw` and must
-    match the hash of the next manifest. Raises Damaged where it does not.
+    The manifests (in order of round) supply their own lines; what lies between comes from `raw` and must match the hash
+    of the next manifest. Raises Damaged where it does not.
     """
-    if manifests and (end := _covered(raw, manifests[-1])) is not None:
+    newest = manifests[-1] if manifests else None
+    if newest and belongs(raw, newest) and _prefix(memoryview(raw)[: newest.ledger.bytes]) == newest.ledger:
+        end = newest.ledger.bytes + len(newest.line)
         return raw[:end], raw[end:]
     text = bytearray()
     digest = hashlib.sha256()
@@ -231,27 +224,13 @@ def lines(text: bytes) -> Iterator[bytes]:
     return (line.removesuffix(b"\n") for line in _split_lines(chunks, limits.RECORD, LEDGER))
 
 
-def whole_records(tail: bytes) -> list[Json]:
-    """The records at the start of a tail that no manifest covers yet, up to the first torn line."""
-    return [record for _, record in whole(tail)]
-
-
 def whole(tail: bytes) -> list[tuple[bytes, Json]]:
-    """The same, each with its line."""
+    """The lines and records of a tail that no manifest covers yet, up to the first torn one."""
     found: list[tuple[bytes, Json]] = []
-    end = tail.rfind(b"\n") + 1
     with suppress(Damaged):
-        for line in lines(tail[:end]):
+        for line in lines(tail[: tail.rfind(b"\n") + 1]):
             found.append((line, parse(line, LEDGER)))
     return found
-
-
-def _covered(raw: bytes, newest: Manifest) -> int | None:
-    """How many bytes of `raw` the newest checkpoint vouches for, its own line included; None if it does not."""
-    prefix = memoryview(raw)[: newest.ledger.bytes]
-    if not belongs(raw, newest) or hashlib.sha256(prefix).hexdigest() != newest.ledger.sha256:
-        return None
-    return len(prefix) + len(newest.line)
 
 
 def _line(record: Mapping[str, Any]) -> bytes:
@@ -262,15 +241,13 @@ def _line(record: Mapping[str, Any]) -> bytes:
 # Events
 
 
-class EventWriter(LineWriter):
-    """Adds events to those that are there."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root, EVENTS)
-
-    def add(self, kind: str, fields: dict[str, Any]) -> None:
-        """Add an event with the time of now. Long texts and lists are cut, so that it can be read back."""
-        self.append(_fitting({"at": lock.now(), "event": kind}, fields), durable=True)
+def event_line(kind: str, fields: Json) -> bytes:
+    """An event with the time of now. Long texts and lists are cut, so that it can be read back."""
+    head = {"at": lock.now(), "event": kind}
+    for letters, items in ((limits.MESSAGE_LETTERS, 10_000), (400, 100), (40, 10)):
+        with suppress(TooLarge):
+            return seal(head | _cut(fields, letters, items), limits.EVENT, "an event")
+    return seal(head, limits.EVENT, "an event")
 
 
 def read_events(root: Path) -> tuple[list[Json], list[str]]:
@@ -330,14 +307,6 @@ def torn_events(root: Path) -> int:
     return len(end) - (end.rfind(b"\n") + 1)
 
 
-def _fitting(head: Json, fields: Json) -> bytes:
-    """The line of an event whose texts and lists are cut as far as that takes."""
-    for letters, items in ((limits.MESSAGE_LETTERS, 10_000), (400, 100), (40, 10)):
-        with suppress(TooLarge):
-            return seal(head | _cut(fields, letters, items), limits.EVENT, "an event")
-    return seal(head, limits.EVENT, "an event")
-
-
 def _cut(value: Any, letters: int, items: int) -> Any:
     match value:
         case str():
@@ -366,8 +335,8 @@ def _event_lines(root: Path) -> Iterator[tuple[int, bytes]]:
 def missing_checkpoints(folder: Path, kept: list[int], left: Json | None) -> list[int]:
     """The rounds whose checkpoints should be there and are not, in order.
 
-    The newest that the events tell of is kept until a newer one is there. `left` is the last owner's note: of an
-    owner that closed it, it lists those that were kept.
+    The newest that events tell of is kept until a newer one is there; a closed note (`left`) lists those that were
+    kept.
     """
     expected = set(left.get("checkpoints", ())) if left is not None and lock.is_closed(left) else set()
     newest = last_checkpoint(folder)
@@ -379,11 +348,6 @@ def missing_checkpoints(folder: Path, kept: list[int], left: Json | None) -> lis
 def is_newest_missing(kept: list[int], missing: list[int]) -> bool:
     """Whether what is missing is newer than all that is kept: going on would begin at an older round."""
     return bool(missing) and missing[-1] > max(kept, default=-1)
-
-
-def warning(folder: Path, kept: list[int], missing: list[int]) -> list[str]:
-    """The same as a sentence of its own, for what is no reason not to go on; nothing when nothing is missing."""
-    return [f"T{explained(folder, kept, missing)[1:]}"] if missing else []
 
 
 def explained(folder: Path, kept: list[int], missing: list[int]) -> str:

@@ -89,10 +89,9 @@ def start_time(pid: int) -> float | None:
 
 def read_note(root: Path) -> Json | None:
     """What owner.json says, or None before there was an owner; raises Damaged. It can be shown in a terminal."""
-    try:
+    with suppress(FileNotFoundError):
         return _parsed(files.read(root, OWNER, cap=limits.OWNER))
-    except FileNotFoundError:
-        return None
+    return None
 
 
 def legible_note(root: Path) -> Json | None:
@@ -102,17 +101,15 @@ def legible_note(root: Path) -> Json | None:
 
 def _raw(root: Path) -> bytes | None:
     """The note's bytes; None when they cannot be had."""
-    try:
+    with suppress(FileNotFoundError, Damaged):
         return files.read(root, OWNER, cap=limits.OWNER)
-    except (FileNotFoundError, Damaged):
-        return None
+    return None
 
 
 def _legible(raw: bytes | None) -> Json | None:
-    try:
+    with suppress(Damaged):
         return None if raw is None else _parsed(raw)
-    except Damaged:
-        return None
+    return None
 
 
 def _parsed(raw: bytes) -> Json:
@@ -127,10 +124,7 @@ def is_closed(note: Json | None) -> bool:
 
 
 def is_elsewhere(note: Json) -> bool:
-    """Whether the note was written on another machine, whose flock may not be visible here.
-
-    A machine that was started again is the same one: its boot is another, its name and id are not.
-    """
+    """Whether the note is of another machine, whose flock may not be visible here. A restart changes no machine."""
     same_machine = note["host"] == host() and note.get("machine_id") in (None, machine_id())
     return note["boot_id"] != boot_id() and not same_machine
 
@@ -204,8 +198,7 @@ class Ownership:
     def acquire(cls, root: Path, *, steal: bool = False) -> "Ownership":
         """Hold the session's lock; writes nothing before `claim`. Raises Locked, saying who owns it, or DiskError.
 
-        `steal` takes over from another machine, whose death cannot be seen from here, unless its heartbeat
-        counter still moves.
+        `steal` takes over from another machine, whose death cannot be seen from here, unless its heartbeat still moves.
         """
         fd = files.open_lock(root, LOCK)
         try:

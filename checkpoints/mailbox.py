@@ -62,7 +62,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Posted:
-    """Which numbers have been given one after the other: those from `first` to `last`, none before the first command.
+    """Which numbers have been given one after the other: from `first` to `last`, none before the first command.
 
     Written by whoever posts, after the command itself: it never speaks of one that was not there.
     """
@@ -74,15 +74,19 @@ class Posted:
 def post(folder: Path, kind: str, arguments: Json | None = None) -> Command:
     """Leave a command for a session's owner, or a group's, durable when this returns; needs no lock.
 
-    Raises SessionUnreadable when there is no session, DiskError when it cannot be written there, ValueError for a
-    kind that is no lower-case word or arguments that are not JSON or over 64 KB.
+    Raises SessionUnreadable when there is no session, DiskError, and ValueError for a kind that is no lower-case word
+    or arguments that are not JSON or over 64 KB.
     """
     if not layout.is_group(folder):
         read_document(folder)
     posted = _posted(folder)
     number = 1 + max([posted.last, *_numbers(folder, INBOX), *_numbers(folder, DONE)])
     id = f"{number:020d}-{secrets.token_hex(4)}"
-    command = Command(id, kind, arguments or {}, now(), f"{_user()}@{lock.host()} {os.getpid()}")
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a container's user may have no name
+        user = str(os.getuid())
+    command = Command(id, kind, arguments or {}, now(), f"{user}@{lock.host()} {os.getpid()}")
     data = seal(asdict(command), limits.COMMAND, f"command '{kind}'")
     if not KIND.fullmatch(kind):
         raise ValueError(f"{kind!r} is not the name of a command: a word")
@@ -101,10 +105,9 @@ def answer(folder: Path, id: str) -> Answer | None:
     """What became of a command; None: not answered yet, or 200 answers ago. Raises Damaged, DiskError."""
     if file_id(f"{id}.json") is None:
         raise ValueError(f"{id!r} is not the id of a command")
-    try:
+    with suppress(FileNotFoundError):
         return read_answer(folder, id)
-    except FileNotFoundError:
-        return None
+    return None
 
 
 def pending(folder: Path) -> list[Command]:
@@ -156,7 +159,6 @@ def read_answer(root: Path, id: str) -> Answer:
 
 
 def _read(kind: type[Document], root: Path, box: str, id: str, what: str) -> Document:
-    """What lies under an id; raises FileNotFoundError, Damaged or DiskError."""
     where = f"{box}/{id}.json"
     document = unseal(files.read(root, where, cap=limits.COMMAND), where)
     found = kind(**fields_in(kind, document, f"{where} is not {what}"))
@@ -185,16 +187,37 @@ class Inbox:
                 with suppress(FileNotFoundError, Damaged, DiskError):
                     kind = read_command(self._root, id).kind
                 self.answer(Answer(id, kind, "applied", "", round, now()))
-            elif file_id(name, "tmp") and self._is_abandoned(name):
-                self._remove(name)
-        self._tell_missing(applied)
+            elif file_id(name, "tmp"):
+                found = files.look(self._root, f"{INBOX}/{name}")
+                if found is not None and time.time() - found.st_mtime > _ABANDONED_SECONDS:
+                    self._remove(name)
+        said = lost_control(self._root)
+        if said is None and (gone := missing(self._root, applied)):
+            numbers = ", ".join(map(str, gone))
+            are = "Commands were posted and are gone" if len(gone) > 1 else "A command was posted and is gone"
+            said = f"{are} from {CONTROL}, without an answer and without effect: number {numbers}."
+        if said is not None:
+            if not layout.is_group(self._root):
+                said += f" If a switch waited, post it again: `htfl-sim switch {layout.typed(self._root)} METHOD`."
+            self._warn(said)
+            last = _posted(self._root).last
+            self._may()
+            _note_posted(self._root, Posted(last + 1, last))  # so that it is said once
 
     def new(self) -> list[Command]:
         """The commands not handed out yet, in order of id. What is no command is refused and removed.
 
         Never fails for what others put there; raises DiskError when an answer cannot be written.
         """
-        names = self._names()
+        try:
+            names = files.names(self._root, INBOX)
+        except (FileNotFoundError, Damaged, DiskError) as error:
+            if self._readable:
+                why = f"{INBOX} is missing." if isinstance(error, FileNotFoundError) else str(error)
+                self._warn(f"No commands can be received: {why}")
+            self._readable, names = False, []
+        else:
+            self._readable = True
         self._seen.intersection_update(names)
         fresh = sorted(name for name in names if name not in self._seen and not name.startswith("."))
         if fresh:
@@ -230,18 +253,6 @@ class Inbox:
         for name in (CONTROL, INBOX, DONE):
             files.make_folder(self._root, name)
 
-    def _names(self) -> list[str]:
-        try:
-            names = files.names(self._root, INBOX)
-        except (FileNotFoundError, Damaged, DiskError) as error:
-            if self._readable:
-                why = f"{INBOX} is missing." if isinstance(error, FileNotFoundError) else str(error)
-                self._warn(f"No commands can be received: {why}")
-            self._readable = False
-            return []
-        self._readable = True
-        return names
-
     def _read(self, name: str) -> Command | None:
         id = file_id(name)
         if id is None:
@@ -260,25 +271,6 @@ class Inbox:
         self._may()
         if not files.is_folder(files.look(self._root, f"{INBOX}/{name}")):  # a stranger's folder stays
             files.remove(self._root, f"{INBOX}/{name}")
-
-    def _is_abandoned(self, name: str) -> bool:
-        found = files.look(self._root, f"{INBOX}/{name}")
-        return found is not None and time.time() - found.st_mtime > _ABANDONED_SECONDS
-
-    def _tell_missing(self, applied: Iterable[str]) -> None:
-        """Say, once, which commands are gone."""
-        said = lost_control(self._root)
-        if said is None and (gone := missing(self._root, applied)):
-            numbers = ", ".join(map(str, gone))
-            are = "Commands were posted and are gone" if len(gone) > 1 else "A command was posted and is gone"
-            said = f"{are} from {CONTROL}, without an answer and without effect: number {numbers}."
-        if said is not None:
-            if not layout.is_group(self._root):
-                said += f" If a switch waited, post it again: `htfl-sim switch {layout.typed(self._root)} METHOD`."
-            self._warn(said)
-            last = _posted(self._root).last
-            self._may()
-            _note_posted(self._root, Posted(last + 1, last))
 
 
 def reply(command: Command, outcome: Outcome, message: str, round: int | None) -> Answer:
@@ -313,10 +305,3 @@ def _note_posted(folder: Path, posted: Posted) -> None:
         seal(asdict(posted), limits.COMMAND, POSTED),
         scratch_name=f"{INBOX}/{posted.last:020d}-{secrets.token_hex(4)}.tmp",
     )
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container's user may have no name
-        return str(os.getuid())

@@ -175,8 +175,8 @@ class UnfinishedRounds:
 class Retention:
     """Keep the last `last` checkpoints, every round divisible by `every`, the best one, and those `pinned`.
 
-    `best` is where in a record its score stands ("accuracy.mean"), higher being better, the earlier round
-    winning a tie; None keeps no best. A record without a finite number there does not compete.
+    `best` is where in a record its score stands ("accuracy.mean"), higher being better, the earlier round winning a
+    tie. A record without a finite number there does not compete.
     """
 
     last: int = 3

@@ -68,7 +68,12 @@ def encode(tensors: Mapping[str, "Tensor"]) -> bytes:
 
 def largest(expected: Mapping[str, TensorSpec]) -> int:
     """The most bytes that a file of these tensors can have, header included."""
-    return 8 + limits.HEADER + sum(_spec_size(spec) for spec in expected.values())
+
+    def size(spec: TensorSpec) -> int:
+        bits = spec.dtype.lstrip("abcdefghijklmnopqrstuvwxyz")
+        return math.prod(spec.shape) * (_BYTES.get(spec.dtype) or int(bits or 128) // 8)
+
+    return 8 + limits.HEADER + sum(map(size, expected.values()))
 
 
 def read_header(data: bytes, where: str) -> dict[str, TensorSpec]:
@@ -81,11 +86,6 @@ def read_header(data: bytes, where: str) -> dict[str, TensorSpec]:
         return _specs(header)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise Damaged(f"{where} has an unreadable header: {error}.") from error
-
-
-def _spec_size(spec: TensorSpec) -> int:
-    bits = spec.dtype.lstrip("abcdefghijklmnopqrstuvwxyz")
-    return math.prod(spec.shape) * (_BYTES.get(spec.dtype) or int(bits or 128) // 8)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -126,10 +126,7 @@ def check_size(root: Path, ref: ObjectRef) -> None:
 def check(
     root: Path, ref: ObjectRef, expected: Mapping[str, TensorSpec] | None = None
 ) -> dict[str, TensorSpec]:
-    """Read the object piece by piece, size and hash checked, and then what its header says; raises Damaged.
-
-    `expected` is as of `get`.
-    """
+    """Read the object in pieces and check size, hash, and what its header says; `expected` and errors as of `get`."""
     _refuse_larger(ref, expected)
     with _found(ref), files.open_regular(root, ref.name) as fd:
         _expect_size(ref, os.fstat(fd).st_size)
@@ -148,8 +145,8 @@ def check(
 def get(root: Path, ref: ObjectRef, expected: Mapping[str, TensorSpec] | None = None) -> dict[str, "Tensor"]:
     """The object's tensors, on the CPU, in the order of their names; hashed before anything in it is parsed.
 
-    With `expected`, exactly those names, shapes and dtypes, in its order; one that is larger than they can be is not
-    read. Raises Damaged before any tensor is made.
+    With `expected`, exactly those names, shapes and dtypes, in its order; a larger one is not read. Raises Damaged
+    first.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load
@@ -177,7 +174,6 @@ def present(root: Path) -> Iterator[ObjectRef]:
 
 
 def _read(root: Path, ref: ObjectRef) -> bytes:
-    """The object's bytes, read once, size and hash checked; raises Damaged."""
     with _found(ref):
         data = files.read(root, ref.name, cap=ref.size)
     _expect_size(ref, len(data))
@@ -215,7 +211,8 @@ class ObjectWriter:
         with self._guard:
             self._pending.add(ref.sha256)
         folder = "/".join(object_parts(ref.sha256)[:2])
-        if _size(self._root, ref) != ref.size:
+        found = files.look(self._root, ref.name)
+        if found is None or not stat.S_ISREG(found.st_mode) or found.st_size != ref.size:
             files.make_folder(self._root, folder)
             write()
         # Also when it was there: another thread may have put it a moment ago.
@@ -275,9 +272,3 @@ def _expect_tensors(
 ) -> None:
     if expected is not None and found != expected:
         raise Damaged(f"{ref.name} does not hold the expected tensors: {_difference(found, expected)}.")
-
-
-def _size(root: Path, ref: ObjectRef) -> int | None:
-    """The size of what bears the object's name, if that is a plain file."""
-    found = files.look(root, ref.name)
-    return found.st_size if found is not None and stat.S_ISREG(found.st_mode) else None

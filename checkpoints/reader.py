@@ -81,9 +81,9 @@ class SessionReader:
     ) -> dict[str, "Tensor"]:
         """The tensors of a state ("server", "client/3") after a round (None: the newest kept).
 
-        With `expected`, exactly those names, shapes and dtypes. Raises SessionUnreadable when the round or the state
-        is not there, Damaged (naming round, state and file, and offering an older round) when its bytes are
-        not what was written.
+        With `expected`, exactly those names, shapes and dtypes. Raises SessionUnreadable when the round or the state is
+        not there, Damaged (naming round, state and file, and offering an older round) when its bytes are not what was
+        written.
         """
         manifest = self.manifest(round)
         if name not in manifest.states:
@@ -131,14 +131,12 @@ class SessionReader:
 
     def records(self) -> Sequence[Mapping[str, Any]]:
         """The ledger's records, in order of round; a torn last line is completed from its checkpoint."""
-        covered, later = self._of_ledger(
-            lambda text, tail: (ledger.records(text), ledger.whole_records(tail))
-        )
+        covered, later = self._of_ledger(lambda text, tail: (ledger.records(text), ledger.whole(tail)))
         for number, record in enumerate(covered, start=1):
             self.check_record(record, number)
         # What no checkpoint vouches for counts as far as it goes on: another program may have got a line in.
         with suppress(Damaged):
-            for record in later:
+            for _, record in later:
                 self.check_record(record, len(covered) + 1)
                 covered.append(record)
         return covered
@@ -153,15 +151,15 @@ class SessionReader:
         return covered
 
     def _of_ledger(self, use: Callable[[bytes, bytes], Parts]) -> Parts:
-        """`use` of the ledger that checkpoints vouch for and of what follows it.
-
-        A torn end is completed. Raises Damaged for lines that were changed after they were written.
-        """
+        """`use` of the ledger that checkpoints vouch for, its end completed, and of what follows. Raises Damaged."""
         last = 3
         for attempt in range(last + 1):
             # Checkpoints first: the ledger read after them holds at least what they cover. The newest
             # vouches for all of it unless something is damaged.
-            covering = self._readable_manifests(attempt == 0)
+            covering = []
+            for round in self.rounds()[-1 if attempt == 0 else 0 :]:
+                with suppress(FileNotFoundError, Damaged):
+                    covering.append(manifests.read(self.folder, round))
             try:
                 raw = ledger.read(self.folder, covering[-1] if covering else None)
                 text, tail = ledger.recover(raw, covering)
@@ -237,34 +235,28 @@ class SessionReader:
                     return f"Restore it from a backup, or go on from round {older}: {go_on}."
         return "Restore it from a backup. No earlier checkpoint is kept."
 
-    def _readable_manifests(self, newest: bool = False) -> list[Manifest]:
-        found = []
-        for round in self.rounds()[-1 if newest else 0 :]:
-            with suppress(FileNotFoundError, Damaged):
-                found.append(manifests.read(self.folder, round))
-        return found
-
 
 def read_document(folder: Path) -> Json:
     """session.json; raises SessionUnreadable (no session there), Damaged, UnsupportedVersion or DiskError."""
     try:
         document = unseal(files.read(folder, layout.SESSION, cap=limits.SESSION), layout.SESSION)
     except FileNotFoundError:
-        raise SessionUnreadable(
-            f"{folder} is not a session: it has no {layout.SESSION}.{_rest(folder)}"
-        ) from None
+        rest = ""
+        if left := remains(folder):
+            rest = (
+                f" But it holds {left}: restore {layout.SESSION} from a backup, and nothing is lost. Without it the "
+                "ledger can be read as it is, one JSON line a round, and the objects by any safetensors reader."
+            )
+        raise SessionUnreadable(f"{folder} is not a session: it has no {layout.SESSION}.{rest}") from None
     except Damaged as error:
         raise Damaged(f"{folder}: {error} Restore it from a backup.") from error
     version = document.get("format")
     if type(version) is int and version not in layout.FORMATS:
         environment = document.get("environment")
         made = environment.get("htfl-sim") if isinstance(environment, dict) else None
-        named = isinstance(made, str) and len(made) < 40 and made.isprintable()
-        use = (
-            f"htfl-sim {made}, which made it"
-            if named
-            else f"a version of htfl-sim that reads format {version}"
-        )
+        use = f"a version of htfl-sim that reads format {version}"
+        if isinstance(made, str) and len(made) < 40 and made.isprintable():
+            use = f"htfl-sim {made}, which made it"
         raise UnsupportedVersion(
             f"{folder} is a session of format {version}; this program reads formats "
             f"{layout.FORMATS[0]} to {layout.FORMATS[-1]}. Use {use}."
@@ -280,7 +272,7 @@ def remains(folder: Path) -> str | None:
         if rounds := manifests.rounds(folder):
             found.append(f"the checkpoints of rounds {', '.join(map(str, rounds))}")
     with suppress(Damaged, DiskError, FileNotFoundError):
-        if lines := len(ledger.whole_records(ledger.read(folder, None))):
+        if lines := len(ledger.whole(ledger.read(folder, None))):
             found.append(f"a ledger of {lines} rounds")
     with suppress(Damaged, DiskError, FileNotFoundError):
         if not found and any(objects.present(folder)):
@@ -303,18 +295,11 @@ def sessions(folder: Path) -> list[Path]:
 
     One whose contents cannot be seen is among them: reading it says why. Raises DiskError for `folder` itself.
     """
-    return sorted(path for place in (folder, *groups(folder)) for path in _sessions(place))
+    return sorted(path for path in _visible(folder) if is_session(path, unseen=True))
 
 
-def _sessions(folder: Path) -> Iterator[Path]:
-    with files.storage(folder):
-        for path in folder.iterdir() if folder.is_dir() else ():
-            if not layout.is_private(path.name) and _has_document(path, unseen=True):
-                yield path
-
-
-def _has_document(folder: Path, *, unseen: bool = False) -> bool:
-    """Whether session.json is there; `unseen` where that cannot be seen."""
+def is_session(folder: Path, *, unseen: bool = False) -> bool:
+    """Whether a folder has been made a session; not whether it is whole. `unseen`: where that cannot be seen."""
     try:
         return files.look(folder, layout.SESSION) is not None
     except Damaged:
@@ -323,51 +308,38 @@ def _has_document(folder: Path, *, unseen: bool = False) -> bool:
         return unseen
 
 
-def _rest(folder: Path) -> str:
-    """How what is left of a session without session.json can be had back."""
-    left = remains(folder)
-    if left is None:
-        return ""
-    return (
-        f" But it holds {left}: restore {layout.SESSION} from a backup, and nothing is lost. "
-        "Without it the ledger can be read as it is, one JSON line a round, and the objects by any safetensors reader."
-    )
-
-
 # Listings
 
 TAIL = 1 << 16
 """Bytes first read from the end of a ledger; a line longer than that is read with four times as many."""
 
 
-def is_session(folder: Path) -> bool:
-    """Whether a folder has been made a session; not whether it is whole."""
-    return _has_document(folder)
-
-
 def entries(folder: Path) -> list[Path]:
     """What lies in a sessions folder and in its groups; nothing when it is not there. Raises DiskError."""
-    with files.storage(folder):
-        places = (folder, *groups(folder)) if folder.is_dir() else ()
-        return [path for place in places for path in place.iterdir()]
+    found: list[Path] = []
+    for place in (folder, *groups(folder)) if folder.is_dir() else ():
+        with files.storage(place):
+            found += place.iterdir()
+    return found
+
+
+def _visible(folder: Path) -> list[Path]:
+    return [path for path in entries(folder) if not layout.is_private(path.name)]
 
 
 def session_folders(folder: Path) -> list[Path]:
-    """The sessions under `folder` and in its groups, by name, also those that lost their session.json.
+    """The sessions under `folder` and in its groups, by name, also without session.json. Raises DiskError."""
 
-    Raises DiskError when the folder is there and cannot be read.
-    """
-    orphans = {
-        path for path in entries(folder) if not layout.is_private(path.name) and _has_checkpoints(path)
-    }
-    return sorted(orphans | set(sessions(folder)))
+    def has_checkpoints(path: Path) -> bool:
+        with suppress(Damaged, DiskError):
+            return files.is_folder(files.look(path, layout.MANIFESTS))
+        return False
+
+    return sorted({*filter(has_checkpoints, _visible(folder)), *sessions(folder)})
 
 
 def mentions(folder: Path, *texts: str, any_of: Sequence[str] = ()) -> bool:
-    """Whether session.json has all of these texts, and one of `any_of`, if there are any.
-
-    Most sessions can so be left out without being decoded.
-    """
+    """Whether session.json has all of these texts, and one of `any_of`, if there are any, without decoding it."""
     try:
         written = files.read(folder, layout.SESSION, cap=limits.SESSION)
     except (FileNotFoundError, Damaged, DiskError):
@@ -397,10 +369,7 @@ def last_record(session: SessionReader, newest: Manifest | None) -> Mapping[str,
 def first_record(
     session: SessionReader, holds: Callable[[Mapping[str, Any]], bool]
 ) -> Mapping[str, Any] | None:
-    """The first record for which `holds` is true, as it is for all later ones; None if there is none.
-
-    A search by halves reads a few lines of the ledger only.
-    """
+    """The first record for which `holds` is true, as it is for all later ones, or None. Reads a few lines only."""
     with suppress(Damaged, FileNotFoundError), files.open_regular(session.folder, layout.LEDGER) as fd:
         found, first, last = None, 0, os.fstat(fd).st_size
         while first < last:
@@ -427,13 +396,6 @@ def size_on_disk(folder: Path) -> int:
                 elif entry.is_file(follow_symlinks=False):
                     total += entry.stat(follow_symlinks=False).st_size
     return total
-
-
-def _has_checkpoints(folder: Path) -> bool:
-    try:
-        return files.is_folder(files.look(folder, layout.MANIFESTS))
-    except (Damaged, DiskError):
-        return False
 
 
 def _last_line(folder: Path) -> bytes:
@@ -509,40 +471,35 @@ class SessionFollower:
                 yield part
 
     def new_records(self) -> Growth:
-        """The ledger's whole lines that came since the last call; all of them when the file is another, or shorter.
-
-        Raises Damaged for a line that is not what was written.
-        """
+        """The ledger's whole lines since the last call; all if the file is another, or shorter. Raises Damaged."""
         folder, before = self.session.folder, self._ledger
         self._ledger = now = _stamp(folder / layout.LEDGER)
         if before and now and now[0] == before[0] and now[1] >= self._offset:
-            new = self._new_lines()
+            with files.open_regular(folder, layout.LEDGER) as fd, files.storage(folder):
+                text = b"".join(files.chunks(fd, limits.TAIL, self._offset))
+            text = text[: text.rfind(b"\n") + 1]
+            self._offset += len(text)
+            new = [parse(line, f"{folder}: {layout.LEDGER}") for line in text.splitlines()]
             for number, record in enumerate(new, start=self._rounds + 1):
                 self.session.check_record(record, number)
             self._rounds += len(new)
             return Growth(new, anew=False)
         records = self.session.records()
-        self._rounds = len(records)
-        end = _end_of_line(folder, len(records))
-        if end is None:  # a line that only its checkpoint has yet: when it comes, it must not count twice
-            self._ledger = None
-        self._offset = end or 0
+        self._rounds, self._offset = len(records), 0
+        text = b""
+        with suppress(FileNotFoundError):
+            text = files.read(folder, layout.LEDGER, cap=limits.LEDGER + limits.TAIL)
+        for _ in records:
+            if not (end := text.find(b"\n", self._offset) + 1):
+                # A line that only its checkpoint has yet: when it comes, it must not count twice.
+                self._ledger, self._offset = None, 0
+                break
+            self._offset = end
         return Growth(records, anew=True)
-
-    def _new_lines(self) -> list[Json]:
-        folder = self.session.folder
-        with files.open_regular(folder, layout.LEDGER) as fd, files.storage(folder):
-            new = b"".join(files.chunks(fd, limits.TAIL, self._offset))
-        whole, newline, _ = new.rpartition(b"\n")
-        self._offset += len(whole) + len(newline)
-        return [parse(line, f"{folder}: {layout.LEDGER}") for line in whole.splitlines()]
 
 
 def changed_stamp(folder: Path, *parts: Part) -> tuple[Stamp, ...]:
-    """A value that is another one whenever something was written that says how a session stands.
-
-    parts: only those; none: all of them.
-    """
+    """A value that changes whenever one of these parts of a session is written (none named: any of them)."""
     return tuple(_stamp(folder / _FILES[part]) for part in parts or _FILES)
 
 
@@ -552,17 +509,3 @@ def _stamp(path: Path) -> Stamp:
     except OSError:
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _end_of_line(folder: Path, lines: int) -> int | None:
-    """Where the ledger's line of that number ends; None if it has fewer whole lines."""
-    try:
-        text = files.read(folder, layout.LEDGER, cap=limits.LEDGER + limits.TAIL)
-    except FileNotFoundError:
-        text = b""
-    end = 0
-    for _ in range(lines):
-        end = text.find(b"\n", end) + 1
-        if not end:
-            return None
-    return end

@@ -30,10 +30,7 @@ V = TypeVar("V")
 
 
 def canonical(value: Any) -> bytes:
-    """The one spelling of a JSON value: sorted keys, no spaces, ASCII.
-
-    Raises ValueError for NaN and infinities, which JSON lacks: say null.
-    """
+    """The one spelling of a JSON value: sorted keys, no spaces, ASCII. Raises ValueError for NaN and infinities."""
     # The first pass turns keys into strings, so that the second sorts them as they will be read.
     return _spell(_DECODER.decode(_spell(value).decode("ascii")))
 
@@ -53,10 +50,7 @@ def parse(raw: bytes, where: str) -> Json:
 
 
 def seal(document: Json, most: int = limits.MANIFEST, what: str = "The document") -> bytes:
-    """`document` with its own hash under "sha256", in canonical form, one line.
-
-    Raises TooLarge, naming `what`, where that takes more than `most` bytes or holds too many values.
-    """
+    """`document` with its own hash under "sha256", in canonical form, one line. Raises TooLarge, naming `what`."""
     if "sha256" in document:
         raise ValueError('"sha256" is the seal\'s own key')
     sealed = canonical(document | {"sha256": hashlib.sha256(canonical(document)).hexdigest()}) + b"\n"
@@ -168,9 +162,7 @@ class ListOrNames:
 
 @dataclass(frozen=True)
 class InJson:
-    """A value that a type describes as it is in JSON. Of a data class or a named tuple, that is an object whose keys
-    are its fields.
-    """
+    """A value as it is in JSON. Of a data class or a named tuple, that is an object whose keys are its fields."""
 
     kind: Any
 

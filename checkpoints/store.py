@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from checkpoints import directories, files, layout, ledger, limits, lock, manifests, objects
 from checkpoints.directories import in_private, lay_out
 from checkpoints.files import Damaged, DiskError, SessionUnreadable
-from checkpoints.ledger import EventWriter, LedgerWriter, check_ledger
+from checkpoints.ledger import LedgerWriter, LineWriter, check_ledger, event_line
 from checkpoints.mailbox import Command, Inbox, Outcome, reply
 from checkpoints.manifests import (
     Kept,
@@ -41,8 +41,8 @@ May = Callable[[], None]
 class Store:
     """The one writer of a session. `put` and `heartbeat` may be called from any thread.
 
-    After a DiskError the store writes no more: what is on disk is the last commit, and opening the session
-    again is what finds out how things stand. Nor does it after Displaced: the session is another process's by then.
+    After a DiskError, or Displaced, the store writes no more: what is on disk is the last commit, and opening the
+    session again is what finds out how things stand.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Store:
         self._inbox = Inbox(folder, self.warn, owner.check)
         self._ledger = LedgerWriter(folder, ledger)
         self._covered = 0 if not kept else kept[-1].ledger.bytes + len(kept[-1].line)
-        self._events = EventWriter(folder)
+        self._events = LineWriter(folder, layout.EVENTS)
         self._guard = threading.RLock()
         self._state = "running"
         self._progress: Json = {}
@@ -79,8 +79,8 @@ class Store:
 
         `session` is what session.json keeps besides id and time, its "format" if that is not 1. A fork begins with
         `ledger`, its parent's lines of rounds 1, 2, …; if `session` says "parent" with a "round" above 0, it counts as
-        half made until its first commit, and is not opened again. Raises SessionUnreadable when the name is taken,
-        Damaged for another ledger, DiskError when the folder cannot be written.
+        half made until its first commit, and is not opened again. Raises SessionUnreadable for a name that is taken,
+        Damaged for another ledger, DiskError.
         """
         rounds = check_ledger(ledger)
         owner = None
@@ -96,11 +96,11 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path, *, retention: Retention | None = None, steal: bool = False) -> "Store":
-        """Own a session that is there, cleared of what a crash left.
+        """Own a session that is there, cleared of what a crash left. Commands that its checkpoint has applied are
+        answered.
 
-        Commands that the newest checkpoint has applied already are answered. `steal` takes the session over from
-        a machine that is known to be dead. Raises SessionUnreadable when there is none, Locked, Damaged,
-        UnsupportedVersion, or DiskError when it cannot be written.
+        `steal` takes the session over from a machine that is known to be dead. Raises SessionUnreadable when there is
+        none, Locked, Damaged, UnsupportedVersion, or DiskError when it cannot be written.
         """
         SessionReader(folder)
         owner = lock.Ownership.acquire(folder, steal=steal)
@@ -145,10 +145,7 @@ class Store:
             return self._objects.put(tensors)
 
     def import_object(self, source: Path, ref: ObjectRef) -> None:
-        """Put an object of the session at `source`, shared with it by a hard link where the system allows that.
-
-        Raises Damaged, naming that session's file, or DiskError.
-        """
+        """Put an object of another session, by a hard link where the system allows it. Raises Damaged or DiskError."""
         self._refuse_ended()
         try:
             objects.check(source, ref)
@@ -172,9 +169,9 @@ class Store:
         `states` names every state ("server", "client/3"), changed or not, but for clients as they began, if `initial`
         says how that was; `record` is the round's ledger record (None only for round 0); `history` is the method and
         switch history, `applied` the ids of the commands applied so far. `in_flight` is the note of uplinks in flight,
-        in a session of format 3 or later: earlier programs would not know them. A round that was appended may get its
-        checkpoint afterwards, as long as it is the last one and the record is the same. Raises DiskError, leaving the
-        previous checkpoint or this one, whole, and SessionUnreadable when another program wrote this round's manifest.
+        in a session of format 3 or later. A round that was appended may get its checkpoint afterwards, as long as it is
+        the last one and the record is the same. Raises DiskError, leaving the previous checkpoint or this one, whole,
+        and SessionUnreadable when another program wrote this round's manifest.
         """
         with self._writing():
             before = self._before(round, record)
@@ -213,10 +210,10 @@ class Store:
     def save_unfinished_round(
         self, round: int, note: Mapping[str, Any], states: Mapping[str, ObjectRef]
     ) -> None:
-        """Make what is done of the next round durable, in place of what was saved of it before.
+        """Make what is done of the next round durable, in place of what was saved of it before, until the round's
+        commit.
 
-        `states` names objects ("client/3/state", "client/3/uplink"); `note` is the caller's. The commit of the
-        round removes it. Raises DiskError.
+        `states` names objects ("client/3/state", "client/3/uplink"); `note` is the caller's. Raises DiskError.
         """
         with self._writing():
             if round != max(self._round, 0) + 1:
@@ -249,11 +246,7 @@ class Store:
             raise Damaged(f"{self.folder}, unfinished round {unfinished.round}, {name}: {error}") from error
 
     def commands(self) -> list[Command]:
-        """The commands that came since the last call, in order of id; one listing of a folder when none did.
-
-        What others left there that is no command is refused and said in a `warning` event. Raises DiskError
-        when that cannot be written.
-        """
+        """The new commands, in order of id. What is no command is refused, with a warning. Raises DiskError."""
         with self._writing():
             return self._inbox.new()
 
@@ -265,7 +258,7 @@ class Store:
     def event(self, kind: str, **fields: Any) -> None:
         """Add an operator event ("started", "paused", "switched", "warning" …)."""
         with self._writing():
-            self._events.add(kind, fields)
+            self._events.append(event_line(kind, fields), durable=True)
 
     def tag(
         self, add: Iterable[str], remove: Iterable[str] = (), note: str | None = None
@@ -278,7 +271,7 @@ class Store:
         """Add a `warning` event, and keep the sentence for `take_warnings`."""
         with self._writing():
             self._warnings.append(message)
-            self._events.add("warning", {**about, "message": message})
+            self.event("warning", **about, message=message)
 
     def take_warnings(self) -> list[str]:
         """What has been found amiss since the last call, first of all by opening: sentences, which are events too."""
@@ -443,12 +436,16 @@ class _Found:
 
 
 def _look(folder: Path, left: Json | None) -> _Found:
-    """Read a session whose lock is held; `left` is its last owner's note. Nothing is changed.
+    """Read a session whose lock is held, and change nothing; `left` is its last owner's note.
 
-    Raises Damaged when a manifest or an object of the newest checkpoint is missing or not what was written, or
-    when the ledger cannot be rebuilt.
+    Raises Damaged when a manifest, or an object of the newest, is missing or altered, or the ledger cannot be rebuilt.
     """
-    _refuse_links(folder)
+    # No link, and no other thing, may stand where the store's folders are, at any level.
+    inside = filter(layout.is_object_folder, files.listed(folder, layout.OBJECTS))
+    for name in (*layout.FOLDERS, *(f"{layout.OBJECTS}/{each}" for each in inside)):
+        there = files.look(folder, name)
+        if there is not None and not files.is_folder(there):
+            raise Damaged(f"{folder}: {name} is not a folder; links are not followed. Remove it.")
     session = SessionReader(folder)
     rounds = session.rounds()
     missing = ledger.missing_checkpoints(folder, rounds, left)
@@ -471,8 +468,8 @@ def _look(folder: Path, left: Json | None) -> _Found:
         # After a crash the newest checkpoint is read in full: a flush may have failed unseen.
         for name in kept[-1].states:
             session.check(kept[-1], name, thorough=not lock.is_closed(left))
-    warnings = ledger.warning(folder, rounds, missing) + ([lost] if lost else [])
-    return _Found(kept, strays, raw, text, tail, torn, warnings)
+    amiss = [f"T{ledger.explained(folder, rounds, missing)[1:]}"] if missing else []
+    return _Found(kept, strays, raw, text, tail, torn, [*amiss, *([lost] if lost else [])])
 
 
 def _mend(folder: Path, found: _Found, may: May) -> list[str]:
@@ -480,7 +477,15 @@ def _mend(folder: Path, found: _Found, may: May) -> list[str]:
     for name in layout.FOLDERS:
         may()
         files.make_folder(folder, name)
-    mended = [*found.warnings, *_mend_ledger(folder, found, may), *_mend_events(folder, found.torn, may)]
+    mended = [*found.warnings, *_mend_ledger(folder, found, may)]
+    if found.torn is None:
+        may()
+        files.replace(folder, layout.EVENTS, b"")
+        mended.append(f"{layout.EVENTS} was gone; it begins anew.")
+    elif found.torn:
+        may()
+        files.cut(folder, layout.EVENTS, found.torn)
+        mended.append(f"{layout.EVENTS} was torn; its whole lines were kept.")
     for stray in found.strays:
         may()
         files.remove(folder, manifests.path(stray.round))
@@ -493,20 +498,11 @@ def _mend(folder: Path, found: _Found, may: May) -> list[str]:
     return mended + lost
 
 
-def _refuse_links(folder: Path) -> None:
-    """No link, and no other thing, may stand where the store's folders are, at any level."""
-    inside = filter(layout.is_object_folder, files.listed(folder, layout.OBJECTS))
-    for name in (*layout.FOLDERS, *(f"{layout.OBJECTS}/{each}" for each in inside)):
-        found = files.look(folder, name)
-        if found is not None and not files.is_folder(found):
-            raise Damaged(f"{folder}: {name} is not a folder; links are not followed. Remove it.")
-
-
 def _course(folder: Path, kept: list[Manifest]) -> tuple[bytes, bytes, bytes, list[Manifest]]:
     """The ledger as it is, its part that the checkpoints vouch for, the rest; and which of them are not of it.
 
-    An owner that is displaced in the very instant in which it links a manifest may leave one behind. The newest
-    counts as such only if no event tells of it and the ledger that it speaks of is not there.
+    An owner that is displaced in the very instant in which it links a manifest may leave one behind. The newest counts
+    as such only if no event tells of it and the ledger that it speaks of is not there.
     """
     raw = ledger.read(folder, kept[-1] if kept else None)
     course = kept
@@ -530,22 +526,11 @@ def _mend_ledger(folder: Path, found: _Found, may: May) -> Iterator[str]:
     files.sync_folder(folder)
     if is_rebuilt := found.raw[: len(found.ledger)] != found.ledger:
         yield f"{layout.LEDGER} was torn or altered; it was rebuilt from the checkpoints."
-    if lost := ledger.whole_records(found.tail):
-        rounds = " to ".join(str(record.get("round")) for record in (lost[0], lost[-1])[: len(lost)])
+    if lost := ledger.whole(found.tail):
+        rounds = " to ".join(str(record.get("round")) for _, record in (lost[0], lost[-1])[: len(lost)])
         yield f"The ledger went beyond the last checkpoint; computed again: round {rounds}."
     elif found.tail and not is_rebuilt:  # else these bytes may be those of an altered line
         yield f"{layout.LEDGER} had a torn line after the last checkpoint; it was cut off."
-
-
-def _mend_events(folder: Path, torn: int | None, may: May) -> Iterator[str]:
-    if torn is None:
-        may()
-        files.replace(folder, layout.EVENTS, b"")
-        yield f"{layout.EVENTS} was gone; it begins anew."
-    elif torn:
-        may()
-        files.cut(folder, layout.EVENTS, torn)
-        yield f"{layout.EVENTS} was torn; its whole lines were kept."
 
 
 def _unfinished(folder: Path, newest: int, may: May) -> tuple[list[UnfinishedRound], list[str]]:

@@ -15,7 +15,7 @@ from checkpoints.manifests import Manifest, UnfinishedRound
 from checkpoints.reader import read_document
 from checkpoints.schema import Json, ObjectRef
 
-_KNOWN = {*layout.FILES, *layout.FOLDERS}
+_KNOWN = {*layout.FILES, *layout.FOLDERS, layout.EARLIER_POSTED}
 
 
 @dataclass(frozen=True)
@@ -28,24 +28,33 @@ class Finding:
 
 
 def verify(folder: Path) -> list[Finding]:
-    """Everything in a session directory that is not as it was written; empty when all is well.
+    """Everything in a session directory that is not as it was written, or is not there; empty when all is well.
 
-    Looks at each byte of session.json, the manifests, the objects, unfinished rounds, the ledger, the events,
-    commands, answers, tags and the owner's note; and whether what these say must be there is there. While an owner
-    writes, the line it is adding is a note. Raises SessionUnreadable when there is no session, UnsupportedVersion, or
-    DiskError.
+    Reads every byte. While an owner writes, the line it is adding is a note. Raises SessionUnreadable when there is no
+    session, UnsupportedVersion, or DiskError.
     """
     findings: list[Finding] = []
     try:
         read_document(folder)
     except Damaged as error:
         findings.append(_damage(layout.SESSION, error))
-    live = _is_live(folder)
+    try:
+        live = lock.is_held(folder)
+    except Damaged:
+        live = False  # told of with the owner's note
     left = None if live else lock.legible_note(folder)  # what the last owner left, if nobody goes on
     closed = left if lock.is_closed(left) else None
-    kept, unreadable = _read_manifests(folder)
-    findings += unreadable
-    findings += _missing(folder, left, live)
+    kept: list[Manifest] = []
+
+    def read(round: int) -> None:
+        kept.append(manifests.read(folder, round))
+
+    for round in _kept_rounds(folder):  # one may be retired by a live owner meanwhile
+        findings += _tried(manifests.path(round), partial(read, round))
+    rounds = _kept_rounds(folder)
+    # Of a live session the events may be a step ahead of the listing.
+    if missing := [] if live else missing_checkpoints(folder, rounds, left):
+        findings.append(_damage(manifests.path(missing[-1]), explained(folder, rounds, missing)))
     unfinished, unusable = _read_unfinished(folder, kept[-1].round if kept else 0, live)
     findings += unusable
     findings += _objects(folder, [*kept, *unfinished], live)
@@ -55,18 +64,6 @@ def verify(folder: Path) -> list[Finding]:
     findings += _mailbox(folder, kept, live)
     findings += _strays(folder, live)
     return findings
-
-
-def _read_manifests(folder: Path) -> tuple[list[Manifest], list[Finding]]:
-    kept: list[Manifest] = []
-    findings: list[Finding] = []
-
-    def read(round: int) -> None:
-        kept.append(manifests.read(folder, round))
-
-    for round in _kept_rounds(folder):  # one may be retired by a live owner meanwhile
-        findings += _tried(manifests.path(round), partial(read, round))
-    return kept, findings
 
 
 def _read_unfinished(folder: Path, newest: int, live: bool) -> tuple[list[UnfinishedRound], list[Finding]]:
@@ -102,36 +99,19 @@ def _objects(folder: Path, named: list[Manifest | UnfinishedRound], live: bool) 
             there = {*_kept_rounds(folder), *map(layout.manifest_round, files.listed(folder, layout.PARTIAL))}
             still = [use for use in users if not live or use[0] in there]
             if still:
-                yield _damage(ref.name, f"{_users(still)}: {error}")
+                more = f" and {len(still) - 1} more" if len(still) > 1 else ""
+                yield _damage(ref.name, f"round {still[0][0]}, {still[0][1]}{more}: {error}")
     used = {ref.sha256 for ref in uses}
     for ref in objects.present(folder) if _is_there(folder, layout.OBJECTS) else ():
-        if ref.sha256 not in used:
-            yield from _unused(folder, ref, live)
-
-
-def _users(users: list[tuple[int, str]]) -> str:
-    """Where an object belongs: its state, and the rounds it stayed the same in."""
-    round, name = users[0]
-    more = f" and {len(users) - 1} more" if len(users) > 1 else ""
-    return f"round {round}, {name}{more}"
-
-
-def _unused(folder: Path, ref: ObjectRef, live: bool) -> Iterator[Finding]:
-    try:
-        objects.check(folder, ref)
-        remark = "belongs to no checkpoint" + (" yet." if live else "; the next opening removes it.")
-        yield _note(ref.name, f"{ref.name} {remark}")
-    except Damaged as error:
-        if not live or files.look(folder, ref.name) is not None:
-            yield _damage(ref.name, error)
-
-
-def _missing(folder: Path, left: Json | None, live: bool) -> Iterator[Finding]:
-    """Checkpoints that are gone; of a live session the events may be a step ahead of the listing."""
-    kept = _kept_rounds(folder)
-    missing = [] if live else missing_checkpoints(folder, kept, left)
-    if missing:
-        yield _damage(manifests.path(missing[-1]), explained(folder, kept, missing))
+        if ref.sha256 in used:
+            continue
+        try:
+            objects.check(folder, ref)
+            remark = "belongs to no checkpoint" + (" yet." if live else "; the next opening removes it.")
+            yield _note(ref.name, f"{ref.name} {remark}")
+        except Damaged as error:
+            if not live or files.look(folder, ref.name) is not None:
+                yield _damage(ref.name, error)
 
 
 def _ledger(folder: Path, kept: list[Manifest], closed: Json | None, live: bool) -> Iterator[Finding]:
@@ -151,22 +131,18 @@ def _ledger(folder: Path, kept: list[Manifest], closed: Json | None, live: bool)
         what += " The next opening rebuilds it."
         yield _note(layout.LEDGER, what) if torn and live else _damage(layout.LEDGER, what)
     elif not live:
-        yield from _tail(folder, tail, closed)
-
-
-def _tail(folder: Path, tail: bytes, closed: Json | None) -> Iterator[Finding]:
-    """Lines after the newest checkpoint: vouched for by the owner's last note if it closed, else by none."""
-    whole = ledger.whole_records(tail)
-    if closed and "ledger" in closed and _is_there(folder, layout.LEDGER):
-        if asdict(LineWriter(folder, layout.LEDGER).prefix) != closed["ledger"]:
-            what = "is not as it was left after the newest checkpoint's line."
+        # The owner's last note vouches for lines after the newest checkpoint, if it closed.
+        whole = ledger.whole(tail)
+        if closed and "ledger" in closed and _is_there(folder, layout.LEDGER):
+            if asdict(LineWriter(folder, layout.LEDGER).prefix) != closed["ledger"]:
+                what = "is not as it was left after the newest checkpoint's line."
+                yield _damage(layout.LEDGER, f"{layout.LEDGER} {what}")
+        elif len(whole) != len(tail.splitlines()):
+            what = "has a torn line at its end; the next opening cuts it off."
             yield _damage(layout.LEDGER, f"{layout.LEDGER} {what}")
-    elif len(whole) != len(tail.splitlines()):
-        what = "has a torn line at its end; the next opening cuts it off."
-        yield _damage(layout.LEDGER, f"{layout.LEDGER} {what}")
-    if whole:
-        what = f"has {len(whole)} rounds without a checkpoint; a resume computes them again."
-        yield _note(layout.LEDGER, f"{layout.LEDGER} {what}")
+        if whole:
+            what = f"has {len(whole)} rounds without a checkpoint; a resume computes them again."
+            yield _note(layout.LEDGER, f"{layout.LEDGER} {what}")
 
 
 def _events(folder: Path, closed: Json | None, live: bool) -> Iterator[Finding]:
@@ -176,9 +152,7 @@ def _events(folder: Path, closed: Json | None, live: bool) -> Iterator[Finding]:
         return
     try:
         if ledger.torn_events(folder):
-            yield Finding(
-                layout.EVENTS, "note" if live else "damage", f"{layout.EVENTS} ends in a torn line."
-            )
+            yield (_note if live else _damage)(layout.EVENTS, f"{layout.EVENTS} ends in a torn line.")
         elif (lost := ledger.lost_events(folder, closed)) is not None:
             yield _damage(layout.EVENTS, lost)
     except Damaged as error:
@@ -222,16 +196,10 @@ def _strays(folder: Path, live: bool) -> Iterator[Finding]:
         found = _look(folder, name)
         if found is not None and not files.is_folder(found):
             yield _damage(name, f"{name} is not a folder; links are not followed.")
-    for place, known in (
-        ("", _KNOWN),
-        (
-            layout.CONTROL,
-            {path.rpartition("/")[2] for path in (layout.INBOX, layout.DONE, layout.EARLIER_POSTED)},
-        ),
-    ):
+    for place in ("", layout.CONTROL):
         for name in files.listed(folder, place):
-            if name not in known:
-                yield _stray(f"{place}/{name}" if place else name)
+            if (where := f"{place}/{name}" if place else name) not in _KNOWN:
+                yield _stray(where)
     for name in files.listed(folder, layout.MANIFESTS):
         if layout.manifest_round(name) is None:
             yield _stray(f"{layout.MANIFESTS}/{name}")
@@ -244,17 +212,8 @@ def _strays(folder: Path, live: bool) -> Iterator[Finding]:
         for name in files.listed(folder, where):
             if layout.object_sha256(sub, name) is None:
                 yield _stray(f"{where}/{name}")
-    for name in files.listed(folder, layout.TMP):
-        if not live:
-            yield _note(f"{layout.TMP}/{name}", "left by a crash; the next opening removes it.")
-
-
-def _is_live(folder: Path) -> bool:
-    """Whether a process here owns the session; what is no lock file is told of with the owner's note."""
-    try:
-        return lock.is_held(folder)
-    except Damaged:
-        return False
+    for name in () if live else files.listed(folder, layout.TMP):
+        yield _note(f"{layout.TMP}/{name}", "left by a crash; the next opening removes it.")
 
 
 def _kept_rounds(folder: Path) -> list[int]:

@@ -174,7 +174,6 @@ def read_intervals(path: Path, clients: int) -> Intervals:
 
 
 def _joined(intervals: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The same intervals, where those that touch are one."""
     joined = [intervals[0]]
     for start, end in intervals[1:]:
         if start == joined[-1][1]:

@@ -118,10 +118,10 @@ def overridden(device: Device, system: SystemConfig) -> Device:
 
 
 def read_trace(path: Path, known: Mapping[str, Device], clients: Collection[int]) -> dict[int, Device]:
-    """The devices of these clients, from a CSV file with a row per client, which may have others too.
+    """The devices of these clients, from a CSV file with a row per client, which may have others too. Raises
+    ConfigError.
 
-    The column `client` is its number. The column `device` names a known device, whose numbers hold for empty and
-    missing columns. Raises ConfigError for a file or a number that cannot be used.
+    The column `device` names a known device, whose numbers hold for empty and missing columns.
     """
     found: dict[int, Device] = {}
     seen = set[int]()
@@ -145,10 +145,7 @@ def read_trace(path: Path, known: Mapping[str, Device], clients: Collection[int]
 
 
 def assigned(system: SystemConfig, clients: Sequence[ClientFacts], seed: int) -> tuple[Device, ...]:
-    """The device of each client, in the order of `clients`. Draws are keyed by seed and client.
-
-    Raises ConfigError for an unknown device, and for a client whose model fits no device that it may get.
-    """
+    """The device of each client, in the order of `clients`. Draws are keyed by seed and client. Raises ConfigError."""
     known = library(system)
     if system.trace is not None:
         found = read_trace(Path(system.trace), known, {client.id for client in clients})
@@ -295,7 +292,7 @@ def _correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float 
 def rows(path: Path, needed: Sequence[str], also: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
     """The rows of a CSV file with these columns, each with its line. Raises ConfigError for other columns.
 
-    Rows come one by one, because a list of all would need far more memory than the file has bytes.
+    One by one, because a list of all would need far more memory than the file has bytes.
     """
     lines = io.TextIOWrapper(io.BytesIO(read_bytes(path, most=TABLE)), encoding="utf-8", newline="")
     try:

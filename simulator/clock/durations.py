@@ -64,10 +64,7 @@ def utilization(system: SystemConfig, architecture: str) -> float:
 
 
 def parts(device: Device, work: Work, utilization: float) -> Seconds:
-    """The seconds of that work on that device: latency, bytes over bandwidth, and FLOPs over FLOP/s.
-
-    Raises ConfigError for seconds that cannot be computed.
-    """
+    """Latency, bytes over bandwidth, and FLOPs over FLOP/s. Raises ConfigError for seconds without a value."""
     seconds = (
         device.latency,
         _over(BITS * work.down, device.down, device, "downlink"),

@@ -47,10 +47,7 @@ def build(config: Config, data_dir: Path, begun: int = 0, *, runs: bool = True) 
 
 
 def rebuild(built: Built, config: Config, begun: int | None = None, *, runs: bool = True) -> Built:
-    """The same data and models under other settings, or another method that begins after round `begun`.
-
-    Raises ConfigError for unmet needs, and like `build`.
-    """
+    """The same data and models under other settings, or a method that begins after `begun`. Raises ConfigError."""
     federation = built.federation
     begun = federation.begun if begun is None else begun
     return _assembled(
@@ -155,10 +152,7 @@ def _refuse_idle_stem(federation: Federation) -> None:
 
 
 def _refuse_batches_of_one(federation: Federation, method: Method) -> None:
-    """Raise ConfigError where BatchNorm would have to normalize a single sample, which has no variance.
-
-    On the clients' own models, and on those that the method has them train beside these.
-    """
+    """Raise ConfigError where BatchNorm would normalize one sample, also in models trained beside."""
     batch_size, spec = federation.training.batch_size, federation.spec
     every = [*federation.clients, *(client for stage in federation.stages for client in stage.clients)]
     lonely = [client for client in every if 1 in batch_sizes(client.samples, batch_size)]

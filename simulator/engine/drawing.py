@@ -37,10 +37,7 @@ from simulator.training.trainer import TrainingContext
 
 
 def drawn(config: Config, built: Built) -> Iterator[dict[str, Any]]:
-    """The rounds of a run on its clock, one after the other, without training. Raises ConfigError.
-
-    Losses on the wire and clients that diverge are left out, because only a run knows them.
-    """
+    """The rounds of a run on its clock, without training and what only that tells. Raises ConfigError."""
     clock = built.engine.clock
     if clock is None:
         raise ConfigError(

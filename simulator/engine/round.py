@@ -169,11 +169,12 @@ class Engine:
         return Beginning(self._federation, self._hooks, models)
 
     def take_over(self, state: State, before: Method) -> tuple[State, str]:
-        """The state another method, or this one with other hyper-parameters, left, as this one starts from it.
+        """The state another method, or this one with other hyper-parameters, left, as this one starts from it; in words
+        too.
 
         Client models stay. What the method keeps beside them stays if it kept the same before; else the server takes
-        what `Method.adopt` says and the rest starts as before round 1. Uplinks in flight are dropped, unless only
-        other settings than the method's change. Also returns what became of it, as a sentence.
+        what `Method.adopt` says and the rest starts as before round 1. Uplinks in flight are dropped, unless only other
+        settings than the method's change.
         """
         self._set_threads()
         server = self._on_device(self._hooks.init_server())
@@ -201,9 +202,9 @@ class Engine:
     ) -> State:
         """Round t = state.round + 1. Same state, same bits, whatever the number of workers.
 
-        `gate` is asked between clients; `finished` are updates that an earlier attempt at this round brought out, which
-        are not computed again. `measure`, asked after evaluation, wants CKA in this round though none is due. Raises
-        RoundInterrupted, with all finished updates, when the gate ends the round early.
+        `gate` is asked between clients; `finished` are updates of an earlier attempt, which are not computed again.
+        `measure`, asked after evaluation, wants CKA though none is due. Raises RoundInterrupted, with all finished
+        updates.
         """
         with tf32_in_force(self._config.training.precision, self._federation.device):
             return self._round(state, observe, gate, finished, measure)
@@ -347,10 +348,7 @@ class Engine:
         return cka_matrices.interval(shown, of_all * settings.federation.participants / len(clients))
 
     def _due_cka(self, after: State, trained: Collection[int], asked: Callable[[], bool]) -> Cka | None:
-        """CKA if it is due after this round, or asked for.
-
-        If no setting asks for it, a run goes on without it where it cannot be measured, and says why.
-        """
+        """CKA if due or asked for. By default a run goes on where it cannot be measured, and says why."""
         every, by_default, t = self._cka_every, self._config.cka.every is None, after.round
         due = every and (t % every == 0 or (by_default and t == 1))
         if not due or not by_default:
@@ -367,11 +365,7 @@ class Engine:
         return None
 
     def _cka(self, state: State, trained: Collection[int], memory: int | None = None) -> Cka:
-        """How alike the clients' models are after a round, layer by layer, as the ledger has it. Raises ConfigError.
-
-        Compared are the models that local training left, of clients that have been trained, or those that every
-        client would receive next: `cka.model`. memory: see `cka_matrices.measure`.
-        """
+        """How alike the clients' models are after a round, layer by layer, as the ledger has it. Raises ConfigError."""
         settings, now = self._config.cka, self._enter(state.round)
         aggregated = self._compares == "aggregated"
         layers, most = cka_matrices.compared(

@@ -169,10 +169,7 @@ class Clock:
         return [flight._replace(arrives=end) for flight, end in zip(flights, starts, strict=True)]
 
     def done(self, flight: Flight, work: Work) -> Work:
-        """What the client did of that work. One that is lost computed until its client left.
-
-        A transfer counts if it was complete. Of a lost dispatch, the uplink never was.
-        """
+        """What the client did of that work until it left. Only complete transfers count."""
         if not flight.lost or self.system.costs == "planned":
             return work
         seconds = durations.jitter(self._seed, flight.dispatch, flight.client, self.system.jitter) * (

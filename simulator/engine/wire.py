@@ -37,10 +37,7 @@ class Wire:
         self._carried: dict[str, dict[int, _Carried]] = {"up": {}, "down": {}}
 
     def down(self, client: int, payload: Mapping[str, Tensor]) -> Tensors:
-        """Carry a payload from the server to a client; the client gets its own copy. On any thread.
-
-        What is carried to it again, because its job was made again, counts once.
-        """
+        """Carry a payload to a client, which gets its own copy. On any thread. What is carried again counts once."""
         if self._keeps:
             self._sent_down[client] = dict(payload)
         return self._carry("down", client, payload)
@@ -59,10 +56,7 @@ class Wire:
         return carried.size if carried else 0
 
     def loses(self, client: int, dispatch: int | None = None) -> bool:
-        """Whether the client's uplink never arrives. What does not arrive is not counted.
-
-        `dispatch` keys the draw. None: the round's number.
-        """
+        """Whether the client's uplink never arrives. `dispatch` keys the draw; None: the round's number."""
         if not self._settings.drop:
             return False
         draw = rng.numpy_stream(self._seed, "wire/drop", self._key(dispatch), client).random()
@@ -75,10 +69,10 @@ class Wire:
         dispatch: int | None = None,
         received: Mapping[str, Tensor] | None = None,
     ) -> Tensors:
-        """Carry a payload from a client to the server; the server gets its own copy, with noise if so configured.
+        """Carry a payload to the server, which gets its own copy, with noise if so configured.
 
-        `dispatch` keys the noise. None: the round's number. `received` is what an earlier wire carried to the client
-        before this uplink. None: this wire carried it.
+        `dispatch` keys the noise; None: the round's number. `received` is what an earlier wire carried to the client
+        before this uplink; None: this wire carried it.
         """
         arrived = self._carry("up", client, payload)
         if self._settings.noise:
@@ -122,10 +116,7 @@ class Wire:
         return Copies(copies, payload)
 
     def traffic(self, before: Traffic | None, news: bool = False) -> Traffic:
-        """The ledger's `bytes`, its totals continued from those of the round before.
-
-        With `news`, those by client name the clients alone to or from whom anything was carried.
-        """
+        """The ledger's `bytes`, its totals continued. With `news`, only of clients that anything was carried for."""
         sizes = {
             direction: {client: carried.size for client, carried in by_client.items()}
             for direction, by_client in self._carried.items()

@@ -17,10 +17,7 @@ _FUNCTIONS: dict[str, Any] = {}
 
 
 def load(path: Path) -> OwnFile:
-    """Let `selection.strategy` name the function of a file by its stem. A second time does nothing.
-
-    Raises ConfigError for a file that cannot be read, fails, or has no function `select`.
-    """
+    """Let `selection.strategy` name a file's function by its stem. A second time does nothing. Raises ConfigError."""
     if path.stem in STRATEGIES:
         raise ConfigError(f"The selection {path} has the name of a built-in strategy. Rename the file.")
     file, module = own_files.load("selection", path)

@@ -29,7 +29,7 @@ NOTHING: Mapping[str, ObjectRef] = MappingProxyType({})
 def put(store: Store, state: State, known: Mapping[str, ObjectRef] = NOTHING) -> dict[str, ObjectRef]:
     """The objects of a state, of which those are `known` that are in the store and unchanged since. Raises DiskError.
 
-    Clients' states are written one after the other: of those that are not in memory, one at a time is.
+    Of the clients' states that are not in memory, one at a time is.
     """
     everybody = store.session.document["format"] == 1
     refs = {"server": store.put(on_host(state.server))}
@@ -84,10 +84,7 @@ class Commits:
         self._refs = {}
 
     def commit(self, state: State, history: list[Entry], applied: Sequence[str]) -> State:
-        """Make a checkpoint of the state, and let go of what it holds: the same state comes back.
-
-        Raises DiskError, and TooLarge where what is to be written could not be read back.
-        """
+        """Make a checkpoint, and let go of what it holds: the same state comes back. Raises DiskError, TooLarge."""
         record = state.record
         assert record is not None
         began = time.perf_counter()
@@ -113,10 +110,7 @@ class Commits:
 
 
 def too_large(fault: TooLarge, record: Record, session: Path | None) -> ConfigError:
-    """The refusal of a round that could not be read back, with what to change.
-
-    `session` is where the rounds before it are, None where there are none.
-    """
+    """The refusal of a round that could not be read back, with what to change. session: that of the rounds before."""
     raw = canonical(record)
     if len(raw) < limits.RECORD and limits.values(raw) <= limits.RECORD_VALUES:
         return ConfigError(f"{fault} {_BESIDE_RECORDS.get(fault.what, 'Use fewer federation.clients.')}")
@@ -139,10 +133,7 @@ def _counts_classes(record: Record) -> bool:
 
 
 def _remedy(part: str, news: bool, classes: bool, session: Path | None) -> str:
-    """What makes a part of a record smaller.
-
-    `news` says that the record only names clients that changed, and `classes` that it counts answers by class.
-    """
+    """What makes a part smaller. news: the record only names changed clients. classes: it counts by class."""
     if part == "method_metrics":
         return "Let the method's aggregate() return fewer metrics."
     if part == "cka":

@@ -55,10 +55,7 @@ def settings_of(config: Raw) -> Raw:
 
 
 def fingerprint_of(folder: Path) -> str | None:
-    """The fingerprint of a session. None for a fork, after a switch, with inexact rounds, and of an older session.
-
-    Raises SessionUnreadable or DiskError.
-    """
+    """The fingerprint of a session. None for a fork, after a switch, with inexact rounds, and of an older session."""
     session = CheckedReader(folder)
     found = session.document.get("fingerprint")
     if found is None or session.parent is not None or any(map(_is_inexact, session.events())):

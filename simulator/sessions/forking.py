@@ -211,13 +211,10 @@ def fork(
 ) -> Fork:
     """Make in `folder` a session that goes on from a round of `parent`, which is only read and may be live.
 
-    The code must be that which made the parent, unless `allow_inexact`. A round without a checkpoint is computed again
-    from the nearest earlier one; the results must be the parent's, unless `allow_inexact`. `assignments` may change the
-    seed of what follows: the partition stays the parent's.
-
-    It is made in a folder of its own and gets its name at the end. Raises SessionUnreadable when the parent is damaged
-    or has no such round, and when another program took the name meanwhile; ConfigError for what cannot change,
-    SessionError when data, plugin or environment do not give the parent's results.
+    A round without a checkpoint is computed again from the nearest earlier one. Code and results must be the parent's,
+    unless `allow_inexact`. `assignments` may change the seed of what follows: the partition stays the parent's. Raises
+    SessionUnreadable when the parent is damaged or has no such round, and when another program took the name meanwhile;
+    ConfigError for what cannot change, SessionError when data, plugin or environment do not give the parent's results.
     """
     metadata.refuse_taken(folder)
     source = Source.read(parent, at_round, {"workers": workers, "device": device}, data_dir)

@@ -128,10 +128,9 @@ SETTINGS = ("rounds", "until", "until_time", "training", "evaluation", "wire", "
 def changed_settings(
     config: Config, method: str | None, assignments: Sequence[str], may_change: Sequence[str] = SETTINGS
 ) -> Config:
-    """`config` with another method, or other settings, from `key=value` assignments.
+    """`config` with another method, or other settings, from `key=value` assignments. Raises ConfigError.
 
-    The hyper-parameters of a method that is replaced do not carry over. Raises ConfigError for settings that are not
-    valid or that a run under way cannot change.
+    The hyper-parameters of a method that is replaced do not carry over.
     """
     raw = config.to_json()
     new = Config.read(with_overrides(with_method(raw, method) if method else raw, assignments))
@@ -196,10 +195,7 @@ def history_entry(config: Config, from_round: int, about: Change | None = None) 
 
 
 def settings_in_force(document: Configured, history: Sequence[Entry]) -> Raw:
-    """A session's configuration as its history left it, from session.json and the history's last entry.
-
-    What it was recorded without is what it did before there was such a setting.
-    """
+    """A session's configuration as its history left it, with what was so before missing settings existed."""
     raw = merged(document["config"], {})
     if history:
         raw.pop("watch", None)  # an entry has this section only if a watcher is on
@@ -265,10 +261,7 @@ PRECISION = "training.precision"
 
 
 def overrides(workers: int | None, device: str | None, assignments: Sequence[str], folder: Path) -> Raw:
-    """Settings to lay over a session's, nested. Raises ConfigError for one that is not the machine's.
-
-    The error names the command that changes it in the session `folder`.
-    """
+    """Settings to lay over a session's, nested. Raises ConfigError for those that are not the machine's."""
     given = {"workers": workers, "device": device}
     raw: Raw = {"runtime": {key: value for key, value in given.items() if value is not None}}
     for assignment in assignments:

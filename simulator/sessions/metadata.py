@@ -84,10 +84,7 @@ def files_of_method(method: str) -> dict[str, str]:
 
 
 def check_files(folder: Path, config: Mapping[str, Any], made_with: Sequence[OwnFile]) -> None:
-    """Raise SessionError unless every file a session was made with is there, or loaded, and the same bytes.
-
-    `config` has the paths of the files that settings name.
-    """
+    """Raise SessionError unless every file a session was made with is there, or loaded, and the same bytes."""
     paths = _paths(config)
     for file in made_with:
         kind, name, sha256 = file["kind"], file["name"], file["sha256"]
@@ -136,9 +133,9 @@ MOST_UNKNOWN = 100
 def current(session: CheckedReader, overrides: Raw, upto: int | None = None) -> tuple[Config, list[Entry]]:
     """A session's configuration as its last checkpoint left it, with `overrides` laid over, and its history.
 
-    Who needs the rounds `upto` one only may have an earlier checkpoint where the last one is damaged.
-    Raises SessionError when a plugin of its method or models, or another file of the user's, is not loaded or not the
-    same, Damaged when these are no settings.
+    Who needs the rounds `upto` one only may have an earlier checkpoint where the last one is damaged. Raises
+    SessionError when a plugin or another file of the user's is not loaded or not the same, Damaged when these are no
+    settings.
     """
     newest = _newest(session, upto)
     history = newest.history if newest else []
@@ -268,10 +265,7 @@ def check_recordable(config: Config, built: Built) -> None:
 
 
 def of_new(config: Config, built: Built, parent: Parent | None, *, in_flight: bool = False) -> Raw:
-    """What session.json says of a new session; `in_flight`: its checkpoints can have uplinks in flight.
-
-    Raises ConfigError where it, or its rounds, could not be read back.
-    """
+    """What session.json says of a new session; `in_flight`: it can have uplinks in flight. Raises ConfigError."""
     check_recordable(config, built)
     if parent is None:
         check_read(config, built.data)
@@ -372,8 +366,8 @@ def retention(config: Config, parent: Parent | None = None) -> Retention:
 def planned(session: CheckedReader, upto: int = 0) -> Config:
     """The configuration of the next resume: the last checkpoint's, and what the switches in the mailbox make of it.
 
-    Of those that wait for the end of a certain round, only up to the round `upto`. Raises SessionError when the plugin
-    of its method is not loaded.
+    Of those that wait for a certain round, only up to `upto`. Raises SessionError when the method's plugin is not
+    loaded.
     """
     # Whether the recorded device is here as well is the resume's concern.
     config, _ = current(session, {"runtime": {"device": "cpu"}})
@@ -402,10 +396,7 @@ def extend(
     until: float | None = None,
     until_time: float | str | None = None,
 ) -> None:
-    """Leave a switch to so many rounds, or other goals, in the mailbox, unless that is so.
-
-    Raises ConfigError, also where so many rounds have been run already.
-    """
+    """Leave a switch to so many rounds, or other goals, in the mailbox, unless that is so. Raises ConfigError."""
     before = planned(session)
     if rounds is not None and rounds < (done := _done(session)):
         raise ConfigError(
@@ -429,8 +420,7 @@ def extend(
 def rehearse(session: CheckedReader, arguments: Mapping[str, Any], data_dir: Path) -> list[str]:
     """The settings that a switch would change, as 'training.lr 0.01 → 0.005'; nothing is written.
 
-    Raises ConfigError when the settings are not valid or the models cannot run the method, DataError and SessionError
-    when the data are not there or not the same.
+    Raises ConfigError when the settings are not valid or the models cannot run the method, DataError and SessionError.
     """
     before, after = proposed(session, arguments)
     # Looked at on this machine's CPU; a GPU's precisions are for the GPU's owner to refuse.

@@ -112,10 +112,9 @@ class Session:
     ) -> "Session":
         """Make a session in `folder`, where there must be none yet, and own it.
 
-        `workers` is how many clients train at a time here, whatever the configuration that is recorded says;
-        `allow_inexact` permits that other machines, whose bits differ, compute clients. `look` is shown
-        session.json, and returns warnings for the session. Raises ConfigError or DataError before anything is written,
-        SessionUnreadable or DiskError when the folder cannot be had.
+        `workers` is how many clients train at a time here; `allow_inexact` permits that other machines, whose bits
+        differ, compute clients. `look` is shown session.json, and returns warnings. Raises ConfigError or DataError
+        before anything is written, SessionUnreadable or DiskError when the folder cannot be had.
         """
         metadata.refuse_taken(folder)
         here = metadata.with_workers(config, workers)
@@ -154,9 +153,9 @@ class Session:
         """Own a session that is there, at its last checkpoint.
 
         `workers`, `device` and `settings`, 'key=value' of the machine's, replace the recorded ones. Raises SessionError
-        when the data or the method's plugin are not the same, or when the result would no longer be bit-identical and
-        `allow_inexact` does not permit that; SessionUnreadable when the session is locked, damaged or of another
-        version, ConfigError for settings that are not the machine's.
+        when the data or the method's plugin are not the same, or when the result would no longer be bit-identical,
+        unless `allow_inexact`; SessionUnreadable when the session is locked, damaged or of another version,
+        ConfigError.
         """
         reader = CheckedReader(folder)
         config, history = metadata.current(reader, overrides(workers, device, settings, folder))
@@ -232,7 +231,7 @@ class Session:
         A stop is a reason that `stop` gives, asked between clients and between rounds, or the command; the finished
         clients of a round it cuts short are kept for the next `resume`. With `training.on_divergence = "stop"` a round
         in which a client diverged is the last. Watchers may pause or stop the run after any round. `checkpoint` is
-        asked as often, and true wants one now.
+        asked as often.
         """
         self._watching.observe = observe
         self._steering.heed(stop, checkpoint)
@@ -288,7 +287,6 @@ class Session:
             checkpoints.remove(self.folder)
 
     def _restore(self) -> None:
-        """Take the newest checkpoint's states in place of the initial ones; none yet means from the beginning."""
         reader = CheckedReader(self.folder)
         if not reader.rounds():
             return
@@ -403,10 +401,7 @@ class Session:
             self._steering.answer(self._steering.pausing, "no client trains", self.round)
 
     def _checked(self, command: Command, before: Config | None, may_wait: bool) -> Config:
-        """What a switch asks for, checked against the models; raises ConfigError, also if it cannot take hold any more.
-
-        One that `may_wait` stays in the mailbox until the run is extended.
-        """
+        """What a switch asks for, checked against the models. Raises ConfigError, also if it comes too late."""
         far = (0, None) if may_wait else (self._begun, self.record)
         config = asked_for(before or self.config, command.arguments, *far)
         built = rebuild(self._built, config)
@@ -478,10 +473,7 @@ class Session:
 
 
 class Noticing:
-    """Has the watchers look at each new record: what they notice goes there and into events, and may hold the run.
-
-    Without watchers, it does nothing and reads nothing.
-    """
+    """Has the watchers look at each new record: what they notice goes there and into events, and may hold the run."""
 
     def __init__(self, store: Store, settings: WatchConfig, tested: Sequence[int]) -> None:
         """tested: each client's number of test samples."""
@@ -502,10 +494,10 @@ class Noticing:
     def catch_up(
         self, records: Sequence[Record], history: Sequence[Entry], events: Sequence[Event] = ()
     ) -> None:
-        """Look at the finished rounds, about which nothing new is told.
+        """Look at the finished rounds, about which nothing new is told; what goes on under these settings is told
+        again.
 
-        Rounds before these settings are known, but what goes on is told again. events: of this session. What they
-        tell is not written twice if its round was lost and is run again.
+        events: of this session. What they tell is not written twice if its round was lost and is run again.
         """
         if self._watchers is None:
             return

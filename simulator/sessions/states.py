@@ -63,8 +63,7 @@ def restore(session: CheckedReader, manifest: Manifest, built: Built, *, exact: 
     """The state of a checkpoint; names, shapes and dtypes must be those of `built`'s models and method.
 
     All its objects are read and hashed now; clients' are made tensors when they are asked for. `exact`: raise
-    SessionError where clients that have not taken part would not begin as they did. Raises SessionUnreadable when a
-    state is not there, Damaged when its bytes are not what was written.
+    SessionError where clients that have not taken part would begin otherwise. Raises SessionUnreadable or Damaged.
     """
     start = built.engine.initial_state()
     server = session.load(manifest.round, "server", specs(start.server))
@@ -225,8 +224,7 @@ def load_unfinished(
 ) -> dict[int, LocalUpdate]:
     """The kept updates of the round after `state`, by client; none if the round is begun with other settings.
 
-    A note that this program did not write, or tensors that are not this round's, are no reason to refuse the session:
-    its clients are trained again.
+    What this program did not write, or is not this round's, is no reason to refuse: its clients are trained again.
     """
     unfinished = store.unfinished_round()
     try:
@@ -262,10 +260,7 @@ def _unfinished_update(
 
 
 def uplink_specs(client: int, state: State, built: Built) -> dict[str, TensorSpec] | None:
-    """What the client's uplink of the next round looks like: that of a client which took one step of each phase.
-
-    None where a plugin's hooks do not bear that; what was kept is then taken as it is.
-    """
+    """What the client's next uplink looks like: that after one step of each phase. None: a plugin fails there."""
     round = state.round + 1
     hooks = Hooks(built.method, built.federation).at(round)
     context = TrainingContext(built.federation, built.data, FlopCache()).at(round)

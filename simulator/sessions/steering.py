@@ -36,8 +36,8 @@ class Steering:
     def __init__(self, store: Store, check: Callable[[Command, Config | None, bool], Config]) -> None:
         """`check` turns a switch into the configuration it asks for, or raises ConfigError.
 
-        It starts from the settings of the switch before it, from those in force for None. Its third argument says
-        whether the switch may wait until the run is extended, if no round is left for it.
+        Its second argument has the settings of the switch before it (None: those in force). Its third says whether the
+        switch may wait until the run is extended, if no round is left for it.
         """
         self._store = store
         self._check = check
@@ -183,10 +183,11 @@ def die_by(number: int) -> None:
 
 
 class Signals:
-    """While this context lasts, SIGINT, SIGTERM and SIGHUP ask for a stop, SIGUSR1 for a checkpoint.
+    """While this lasts, SIGINT, SIGTERM and SIGHUP ask for a stop, SIGUSR1 for a checkpoint; a second SIGINT leaves at
+    once.
 
-    A second SIGINT leaves at once. SIGHUP stays ignored if it was before, as under `nohup`. SIGINT does not: a shell
-    sets it so for whatever it starts in the background, and `kill -INT` means the run all the same.
+    SIGHUP stays ignored if it was before, as under `nohup`. SIGINT does not: a shell sets it so for whatever it starts
+    in the background, and `kill -INT` means the run all the same.
     """
 
     def __init__(self, left: str = LOST) -> None:

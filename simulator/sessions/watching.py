@@ -108,8 +108,8 @@ class Watching:
 class Meter:
     """Processor time and memory of this process, all its threads, and the memory of its tensors on a GPU.
 
-    The most memory of a round is what Linux counted, where the process has never had as much before; else the most that
-    was seen. A GPU's own count misses nothing.
+    The most memory of a round is what Linux counted, where the process has never had as much before; else the most
+    seen.
     """
 
     def __init__(self, device: torch.device) -> None:
