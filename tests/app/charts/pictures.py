@@ -2,11 +2,9 @@
 
 from textwrap import dedent
 
-from tui.app.charts.canvas import Canvas
-from tui.app.charts.chart import draw_chart
-from tui.app.charts.figure import Figure
+from tui.app.charts.chart import Figure, draw_chart
 from tui.app.charts.heatmap import HeatFigure, draw_heatmap
-from tui.app.charts.look import ASCII, Look
+from tui.app.charts.look import ASCII, Canvas, Look
 from tui.app.charts.scatter import ScatterFigure, draw_scatter
 
 LOOK, IN_ASCII, NO_COLOUR = Look(), Look(glyphs=ASCII), Look(coloured=False)

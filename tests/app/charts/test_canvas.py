@@ -10,8 +10,17 @@ from rich.cells import cell_len
 from rich.color import Color, ColorSystem
 
 from simulator.results.figures.palette import OKABE_ITO, channels, contrast, luminance
-from tui.app.charts.canvas import BOLD, DEFAULT, REVERSE, Canvas, row_text
-from tui.app.charts.look import HEAT_LEVELS, VIRIDIS_256, Look, text_on
+from tui.app.charts.look import (
+    BOLD,
+    DEFAULT,
+    HEAT_LEVELS,
+    REVERSE,
+    VIRIDIS_256,
+    Canvas,
+    Look,
+    row_text,
+    text_on,
+)
 from tui.app.widgets import canvas_widget
 from tui.app.widgets.canvas_widget import strips
 from tui.common.cells import TELLING, apart, cut, fit

@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 from simulator.results.figures.palette import OKABE_ITO, channels, contrast
 from tests.app.charts.pictures import IN_ASCII, LOOK, NO_COLOUR, draw, drawn, picture, rows_of
-from tui.app.charts.canvas import DEFAULT
-from tui.app.charts.chart import GUTTER, Entry, legend_rows, lines_of, place_at
-from tui.app.charts.figure import Band, Figure, Mark, Series
-from tui.app.charts.look import BLOCK, BRAILLE, GLYPHS, Look
+from tui.app.charts.chart import GUTTER, Band, Entry, Figure, Mark, Series, legend_rows, lines_of, place_at
+from tui.app.charts.look import BLOCK, BRAILLE, DEFAULT, GLYPHS, Look
 
 rising = Series("up", np.array([0.0, 0.5, 1.0]))
 
@@ -292,11 +290,11 @@ def test_without_colour_lines_have_their_whole_keys_on_them_however_many_lie_on_
 
 def test_a_series_has_places_of_its_own_sorted_and_as_many_as_values():
     one = Series("a", np.array([1.0, 2]), np.array([0.0, 10]))
-    assert Figure([one, replace(one, x=np.array([5.0, 40]))]).x_extent() == (0.0, 40.0)
-    x, y = Series("a", np.array([3.0, 1.0, 9.0]), np.array([3.0, 1.0, np.nan])).points()
+    assert Figure([one, replace(one, x=np.array([5.0, 40]))]).x_extent == (0.0, 40.0)
+    x, y = Series("a", np.array([3.0, 1.0, 9.0]), np.array([3.0, 1.0, np.nan])).points
     assert (x.tolist(), y.tolist()) == ([1.0, 3.0], [1.0, 3.0])
     with pytest.raises(ValueError, match="series 'a' has 2 values over 3 places"):
-        Series("a", np.ones(2), np.ones(3)).points()
+        _ = Series("a", np.ones(2), np.ones(3)).points
 
 
 @pytest.mark.long

@@ -11,7 +11,6 @@ from hypothesis.extra.numpy import arrays
 
 from simulator.results.figures.palette import contrast, luminance
 from tests.app.charts.pictures import IN_ASCII, LOOK, NO_COLOUR, draw, drawn, picture, rows_of
-from tui.app.charts.canvas import REVERSE
 from tui.app.charts.heatmap import (
     HeatFigure,
     binned,
@@ -22,7 +21,7 @@ from tui.app.charts.heatmap import (
     number_cells,
     plan_of,
 )
-from tui.app.charts.look import GLYPHS, HEAT_LEVELS, VIRIDIS, Look, text_on
+from tui.app.charts.look import GLYPHS, HEAT_LEVELS, REVERSE, VIRIDIS, Look, text_on
 from tui.app.widgets.heatmap import cluster_order
 
 LOW, HIGH = int(VIRIDIS[0]), int(VIRIDIS[-1])
@@ -129,11 +128,11 @@ def test_the_place_of_a_cell_leads_back_to_it_or_to_one_that_it_shares_it_with(
     shown = figure(np.zeros((rows, columns)))
     plan = plan_of(shown, width, height, halves)
     row, column = data.draw(st.integers(0, rows - 1)), data.draw(st.integers(0, columns - 1))
-    y, x = plan.row(row, rows), plan.column(column, columns)
-    found = cell_at(shown, width, height, halves, plan.left + x, plan.top + y)
+    y, x = plan.row(row), plan.column(column)[0]
+    found = cell_at(shown, width, height, halves, plan.left + x, y)
     assert found is not None
-    assert (plan.row(found[0], rows), plan.column(found[1], columns)) == (y, x)
-    assert cell_at(shown, width, height, halves, plan.left - 1, plan.top) is None
+    assert (plan.row(found[0]), plan.column(found[1])[0]) == (y, x)
+    assert cell_at(shown, width, height, halves, plan.left - 1, 0) is None
 
 
 def test_the_scale_rises_in_lightness_and_text_reads_on_all_of_it():

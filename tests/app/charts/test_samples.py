@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from simulator.results.inspection.client_samples import ClassSample, ClientSamples, FeatureMean
-from tui.app.charts.canvas import Canvas
-from tui.app.charts.look import ASCII, BRAILLE, GlyphSet, Look
+from tui.app.charts.look import ASCII, BRAILLE, Canvas, GlyphSet, Look
 from tui.app.charts.samples import class_line, draw_samples, feature_lines, paint
 
 PLAIN = Look(coloured=False)

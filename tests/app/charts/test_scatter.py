@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tests.app.charts.pictures import IN_ASCII, LOOK, NO_COLOUR, draw, drawn, picture, rows_of
-from tui.app.charts.canvas import REVERSE
-from tui.app.charts.look import GLYPHS, Look
+from tui.app.charts.look import GLYPHS, REVERSE, Look
 from tui.app.charts.scatter import IN_TURN, KEYS, ScatterFigure, colour_of, key_of, most_in_each
 
 NOWHERE = np.zeros((0, 2)), np.zeros(0, int)

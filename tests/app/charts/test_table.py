@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.app.charts.pictures import drawn, picture
-from tui.app.charts.canvas import Canvas
-from tui.app.charts.look import ASCII, BRAILLE, Look
+from tui.app.charts.look import ASCII, BRAILLE, Canvas, Look
 from tui.app.charts.table import (
     Column,
     Row,

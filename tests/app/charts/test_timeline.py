@@ -6,9 +6,8 @@ from typing import get_args
 from simulator.clock.schedule import Fate
 from simulator.results.analysis.timeline import Dispatch, Timeline
 from simulator.results.figures.timeline import FATES
-from tui.app.charts.canvas import DEFAULT, Canvas, row_text
-from tui.app.charts.look import ASCII, Look
-from tui.app.charts.timeline import _WASTED, _WASTED_NAMES, FRAME, draw_timeline
+from tui.app.charts.look import ASCII, DEFAULT, Canvas, Look, row_text
+from tui.app.charts.timeline import FRAME, WASTED, draw_timeline
 
 USED = Dispatch(
     0, 1, "used", 7, (("latency", 0, 1), ("down", 1, 3), ("compute", 3, 6), ("up", 6, 7), ("wait", 7, 10))
@@ -59,7 +58,7 @@ def test_lost_work_is_gray() -> None:
 
 
 def test_every_fate_of_wasted_work_has_a_mark_and_a_name() -> None:
-    assert set(_WASTED) == set(_WASTED_NAMES) == set(FATES) == set(get_args(Fate)) - {"used"}
+    assert set(WASTED) == set(FATES) == set(get_args(Fate)) - {"used"}
     for fate in get_args(Fate):
         found = Timeline((1, 1), 0, 10, ((1, 10.0),), (1,), 1, (replace(LOST, fate=fate),))
         line = lines(drawn(found, width=80, height=12))

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from simulator.results.analysis.run import SessionData
-from tui.app.charts.figure import Mark
+from tui.app.charts.chart import Mark
 from tui.app.panels.base import marks, recent, sizes, traffic
 
 

@@ -144,7 +144,7 @@ def test_a_shadow_is_compared_from_the_fork_on(home: Path) -> None:
     assert view.pair is not None
     shadow = replace(view, pair=replace(view.pair, partner=replace(view.pair.partner, shared=15)))
     assert gains.rounds(shadow).tolist() == [16, 17, 18, 19, 20]
-    assert gains.partner_mean(shadow)[0].points()[0].tolist() == [15, 16, 17, 18, 19, 20]  # they part at 15
+    assert gains.partner_mean(shadow)[0].points[0].tolist() == [15, 16, 17, 18, 19, 20]  # they part at 15
     assert gains.at_round(replace(shadow, round=12)) is None
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.app.widgets.stage import lines, on_stage
-from tui.app.charts.figure import Figure, Series
+from tui.app.charts.chart import Figure, Series
 from tui.app.widgets import LineChart
 
 

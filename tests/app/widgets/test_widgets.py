@@ -5,7 +5,7 @@ import pytest
 
 from tests.app.driving import until
 from tests.app.widgets.stage import Refreshed, lines, on_stage
-from tui.app.charts.figure import Figure, Mark, Series
+from tui.app.charts.chart import Figure, Mark, Series
 from tui.app.charts.look import contrast
 from tui.app.charts.table import Column, Row
 from tui.app.panels.client_rows import COLUMNS, rows_of

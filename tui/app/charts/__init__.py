@@ -1,5 +1,5 @@
 """Charts, heatmaps, and tables on grids of character cells. They take numpy arrays and return a canvas.
 
-canvas: the grid; look: characters and colors; plot: axes and lines as dots; figure, chart: line charts; heatmap,
-scatter, timeline, samples, table: what their names say. None of them needs the app or a terminal.
+look: the grid, characters, and colors; plot: axes and lines as dots; chart: line charts; heatmap, scatter, timeline,
+samples, table: what their names say. None of them needs the app or a terminal.
 """

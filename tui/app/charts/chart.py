@@ -1,20 +1,20 @@
-"""A line chart on a canvas: axes, band, lines, marks, cursor, and the texts around them."""
+"""A line chart: its contents (series, a band, marks), and how it is drawn: axes, legend, lines, and a cursor."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from itertools import groupby
 from string import ascii_uppercase
 
 import numpy as np
 
-from simulator.results.analysis.costs import nearest
+from simulator.results.analysis.costs import Cost, nearest
 from simulator.results.figures.palette import OKABE_ITO
-from tui.app.charts.canvas import BOLD, DEFAULT, Array, Canvas
-from tui.app.charts.figure import KEYS, Band, Figure, Mark, Series
-from tui.app.charts.look import Look, blend
+from tui.app.charts.look import BOLD, DEFAULT, Array, Canvas, Look, blend
 from tui.app.charts.plot import (
     NOWHERE,
+    Axis,
     PlotArea,
     Spans,
     by_cell,
@@ -23,12 +23,196 @@ from tui.app.charts.plot import (
     label,
     masks,
     plot_area,
+    reach,
     reading,
+    spread,
     stroked,
 )
 from tui.common.cells import apart, cell_count, head
 
+KEYS = "123456789abcdefghijklmnopqrstuvwxyz"
+CROWD = 8  # from this many plain series on, they are a crowd: one muted color, counted in the legend and not named
 GUTTER = 5  # about as wide as the y axis, after which the legend begins
+NAMED = 60  # cells of a chart that has room for names at the lines' ends
+HALVES = (ord("▀"), ord("▄"))
+TINT = 0.16  # share of its color in a band: visible, but lines on it keep their own colors
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One line: y [n] over x [n], or over 1…n. NaN is a gap.
+
+    pinned: drawn over all others and always named in the legend (a mean, a pinned client). colour: 0xRRGGBB, or None
+    for the palette's next. key: names the line in the plot and the legend; one to three characters, or "" for the next
+    of 1…9, a…z. stroke: the number of points between its dashes; 0: no gaps. short: the text at its end, if it is not
+    the name.
+    """
+
+    name: str
+    y: Array
+    x: Array | None = None
+    pinned: bool = False
+    colour: int | None = None
+    key: str = ""
+    stroke: int = 0
+    short: str = ""
+
+    @cached_property
+    def points(self) -> tuple[Array, Array]:
+        """x and y as floats, of one length, x ascending and finite."""
+        y = np.asarray(self.y, float).ravel()
+        x = np.arange(1.0, len(y) + 1) if self.x is None else np.asarray(self.x, float).ravel()
+        if len(x) != len(y):
+            about = f"series '{self.name}' has {len(y)} values over {len(x)} places"
+            raise ValueError(f"{about}; give as many of both")
+        if not x.size or (np.isfinite(x[[0, -1]]).all() and np.all(x[1:] >= x[:-1])):  # false for NaN
+            return x, y
+        kept = np.flatnonzero(np.isfinite(x))
+        order = kept[np.argsort(x[kept], kind="stable")]
+        return x[order], y[order]
+
+    def known_until(self, x: float) -> Array:
+        """The places with a value, up to x."""
+        places, values = self.points
+        return places[np.isfinite(values) & (places <= x)]
+
+    def value_at(self, x: float, near: bool = False) -> float:
+        """The last value at or before `x`; NaN if there is none.
+
+        near: the nearest value, unless the line begins more than half its first step after `x`.
+        """
+        places, values = self.points
+        known = np.isfinite(values) & (near | (places <= x))
+        places, values = places[known], values[known]
+        begins = places[0] - (places[1] - places[0]) / 2 if near and places.size > 1 else -np.inf
+        if not places.size or x < begins:
+            return math.nan
+        return float(values[nearest(places, x) if near else -1])
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """The area between low [n] and high [n] over x [n] (or 1…n), under all lines."""
+
+    name: str
+    low: Array
+    high: Array
+    x: Array | None = None
+    colour: int | None = None
+
+    def edges(self) -> list[Series]:
+        """Its two edges as series, the lower first."""
+        return [Series(self.name, edge, self.x) for edge in (self.low, self.high)]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A labeled vertical line at x: a method switch, a fork, a checkpoint."""
+
+    x: float
+    label: str
+
+
+@dataclass(frozen=True, eq=False)
+class Figure:
+    """All contents of a chart. Ranges of None follow the data.
+
+    unit: of the values ("%", "MiB"), shown after those in the legend. crowd: the noun for lines too many to name.
+    bands: possible replacements of the band, for which the axes have room. over: the meaning of x for a run, in
+    `x_unit`; None: something else, without a crosshair. named: whether lines also have their names at their ends.
+    """
+
+    series: Sequence[Series] = ()
+    band: Band | None = None
+    marks: Sequence[Mark] = ()
+    x_label: str = ""
+    unit: str = ""
+    x_range: tuple[float, float] | None = None
+    y_range: tuple[float, float] | None = None
+    cursor: float | None = None
+    crowd: str = "others"
+    bands: Sequence[Band] = ()
+    over: Cost | None = None
+    x_unit: float = 1.0
+    named: bool = False
+
+    @cached_property
+    def _curves(self) -> list[tuple[Array, Array]]:
+        """The points of all lines, and of the edges of the band and its possible replacements."""
+        bands = [*self.bands, *([self.band] if self.band else [])]
+        return [one.points for one in (*self.series, *(edge for band in bands for edge in band.edges()))]
+
+    @cached_property
+    def x_extent(self) -> tuple[float, float]:
+        """The first and the last x of all data; (0, 1) without any."""
+        known = [x for x, _ in self._curves if x.size]
+        if not known:
+            return 0.0, 1.0
+        return float(min(x[0] for x in known)), float(max(x[-1] for x in known))
+
+    def places(self) -> Array:
+        """Every x of a line, ascending."""
+        # 100 clients share one x
+        apart = {len(one.y) if one.x is None else id(one.x): one for one in self.series}
+        return np.unique(np.concatenate([np.empty(0), *(one.points[0] for one in apart.values())]))
+
+    def reading(self, one: Series) -> float:
+        """The value of a line at the cursor, or its last visible one. Over rounds, that of `common_round`, if any.
+
+        If x is a cost of the run, the value is that of the round nearest to the cursor, because sessions pay by the
+        round. Otherwise, it is the last value until then.
+        """
+        if (common := self.common_round) is not None:
+            return one.value_at(common)
+        return one.value_at(self._at, near=self.cursor is not None and self.over not in (None, "rounds"))
+
+    @property
+    def _at(self) -> float:
+        """The x at which the legend reads the lines."""
+        return self.x_axis().high if self.cursor is None else self.cursor
+
+    @property
+    def common_round(self) -> float | None:
+        """The last visible round for which all named lines have a value. Lines that begin later do not count.
+
+        At the cursor, it is the last round until then, if that is the same one for all. None: there is none, or x is
+        something else.
+        """
+        if self.over != "rounds":
+            return None
+        crowded = self.crowded()
+        named = (one.known_until(self._at) for one in self.series if one.pinned or not crowded)
+        found = [x if self.cursor is None else x[-1:] for x in named if x.size]
+        both = reduce(np.intersect1d, found) if found else np.empty(0)
+        return float(both[-1]) if both.size else None
+
+    def read_at(self, one: Series) -> float | None:
+        """The x of a line's value in the legend, if that is not the x of all; None if it is."""
+        at = self._at
+        if self.over is None or self.common_round is not None or not (ends := one.known_until(at)).size:
+            return None
+        if self.over == "rounds":
+            return float(ends[-1]) if ends[-1] < at else None
+        step = ends[-1] - ends[-2] if ends.size > 1 else 0.0
+        ended = not (one.points[0] > at).any() and at - ends[-1] > step / 2
+        return float(ends[-1]) if ended else None
+
+    def x_axis(self) -> Axis:
+        """The x range shown: the requested one, or the data's."""
+        return Axis(*spread(*self.x_range or self.x_extent))
+
+    def y_axis(self) -> Axis:
+        """The y range shown: the requested one, or one that shows all values within the x range."""
+        if self.y_range is not None and self.y_range[1] > self.y_range[0]:
+            return Axis(*self.y_range)
+        shown, seen = self.x_axis(), [np.empty(0)]
+        for x, y in self._curves:
+            seen.append(y[(x >= shown.low) & (x <= shown.high)])
+        return reach(np.concatenate(seen), ceiling=100.0 if self.unit == "%" else 1.0)
+
+    def crowded(self) -> bool:
+        """Whether there are too many plain series to tell them apart."""
+        return sum(not one.pinned for one in self.series) > CROWD
 
 
 @dataclass(frozen=True)
@@ -60,13 +244,11 @@ def draw_legend(canvas: Canvas, entries: Sequence[Entry], rows: int, left: int, 
                 return
             row, column = row + 1, left
         canvas.put(row, column, entry.key, entry.fg, BOLD)
-        column += len(entry.key) + 1
-        canvas.put(row, column, entry.name, look.text if entry.pinned else look.muted)
-        column += cell_count(entry.name)
+        canvas.put(row, column + len(entry.key) + 1, entry.name, look.text if entry.pinned else look.muted)
         if entry.reading:
-            canvas.put(row, column + 1, entry.reading, look.text, BOLD if entry.pinned else 0)
-            column += 1 + len(entry.reading)
-        column += gap
+            at = column + entry.width - len(entry.reading)
+            canvas.put(row, at, entry.reading, look.text, BOLD if entry.pinned else 0)
+        column += entry.width + gap
 
 
 def legend_rows(entries: Sequence[Entry], width: int, height: int) -> int:
@@ -87,53 +269,38 @@ def draw_keys(canvas: Canvas, area: PlotArea, ends: Sequence[tuple[Entry, float]
     If lines end close together, their keys are in separate rows, in the lines' order. ends: entries with the values at
     which their lines leave the plot. Keys without a free row are left out.
     """
-    height = area.height
+    height, right = area.height, area.left + area.width + 1
     shares = [(entry, min(max(area.y.fraction(value), 0.0), 1.0)) for entry, value in ends if value == value]
     wanted = sorted(((1 - share) * (height - 1), place) for place, (_, share) in enumerate(shares))[:height]
-    rows: list[int] = []
-    for place, (row, _) in enumerate(wanted):
+    row = -1
+    for place, (ideal, number) in enumerate(wanted):
         lowest = height - (len(wanted) - place)  # leaves a row for each later key
-        rows.append(min(max(int(row + 0.5), rows[-1] + 1 if rows else 0), lowest))
-    for (_, place), row in zip(wanted, rows, strict=True):
-        entry = shares[place][0]
-        right = area.left + area.width + 1
+        row, entry = min(max(int(ideal + 0.5), row + 1), lowest), shares[number][0]
         canvas.put(area.top + row, right, entry.key, entry.fg, BOLD)
         canvas.put(area.top + row, right + len(entry.key) + 1, entry.name, entry.fg)
 
 
 def draw_marks(
-    canvas: Canvas,
-    area: PlotArea,
-    marks: Sequence[Mark],
-    label_row: int | None,
-    look: Look,
+    canvas: Canvas, area: PlotArea, marks: Sequence[Mark], label_row: int | None, look: Look
 ) -> None:
     """Draw the marks' lines, and in `label_row` those of their labels that do not touch each other.
 
     A label starts above its line, ends there if that space is taken, or is left out. Newer marks choose first.
     """
     taken: list[tuple[int, int]] = []
-    edge = area.left + area.width
+    edge, room, down = area.left + area.width, max(area.width - 2, 1), look.glyphs.down
     for mark in sorted(marks, key=lambda one: one.x, reverse=True):
-        column = area.column(mark.x)
-        if column is None:
+        if (column := area.column(mark.x)) is None:
             continue
         column += area.left
         for row in range(area.height):
             canvas.put(area.top + row, column, look.glyphs.mark, look.muted)
         if label_row is None:
             continue
-        room = max(edge - area.left - 2, 1)
         name = mark.label
         if cell_count(name) > room:
             name = head(name, room - 1) + look.glyphs.ellipsis
-        before = column - cell_count(name)
-        ways = (
-            (look.glyphs.down + name, column),
-            (name + look.glyphs.down, before),
-            (look.glyphs.down, column),
-        )
-        for text, start in ways:
+        for text, start in ((down + name, column), (name + down, column - cell_count(name)), (down, column)):
             end = start + cell_count(text)
             if area.left <= start and end <= edge and not any(start <= b and a <= end for a, b in taken):
                 taken.append((start, end))
@@ -141,14 +308,9 @@ def draw_marks(
                 break
 
 
-NAMED = 60  # cells of a chart that has room for names at the lines' ends
-HALVES = (ord("▀"), ord("▄"))
-TINT = 0.16  # share of its color in a band: visible, but lines on it keep their own colors
-
-
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A series with its key, color, rank, and stroke. A line of the crowd has no key."""
+    """A series with its key, color, and stroke. A line of the crowd has no key."""
 
     series: Series
     key: str
@@ -184,7 +346,6 @@ def draw_chart(figure: Figure, width: int, height: int, look: Look) -> Canvas:
         return canvas
     layout = laid_out(figure, width, height, look)
     lines, legend, area = layout.lines, layout.legend, layout.area
-
     draw_axes(canvas, area, figure.x_label, look)
     if figure.band is not None:
         draw_band(canvas, area, figure.band, look)
@@ -210,12 +371,22 @@ def place_at(figure: Figure, column: int, width: int, height: int, look: Look) -
 def laid_out(figure: Figure, width: int, height: int, look: Look) -> Layout:
     """The layout for [height, width] cells."""
     lines = lines_of(figure, look)
-    if look.ascii:
-        lines = marked(lines)
+    if look.ascii:  # drawn with their keys' first characters: a longer key gets a mark of its own
+        free = iter([*ascii_uppercase, *(key for key in KEYS if all(line.key != key for line in lines))])
+        marked = [
+            line if len(line.key) < 2 else replace(line, key=f"{next(free, '?')} {line.key}")
+            for line in reversed(lines)
+        ]
+        lines = marked[::-1]
     entries = legend_of(figure, lines, look)
     legend = legend_rows(entries, width, height)
     labelled = bool(figure.marks) and height - legend >= 6
-    ends = ends_of(figure, lines, width, look) if width >= 30 else []
+    ends = list[Entry]()
+    if width >= 30:  # the key of each line that has one, and its name if there is room
+        room = width // 5 if figure.named and width >= NAMED else 0
+        keyed = [(line, line.series.short or line.series.name) for line in lines if line.key]
+        shown = apart({name for _, name in keyed}, room, look.glyphs.ellipsis)
+        ends = [Entry(line.key, shown[name], "", line.fg) for line, name in keyed]
     right = max((1 + cell_count(f"{one.key} {one.name}".rstrip()) for one in ends), default=0)
     area = plot_area(figure.x_axis(), figure.y_axis(), width, height, legend + labelled, right)
     return Layout(lines, entries, legend, labelled, area, ends)
@@ -241,19 +412,8 @@ def lines_of(figure: Figure, look: Look) -> list[Line]:
             stroke += place // len(OKABE_ITO)
         elif look.coloured:
             colour = look.clear(one.colour, ground)
-        key = one.key or next(keys, "?")
-        (pinned if one.pinned else plain).append(Line(one, key, colour, stroke))
+        (pinned if one.pinned else plain).append(Line(one, one.key or next(keys, "?"), colour, stroke))
     return crowd + plain[::-1] + pinned[::-1]
-
-
-def marked(lines: Sequence[Line]) -> list[Line]:
-    """The lines for ASCII, drawn with their keys' first characters.
-
-    A longer key gets a mark of its own, a capital letter, which no other key is.
-    """
-    free = iter([*ascii_uppercase, *(key for key in KEYS if all(line.key != key for line in lines))])
-    keys = [line.key if len(line.key) < 2 else f"{next(free, '?')} {line.key}" for line in reversed(lines)]
-    return [replace(line, key=key) for line, key in zip(lines, reversed(keys), strict=True)]
 
 
 def legend_of(figure: Figure, lines: Sequence[Line], look: Look) -> list[Entry]:
@@ -264,68 +424,52 @@ def legend_of(figure: Figure, lines: Sequence[Line], look: Look) -> list[Entry]:
     shown only at a cursor.
     """
 
-    def reach(ends: Sequence[Series]) -> str:
+    def value_of(one: Series) -> str:
+        value, at = figure.reading(one), figure.read_at(one)
+        if math.isnan(value):
+            return ""
+        where = "" if at is None else f" (r{at:.0f})" if figure.over == "rounds" else f" (to {label(at)})"
+        return look.spelled(f"{reading(value, figure.unit)}{where}")
+
+    def range_of(ends: Sequence[Series]) -> str:
         values = [] if figure.cursor is None else [figure.reading(one) for one in ends]
         known = [value for value in values if not math.isnan(value)]
         if not known:
             return ""
-        text = f"{reading(min(known), figure.unit).split()[0]}{look.glyphs.dash}{reading(max(known), figure.unit)}"
-        return look.spelled(text)
+        low = reading(min(known), figure.unit).split()[0]
+        return look.spelled(f"{low}{look.glyphs.dash}{reading(max(known), figure.unit)}")
 
     named = [
-        Entry(line.key, one.name, look.spelled(legend_value(figure, one)), line.fg, one.pinned)
+        Entry(line.key, line.series.name, value_of(line.series), line.fg, line.series.pinned)
         for line in reversed(lines)
-        if line.key and (one := line.series)
+        if line.key
     ]
-    entries = [Entry("at", f"r{common:.0f}", "", look.muted)] if (common := earlier_round(figure)) else []
+    entries = list[Entry]()
+    if common := figure.common_round:
+        ends = [known[-1] for one in figure.series if (known := one.known_until(figure.x_axis().high)).size]
+        if common < (max(ends) if figure.cursor is None else figure.cursor):
+            entries.append(Entry("at", f"r{common:.0f}", "", look.muted))
     entries += [entry for entry in named if entry.pinned]
-    if figure.band is not None:
+    if (band := figure.band) is not None:
         swatch = "▒" if tinted(look) else look.glyphs.shade
-        colour = band_colour(figure.band, look)
-        entries.append(Entry(swatch, figure.band.name, reach(figure.band.edges()), colour))
+        entries.append(Entry(swatch, band.name, range_of(band.edges()), band_colour(band, look)))
     entries += [entry for entry in named if not entry.pinned]
-    crowd = [line.series for line in lines if not line.key]
-    if crowd:
-        entries.append(Entry(str(len(crowd)), figure.crowd, reach(crowd), look.muted))
+    if crowd := [line.series for line in lines if not line.key]:
+        entries.append(Entry(str(len(crowd)), figure.crowd, range_of(crowd), look.muted))
     return entries
-
-
-def legend_value(figure: Figure, one: Series) -> str:
-    """The legend's value of a line, with its x if that is not the x of all."""
-    value, at = figure.reading(one), figure.read_at(one)
-    if math.isnan(value):
-        return ""
-    where = "" if at is None else f" (r{at:.0f})" if figure.over == "rounds" else f" (to {label(at)})"
-    return f"{reading(value, figure.unit)}{where}"
-
-
-def earlier_round(figure: Figure) -> float | None:
-    """The round of the legend's values, if it is not the one that a reader expects: the cursor's, or the last."""
-    common = figure.common_round
-    if common is None:
-        return None
-    ends = [known[-1] for one in figure.series if (known := one.known_until(figure.x_axis().high)).size]
-    return common if common < (max(ends) if figure.cursor is None else figure.cursor) else None
-
-
-def ends_of(figure: Figure, lines: Sequence[Line], width: int, look: Look) -> list[Entry]:
-    """The key of each line that has one, and its name if there is room."""
-    room = width // 5 if figure.named and width >= NAMED else 0
-    keyed = [(line, line.series.short or line.series.name) for line in lines if line.key]
-    shown = apart({name for _, name in keyed}, room, look.glyphs.ellipsis)
-    return [Entry(line.key, shown[name], "", line.fg) for line, name in keyed]
 
 
 def draw_lines(canvas: Canvas, area: PlotArea, lines: Sequence[Line], look: Look) -> None:
     """Draw the lines layer by layer. Plain lines share the cells where they meet. A pinned line replaces others."""
-    plot = area.window(canvas)
+    plot, (down, across) = area.window(canvas), look.glyphs.dots
     total = np.zeros((area.height, area.width), int)
-    keys = np.zeros_like(total)
-    fg = np.zeros_like(total)
+    keys, fg = np.zeros_like(total), np.zeros_like(total)
     for (pinned, colour, key, stroke), group in groupby(lines, key=lambda line: line.layer):
-        dots = dots_of(list(group), area, look)
+        dots = np.zeros((area.height * down, area.width * across), int)  # the number of lines with each dot
+        for x, y in stacks([line.series for line in group]):
+            dots += area.dots(x, y, look.glyphs.dots)
         if not look.ascii:  # whose lines have marks
-            dots = stroked(dots, stroke, look.glyphs.dots[0])
+            dots = stroked(dots, stroke, down)
         layer = masks(dots, look.glyphs.dots)
         there = layer > 0
         total = np.where(there, layer, total) if pinned else total | layer
@@ -340,14 +484,6 @@ def draw_lines(canvas: Canvas, area: PlotArea, lines: Sequence[Line], look: Look
         write_keys_on_lines(plot, area, lines)
 
 
-def dots_of(lines: Sequence[Line], area: PlotArea, look: Look) -> Array:
-    """[rows, columns]: the number of lines with each dot."""
-    total = np.zeros((area.height * look.glyphs.dots[0], area.width * look.glyphs.dots[1]), int)
-    for x, y in stacks([line.series for line in lines]):
-        total += area.dots(x, y, look.glyphs.dots)
-    return total
-
-
 def density(dots: Array, look: Look) -> Array:
     """[height, width] of colors: closer to the text's color where more lines of the crowd meet."""
     most = by_cell(dots, look.glyphs.dots).max(axis=2)
@@ -360,9 +496,8 @@ def stacks(series: Sequence[Series]) -> list[tuple[Array, Array]]:
     """x [n] and y [s, n] of the series, with those over the same x together."""
     together: dict[tuple[int, int], tuple[Array, list[Array]]] = {}
     for one in series:
-        x, y = one.points()
-        place = (0 if one.x is None else id(one.x), len(x))
-        together.setdefault(place, (x, []))[1].append(y)
+        x, y = one.points
+        together.setdefault((0 if one.x is None else id(one.x), len(x)), (x, []))[1].append(y)
     return [(x, np.stack(ys)) for x, ys in together.values() if len(x)]
 
 
@@ -372,8 +507,8 @@ def write_keys_on_lines(plot: Canvas, area: PlotArea, lines: Sequence[Line]) -> 
     room = 2 + max((len(line.key) for line in keyed), default=0)
     stride = max(12, room * len(keyed))
     for place, line in enumerate(keyed):
-        (x, y), = stacks([line.series]) or [(np.empty(0), np.empty((1, 0)))]  # fmt: skip
-        low, _, there = area.trace(x, y, (1, 1)).clipped(area.height)
+        x, y = line.series.points
+        low, _, there = area.trace(x, y[None], (1, 1)).clipped(area.height)
         start, end = stride // 2 + room * place, area.width - len(line.key) + 1
         for column in range(start if start < end else start - stride, end, stride):
             if there[0, column]:
@@ -392,7 +527,7 @@ def band_colour(band: Band, look: Look) -> int:
 
 def tinted(look: Look) -> bool:
     """Whether a band is a tint of the background in half cells, and not a character in whole cells."""
-    return look.coloured and look.background != DEFAULT and not look.ascii
+    return look.painted and look.background != DEFAULT
 
 
 def band_tint(band: Band, look: Look) -> int:
@@ -404,7 +539,7 @@ def draw_band(canvas: Canvas, area: PlotArea, band: Band, look: Look) -> None:
     """Shade the area between the band's edges: by color behind the lines, or by a character."""
     as_tint = tinted(look)
     halves_of = (2 if as_tint else 1, 1)
-    low, high = (area.trace(x, y[None], halves_of) for x, y in (edge.points() for edge in band.edges()))
+    low, high = (area.trace(x, y[None], halves_of) for x, y in (edge.points for edge in band.edges()))
     there = (low.low != NOWHERE) & (high.low != NOWHERE)
     bottom, top = np.minimum(low.low, high.low), np.maximum(low.high, high.high)
     spans = Spans(np.where(there, bottom, NOWHERE), np.where(there, top, NOWHERE))
@@ -424,24 +559,22 @@ def draw_band(canvas: Canvas, area: PlotArea, band: Band, look: Look) -> None:
 
 def draw_cursor(canvas: Canvas, area: PlotArea, cursor: float | None, look: Look) -> None:
     """A vertical line at the cursor, with its x in the axis below."""
-    column = area.column(cursor) if cursor is not None else None
-    if column is None or cursor is None:
+    if cursor is None or (column := area.column(cursor)) is None:
         return
+    at = area.left + column
     for row in range(area.height):
-        canvas.put(area.top + row, area.left + column, look.glyphs.cursor, look.highlight, BOLD)
+        canvas.put(area.top + row, at, look.glyphs.cursor, look.highlight, BOLD)
     if area.bottom + 1 < canvas.height:
         text = look.spelled(f" {label(cursor, 1 if float(cursor).is_integer() else 0)} ")
-        start = min(max(area.left + column - len(text) // 2, 0), canvas.width - len(text))
-        _clear_words(canvas.chars[area.bottom + 1], start, start + len(text))
-        canvas.put(area.bottom, area.left + column, look.glyphs.up, look.highlight, BOLD)
+        left = start = min(max(at - len(text) // 2, 0), canvas.width - len(text))
+        end, row_below = start + len(text), canvas.chars[area.bottom + 1]
+        blank = row_below == ord(" ")
+        while (
+            left > 0 and not blank[left - 1]
+        ):  # also the rest of the words there: a lost digit changes a number
+            left -= 1
+        while end < len(blank) and not blank[end]:
+            end += 1
+        row_below[left:end] = ord(" ")
+        canvas.put(area.bottom, at, look.glyphs.up, look.highlight, BOLD)
         canvas.put(area.bottom + 1, start, text, look.highlight, BOLD)
-
-
-def _clear_words(row: Array, start: int, end: int) -> None:
-    """Clear the cells start…end of a row, and the rest of the words in them: a lost digit changes a number."""
-    blank = row == ord(" ")
-    while start > 0 and not blank[start - 1]:
-        start -= 1
-    while end < len(row) and not blank[end]:
-        end += 1
-    row[start:end] = ord(" ")

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tui.app.charts.canvas import BOLD, REVERSE, Array, Canvas, row_text
-from tui.app.charts.look import HEAT_LEVELS, Look, text_on
-from tui.app.charts.plot import apart, label, with_minus
+from tui.app.charts.look import BOLD, HEAT_LEVELS, REVERSE, Array, Canvas, Look, codes, row_text, text_on
+from tui.app.charts.plot import label, spread, with_minus
 from tui.common.cells import cell_count, fitting, padded
 
 WIDEST = 6  # maximum ratio of width to height of a matrix's cell
+FIGURE_AT_AN_END = re.compile(r"^[-−+]?\.?\d|\d$")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,27 +41,29 @@ class HeatFigure:
     def limits(self) -> tuple[float, float]:
         """The values of the first and the last color."""
         if self.value_range is not None:
-            return apart(*self.value_range)
+            return spread(*self.value_range)
         finite = self.matrix[np.isfinite(self.matrix)]
-        if not finite.size:
-            return 0.0, 1.0
-        return apart(float(finite.min()), float(finite.max()))
+        return spread(float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+
+    def text_of(self, value: float) -> str:
+        """A value with the figure's decimals, without its unit."""
+        return with_sign(value, self.decimals) if self.signed else f"{value:.{self.decimals}f}"
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The layout of the matrix: the plot's place in cells, and the values shown, [height × per_cell, …].
+    """The layout of the matrix: the plot's first column, and the values shown, [height × per_cell, …].
 
     per_cell: values stacked in a cell (2: half blocks). down: rows of cells per value. starts: where each column of
-    values begins, in cells, and where the last ends.
+    values begins, in cells, and where the last ends. shape: that of the matrix.
     """
 
-    top: int
     left: int
     values: Array
     per_cell: int
     down: int
     starts: Array
+    shape: tuple[int, int]
 
     @property
     def height(self) -> int:
@@ -76,18 +78,14 @@ class Plan:
         """The cells of the narrowest column."""
         return int(np.diff(self.starts).min())
 
-    def row(self, row: int, rows: int) -> int:
-        """The row of cells, counted from the top of the plot, with row `row` of a matrix of `rows` rows."""
-        return _bin_of(row, rows, len(self.values)) * self.down // self.per_cell
+    def row(self, row: int) -> int:
+        """The row of cells, counted from the top of the plot, with a row of the matrix."""
+        return _bin_of(row, self.shape[0], len(self.values)) * self.down // self.per_cell
 
-    def column(self, column: int, columns: int) -> int:
-        """The first column of cells with column `column` of a matrix of `columns` columns."""
-        return int(self.starts[_bin_of(column, columns, self.values.shape[1])])
-
-    def across_of(self, column: int, columns: int) -> int:
-        """The number of cells of column `column` of a matrix of `columns` columns."""
-        place = _bin_of(column, columns, self.values.shape[1])
-        return int(self.starts[place + 1] - self.starts[place])
+    def column(self, column: int) -> tuple[int, int]:
+        """The first column of cells with a column of the matrix, and its number of cells."""
+        place = _bin_of(column, self.shape[1], self.values.shape[1])
+        return int(self.starts[place]), int(self.starts[place + 1] - self.starts[place])
 
 
 def plan_of(figure: HeatFigure, width: int, height: int, halves: bool) -> Plan:
@@ -96,9 +94,13 @@ def plan_of(figure: HeatFigure, width: int, height: int, halves: bool) -> Plan:
     The cursor's cell always shows its own value.
     """
     rows, columns = figure.matrix.shape
-    left = max(map(cell_count, figure.rows)) + 2 if width >= 24 else 0
-    bar = 5 + max(len(text) for text in bar_labels(figure, 4)) if width >= 24 else 0
-    left = left if left <= label_room(figure, width - bar) else 0
+    numbers = number_cells(figure) * columns
+    left = bar = 0
+    if width >= 24:
+        bar = 5 + max(len(text) for text in bar_labels(figure, 4))
+        left = max(map(cell_count, figure.rows)) + 2
+        # names of rows get a third of the width, or what the numbers leave
+        left = left if left <= max((width - bar) // 3, width - bar - numbers) else 0
     below = 2 if height >= 6 else 1 if height > 3 else 0
     room_down, room_across = max(height - below, 1), max(width - left - bar, 1)
     if below and (rows > room_down * (1 + halves) or columns > room_across):
@@ -106,7 +108,6 @@ def plan_of(figure: HeatFigure, width: int, height: int, halves: bool) -> Plan:
     per_cell = 2 if halves and rows > room_down else 1
     shown = min(rows, room_down * per_cell), min(columns, room_across)
     down = 1 if per_cell == 2 else room_down // shown[0]
-    numbers = number_cells(figure) * columns
     if per_cell == 1 and room_across < numbers <= room_across + bar:
         room_across += bar  # numbers say what the color bar would
     across = max(min(room_across // shown[1], WIDEST * down), 1)
@@ -114,11 +115,11 @@ def plan_of(figure: HeatFigure, width: int, height: int, halves: bool) -> Plan:
     starts = edges(min(room_across, across * shown[1]), shown[1])
     if across < WIDEST and 4 * int(starts[-1]) < 3 * room_across:  # some columns are a cell wider than others
         starts = edges(min(room_across, WIDEST * down * shown[1]), shown[1])
-    plan = Plan(0, left, binned(figure.matrix, *shown), per_cell, down, starts)
+    values = binned(figure.matrix, *shown)
     if figure.cursor is not None and shown != (rows, columns):
         at = tuple(_bin_of(*each) for each in zip(figure.cursor, (rows, columns), shown, strict=True))
-        plan.values[at] = figure.matrix[figure.cursor]
-    return plan
+        values[at] = figure.matrix[figure.cursor]
+    return Plan(left, values, per_cell, down, starts, (rows, columns))
 
 
 def cell_at(
@@ -129,38 +130,25 @@ def cell_at(
     The first one if several share the cell. None outside of the matrix.
     """
     plan = plan_of(figure, width, height, halves)
-    down, across = y - plan.top, x - plan.left
-    if not (0 <= down < plan.height and 0 <= across < plan.width):
+    x -= plan.left
+    if not (0 <= y < plan.height and 0 <= x < plan.width):
         return None
-    bins = plan.values.shape
-    row = down * plan.per_cell // plan.down
-    column = int(np.searchsorted(plan.starts, across, side="right")) - 1
-    rows, columns = figure.matrix.shape
+    row, column = y * plan.per_cell // plan.down, int(np.searchsorted(plan.starts, x, side="right")) - 1
+    (rows, columns), bins = plan.shape, plan.values.shape
     return int(edges(rows, bins[0])[row]), int(edges(columns, bins[1])[column])
 
 
 def number_cells(figure: HeatFigure) -> int:
     """The cells that the number of any value takes, with a space beside it."""
-    if figure.decimals:
-        return 4
-    low, high = figure.limits()
-    return max(len(f"{low:.0f}"), len(f"{high:.0f}")) + 1
-
-
-def label_room(figure: HeatFigure, width: int) -> int:
-    """The cells for the names of rows and the spaces beside them: a third of the width, or what the numbers leave."""
-    columns: int = figure.matrix.shape[1]
-    return max(width // 3, width - number_cells(figure) * columns)
+    return 4 if figure.decimals else 1 + max(len(f"{limit:.0f}") for limit in figure.limits())
 
 
 def bar_labels(figure: HeatFigure, parts: int) -> list[str]:
     """The numbers next to the color bar, the highest first: both ends and those that divide the range into `parts`."""
     low, high = figure.limits()
+    step, largest = max((high - low) / 100, 10.0**-figure.decimals), max(abs(low), abs(high))
     values = [high + (low - high) * part / parts for part in range(parts + 1)]
-    step = max((high - low) / 100, 10.0**-figure.decimals)
-    return [
-        "+" * (figure.signed and value > 0) + label(value, step, max(abs(low), abs(high))) for value in values
-    ]
+    return ["+" * (figure.signed and value > 0) + label(value, step, largest) for value in values]
 
 
 def _bin_of(place: int, count: int, bins: int) -> int:
@@ -177,16 +165,12 @@ def binned(matrix: Array, rows: int, columns: int) -> Array:
     if matrix.shape == (rows, columns):
         return matrix
     there = np.isfinite(matrix)
-    totals, counts = _summed(np.where(there, matrix, 0.0), rows, columns), _summed(there * 1.0, rows, columns)
+    down, across = edges(matrix.shape[0], rows)[:-1], edges(matrix.shape[1], columns)[:-1]
+    totals, counts = (
+        np.add.reduceat(np.add.reduceat(each, down, axis=0), across, axis=1)
+        for each in (np.where(there, matrix, 0.0), there * 1.0)
+    )
     return np.divide(totals, counts, out=np.full_like(totals, np.nan), where=counts > 0)
-
-
-def _summed(matrix: Array, rows: int, columns: int) -> Array:
-    by_row = np.add.reduceat(matrix, edges(matrix.shape[0], rows)[:-1], axis=0)
-    return np.asarray(np.add.reduceat(by_row, edges(matrix.shape[1], columns)[:-1], axis=1))
-
-
-FIGURE_AT_AN_END = re.compile(r"^[-−+]?\.?\d|\d$")
 
 
 def draw_heatmap(figure: HeatFigure, width: int, height: int, look: Look) -> Canvas:
@@ -194,31 +178,27 @@ def draw_heatmap(figure: HeatFigure, width: int, height: int, look: Look) -> Can
     canvas = look.blank(width, height)
     if not figure.matrix.size or width < 2 or height < 1:
         return canvas
-    coloured = look.coloured and not look.ascii
-    plan = plan_of(figure, width, height, halves=coloured)
+    plan = plan_of(figure, width, height, halves=look.painted)
     heat, ramp = (look.signed, look.glyphs.signs) if figure.signed else (look.heat, look.glyphs.ramp)
-    levels = levels_of(plan.values, figure.limits(), HEAT_LEVELS if coloured else len(ramp))
-    plot = canvas.window(plan.top, plan.left, plan.height, plan.width)
-    if coloured:
+    levels = levels_of(plan.values, figure.limits(), HEAT_LEVELS if look.painted else len(ramp))
+    plot = canvas.window(0, plan.left, plan.height, plan.width)
+    if look.painted:
         paint(plot, plan, levels, heat, look)
     else:
         levels = sign_levels(plan.values, figure) if figure.signed else levels
-        shade(plot, plan, levels, ramp)
+        shown = codes(ramp + " ")[levels]  # an empty value, of level −1, is the last character
+        plot.chars[:] = np.repeat(np.repeat(shown, np.diff(plan.starts), axis=1), plan.down, axis=0)
     if plan.across >= number_cells(figure) and plan.per_cell == 1:
-        write_values(plot, plan, levels, coloured, figure, look)
+        write_values(plot, plan, figure, look)
     said = merged(plan, figure, look)
     above = canvas.window(0, 0, height - (height > 3) * (1 + bool(said)), width)
     draw_labels(above, plan, figure, look)
-    draw_bar(above, plan, figure, look, heat if coloured else ramp)
+    draw_bar(above, plan, figure, look, heat if look.painted else ramp)
     draw_pointer(above, plan, figure, look)
     if height > 3:
         canvas.put(height - 2, 0, said, look.muted)
-        canvas.put(
-            height - 1,
-            0,
-            look.spelled(status(figure, width, look)),
-            look.text if figure.cursor else look.muted,
-        )
+        fg = look.text if figure.cursor else look.muted
+        canvas.put(height - 1, 0, look.spelled(status(figure, width, look)), fg)
     return canvas
 
 
@@ -240,74 +220,62 @@ def sign_levels(values: Array, figure: HeatFigure) -> Array:
 
 def paint(plot: Canvas, plan: Plan, levels: Array, heat: Array, look: Look) -> None:
     """Color the plot. An empty value shows the background."""
+    levels = np.repeat(levels, np.diff(plan.starts), axis=1)
+    if plan.per_cell == 2 and len(levels) % 2:
+        levels = np.vstack([levels, np.full_like(levels[:1], -1)])
     colours = np.where(levels >= 0, heat[levels], look.background)
-    colours = np.repeat(colours, np.diff(plan.starts), axis=1)
     if plan.per_cell == 1:
         plot.bg[:] = np.repeat(colours, plan.down, axis=0)
         return
-    if len(colours) % 2:
-        colours = np.vstack([colours, np.full_like(colours[:1], look.background)])
-    plot.chars[:] = ord("▀")
     plot.fg[:], plot.bg[:] = colours[0::2], colours[1::2]
-    empty = np.repeat(levels < 0, np.diff(plan.starts), axis=1)
-    if len(empty) % 2:
-        empty = np.vstack([empty, np.ones_like(empty[:1])])
-    plot.chars[empty[0::2] & empty[1::2]] = ord(" ")
+    plot.chars[:] = np.where((levels[0::2] < 0) & (levels[1::2] < 0), ord(" "), ord("▀"))
 
 
-def shade(plot: Canvas, plan: Plan, levels: Array, ramp: str) -> None:
-    """Write the plot in the ramp's characters. An empty value is a space."""
-    codes = np.array([ord(character) for character in ramp + " "], np.int32)  # level −1 is the last character
-    plot.chars[:] = np.repeat(np.repeat(codes[levels], np.diff(plan.starts), axis=1), plan.down, axis=0)
-
-
-def write_values(
-    plot: Canvas, plan: Plan, levels: Array, coloured: bool, figure: HeatFigure, look: Look
-) -> None:
+def write_values(plot: Canvas, plan: Plan, figure: HeatFigure, look: Look) -> None:
     """Write each value into the middle of its cell, in black or white on a color, or between spaces in a ramp."""
-    for row, column in zip(*np.nonzero(levels >= 0), strict=True):
+    for row, column in zip(*np.nonzero(~np.isnan(plan.values)), strict=True):
         value = float(plan.values[row, column])
         text = cell_text(value, plan.across - 1, figure.unit, figure.signed)
         text = text or cell_text(value, plan.across, figure.unit, figure.signed)  # touches its neighbor
-        if not coloured and text:
+        if not look.painted and text:
             text = text.center(min(len(text) + 2, plan.across))
         top = row * plan.down + (plan.down - 1) // 2
         left = int(plan.starts[column]) + (plan.across - len(text)) // 2
-        fg = text_on(int(plot.bg[top, left])) if coloured else int(plot.fg[top, left])
+        fg = text_on(int(plot.bg[top, left])) if look.painted else int(plot.fg[top, left])
         plot.put(top, left, look.spelled(text), fg)
 
 
 def cell_text(value: float, room: int, unit: str = "", signed: bool = False) -> str:
     """A value in at most `room` characters: .83 for 0.83, 81.2 or 81 for 81.2 %; "" if none fits."""
     if signed:
-        return next((text for each in (1, 0) if len(text := with_sign(value, each)) <= room), "")
-    short = with_minus(f"{value:.2f}".replace("0.", ".", 1)) if abs(value) < 0.995 else label(value)
-    texts = (with_minus(f"{value:.1f}"), with_minus(f"{value:.0f}")) if unit else (short, label(value))
+        texts = with_sign(value, 1), with_sign(value, 0)
+    elif unit:
+        texts = with_minus(f"{value:.1f}"), with_minus(f"{value:.0f}")
+    else:
+        short = with_minus(f"{value:.2f}".replace("0.", ".", 1)) if abs(value) < 0.995 else label(value)
+        texts = short, label(value)
     return next((text for text in texts if len(text) <= room), "")
 
 
 def draw_labels(canvas: Canvas, plan: Plan, figure: HeatFigure, look: Look) -> None:
     """Names of rows on the left and of columns below: as many as fit without touching each other or the pointer."""
-    rows, columns = figure.matrix.shape
+    rows, columns = plan.shape
     if plan.left:
         room = plan.height if rows <= plan.height else plan.height // 2
         for row in range(0, rows, _stride(rows, room)):
             name = figure.rows[row]
-            at = plan.row(row, rows) + (plan.down - 1) // 2
-            canvas.put(plan.top + at, plan.left - 1 - cell_count(name), name, look.muted)
-    below = plan.top + plan.height
+            at = plan.row(row) + (plan.down - 1) // 2
+            canvas.put(at, plan.left - 1 - cell_count(name), name, look.muted)
     pointed, text = pointed_column(canvas, plan, figure, look)
-    widest = max(map(cell_count, figure.columns)) + 1
-    free = 0
+    widest, free = max(map(cell_count, figure.columns)) + 1, 0
     for column in range(0, columns, _stride(columns, max(plan.width // widest, 1))):
-        name = figure.columns[column]
+        name, (first, across) = figure.columns[column], plan.column(column)
         wide = cell_count(name)
-        middle = max((plan.across_of(column, columns) - wide) // 2, 0)
-        start = plan.left + plan.column(column, columns) + middle
+        start = plan.left + first + max((across - wide) // 2, 0)
         end = start + wide
         beside = not text or end < pointed or start > pointed + cell_count(text)
         if start >= free and beside and end <= plan.left + plan.width + 1:
-            canvas.put(below, start, name, look.muted)
+            canvas.put(plan.height, start, name, look.muted)
             free = end + 1
 
 
@@ -328,17 +296,16 @@ def draw_bar(canvas: Canvas, plan: Plan, figure: HeatFigure, look: Look, ramp: A
     texts = bar_labels(figure, parts)
     if left + 3 + max(map(len, texts)) > canvas.width or rows < 3:
         return
-    if not isinstance(ramp, str):
+    if isinstance(ramp, str):
+        for row, place in enumerate(np.linspace(len(ramp) - 1, 0, rows).round().astype(int)):
+            canvas.put(row, left, ramp[place] * 2, look.text)
+    else:
         colours = ramp[np.linspace(HEAT_LEVELS - 1, 0, 2 * rows).round().astype(int)]
         for row in range(rows):
-            canvas.put(plan.top + row, left, "▀▀", int(colours[2 * row]))
-            canvas.bg[plan.top + row, left : left + 2] = colours[2 * row + 1]
-    else:
-        places = np.linspace(len(ramp) - 1, 0, rows).round().astype(int)
-        for row, place in enumerate(places):
-            canvas.put(plan.top + row, left, ramp[place] * 2, look.text)
+            canvas.put(row, left, "▀▀", int(colours[2 * row]))
+            canvas.bg[row, left : left + 2] = colours[2 * row + 1]
     for part, text in enumerate(texts):
-        canvas.put(plan.top + round((rows - 1) * part / parts), left + 3, look.spelled(text), look.muted)
+        canvas.put(round((rows - 1) * part / parts), left + 3, look.spelled(text), look.muted)
 
 
 def pointed_column(canvas: Canvas, plan: Plan, figure: HeatFigure, look: Look) -> tuple[int, str]:
@@ -346,43 +313,38 @@ def pointed_column(canvas: Canvas, plan: Plan, figure: HeatFigure, look: Look) -
     column = (figure.cursor or figure.marked)[1]
     if column is None:
         return 0, ""
-    name = figure.columns[column]
-    wide, columns = cell_count(name), figure.matrix.shape[1]
-    middle = plan.left + plan.column(column, columns) + (plan.across_of(column, columns) - wide) // 2
+    name, (first, across) = figure.columns[column], plan.column(column)
+    wide = cell_count(name)
+    middle = plan.left + first + (across - wide) // 2
     return min(max(middle - 1, 0), canvas.width - wide - 1), f"{look.glyphs.up}{name}"
 
 
 def draw_pointer(canvas: Canvas, plan: Plan, figure: HeatFigure, look: Look) -> None:
     """Mark the cursor's cell, and its row and column in the margins. Without a cursor, mark the marked ones there."""
-    row, column = figure.cursor or figure.marked
-    height, width = figure.matrix.shape
-    top = plan.top + plan.row(row or 0, height)
-    left = plan.left + plan.column(column or 0, width)
+    row = (figure.cursor or figure.marked)[0]
+    top = plan.row(row or 0)
     middle = top + (plan.down - 1) // 2
     if plan.left and row is not None:
         name = padded(figure.rows[row], plan.left - 1, right=True)
         canvas.put(middle, 0, name + look.glyphs.pointer, look.highlight, BOLD)
-    start, text = pointed_column(canvas, plan, figure, look)
-    canvas.put(plan.top + plan.height, start, text, look.highlight, BOLD)
+    canvas.put(plan.height, *pointed_column(canvas, plan, figure, look), look.highlight, BOLD)
     if figure.cursor is None:
         return
-    row, column = figure.cursor
-    across = plan.across_of(column, width)
+    first, across = plan.column(figure.cursor[1])
+    left = plan.left + first
     cells = middle, slice(left, left + across)
     if FIGURE_AT_AN_END.search(row_text(canvas.chars[cells])):  # a bracket would take it
         canvas.flags[cells] = BOLD | REVERSE
-        if look.coloured and not look.ascii:
+        if look.painted:
             canvas.fg[cells] = text_on(int(canvas.bg[middle, left]))
     elif across >= 3 and plan.per_cell == 1:
-        canvas.put(middle, left, "[", look.text, BOLD)
-        canvas.put(middle, left + across - 1, "]", look.text, BOLD)
-        for edge in (left, left + across - 1):
+        for edge, bracket in ((left, "["), (left + across - 1, "]")):
             bg = int(canvas.bg[middle, edge])
-            canvas.fg[middle, edge] = text_on(bg) if look.coloured and bg >= 0 else look.text
-    elif look.ascii or not look.coloured:
+            canvas.put(middle, edge, bracket, text_on(bg) if look.coloured and bg >= 0 else look.text, BOLD)
+    elif not look.painted:
         canvas.flags[top : top + plan.down, left : left + across] |= REVERSE
     else:  # half blocks: the cell's other value gives way to a cross on this one's color
-        level = int(levels_of(figure.matrix[row, column, None], figure.limits(), HEAT_LEVELS)[0])
+        level = int(levels_of(figure.matrix[figure.cursor][None], figure.limits(), HEAT_LEVELS)[0])
         heat = look.signed if figure.signed else look.heat
         bg = int(heat[level]) if level >= 0 else look.background
         canvas.put(top, left, "+" * across, text_on(bg) if level >= 0 else look.text, BOLD)
@@ -392,7 +354,7 @@ def draw_pointer(canvas: Canvas, plan: Plan, figure: HeatFigure, look: Look) -> 
 def merged(plan: Plan, figure: HeatFigure, look: Look) -> str:
     """The row above the bottom one: how many rows and columns each shown mean covers; "" if all are shown exactly."""
     parts, spans, times = list[str](), dict[str, list[str]](), f" {look.glyphs.times} "
-    sizes = zip(("row", "column"), figure.axes, figure.matrix.shape, plan.values.shape, strict=True)
+    sizes = zip(("row", "column"), figure.axes, plan.shape, plan.values.shape, strict=True)
     for part, axis, count, bins in sizes:
         if bins < count:
             few, many = count // bins, -(-count // bins)
@@ -410,35 +372,24 @@ def status(figure: HeatFigure, width: int, look: Look) -> str:
 
     If rows and columns are the same items, range and mean are those of the pairs. Less is told if `width` is too small.
     """
+    times, values = f" {look.glyphs.times} ", figure.matrix
     if figure.cursor is not None:
         row, column = figure.cursor
-        value = float(figure.matrix[row, column])
+        value = float(values[figure.cursor])
         rows, columns = figure.titles or (figure.rows, figure.columns)
-        names = f"{figure.axes[0]} {rows[row]}", f"{figure.axes[1]} {columns[column]}"
-        shown = "empty" if math.isnan(value) else _exactly(value, figure)
-        told = f"{names[0].strip()} {look.glyphs.times} {names[1].strip()}: {shown}"
-        brief = f"{figure.rows[row]} {look.glyphs.times} {figure.columns[column]}: {shown}"
-        return fitting((told, brief), width)
-    values = figure.matrix
+        names = f"{figure.axes[0]} {rows[row]}".strip(), f"{figure.axes[1]} {columns[column]}".strip()
+        shown = "empty" if math.isnan(value) else f"{figure.text_of(value)} {figure.unit}".rstrip()
+        brief = figure.rows[row], figure.columns[column]
+        return fitting([f"{times.join(each)}: {shown}" for each in (names, brief)], width)
     if figure.axes[0] and figure.axes[0] == figure.axes[1]:  # each equals itself, which says nothing
         values = np.where(np.eye(*values.shape) > 0, np.nan, values)
     finite = values[np.isfinite(values)]
     if not finite.size:
         return "empty"
-    size = f"{figure.matrix.shape[0]} {look.glyphs.times} {figure.matrix.shape[1]}"
-    low, mean = (_plain(each, figure) for each in (finite.min(), finite.mean()))
-    span = f"{low} to " if figure.signed else f"{low}{look.glyphs.dash}"
-    span += _exactly(finite.max(), figure)
-    texts = f"{size}, {span}, mean {mean}", f"{span}, mean {mean}", span
-    return fitting(texts, width)
-
-
-def _exactly(value: float, figure: HeatFigure) -> str:
-    return f"{_plain(value, figure)} {figure.unit}".rstrip()
-
-
-def _plain(value: float, figure: HeatFigure) -> str:
-    return with_sign(value, figure.decimals) if figure.signed else f"{value:.{figure.decimals}f}"
+    low, high, mean = (figure.text_of(each) for each in (finite.min(), finite.max(), finite.mean()))
+    span = f"{low}{' to ' if figure.signed else look.glyphs.dash}{high} {figure.unit}".rstrip()
+    size = times.join(map(str, values.shape))
+    return fitting((f"{size}, {span}, mean {mean}", f"{span}, mean {mean}", span), width)
 
 
 def with_sign(value: float, decimals: int) -> str:

@@ -1,32 +1,140 @@
-"""Characters and colors: three sets of characters, and colors that are legible on any theme and for color-blind people.
+"""What charts are drawn on and with: a grid of cells, three sets of characters, and colors for any theme.
 
-The palette is that of the figures. This module adapts it to the terminal. Every color is an int 0xRRGGBB.
+Every chart returns a Canvas, and every widget shows one. The palette is that of the figures, which this module adapts
+to the terminal: colors are legible on any theme and for color-blind people. Every color is an int 0xRRGGBB.
 """
 
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator.results.figures import palette
 from simulator.results.figures.palette import OKABE_ITO, VIRIDIS_STOPS, channels, contrast, luminance
-from tui.app.charts.canvas import DEFAULT, Array, Canvas
+from tui.common.cells import cell_count, cells_of
 from tui.common.formatting import spelled
 
+DEFAULT = -1  # a color that the terminal chooses
+BOLD, REVERSE = 1, 2
+SECOND = 0  # the second cell of a wide character
+WIDE = 0x1100  # the first code point of a wide character
+CODE_BITS, MARKS = 21, 2  # bits of a code point, and the number of combining marks in a cell
+
+Array = NDArray[Any]
 Glyphs = Literal["braille", "block", "ascii"]
+
+
+@dataclass(eq=False)
+class Canvas:
+    """[height, width] cells, as four arrays: chars of int64, the others of int32.
+
+    chars: Unicode code points, with those of combining marks in the bits above; SECOND after a wide character. fg, bg:
+    colors 0xRRGGBB of character and background, or DEFAULT. flags: the sum of BOLD and REVERSE.
+    """
+
+    chars: Array
+    fg: Array
+    bg: Array
+    flags: Array
+
+    @classmethod
+    def blank(cls, width: int, height: int, fg: int = DEFAULT, bg: int = DEFAULT) -> "Canvas":
+        """A grid of spaces."""
+        shape = (max(height, 0), max(width, 0))
+        full = [np.full(shape, value, np.int32) for value in (fg, bg, 0)]
+        return cls(np.full(shape, ord(" "), np.int64), *full)
+
+    @property
+    def width(self) -> int:
+        return int(self.chars.shape[1])
+
+    @property
+    def height(self) -> int:
+        return int(self.chars.shape[0])
+
+    def window(self, top: int, left: int, height: int, width: int) -> "Canvas":
+        """A view of the grid from (top, left). Drawing in it changes this grid."""
+        part = slice(top, top + height), slice(left, left + width)
+        return Canvas(*(each[part] for each in self.arrays()))
+
+    def put(self, row: int, column: int, text: str, fg: int, flags: int = 0) -> None:
+        """Write `text` from (row, column) on. Text outside of the grid is left out.
+
+        A wide character that would lose one of its two cells becomes a space.
+        """
+        if not 0 <= row < self.height:
+            return
+        start, chars = max(column, 0), self.chars[row]
+        codes = _cells_of(text)[max(-column, 0) :][: max(self.width - start, 0)]
+        if not codes:
+            return
+        end = start + len(codes)
+        if start and chars[start] == SECOND:
+            chars[start - 1] = ord(" ")
+        if end < self.width and chars[end] == SECOND:
+            chars[end] = ord(" ")
+        chars[start:end] = codes
+        if codes[0] == SECOND:
+            chars[start] = ord(" ")
+        if codes[-1] >= WIDE and cell_count(_cell(codes[-1])) > 1:
+            chars[end - 1] = ord(" ")
+        self.fg[row, start:end] = fg
+        self.flags[row, start:end] = flags
+
+    def text(self) -> str:
+        """The characters only, one line per row."""
+        return "\n".join(map(row_text, self.chars))
+
+    def changed_rows(self, other: "Canvas") -> list[int]:
+        """The rows that differ from those of `other`, which has the same size."""
+        same = [
+            (mine == theirs).all(axis=1) for mine, theirs in zip(self.arrays(), other.arrays(), strict=True)
+        ]
+        return [int(row) for row in np.flatnonzero(~np.all(same, axis=0))]
+
+    def arrays(self) -> tuple[Array, Array, Array, Array]:
+        return self.chars, self.fg, self.bg, self.flags
+
+
+@lru_cache(maxsize=8192)
+def _cells_of(text: str) -> tuple[int, ...]:
+    """The codes of a text, cell by cell."""
+    if text.isascii() and text.isprintable():
+        return tuple(text.encode())
+    return tuple(
+        sum(ord(one) << CODE_BITS * place for place, one in enumerate(cell[: 1 + MARKS])) if cell else SECOND
+        for cell in cells_of(text)
+    )
+
+
+def _cell(code: int) -> str:
+    """The character of a cell, with its marks; "" for the second cell of a wide one."""
+    found = ""
+    while code:
+        found += chr(code & (1 << CODE_BITS) - 1)
+        code >>= CODE_BITS
+    return found
+
+
+def row_text(codes: Array) -> str:
+    """The characters of a row, or of a part of one, of cells."""
+    if codes.size and (codes.min() == SECOND or codes.max() >> CODE_BITS):
+        return "".join(map(_cell, codes.tolist()))
+    return np.ascontiguousarray(codes, "<u4").tobytes().decode("utf-32-le")
 
 
 def _braille() -> Array:
     """Code points by dots. Unicode numbers them 1 2 3 7 down the left column and 4 5 6 8 down the right."""
-    unicode_bit = np.array([[0, 3], [1, 4], [2, 5], [6, 7]]).ravel()
-    masks = np.arange(256)
-    moved = sum((masks >> ours & 1) << int(theirs) for ours, theirs in enumerate(unicode_bit))
+    masks, unicode_bit = np.arange(256), (0, 3, 1, 4, 2, 5, 6, 7)
+    moved = sum((masks >> ours & 1) << theirs for ours, theirs in enumerate(unicode_bit))
     return (0x2800 + np.asarray(moved)).astype(np.int32)
 
 
-def _codes(text: str) -> Array:
-    return np.array([ord(character) for character in text], np.int32)
+def codes(characters: str) -> Array:
+    """The code points of characters of one cell each."""
+    return np.array([ord(character) for character in characters], np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +172,9 @@ class GlyphSet:
 
 
 BRAILLE = GlyphSet()
-BLOCK = GlyphSet("block", (2, 2), _codes(" ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"))
+BLOCK = GlyphSet("block", (2, 2), codes(" ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"))
 ASCII = GlyphSet(
-    "ascii", (1, 1), _codes(" *"), ramp=".:-=+*#%@", signs="v-.+^", bars="_.-=+*#@", vertical="|", horizontal="-",
+    "ascii", (1, 1), codes(" *"), ramp=".:-=+*#%@", signs="v-.+^", bars="_.-=+*#@", vertical="|", horizontal="-",
     corner="+", tick_left="+", tick_below="+", grid=" ", mark=":", cursor="|", shade=".", up="^", down="v",
     pointer=">", ellipsis="~", dash="-", times="x",
 )  # fmt: skip
@@ -78,9 +186,7 @@ HEAT_LEVELS = 32  # half-block cells show pairs of levels: Textual's filters cac
 
 def blend(colour: int, other: int, share: float) -> int:
     """`colour` with `share` (0…1) of `other` mixed in. DEFAULT if either is the terminal's own."""
-    if DEFAULT in (colour, other):
-        return DEFAULT
-    return palette.blend(colour, other, share)
+    return DEFAULT if DEFAULT in (colour, other) else palette.blend(colour, other, share)
 
 
 @lru_cache(maxsize=1024)
@@ -95,17 +201,15 @@ def text_on(background: int) -> int:
     return max((0x000000, 0xFFFFFF), key=lambda extreme: contrast(extreme, background))
 
 
-def _ramp(stops: tuple[int, ...], levels: int) -> Array:
-    """[levels] colors, evenly spaced along the straight lines between `stops`."""
-    at = np.linspace(0, len(stops) - 1, levels)
-    rgb = np.array([channels(stop) for stop in stops]).T
-    red, green, blue = (
-        np.interp(at, np.arange(len(stops)), channel).round().astype(np.int32) for channel in rgb
-    )
+def _ramp(stops: tuple[int, ...]) -> Array:
+    """[HEAT_LEVELS] colors, evenly spaced along the straight lines between `stops`."""
+    at, places = np.linspace(0, len(stops) - 1, HEAT_LEVELS), np.arange(len(stops))
+    rgb = zip(*map(channels, stops), strict=True)
+    red, green, blue = (np.interp(at, places, channel).round().astype(np.int32) for channel in rgb)
     return np.asarray((red << 16) | (green << 8) | blue)
 
 
-VIRIDIS = _ramp(VIRIDIS_STOPS, HEAT_LEVELS)
+VIRIDIS = _ramp(VIRIDIS_STOPS)
 VIRIDIS_256 = np.repeat(
     [
         0x5F005F, 0x5F0087, 0x5F00AF, 0x5F00D7, 0x005F87, 0x005FAF, 0x008787, 0x0087AF,
@@ -116,9 +220,7 @@ VIRIDIS_256 = np.repeat(
 """Those of xterm's 256 colors that follow viridis, each lighter than the one before."""
 LOSS, GAIN = 0xE66100, 0x1A85FF
 """An orange and a blue of the same lightness, which color-blind people can tell apart."""
-SIGNED_ON_DARK, SIGNED_ON_LIGHT = (
-    _ramp((LOSS, neutral, GAIN), HEAT_LEVELS) for neutral in (0x2B2B2B, 0xE6E6E6)
-)
+SIGNED_ON_DARK, SIGNED_ON_LIGHT = (_ramp((LOSS, neutral, GAIN)) for neutral in (0x2B2B2B, 0xE6E6E6))
 SIGNED_ON_DARK_256, SIGNED_ON_LIGHT_256 = (
     np.repeat(colours, (4, 4, 4, 3, 2, 3, 4, 4, 4))
     for colours in (
@@ -214,12 +316,8 @@ class Look:
         tinted = blend(self.background, colour, share)
         if self.exact or tinted == DEFAULT:
             return tinted
-        light, own = luminance(tinted), _grey(luminance(self.background))
-        return (
-            _grey(light)
-            if _grey(light) != own
-            else GREYS_256[GREYS_256.index(own) + (2 if self.dark else -2)]
-        )
+        grey, own = _grey(luminance(tinted)), _grey(luminance(self.background))
+        return grey if grey != own else GREYS_256[GREYS_256.index(own) + (2 if self.dark else -2)]
 
     def clear(self, colour: int, ground: int | None = None) -> int:
         """`colour`, legible on this background or on `ground`, which lines are drawn on."""

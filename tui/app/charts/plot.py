@@ -7,8 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from simulator.base.units import SUFFIXES
-from tui.app.charts.canvas import Array, Canvas
-from tui.app.charts.look import Look
+from tui.app.charts.look import Array, Canvas, Look
 
 
 @dataclass(frozen=True)
@@ -26,32 +25,19 @@ class Axis:
         """The positions of values between the ends: 0 at low, 1 at high."""
         return (values - self.low) / (self.high - self.low)
 
-    def ticks(self, most: int) -> list[float]:
-        """At most `most` round numbers within the range, ascending. Fewer if the range is short."""
-        return nice_ticks(self.low, self.high, most)
-
 
 def nice_ticks(low: float, high: float, most: int) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten within low…high: as many as `most` allows."""
+    """Multiples of 1, 2 or 5 times a power of ten within low…high, ascending: as many as `most` allows."""
     if most < 1 or not high > low:
         return []
-    step = nice_step((high - low) / most)
+    step = (high - low) / most
     while True:
+        power = 10.0 ** math.floor(math.log10(step))
+        step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step * (1 - 1e-9))
         first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
         if last - first + 1 <= most:
             return [place * step for place in range(first, last + 1)]
-        step = nice_step(step * 1.01)
-
-
-def nice_step(least: float) -> float:
-    """The smallest of 1, 2, 5 times a power of ten that is at least `least`."""
-    power = 10.0 ** math.floor(math.log10(least))
-    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
-
-
-def whole_ticks(low: float, high: float, most: int) -> list[float]:
-    """`nice_ticks` at whole numbers only, for rounds."""
-    return [tick for tick in nice_ticks(low, high, most) if abs(tick - round(tick)) < 1e-6]
+        step *= 1.01
 
 
 def label(value: float, step: float = 0.0, largest: float = 0.0) -> str:
@@ -96,7 +82,7 @@ def _decimals(value: float, step: float) -> str:
     return text.rstrip("0").rstrip(".") if places else text
 
 
-def apart(low: float, high: float) -> tuple[float, float]:
+def spread(low: float, high: float) -> tuple[float, float]:
     """low and high, or values a little below and above them if they are almost equal."""
     size = max(abs(low), abs(high))
     if high - low > size * 1e-9:
@@ -106,18 +92,14 @@ def apart(low: float, high: float) -> tuple[float, float]:
 
 
 def reach(values: Array, ceiling: float = 1.0, margin: float = 0.04) -> Axis:
-    """The axis that shows all finite values with a margin at both ends; 0…1 if there are none.
-
-    There is no margin below 0 if all values are at least 0, and none above the ceiling if all are below it. For
-    example, an accuracy is at most 1, or 100 %.
-    """
+    """The axis that shows all finite values with a margin at both ends; 0…1 if there are none."""
     values = np.asarray(values, float).ravel()
     values = values[np.isfinite(values)]
     if not values.size:
         return Axis(0.0, 1.0)
     low, high = float(values.min()), float(values.max())
     at_least_0, under_ceiling = low >= 0, low >= 0 and high <= ceiling
-    low, high = apart(low, high)
+    low, high = spread(low, high)
     room = (high - low) * margin
     return Axis(
         max(low - room, 0.0) if at_least_0 else low - room,
@@ -126,10 +108,7 @@ def reach(values: Array, ceiling: float = 1.0, margin: float = 0.04) -> Axis:
 
 
 def reading(value: float, unit: str = "") -> str:
-    """A number in a legend's format: with a unit such as "%" or "MiB", one decimal, as everywhere.
-
-    Without a unit, three decimals below ten, as in columns of numbers; otherwise, as on an axis.
-    """
+    """A number in a legend's format: with a unit such as "%" or "MiB", one decimal, as everywhere."""
     if unit:
         return with_minus(f"{value:.1f} {unit}")
     return with_minus(f"{value:.3f}") if 1e-3 <= abs(value) < 10 or value == 0 else label(value)
@@ -152,7 +131,6 @@ class PlotArea:
         return self.top + self.height
 
     def window(self, canvas: Canvas) -> Canvas:
-        """The plot on a canvas. Drawing in it changes the canvas."""
         return canvas.window(self.top, self.left, self.height, self.width)
 
     def trace(self, x: Array, y: Array, dots: tuple[int, int]) -> "Spans":
@@ -185,19 +163,16 @@ class PlotArea:
         """
         most = min(max(self.height * 2 // 5, 3 if self.height >= 5 else 2), 11)
         for number in range(most, 2, -1):
-            ticks = self.y.ticks(number)
-            if len(ticks) > 2 and self._evenly(ticks):
+            ticks = nice_ticks(self.y.low, self.y.high, number)
+            rows = [row for row in map(self.row, ticks) if row is not None]
+            if len(ticks) > 2 and len({lower - upper for lower, upper in pairwise(rows)}) == 1:
                 return ticks
-        return self.y.ticks(most)
-
-    def _evenly(self, ticks: list[float]) -> bool:
-        rows = [row for row in map(self.row, ticks) if row is not None]
-        return len({lower - upper for lower, upper in pairwise(rows)}) == 1
+        return nice_ticks(self.y.low, self.y.high, most)
 
     def x_ticks(self) -> list[float]:
         """About one tick in eight columns. Whole numbers, for rounds, if the range has any."""
-        most = max(self.width // 8, 3)
-        return whole_ticks(self.x.low, self.x.high, most) or self.x.ticks(most)
+        ticks = nice_ticks(self.x.low, self.x.high, max(self.width // 8, 3))
+        return [tick for tick in ticks if abs(tick - round(tick)) < 1e-6] or ticks
 
 
 def plot_area(x: Axis, y: Axis, width: int, height: int, above: int, right: int) -> PlotArea:
@@ -212,53 +187,37 @@ def plot_area(x: Axis, y: Axis, width: int, height: int, above: int, right: int)
 
 def draw_axes(canvas: Canvas, area: PlotArea, x_label: str, look: Look) -> None:
     """Draw grid, axes, ticks, and labels. Draws nothing if there is no room for axes."""
+    glyphs, axis, last = look.glyphs, area.left - 1, -1
     if area.left:
-        _draw_y(canvas, area, look)
-    if area.bottom + 1 < canvas.height:
-        _draw_x(canvas, area, x_label, look)
-
-
-def _draw_y(canvas: Canvas, area: PlotArea, look: Look) -> None:
-    axis = area.left - 1
-    for row in range(area.height):
-        canvas.put(area.top + row, axis, look.glyphs.vertical, look.muted)
-    ticks = area.y_ticks()
-    last = -1
-    for tick, text in sorted(zip(ticks, _spelled(labels(ticks), look), strict=True), reverse=True):
-        at = area.row(tick)
-        if at is None or at == last:
-            continue
-        last = at
-        canvas.put(area.top + at, axis - len(text), text, look.muted)
-        canvas.put(area.top + at, axis, look.glyphs.tick_left, look.muted)
-        if at < area.height - 1:
-            canvas.put(area.top + at, area.left, look.glyphs.grid * area.width, look.faint)
-
-
-def _spelled(texts: list[str], look: Look) -> list[str]:
-    return [look.spelled(text) for text in texts]
-
-
-def _draw_x(canvas: Canvas, area: PlotArea, x_label: str, look: Look) -> None:
-    canvas.put(area.bottom, area.left, look.glyphs.horizontal * area.width, look.muted)
+        for row in range(area.height):
+            canvas.put(area.top + row, axis, glyphs.vertical, look.muted)
+        ticks = area.y_ticks()
+        for tick, text in sorted(zip(ticks, map(look.spelled, labels(ticks)), strict=True), reverse=True):
+            if (at := area.row(tick)) is None or at == last:
+                continue
+            last = at
+            canvas.put(area.top + at, axis - len(text), text, look.muted)
+            canvas.put(area.top + at, axis, glyphs.tick_left, look.muted)
+            if at < area.height - 1:
+                canvas.put(area.top + at, area.left, glyphs.grid * area.width, look.faint)
+    if area.bottom + 1 >= canvas.height:
+        return
+    canvas.put(area.bottom, area.left, glyphs.horizontal * area.width, look.muted)
     if area.left:
-        canvas.put(area.bottom, area.left - 1, look.glyphs.corner, look.muted)
-    room = area.left + area.width
+        canvas.put(area.bottom, axis, glyphs.corner, look.muted)
+    end = room = area.left + area.width
     if x_label and len(x_label) + 12 <= area.width:
         room -= len(x_label) + 1
         canvas.put(area.bottom + 1, room + 1, x_label, look.muted)
-    ticks = area.x_ticks()
-    free = 0
-    for tick, text in zip(ticks, _spelled(labels(ticks), look), strict=True):
-        column = area.column(tick)
-        if column is None:
+    ticks, free = area.x_ticks(), 0
+    for tick, text in zip(ticks, map(look.spelled, labels(ticks)), strict=True):
+        if (column := area.column(tick)) is None:
             continue
-        start = min(max(area.left + column - (len(text) - 1) // 2, 0), area.left + area.width - len(text))
-        if start < free or start + len(text) > room:
-            continue
-        free = start + len(text) + 1
-        canvas.put(area.bottom, area.left + column, look.glyphs.tick_below, look.muted)
-        canvas.put(area.bottom + 1, start, text, look.muted)
+        start = min(max(area.left + column - (len(text) - 1) // 2, 0), end - len(text))
+        if free <= start and start + len(text) <= room:
+            free = start + len(text) + 1
+            canvas.put(area.bottom, area.left + column, glyphs.tick_below, look.muted)
+            canvas.put(area.bottom + 1, start, text, look.muted)
 
 
 NOWHERE = -(2**30)
@@ -288,26 +247,23 @@ def trace(x: Array, y: Array, columns: int, rows: int) -> Spans:
     x (ascending) and y are fractions of the axes: 0 is the middle of the first column or lowest row, 1 the middle of
     the last column or highest row. Points left or right of the plot only give the line its slope there.
     """
-    at = x * (columns - 1)
-    height = y * (rows - 1)
-    low, high = _extremes(at, height, columns)
-    centres = _between(at, height, np.arange(columns, dtype=float))
-    low, high = np.fmin(low, centres), np.fmax(high, centres)
-    return _joined(_whole(low), _whole(high), _unbroken(at, height, columns))
-
-
-def _extremes(at: Array, height: Array, columns: int) -> tuple[Array, Array]:
-    """The lowest and highest point in each column [s, columns]; NaN if there is none."""
-    nearest = np.floor(at + 0.5)
-    inside = (nearest >= 0) & (nearest < columns)
-    nearest, points = nearest[inside].astype(int), height[:, inside]
-    low = np.full((len(height), columns), np.nan)
+    at, height = x * (columns - 1), y * (rows - 1)
+    low = np.full(
+        (len(height), columns), np.nan
+    )  # the extremes of the points in each column; NaN if there are none
     high = low.copy()
-    if nearest.size:
-        starts = np.flatnonzero(np.r_[True, nearest[1:] != nearest[:-1]])
-        low[:, nearest[starts]] = np.fmin.reduceat(points, starts, axis=1)
-        high[:, nearest[starts]] = np.fmax.reduceat(points, starts, axis=1)
-    return low, high
+    column = np.floor(at + 0.5)
+    inside = (column >= 0) & (column < columns)
+    column, points = column[inside].astype(int), height[:, inside]
+    if column.size:
+        starts = np.flatnonzero(np.r_[True, column[1:] != column[:-1]])
+        low[:, column[starts]] = np.fmin.reduceat(points, starts, axis=1)
+        high[:, column[starts]] = np.fmax.reduceat(points, starts, axis=1)
+    centres = _between(at, height, np.arange(columns, dtype=float))
+    unbroken = np.isfinite(
+        _between(at, height, np.arange(columns - 1) + 0.5)
+    )  # across the edge to the next column
+    return _joined(_whole(np.fmin(low, centres)), _whole(np.fmax(high, centres)), unbroken)
 
 
 def _between(at: Array, height: Array, where: Array) -> Array:
@@ -323,11 +279,6 @@ def _between(at: Array, height: Array, where: Array) -> Array:
         return np.asarray(height[:, left] * (1 - share) + height[:, left + 1] * share)
 
 
-def _unbroken(at: Array, height: Array, columns: int) -> Array:
-    """Whether each line crosses the edge between one column and the next [s, columns − 1]."""
-    return np.isfinite(_between(at, height, np.arange(columns - 1) + 0.5))
-
-
 def _whole(heights: Array) -> Array:
     """Rows of dots. Heights far outside of the plot are limited so that they do not overflow."""
     rounded = np.floor(np.clip(np.where(np.isnan(heights), 0, heights), -1e6, 1e6) + 0.5).astype(int)
@@ -338,16 +289,13 @@ def _joined(low: Array, high: Array, unbroken: Array) -> Spans:
     """Make neighboring columns touch: each reaches half-way to the other where the line jumps between them."""
     there = (low != NOWHERE) & (high != NOWHERE)
     joins = unbroken & there[:, :-1] & there[:, 1:]
-    reach_low, reach_high = low.copy(), high.copy()
-    rises = joins & (low[:, 1:] > high[:, :-1] + 1)
-    middle = (high[:, :-1] + low[:, 1:]) // 2
-    reach_high[:, :-1] = np.where(rises, np.maximum(reach_high[:, :-1], middle), reach_high[:, :-1])
-    reach_low[:, 1:] = np.where(rises, np.minimum(reach_low[:, 1:], middle + 1), reach_low[:, 1:])
-    falls = joins & (low[:, :-1] > high[:, 1:] + 1)
-    middle = (low[:, :-1] + high[:, 1:]) // 2
-    reach_low[:, :-1] = np.where(falls, np.minimum(reach_low[:, :-1], middle + 1), reach_low[:, :-1])
-    reach_high[:, 1:] = np.where(falls, np.maximum(reach_high[:, 1:], middle), reach_high[:, 1:])
-    return Spans(reach_low, reach_high)
+    found = Spans(low.copy(), high.copy())
+    this, following = np.s_[:, :-1], np.s_[:, 1:]
+    for lower, upper in ((this, following), (following, this)):  # where it rises, and where it falls
+        jumps, middle = joins & (low[upper] > high[lower] + 1), (high[lower] + low[upper]) // 2
+        found.high[lower] = np.where(jumps, np.maximum(found.high[lower], middle), found.high[lower])
+        found.low[upper] = np.where(jumps, np.minimum(found.low[upper], middle + 1), found.low[upper])
+    return found
 
 
 def counts(spans: Spans, rows: int) -> Array:
@@ -362,10 +310,7 @@ def counts(spans: Spans, rows: int) -> Array:
 
 
 def stroked(dots: Array, points: int, steep: int) -> Array:
-    """The dots of a line with this many points between its dashes.
-
-    Columns with more than `steep` dots stay whole, so that spikes stay visible.
-    """
+    """The dots of a line with this many points between its dashes."""
     if not points:
         return dots
     parts = [1] * DASH + [0] * GAP + ([1] * POINT + [0] * GAP) * points

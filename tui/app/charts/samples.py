@@ -3,8 +3,7 @@
 import numpy as np
 
 from simulator.results.inspection.client_samples import ClassSample, ClientSamples
-from tui.app.charts.canvas import BOLD, Array, Canvas
-from tui.app.charts.look import GREYS_256, Look
+from tui.app.charts.look import BOLD, GREYS_256, Array, Canvas, Look
 from tui.common.cells import cell_count, fit, head
 from tui.common.formatting import sparkline
 

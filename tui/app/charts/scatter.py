@@ -1,20 +1,20 @@
 """Points of a plane in cells. Each cell shows the group of most of its points by a character and a color."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from simulator.results.figures.palette import OKABE_ITO
-from tui.app.charts.canvas import BOLD, DEFAULT, REVERSE, Array, Canvas
 from tui.app.charts.chart import Entry, draw_legend, legend_rows
-from tui.app.charts.look import Look, text_on
-from tui.app.charts.plot import Axis, PlotArea, apart, draw_axes, masks, plot_area, reach
+from tui.app.charts.look import BOLD, DEFAULT, REVERSE, Array, Canvas, Look, text_on
+from tui.app.charts.plot import Axis, draw_axes, masks, plot_area, reach, spread
 from tui.common.cells import cell_count, cut
 
 KEYS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-IN_TURN = 3 * len(OKABE_ITO)
-"""Up to this many groups have the colors of series and keys. More have the scale's colors, in order."""
+IN_TURN = 3 * len(
+    OKABE_ITO
+)  # up to this many groups have the colors of series; more have the scale's, in order
 
 
 def key_of(group: int) -> str:
@@ -57,42 +57,35 @@ def draw_scatter(figure: ScatterFigure, width: int, height: int, look: Look) -> 
     if legend:
         draw_legend(canvas, entries, legend, 0, look)
     plot = canvas.window(legend, 1, height - legend, width - 2)  # a mark is three cells wide
-    rows, columns = places(np.concatenate([figure.points, figure.marks]), plot.width, plot.height)
-    own = slice(len(figure.points))
-    behind, before = rows[own][~shown], columns[own][~shown]
-    plot.chars[behind, before] = ord("." if look.ascii else "·")
-    plot.fg[behind, before] = look.muted
-    for row, column, group in most_in_each(rows[own][shown], columns[own][shown], figure.groups[shown]):
-        plot.put(row, column, key_of(group), colour_of(group, len(figure.names), look))
-    marks = slice(len(figure.points), None)
-    of_marks = zip(rows[marks].tolist(), columns[marks].tolist(), figure.mark_groups.tolist(), strict=True)
-    draw_marks(canvas.window(legend, 0, height - legend, width), list(of_marks), figure, look)
-    return canvas
-
-
-def places(points: Array, width: int, height: int) -> tuple[Array, Array]:
-    """The row and the column of each point [n, 2] on a grid that they fill; y upwards."""
+    points = np.concatenate([figure.points, figure.marks])
     low, high = points.min(axis=0), points.max(axis=0)
     share = (points - low) / np.where(high > low, high - low, 1.0)
-    columns = (share[:, 0] * (width - 1) + 0.5).astype(int)
-    rows = ((1 - share[:, 1]) * (height - 1) + 0.5).astype(int)
-    return rows, columns
+    columns = (share[:, 0] * (plot.width - 1) + 0.5).astype(int)
+    rows = ((1 - share[:, 1]) * (plot.height - 1) + 0.5).astype(int)  # y is upwards
+    (rows, mark_rows), (columns, mark_columns) = (
+        np.split(each, [len(figure.points)]) for each in (rows, columns)
+    )
+    behind = rows[~shown], columns[~shown]
+    plot.chars[behind], plot.fg[behind] = ord("." if look.ascii else "·"), look.muted
+    for row, column, group in most_in_each(rows[shown], columns[shown], figure.groups[shown]):
+        plot.put(row, column, key_of(group), colour_of(group, len(figure.names), look))
+    marks = zip(mark_rows.tolist(), mark_columns.tolist(), figure.mark_groups.tolist(), strict=True)
+    draw_marks(canvas.window(legend, 0, height - legend, width), list(marks), figure, look)
+    return canvas
 
 
 def most_in_each(rows: Array, columns: Array, groups: Array) -> list[tuple[int, int, int]]:
     """(row, column, group) of every cell with points: the group with the most of them, or the first of several."""
     cells, counts = np.unique(np.stack([rows, columns, groups], axis=1), axis=0, return_counts=True)
-    order = np.lexsort(
-        (-cells[:, 2], counts, cells[:, 1], cells[:, 0])
-    )  # within a cell, the largest, lowest group last
-    cells = cells[order]
+    # within a cell, the largest, lowest group last
+    cells = cells[np.lexsort((-cells[:, 2], counts, cells[:, 1], cells[:, 0]))]
     last = np.ones(len(cells), bool)
     last[:-1] = (np.diff(cells[:, :2], axis=0) != 0).any(axis=1)
     return [(int(row), int(column), int(group)) for row, column, group in cells[last]]
 
 
 def colour_of(group: int, groups: int, look: Look) -> int:
-    """The color of one of `count` groups."""
+    """The color of one of `groups` groups."""
     if groups <= IN_TURN or not look.coloured:
         return look.series(group)
     return look.clear(int(look.heat[group * (len(look.heat) - 1) // (groups - 1)]))
@@ -117,10 +110,8 @@ def draw_marks(
                 canvas.flags[place] = BOLD | REVERSE
 
 
-LONGEST = 24
-"""Cells of a name at most."""
-MARGIN = 0.06
-"""Share of the axis beyond the costs at both ends."""
+LONGEST = 24  # maximum cells of a name
+MARGIN = 0.06  # share of the axis beyond the costs at both ends
 
 
 @dataclass(frozen=True)
@@ -147,73 +138,51 @@ class TradeoffFigure:
 
 
 def draw_tradeoff(figure: TradeoffFigure, width: int, height: int, look: Look) -> Canvas:
-    """`figure` on [height, width] cells."""
-    canvas = look.blank(width, height)
-    if width < 4 or height < 2 or not figure.points:
+    """`figure` on [height, width] cells: the line through the front, the points, and names where there is room.
+
+    The chosen one's name comes first, then those of the front.
+    """
+    canvas, points = look.blank(width, height), figure.points
+    if width < 4 or height < 2 or not points:
         return canvas
-    y = reach(np.array([each.y for each in figure.points]), ceiling=100.0)
-    area = plot_area(x_axis(figure.points), y, width, height, 0, 1)
-    draw_axes(canvas, area, figure.x_label, look)
-    _draw_front(canvas, area, figure.points, look)
-    _draw_points(canvas, area, figure, look)
-    return canvas
-
-
-def x_axis(points: Sequence[TradeoffPoint]) -> Axis:
-    """The costs with a margin, from 0 on if they come near it."""
-    low, high = apart(min(each.x for each in points), max(each.x for each in points))
+    low, high = spread(min(each.x for each in points), max(each.x for each in points))
     room = (high - low) * MARGIN
-    return Axis(0.0 if 0 <= low <= (high - low) / 2 else low - room, high + room)
-
-
-def _draw_front(canvas: Canvas, area: PlotArea, points: Sequence[TradeoffPoint], look: Look) -> None:
-    """The line through the front, by cost."""
-    front = sorted({(each.x, each.y) for each in points if each.front})
-    if len(front) < 2:
-        return
-    x, y = np.array(front).T
-    cells = masks(area.dots(x, y[None], look.glyphs.dots), look.glyphs.dots)
+    x = Axis(
+        0.0 if 0 <= low <= (high - low) / 2 else low - room, high + room
+    )  # from 0 on if they come near it
+    y = reach(np.array([each.y for each in points]), ceiling=100.0)
+    area = plot_area(x, y, width, height, 0, 1)
+    draw_axes(canvas, area, figure.x_label, look)
     plot = area.window(canvas)
-    there = cells > 0
-    plot.chars[there] = look.glyphs.cells[cells[there]] if not look.ascii else ord(".")
-    plot.fg[there] = look.muted
+    front = np.array(sorted({(each.x, each.y) for each in points if each.front}))
+    if len(front) > 1:
+        cells = masks(area.dots(front[:, 0], front[None, :, 1], look.glyphs.dots), look.glyphs.dots)
+        there = cells > 0
+        plot.chars[there] = look.glyphs.cells[cells[there]] if not look.ascii else ord(".")
+        plot.fg[there] = look.muted
 
+    def style(point: TradeoffPoint) -> tuple[int, int]:
+        colour = look.text if point.front else look.muted
+        return look.highlight if point.name == figure.chosen else colour, BOLD if point.front else 0
 
-def _draw_points(canvas: Canvas, area: PlotArea, figure: TradeoffFigure, look: Look) -> None:
-    """The points, then their names: the chosen one's first, then those of the front, where there is room."""
-    plot = area.window(canvas)
-    ordered = sorted(figure.points, key=lambda each: (each.name != figure.chosen, not each.front))
     taken = np.zeros((area.height, area.width), bool)
+    ordered = sorted(points, key=lambda each: (each.name != figure.chosen, not each.front))
     places = [(area.row(each.y) or 0, area.column(each.x) or 0) for each in ordered]
-    for row, column in places:
-        taken[row, column] = True
     signs = ("*", "o") if look.ascii else ("●", "○")
-    for each, (row, column) in reversed([*zip(ordered, places, strict=True)]):
-        plot.put(row, column, signs[not each.front], _colour(each, figure, look), BOLD if each.front else 0)
+    for each, place in reversed([*zip(ordered, places, strict=True)]):
+        taken[place] = True
+        plot.put(*place, signs[not each.front], *style(each))
     for each, (row, column) in zip(ordered, places, strict=True):
-        so_far = look.glyphs.ellipsis if each.so_far else ""
-        text = cut(look.spelled(each.name), min(LONGEST, area.width // 2), look.glyphs.ellipsis) + so_far
-        text = f"[{text}]" if each.name == figure.chosen else text
-        width = cell_count(text)
-        for top, left in _beside(row, column, width):
-            cells = slice(max(left - 1, 0), left + width + 1)
-            if 0 <= top < area.height and 0 <= left <= area.width - width and not taken[top, cells].any():
-                taken[top, left : left + width] = True
-                plot.put(top, left, text, _colour(each, figure, look), BOLD if each.front else 0)
+        name = cut(look.spelled(each.name), min(LONGEST, area.width // 2), look.glyphs.ellipsis)
+        name += look.glyphs.ellipsis if each.so_far else ""
+        name = f"[{name}]" if each.name == figure.chosen else name
+        wide = cell_count(name)
+        beside = [(row, column + 2), (row, column - 1 - wide)]
+        beside += [(top, column + by) for top in (row - 1, row + 1) for by in (1, -wide, -(wide // 2))]
+        for top, left in beside:
+            around = slice(max(left - 1, 0), left + wide + 1)
+            if 0 <= top < area.height and 0 <= left <= area.width - wide and not taken[top, around].any():
+                taken[top, left : left + wide] = True
+                plot.put(top, left, name, *style(each))
                 break
-
-
-def _beside(row: int, column: int, length: int) -> Iterator[tuple[int, int]]:
-    """Places for a name around a point: right, left, above, and below."""
-    yield row, column + 2
-    yield row, column - 1 - length
-    for top in (row - 1, row + 1):
-        yield top, column + 1
-        yield top, column - length
-        yield top, column - length // 2
-
-
-def _colour(point: TradeoffPoint, figure: TradeoffFigure, look: Look) -> int:
-    if point.name == figure.chosen:
-        return look.highlight
-    return look.text if point.front else look.muted
+    return canvas

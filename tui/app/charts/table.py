@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
 
-from tui.app.charts.canvas import BOLD, Canvas
-from tui.app.charts.look import Look
+from tui.app.charts.look import BOLD, Canvas, Look
 from tui.common.cells import apart, cell_count, fit, settled
 from tui.common.formatting import sparkline, spelled
 

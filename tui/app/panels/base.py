@@ -22,7 +22,7 @@ from simulator.results.analysis.events import milestones
 from simulator.results.analysis.ledger import Curves
 from simulator.results.analysis.measures import client_on_part, part_means
 from simulator.results.analysis.run import SessionData
-from tui.app.charts.figure import Figure, Mark, Series
+from tui.app.charts.chart import Figure, Mark, Series
 from tui.app.charts.look import GLYPHS
 from tui.app.charts.table import Column, Row
 from tui.app.view import Panel, View

@@ -14,8 +14,7 @@ from textual.widget import Widget
 from simulator.base.units import size_unit
 from simulator.results.analysis.costs import COSTS, SIMULATED, Cost, pareto_front
 from simulator.studies.board import Board, BoardRow, PointCell, StudySummary, TrialRow
-from tui.app.charts.canvas import BOLD, Canvas
-from tui.app.charts.look import Look
+from tui.app.charts.look import BOLD, Canvas, Look
 from tui.app.charts.scatter import TradeoffFigure, TradeoffPoint, draw_tradeoff
 from tui.app.charts.table import Cell, Column, Row, Rows, Tone, layout, widths
 from tui.app.messages import SessionOpened

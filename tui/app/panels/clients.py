@@ -11,7 +11,7 @@ from simulator.metrics.significance import FEW
 from simulator.results.analysis.clients import best_round
 from simulator.results.analysis.measures import client_on_part, part_measures
 from simulator.results.analysis.run import Samples
-from tui.app.charts.figure import Figure, Series
+from tui.app.charts.chart import Figure, Series
 from tui.app.panels import client_rows
 from tui.app.panels.base import (
     NAMES,

@@ -33,7 +33,7 @@ from simulator.results.analysis.partners import verdict
 from simulator.results.analysis.run import SessionData
 from simulator.results.figures.palette import OKABE_ITO, in_order, looks_of
 from simulator.studies.selection import Seeds, by_seed, study_axes
-from tui.app.charts.figure import KEYS, Band, Figure, Series
+from tui.app.charts.chart import KEYS, Band, Figure, Series
 from tui.app.charts.look import GLYPHS
 from tui.app.charts.table import Column, Row
 from tui.app.panels.base import PERCENT, Part, SizedPanel, at_best, at_most, no_match, sizes

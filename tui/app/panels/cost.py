@@ -24,7 +24,7 @@ from simulator.results.analysis.costs import (
     seconds_by_part,
 )
 from simulator.results.analysis.timeline import timeline
-from tui.app.charts.figure import Figure, Series
+from tui.app.charts.chart import Figure, Series
 from tui.app.charts.table import Cell, Column, Row, Rows, Trend, Value, by_columns
 from tui.app.panels import client_rows
 from tui.app.panels.base import (

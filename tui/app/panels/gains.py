@@ -12,7 +12,7 @@ from simulator.results.analysis.partners import (
     gains_by_round,
     gains_of,
 )
-from tui.app.charts.figure import Band, Figure, Series
+from tui.app.charts.chart import Band, Figure, Series
 from tui.app.panels.base import PERCENT, marks
 from tui.app.panels.client_rows import shown
 from tui.app.view import View

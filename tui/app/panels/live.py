@@ -18,7 +18,7 @@ from simulator.results.analysis.costs import at_work
 from simulator.results.analysis.ledger import NO_SCORE, CkaMeasurement, Divergence
 from simulator.results.analysis.measures import part_means, part_measures
 from simulator.results.figures.palette import OKABE_ITO
-from tui.app.charts.figure import Band, Figure, Series
+from tui.app.charts.chart import Band, Figure, Series
 from tui.app.messages import (
     ChartWanted,
     ClientSelected,

@@ -18,7 +18,7 @@ from simulator.results.analysis.ledger import NO_SCORE
 from simulator.results.analysis.overview import Summary
 from simulator.results.analysis.run import SessionData
 from simulator.studies.board import StudySummary
-from tui.app.charts.figure import Figure, Series
+from tui.app.charts.chart import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.messages import NewRunWanted, SessionMarked, SessionOpened
 from tui.app.panels.base import PERCENT, Facts, Part, SizedPanel, at_best, by_round, no_match

@@ -12,7 +12,7 @@ from textual.containers import Vertical
 
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.ledger import CkaMeasurement, least_similar
-from tui.app.charts.figure import Figure, Series
+from tui.app.charts.chart import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.messages import ClientSelected
 from tui.app.panels.base import OPENING, Part, SizedPanel, at_most, awaited_cka, named_clients, unread

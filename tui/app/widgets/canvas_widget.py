@@ -14,8 +14,7 @@ from textual.geometry import Offset, Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.app.charts.canvas import BOLD, DEFAULT, REVERSE, SECOND, Array, Canvas, row_text
-from tui.app.charts.look import Look
+from tui.app.charts.look import BOLD, DEFAULT, REVERSE, SECOND, Array, Canvas, Look, row_text
 from tui.app.charts.samples import draw_samples
 from tui.app.charts.scatter import draw_scatter
 from tui.app.charts.timeline import draw_timeline

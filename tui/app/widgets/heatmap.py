@@ -17,9 +17,8 @@ from textual.actions import SkipAction
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from tui.app.charts.canvas import Array, Canvas
 from tui.app.charts.heatmap import HeatFigure, cell_at, draw_heatmap
-from tui.app.charts.look import Look
+from tui.app.charts.look import Array, Canvas, Look
 from tui.app.widgets.canvas_widget import CanvasWidget
 from tui.app.widgets.screen import look_of
 

@@ -12,10 +12,8 @@ import numpy as np
 from textual import events
 from textual.message import Message
 
-from tui.app.charts.canvas import Canvas
-from tui.app.charts.chart import draw_chart, place_at
-from tui.app.charts.figure import Figure
-from tui.app.charts.look import Look
+from tui.app.charts.chart import Figure, draw_chart, place_at
+from tui.app.charts.look import Canvas, Look
 from tui.app.widgets.canvas_widget import CanvasWidget
 from tui.app.widgets.screen import look_of
 
@@ -46,11 +44,11 @@ class LineChart(CanvasWidget, can_focus=True):
 
     def show(self, figure: Figure) -> None:
         """Replace the contents. Zoom and cursor stay."""
-        last = self.figure.x_extent()[1]
+        last = self.figure.x_extent[1]
         follows = self._view is not None and self._view[1] >= last
         self.figure = figure
         if follows and self._view is not None:
-            ahead = figure.x_extent()[1] - self._view[1]
+            ahead = figure.x_extent[1] - self._view[1]
             self._view = (self._view[0] + ahead, self._view[1] + ahead)
         self.changed()
 
@@ -96,7 +94,7 @@ class LineChart(CanvasWidget, can_focus=True):
     def pan(self, share: float) -> None:
         """Move the view by `share` of its width: to later x if positive, and never beyond the data's ends."""
         low, high = self.x_range
-        first, last = self.figure.x_extent()
+        first, last = self.figure.x_extent
         by = min(max(share * (high - low), first - low), last - high)
         self._set_view((low + by, high + by))
 
@@ -105,7 +103,7 @@ class LineChart(CanvasWidget, can_focus=True):
 
     def _look(self, low: float, high: float, width: float) -> None:
         """Show `width` of x: around the cursor if it is visible, else up to the same end as now."""
-        first, last = self.figure.x_extent()
+        first, last = self.figure.x_extent
         width, cursor = max(width, NARROWEST), self._cursor
         if width >= last - first:
             self._set_view(None)

@@ -12,8 +12,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tui.app.charts.canvas import DEFAULT
-from tui.app.charts.look import GLYPHS, Glyphs, Look
+from tui.app.charts.look import DEFAULT, GLYPHS, Glyphs, Look
 
 Result = TypeVar("Result")
 

@@ -15,8 +15,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 
-from tui.app.charts.canvas import Canvas
-from tui.app.charts.look import Look
+from tui.app.charts.look import Canvas, Look
 from tui.app.charts.table import (
     Column,
     Row,
