@@ -6,7 +6,7 @@ n·b + i is sample i with the labels of block b. Block 0 has the true labels.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from simulator.base.data_section import DataConfig, split_shares
 from simulator.base.errors import ConfigError, DataError, nearest
 from simulator.base.timeline import Happening
 from simulator.data import partition
-from simulator.data.partition import PARTS, TooFew, stratified
+from simulator.data.partition import PARTS, RULES, Given, TooFew, stratified
 from simulator.data.samples import Indices, LabeledSet, Labels
 
 Parts = tuple[Indices, Indices, Indices]
@@ -32,62 +32,56 @@ def divided(config: DataConfig, clients: int, seed: int, samples: LabeledSet) ->
         return _divided(config, clients, seed, samples)
     except TooFew as error:
         ways = ["use fewer clients", *(["raise data.limit"] if config.limit is not None else [])]
-        for key, value in _ways_to_give_more(config, samples):
+        least = len(samples.classes) + len(split_shares(config.split)) - 1
+        for key, value, applies in (
+            ("split", "global", samples.has_test_set),
+            ("min_samples", least, config.reads("min_samples")),
+            ("partition", "pathological", config.partition == "iid"),
+        ):
             with suppress(ConfigError, DataError):
-                _divided(config.model_copy(update={key: value}), clients, seed, samples)
-                ways.append(f"use `data.{key}={value}`")
+                if applies:
+                    _divided(config.model_copy(update={key: value}), clients, seed, samples)
+                    ways.append(f"use `data.{key}={value}`")
         raise DataError(f"{error} To give each client enough, {', or '.join(ways)}.") from error
 
 
 def _divided(config: DataConfig, clients: int, seed: int, samples: LabeledSet) -> list[Parts]:
     if config.indices is not None:
         return partition.read_indices(Path(config.indices), clients, len(samples))
-    none = np.empty(0, dtype=np.int64)
-    if config.split in ("global", "own") and not samples.has_test_set:
+    none, split = np.empty(0, dtype=np.int64), config.split
+    if split in ("global", "own") and not samples.has_test_set:
         raise DataError(
-            f"data set '{config.dataset}' has no test set of its own, which split '{config.split}' needs. "
+            f"data set '{config.dataset}' has no test set of its own, which split '{split}' needs. "
             "Use another split: `data.split=8:1:1`."
         )
-    if config.split == "own":
-        holdings = _partitioned(config, clients, seed, samples, len(samples))
-        own = [np.split(held, [np.searchsorted(held, samples.test_from)]) for held in holdings]
-        for client, (train, test) in enumerate(own):
+    upto = samples.test_from if split == "global" else len(samples)
+    holdings = _partitioned(config, clients, seed, samples, upto)
+    if split == "global":
+        test = np.arange(upto, len(samples))
+        return [(held, none, test) for held in holdings]
+    divisions = []
+    for client, held in enumerate(holdings):
+        if split == "own":
+            train, test = np.split(held, [np.searchsorted(held, samples.test_from)])
             if not len(train) or not len(test):
                 raise DataError(
                     f"client {client} has {len(train)} samples for training and {len(test)} for test, and split 'own' "
                     "needs both. Use another split, such as `data.split=8:1:1`, or a larger data.min_samples."
                 )
-        return [(train, none, test) for train, test in own]
-    if config.split == "global":
-        test = np.arange(samples.test_from, len(samples))
-        holdings = _partitioned(config, clients, seed, samples, samples.test_from)
-        return [(held, none, test) for held in holdings]
-    shares = split_shares(config.split)
-    holdings = _partitioned(config, clients, seed, samples, len(samples))
-    divisions = []
-    for client, held in enumerate(holdings):
-        stream = rng.numpy_stream(seed, "data/split", client=client)
-        train, *evaluation, test = stratified(held, samples.labels[held], shares, client, stream)
-        divisions.append((train, evaluation[0] if evaluation else none, test))
+            divisions.append((train, none, test))
+        else:
+            stream = rng.numpy_stream(seed, "data/split", client=client)
+            parts = stratified(held, samples.labels[held], split_shares(split), client, stream)
+            divisions.append((parts[0], parts[1] if len(parts) == 3 else none, parts[-1]))
     return divisions
-
-
-def _ways_to_give_more(config: DataConfig, samples: LabeledSet) -> Iterator[tuple[str, object]]:
-    """Settings with which clients may get enough samples for all parts of a split."""
-    if samples.has_test_set:
-        yield "split", "global"
-    if config.reads("min_samples"):
-        yield "min_samples", len(samples.classes) + len(split_shares(config.split)) - 1
-    if config.partition == "iid":
-        yield "partition", "pathological"
 
 
 def _partitioned(
     config: DataConfig, clients: int, seed: int, samples: LabeledSet, upto: int
 ) -> list[Indices]:
     """The clients' shares of the first `upto` samples."""
-    labels, num_classes = samples.labels[:upto], len(samples.classes)
     stream = rng.numpy_stream(seed, "data/partition")
+    given = Given(samples.labels[:upto], len(samples.classes), clients, config.min_samples, stream)
     if config.partition == "natural":
         if samples.user is None:
             raise ConfigError(
@@ -96,50 +90,13 @@ def _partitioned(
             )
         return partition.natural(samples.user[:upto], clients, config.min_samples, stream)
     if config.domains_per_client is None:
-        return by_rule(config, labels, num_classes, clients, config.min_samples, stream)
+        return RULES[config.partition](given, config)
     if samples.domain is None:
         raise ConfigError(
             f"data set '{config.dataset}' has no domains to deal out; use digits_domains, fashion_mnist_domains or a "
             "folder with a folder for each domain, or leave out data.domains_per_client."
         )
-    least = -(-config.min_samples // config.domains_per_client)
-
-    def divide(indices: Indices, owners: int) -> list[Indices]:
-        return by_rule(config, labels[indices], num_classes, owners, least, stream)
-
-    return partition.by_domain(
-        samples.domain[:upto], samples.domains, clients, config.domains_per_client, divide, stream
-    )
-
-
-def by_rule(
-    config: DataConfig,
-    labels: Labels,
-    num_classes: int,
-    clients: int,
-    min_samples: int,
-    stream: np.random.Generator,
-) -> list[Indices]:
-    """Images of these labels, divided over the clients by `data.partition`."""
-    alpha, each = config.alpha, config.classes_per_client
-    if config.partition == "dirichlet":
-        return partition.dirichlet(labels, num_classes, clients, alpha, min_samples, stream, config.cap)
-    if config.partition == "extended_dirichlet":
-        return partition.extended_dirichlet(
-            labels, num_classes, clients, each, alpha, min_samples, stream, config.cap
-        )
-    if config.partition == "shards":
-        return partition.shards(labels, clients, config.shards_per_client, stream)
-    if config.quantity == "pfllib":
-        return partition.pathological_as_pfllib(labels, num_classes, clients, each, min_samples, stream)
-    quantity = (
-        partition.LogNormal(config.sigma, min_samples) if config.quantity == "lognormal" else config.quantity
-    )
-    if config.partition == "pathological":
-        return partition.pathological(labels, num_classes, clients, each, quantity, stream)
-    if config.partition == "inner_dirichlet":
-        return partition.inner_dirichlet(labels, num_classes, clients, alpha, quantity, stream)
-    return partition.iid(labels, clients, quantity, stream)
+    return partition.by_domain(given, config, samples.domain[:upto], samples.domains)
 
 
 @dataclass(frozen=True)
@@ -222,43 +179,36 @@ class Changes:
 
     def _divide(self, each: Happening) -> None:
         """A new partition of the clients' samples among them. With one domain per client, within each domain."""
-        config, clients = each.event.divided(self._config), list(each.clients)
+        config = each.event.divided(self._config)
         stream = rng.numpy_stream(self._seed, "timeline/partition", each.number)
-        groups = [clients]
-        if config.domains_per_client is not None:
-            if config.domains_per_client > 1:
-                raise _fault(
-                    each, "clients of several domains cannot be divided anew. Use data.domains_per_client=1"
-                )
-            groups = self._by_domain(clients)
-        for group in groups:
-            self._divide_among(group, config, stream)
+        groups: dict[int, list[int]] = defaultdict(list)
+        if (config.domains_per_client or 1) > 1:
+            raise _fault(
+                each, "clients of several domains cannot be divided anew. Use data.domains_per_client=1"
+            )
+        for client in each.clients:
+            domain = None if config.domains_per_client is None else self._samples.domain
+            groups[0 if domain is None else int(domain[self._parts[client][0][0]])].append(client)
+        for number in sorted(groups):
+            self._divide_among(groups[number], config, stream)
 
     def _divide_among(self, clients: Sequence[int], config: DataConfig, stream: np.random.Generator) -> None:
-        shared = config.split == "global"
-        own = [self._parts[client][: 1 if shared else 3] for client in clients]
+        own = [self._parts[client][: 1 if config.split == "global" else 3] for client in clients]
         pools = [np.unique(np.concatenate(part)) for part in zip(*own, strict=True)]
         pool = np.concatenate(pools)
         part = np.repeat(np.arange(len(pools)), [len(each) for each in pools])
         labels = self._samples.labels[pool]
-        held = by_rule(config, labels, len(self._samples.classes), len(clients), config.min_samples, stream)
+        given = Given(labels, len(self._samples.classes), len(clients), config.min_samples, stream)
+        held = RULES[config.partition](given, config)
         owner = _dealt([labels[positions] for positions in held], labels, part, stream)
         _give_each_part(owner, part, labels, len(clients), len(pools))
         for place, client in enumerate(clients):
-            mine = [np.sort(pool[(owner == place) & (part == number)]) for number in range(len(pools))]
-            train, *others = mine
+            train, *others = (np.sort(pool[(owner == place) & (part == k)]) for k in range(len(pools)))
             evaluation, test = others or self._parts[client][1:]
             self._parts[client] = train, evaluation, test
 
-    def _by_domain(self, clients: Sequence[int]) -> list[list[int]]:
-        assert self._samples.domain is not None
-        groups: dict[int, list[int]] = defaultdict(list)
-        for client in clients:
-            groups[int(self._samples.domain[self._parts[client][0][0]])].append(client)
-        return [groups[domain] for domain in sorted(groups)]
-
     def _move(self, each: Happening, name: str) -> None:
-        """As many samples of each class as before, of another domain. Their holders keep them, too."""
+        """As many samples of each class as before, of another domain, or all that it has. Others keep theirs, too."""
         samples = self._samples
         if samples.domain is None:
             raise _fault(
@@ -280,7 +230,13 @@ class Changes:
             stream = rng.numpy_stream(self._seed, "timeline/domain", each.number, client)
             found = list(self._parts[client])
             for place, pool in enumerate(pools):
-                found[place] = self._like(found[place], pool, stream)
+                drawn = [np.empty(0, dtype=np.int64)]
+                for label, count in zip(
+                    *np.unique(samples.labels[found[place]], return_counts=True), strict=True
+                ):
+                    members = pool[samples.labels[pool] == label]
+                    drawn.append(stream.choice(members, min(int(count), len(members)), replace=False))
+                found[place] = np.sort(np.concatenate(drawn))
                 if len(self._parts[client][place]) and not len(found[place]):
                     raise DataError(
                         f"domain '{name}' has no {PARTS[place]} samples of the classes of client {client}. "
@@ -288,15 +244,6 @@ class Changes:
                     )
             train, evaluation, test = found
             self._parts[client] = train, evaluation, test
-
-    def _like(self, held: Indices, pool: Indices, stream: np.random.Generator) -> Indices:
-        """Samples of the pool with the class counts of those that are held, or all of a class if it has fewer."""
-        labels = self._samples.labels
-        drawn = [np.empty(0, dtype=np.int64)]
-        for label, count in zip(*np.unique(labels[held], return_counts=True), strict=True):
-            members = pool[labels[pool] == label]
-            drawn.append(stream.choice(members, min(int(count), len(members)), replace=False))
-        return np.sort(np.concatenate(drawn))
 
 
 def _dealt(held: Sequence[Labels], labels: Labels, part: Indices, stream: np.random.Generator) -> Indices:

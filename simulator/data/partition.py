@@ -1,7 +1,7 @@
 """The partitions of samples over clients: by class, by Dirichlet shares, IID, by user, and any but the last by domain.
 
-Each function is pure: the same labels and generator state give the same partition. Each assigns one owner per sample.
-None loops without a bound, and none leaves a client empty. A client's samples are then split into parts, stratified by
+Each rule is pure: the same labels and generator state give the same partition. Each assigns one owner per sample. None
+loops without a bound, and none leaves a client empty. A client's samples are then split into parts, stratified by
 class. Or the user's file in JSON says it all: the indices of every client's parts.
 """
 
@@ -9,12 +9,13 @@ import json
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from checkpoints import limits
+from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError
 from simulator.base.reading import read_bytes
 from simulator.data.samples import Indices, Labels
@@ -27,53 +28,74 @@ MOST_INDICES = 3_000_000
 """Indices in a file. A parsed one takes some 140 bytes of memory until it is in an array."""
 
 
-class LogNormal(NamedTuple):
-    """Shares in proportion to exp(σ z) for z from N(0, 1).
+class Given(NamedTuple):
+    """What a rule divides: samples with labels [n], over so many clients, with these draws."""
 
-    As in FedDyn (Acar et al. 2021; alpemreacar/FedDyn@be0348b, utils_dataset.py). There, a client can be empty. Here,
-    each has at least `min_samples`.
-    """
-
-    sigma: float
+    labels: Labels
+    num_classes: int
+    clients: int
     min_samples: int
+    """The least number of samples of a client, where the rule has one."""
+    stream: np.random.Generator
+
+    def nobodys(self) -> Indices:
+        """The owner of each sample, before any has one."""
+        return np.full(len(self.labels), NOBODY, dtype=np.int64)
+
+    def members(self, label: int) -> Indices:
+        """The samples of a class, in random order."""
+        return self.stream.permutation(np.flatnonzero(self.labels == label))
+
+    def least(self, config: DataConfig) -> int:
+        """The least size of a share by `data.quantity`."""
+        return self.min_samples if config.quantity == "lognormal" else 1
+
+    def weights(self, count: int, config: DataConfig) -> NDArray[np.float64]:
+        """Sizes of shares by `data.quantity`: in proportion to U(0.4, 0.6), equal, or to exp(σ z) for z from N(0, 1).
+
+        The last as in FedDyn (Acar et al. 2021; alpemreacar/FedDyn@be0348b, utils_dataset.py). There, a client can be
+        empty.
+        """
+        if config.quantity == "lognormal":
+            return np.exp(config.sigma * self.stream.standard_normal(count))
+        return self.stream.uniform(0.4, 0.6, count) if config.quantity == "varied" else np.ones(count)
+
+    def sizes(self, config: DataConfig) -> NDArray[np.int64]:
+        """Every client's number of samples by `data.quantity`. Raises DataError if there are too few."""
+        least = self.least(config)
+        self.check(least)
+        return apportion(len(self.labels), self.weights(self.clients, config), least)
+
+    def check(self, least: int) -> None:
+        """Raise DataError if there are too few samples for so many of each client."""
+        samples, clients = len(self.labels), self.clients
+        if samples >= clients * least:
+            return
+        if least == 1:
+            raise DataError(
+                f"{samples} samples are too few for {clients} clients. Use at most {samples} clients."
+            )
+        raise DataError(
+            f"{clients} clients with at least {least} samples each need {clients * least} samples, and there are "
+            f"{samples}. Use at most {samples // least} clients, or lower data.min_samples."
+        )
 
 
-Quantity = Literal["varied", "equal"] | LogNormal
-"""Sizes of shares: in proportion to U(0.4, 0.6), equal, or log-normal."""
-
-
-def pathological(
-    labels: Labels,
-    num_classes: int,
-    clients: int,
-    classes_per_client: int,
-    quantity: Quantity,
-    stream: np.random.Generator,
-) -> list[Indices]:
+def pathological(given: Given, config: DataConfig) -> list[Indices]:
     """Each client holds exactly `classes_per_client` classes (Shamsian et al. 2021, pFedHN).
 
     A class's samples are divided over its owners by `quantity`. Classes have as equal numbers of owners as possible.
     Raises ConfigError if there are fewer classes than `classes_per_client`; DataError if a class has too few samples
     for its owners.
     """
-    least = _least(quantity)
+    if config.quantity == "pfllib":
+        return _as_pfllib(given, config)
+    return _class_by_class(
+        given, config, given.least(config), lambda owners, _: given.weights(len(owners), config)
+    )
 
-    def weights(owners: Indices, sizes: Indices) -> NDArray[np.float64]:
-        return _weights(len(owners), quantity, stream)
 
-    return _class_by_class(labels, num_classes, clients, classes_per_client, least, weights, stream)
-
-
-def extended_dirichlet(
-    labels: Labels,
-    num_classes: int,
-    clients: int,
-    classes_per_client: int,
-    alpha: float,
-    min_samples: int,
-    stream: np.random.Generator,
-    cap: bool = True,
-) -> list[Indices]:
+def extended_dirichlet(given: Given, config: DataConfig) -> list[Indices]:
     """Each client holds exactly `classes_per_client` classes. Dir(α) divides each class over its owners.
 
     From Li and Lyu 2023, "Convergence Analysis of Sequential Federated Learning on Heterogeneous Data"
@@ -83,34 +105,28 @@ def extended_dirichlet(
     an owner can get none of a class. Here, classes have as equal numbers of owners as possible, and each owner has at
     least ⌈`min_samples` / `classes_per_client`⌉ samples of each of its classes. Raises as `pathological`.
     """
-    fair_share = len(labels) / clients if cap else np.inf
+    fair_share = len(given.labels) / given.clients if config.cap else np.inf
 
     def weights(owners: Indices, sizes: Indices) -> NDArray[np.float64]:
         below = sizes < fair_share
-        return _dirichlet_shares(below if below.any() else ~below, alpha, stream)
+        return _dirichlet_shares(below if below.any() else ~below, config.alpha, given.stream)
 
-    return _class_by_class(labels, num_classes, clients, classes_per_client, min_samples, weights, stream)
+    return _class_by_class(given, config, given.min_samples, weights)
 
 
 def _class_by_class(
-    labels: Labels,
-    num_classes: int,
-    clients: int,
-    classes_per_client: int,
+    given: Given,
+    config: DataConfig,
     min_samples: int,
     weights: Callable[[Indices, Indices], NDArray[np.float64]],
-    stream: np.random.Generator,
 ) -> list[Indices]:
-    """Deal out classes, then divide each over its owners by `weights(owners, sizes)`.
-
-    `sizes` are the numbers of samples that the owners have so far.
-    """
-    _check_classes(classes_per_client, num_classes)
-    holds = _dealt(num_classes, clients, classes_per_client, stream)
-    least = -(-min_samples // classes_per_client)
-    owner, sizes = _nobodys(labels), np.zeros(clients, dtype=np.int64)
-    for label in range(num_classes):
-        members = stream.permutation(np.flatnonzero(labels == label))
+    """Deal out classes, and divide each by `weights` of its owners and of the samples that they have so far."""
+    _check_classes(given, config)
+    holds = _dealt(given.num_classes, given.clients, config.classes_per_client, given.stream)
+    least = -(-min_samples // config.classes_per_client)
+    owner, sizes = given.nobodys(), np.zeros(given.clients, dtype=np.int64)
+    for label in range(given.num_classes):
+        members = given.members(label)
         owners = np.flatnonzero(holds[:, label])
         if len(owners) == 0:
             continue
@@ -125,31 +141,25 @@ def _class_by_class(
         counts = apportion(len(members), weights(owners, sizes[owners]), least)
         owner[members] = np.repeat(owners, counts)
         sizes[owners] += counts
-    return _holdings(owner, clients)
+    return _holdings(owner, given.clients)
 
 
-def pathological_as_pfllib(
-    labels: Labels,
-    num_classes: int,
-    clients: int,
-    classes_per_client: int,
-    min_samples: int,
-    stream: np.random.Generator,
-) -> list[Indices]:
+def _as_pfllib(given: Given, config: DataConfig) -> list[Indices]:
     """Classes in blocks of very different sizes, as in PFLlib (d832e76, dataset/utils/dataset_utils.py, lines 53–85).
 
     Class by class, the first ⌈N/C · c⌉ clients with fewer than c classes share its samples in order. All but the last
     draw from [max(m/10, least/C), m). m is an equal share. `least` is the smaller of `min_samples` and half of a fair
-    share of all samples. The last client takes the rest. Classes without a client are left out. Raises ConfigError if
-    there are fewer classes than `classes_per_client`; DataError if a client would stay empty.
+    share of all samples. The last client takes the rest. Classes without a client are left out. Raises DataError if a
+    client would stay empty.
     """
-    _check_classes(classes_per_client, num_classes)
-    at_a_time = -(-clients * classes_per_client // num_classes)
-    least = int(min(min_samples, len(labels) / clients / 2))
-    owner, held = _nobodys(labels), np.zeros(clients, dtype=np.int64)
+    _check_classes(given, config)
+    labels, clients, num_classes = given.labels, given.clients, given.num_classes
+    at_a_time = -(-clients * config.classes_per_client // num_classes)
+    least = int(min(given.min_samples, len(labels) / clients / 2))
+    owner, held = given.nobodys(), np.zeros(clients, dtype=np.int64)
     for label in range(num_classes):
         members = np.flatnonzero(labels == label)
-        owners = np.flatnonzero(held < classes_per_client)[:at_a_time]
+        owners = np.flatnonzero(held < config.classes_per_client)[:at_a_time]
         if len(owners) == 0:
             break
         share = len(members) / len(owners)
@@ -159,50 +169,35 @@ def pathological_as_pfllib(
                 f"class {label} has {len(members)} samples for {len(owners)} clients, too few for PFLlib's rule. "
                 "Use fewer clients, or a larger data.limit if one is set."
             )
-        counts = stream.integers(low, high, len(owners) - 1)
+        counts = given.stream.integers(low, high, len(owners) - 1)
         owner[members] = np.repeat(owners, [*counts, len(members) - counts.sum()])
         held[owners] += 1
     return _holdings(owner, clients)
 
 
-def dirichlet(
-    labels: Labels,
-    num_classes: int,
-    clients: int,
-    alpha: float,
-    min_samples: int,
-    stream: np.random.Generator,
-    cap: bool = True,
-) -> list[Indices]:
+def dirichlet(given: Given, config: DataConfig) -> list[Indices]:
     """Each class's samples are divided over the clients by proportions from Dir(α) (Lin et al. 2020, FedDF).
 
     As in their code, a client that already has its fair share n/N gets no samples of later classes, unless `cap` is
     off. Their code draws again until each client has `min_samples`. Here, the largest clients give samples to the
     others. Raises DataError if there are too few samples.
     """
-    _check_samples(len(labels), clients, min_samples)
-    owner = _nobodys(labels)
-    sizes = np.zeros(clients, dtype=np.int64)
-    for label in range(num_classes):
-        members = stream.permutation(np.flatnonzero(labels == label))
+    given.check(given.min_samples)
+    clients, fair_share = given.clients, len(given.labels) / given.clients
+    owner, sizes = given.nobodys(), np.zeros(clients, dtype=np.int64)
+    for label in range(given.num_classes):
+        members = given.members(label)
         if len(members) == 0:
             continue
-        below_fair_share = sizes < len(labels) / clients if cap else np.ones(clients, dtype=bool)
-        counts = apportion(len(members), _dirichlet_shares(below_fair_share, alpha, stream))
+        below_fair_share = sizes < fair_share if config.cap else np.ones(clients, dtype=bool)
+        counts = apportion(len(members), _dirichlet_shares(below_fair_share, config.alpha, given.stream))
         owner[members] = np.repeat(np.arange(clients), counts)
         sizes += counts
-    _lift_to_minimum(owner, sizes, min_samples, stream)
+    _lift_to_minimum(owner, sizes, given.min_samples, given.stream)
     return _holdings(owner, clients)
 
 
-def inner_dirichlet(
-    labels: Labels,
-    num_classes: int,
-    clients: int,
-    alpha: float,
-    quantity: Quantity,
-    stream: np.random.Generator,
-) -> list[Indices]:
+def inner_dirichlet(given: Given, config: DataConfig) -> list[Indices]:
     """Each client has a size by `quantity` and a class mix drawn from Dir(α) (Acar et al. 2021, FedDyn).
 
     Their code (alpemreacar/FedDyn@be0348b, utils_dataset.py; the same in SMILELab-FL/FedLab@08aada5,
@@ -212,10 +207,11 @@ def inner_dirichlet(
     A client without any share of the classes that are left takes from them in proportion. Raises DataError if there are
     too few samples.
     """
-    missing = _sizes(len(labels), clients, quantity, stream)
-    left = np.bincount(labels, minlength=num_classes)
+    clients, num_classes, stream = given.clients, given.num_classes, given.stream
+    missing = given.sizes(config)
+    left = np.bincount(given.labels, minlength=num_classes)
     everything = np.ones(num_classes, dtype=bool)
-    mixes = np.stack([_dirichlet_shares(everything, alpha, stream) for _ in range(clients)])
+    mixes = np.stack([_dirichlet_shares(everything, config.alpha, stream) for _ in range(clients)])
     held = np.zeros((clients, num_classes), dtype=np.int64)
     while missing.any():
         there = np.flatnonzero(left)
@@ -229,43 +225,45 @@ def inner_dirichlet(
         held[:, there] += drawn
         left[there] -= drawn.sum(axis=0)
         missing -= drawn.sum(axis=1)
-    owner = _nobodys(labels)
+    owner = given.nobodys()
     for label in range(num_classes):
-        members = stream.permutation(np.flatnonzero(labels == label))
-        owner[members] = np.repeat(np.arange(clients), held[:, label])
+        owner[given.members(label)] = np.repeat(np.arange(clients), held[:, label])
     return _holdings(owner, clients)
 
 
-def shards(
-    labels: Labels, clients: int, shards_per_client: int, stream: np.random.Generator
-) -> list[Indices]:
+def shards(given: Given, config: DataConfig) -> list[Indices]:
     """Each client holds `shards_per_client` random shards of the samples in the order of their classes.
 
     From McMahan et al. 2017, FedAvg (§3); also in SMILELab-FL/FedLab@08aada5, fedlab/utils/dataset/functional.py, which
     drops the samples that are left over. Here, the sizes of shards differ by at most one. Raises DataError if there are
     fewer samples than shards.
     """
-    count = clients * shards_per_client
+    labels, clients, each, stream = given.labels, given.clients, config.shards_per_client, given.stream
+    count = clients * each
     if len(labels) < count:
         raise DataError(
-            f"{clients} clients with {shards_per_client} shards each need {count} samples, and there are "
+            f"{clients} clients with {each} shards each need {count} samples, and there are "
             f"{len(labels)}. Use fewer clients, a smaller data.shards_per_client, or a larger data.limit if one is set."
         )
     mixed = stream.permutation(len(labels))
     by_class = mixed[np.argsort(labels[mixed], kind="stable")]
-    owner = _nobodys(labels)
-    owners = stream.permutation(np.repeat(np.arange(clients), shards_per_client))
+    owner = given.nobodys()
+    owners = stream.permutation(np.repeat(np.arange(clients), each))
     owner[by_class] = np.repeat(owners, apportion(len(labels), np.ones(count)))
     return _holdings(owner, clients)
 
 
-def iid(labels: Labels, clients: int, quantity: Quantity, stream: np.random.Generator) -> list[Indices]:
-    """Each client holds a uniform draw of all samples, with shares by `quantity`.
+def iid(given: Given, config: DataConfig) -> list[Indices]:
+    """Each client holds a uniform draw of all samples, with shares by `quantity`. Raises DataError for too few."""
+    owner = np.repeat(np.arange(given.clients), given.sizes(config))
+    return _holdings(given.stream.permutation(owner), given.clients)
 
-    Raises DataError if there are too few samples.
-    """
-    counts = _sizes(len(labels), clients, quantity, stream)
-    return _holdings(stream.permutation(np.repeat(np.arange(clients), counts)), clients)
+
+RULES: dict[str, Callable[[Given, DataConfig], list[Indices]]] = {
+    rule.__name__: rule
+    for rule in (pathological, dirichlet, iid, extended_dirichlet, inner_dirichlet, shards)
+}
+"""The rules that need no users and no file, by `data.partition`."""
 
 
 def natural(user: Labels, clients: int, min_samples: int, stream: np.random.Generator) -> list[Indices]:
@@ -288,7 +286,7 @@ def natural(user: Labels, clients: int, min_samples: int, stream: np.random.Gene
 
 
 def groups_of_users(sizes: Sequence[int], min_samples: int) -> list[list[int]]:
-    """The users that make one client each: large ones alone, small ones joined. Ordered by their first user.
+    """The users that make one client each, ordered by their first: large ones alone, and small ones joined.
 
     `sizes` has the number of samples of each user.
     """
@@ -306,45 +304,41 @@ def groups_of_users(sizes: Sequence[int], min_samples: int) -> list[list[int]]:
     return sorted([*large, *joined])
 
 
-def by_domain(
-    domain: Labels,
-    names: tuple[str, ...],
-    clients: int,
-    domains_per_client: int,
-    divide: Callable[[Indices, int], list[Indices]],
-    stream: np.random.Generator,
-) -> list[Indices]:
+def by_domain(given: Given, config: DataConfig, domain: Labels, names: Sequence[str]) -> list[Indices]:
     """Each client holds samples of exactly `domains_per_client` domains. `domain` [n] has each sample's domain.
 
-    Domains have as equal numbers of owners as possible. A domain's samples are divided over its owners by
-    `divide(indices, owners)`, which returns positions in `indices`. Raises ConfigError if there are fewer domains than
-    `domains_per_client`, or too few clients to hold all domains.
+    Domains have as equal numbers of owners as possible. A domain's samples are divided over its owners by the rule of
+    `config`. Raises ConfigError if there are fewer domains than `domains_per_client`, or too few clients to hold all.
     """
-    if domains_per_client > len(names):
+    each, clients = config.domains_per_client, given.clients
+    assert each is not None
+    if each > len(names):
         raise ConfigError(
-            f"data.domains_per_client is {domains_per_client}, but the data set has {len(names)} domains "
+            f"data.domains_per_client is {each}, but the data set has {len(names)} domains "
             f"({', '.join(names)}); use at most {len(names)}."
         )
-    if clients * domains_per_client < len(names):
+    if clients * each < len(names):
         raise ConfigError(
-            f"{clients} clients of {domains_per_client} domains each leave samples of "
-            f"{', '.join(names)} without a client; use "
-            f"at least {-(-len(names) // domains_per_client)} clients or a larger data.domains_per_client."
+            f"{clients} clients of {each} domains each leave samples of {', '.join(names)} without a client; use "
+            f"at least {-(-len(names) // each)} clients or a larger data.domains_per_client."
         )
-    holds = _dealt(len(names), clients, domains_per_client, stream)
-    owner = _nobodys(domain)
+    holds = _dealt(len(names), clients, each, given.stream)
+    owner = given.nobodys()
     for number in range(len(names)):
         members, owners = np.flatnonzero(domain == number), np.flatnonzero(holds[:, number])
-        for client, held in zip(owners, divide(members, len(owners)), strict=True):
+        own = given._replace(
+            labels=given.labels[members], clients=len(owners), min_samples=-(-given.min_samples // each)
+        )
+        for client, held in zip(owners, RULES[config.partition](own, config), strict=True):
             owner[members[held]] = client
     return _holdings(owner, clients)
 
 
-def _check_classes(classes_per_client: int, num_classes: int) -> None:
-    if classes_per_client > num_classes:
+def _check_classes(given: Given, config: DataConfig) -> None:
+    if config.classes_per_client > given.num_classes:
         raise ConfigError(
-            f"data.classes_per_client is {classes_per_client}, but the data set has {num_classes} classes; "
-            f"use at most {num_classes}."
+            f"data.classes_per_client is {config.classes_per_client}, but the data set has {given.num_classes} "
+            f"classes; use at most {given.num_classes}."
         )
 
 
@@ -372,36 +366,6 @@ def _lift_to_minimum(
             sizes[poor] += moved
 
 
-def _check_samples(samples: int, clients: int, min_samples: int) -> None:
-    if samples >= clients * min_samples:
-        return
-    if min_samples == 1:
-        raise DataError(
-            f"{samples} samples are too few for {clients} clients. Use at most {samples} clients."
-        )
-    raise DataError(
-        f"{clients} clients with at least {min_samples} samples each need {clients * min_samples} "
-        f"samples, and there are {samples}. Use at most {samples // min_samples} clients, "
-        "or lower data.min_samples."
-    )
-
-
-def _sizes(samples: int, clients: int, quantity: Quantity, stream: np.random.Generator) -> NDArray[np.int64]:
-    """Every client's number of samples. Raises DataError if there are too few."""
-    _check_samples(samples, clients, _least(quantity))
-    return apportion(samples, _weights(clients, quantity, stream), _least(quantity))
-
-
-def _least(quantity: Quantity) -> int:
-    return quantity.min_samples if isinstance(quantity, LogNormal) else 1
-
-
-def _weights(count: int, quantity: Quantity, stream: np.random.Generator) -> NDArray[np.float64]:
-    if isinstance(quantity, LogNormal):
-        return np.exp(quantity.sigma * stream.standard_normal(count))
-    return stream.uniform(0.4, 0.6, count) if quantity == "varied" else np.ones(count)
-
-
 def _dirichlet_shares(
     may_take: NDArray[np.bool_], alpha: float, stream: np.random.Generator
 ) -> NDArray[np.float64]:
@@ -411,10 +375,6 @@ def _dirichlet_shares(
         shares = np.zeros(len(may_take))
         shares[stream.choice(np.flatnonzero(may_take))] = 1
     return shares
-
-
-def _nobodys(labels: Labels) -> Indices:
-    return np.full(len(labels), NOBODY, dtype=np.int64)
 
 
 def _holdings(owner: Indices, clients: int) -> list[Indices]:

@@ -59,7 +59,7 @@ def test_a_partition_that_comes_out_otherwise_is_refused(
     """As another version of numpy might draw it."""
     assert cli("switch", "done", "fedlora", "--set=rounds=5").code == 0
     real = partition.iid
-    monkeypatch.setattr(partition, "iid", lambda *about: real(*about)[::-1])
+    monkeypatch.setitem(partition.RULES, "iid", lambda *about: real(*about)[::-1])
     assert_refused(cli("resume", "done"), 4, "partition")
 
 
