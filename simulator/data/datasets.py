@@ -15,7 +15,7 @@ from platformdirs import user_cache_dir
 from simulator.base import extras
 from simulator.base.data_section import COLUMNS, TABLES, DataConfig
 from simulator.base.errors import ConfigError, DataError, nearest
-from simulator.data import hugging_face, image_folders, saved, tables, user_data, words
+from simulator.data import hugging_face, image_folders, tables, user_data, words
 from simulator.data.hugging_face import Users
 from simulator.data.samples import LabeledSet
 from simulator.data.specs import InputSpec, Kind
@@ -108,7 +108,7 @@ def load(
     """
     path = Path(name_or_path).expanduser()
     labels = None if config.finds_domains else config.labels
-    if is_folder(name_or_path) and saved.is_saved(path):
+    if is_folder(name_or_path) and hugging_face.is_saved(path):
         raise ConfigError(
             f"{path} was written by save_to_disk of Hugging Face. Use {shlex.quote(f'hf:{path.absolute()}')}."
         )

@@ -1,47 +1,87 @@
 """Data sets of the Hugging Face Hub (`hf:OWNER/NAME`, or `hf:OWNER/NAME@CONFIG`), or of a folder (`hf:./FOLDER`). They
 are read as data and run no code.
 
-The samples are the images of a data set with one column of images, the texts of a column, or the rows of a table.
+The samples are the images of a data set with one column of images, the texts of a column, or the rows of a table. All
+is Arrow, with the features that the package `datasets` declares. Its `save_to_disk` writes a folder: a data set
+(state.json), or one for each split. Or each of its folders is such a folder, and holds what one client has, as Flower
+writes partitions (adap/flower@202ab5e, datasets/flwr_datasets/cli/create.py). Only the JSON and Arrow files of a folder
+are read. Paths in them are not opened.
 """
 
 import io
 import itertools
+import json
+import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from simulator.base import extras
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError
 from simulator.base.extras import install_command, library
-from simulator.data import saved, tables
-from simulator.data.pictures import (
-    DEEP_MODES,
-    GREY_MODES,
-    UNREADABLE,
-    Oddities,
-    check_memory,
-    converted,
-    opened,
-    upright,
-)
+from simulator.base.reading import read_bytes, refuse_irregular
+from simulator.data import pictures, tables
+from simulator.data.image_folders import split_role
+from simulator.data.pictures import Oddities, check_memory
 from simulator.data.samples import Images, ImageSet, Indices, LabeledSet, Reading, SampleSet, UnfittedSet
-from simulator.data.saved import Split
 from simulator.data.specs import Kind
-from simulator.data.tables import OwnParts
+from simulator.data.tables import Column, OwnParts
 
 PREFIX = "hf:"
 OLDEST = 4
 """The first major version of the package `datasets` that runs no code of a data set."""
 _WITHOUT = "Remove this row, or choose another data set."
 _NAME = re.compile(r"(?P<path>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(@(?P<config>[\w.+-]+))?", re.ASCII)
+STATE, SPLITS = "state.json", "dataset_dict.json"
+_COMMON = re.compile(
+    r"(?<![a-z])(server|central(ized)?|global|all|test(set)?|val(idation)?|eval)(?![a-z])", re.IGNORECASE
+)
+"""Names of folders whose samples are probably those of no client."""
+LeftOut = tuple[tuple[str, str], ...]
+"""Splits, files, and columns that are not read, with the reasons."""
+
+
+class Feature(NamedTuple):
+    """What a column holds."""
+
+    kind: str
+    """image, text, value, or other."""
+    classes: tuple[str, ...] | None = None
+    """The names of classes, by number."""
+
+
+class Split:
+    """The samples of a split. `paths`: whether its images may be files elsewhere, as in the cache of `datasets`."""
+
+    def __init__(self, features: Mapping[str, Any], table: Any, paths: bool = False) -> None:
+        self.features = {
+            name: _feature(features.get(name), table.schema.field(name).type) for name in table.column_names
+        }
+        self.table = table
+        self._paths = paths
+
+    def with_texts(self, name: str, texts: Sequence[str]) -> "Split":
+        """The same samples with one more column."""
+        found = Split({}, self.table.append_column(name, [list(texts)]), self._paths)
+        found.features = self.features | {name: Feature("text")}
+        return found
+
+    def frame(self, names: Sequence[str]) -> Any:
+        """These columns as a data frame."""
+        return self.table.select(list(names)).to_pandas(ignore_metadata=True)
+
+    def cells(self, column: str) -> Iterator[Any]:
+        """The encoded images of a column: {"bytes", "path"}, or None for a sample without."""
+        for batch in self.table.select([column]).to_batches(max_chunksize=256):
+            for cell in batch.column(0).to_pylist():
+                yield cell if cell and (cell["bytes"] is not None or self._paths) else None
 
 
 class Users(NamedTuple):
@@ -63,8 +103,7 @@ class _Opened(NamedTuple):
     test: Split | None
     columns: DataConfig
     """What the configuration says, and the column of clients in a folder of clients."""
-    left_out: tuple[tuple[str, str], ...]
-    """Splits and files that are not read, with the reasons."""
+    left_out: LeftOut
     clients: int = 0
     """The folders of clients."""
 
@@ -86,30 +125,35 @@ def load(name: str, columns: DataConfig) -> LabeledSet:
     Raises ConfigError for a wrong name or wrong columns, DataError for data that cannot be had or are no samples.
     """
     found = _open(name, columns)
-    samples = _samples(found)
-    read = samples.reading
-    left_out, notes = (*read.left_out, *found.left_out), read.notes
-    if found.test is not None and not samples.has_test_set:
-        left_out += (("split test", "its labels are hidden"),)
-    if found.clients:
-        notes += (f"each of {found.clients} folders has the samples of a client",)
-    return replace(samples, reading=replace(read, left_out=left_out, notes=notes))
-
-
-def _samples(found: _Opened) -> LabeledSet:
     columns, features = found.columns, found.train.features
-    target = tables.target_of(found.name, list(features), columns)
+    target = tables.target_of(name, list(features), columns)
     kind, column = _form(found)
-    if kind == "table":
-        return _of_table(found, columns, _plain(found))
-    named = [each for each in (target, columns.client) if each is not None]
-    if kind == "tokens":
-        columns = columns.model_copy(update={"ignore": (), "text": column})
-        return _of_table(found, columns, [*named, column])
-    table, own = _table(found, named, target)
-    parts = [part for part in (found.train, found.test) if part is not None]
-    cells = itertools.chain.from_iterable(part.cells(column) for part in parts)
-    return _of_images(f"'{found.name}'", cells, table, columns, own, features, column)
+    named = [each for each in (target, columns.client, column or None) if each is not None]
+    if kind == "image":
+        table, own = _table(found, named[:-1], target)
+        parts = [part for part in (found.train, found.test) if part is not None]
+        cells = itertools.chain.from_iterable(part.cells(column) for part in parts)
+        samples: LabeledSet = _of_images(f"'{name}'", cells, table, columns, own, features, column)
+    else:
+        reason = "the texts are in another column"
+        if kind == "tokens":
+            columns = columns.model_copy(update={"ignore": (), "text": column})
+        else:
+            reason, named = "data.ignore names it", [key for key in features if key not in columns.ignore]
+            if odd := [key for key in named if features[key].kind not in ("text", "value")]:
+                raise DataError(
+                    f"'{name}': column '{odd[0]}' is neither numbers nor texts. Leave it out: "
+                    f'`data.ignore=["{odd[0]}"]`.'
+                )
+            columns = columns.model_copy(update={"ignore": ()})
+        table, own = _table(found, named, target)
+        samples = tables.samples(name, table, columns, own)
+        left_out = tuple((each, reason) for each in features if each not in named)
+        samples = replace(samples, reading=replace(samples.reading, left_out=left_out))
+    hidden = found.test is not None and not samples.has_test_set
+    notes = [f"each of {found.clients} folders has the samples of a client"] if found.clients else []
+    said = [*found.left_out, *([("split test", "its labels are hidden")] if hidden else [])]
+    return replace(samples, reading=samples.reading.plus(said, notes=notes))
 
 
 def load_parquet(file: Path, column: str, columns: DataConfig) -> LabeledSet:
@@ -138,25 +182,41 @@ def _of_images(
     column: str,
 ) -> LabeledSet:
     """Encoded images with the classes and users of a data frame. Columns with other `names` are left out."""
-    labels, classes = tables.labels_of(where, table, columns, own)
+    assert columns.target is not None  # `tables.target_of` has checked it
+    labels, classes = Column(where, columns.target, table[columns.target], columns).labels(own)
     left_out = [
         (each, f"the samples are the images of '{column}'")
         for each in names
         if each not in (columns.target, columns.client, column)
     ]
-    oddities = Oddities()
-    images, gray = _images(where, cells, len(labels), columns.finds_domains, oddities)
+    oddities, count = Oddities(), len(labels)
+    stored: Images | None = None
+    gray = np.zeros(count, dtype=bool)
+    for number, cell in enumerate(itertools.islice(cells, count)):
+        mode, pixels = _decoded(where, number, cell, columns.finds_domains, oddities)
+        if stored is None:
+            check_memory(where, count * pixels.size)
+            stored = np.empty((count, *pixels.shape), dtype=np.uint8)
+        if pixels.shape != stored.shape[1:]:
+            sides = [f"{shape[1]}×{shape[0]}" for shape in (pixels.shape, stored.shape[1:])]
+            raise DataError(
+                f"{where}: image {number + 1:,} is {sides[0]} pixels, and the first is {sides[1]}. Use images of one "
+                "size."
+            )
+        stored[number] = pixels
+        gray[number] = mode in pictures.GREY_MODES
+    assert stored is not None  # labels were counted
     samples = UnfittedSet(
-        (images, gray),
+        (stored, gray),
         _learned,
         labels=labels,
         classes=classes,
-        test_from=own.test_from or len(labels),
+        test_from=own.test_from or count,
         reading=oddities.told(Reading(tuple(left_out), notes=(f"images in column '{column}'",))),
     )
     if columns.client is None:
         return samples
-    return samples.of_users(tables.names_of_users(where, table, columns))
+    return samples.of_users(Column(where, columns.client, table[columns.client], columns).users())
 
 
 def kind_of(name: str, columns: DataConfig) -> Kind:
@@ -181,10 +241,11 @@ def users(name: str, columns: DataConfig) -> Users:
 
 def _open(name: str, columns: DataConfig) -> _Opened:
     """The data set: of its folder, or downloaded unless the package's own cache has it."""
-    clients, left_out = dict[str, list[str]](), tuple[tuple[str, str], ...]()
+    clients: dict[str, list[str]] = {}
+    left_out: LeftOut = ()
     if (folder := folder_of(name)) is not None:
         try:
-            parts, clients, left_out = saved.read(folder)
+            parts, clients, left_out = _of_folder(folder)
         except OSError as unreadable:
             raise DataError(f"{folder} cannot be read ({unreadable}). Name another folder.") from unreadable
     else:
@@ -268,28 +329,6 @@ def _form(found: _Opened) -> tuple[Kind, str]:
     return "table", ""
 
 
-def _plain(found: _Opened) -> list[str]:
-    """The columns of a table. Raises DataError for one with several values in a cell."""
-    features = found.train.features
-    kept = [key for key in features if key not in found.columns.ignore]
-    for key in kept:
-        if features[key].kind not in ("text", "value"):
-            raise DataError(
-                f"'{found.name}': column '{key}' is neither numbers nor texts. Leave it out: `data.ignore=[\"{key}\"]`."
-            )
-    return kept
-
-
-def _of_table(found: _Opened, columns: DataConfig, names: Sequence[str]) -> LabeledSet:
-    assert columns.target is not None  # `tables.target_of` has checked it
-    table, own = _table(found, names, columns.target)
-    ignored = tuple(each for each in columns.ignore if each in names)
-    samples = tables.samples(found.name, table, columns.model_copy(update={"ignore": ignored}), own)
-    reason = "data.ignore names it" if columns.text is None else "the texts are in another column"
-    left_out = [(each, reason) for each in found.train.features if each not in names or each in ignored]
-    return replace(samples, reading=replace(samples.reading, left_out=tuple(left_out)))
-
-
 def _table(found: _Opened, names: Sequence[str], target: str) -> tuple[Any, OwnParts]:
     """These columns of all samples as a data frame, and what the data set has fixed.
 
@@ -321,29 +360,6 @@ def _table(found: _Opened, names: Sequence[str], target: str) -> tuple[Any, OwnP
     return table, OwnParts(len(parts[0]), fixed)
 
 
-def _images(
-    where: str, cells: Iterable[Any], count: int, old: bool, oddities: Oddities
-) -> tuple[Images, NDArray[np.bool_]]:
-    """The first `count` images as RGB [n, h, w, 3], and whether each is gray."""
-    stored: Images | None = None
-    gray = np.zeros(count, dtype=bool)
-    for number, cell in enumerate(itertools.islice(cells, count)):
-        mode, pixels = _decoded(where, number, cell, old, oddities)
-        if stored is None:
-            check_memory(where, count * pixels.size)
-            stored = np.empty((count, *pixels.shape), dtype=np.uint8)
-        if pixels.shape != stored.shape[1:]:
-            sides = [f"{shape[1]}×{shape[0]}" for shape in (pixels.shape, stored.shape[1:])]
-            raise DataError(
-                f"{where}: image {number + 1:,} is {sides[0]} pixels, and the first is {sides[1]}. Use images of one "
-                "size."
-            )
-        stored[number] = pixels
-        gray[number] = mode in GREY_MODES
-    assert stored is not None  # labels were counted
-    return stored, gray
-
-
 def _learned(samples: UnfittedSet, held: Indices | None) -> Callable[[UnfittedSet], SampleSet]:
     """The channels of images: one if all images at `held` are gray. None: the rule of older sessions, all images."""
     _, gray = samples.columns
@@ -367,12 +383,209 @@ def _decoded(where: str, number: int, cell: Any, old: bool, oddities: Oddities) 
     if cell is None:
         raise DataError(f"{where}: sample {number + 1:,} has no image. {_WITHOUT}")
     try:
-        with opened(Path(cell["path"]) if cell["bytes"] is None else io.BytesIO(cell["bytes"])) as image:
-            if image.mode.startswith(DEEP_MODES):
+        with pictures.opened(
+            Path(cell["path"]) if cell["bytes"] is None else io.BytesIO(cell["bytes"])
+        ) as image:
+            if image.mode.startswith(pictures.DEEP_MODES):
                 raise DataError(f"{where}: image {number + 1:,} has more than 8 bits per channel. {_WITHOUT}")
             oddities.note(f"image {number + 1:,}", image)
-            return image.mode, converted(image if old else upright(image), "RGB")
-    except UNREADABLE as unreadable:
+            return image.mode, pictures.converted(image if old else pictures.upright(image), "RGB")
+    except pictures.UNREADABLE as unreadable:
         raise DataError(
             f"{where}: image {number + 1:,} cannot be read ({unreadable}). {_WITHOUT}"
         ) from unreadable
+
+
+def _feature(declared: Any, kind: Any) -> Feature:
+    types = library("pyarrow", "parquet").types
+    declared = declared if isinstance(declared, dict) else {}
+    if declared.get("_type") == "Image":
+        return Feature("image" if tables.is_image(kind) else "other")
+    if declared.get("_type") not in ("Value", "ClassLabel") or tables.nested(kind) is not None:
+        return Feature("other")
+    names = declared.get("names")
+    if names and isinstance(names, list) and types.is_integer(kind):
+        return Feature("value", tuple(map(str, names)))
+    return Feature("text" if types.is_string(kind) or types.is_large_string(kind) else "value")
+
+
+def is_saved(folder: Path) -> bool:
+    """Whether this folder was written by `save_to_disk`, or has such folders."""
+    return any((each / name).is_file() for each in [folder, *_folders(folder)] for name in (STATE, SPLITS))
+
+
+def _of_folder(folder: Path) -> tuple[dict[str, Split], dict[str, list[str]], LeftOut]:
+    """The splits of a folder, and by split the client of each sample; empty without a folder for each client.
+
+    Raises DataError for a folder that was not written by `save_to_disk`, or is damaged.
+    """
+    folder = folder.absolute()
+    saved = [each for each in _folders(folder) if _is_one(each)]
+    if _is_one(folder):
+        splits, left_out = _read_one(folder, "")
+        return splits, {}, tuple(left_out)
+    if not folder.is_dir():
+        raise DataError(f"There is no folder {folder}. Name one that save_to_disk wrote.")
+    if not saved:
+        source, written = json.dumps(str(folder)), json.dumps(f"{folder}_saved")
+        code = f"import datasets; datasets.load_dataset({source}).save_to_disk({written})"
+        raise DataError(
+            f"{folder} has no data set that save_to_disk wrote. Write one with `python -c {shlex.quote(code)}`, and "
+            f"use {shlex.quote(f'hf:{folder}_saved')}."
+        )
+    names = [each.name for each in saved]
+    common = [name for name in names if _COMMON.search(name)]
+    if odd := [*filter(split_role, names), *(common if len(common) < len(names) else [])]:
+        raise DataError(
+            f"{folder} has a folder for each client, and '{odd[0]}' looks like samples of no client. Move it out of "
+            "this folder, or rename it."
+        )
+    clients = {each.name: _read_one(each, f"{each.name}/") for each in saved}
+    first, (splits, _) = next(iter(clients.items()))
+    for name, (other, _) in clients.items():
+        if [*other] != [*splits]:
+            raise DataError(
+                f"{folder}: '{first}' has {' and '.join(splits)}, and '{name}' has {' and '.join(other)}. Save all "
+                "clients with the same splits."
+            )
+        for split in splits:
+            _refuse_other(folder, f"'{first}'", splits[split], f"'{name}'", other[split])
+    left_out = [each for _, found in clients.values() for each in found]
+    left_out += _left_out(folder, {*names}, "it is no folder of save_to_disk")
+    owners = {
+        split: [name for name, (found, _) in clients.items() for _ in range(len(found[split].table))]
+        for split in splits
+    }
+    return (
+        {split: _joined([found[split] for found, _ in clients.values()]) for split in splits},
+        owners,
+        tuple(left_out),
+    )
+
+
+def _is_one(folder: Path) -> bool:
+    """Whether a folder is one data set, with or without splits."""
+    if (folder / STATE).is_file() or (folder / SPLITS).is_file():
+        return True
+    inner = _splits(folder)
+    return bool(inner) and all(map(split_role, inner))
+
+
+def _splits(folder: Path) -> list[str]:
+    """The folders in a folder that have a state.json."""
+    return [each.name for each in _folders(folder) if (each / STATE).is_file()]
+
+
+def _folders(folder: Path) -> list[Path]:
+    """The folders in a folder, numbers in their names in numeric order."""
+    if not folder.is_dir():
+        return []
+
+    def key(path: Path) -> list[Any]:
+        parts = re.split(r"(\d+)", path.name)
+        return [*((int(each), "") if each.isdecimal() else (-1, each) for each in parts), (-1, path.name)]
+
+    with os.scandir(folder) as entries:  # a folder of a million images needs no look at each
+        return sorted((Path(each) for each in entries if each.is_dir()), key=key)
+
+
+def _read_one(folder: Path, prefix: str) -> tuple[dict[str, Split], list[tuple[str, str]]]:
+    """The splits of one data set, 'train' if it has none, and what is left out."""
+    if (folder / STATE).is_file():
+        split, files = _read_split(folder)
+        return {"train": split}, _left_out(folder, files, f"{STATE} does not name it", prefix)
+    if (folder / SPLITS).is_file():
+        names = _json(folder / SPLITS).get("splits")
+        if not names or not isinstance(names, list) or not all(map(_is_plain, names)):
+            raise DataError(f"{folder / SPLITS} names no splits. Save the data set again.")
+        roles = dict(zip(names, names, strict=True))
+    else:
+        roles = {name: str(split_role(name)) for name in _splits(folder)}
+    if len({*roles.values()}) < len(roles):
+        raise DataError(
+            f"{folder} has several folders for one split: {', '.join(roles)}. Remove all but one."
+        )
+    found, left_out = {}, _left_out(folder, {*roles, SPLITS}, "it is no split", prefix)
+    for name, role in roles.items():
+        found[role], files = _read_split(folder / name)
+        left_out += _left_out(folder / name, files, f"{STATE} does not name it", f"{prefix}{name}/")
+    return found, left_out
+
+
+def _read_split(folder: Path) -> tuple[Split, set[str]]:
+    """The samples of a folder with a state.json, and the names of the files that were read."""
+    state, info = _json(folder / STATE), _json(folder / "dataset_info.json")
+    listed, features = state.get("_data_files"), info.get("features")
+    listed = listed if isinstance(listed, list) else []
+    files: list[Any] = [each.get("filename") for each in listed if isinstance(each, dict)]
+    if not files or not isinstance(features, dict) or not all(map(_is_plain, files)):
+        raise DataError(f"{folder} names no Arrow files in it, or no features. Save the data set again.")
+    if state.get("_indices_data_files"):
+        raise DataError(
+            f"{folder} was saved by an old version of datasets, with the order of its samples in another file. Load "
+            "it with that version, and save `dataset.flatten_indices()`."
+        )
+    parts = [Split(features, _read_arrow(folder / file)) for file in files]
+    for file, part in zip(files, parts, strict=True):
+        _refuse_other(folder, files[0], parts[0], file, part)
+    found = _joined(parts)
+    if {*found.table.column_names} != {*features}:
+        raise DataError(
+            f"{folder}: dataset_info.json has other columns than {files[0]}. Save the data set again."
+        )
+    if not len(found.table):
+        raise DataError(f"{folder} has no samples. Remove this folder.")
+    return found, {*files, STATE, "dataset_info.json"}
+
+
+def _read_arrow(file: Path) -> Any:
+    """The table of an Arrow stream. It stays on the disk until its values are read."""
+    arrow = library("pyarrow", "parquet")
+    refuse_irregular(file, error=DataError)
+    batches, size = [], 0
+    try:
+        with arrow.ipc.open_stream(arrow.memory_map(str(file))) as stream:
+            tables.refuse_repeated(file, stream.schema.names)
+            for batch in stream:
+                size += max(batch.nbytes, 8 * batch.num_rows)
+                check_memory(file, size)
+                batch.validate(full=True)
+                batches.append(batch)
+            return arrow.Table.from_batches(batches, stream.schema)
+    except (OSError, arrow.ArrowException) as unreadable:
+        raise DataError(f"{file} is no Arrow stream ({unreadable}). Save the data set again.") from unreadable
+
+
+def _joined(parts: Sequence[Split]) -> Split:
+    if len(parts) == 1:
+        return parts[0]
+    found = Split({}, library("pyarrow", "parquet").concat_tables([part.table for part in parts]))
+    found.features = parts[0].features
+    return found
+
+
+def _refuse_other(folder: Path, first: str, part: Split, name: str, other: Split) -> None:
+    """Refuse a part with other columns than the first one."""
+    if part.features != other.features or not part.table.schema.equals(other.table.schema):
+        raise DataError(
+            f"{folder}: {first} and {name} have other columns, types, or classes. Save them from one data set."
+        )
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(read_bytes(file, error=DataError))
+    except (ValueError, RecursionError) as broken:
+        raise DataError(f"{file} is no JSON. Save the data set again.") from broken
+    if not isinstance(found, dict):
+        raise DataError(f"{file} has no JSON object. Save the data set again.")
+    return found
+
+
+def _is_plain(name: Any) -> bool:
+    """Whether this is the name of something in the same folder."""
+    return isinstance(name, str) and Path(name).name == name != ".." and "\x00" not in name
+
+
+def _left_out(folder: Path, known: set[str], why: str, prefix: str = "") -> list[tuple[str, str]]:
+    return [(f"{prefix}{name}", why) for name in sorted({each.name for each in folder.iterdir()} - known)]

@@ -23,17 +23,8 @@ from PIL import Image
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError, nearest
 from simulator.base.reading import read_bytes
-from simulator.data.pictures import (
-    DEEP_MODES,
-    GREY_MODES,
-    UNREADABLE,
-    Oddities,
-    check_memory,
-    converted,
-    opened,
-    size_of,
-    upright,
-)
+from simulator.data import pictures
+from simulator.data.pictures import Oddities, check_memory
 from simulator.data.samples import Images, ImageSet, Indices, Reading, SampleSet, UnfittedSet
 from simulator.data.tables import spelled_alike
 
@@ -47,6 +38,8 @@ _ROLES = {"tr": "train", "te": "test"}
 """The role of a split by the first two letters of its name. All others are for validation."""
 _COLLECTIONS = ("images", "image", "imgs", "img", "jpegimages")
 """Names of folders that hold images of all classes."""
+_FEDERATIONS = (("PFLlib", "train", "*.npz"), ("LEAF", "train", "*.json"), ("LEAF", "all_data", "*.json"))
+"""Other tools, and the files that their folders have in place of class folders."""
 
 
 class _File(NamedTuple):
@@ -63,235 +56,325 @@ class _Split(NamedTuple):
     place: Path
     folders: Mapping[str, Path]
 
+    @classmethod
+    def at(cls, place: Path) -> "_Split":
+        return cls(place, {name: place / name for name in _names(place)})
 
-class _Notes:
-    """What a reading leaves out, and what to say of it."""
+    def classes(self, domains: bool) -> dict[str, Mapping[str, Path]]:
+        """The class folders by domain. Without domains, their name is empty."""
+        if not domains:
+            return {"": self.folders}
+        return {domain: _Split.at(place).folders for domain, place in self.folders.items()}
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._others: dict[str, dict[Path, None]] = {}
+
+def load(folder: Path, config: DataConfig) -> UnfittedSet:
+    """The images of a folder. Raises ConfigError for a wrong layout, DataError for other or damaged contents."""
+    return _Folder(folder, config).load()
+
+
+class _Folder:
+    """A folder of images as it is read, with what is left out and what is said of it."""
+
+    def __init__(self, root: Path, config: DataConfig) -> None:
+        self.root, self.config, self.old = root, config, config.finds_domains
+        self.others: dict[str, dict[Path, None]] = {}
+        """Files that are left out, by the reason."""
         self.left_out: list[tuple[str, str]] = []
         self.warnings: list[str] = []
         self.notes: list[str] = []
 
     def name(self, path: Path) -> str:
         """The path inside the folder."""
-        return path.relative_to(self._root).as_posix() if path.is_relative_to(self._root) else str(path)
+        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(path)
 
-    def others(self, files: Iterable[Path], why: str) -> None:
+    def leave(self, files: Iterable[Path], why: str) -> None:
         """Leave files out for the same reason."""
         if left := dict.fromkeys(files):
-            self._others.setdefault(why, {}).update(left)
+            self.others.setdefault(why, {}).update(left)
 
-    def reading(self, oddities: Oddities) -> Reading:
-        files = [(_counted(list(map(self.name, left))), why) for why, left in self._others.items()]
-        return oddities.told(Reading((*self.left_out, *files), tuple(self.warnings), tuple(self.notes)))
-
-
-_FEDERATIONS = (("PFLlib", "train", "*.npz"), ("LEAF", "train", "*.json"), ("LEAF", "all_data", "*.json"))
-"""Other tools, and the files that their folders have in place of class folders."""
-
-
-def load(folder: Path, config: DataConfig) -> UnfittedSet:
-    """The images of a folder. Raises ConfigError for a wrong layout, DataError for other or damaged contents."""
-    notes = _Notes(folder)
-    for tool, part, files in _FEDERATIONS:
-        if not config.finds_domains and any((folder / part).glob(files)) and not _names(folder / part):
-            command = shlex.join(["htfl-sim", "data", "import", str(folder), f"{folder.name}-imported"])
-            raise DataError(
-                f"{folder} is a federation of {tool}. Turn it into files to run with `{command}`."
-            )
-    if config.labels is None or config.finds_domains:
-        train, test = _of_folders(folder, config, notes)
-    else:
-        train, test = _of_labels(folder, config.labels, config, notes)
-    everything = [*train, *test]
-    classes, domains = (
-        {name: number for number, name in enumerate(sorted(names))}
-        for names in ({each.label for each in train}, {each.domain for each in train} - {""})
-    )
-    paths = np.empty(len(everything), dtype=object)
-    paths[:] = [each.path for each in everything]
-    if not config.finds_domains:
-        notes.warnings += spelled_alike("The data set", classes)
-    oddities = Oddities()
-    gray = _gray(paths.tolist(), config.finds_domains, notes, oddities)
-    return UnfittedSet(
-        (paths, gray),
-        partial(_learned, old=config.finds_domains),
-        labels=np.array([classes[each.label] for each in everything], dtype=np.int64),
-        classes=tuple(classes),
-        test_from=len(train),
-        domains=tuple(domains),
-        domain=np.array([domains[each.domain] for each in everything], dtype=np.int64) if domains else None,
-        reading=notes.reading(oddities),
-    )
-
-
-def _of_folders(folder: Path, config: DataConfig, notes: _Notes) -> tuple[list[_File], list[_File]]:
-    """The images for training and for test, in the order of domain, class, and path."""
-    train, test = _old_splits(folder) if config.finds_domains else _splits(folder, notes)
-    if not train.folders:
-        raise DataError(
-            f"{train.place} has no class folders; put the images of each class into a folder of its own"
-            f"{_or_labels(folder, train.place, notes)}."
-        )
-    domains = config.domains is True or (
-        config.finds_domains and any(map(_is_nested, train.folders.values()))
-    )
-    if domains:
-        _check_domains(train)
-    elif config.domains is None:
-        _refuse_two_readings(folder, train, notes)
-    if test and domains and (other := {*test.folders} ^ {*train.folders}):
-        raise DataError(
-            f"{train.place} and {test.place} have different domains, such as {min(other)}; give both the same."
-        )
-    found = _files(train, domains, config.finds_domains, notes)
-    classes = {each.label for each in found}
-    if len(classes) == 1 and not config.finds_domains:
-        raise DataError(_single_class(folder, train, domains, notes))
-    _refuse_empty(train, domains, found)
-    tested = _files(test, domains, config.finds_domains, notes) if test else []
-    for each in tested:
-        if each.label not in classes:
-            place = _classes(test, domains)[each.domain][each.label] if test else each.path
-            raise DataError(f"{place} is a class that has no training images; add some or remove it.")
-    return found, tested
-
-
-def _old_splits(folder: Path) -> tuple[_Split, _Split | None]:
-    if not ((folder / "train").is_dir() and (folder / "test").is_dir()):
-        return _split_at(folder), None
-    return _split_at(folder / "train"), _split_at(folder / "test")
-
-
-def _splits(folder: Path, notes: _Notes) -> tuple[_Split, _Split | None]:
-    """The training part and the own test set, if there is one.
-
-    Splits are folders around the class folders, or in each of them. Without splits, everything is for training.
-    """
-    names = _names(folder)
-    splits = [name for name in names if split_role(name)]
-    nested = [name for name in splits if _nested(folder / name)]
-    others = [name for name in names if name not in splits and _has_images(folder / name)]
-    if others and nested and (len(nested) == 1 or "train" not in map(split_role, nested)):
-        raise DataError(
-            f"{folder} can be read in two ways: '{nested[0]}' is a split with the classes "
-            f"{_listed(_nested(folder / nested[0]))}, or a class beside {_listed(others)}. Rename it, or put the other "
-            "folders into a folder 'train'."
-        )
-    if splits and (nested or not others):
-        for name in sorted({*names} - {*splits}):
-            notes.left_out.append((name, "it is beside the folders of splits"))
-        _leave_loose(folder, notes)
-        return _chosen(folder, {name: _split_at(folder / name) for name in splits}, notes)
-    inner = [name for name in others if _has_splits(folder / name)]
-    if not inner:
-        return _split_at(folder), None
-    if lacks := sorted({*others} - {*inner}):
-        raise DataError(
-            f"{folder} can be read in two ways: {inner[0]} has folders of splits, and {lacks[0]} has none. Give every "
-            "class folder the same splits, or put the class folders into the splits."
-        )
-    notes.left_out += [(name, "it has no images") for name in names if name not in others]
-    parts: dict[str, dict[str, Path]] = {}
-    for name in inner:
-        for each in _nested(folder / name):
-            parts.setdefault(each, {})[name] = folder / name / each
-    return _chosen(folder, {each: _Split(folder, folders) for each, folders in parts.items()}, notes)
-
-
-def _chosen(folder: Path, splits: Mapping[str, _Split], notes: _Notes) -> tuple[_Split, _Split | None]:
-    """The split to train on, and the one that is the own test set: a validation split only without a test split."""
-    by_role: dict[str, str] = {}
-    for name in splits:
-        if (same := by_role.setdefault(str(split_role(name)), name)) != name:
-            raise DataError(
-                f"{folder} has two folders of one split, {same} and {name}. Join them, or remove one."
-            )
-    if "train" not in by_role:
-        first = next(iter(splits))
-        raise DataError(
-            f"{folder} has the split {first}, and no split 'train'. Rename the one to train on, or name "
-            f"{folder / first} itself."
-        )
-    train = splits[by_role["train"]]
-    test: str | None = None
-    for role in [each for each in ("test", "val") if each in by_role]:
-        name = by_role[role]
-        if test is not None:
-            notes.left_out.append((name, f"{test} is the own test set, and no other split is used"))
-        elif _has_classes(splits[name], train):
-            test = name
-            if role == "val":
-                notes.notes.append(f"{name} is the own test set, because no split 'test' has class folders.")
+    def load(self) -> UnfittedSet:
+        folder, old = self.root, self.old
+        for tool, part, files in _FEDERATIONS:
+            if not old and any((folder / part).glob(files)) and not _names(folder / part):
+                command = shlex.join(["htfl-sim", "data", "import", str(folder), f"{folder.name}-imported"])
+                raise DataError(
+                    f"{folder} is a federation of {tool}. Turn it into files to run with `{command}`."
+                )
+        if self.config.labels is None or old:
+            train, test = self.of_folders()
         else:
-            notes.left_out.append((name, "it has no class folders with images"))
-    return train, splits[test] if test else None
-
-
-def _has_classes(split: _Split, train: _Split) -> bool:
-    """Whether the images of a split are in class folders. A single folder such as `images` is none."""
-    names = [name for name, place in split.folders.items() if _has_images(place)]
-    return any(name in train.folders or name.lower() not in _COLLECTIONS for name in names)
-
-
-def split_role(name: str) -> str | None:
-    """The role of a folder with the name of a split: train, test, or val."""
-    return _ROLES.get(name[:2].lower(), "val") if _SPLIT.fullmatch(name) else None
-
-
-def _has_splits(folder: Path) -> bool:
-    """Whether all images of a folder are in folders of splits, one of them for training."""
-    roles = [split_role(name) for name in _nested(folder)]
-    return None not in roles and "train" in roles and not _direct(folder)
-
-
-def _refuse_two_readings(folder: Path, train: _Split, notes: _Notes) -> None:
-    """Raise DataError if class folders may be domains, or a CSV file may have the classes."""
-    inside = Counter(
-        name for place in train.folders.values() if not _direct(place) for name in _nested(place)
-    )
-    if len(inside) > 1 and max(inside.values()) > 1:
-        raise DataError(
-            f"{train.place} can be read in two ways: with the classes {_listed([*train.folders])}, or with these as "
-            f"domains and the classes {_listed(sorted(inside))}. Use `data.domains=false` for the first, and "
-            "`data.domains=true` for the second."
+            train, test = self.of_labels(self.config.labels)
+        everything = [*train, *test]
+        classes, domains = (
+            {name: number for number, name in enumerate(sorted(names))}
+            for names in ({each.label for each in train}, {each.domain for each in train} - {""})
         )
-    collections = [name for name in train.folders if name.lower() in _COLLECTIONS]
-    if collections and len(train.folders) > 1 and (csvs := _tables(folder, train.place, notes)):
-        raise DataError(
-            f"{train.place} can be read in two ways: with the classes {_listed([*train.folders])}, or with the classes "
-            f"in {csvs[0]}. Rename '{collections[0]}' for the first, and use `data.labels={csvs[0]}` for the second."
+        paths = np.empty(len(everything), dtype=object)
+        paths[:] = [each.path for each in everything]
+        if not old:
+            self.warnings += spelled_alike("The data set", classes)
+        oddities = Oddities()
+        gray, size = self.headers(paths.tolist(), oddities)
+        left = [(_counted(list(map(self.name, each))), why) for why, each in self.others.items()]
+        said = Reading((*self.left_out, *left), tuple(self.warnings), tuple(self.notes))
+        return UnfittedSet(
+            (paths, gray),
+            partial(_learned, size=size, old=old),
+            labels=np.array([classes[each.label] for each in everything], dtype=np.int64),
+            classes=tuple(classes),
+            test_from=len(train),
+            domains=tuple(domains),
+            domain=np.array([domains[each.domain] for each in everything], dtype=np.int64)
+            if domains
+            else None,
+            reading=oddities.told(said),
         )
 
+    def headers(self, files: Sequence[Path], oddities: Oddities) -> tuple[NDArray[np.bool_], tuple[int, int]]:
+        """Whether each image is grayscale, and the width and height of all. None is decoded."""
+        found = []
+        for file in files:
+            try:
+                with pictures.opened(file) as image:
+                    found.append((image.mode, pictures.size_of(image, self.old)))
+                    oddities.note(self.name(file), image)
+            except pictures.UNREADABLE as unreadable:
+                raise damaged(file, unreadable) from unreadable
+            if found[-1][0].startswith(pictures.DEEP_MODES):
+                raise DataError(f"{file} has more than 8 bits per channel; save it with 8.")
+        size, _ = Counter(size for _, size in found).most_common(1)[0]
+        for file, (_, own_size) in zip(files, found, strict=True):
+            if own_size != size:
+                raise DataError(
+                    f"{file} is {own_size[0]}×{own_size[1]} pixels where most images are {size[0]}×{size[1]}; "
+                    f"bring all images to one size."
+                )
+        return np.array([mode in pictures.GREY_MODES for mode, _ in found]), size
 
-def _single_class(folder: Path, train: _Split, domains: bool, notes: _Notes) -> str:
-    """That there is only one class, and what may be meant."""
-    ((name, place),) = [
-        each for each in (next(iter(_classes(train, domains).values())).items()) if _has_images(each[1])
-    ]
-    found = f"{train.place} has a single class, '{name}'"
-    inside = [] if _direct(place) else _nested(place)
-    if len(inside) > 1 and not domains:
-        return f"{found}. If {_listed(inside)} are the classes, name {train.place / name} itself."
-    return (
-        f"{found}; put the images of each class into a folder of its own"
-        f"{_or_labels(folder, train.place, notes)}."
-    )
+    def of_folders(self) -> tuple[list[_File], list[_File]]:
+        """The images for training and for test, in the order of domain, class, and path."""
+        root, given = self.root, self.config.domains
+        if not self.old:
+            train, test = self.splits()
+        elif (root / "train").is_dir() and (root / "test").is_dir():
+            train, test = _Split.at(root / "train"), _Split.at(root / "test")
+        else:
+            train, test = _Split.at(root), None
+        if not train.folders:
+            raise DataError(
+                f"{train.place} has no class folders; put the images of each class into a folder of its own"
+                f"{self.or_labels(train.place)}."
+            )
+        domains = given is True or (self.old and any(map(_is_nested, train.folders.values())))
+        if domains:
+            _check_domains(train)
+        elif given is None:
+            self.refuse_two_readings(train)
+        if test and domains and (other := {*test.folders} ^ {*train.folders}):
+            raise DataError(
+                f"{train.place} and {test.place} have different domains, such as {min(other)}; give both the same."
+            )
+        found = self.files(train, domains)
+        classes = {each.label for each in found}
+        if len(classes) == 1 and not self.old:
+            raise self.single_class(train, domains)
+        held = {(each.domain, each.label) for each in found}
+        for domain, folders in train.classes(domains).items():
+            for name, place in folders.items():
+                if (domain, name) not in held:
+                    where = " in every domain" if domains else ""
+                    raise DataError(f"{place} has no images; add some or remove the folder{where}.")
+        tested = self.files(test, domains) if test else []
+        for each in tested:
+            if each.label not in classes:
+                place = test.classes(domains)[each.domain][each.label] if test else each.path
+                raise DataError(f"{place} is a class that has no training images; add some or remove it.")
+        return found, tested
 
+    def splits(self) -> tuple[_Split, _Split | None]:
+        """The training part and the own test set, if there is one.
 
-def _or_labels(folder: Path, place: Path, notes: _Notes) -> str:
-    """The remedy for images beside a CSV file, if there is one."""
-    csvs = _tables(folder, place, notes)
-    return f", or use `data.labels={csvs[0]}` if this file has the classes" if csvs else ""
+        Splits are folders around the class folders, or in each of them. Without splits, everything is for training.
+        """
+        root, names = self.root, _names(self.root)
+        splits = [name for name in names if split_role(name)]
+        nested = [name for name in splits if _nested(root / name)]
+        others = [name for name in names if name not in splits and _has_images(root / name)]
+        if others and nested and (len(nested) == 1 or "train" not in map(split_role, nested)):
+            raise DataError(
+                f"{root} can be read in two ways: '{nested[0]}' is a split with the classes "
+                f"{_listed(_nested(root / nested[0]))}, or a class beside {_listed(others)}. Rename it, or put the "
+                "other folders into a folder 'train'."
+            )
+        if splits and (nested or not others):
+            for name in sorted({*names} - {*splits}):
+                self.left_out.append((name, "it is beside the folders of splits"))
+            self.leave_loose(root)
+            return self.chosen({name: _Split.at(root / name) for name in splits})
+        inner = [name for name in others if _has_splits(root / name)]
+        if not inner:
+            return _Split.at(root), None
+        if lacks := sorted({*others} - {*inner}):
+            raise DataError(
+                f"{root} can be read in two ways: {inner[0]} has folders of splits, and {lacks[0]} has none. Give "
+                "every class folder the same splits, or put the class folders into the splits."
+            )
+        self.left_out += [(name, "it has no images") for name in names if name not in others]
+        parts: dict[str, dict[str, Path]] = {}
+        for name in inner:
+            for each in _nested(root / name):
+                parts.setdefault(each, {})[name] = root / name / each
+        return self.chosen({each: _Split(root, folders) for each, folders in parts.items()})
 
+    def chosen(self, splits: Mapping[str, _Split]) -> tuple[_Split, _Split | None]:
+        """The split to train on, and the one that is the own test set: a validation split only without a test split."""
+        by_role: dict[str, str] = {}
+        for name in splits:
+            if (same := by_role.setdefault(str(split_role(name)), name)) != name:
+                raise DataError(
+                    f"{self.root} has two folders of one split, {same} and {name}. Join them, or remove one."
+                )
+        if "train" not in by_role:
+            first = next(iter(splits))
+            raise DataError(
+                f"{self.root} has the split {first}, and no split 'train'. Rename the one to train on, or name "
+                f"{self.root / first} itself."
+            )
+        train = splits[by_role["train"]]
+        test: str | None = None
+        for role in [each for each in ("test", "val") if each in by_role]:
+            name = by_role[role]
+            # A single folder such as `images` is no class folder.
+            with_images = [key for key, place in splits[name].folders.items() if _has_images(place)]
+            if test is not None:
+                self.left_out.append((name, f"{test} is the own test set, and no other split is used"))
+            elif any(key in train.folders or key.lower() not in _COLLECTIONS for key in with_images):
+                test = name
+                if role == "val":
+                    self.notes.append(
+                        f"{name} is the own test set, because no split 'test' has class folders."
+                    )
+            else:
+                self.left_out.append((name, "it has no class folders with images"))
+        return train, splits[test] if test else None
 
-def _tables(folder: Path, place: Path, notes: _Notes) -> list[str]:
-    """The CSV files beside the images."""
-    files = [each for where in dict.fromkeys((folder, place)) for each in sorted(where.iterdir())]
-    return [notes.name(each) for each in files if each.suffix.lower() == ".csv" and each.is_file()]
+    def refuse_two_readings(self, train: _Split) -> None:
+        """Raise DataError if class folders may be domains, or a CSV file may have the classes."""
+        inside = Counter(
+            name for place in train.folders.values() if not _direct(place) for name in _nested(place)
+        )
+        both = f"{train.place} can be read in two ways: with the classes {_listed([*train.folders])}, or with"
+        if len(inside) > 1 and max(inside.values()) > 1:
+            raise DataError(
+                f"{both} these as domains and the classes {_listed(sorted(inside))}. Use `data.domains=false` for the "
+                "first, and `data.domains=true` for the second."
+            )
+        collections = [name for name in train.folders if name.lower() in _COLLECTIONS]
+        if collections and len(train.folders) > 1 and (csvs := self.tables(train.place)):
+            raise DataError(
+                f"{both} the classes in {csvs[0]}. Rename '{collections[0]}' for the first, and use "
+                f"`data.labels={csvs[0]}` for the second."
+            )
+
+    def single_class(self, train: _Split, domains: bool) -> DataError:
+        """That there is only one class, and what may be meant."""
+        folders = next(iter(train.classes(domains).values()))
+        ((name, place),) = [each for each in folders.items() if _has_images(each[1])]
+        found = f"{train.place} has a single class, '{name}'"
+        inside = [] if _direct(place) else _nested(place)
+        if len(inside) > 1 and not domains:
+            return DataError(
+                f"{found}. If {_listed(inside)} are the classes, name {train.place / name} itself."
+            )
+        return DataError(
+            f"{found}; put the images of each class into a folder of its own{self.or_labels(train.place)}."
+        )
+
+    def or_labels(self, place: Path) -> str:
+        """The remedy for images beside a CSV file, if there is one."""
+        csvs = self.tables(place)
+        return f", or use `data.labels={csvs[0]}` if this file has the classes" if csvs else ""
+
+    def tables(self, place: Path) -> list[str]:
+        """The CSV files beside the images."""
+        files = [each for where in dict.fromkeys((self.root, place)) for each in sorted(where.iterdir())]
+        return [self.name(each) for each in files if each.suffix.lower() == ".csv" and each.is_file()]
+
+    def leave_loose(self, place: Path) -> None:
+        """Leave out the files beside class folders, domains, or splits."""
+        loose = list(_walk(place, deep=False))
+        self.leave(filter(_is_image, loose), "they are in no class folder")
+        self.leave(itertools.filterfalse(_is_image, loose), "no images")
+
+    def files(self, split: _Split, domains: bool) -> list[_File]:
+        """The images of a split, in the order of domain, class, and path."""
+        found: list[_File] = []
+        deeper: list[str] = []
+        for place in [split.place, *(split.folders.values() if domains else ())]:
+            self.leave_loose(place)
+        for domain, classes in sorted(split.classes(domains).items()):
+            for name, place in sorted(classes.items()):
+                every = sorted(_walk(place, deep=not self.old))
+                images = [each for each in every if _is_image(each)]
+                found += [_File(each, name, domain) for each in images]
+                self.leave(itertools.filterfalse(_is_image, every), "no images")
+                deeper += [self.name(each) for each in images if each.parent != place]
+        if deeper:
+            self.warnings.append(
+                f"Images in deeper folders have the class of the folder around: {_counted(deeper)}."
+            )
+        return found
+
+    def of_labels(self, labels: str) -> tuple[list[_File], list[_File]]:
+        """The images that a CSV file gives a class, for training and for test, in the order of class and path."""
+        if self.config.domains is True:
+            raise ConfigError(
+                "data.domains reads domains from folders, and data.labels needs none. Leave one out."
+            )
+        file = self.root / labels
+        names, rows = _rows(file)
+        every = list(_walk(self.root))
+        images = {self.name(each): each for each in every if _is_image(each)}
+        column, target, found = _columns(file, names, rows, images, self.config.target)
+        given: dict[Path, str] = {}
+        for line, row in rows:
+            path, label, where = found(row[column]), row[target].strip(), f"{file}, line {line}"
+            if path is None:
+                raise DataError(
+                    f"{where}: '{row[column]}' names no image in {self.root}, or several. Write its path in this "
+                    "folder, or remove the line."
+                )
+            if not label:
+                raise DataError(
+                    f"{where}: column '{names[target]}' is empty. Fill it in, or remove the line."
+                )
+            if path in given:
+                raise DataError(f"{where}: {self.name(path)} has two lines. Remove one.")
+            given[path] = label
+        self.leave(sorted({*images.values()} - {*given}), f"{labels} has no line for them")
+        self.leave(sorted(each for each in every if not _is_image(each) and each != file), "no images")
+        by_role: dict[str | None, list[_File]] = {}
+        for path, label in sorted(given.items(), key=lambda each: (each[1], each[0])):
+            role = split_role(path.relative_to(self.root).parts[0])
+            by_role.setdefault(role, []).append(_File(path, label))
+        if "train" not in by_role:
+            by_role = {"train": list(itertools.chain(*by_role.values()))}
+        tested = by_role.get("test", by_role.get("val", []))
+        if "val" in by_role:
+            if "test" in by_role:
+                self.leave((each.path for each in by_role["val"]), "the split test is the own test set")
+            else:
+                self.notes.append(
+                    "The validation split is the own test set, because there is no split 'test'."
+                )
+        self.leave((each.path for each in by_role.get(None, [])), "they are beside the folders of splits")
+        train = by_role["train"]
+        if len({each.label for each in train}) == 1:
+            raise DataError(
+                f"{file}: column '{names[target]}' has a single class, '{train[0].label}'. Name another column with "
+                f"data.target: {_listed(names)}."
+            )
+        return train, tested
 
 
 def _check_domains(split: _Split) -> None:
@@ -320,103 +403,6 @@ def _check_domains(split: _Split) -> None:
                 f"{split.folders[lacks]} has no class folder '{different[0]}', as {split.folders[has]} has; give every "
                 "domain the same classes."
             )
-
-
-def _refuse_empty(split: _Split, domains: bool, found: Sequence[_File]) -> None:
-    """Raise DataError for a class folder without images."""
-    held = {(each.domain, each.label) for each in found}
-    for domain, classes in _classes(split, domains).items():
-        for name, place in classes.items():
-            if (domain, name) not in held:
-                where = " in every domain" if domains else ""
-                raise DataError(f"{place} has no images; add some or remove the folder{where}.")
-
-
-def _classes(split: _Split, domains: bool) -> dict[str, Mapping[str, Path]]:
-    """The class folders by domain. Without domains, their name is empty."""
-    if not domains:
-        return {"": split.folders}
-    return {domain: _split_at(place).folders for domain, place in split.folders.items()}
-
-
-def _leave_loose(place: Path, notes: _Notes) -> None:
-    """Leave out the files beside class folders, domains, or splits."""
-    loose = list(_walk(place, deep=False))
-    notes.others(filter(_is_image, loose), "they are in no class folder")
-    notes.others((each for each in loose if not _is_image(each)), "no images")
-
-
-def _files(split: _Split, domains: bool, old: bool, notes: _Notes) -> list[_File]:
-    """The images of a split, in the order of domain, class, and path."""
-    found: list[_File] = []
-    deeper: list[Path] = []
-    for place in [split.place, *(split.folders.values() if domains else ())]:
-        _leave_loose(place, notes)
-    for domain, classes in sorted(_classes(split, domains).items()):
-        for name, place in sorted(classes.items()):
-            every = sorted(_walk(place, deep=not old))
-            images = [each for each in every if _is_image(each)]
-            found += [_File(each, name, domain) for each in images]
-            notes.others((each for each in every if not _is_image(each)), "no images")
-            deeper += [each for each in images if each.parent != place]
-    if deeper:
-        names = [notes.name(each) for each in deeper]
-        notes.warnings.append(
-            f"Images in deeper folders have the class of the folder around: {_counted(names)}."
-        )
-    return found
-
-
-def _of_labels(
-    folder: Path, labels: str, config: DataConfig, notes: _Notes
-) -> tuple[list[_File], list[_File]]:
-    """The images that a CSV file gives a class, for training and for test, in the order of class and path."""
-    if config.domains is True:
-        raise ConfigError(
-            "data.domains reads domains from folders, and data.labels needs none. Leave one out."
-        )
-    file = folder / labels
-    names, rows = _rows(file)
-    images = [each for each in _walk(folder) if _is_image(each)]
-    known = {notes.name(each): each for each in images}
-    column, target, found = _columns(file, names, rows, known, config.target)
-    given: dict[Path, str] = {}
-    for line, row in rows:
-        path, label = found(row[column]), row[target].strip()
-        if path is None:
-            raise DataError(
-                f"{file}, line {line}: '{row[column]}' names no image in {folder}, or several. Write its path in this "
-                "folder, or remove the line."
-            )
-        if not label:
-            raise DataError(
-                f"{file}, line {line}: column '{names[target]}' is empty. Fill it in, or remove the line."
-            )
-        if path in given:
-            raise DataError(f"{file}, line {line}: {notes.name(path)} has two lines. Remove one.")
-        given[path] = label
-    notes.others(sorted({*images} - {*given}), f"{labels} has no line for them")
-    notes.others(sorted(each for each in _walk(folder) if not _is_image(each) and each != file), "no images")
-    by_role: dict[str | None, list[_File]] = {}
-    for path, label in sorted(given.items(), key=lambda each: (each[1], each[0])):
-        first = path.relative_to(folder).parts[0]
-        by_role.setdefault(split_role(first), []).append(_File(path, label))
-    if "train" not in by_role:
-        by_role = {"train": list(itertools.chain(*by_role.values()))}
-    tested = by_role.get("test", by_role.get("val", []))
-    if "val" in by_role:
-        if "test" in by_role:
-            notes.others((each.path for each in by_role["val"]), "the split test is the own test set")
-        else:
-            notes.notes.append("The validation split is the own test set, because there is no split 'test'.")
-    notes.others((each.path for each in by_role.get(None, [])), "they are beside the folders of splits")
-    train = by_role["train"]
-    if len({each.label for each in train}) == 1:
-        raise DataError(
-            f"{file}: column '{names[target]}' has a single class, '{train[0].label}'. Name another column with "
-            f"data.target: {_listed(names)}."
-        )
-    return train, tested
 
 
 def _rows(file: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
@@ -461,11 +447,7 @@ def _finders(images: Mapping[str, Path]) -> Iterator[Finder]:
         for key, image in zip(keys, files, strict=True):
             added[key] = None if key in added else image
         known = added | known
-        yield partial(_find, known)
-
-
-def _find(known: Mapping[str, Path | None], cell: str) -> Path | None:
-    return known.get(cell.strip().replace("\\", "/").removeprefix("./"))
+        yield lambda cell, known=known: known.get(cell.strip().replace("\\", "/").removeprefix("./"))
 
 
 def _columns(
@@ -509,7 +491,9 @@ def _columns(
     return best[0], names.index(target) if target is not None else other, found
 
 
-def _learned(samples: UnfittedSet, held: Indices | None, old: bool) -> Callable[[UnfittedSet], SampleSet]:
+def _learned(
+    samples: UnfittedSet, held: Indices | None, size: tuple[int, int], old: bool
+) -> Callable[[UnfittedSet], SampleSet]:
     """The channels of images: one if most images at `held` are gray, in every domain.
 
     None: the rule of older sessions, by which all training images count.
@@ -521,55 +505,25 @@ def _learned(samples: UnfittedSet, held: Indices | None, old: bool) -> Callable[
     becomes_gray = all(2 * each.sum() > len(each) for each in of_domains)
 
     def formed(each: UnfittedSet) -> SampleSet:
-        found = ImageSet(_decoded(each.columns[0].tolist(), becomes_gray, old), **each.common)
+        found = ImageSet(_decoded(each.columns[0].tolist(), size, becomes_gray, old), **each.common)
         return found if held is not None else found.learned(None)(found)
 
     return formed
 
 
-def _gray(files: Sequence[Path], old: bool, notes: _Notes, oddities: Oddities) -> NDArray[np.bool_]:
-    """Whether each image is grayscale. All must have one size."""
-    headers = [_header(file, old, notes, oddities) for file in files]
-    size, _ = Counter(size for _, size in headers).most_common(1)[0]
-    for file, (_, own_size) in zip(files, headers, strict=True):
-        if own_size != size:
-            raise DataError(
-                f"{file} is {own_size[0]}×{own_size[1]} pixels where most images are {size[0]}×{size[1]}; "
-                f"bring all images to one size."
-            )
-    return np.array([gray for gray, _ in headers])
-
-
-def _decoded(files: Sequence[Path], grey: bool, old: bool) -> Images:
+def _decoded(files: Sequence[Path], size: tuple[int, int], grey: bool, old: bool) -> Images:
     """Images [n, h, w, c] of one size, all grayscale or all RGB."""
-    width, height = _header(files[0], old)[1]
-    channels = 1 if grey else 3
+    (width, height), channels = size, 1 if grey else 3
     check_memory(files[0].parent.parent, len(files) * width * height * channels)
     images = np.empty((len(files), height, width, channels), dtype=np.uint8)
     for row, file in zip(images, files, strict=True):
         try:
-            with opened(file) as image:
-                turned = image if old else upright(image)
-                row[:] = converted(turned, "L" if grey else "RGB").reshape(row.shape)
-        except UNREADABLE as unreadable:
+            with pictures.opened(file) as image:
+                turned = image if old else pictures.upright(image)
+                row[:] = pictures.converted(turned, "L" if grey else "RGB").reshape(row.shape)
+        except pictures.UNREADABLE as unreadable:
             raise damaged(file, unreadable) from unreadable
     return images
-
-
-def _header(
-    file: Path, old: bool, notes: _Notes | None = None, oddities: Oddities | None = None
-) -> tuple[bool, tuple[int, int]]:
-    """Whether the image is grayscale, and its width and height, without decoding it."""
-    try:
-        with opened(file) as image:
-            mode, size = image.mode, size_of(image, old)
-            if notes is not None and oddities is not None:
-                oddities.note(notes.name(file), image)
-    except UNREADABLE as unreadable:
-        raise damaged(file, unreadable) from unreadable
-    if mode.startswith(DEEP_MODES):
-        raise DataError(f"{file} has more than 8 bits per channel; save it with 8.")
-    return mode in GREY_MODES, size
 
 
 def damaged(file: Path, why: Exception) -> DataError:
@@ -578,8 +532,15 @@ def damaged(file: Path, why: Exception) -> DataError:
     return DataError(f"{file} cannot be read ({reason}); replace or remove it.")
 
 
-def _split_at(place: Path) -> _Split:
-    return _Split(place, {name: place / name for name in _names(place)})
+def split_role(name: str) -> str | None:
+    """The role of a folder with the name of a split: train, test, or val."""
+    return _ROLES.get(name[:2].lower(), "val") if _SPLIT.fullmatch(name) else None
+
+
+def _has_splits(folder: Path) -> bool:
+    """Whether all images of a folder are in folders of splits, one of them for training."""
+    roles = [split_role(name) for name in _nested(folder)]
+    return None not in roles and "train" in roles and not _direct(folder)
 
 
 def _names(folder: Path) -> list[str]:

@@ -3,7 +3,6 @@
 import io
 import stat
 import warnings
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -114,7 +113,7 @@ class Oddities:
             for what, names in self._found.items()
         }
         notes = [said.pop(_TURNED)] if _TURNED in said else []
-        return replace(reading, warnings=(*reading.warnings, *said.values()), notes=(*reading.notes, *notes))
+        return reading.plus(warnings=said.values(), notes=notes)
 
 
 def _has_frames(image: Image.Image) -> bool:

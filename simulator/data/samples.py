@@ -7,7 +7,7 @@ Such an `UnfittedSet` gets its form once the clients' training parts are known (
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Self, cast
@@ -56,6 +56,15 @@ class Reading:
     """Sentences about what was read, and may not be meant so."""
     notes: tuple[str, ...] = ()
     """How the source was read, where it has no other place: the separator of a table."""
+
+    def plus(
+        self,
+        left_out: Iterable[tuple[str, str]] = (),
+        warnings: Iterable[str] = (),
+        notes: Iterable[str] = (),
+    ) -> "Reading":
+        """With more to say, after what is said."""
+        return Reading((*self.left_out, *left_out), (*self.warnings, *warnings), (*self.notes, *notes))
 
 
 NOTHING_SAID = Reading()

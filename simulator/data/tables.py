@@ -78,16 +78,6 @@ def number_of(text: str, columns: DataConfig = DEFAULTS) -> float | None:
     return float(text.replace(group or "", "").replace(columns.decimal, "."))
 
 
-def _roles(columns: DataConfig) -> set[str | None]:
-    """The columns that are always texts."""
-    return {columns.target, columns.client, columns.text}
-
-
-def _without(name: str, columns: DataConfig) -> str:
-    """The setting that leaves out this column too."""
-    return _key("ignore", [*columns.ignore, name])
-
-
 class OwnParts(NamedTuple):
     """Parts of a table that its source has fixed: the first row of its own test set, and its classes, by number."""
 
@@ -97,82 +87,265 @@ class OwnParts(NamedTuple):
     """Whether it declares which columns have texts. A CSV file does not."""
 
 
+class Column(NamedTuple):
+    """A column of a table, and the section `data` that says how to read it. Methods raise DataError for other cells."""
+
+    where: Where
+    name: str
+    cells: Any
+    """A pandas series."""
+    columns: DataConfig
+
+    def fault(self, what: str) -> DataError:
+        return DataError(f"{self.where}: column '{self.name}' {what}")
+
+    @property
+    def without(self) -> str:
+        """The setting that leaves out this column too."""
+        return _key("ignore", [*self.columns.ignore, self.name])
+
+    def labels(self, own: OwnParts) -> tuple[Labels, tuple[str, ...]]:
+        """The class of each row, and the names of the classes in their order: of numbers if all are, else of texts."""
+        self.refuse_empty()
+        if own.classes is not None:
+            labels = self.cells.to_numpy().astype(np.int64)
+            if labels.min() < 0 or labels.max() >= len(own.classes):
+                raise self.fault(f"has numbers of no class, such as {labels.min()}. Name another column.")
+            return labels, own.classes
+        inferred, kind = self.columns.infers, self.cells.dtype.kind
+        number, held = self.as_texts()
+        if inferred:
+            numbers = [float(each) if kind in "iuf" else None for each in held]
+        else:
+            numbers = [number_of(each) for each in held]
+        values = [each for each in numbers if each is not None]
+        if len(values) == len(held):
+            if any(each != np.floor(each) for each in values):
+                raise self.fault(
+                    "has numbers with fractions, and data.target must be classes. Round or group them."
+                )
+            order = sorted(range(len(held)), key=lambda each: (values[each], held[each]))
+        else:
+            order = sorted(range(len(held)), key=held.__getitem__)
+        if not 2 <= len(held) <= MOST_VALUES:
+            has = f"{len(held):,} different values" if len(held) > 1 else "a single value"
+            raise self.fault(
+                f"has {has}, and data.target needs 2 to {MOST_VALUES} classes. Name another column."
+            )
+        place = np.empty(len(held), dtype=np.int64)
+        place[order] = np.arange(len(held))
+        is_float = inferred and kind == "f"
+        return place[number], tuple(str(int(values[each])) if is_float else held[each] for each in order)
+
+    def users(self) -> list[str]:
+        """The user of each row."""
+        self.refuse_empty()
+        if self.columns.infers:
+            return [str(each) for each in self.cells.tolist()]
+        number, names = self.as_texts()
+        return [names[each] for each in number.tolist()]
+
+    def texts(self) -> list[str]:
+        """The texts to train on."""
+        self.refuse_empty()
+        texts: list[Any] = self.cells.tolist()
+        for row, each in enumerate(texts):
+            if isinstance(each, str) and len(each) > LONGEST_TEXT:
+                raise self.too_long(row, each, LONGEST_TEXT)
+        other = next((each for each in texts if not isinstance(each, str)), None)
+        infers = self.columns.infers
+        if other is None and not infers and all(number_of(each, self.columns) is not None for each in texts):
+            other = texts[0]
+        if other is not None:
+            raise self.fault(
+                f"has values such as {_short(other)}, and data.text needs texts. Name another column, or leave "
+                "data.text out to use the columns as features."
+            )
+        check_memory(self.where, 4 * words.LENGTH * len(texts))
+        return texts
+
+    def feature(self, types: bool) -> Values:
+        """Numbers float32, or texts. Truth values are texts. `types`: whether the source says which columns are."""
+        if self.columns.fill is None:
+            self.refuse_empty(
+                f"Fill it in, use {_key('fill', 'mean')}, or leave the column out: {self.without}."
+            )
+        kind = self.cells.dtype.kind
+        if kind in "mM":
+            raise self.times(self.cells)
+        if kind in "iuf":
+            with np.errstate(over="ignore"):
+                return self.finite(self.cells.to_numpy(np.float32))
+        if self.columns.infers:
+            return _of_different(*self.as_texts())
+        number, held = self.different()
+        if any(isinstance(each, TIMES) for each in held):
+            raise self.times(self.cells)
+        if held and all(
+            isinstance(each, int | float | Decimal) and not isinstance(each, bool) for each in held
+        ):
+            return self.finite(_of_numbers(number, [float(each) for each in held]))
+        number, texts = self.as_texts()
+        if (numbers := self.declared_numbers(number, texts, types)) is not None:
+            return self.finite(_of_numbers(number, numbers))
+        if (
+            not types
+        ):  # pandas reads true, TRUE, and True alike if a whole column has truth values, else as texts
+            texts = [each.capitalize() if each.lower() in ("true", "false") else each for each in texts]
+        return _of_different(number, texts)
+
+    def declared_numbers(self, number: Indices, texts: list[str], types: bool) -> list[float] | None:
+        """The numbers that texts are. None if the column has texts. Raises DataError if that is not clear."""
+        columns = self.columns
+        is_declared = columns.numbers is not None and self.name in columns.numbers
+        if not types or is_declared:
+            numbers = [number_of(each, columns) for each in texts]
+            plain = [each for each in numbers if each is not None]
+            if texts and len(plain) == len(texts):
+                return plain
+            others = [each for each, found in enumerate(numbers) if found is None]
+            if is_declared or (columns.numbers is None and plain):
+                raise self.no_number(number, others, texts, bool(plain) and not is_declared)
+            marked = [each for each in others if _MARKED.fullmatch(_spaced(texts[each]))]
+            if columns.numbers is None and marked:
+                raise self.no_number(number, marked, texts, False)
+        if columns.numbers is None and (times := [each for each in texts if _DATE.fullmatch(each.strip())]):
+            raise self.times(times, f", or use {_key('numbers', [])} if the column has texts")
+        return None
+
+    def no_number(
+        self, number: Indices, odd: Sequence[int], texts: Sequence[str], has_numbers: bool
+    ) -> DataError:
+        """The error for the first cell with one of the `odd` texts, with what the user can declare."""
+        columns, row = self.columns, int(np.flatnonzero(np.isin(number, odd))[0])
+        text = texts[number[row]]
+        ways, cell = ["Correct it"], _spaced(text)
+        marks = [each for each in cell if each in ",.' "]
+        if not _MARKED.fullmatch(cell):
+            ways.append(f"{_key('missing', [*columns.missing, cell])} if it means a missing value")
+        elif marks:
+            if marks.count(marks[-1]) == 1 and marks[-1] in ",." and marks[-1] != columns.decimal:
+                ways.append(f"{_key('decimal', toml_value(marks[-1]))} if '{marks[-1]}' is the decimal mark")
+            if re.search(rf"{re.escape(marks[0])}\d{{3}}(?!\d)", cell):
+                ways.append(f"{_key('thousands', toml_value(marks[0]))} if '{marks[0]}' groups digits")
+        if columns.numbers is None:
+            ways.append(f"{_key('numbers', [])} if the column has texts")
+        problem = "which is no number, and other rows have numbers" if has_numbers else "which is no number"
+        if not has_numbers and columns.numbers is None:
+            problem = "which may be a number"
+        return self.fault(f"has '{_short(text)}' in row {row + 1:,}, {problem}. {', or use '.join(ways)}.")
+
+    def times(self, cells: Any, texts: str = "") -> DataError:
+        example = next(
+            (f", such as {_short(each)}" for each in cells if each is not None and each == each), ""
+        )
+        return self.fault(
+            f"has dates or times{example}. Turn it into numbers, or leave it out: {self.without}{texts}."
+        )
+
+    def finite(self, values: Values) -> Values:
+        """The values, if none of them is infinite."""
+        infinite = np.flatnonzero(np.isinf(values))
+        if len(infinite):
+            row = int(infinite[0])
+            raise self.fault(
+                f"has {_short(self.cells.iloc[row])} in row {row + 1:,}, which is not finite as a 32-bit number. "
+                "Correct it, or remove the row."
+            )
+        return values
+
+    def refuse_empty(self, remedy: str = "Fill it in, or remove the row.") -> None:
+        empty = np.flatnonzero(self.cells.isna().to_numpy())
+        if len(empty):
+            more = f" and {len(empty) - 1:,} more" if len(empty) > 1 else ""
+            raise self.fault(f"has no value in row {empty[0] + 1:,}{more}. {remedy}")
+
+    def as_texts(self) -> tuple[Indices, list[str]]:
+        """The number of each cell's text [n], −1 for a missing one, and the different texts."""
+        number, held = self.different()
+        most = LONGEST_TEXT if self.columns.infers else MOST_CHARACTERS
+        if self.columns.infers:
+            # As numpy's `astype(str)`.
+            held = [each.decode("ascii") if isinstance(each, bytes) else each for each in held]
+        known: dict[str, int] = {}
+        place = np.array([known.setdefault(str(each), len(known)) for each in held] + [-1], dtype=np.int64)
+        for text, first in known.items():
+            if len(text) > most:
+                raise self.too_long(int(np.flatnonzero(place[number] == first)[0]), text, most)
+        return place[number], list(known)
+
+    def different(self) -> tuple[Indices, list[Any]]:
+        """The number of each cell's value [n], −1 for a missing one, and the different values. Refuses nested ones."""
+        import pandas as pd
+
+        cells = self.cells
+        if isinstance(cells.dtype, pd.CategoricalDtype):
+            cells = cells.astype(object)
+        try:
+            number, held = pd.factorize(cells)
+        except TypeError:
+            kind = "lists"
+        else:
+            values = held.tolist()
+            other = next((each for each in values if not isinstance(each, SINGLE)), None)
+            if other is None or self.columns.infers:
+                return number, values
+            kind = "bytes" if isinstance(other, bytes) else f"values such as {_short(other)}"
+        raise self.fault(
+            f"has {kind}, and a cell must be a number or a text. Leave it out: {_key('ignore', [self.name])}."
+        )
+
+    def too_long(self, row: int, text: str, most: int) -> DataError:
+        return self.fault(
+            f"has a cell with {len(text):,} characters in row {row + 1:,}, '{_short(text)}'. At most {most:,} are "
+            f"read. Shorten it, or leave the column out: {_key('ignore', [self.name])}."
+        )
+
+
 def load(file: Path, columns: DataConfig) -> UnfittedSet:
     """The rows of a table as samples. Raises ConfigError for wrong columns, DataError for unreadable contents."""
     table, notes = _read(file, columns)
     found = samples(file, table, columns, OwnParts(types=file.suffix.lower() == ".parquet"))
     if columns.text is not None:
         notes = (*notes, f"texts in column '{columns.text}'")
-    return replace(found, reading=replace(found.reading, notes=notes))
+    return replace(found, reading=found.reading.plus(notes=notes))
 
 
 def samples(where: Where, table: Any, columns: DataConfig, own: OwnParts) -> UnfittedSet:
-    """The rows of a data frame as samples: its texts, or all its features.
+    """The rows of a data frame as samples: its texts, or all its features. Raises as `load` does."""
 
-    Raises ConfigError for wrong columns, DataError for contents that are no samples.
-    """
+    def column(name: Any) -> Column:
+        return Column(where, str(name), table[name], columns)
+
     target = target_of(where, list(table), columns)
-    labels, classes = labels_of(where, table, columns, own)
+    labels, classes = column(target).labels(own)
     first_test = len(labels) if own.test_from is None else own.test_from
     odd = spelled_alike(f"Column '{target}'", classes)
     if columns.text is None:
         kept = [name for name in table if name not in {target, columns.client, *columns.ignore}]
         if not kept:
             raise DataError(f"{where} has no column of features beside '{target}'. Add one.")
-        features = {str(name): _feature(where, name, table[name], columns, own.types) for name in kept}
+        features = {str(name): column(name).feature(own.types) for name in kept}
         if not columns.infers:
             odd += _row_numbers(where, features, first_test, columns)
             odd += _names_in_doubt(list(table))
-        learn = partial(_learned, where, own.types or not columns.infers, columns)
         found = UnfittedSet(
             tuple(features.values()),
-            learn,
+            partial(_learned, where, own.types or not columns.infers, columns),
             tuple(features),
             labels=labels,
             classes=classes,
             test_from=first_test,
         )
+        left_out = [(name, "data.ignore names it") for name in columns.ignore]
     else:
-        texts = _texts(where, table[columns.text], columns)
-        found = words.of_texts(texts, labels, classes, first_test)
+        found = words.of_texts(column(columns.text).texts(), labels, classes, first_test)
+        used = {target, columns.client, columns.text}
+        left_out = [(str(name), "data.text names another column") for name in table if name not in used]
     if columns.client is not None:
-        found = found.of_users(names_of_users(where, table, columns))
+        found = found.of_users(column(columns.client).users())
         odd += spelled_alike(f"Column '{columns.client}'", found.users)
-    return replace(found, reading=Reading(_left_out(table, columns), tuple(odd)))
-
-
-def _left_out(table: Any, columns: DataConfig) -> tuple[tuple[str, str], ...]:
-    """The columns that are not read, with the reasons."""
-    if columns.text is None:
-        return tuple((name, "data.ignore names it") for name in columns.ignore)
-    return tuple(
-        (str(name), "data.text names another column") for name in table if name not in _roles(columns)
-    )
-
-
-def labels_of(where: Where, table: Any, columns: DataConfig, own: OwnParts) -> tuple[Labels, tuple[str, ...]]:
-    """The class of each row, and the names of the classes in their order. Raises DataError for other values."""
-    assert columns.target is not None  # `target_of` has checked it
-    column = table[columns.target]
-    _refuse_empty(where, columns.target, column)
-    if own.classes is None:
-        return _classes(where, column, columns)
-    labels = column.to_numpy().astype(np.int64)
-    if labels.min() < 0 or labels.max() >= len(own.classes):
-        raise DataError(
-            f"{where}: column '{columns.target}' has numbers of no class, such as {labels.min()}. Name another column."
-        )
-    return labels, own.classes
-
-
-def names_of_users(where: Where, table: Any, columns: DataConfig) -> list[str]:
-    """The user of each row, in the column `data.client`. Raises DataError for an empty cell."""
-    column = str(columns.client)
-    _refuse_empty(where, column, table[column])
-    if columns.infers:
-        return [str(each) for each in table[column].tolist()]
-    number, names = _as_texts(where, column, table[column])
-    return [names[each] for each in number.tolist()]
+    return replace(found, reading=Reading(tuple(left_out), tuple(odd)))
 
 
 def _learned(
@@ -184,23 +357,23 @@ def _learned(
     missing one. Without types, a column has numbers if all of `held` have: the rule of older sessions. held=None: the
     rule of still older sessions, by which all rows count.
     """
-    kept: list[list[str] | None] = []
-    filled: list[Any] = []
+    forms: list[tuple[Column, list[str] | None, Any]] = []
     names: list[str] = []
     for name, values in zip(rows.titles, rows.columns, strict=True):
+        column = Column(where, name, values, columns)
         chosen = values if held is None else values[held]
-        filled.append(_filling(where, name, chosen, columns) if _missing(values).any() else None)
+        there = chosen[~_missing(chosen)]
+        filling = _filling(column, there) if columns.fill and _missing(values).any() else None
         has_numbers = values.dtype != object or not (
             types or held is None or np.isnan(_numbers(chosen)).any()
         )
-        texts = None if has_numbers else sorted(set(chosen[~_missing(chosen)].tolist()))
+        texts = None if has_numbers else sorted(set(there.tolist()))
         if texts is not None and len(texts) > MOST_VALUES:
-            raise DataError(
-                f"{where}: column '{name}' has {len(texts):,} different texts, and at most {MOST_VALUES} become "
-                f"columns. Leave it out with {_without(name, columns)}, or train on these texts with "
-                f"{_key('text', name)}."
+            raise column.fault(
+                f"has {len(texts):,} different texts, and at most {MOST_VALUES} become columns. Leave it out with "
+                f"{column.without}, or train on these texts with {_key('text', name)}."
             )
-        kept.append(texts)
+        forms.append((column, texts, filling))
         names += [name] if texts is None else [f"{name} = {_short(text)}" for text in texts]
         if len(names) > MOST_COLUMNS:
             raise DataError(
@@ -212,25 +385,35 @@ def _learned(
         check_memory(where, 4 * len(names) * len(rows))
         parts: list[Values] = []
         unknown: Counter[str] = Counter()
-        for name, values, texts, known in zip(rows.titles, rows.columns, kept, filled, strict=True):
-            values = _with_filling(name, values, columns.fill, known)
+        for values, (column, texts, filling) in zip(rows.columns, forms, strict=True):
+            name = column.name
+            if (missing := _missing(values)).any():
+                if filling is None:
+                    fill = columns.fill
+                    what = f"{_key('fill', fill)} has no value for it" if fill else "data.fill is not set"
+                    raise DataError(
+                        f"column '{name}' of data.public has missing values, and {what}. Fill them in."
+                    )
+                values = values.copy()
+                values[missing] = filling
             if types and (values.dtype == object) != (texts is not None):
                 kinds = ("texts", "numbers") if texts is None else ("numbers", "texts")
                 raise DataError(
                     f"column '{name}' has {kinds[0]} in data.public, and {kinds[1]} in {where}. Correct one of them."
                 )
             if texts is not None:
-                column, others = _encoded(values, texts)
-                parts += column
-                unknown.update(f"{name} = {_short(text)}" for text in others)
+                known = {text: number for number, text in enumerate(texts)}
+                number = np.array([known.get(value, -1) for value in values.tolist()])
+                parts += [(number == each).astype(np.float32) for each in range(len(texts))]
+                unknown.update(f"{name} = {_short(text)}" for text in values[number < 0].tolist())
             elif values.dtype != object:
                 parts.append(values)
             else:
                 parts.append(_numbers(values))
                 if len(odd := values[np.isnan(parts[-1])]):
-                    raise DataError(
-                        f"{where}: column '{name}' has '{_short(odd[0])}', and all rows that clients train on have "
-                        "numbers there. Correct it, or remove the row."
+                    raise column.fault(
+                        f"has '{_short(odd[0])}', and all rows that clients train on have numbers there. Correct it, "
+                        "or remove the row."
                     )
         try:
             return rows.formed(np.stack(parts, axis=1), TableSpec(len(names)), names, sorted(unknown.items()))
@@ -245,40 +428,18 @@ def _missing(values: Values) -> Any:
     return values == np.array(None) if values.dtype == object else np.isnan(values)
 
 
-def _filling(where: Where, name: str, values: Values, columns: DataConfig) -> Any:
-    """The value that stands for a missing one, from these. None without a rule."""
-    values = values[~_missing(values)]
-    if (fill := columns.fill) is None:
-        return None
+def _filling(column: Column, values: Values) -> Any:
+    """The value that stands for a missing one, from those that clients train on."""
     if not len(values):
-        raise DataError(
-            f"{where}: column '{name}' has no value in any row that clients train on, so nothing can fill it. Leave it "
-            f"out: {_without(name, columns)}."
+        raise column.fault(
+            "has no value in any row that clients train on, so nothing can fill it. Leave it out: "
+            f"{column.without}."
         )
+    fill = column.columns.fill
     if values.dtype != object and fill != "frequent":
         return (np.mean if fill == "mean" else np.median)(values.astype(np.float64))
     counts = Counter(values.tolist())
     return min(counts, key=lambda value: (-counts[value], value))
-
-
-def _with_filling(name: str, values: Values, fill: str | None, known: Any) -> Values:
-    """The values, with `known` in place of missing ones."""
-    missing = _missing(values)
-    if not missing.any():
-        return values
-    if known is None:
-        what = f"{_key('fill', fill)} has no value for it" if fill else "data.fill is not set"
-        raise DataError(f"column '{name}' of data.public has missing values, and {what}. Fill them in.")
-    values = values.copy()
-    values[missing] = known
-    return values
-
-
-def _encoded(values: Values, texts: Sequence[str]) -> tuple[list[Values], list[str]]:
-    """A column of zeros and ones for each text, and the values that are none of these texts."""
-    known = {text: number for number, text in enumerate(texts)}
-    number = np.array([known.get(value, -1) for value in values.tolist()])
-    return [(number == each).astype(np.float32) for each in range(len(texts))], values[number < 0].tolist()
 
 
 def _numbers(texts: Values) -> Values:
@@ -289,24 +450,16 @@ def _numbers(texts: Values) -> Values:
     return numbers
 
 
-def _texts(where: Where, column: Any, columns: DataConfig) -> list[str]:
-    """The texts of the column `data.text`."""
-    name = str(columns.text)
-    _refuse_empty(where, name, column)
-    texts: list[Any] = column.tolist()
-    for number, each in enumerate(texts):
-        if isinstance(each, str) and len(each) > LONGEST_TEXT:
-            raise _too_long(where, name, number, each, LONGEST_TEXT)
-    other = next((each for each in texts if not isinstance(each, str)), None)
-    if other is None and not columns.infers and all(number_of(each, columns) is not None for each in texts):
-        other = texts[0]
-    if other is not None:
-        raise DataError(
-            f"{where}: column '{name}' has values such as {_short(other)}, and data.text needs texts. Name another "
-            "column, or leave data.text out to use the columns as features."
-        )
-    check_memory(where, 4 * words.LENGTH * len(texts))
-    return texts
+def _of_different(number: Indices, texts: Sequence[str]) -> Values:
+    """A column of texts [n]. Equal ones are one object, to save memory."""
+    held = np.empty(len(texts) + 1, dtype=object)
+    held[:-1] = texts
+    return held[number]  # −1 is the last, which is None
+
+
+def _of_numbers(number: Indices, numbers: Sequence[float]) -> Values:
+    with np.errstate(over="ignore"):
+        return np.array([*numbers, np.nan]).astype(np.float32)[number]
 
 
 def users(file: Path, columns: DataConfig) -> list[int]:
@@ -362,7 +515,7 @@ def _read_csv(file: Path, columns: DataConfig) -> tuple[Any, tuple[str, ...]]:
             first = pd.read_csv(stream, nrows=1, header=None, dtype=str, **{**how, "na_filter": False})
         raw = [str(each) for each in first.to_numpy()[0]]
         refuse_repeated(file, [each.strip() for each in raw if each.strip()])
-        roles = {each.strip() for each in _roles(columns) if each is not None}
+        roles = {each.strip() for each in {columns.target, columns.client, columns.text} if each is not None}
         texts = {each for each in raw if each.strip() in roles or columns.thousands or columns.decimal != "."}
         how |= {"dtype": dict.fromkeys(texts, str)}
     with warnings.catch_warnings(), _opened(file) as stream:
@@ -444,10 +597,19 @@ def read_parquet(file: Path, columns: DataConfig, only: Sequence[str] | None = N
             target_of(file, schema.names, columns)
             kept = [each for each in schema.names if each not in columns.ignore]
             if only is not None or columns.text is not None:
-                kept = [each for each in kept if each in (only or _roles(columns))]
+                kept = [
+                    each for each in kept if each in (only or {columns.target, columns.client, columns.text})
+                ]
             for name in kept:
                 if (kind := nested(schema.field(name).type)) is not None:
-                    raise _no_cell(file, name, kind, columns)
+                    keys = [key for key in ("target", "client", "text") if getattr(columns, key) == name]
+                    column = Column(file, name, None, columns)
+                    remedy = (
+                        f"Name another column with data.{keys[0]}"
+                        if keys
+                        else f"Leave it out: {column.without}"
+                    )
+                    raise column.fault(f"has {kind}, and a cell must be a number or a text. {remedy}.")
             sizes = sum(held.row_group(each).total_byte_size for each in range(held.num_row_groups))
             check_memory(file, max(0 if only else 2 * sizes, 8 * held.num_rows * len(kept)))
             table = opened.read(columns=kept).to_pandas(ignore_metadata=True)
@@ -510,15 +672,6 @@ def nested(kind: Any) -> str | None:
     return next((name for name, check in checks.items() if check(kind)), None)
 
 
-def _no_cell(where: Where, name: str, kind: str, columns: DataConfig) -> DataError:
-    """The error for a column with other cells than numbers and texts."""
-    keys = [key for key in ("target", "client", "text") if getattr(columns, key) == name]
-    remedy = (
-        f"Name another column with data.{keys[0]}" if keys else f"Leave it out: {_without(name, columns)}"
-    )
-    return DataError(f"{where}: column '{name}' has {kind}, and a cell must be a number or a text. {remedy}.")
-
-
 def _checked(file: Path, table: Any) -> Any:
     if not len(table):
         raise DataError(f"{file} has no rows. Add some below its column names.")
@@ -558,7 +711,9 @@ def target_of(file: Where, names: Sequence[str], columns: DataConfig) -> str:
         raise ConfigError(
             f"data.{key} changes nothing: with data.text, all other columns are left out. Leave it out."
         )
-    if wrong := [each for each in declared if each in {*_roles(columns), *columns.ignore}]:
+    if wrong := [
+        each for each in declared if each in {columns.target, columns.client, columns.text, *columns.ignore}
+    ]:
         raise ConfigError(
             f"data.numbers names '{wrong[0]}', which is no column of features: another key names it too. Leave it out "
             "of one of them."
@@ -566,195 +721,9 @@ def target_of(file: Where, names: Sequence[str], columns: DataConfig) -> str:
     return columns.target
 
 
-def _classes(where: Where, column: Any, columns: DataConfig) -> tuple[Labels, tuple[str, ...]]:
-    """The class of each row, and the names of the classes in their order: of numbers if all are, else of texts."""
-    name = str(columns.target)
-    number, held = _as_texts(where, name, column, columns.infers)
-    if columns.infers:
-        numbers = [float(each) if column.dtype.kind in "iuf" else None for each in held]
-    else:
-        numbers = [number_of(each) for each in held]
-    values = [each for each in numbers if each is not None]
-    if len(values) == len(held):
-        if any(each != np.floor(each) for each in values):
-            raise DataError(
-                f"{where}: column '{name}' has numbers with fractions, and data.target must be classes. Round or group "
-                "them."
-            )
-        order = sorted(range(len(held)), key=lambda each: (values[each], held[each]))
-    else:
-        order = sorted(range(len(held)), key=held.__getitem__)
-    if not 2 <= len(held) <= MOST_VALUES:
-        raise DataError(
-            f"{where}: column '{name}' has {f'{len(held):,} different values' if len(held) > 1 else 'a single value'}, "
-            f"and data.target needs 2 to {MOST_VALUES} classes. Name another column."
-        )
-    place = np.empty(len(held), dtype=np.int64)
-    place[order] = np.arange(len(held))
-    is_float = columns.infers and column.dtype.kind == "f"
-    return place[number], tuple(str(int(values[each])) if is_float else held[each] for each in order)
-
-
-def _as_texts(where: Where, name: str, column: Any, inferred: bool = False) -> tuple[Indices, list[str]]:
-    """The number of each cell's text [n], −1 for a missing one, and the different texts."""
-    number, held = _different(where, name, column, inferred)
-    most = LONGEST_TEXT if inferred else MOST_CHARACTERS
-    if inferred:
-        # As numpy's `astype(str)`.
-        held = [each.decode("ascii") if isinstance(each, bytes) else each for each in held]
-    known: dict[str, int] = {}
-    place = np.array([known.setdefault(str(each), len(known)) for each in held] + [-1], dtype=np.int64)
-    for text, first in known.items():
-        if len(text) > most:
-            raise _too_long(where, name, int(np.flatnonzero(place[number] == first)[0]), text, most)
-    return place[number], list(known)
-
-
-def _different(where: Where, name: str, column: Any, inferred: bool = False) -> tuple[Indices, list[Any]]:
-    """The number of each cell's value [n], −1 for a missing one, and the different values. Refuses nested values."""
-    import pandas as pd
-
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        column = column.astype(object)
-    kind = None
-    try:
-        number, held = pd.factorize(column)
-    except TypeError:
-        kind = "lists"
-    else:
-        values = held.tolist()
-        other = next((each for each in values if not isinstance(each, SINGLE)), None)
-        if other is None or inferred:
-            return number, values
-        kind = "bytes" if isinstance(other, bytes) else f"values such as {_short(other)}"
-    raise DataError(
-        f"{where}: column '{name}' has {kind}, and a cell must be a number or a text. Leave it out: "
-        f"{_key('ignore', [name])}."
-    )
-
-
-def _feature(where: Where, name: str, column: Any, columns: DataConfig, types: bool) -> Values:
-    """A column of features: numbers float32, or texts. Truth values are texts."""
-    if columns.fill is None:
-        _refuse_empty(where, name, column, columns)
-    if column.dtype.kind in "mM":
-        raise _times(where, name, column, columns)
-    if column.dtype.kind in "iuf":
-        with np.errstate(over="ignore"):
-            values: Values = column.to_numpy(np.float32)
-        return _finite(where, name, column, values)
-    if columns.infers:
-        return _of_different(*_as_texts(where, name, column, inferred=True))
-    number, held = _different(where, name, column)
-    if any(isinstance(each, TIMES) for each in held):
-        raise _times(where, name, column, columns)
-    if held and all(isinstance(each, int | float | Decimal) and not isinstance(each, bool) for each in held):
-        return _finite(where, name, column, _of_numbers(number, [float(each) for each in held]))
-    number, texts = _as_texts(where, name, column)
-    if (numbers := _declared_numbers(where, name, number, texts, columns, types)) is not None:
-        return _finite(where, name, column, _of_numbers(number, numbers))
-    if (
-        not types
-    ):  # pandas reads true, TRUE, and True alike if a whole column has truth values, and else as texts
-        texts = [each.capitalize() if each.lower() in ("true", "false") else each for each in texts]
-    return _of_different(number, texts)
-
-
-def _declared_numbers(
-    where: Where, name: str, number: Indices, texts: list[str], columns: DataConfig, types: bool
-) -> list[float] | None:
-    """The numbers that texts are. None if the column has texts. Raises DataError if that is not clear."""
-    is_declared = columns.numbers is not None and name in columns.numbers
-    if types and not is_declared:
-        _refuse_times(where, name, texts, columns)
-        return None
-    numbers = [number_of(each, columns) for each in texts]
-    plain = [each for each in numbers if each is not None]
-    if texts and len(plain) == len(texts):
-        return plain
-    others = [each for each, found in enumerate(numbers) if found is None]
-    if is_declared or (columns.numbers is None and plain):
-        raise _no_number(where, name, number, others, texts, columns, bool(plain) and not is_declared)
-    marked = [each for each in others if _MARKED.fullmatch(_spaced(texts[each]))]
-    if columns.numbers is None and marked:
-        raise _no_number(where, name, number, marked, texts, columns, False)
-    _refuse_times(where, name, texts, columns)
-    return None
-
-
-def _refuse_times(where: Where, name: str, texts: list[str], columns: DataConfig) -> None:
-    """Raise DataError if texts are dates or times. If `data.numbers` is set, they are texts."""
-    if columns.numbers is None and (times := [each for each in texts if _DATE.fullmatch(each.strip())]):
-        raise _times(where, name, times, columns, f", or use {_key('numbers', [])} if the column has texts")
-
-
-def _no_number(
-    where: Where,
-    name: str,
-    number: Indices,
-    odd: Sequence[int],
-    texts: Sequence[str],
-    columns: DataConfig,
-    has_numbers: bool,
-) -> DataError:
-    """The error for the first cell with one of the `odd` texts, with what the user can declare."""
-    row = int(np.flatnonzero(np.isin(number, odd))[0])
-    text = texts[number[row]]
-    ways, cell = [], _spaced(text)
-    marks = [each for each in cell if each in ",.' "]
-    if not _MARKED.fullmatch(cell):
-        ways.append(f"{_key('missing', [*columns.missing, cell])} if it means a missing value")
-    elif marks:
-        if marks.count(marks[-1]) == 1 and marks[-1] in ",." and marks[-1] != columns.decimal:
-            ways.append(f"{_key('decimal', toml_value(marks[-1]))} if '{marks[-1]}' is the decimal mark")
-        if re.search(rf"{re.escape(marks[0])}\d{{3}}(?!\d)", cell):
-            ways.append(f"{_key('thousands', toml_value(marks[0]))} if '{marks[0]}' groups digits")
-    if columns.numbers is None:
-        ways.append(f"{_key('numbers', [])} if the column has texts")
-    problem = "which is no number, and other rows have numbers" if has_numbers else "which is no number"
-    if not has_numbers and columns.numbers is None:
-        problem = "which may be a number"
-    return DataError(
-        f"{where}: column '{name}' has '{_short(text)}' in row {row + 1:,}, {problem}. "
-        f"{', or use '.join(['Correct it', *ways])}."
-    )
-
-
 def _spaced(text: str) -> str:
     """A cell without spaces at its ends, and with plain spaces inside and plain apostrophes between digits."""
     return re.sub(r"(?<=\d)’(?=\d)", "'", text.strip().replace("\u00a0", " ").replace("\u202f", " "))
-
-
-def _times(where: Where, name: str, column: Any, columns: DataConfig, texts: str = "") -> DataError:
-    example = next((f", such as {_short(each)}" for each in column if each is not None and each == each), "")
-    return DataError(
-        f"{where}: column '{name}' has dates or times{example}. Turn it into numbers, or leave it out: "
-        f"{_without(name, columns)}{texts}."
-    )
-
-
-def _of_different(number: Indices, texts: Sequence[str]) -> Values:
-    """A column of texts [n]. Equal ones are one object, to save memory."""
-    held = np.empty(len(texts) + 1, dtype=object)
-    held[:-1] = texts
-    return held[number]  # −1 is the last, which is None
-
-
-def _of_numbers(number: Indices, numbers: Sequence[float]) -> Values:
-    with np.errstate(over="ignore"):
-        return np.array([*numbers, np.nan]).astype(np.float32)[number]
-
-
-def _finite(where: Where, name: str, column: Any, values: Values) -> Values:
-    """The values, if none of them is infinite."""
-    infinite = np.flatnonzero(np.isinf(values))
-    if len(infinite):
-        row = int(infinite[0])
-        raise DataError(
-            f"{where}: column '{name}' has {_short(column.iloc[row])} in row {row + 1:,}, which is not finite as a "
-            "32-bit number. Correct it, or remove the row."
-        )
-    return values
 
 
 def _row_numbers(where: Where, features: dict[str, Values], rows: int, columns: DataConfig) -> list[str]:
@@ -763,17 +732,18 @@ def _row_numbers(where: Where, features: dict[str, Values], rows: int, columns: 
     for name, values in features.items():
         if values.dtype == object or rows < 2:
             continue
-        whole = values[:rows].astype(np.float64)
+        whole, without = values[:rows].astype(np.float64), Column(where, name, None, columns).without
+        counts = f"({whole[0]:g}, {whole[1]:g}, …)"
         if re.fullmatch(r"(Unnamed: \d+)?|__index_level_\d+__", name):
             if (whole == np.floor(whole)).all() and (whole >= 0).all():
                 raise DataError(
-                    f"{where}: the column without a name ('{name}') looks like an index ({whole[0]:g}, {whole[1]:g}, "
-                    f"…). Leave it out: {_without(name, columns)}, or give it a name if it is a feature."
+                    f"{where}: the column without a name ('{name}') looks like an index {counts}. Leave it out: "
+                    f"{without}, or give it a name if it is a feature."
                 )
         elif any((whole == np.arange(start, rows + start)).all() for start in (0, 1)):
             said.append(
-                f"Column '{name}' numbers the rows ({whole[0]:g}, {whole[1]:g}, …) and is a feature. Leave it out with "
-                f"{_without(name, columns)} if it only names them."
+                f"Column '{name}' numbers the rows {counts} and is a feature. Leave it out with {without} if it only "
+                "names them."
             )
     return said
 
@@ -800,25 +770,6 @@ def spelled_alike(what: str, texts: Collection[str]) -> list[str]:
         if other != text:
             return [f"{what} has '{other[:40]}' and '{text[:40]}', which are different texts."]
     return []
-
-
-def _refuse_empty(file: Where, name: str, column: Any, features: DataConfig | None = None) -> None:
-    empty = np.flatnonzero(column.isna().to_numpy())
-    if len(empty):
-        more = f" and {len(empty) - 1:,} more" if len(empty) > 1 else ""
-        remedy = (
-            f"Fill it in, use {_key('fill', 'mean')}, or leave the column out: {_without(name, features)}."
-            if features is not None
-            else "Fill it in, or remove the row."
-        )
-        raise DataError(f"{file}: column '{name}' has no value in row {empty[0] + 1:,}{more}. {remedy}")
-
-
-def _too_long(where: Where, name: str, row: int, text: str, most: int) -> DataError:
-    return DataError(
-        f"{where}: column '{name}' has a cell with {len(text):,} characters in row {row + 1:,}, '{_short(text)}'. At "
-        f"most {most:,} are read. Shorten it, or leave the column out: {_key('ignore', [name])}."
-    )
 
 
 def _key(key: str, value: object) -> str:

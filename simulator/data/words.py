@@ -112,9 +112,9 @@ def _learned(texts: UnfittedSet, held: Indices | None, split: Split) -> Callable
         reading = _told(each.reading, tokens[new]) if new.any() else each.reading
         if split is words and (blank := (tokens == PADDING).all(1)).any():
             said = f"{blank.sum():,} of {len(blank):,} texts have no words, such as that of row {blank.argmax() + 1:,}."
-            reading = replace(reading, warnings=(*reading.warnings, said))
+            reading = reading.plus(warnings=[said])
         if any(map(_CHARACTER.fullmatch, known)) and split is words:
-            reading = replace(reading, notes=(*reading.notes, CHARACTERS))
+            reading = reading.plus(notes=[CHARACTERS])
         return replace(each, reading=reading).formed(tokens, SPEC, (*SPECIAL, *known))
 
     return formed
@@ -125,6 +125,5 @@ def _told(reading: Reading, tokens: Values) -> Reading:
     share = float((tokens == UNKNOWN).sum() / max((tokens != PADDING).sum(), 1))
     said = f"{100 * share:.1f} % of the words in texts that clients do not train on are unknown"
     if share <= UNKNOWN_SHARE:
-        return replace(reading, notes=(*reading.notes, f"{said}."))
-    more = f"{said}, more than {100 * UNKNOWN_SHARE:.0f} %. Use more texts."
-    return replace(reading, warnings=(*reading.warnings, more))
+        return reading.plus(notes=[f"{said}."])
+    return reading.plus(warnings=[f"{said}, more than {100 * UNKNOWN_SHARE:.0f} %. Use more texts."])

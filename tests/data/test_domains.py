@@ -171,12 +171,9 @@ class TestClients:
         if clients * each < kinds:
             clients = kinds
         domain = np.arange(kinds * clients * 2) % kinds
-        names = tuple(f"domain {number}" for number in range(kinds))
-
-        def evenly(members: NDArray[np.int64], owners: int) -> list[NDArray[np.int64]]:
-            return np.array_split(np.arange(len(members)), owners)
-
-        shares = partition.by_domain(domain, names, clients, each, evenly, np.random.default_rng(seed))
+        about = partition.Given(np.zeros_like(domain), 1, clients, 1, np.random.default_rng(seed))
+        config = DataConfig(partition="iid", quantity="equal", domains_per_client=each)
+        shares = partition.by_domain(about, config, domain, [f"domain {number}" for number in range(kinds)])
         assert sorted(np.concatenate(shares).tolist()) == list(range(len(domain)))
         owned = [np.unique(domain[share]).tolist() for share in shares]
         assert all(len(found) == each for found in owned)
