@@ -447,7 +447,11 @@ def _finders(images: Mapping[str, Path]) -> Iterator[Finder]:
         for key, image in zip(keys, files, strict=True):
             added[key] = None if key in added else image
         known = added | known
-        yield lambda cell, known=known: known.get(cell.strip().replace("\\", "/").removeprefix("./"))
+
+        def found(cell: str, known: Mapping[str, Path | None] = known) -> Path | None:
+            return known.get(cell.strip().replace("\\", "/").removeprefix("./"))
+
+        yield found
 
 
 def _columns(
