@@ -337,8 +337,7 @@ def _of_one(kind: str, run: "SessionData", options: dict[str, Any], data_dir: Pl
         from simulator.results.figures.clients import partition
         from simulator.results.inspection.partition import of_session
 
-        found = of_session(run.folder, folders.data_folder(data_dir))
-        return partition(found.train, found.classes, **options)
+        return partition(of_session(run.folder, folders.data_folder(data_dir)), **options)
     if kind == "cka":
         from simulator.results.figures import clients
 
@@ -354,9 +353,7 @@ def _of_one(kind: str, run: "SessionData", options: dict[str, Any], data_dir: Pl
     known = representations(
         run.folder, folders.data_folder(data_dir), options.pop("round", None), images=images
     )
-    points, anchors = known.in_the_plane()
-    about = (known.labels, known.clients, known.classes, anchors, known.anchor_labels, known.anchor_kind)
-    return embedding(points, *about, **options)
+    return embedding(known.in_the_plane(), **options)
 
 
 def _listed(names: str | Sequence[str]) -> list[str]:

@@ -50,8 +50,7 @@ if TYPE_CHECKING:
     from simulator.results.analysis.classes import Confusion
     from simulator.results.export.sinks import Sink, Target
     from simulator.results.export.weights import Exported as Exported
-    from simulator.results.inspection.checkpoint import Representations
-    from simulator.results.inspection.client_samples import ClientSamples
+    from simulator.results.inspection.client_samples import ClientSamples, Embedding
     from simulator.results.inspection.partition import Partition as Partition
 
 __all__ = [
@@ -551,7 +550,7 @@ def representations(
     images: int = 40,
     data_dir: Place | None = None,
     sessions_dir: Place | None = None,
-) -> "Representations":
+) -> "Embedding":
     """Every client's representations of the same number of test images after a kept round (None: the newest).
 
     Raises SessionUnreadable, ConfigError, and DataError.

@@ -216,9 +216,9 @@ def test_a_session_of_tokens_is_looked_at_and_exported_like_one_of_images(
     run = hs.open(trained(config(texts, rounds=2), tmp_path / "s"))
     tokens, labels = run.data(1)
     assert tokens.dtype == torch.int64 and tokens.shape == (len(labels), LENGTH)
-    assert checkpoint.representations(run.path, tmp_path).features.shape[1] == 8
+    assert checkpoint.representations(run.path, tmp_path).points.shape[1] == 8
     assert checkpoint.cka(run.path, tmp_path)["layers"].keys() == {"mean", "words", "fc1", "fc2"}
-    assert sum(map(sum, partition.of_session(run.path, tmp_path).train)) > 100
+    assert sum(map(sum, partition.of_session(run.path, tmp_path).counts["train"])) > 100
     (exported,) = run.export_weights([1], tmp_path / "models")
     assert exported.program is not None
     spec = importlib.util.spec_from_file_location("client_1", exported.program)

@@ -31,7 +31,7 @@ def test_each_job_gives_what_is_computed_here(measured: Path) -> None:
     clients = len(cka.clients)
     assert told == [f"client {client} of {clients}" for client in range(1, clients + 1)]
     found = Worker("embeddings", measured, data, 2, 5).result()
-    here = representations(measured, 2, images=5, data_dir=data).embedded()
+    here = representations(measured, 2, images=5, data_dir=data).in_the_plane()
     assert np.allclose(found.points, here.points, atol=1e-3)
     assert Worker("confusions", measured, data, 2, 1).result() == confusion(measured, 1, 2, data_dir=data)
     samples = samples_of_clients(measured, [1, 3], data_dir=data)

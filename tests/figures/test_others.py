@@ -8,6 +8,8 @@ from simulator.base.errors import ConfigError
 from simulator.results.analysis.run import SessionData
 from simulator.results.figures import accuracy, clients, sensitivity, style
 from simulator.results.figures.clients import coefficients, embedding, look, partition
+from simulator.results.inspection.client_samples import Embedding
+from simulator.results.inspection.partition import Partition
 from tests.analysis.runs import chosen, of, record, run
 
 approx = pytest.approx
@@ -279,21 +281,20 @@ def test_an_axis_with_one_value_is_refused() -> None:
 
 
 def test_a_bubble_stands_where_a_client_has_a_class_with_an_area_as_its_samples() -> None:
-    figure = partition(np.array([[4, 0], [1, 2]]), ["cat", "dog"])
+    figure = partition(Partition(("cat", "dog"), {"train": [[4, 0], [1, 2]]}))
     (bubbles,) = figure.axes[0].collections
     assert bubbles.get_offsets().tolist() == [[0, 0], [1, 0], [1, 1]]
     sizes = bubbles.get_sizes()
     assert (sizes[0] / sizes[1], sizes[0] / sizes[2]) == (approx(4), approx(2))
     assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["cat", "dog"]
     with pytest.raises(ConfigError, match="no samples"):
-        partition(np.zeros((2, 2), int), ["cat", "dog"])
+        partition(Partition(("cat", "dog"), {"train": [[0, 0], [0, 0]]}))
 
 
 def test_the_plane_is_drawn_by_class_and_by_client_with_anchors_in_both() -> None:
     points, labels, clients = np.array([[0.0, 1], [2, 3], [4, 5]]), np.array([0, 1, 0]), np.array([0, 0, 1])
-    figure = embedding(
-        points, labels, clients, ["cat", "dog"], np.array([[9.0, 9]]), np.array([1]), "prototype"
-    )
+    anchors = np.array([[9.0, 9]]), np.array([1]), "prototype"
+    figure = embedding(Embedding(1, points, labels, clients, ("cat", "dog"), *anchors))
     by_class, by_client = figure.axes
     assert [each.get_offsets().tolist() for each in by_class.collections] == [
         [[0, 1], [4, 5]],

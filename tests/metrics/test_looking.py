@@ -105,7 +105,7 @@ def test_samples_pass_from_process_to_process_as_they_are(tmp_path: Path) -> Non
     assert from_bytes(to_bytes(every)) == every
     one = hs.sessions.samples(folder, client=3, data_dir=tmp_path)
     assert one == every[3] and one.kind == "image"
-    counts = hs.sessions.partition(folder, data_dir=tmp_path).train[3]
+    counts = hs.sessions.partition(folder, data_dir=tmp_path).counts["train"][3]
     assert {each.label: each.count for each in one.classes} == {
         label: count for label, count in enumerate(counts) if count
     }

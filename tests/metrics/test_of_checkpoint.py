@@ -11,6 +11,7 @@ from simulator.base.errors import SessionError
 from simulator.config import Config
 from simulator.metrics.cka_matrices import common_layers, measure, probe
 from simulator.results.inspection.checkpoint import cka
+from simulator.sessions.reader import CheckedReader
 from tests import federations
 from tests.federations import built, config, context, generated, on_images
 
@@ -76,3 +77,12 @@ def test_a_round_that_is_not_kept_is_refused_with_those_that_are(folder: Path) -
 def test_other_data_are_refused(folder: Path) -> None:
     with on_images(generated(per_class=41)), pytest.raises(SessionError, match="data_dir=DIR"):
         cka(folder, Path())
+
+
+def test_received_models_are_those_that_the_run_has_measured(tmp_path: Path) -> None:
+    """FedRolex sends other parts of the server's model in each round."""
+    wanted = config("fedrolex", rounds=1, cka={"every": 1, "model": "aggregated"})
+    with on_images(generated()), simulator.Session.create(wanted, tmp_path / "s", Path()) as session:
+        session.run()
+    recorded = CheckedReader(tmp_path / "s").records()[-1]["cka"]
+    assert after(tmp_path / "s") == {"round": 1} | recorded

@@ -54,7 +54,7 @@ def test_what_the_head_makes_of_the_features_is_the_recorded_accuracy(tmp_path: 
     for client, accuracy in enumerate(recorded):
         model = part(reader.load(2, f"client/{client}"), "model")
         own = found.clients == client
-        scores = found.features[own] @ model["head.weight"].numpy().T + model["head.bias"].numpy()
+        scores = found.points[own] @ model["head.weight"].numpy().T + model["head.bias"].numpy()
         assert np.mean(scores.argmax(1) == found.labels[own]) == pytest.approx(accuracy)
 
 
@@ -80,14 +80,14 @@ def test_guiding_vectors_are_drawn_among_what_they_guide(tmp_path: Path) -> None
     assert np.array_equal(logits.anchors, reader.load(2, "server")["vectors"].numpy())
     for client, accuracy in enumerate(reader.records()[-1]["accuracy"]["per_client"]):
         own = logits.clients == client
-        assert np.mean(logits.features[own].argmax(1) == logits.labels[own]) == pytest.approx(accuracy)
+        assert np.mean(logits.points[own].argmax(1) == logits.labels[own]) == pytest.approx(accuracy)
 
 
 @pytest.mark.long
 def test_logits_have_a_common_plane_where_features_differ_in_width(tmp_path: Path) -> None:
     folder = session(tmp_path / "l", "fedl2g_l", ["tiny_mlp", "cnn5"])
     found = representations(folder, tmp_path / "data", images=2)
-    assert found.features.shape == (8, 10) and len(found.anchors) == 10
+    assert found.points.shape == (8, 10) and len(found.anchors) == 10
 
 
 def test_in_features_as_wide_as_logits_the_method_says_what_is_guided() -> None:
@@ -121,7 +121,7 @@ def test_of_very_many_clients_some_that_took_part_are_looked_at(
 
 
 def test_an_embedding_passes_from_process_to_process_as_it_is(fedproto: Path) -> None:
-    sent = representations(fedproto, fedproto.parent / "data", 2, images=3).embedded()
+    sent = representations(fedproto, fedproto.parent / "data", 2, images=3).in_the_plane()
     received = Embedding.from_bytes(sent.to_bytes())
     assert received.points.shape == (12, 2) and np.array_equal(received.points, sent.points)
     assert np.array_equal(received.anchors, sent.anchors) and len(sent.anchors) == len(sent.anchor_labels)

@@ -68,7 +68,9 @@ def _embedding(tell: Tell, folder: str, data_dir: str, round: str, images: str) 
     """t-SNE of the models' features of the same number of test images per client."""
     from htfl_sim.sessions import representations
 
-    return representations(folder, int(round), images=int(images), data_dir=data_dir).embedded().to_bytes()
+    return (
+        representations(folder, int(round), images=int(images), data_dir=data_dir).in_the_plane().to_bytes()
+    )
 
 
 def _samples(tell: Tell, folder: str, data_dir: str, *clients: str) -> bytes:

@@ -339,18 +339,15 @@ def _partition_table(found: "Partition") -> Any:
 
     A dot is a class that a client lacks.
     """
-    clients = range(len(found.train))
+    by_class = zip(*found.counts["train"], strict=True)
     rows: list[list[object]] = [
-        [
-            name,
-            *(found.train[client][label] or "·" for client in clients),
-            sum(each[label] for each in found.train),
-        ]
-        for label, name in enumerate(found.classes)
+        [name, *(count or "·" for count in counts), sum(counts)]
+        for name, counts in zip(found.classes, by_class, strict=True)
     ]
-    for part, counts in (("train", found.train), ("eval", found.eval), ("test", found.test)):
-        sizes = [sum(counts[client]) for client in clients]
+    for part, held in found.counts.items():
+        sizes = list(map(sum, held))
         rows.append([f"all {part}", *sizes, sum(sizes)])
+    clients = range(len(found.counts["train"]))
     return output.table(["class", *(f">{client}" for client in clients), ">all"], rows)
 
 

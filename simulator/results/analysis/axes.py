@@ -131,7 +131,7 @@ def spelled(value: Any) -> str:
             return "–"
         case float():
             return f"{value:g}"
-        case tuple():
+        case tuple() | list():
             return "+".join(map(spelled, value)) or "none"
     return escaped(str(value))
 

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from simulator.base.errors import ConfigError, nearest
 from simulator.results.analysis.ledger import CkaMeasurement, last_measured
@@ -19,6 +19,10 @@ from simulator.results.figures.accuracy import values_of
 from simulator.results.figures.grouped import By, grouped, looks
 from simulator.results.figures.palette import in_order
 from simulator.results.figures.style import Width
+from simulator.results.inspection.client_samples import Embedding
+
+if TYPE_CHECKING:  # needs torch
+    from simulator.results.inspection.partition import Partition
 
 NOT_MEASURED = (
     "{} has no CKA in its ledger; run with `cka.every=5`, or see `htfl-sim checkpoint SESSION --cka`."
@@ -179,34 +183,19 @@ def _short(layer: str) -> str:
     return layer.removesuffix(".weight")
 
 
-Points = NDArray[np.floating]
-Numbers = NDArray[np.integer]
-
-
-def embedding(
-    points: Points,
-    labels: Numbers,
-    clients: Numbers,
-    classes: Sequence[str],
-    anchors: Points,
-    anchor_labels: Numbers,
-    anchor_kind: str = "",
-    *,
-    width: Width = "page",
-) -> Figure:
-    """Points [n, 2] twice: coloured by class, and by client; anchors [m, 2] are larger and outlined.
+def embedding(found: Embedding, *, width: Width = "page") -> Figure:
+    """Points in the plane twice: colored by class, and by client; anchors are larger and outlined.
 
     What the anchors are (guiding vectors, prototypes) stands in the legend. Axes of t-SNE have no unit and no scale.
     """
     figure, axes = style.blank(width, 0.52, 1, 2)
+    names = [str(client) for client in range(int(found.clients.max()) + 1)]
     with style.styled():
         by_class, by_client = axes[0]
-        _scatter(by_class, points, labels, list(map(style.label, classes)), "class", anchor_kind)
-        _scatter(
-            by_client, points, clients, [str(k) for k in range(int(clients.max()) + 1)], "client", anchor_kind
-        )
-        for (x, y), label in zip(anchors, anchor_labels, strict=True):
-            colour, marker = look(int(label), len(classes))
+        _scatter(by_class, found, found.labels, list(map(style.label, found.classes)), "class")
+        _scatter(by_client, found, found.clients, names, "client")
+        for (x, y), label in zip(found.anchors, found.anchor_labels, strict=True):
+            colour, marker = look(int(label), len(found.classes))
             by_class.scatter(x, y, s=45, color=colour, marker=marker, **_ANCHOR)
             by_client.scatter(x, y, s=45, color="white", marker="o", **_ANCHOR)
     return figure
@@ -224,17 +213,17 @@ def look(place: int, of: int) -> tuple[str, str]:
     return to_hex(style.heat()(place / max(of - 1, 1))), "o"
 
 
-def _scatter(plot: Axes, points: Points, of: Numbers, names: list[str], title: str, anchor_kind: str) -> None:
+def _scatter(plot: Axes, found: Embedding, of: NDArray[np.int64], names: list[str], title: str) -> None:
     present = sorted({int(each) for each in of})
     for each in present:
         colour, marker = look(each, len(names))
-        own = points[of == each]
+        own = found.points[of == each]
         plot.scatter(own[:, 0], own[:, 1], s=7, color=colour, marker=marker, linewidths=0, label=names[each])
     plot.set(title=f"by {title}", xticks=[], yticks=[])
     plot.spines[:].set_visible(True)
     handles = [_key(names[each], *look(each, len(names))) for each in present] if len(present) <= 24 else []
-    if anchor_kind:
-        handles.append(_key(anchor_kind, "white", "o", markersize=6, markeredgecolor="black"))
+    if found.anchor_kind:
+        handles.append(_key(found.anchor_kind, "white", "o", markersize=6, markeredgecolor="black"))
     plot.legend(
         handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.02), fontsize=6, handletextpad=0.1,
         ncols=style.balanced(len(handles), 5)[0], columnspacing=0.8,
@@ -247,11 +236,11 @@ def _key(label: str, colour: str, marker: str, **options: Any) -> Line2D:
     )
 
 
-def partition(held: ArrayLike, classes: Sequence[str], *, width: Width = "column") -> Figure:
-    """A bubble for every client and class, its area the training samples [clients, classes]; none where it has none."""
-    counts = np.asarray(held, np.int64)
+def partition(held: "Partition", *, width: Width = "column") -> Figure:
+    """A bubble for every client and class, its area the training samples; none where it has none."""
+    counts, classes = np.asarray(held.counts["train"], np.int64), held.classes
     clients, known = counts.shape
-    if known != len(classes) or not counts.any():
+    if not counts.any():
         raise ConfigError("the partition has no samples to show.")
     most = int(counts.max())
     inches = style.WIDTHS[width]

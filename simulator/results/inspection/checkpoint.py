@@ -7,9 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from checkpoints import SessionUnreadable
@@ -204,48 +202,9 @@ _ANCHORS = {"prototypes/mean": "prototype", "vectors": "guiding vector"}
 _AMONG_LOGITS = "{} (points are logits)"
 
 
-@dataclass(frozen=True, eq=False)
-class Representations:
-    """n samples: features [n, K], labels [n], clients [n]; anchors [m, K] of the classes `anchor_labels` [m].
-
-    If the anchors are logits, as FedL2G-l's guiding vectors, the features are the logits, too. The paper calls them
-    "feature vectors with lower dimensions".
-    """
-
-    round: int
-    features: NDArray[np.float32]
-    labels: NDArray[np.int64]
-    clients: NDArray[np.int64]
-    classes: tuple[str, ...]
-    anchors: NDArray[np.float32]
-    anchor_labels: NDArray[np.int64]
-    anchor_kind: str
-
-    def embedded(self) -> Embedding:
-        """The samples in the plane."""
-        points, anchors = self.in_the_plane()
-        return Embedding(
-            self.round, points, self.labels, self.clients, self.classes,
-            anchors, self.anchor_labels, self.anchor_kind,
-        )  # fmt: skip
-
-    def in_the_plane(self, seed: int = 0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """t-SNE (van der Maaten & Hinton, 2008) of features and anchors together: [n, 2], [m, 2].
-
-        It starts at the first two principal components, and draws from `seed` alone;
-        perplexity 30, less where there are too few points.
-        """
-        from sklearn.manifold import TSNE
-
-        points = np.concatenate([self.features, self.anchors])
-        perplexity = min(30.0, (len(points) - 1) / 3)
-        found = TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(points)
-        return found[: len(self.features)], found[len(self.features) :]
-
-
 def representations(
     folder: Path, data_dir: Path, round: int | None = None, *, images: int = IMAGES
-) -> Representations:
+) -> Embedding:
     """What the head of each client's own model reads of its first test samples, after a kept round (None: the newest).
 
     If the server guides logits, it is what the head answers. Of very many clients some are looked at, drawn from those
@@ -276,7 +235,7 @@ def representations(
         labels.append(y.cpu())
         clients.append(torch.full((len(y),), info.id))
     anchors, anchor_labels, kind = _anchors(server, federation.num_classes if logits else widths.pop())
-    return Representations(
+    return Embedding(
         found.round,
         torch.cat(features).numpy(),
         torch.cat(labels).numpy(),

@@ -1,10 +1,11 @@
 """What passes from one process to another to be looked at: samples of a client, and the plane. Needs no torch."""
 
 import io
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -75,55 +76,55 @@ def as_text(tokens: Iterable[int], names: Sequence[str]) -> str:
 
 def to_bytes(samples: Sequence[ClientSamples]) -> bytes:
     """As JSON."""
-    return json.dumps([asdict(each) for each in samples]).encode()
+    return msgspec.json.encode(samples)
 
 
 def from_bytes(content: bytes) -> tuple[ClientSamples, ...]:
     """What `to_bytes` gave."""
-    return tuple(
-        ClientSamples(
-            each["client"],
-            each["kind"],
-            tuple(
-                ClassSample(**{**one, "values": tuple(map(tuple, one["values"]))}) for one in each["classes"]
-            ),
-            tuple(each["channels"]),
-            tuple(FeatureMean(**one) for one in each["features"]),
-        )
-        for each in json.loads(content)
-    )
+    return msgspec.json.decode(content, type=tuple[ClientSamples, ...])
 
 
 @dataclass(frozen=True, eq=False)
 class Embedding:
-    """n samples after a round: points [n, 2] without unit, their labels [n] and clients [n]; anchors [m, 2] of the
-    classes `anchor_labels` [m], and what one of them is called ("" where there are none)."""
+    """n samples after a round: points [n, K], their labels [n] and clients [n]; anchors [m, K] of the classes
+    `anchor_labels` [m], and what one of them is called ("" where there are none).
+
+    Points are features, or logits if the anchors are, as FedL2G-l's guiding vectors, which the paper calls "feature
+    vectors with lower dimensions". In the plane K is 2, and they have no unit.
+    """
 
     round: int
-    points: NDArray[np.float64]
+    points: NDArray[np.floating]
     labels: NDArray[np.int64]
     clients: NDArray[np.int64]
     classes: tuple[str, ...]
-    anchors: NDArray[np.float64]
+    anchors: NDArray[np.floating]
     anchor_labels: NDArray[np.int64]
     anchor_kind: str
+
+    def in_the_plane(self, seed: int = 0) -> "Embedding":
+        """t-SNE (van der Maaten & Hinton, 2008) of points and anchors together.
+
+        It starts at the first two principal components, and draws from `seed` alone; perplexity 30, less where there
+        are too few points.
+        """
+        from sklearn.manifold import TSNE
+
+        points = np.concatenate([self.points, self.anchors])
+        perplexity = min(30.0, (len(points) - 1) / 3)
+        found = TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(points)
+        return replace(self, points=found[: len(self.points)], anchors=found[len(self.points) :])
 
     def to_bytes(self) -> bytes:
         """As numpy's archive of arrays."""
         file = io.BytesIO()
-        np.savez(
-            file, allow_pickle=False, **{name: np.asarray(value) for name, value in asdict(self).items()}
-        )
+        np.savez(file, allow_pickle=False, **{name: np.asarray(each) for name, each in vars(self).items()})
         return file.getvalue()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Embedding":
         """What `to_bytes` gave. Raises ValueError or OSError for anything else."""
         with np.load(io.BytesIO(content), allow_pickle=False) as found:
-            arrays = {name: found[name] for name in found.files}
-        own = {
-            "round": int(arrays["round"]),
-            "classes": tuple(arrays["classes"].tolist()),
-            "anchor_kind": str(arrays["anchor_kind"]),
-        }
-        return cls(**(arrays | own))
+            known: dict[str, Any] = {name: found[name] for name in found.files}
+        of_text = {"classes": tuple(known["classes"].tolist()), "anchor_kind": str(known["anchor_kind"])}
+        return cls(**known | of_text | {"round": int(known["round"])})

@@ -1,9 +1,14 @@
-"""What a report tells of some sessions, and its page."""
+"""What a report tells of some sessions, and its page: `page.html.jinja` with `style.css`.
+
+    Path("t3.html").write_text(page(gather("t3", runs, table(runs), figures)))
+
+The same sessions give the same bytes.
+"""
 
 import io
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import resources
@@ -144,7 +149,7 @@ def _kinds(
 
 def _partition(folder: Path, data_dir: Path) -> Figure:
     found = of_session(folder, data_dir)
-    return partition(found.train, found.classes)
+    return partition(found)
 
 
 def _numeric(values: Sequence[Any]) -> bool:
@@ -161,66 +166,9 @@ EVENTS = 200
 class Grid:
     """A table of text; `numeric` are the columns that are flush right."""
 
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    numeric: tuple[bool, ...]
-
-    @classmethod
-    def plain(cls, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> "Grid":
-        return cls(tuple(columns), tuple(map(tuple, rows)), (False,) * len(columns))
-
-    @classmethod
-    def of(cls, table: Table) -> "Grid":
-        """A comparison as it is printed."""
-        shown = table.columns()
-        return cls(
-            tuple(column.name for column in shown),
-            tuple(tuple(column.cell(row) for column in shown) for row in table.rows),
-            tuple(column.numeric for column in shown),
-        )
-
-
-@dataclass(frozen=True)
-class EventLine:
-    """An event: when (UTC), in which session and after which round, in words, and whether it asks for attention."""
-
-    at: str
-    session: str
-    round: str
-    words: str
-    alarming: bool
-
-
-@dataclass(frozen=True)
-class Again:
-    """The commands that give a session's very bits again; where there are none, why."""
-
-    session: str
-    lines: tuple[str, ...]
-    fault: str | None = None
-
-
-@dataclass(frozen=True)
-class Contents:
-    """Everything a report tells. `asked`: the study file, if there is one. `left_out`: sessions that are damaged."""
-
-    title: str
-    sessions: int
-    span: str
-    asked: str | None
-    remarks: tuple[str, ...]
-    table: Grid
-    pictures: tuple[Picture, ...]
-    states: Grid
-    differing: Grid
-    common: tuple[tuple[str, str], ...]
-    lineage: tuple[tuple[int, str], ...]
-    """Of every session its depth in the tree of forks, and its name with where it branched off."""
-    events: tuple[EventLine, ...]
-    environments: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
-    """Sessions by name, and the environment they began in."""
-    again: tuple[Again, ...]
-    left_out: tuple[str, ...]
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numeric: Sequence[bool]
 
 
 def gather(
@@ -230,35 +178,16 @@ def gather(
     pictures: Sequence[Picture] = (),
     asked: str | None = None,
     left_out: Sequence[str] = (),
-) -> Contents:
-    """What there is to tell of sessions that were read in full. Loads the methods, for the commands, and torch."""
-    return Contents(
-        title=title,
-        sessions=len(runs),
-        span=_span(runs),
-        asked=asked,
-        remarks=tuple(table.remarks()),
-        table=Grid.of(table),
-        pictures=tuple(pictures),
-        states=_states(runs),
-        differing=_differing(runs),
-        common=tuple(_common(runs)),
-        lineage=tuple(_lineage(runs)),
-        events=tuple(event for run in runs for event in _told(run)),
-        environments=tuple(_environments(runs)),
-        again=tuple(map(_again, runs)),
-        left_out=tuple(left_out),
-    )
+) -> dict[str, Any]:
+    """What the page tells of sessions that were read in full. Loads the methods, for the commands, and torch.
 
-
-def _span(runs: Sequence[SessionData]) -> str:
-    """From when to when the sessions ran, as days."""
+    asked: the study file, if there is one. left_out: sessions that are damaged. lineage: of every session its depth in
+    the tree of forks, and its name with where it branched off. again: the commands that give a session's bits again,
+    or why there are none.
+    """
+    shown, apart = table.columns(), differences(runs)
     days = sorted(str(event.get("at", ""))[:10] for run in runs for event in run.events if event.get("at"))
-    return "" if not days else days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
-
-
-def _states(runs: Sequence[SessionData]) -> Grid:
-    rows = [
+    states = [
         (
             run.name,
             " → ".join(name for _, name in run.methods),
@@ -269,22 +198,43 @@ def _states(runs: Sequence[SessionData]) -> Grid:
         )
         for run in runs
     ]
-    columns = ("session", "method", "dataset", "seed", "state", "rounds")
-    return Grid(columns, tuple(rows), (False, False, False, True, False, True))
-
-
-def _differing(runs: Sequence[SessionData]) -> Grid:
-    rows = [(name, *map(spelled, map(_hashable, values))) for name, values in differences(runs)]
-    return Grid.plain(("setting", *(run.name for run in runs)), rows)
-
-
-def _common(runs: Sequence[SessionData]) -> list[tuple[str, str]]:
-    apart = {name for name, _ in differences(runs)}
-    return [
-        (name, spelled(_hashable(value)))
-        for name, value in flattened(runs[0].config).items()
-        if name not in apart and value is not None
-    ]
+    environments: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for run in runs:
+        known = flattened(run.document.get("environment", {}))
+        environments.setdefault(tuple((key, spelled(known[key])) for key in known), []).append(run.name)
+    return {
+        "title": title,
+        "sessions": len(runs),
+        "span": " to ".join(dict.fromkeys([*days[:1], *days[-1:]])),
+        "asked": asked,
+        "remarks": table.remarks(),
+        "table": Grid(
+            [column.name for column in shown],
+            [[column.cell(row) for column in shown] for row in table.rows],
+            [column.numeric for column in shown],
+        ),
+        "pictures": pictures,
+        "states": Grid(
+            ("session", "method", "dataset", "seed", "state", "rounds"),
+            states,
+            (False, False, False, True, False, True),
+        ),
+        "differing": Grid(
+            ("setting", *(run.name for run in runs)),
+            [(name, *map(spelled, values)) for name, values in apart],
+            [False] * (1 + len(runs)),
+        ),
+        "common": [
+            (name, spelled(value))
+            for name, value in flattened(runs[0].config).items()
+            if value is not None and name not in dict(apart)
+        ],
+        "lineage": _lineage(runs),
+        "events": [event for run in runs for event in _told(run)],
+        "environments": [(", ".join(names), known) for known, names in environments.items()],
+        "again": [{"session": run.name, **_again(run)} for run in runs],
+        "left_out": left_out,
+    }
 
 
 def _lineage(runs: Sequence[SessionData]) -> list[tuple[int, str]]:
@@ -300,42 +250,29 @@ def _lineage(runs: Sequence[SessionData]) -> list[tuple[int, str]]:
     return lines
 
 
-def _told(run: SessionData) -> list[EventLine]:
+def _told(run: SessionData) -> list[dict[str, Any]]:
+    """The events: when (UTC), in which session and after which round, in words, and whether it asks for attention."""
     events = [event for event in run.events if event.get("event") not in ROUTINE]
     return [
-        EventLine(
-            at=str(event.get("at", ""))[:19].replace("T", " "),
-            session=run.name,
-            round=str(event.get("round", "")),
-            words=description(event),
-            alarming=is_alarming(event),
-        )
+        {
+            "at": str(event.get("at", ""))[:19].replace("T", " "),
+            "session": run.name,
+            "round": str(event.get("round", "")),
+            "words": description(event),
+            "alarming": is_alarming(event),
+        }
         for event in events[-EVENTS:]
     ]
 
 
-def _environments(runs: Sequence[SessionData]) -> list[tuple[str, tuple[tuple[str, str], ...]]]:
-    """Sessions that began in the same environment together."""
-    found: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for run in runs:
-        environment = flattened(run.document.get("environment", {}))
-        known = tuple((key, spelled(_hashable(value))) for key, value in environment.items())
-        found.setdefault(known, []).append(run.name)
-    return [(", ".join(names), known) for known, names in found.items()]
-
-
-def _again(run: SessionData) -> Again:
+def _again(run: SessionData) -> dict[str, Any]:
     try:
-        return Again(run.name, tuple(command_lines(run.folder)))
+        return {"lines": command_lines(run.folder), "fault": None}
     except (HtflError, SessionUnreadable, DiskError) as error:
-        return Again(run.name, (), str(error))
+        return {"lines": (), "fault": str(error)}
 
 
-def _hashable(value: Any) -> Any:
-    return tuple(map(_hashable, value)) if isinstance(value, list) else value
-
-
-def page(contents: Contents) -> str:
+def page(contents: Mapping[str, Any]) -> str:
     """The contents as one HTML file; it links to nothing and runs no script."""
     here = resources.files("simulator.results.report")
     environment = Environment(
@@ -344,7 +281,7 @@ def page(contents: Contents) -> str:
     template = environment.from_string((here / "page.html.jinja").read_text(encoding="utf-8"))
     drawn = [
         (Markup(inline(picture.figure, number)), picture)
-        for number, picture in enumerate(contents.pictures, 1)
+        for number, picture in enumerate(contents["pictures"], 1)
     ]
     style = Markup((here / "style.css").read_text(encoding="utf-8"))
     return template.render(it=contents, figures=drawn, style=style)
