@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol, get_args
+from typing import IO, Any, Literal, get_args
 
 import numpy as np
 
@@ -34,7 +34,21 @@ def text(table: Tidy, header: bool = True) -> str:
     return written.getvalue()
 
 
-class CsvFile:
+class Sink:
+    """Where rounds go. `begin` comes first and `close` last, also when something failed in between."""
+
+    def begin(self, run: SessionData) -> None:
+        """The session, as it was found."""
+
+    def add(self, records: Sequence[Record], run: SessionData) -> None:
+        """The next rounds, in order, each exactly once."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """There will be no more."""
+
+
+class CsvFile(Sink):
     """A table of a session, written whole whenever there is more: a switch of method may bring new columns."""
 
     def __init__(self, path: Path, what: str) -> None:
@@ -45,22 +59,16 @@ class CsvFile:
         self._what = what
 
     def begin(self, run: SessionData) -> None:
-        self._write(run)
+        self.add((), run)
 
     def add(self, records: Sequence[Record], run: SessionData) -> None:
-        self._write(run)
-
-    def close(self) -> None:
-        return
-
-    def _write(self, run: SessionData) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         beside.write_text(text(SESSION_TABLES[self._what](run)), encoding="utf-8")
         beside.replace(self._path)
 
 
-class CsvStream:
+class CsvStream(Sink):
     """The same, line by line, as it comes. Its columns are those of the first rounds."""
 
     def __init__(self, stream: IO[str], what: str) -> None:
@@ -71,22 +79,14 @@ class CsvStream:
 
     def begin(self, run: SessionData) -> None:
         if not run.live:  # all that there will be
-            self._write(run)
+            self.add((), run)
 
     def add(self, records: Sequence[Record], run: SessionData) -> None:
-        self._write(run)
-
-    def close(self) -> None:
-        return
-
-    def _write(self, run: SessionData) -> None:
         table = SESSION_TABLES[self._what](run)
         header = self._columns is None
         self._columns = self._columns or table.columns
-        kept = [table.columns.index(name) if name in table.columns else None for name in self._columns]
-        rows = tuple(
-            tuple(None if place is None else row[place] for place in kept) for row in table.rows[self._rows :]
-        )
+        found = [dict(zip(table.columns, row, strict=True)) for row in table.rows[self._rows :]]
+        rows = tuple(tuple(row.get(name) for name in self._columns) for row in found)
         self._rows = len(table.rows)
         self._stream.write(text(Tidy(self._columns, rows), header))
         self._stream.flush()
@@ -94,19 +94,6 @@ class CsvStream:
 
 POLL_SECONDS = 0.5
 """How often a live session is looked at."""
-
-
-class Sink(Protocol):
-    """Where rounds go. `begin` comes first and `close` last, also when something failed in between."""
-
-    def begin(self, run: SessionData) -> None:
-        """The session, as it was found."""
-
-    def add(self, records: Sequence[Record], run: SessionData) -> None:
-        """The next rounds, in order, each exactly once."""
-
-    def close(self) -> None:
-        """There will be no more."""
 
 
 def send(folder: Path, sink: Sink, follow: bool = False) -> int:
@@ -126,10 +113,8 @@ def send(folder: Path, sink: Sink, follow: bool = False) -> int:
                 sent += len(new)
             if not (follow and live):
                 return sent
-            live = (
-                feed.run.live
-            )  # once it is not, one more look: rounds may have come before the end was seen
-            if live:
+            # Once it is not live, one more look: rounds may have come before the end was seen.
+            if live := feed.run.live:
                 time.sleep(POLL_SECONDS)
             feed.refresh()
     finally:
@@ -170,7 +155,7 @@ BATCH = 1000
 """Numbers in one request to MLflow: its store takes no more."""
 
 
-class TensorBoard:
+class TensorBoard(Sink):
     """A log directory with one event file; the step is the round, the time that of its end.
 
     Scalars have double precision, so that they read back as the ledger has them.
@@ -178,28 +163,28 @@ class TensorBoard:
 
     def __init__(self, folder: Path) -> None:
         """Raises ConfigError where TensorBoard is not installed, or the folder holds events already."""
-        self._event = library("tensorboard.compat.proto.event_pb2", "tensorboard").Event
-        self._summary = library("tensorboard.compat.proto.summary_pb2", "tensorboard")
-        self._tensor = library("tensorboard.util.tensor_util", "tensorboard").make_tensor_proto
-        writer = library("tensorboard.summary.writer.event_file_writer", "tensorboard").EventFileWriter
+        event, summary, make, writer = (
+            library(f"tensorboard.{module}", "tensorboard")
+            for module in (
+                "compat.proto.event_pb2", "compat.proto.summary_pb2", "util.tensor_util",
+                "summary.writer.event_file_writer",
+            )
+        )  # fmt: skip
+        self._event, self._summary, self._tensor = event.Event, summary, make.make_tensor_proto
         if any(folder.glob("events.out.tfevents.*")):
             raise ConfigError(
                 f"{folder} holds TensorBoard events already, which would be shown twice; remove it, or choose "
                 "another folder: `out=DIR`."
             )
-        self._writer = writer(str(folder))
+        self._writer = writer.EventFileWriter(str(folder))
 
     def begin(self, run: SessionData) -> None:
         if run.config:
-            text = as_toml(run.config)
-            settings = "\n".join(f"    {line}" for line in text.splitlines())  # Markdown for: as it stands
-            self._add(
-                "settings",
-                "text",
-                np.array([settings.encode(errors="backslashreplace")], dtype=object),
-                0,
-                time.time(),
-            )
+            lines = as_toml(run.config).splitlines()
+            settings = "\n".join(f"    {line}" for line in lines).encode(
+                errors="backslashreplace"
+            )  # verbatim
+            self._add("settings", "text", np.array([settings], dtype=object), 0, time.time())
 
     def add(self, records: Sequence[Record], run: SessionData) -> None:
         for record in records:
@@ -219,7 +204,7 @@ class TensorBoard:
         self._writer.add_event(self._event(wall_time=at, step=step, summary=summary))
 
 
-class Wandb:
+class Wandb(Sink):
     """A run named like the session, with its settings as config and the round as step.
 
     $WANDB_MODE=offline keeps it on this machine.
@@ -233,9 +218,7 @@ class Wandb:
         self._run: Any = None
 
     def begin(self, run: SessionData) -> None:
-        if self._folder is not None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-        where = None if self._folder is None else str(self._folder)
+        where = None if self._folder is None else str(_made(self._folder))
         self._run = self._wandb.init(project=self._project, name=run.name, config=run.config, dir=where)
 
     def add(self, records: Sequence[Record], run: SessionData) -> None:
@@ -247,7 +230,7 @@ class Wandb:
             self._run.finish()
 
 
-class Mlflow:
+class Mlflow(Sink):
     """A run named like the session, with its settings as parameters and the round as step.
 
     Its tracking store is $MLFLOW_TRACKING_URI, or a folder that is named.

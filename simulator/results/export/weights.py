@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from simulator.base.errors import ConfigError
 from simulator.base.tensors import Tensors
@@ -67,13 +67,8 @@ def _files(model: ClientModel, folder: Path) -> list[Path]:
 
 def _write(model: ClientModel, session: str, folder: Path, programs: dict[str, Program] | None) -> Exported:
     number, name = model.info.id, model.info.architecture
-    about = {
-        "session": session,
-        "client": number,
-        "round": model.round,
-        "model": name,
-        "accuracy": model.recorded,
-    }
+    about = {"session": session, "client": number, "round": model.round, "model": name}
+    about["accuracy"] = model.recorded
     text = None
     weights = folder / f"client_{number}.safetensors"
     if programs is not None:
@@ -81,12 +76,12 @@ def _write(model: ClientModel, session: str, folder: Path, programs: dict[str, P
             programs[name] = Program.of(model.network, model.data.spec)
         title = f"Client {number} of the session {session} after round {model.round}: {name}."
         text = source(programs[name], weights.name, title, model.data, number, about)
-    state = model.network.state_dict()
-    tensors = {key: value.detach().cpu().contiguous().clone() for key, value in state.items()}
-    own = {f"method/{key}": value.detach().cpu().contiguous().clone() for key, value in model.state.items()}
+    state, parameters = model.network.state_dict(), dict(model.network.named_parameters())
+    tensors = {key: _plain(value) for key, value in state.items()}
+    own = {f"method/{key}": _plain(value) for key, value in model.state.items()}
     facts = {key: escaped(str(value)) for key, value in about.items()} | {
         "format": "pt",
-        "buffers": json.dumps(_buffers(model.network)),
+        "buffers": json.dumps([key for key in state if key not in parameters]),
     }
     save_file(tensors, weights, facts)
     adapter = None
@@ -105,12 +100,6 @@ def _write(model: ClientModel, session: str, folder: Path, programs: dict[str, P
     return Exported(
         number, weights, path, model.recorded, model.accuracy(), model.answers_by_itself(), adapter
     )
-
-
-def _buffers(network: nn.Module) -> list[str]:
-    """The names in the state that are no parameters, such as running statistics."""
-    parameters = dict(network.named_parameters())
-    return [name for name in network.state_dict() if name not in parameters]
 
 
 @dataclass(frozen=True)
@@ -148,7 +137,7 @@ class LowRank:
     def write(self, folder: Path) -> None:
         """Write it into a folder that is made. Raises OSError."""
         folder.mkdir()
-        tensors = {f"base_model.model.{name}": _plain(each) for name, each in self.tensors.items()}
+        tensors = {f"base_model.model.{name}": _plain(each.float()) for name, each in self.tensors.items()}
         save_file(tensors, folder / FACTORS, {"format": "pt"})
         (folder / CONFIG).write_text(json.dumps(self.config(), indent=2) + "\n", encoding="utf-8")
 
@@ -183,4 +172,4 @@ def body_of(model: ClientModel, folder: Path) -> Path:
 
 
 def _plain(tensor: Tensor) -> Tensor:
-    return tensor.detach().to(torch.float32).cpu().contiguous().clone()
+    return tensor.detach().cpu().contiguous().clone()
