@@ -11,7 +11,7 @@ from htfl_sim.studies import named_files
 from simulator.base.errors import ConfigError, PointsFailed
 from simulator.base.nested import ALL, with_overrides
 from simulator.base.units import NONE, amount
-from simulator.results.analysis.averages import MeanStd
+from simulator.results.analysis.axes import MeanStd
 from simulator.results.analysis.caveats import divergences
 from simulator.results.analysis.gain import BASELINE
 from simulator.results.analysis.ledger import NO_SCORE

@@ -25,8 +25,18 @@ from simulator.base.nested import Raw
 from simulator.base.sections import Space, TrainingConfig, is_at_boundary, range_of
 from simulator.config import limits_of
 from simulator.methods.declarations import settings
-from simulator.results.analysis.averages import Difference, MeanStd, paired
-from simulator.results.analysis.axes import SEEDS, TRIAL, Key, group_label, seed_words, seeds_of, spelled
+from simulator.results.analysis.axes import (
+    SEEDS,
+    TRIAL,
+    Difference,
+    Key,
+    MeanStd,
+    group_label,
+    paired,
+    seed_words,
+    seeds_of,
+    spelled,
+)
 from simulator.results.analysis.caveats import Printed, dependent, printed, rows_differ
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.costs import Cost, energy_differs, spent_by_cost

@@ -24,7 +24,7 @@ from simulator.base.nested import Raw, flattened, merged, put, with_values
 from simulator.base.sections import Choice, Log
 from simulator.base.units import amount
 from simulator.config import Config
-from simulator.results.analysis.averages import MeanStd
+from simulator.results.analysis.axes import MeanStd
 from simulator.results.analysis.caveats import listed as named
 from simulator.results.analysis.comparison import outcome
 from simulator.results.analysis.ledger import NO_SESSION, Divergence

@@ -16,7 +16,7 @@ from simulator import methods
 from simulator.base.errors import ConfigError
 from simulator.base.nested import flattened, merged, with_values
 from simulator.config import OF_CLIENTS, decides_clients, keys
-from simulator.results.analysis.averages import Difference, MeanStd
+from simulator.results.analysis.axes import Difference, MeanStd
 from simulator.results.analysis.caveats import defaults
 from simulator.results.analysis.gain import evaluated, gains, holm, p_of_equivalence, p_of_gain
 from simulator.results.analysis.run import SessionData

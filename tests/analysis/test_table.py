@@ -10,8 +10,7 @@ import presets
 from simulator.base.errors import ConfigError
 from simulator.base.nested import merged
 from simulator.base.sections import SelectionConfig
-from simulator.results.analysis.averages import Difference, MeanStd, paired
-from simulator.results.analysis.axes import group_label
+from simulator.results.analysis.axes import Difference, MeanStd, group_label, paired
 from simulator.results.analysis.caveats import defaults, rows_differ, unfinished
 from simulator.results.analysis.comparison import table
 from simulator.results.analysis.run import SessionData

@@ -29,7 +29,7 @@ from simulator.base.errors import ConfigError, SessionError
 from simulator.base.sections import Choice, Linear, Log, TrainingConfig, is_at_boundary, range_of, range_text
 from simulator.config import Config
 from simulator.config.user_files import Files
-from simulator.results.analysis.averages import MeanStd
+from simulator.results.analysis.axes import MeanStd
 from simulator.results.analysis.ledger import Totals
 from simulator.results.analysis.overview import Summary
 from simulator.studies import search, tuning

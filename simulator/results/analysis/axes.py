@@ -1,8 +1,9 @@
-"""The settings along which sessions differ, by which tables and figures group them."""
+"""The settings along which sessions differ, by which tables and figures group them; and numbers over seeds."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.nested import flattened
@@ -58,12 +59,12 @@ def seeds_of(config: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 def seed_text(config: Mapping[str, Any]) -> str:
-    """The seed in words: '3', or 'data 0, init 1, training 3' if its parts differ."""
+    """The seed in words."""
     return seed_words(*seeds_of(config))
 
 
 def seed_words(data: int, init: int, training: int) -> str:
-    """The same of the three seeds."""
+    """'3', or 'data 0, init 1, training 3' if they differ."""
     return str(data) if data == init == training else f"data {data}, init {init}, training {training}"
 
 
@@ -73,11 +74,12 @@ def key_of(run: SessionData, by: Sequence[str]) -> Key:
     return tuple(known.get(axis) for axis in by)
 
 
-def checked(by: Sequence[str], runs: Sequence[SessionData]) -> tuple[str, ...]:
+def checked(by: Sequence[str] | str, runs: Sequence[SessionData]) -> tuple[str, ...]:
     """The axes, if every one is a setting of some session; raises ConfigError, naming the nearest there is.
 
     Trials of a tuning study differ in their values, so no group has several of them: `trial` is an axis too.
     """
+    by = (by,) if isinstance(by, str) else tuple(by)
     known = dict.fromkeys(name for run in runs for name in axes(run))
     for axis in by:
         if axis not in known:
@@ -94,9 +96,24 @@ def varying(runs: Sequence[SessionData]) -> tuple[str, ...]:
     A method's own settings count where they differ between sessions of that method; how fast sessions are computed
     and what they keep does not.
     """
-    flat = [_settings(run) for run in runs]
-    names = dict.fromkeys(name for one in flat for name in one)
-    found = [name for name in names if _varies(name, flat)]
+    left_out = (*SEEDS, *_NAMES, *_SHORT.values())
+    flat = [
+        {
+            name: value
+            for name, value in axes(run).items()
+            if not name.startswith(IDLE) and name not in left_out
+        }
+        for run in runs
+    ]
+
+    def varies(name: str) -> bool:
+        of_method: dict[Any, set[Any]] = {}
+        for one in flat:
+            if not (needs_clock(name) and one[CLOCK] == "none"):
+                of_method.setdefault(name.startswith("method.") and one["method"], set()).add(one.get(name))
+        return any(len(values) > 1 for values in of_method.values())
+
+    found = filter(varies, dict.fromkeys(name for one in flat for name in one))
     return tuple(sorted(found, key=lambda name: name != "method"))
 
 
@@ -136,25 +153,9 @@ def spelled(value: Any) -> str:
     return escaped(str(value))
 
 
-def _settings(run: SessionData) -> dict[str, Any]:
-    known = {key: value for key, value in axes(run).items() if not key.startswith(IDLE)}
-    return {key: value for key, value in known.items() if key not in (*SEEDS, *_NAMES, *_SHORT.values())}
-
-
 def needs_clock(name: str) -> bool:
     """Whether only sessions with a clock have a setting."""
     return name.startswith("system") or name == "until_time"
-
-
-def _varies(name: str, flat: Sequence[Mapping[str, Any]]) -> bool:
-    if needs_clock(name):
-        flat = [one for one in flat if one[CLOCK] != "none"]
-    if not name.startswith("method."):
-        return len({one.get(name) for one in flat}) > 1
-    of_method: dict[Any, set[Any]] = {}
-    for one in flat:
-        of_method.setdefault(one["method"], set()).add(one.get(name))
-    return any(len(values) > 1 for values in of_method.values())
 
 
 def _plain(value: Any) -> Any:
@@ -162,3 +163,51 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return " ".join(f"{key}={spelled(_plain(each))}" for key, each in value.items())
     return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
+
+
+CONFIDENCE = 0.95
+Seed = TypeVar("Seed", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class MeanStd:
+    """A number over seeds. `std` is that of a sample (n − 1 in the denominator, ddof=1); None of a single value."""
+
+    mean: float
+    std: float | None
+    n: int
+
+    @classmethod
+    def of(cls, values: Iterable[float | None]) -> "MeanStd | None":
+        """Of the values there are; None where there is none."""
+        known = [value for value in values if value is not None]
+        if not known:
+            return None
+        n, mean = len(known), math.fsum(known) / len(known)
+        squares = math.fsum((value - mean) ** 2 for value in known)
+        return cls(mean, math.sqrt(squares / (n - 1)) if n > 1 else None, n)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the mean, by Student's t with n − 1 degrees of freedom; None of a single value."""
+        if self.std is None:
+            return None
+        from scipy.special import stdtrit  # a second's import, and only a table with a baseline needs it
+
+        reach = float(stdtrit(self.n - 1, (1 + CONFIDENCE) / 2)) * self.std / math.sqrt(self.n)
+        return self.mean - reach, self.mean + reach
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The mean of paired differences, and its interval as that of `MeanStd`."""
+
+    mean: float
+    interval: tuple[float, float] | None
+    pairs: int
+
+
+def paired(values: Mapping[Seed, float], baseline: Mapping[Seed, float]) -> Difference | None:
+    """`values` less `baseline`, both by seed, over the seeds that both have; None where there is none."""
+    found = MeanStd.of(values[seed] - baseline[seed] for seed in values if seed in baseline)
+    return None if found is None else Difference(found.mean, found.interval, found.n)

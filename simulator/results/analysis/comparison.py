@@ -12,15 +12,16 @@ import numpy as np
 from simulator.base.errors import ConfigError
 from simulator.base.nested import flattened
 from simulator.base.units import seconds_of, span
-from simulator.results.analysis.averages import MeanStd, paired
 from simulator.results.analysis.axes import (
     SEEDS,
     Key,
+    MeanStd,
     axes,
     checked,
     group_label,
     groups,
     key_of,
+    paired,
     seed_text,
     seeds_of,
     spelled,

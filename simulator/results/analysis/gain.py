@@ -9,44 +9,46 @@ weights, and the model with which it is evaluated. So client 3 of one is client 
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.nested import flattened, merged
 from simulator.base.units import NONE, points
 from simulator.config import decides_clients, keys
 from simulator.methods import declarations
-from simulator.results.analysis.averages import Difference, MeanStd, paired
+from simulator.results.analysis import caveats
 from simulator.results.analysis.axes import (
     SEEDS,
+    Difference,
     Key,
+    MeanStd,
     axes,
     checked,
     group_label,
     groups,
+    paired,
     seed_words,
     seeds_of,
     varying,
-)
-from simulator.results.analysis.caveats import (
-    averaged,
-    defaults,
-    dependent,
-    divergences,
-    listed,
-    members,
-    rows_differ,
-    unfinished,
-    worded,
-)
+)  # fmt: skip
+from simulator.results.analysis.caveats import defaults, listed
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.ledger import Divergence
 from simulator.results.analysis.run import Samples, SessionData
-from simulator.results.analysis.tabular import Column, TextTable, as_json, axis_columns, chosen_columns
+from simulator.results.analysis.tabular import (
+    Column,
+    TextTable,
+    as_json,
+    axis_columns,
+    chosen_columns,
+    points_with,
+)
 from simulator.sessions.history import completed
 
 BASELINE = "standalone"
@@ -85,16 +87,6 @@ class SessionGain:
         return math.fsum(self.known) / len(self.known)
 
     @property
-    def benefit(self) -> float:
-        """The share of clients that gain."""
-        return float((self.known > 0).mean())
-
-    @property
-    def harm(self) -> float:
-        """The share of clients that lose. A client with the same accuracy neither gains nor loses."""
-        return float((self.known < 0).mean())
-
-    @property
     def worst(self) -> float:
         """The mean over the tenth of the clients with the lowest gains."""
         least = np.sort(self.known)[: max(1, math.ceil(WORST * len(self.known)))]
@@ -102,28 +94,22 @@ class SessionGain:
 
     def by_model(self) -> dict[str, float]:
         """The mean gain of the clients of each architecture, in order of clients."""
-        models = self.run.models
-        return self._means({name: [each == name for each in models] for name in dict.fromkeys(models)})
+        models = np.array(self.run.models)
+        return self._means({name: models == name for name in dict.fromkeys(self.run.models)})
 
     def by_size(self) -> dict[str, float]:
         """The mean gain of each third of the clients by training samples; nothing where the session has no numbers."""
         samples = Samples.of(self.run)
         if samples is None or len(samples.train) < len(SIZES):
             return {}
-        order = np.argsort(samples.train.sum(axis=1), kind="stable")
-        thirds = np.array_split(order, len(SIZES))
-        clients = np.arange(len(order))
-        return self._means(
-            {name: np.isin(clients, third).tolist() for name, third in zip(SIZES, thirds, strict=True)}
-        )
+        thirds = np.array_split(np.argsort(samples.train.sum(axis=1), kind="stable"), len(SIZES))
+        clients = np.arange(len(samples.train))
+        return self._means({name: np.isin(clients, each) for name, each in zip(SIZES, thirds, strict=True)})
 
-    def _means(self, members: Mapping[str, Sequence[bool]]) -> dict[str, float]:
-        chosen = {name: self.gains[np.array(each, bool)] for name, each in members.items()}
-        return {
-            name: math.fsum(each[np.isfinite(each)]) / int(np.isfinite(each).sum())
-            for name, each in chosen.items()
-            if np.isfinite(each).any()
-        }
+    def _means(self, members: Mapping[str, NDArray[np.bool_]]) -> dict[str, float]:
+        chosen = {name: self.gains[each] for name, each in members.items()}
+        known = {name: each[np.isfinite(each)] for name, each in chosen.items()}
+        return {name: math.fsum(each) / len(each) for name, each in known.items() if len(each)}
 
 
 @dataclass(frozen=True)
@@ -141,7 +127,9 @@ class GainRow:
     clients: int
     gain: Difference
     benefit: MeanStd
+    """The share of clients that gain."""
     harm: MeanStd
+    """The share of clients that lose. A client with the same accuracy neither gains nor loses."""
     worst: MeanStd
     models: Mapping[str, MeanStd]
     sizes: Mapping[str, MeanStd]
@@ -175,7 +163,10 @@ class GainTable(TextTable[GainRow]):
             *axis_columns(self.by),
             Column("n", lambda row: str(len(row.sessions))),
             Column("clients", lambda row: str(row.clients)),
-            Column(f"gain over {self.baseline}, pp", _mean_gain),
+            Column(
+                f"gain over {self.baseline}, pp",
+                lambda row: row.diverged.marked(points_with(row.gain.mean, row.gain.interval)),
+            ),
             Column("benefit, %", lambda row: f"{100 * row.benefit.mean:.0f}"),
             Column("harm, %", lambda row: f"{100 * row.harm.mean:.0f}"),
             Column("worst 10 %, pp", lambda row: points(row.worst.mean)),
@@ -187,37 +178,49 @@ class GainTable(TextTable[GainRow]):
             within = f"within {100 * self.margin:g} pp (TOST{holm})"
             shown.append(Column(within, lambda row: equivalence(row.p_equivalent), False))
         for field in ("models", "sizes"):
-            names = dict.fromkeys(name for row in self.rows for name in getattr(row, field))
-            shown += [Column(f"{name}, pp", _part(field, name), expendable=True) for name in names]
+            part = attrgetter(field)
+            for name in dict.fromkeys(name for row in self.rows for name in part(row)):
+                shown.append(
+                    Column(
+                        f"{name}, pp",
+                        lambda row, part=part, name=name: (  # type: ignore[misc]
+                            points(part(row)[name].mean) if name in part(row) else NONE
+                        ),
+                        expendable=True,
+                    )
+                )
         return chosen_columns(shown, self.chosen)
 
     def remarks(self) -> list[str]:
         """What a reader must know to judge the numbers of the shown columns."""
         shown = " ".join(column.name for column in self.columns())
         of = "of the last round" if self.last == 1 else f"over the last {self.last} rounds"
-        found = [
-            *self.notes,
-            f"A gain is a client's test accuracy less its accuracy under {self.baseline}, {of}.",
-        ]
-        if "benefit" in shown or "harm" in shown:
-            found.append(
-                "benefit and harm are the shares of clients that gain and that lose, means over n sessions."
-            )
-        if "worst 10 %" in shown:
-            found.append(
-                "worst 10 %: the mean gain of the tenth of the clients with the lowest gains, at least one client."
-            )
-        if self.has("["):
-            found.append("[low, high] is the 95 % interval of the mean over n seeds (Student's t, paired).")
-        if any(name in shown for name in SIZES):
-            found.append("fewest, middle, most samples: thirds of the clients by number of training samples.")
-        if "p (wilcoxon" in shown:
-            pairs = min(row.unequal for row in self.rows)
-            found.append(
+        pairs = min((row.unequal for row in self.rows), default=0)
+        explained = [
+            (
+                "benefit" in shown or "harm" in shown,
+                "benefit and harm are the shares of clients that gain and that lose, means over n sessions.",
+            ),
+            (
+                "worst 10 %" in shown,
+                "worst 10 %: the mean gain of the tenth of the clients with the lowest gains, at least one client.",
+            ),
+            (
+                self.has("["),
+                "[low, high] is the 95 % interval of the mean over n seeds (Student's t, paired).",
+            ),
+            (
+                any(name in shown for name in SIZES),
+                "fewest, middle, most samples: thirds of the clients by number of training samples.",
+            ),
+            (
+                "p (wilcoxon" in shown,
                 f"Wilcoxon's test ignores pairs of equal means. With {pairs} other{'s' * (pairs != 1)}, its smallest p "
-                f"value is {min(1.0, 2 / 2**pairs):g}."
-            )
-        return found
+                f"value is {min(1.0, 2 / 2**pairs):g}.",
+            ),
+        ]
+        about = f"A gain is a client's test accuracy less its accuracy under {self.baseline}, {of}."
+        return [*self.notes, about, *(sentence for needed, sentence in explained if needed)]
 
     def fields(self, row: GainRow) -> Iterator[tuple[str, Any]]:
         """All that a row has, by name; gains and shares 0…1."""
@@ -259,30 +262,32 @@ def gains(
         raise ConfigError(f"The margin is an accuracy between 0 and 1; it is {margin:g}.")
     if test is not None and test not in TESTS:
         raise ConfigError(f"There is no test '{test}'.{nearest(test, TESTS)} Use {' or '.join(TESTS)}.")
-    wanted = checked((by,) if isinstance(by, str) else tuple(by), runs)
+    wanted = checked(by, runs)
     pairs, failed, notes = _pairs(runs, baseline, last)
-    chosen = {id(each) for each in [*failed, *(each.run for each in pairs)]}
-    counted = [run for run in runs if id(run) in chosen]
+    by_run = {each.run.folder: each for each in pairs}
+    counted = [run for run in runs if run.folder in by_run or run in failed]
     wanted = wanted or varying(counted) or ("method",)
-    diverged = {
+    every = {
         key: [Divergence.of(run.totals) for run in group] for key, group in groups(counted, wanted).items()
     }
-    notes += divergences((group_label(wanted, key), each) for key, each in diverged.items())
+    notes += caveats.divergences((group_label(wanted, key), each) for key, each in every.items())
     found = groups([each.run for each in pairs], wanted)
-    by_run = {id(each.run): each for each in pairs}
     by_label = {group_label(wanted, key): group for key, group in found.items()}
     labels = {label: list(map(_resolved, group)) for label, group in by_label.items()}
     partners = {id(each.baseline): _resolved(each.baseline) for each in pairs}
-    notes += rows_differ({**labels, baseline: [*labels.get(baseline, []), *partners.values()]}, wanted)
-    notes += [*averaged(by_label), *dependent(members(by_label))]
-    notes += unfinished(runs)
-    rows = []
-    for key, group in found.items():
-        if Divergence.over(diverged[key]).untrained:
-            continue  # a mean over the other sessions would hide the failure
-        rows.append(_row(wanted, key, [by_run[id(run)] for run in group], margin, test))
-    if correct:
-        rows = _corrected(rows)
+    configs = {**labels, baseline: [*labels.get(baseline, []), *partners.values()]}
+    notes += [*caveats.rows_differ(configs, wanted), *caveats.averaged(by_label)]
+    notes += [*caveats.dependent(caveats.members(by_label)), *caveats.unfinished(runs)]
+    rows = [
+        _row(wanted, key, [by_run[run.folder] for run in group], margin, test)
+        for key, group in found.items()
+        if not Divergence.over(every[key]).untrained  # a mean over the other sessions would hide the failure
+    ]
+    for name in ("p", "p_equivalent") if correct else ():
+        places = [place for place, row in enumerate(rows) if getattr(row, name) is not None]
+        for place, value in zip(places, holm([getattr(rows[place], name) for place in places]), strict=True):
+            changed: dict[str, Any] = {name: value}
+            rows[place] = replace(rows[place], **changed)
     sentences = tuple(dict.fromkeys(notes))
     made = GainTable(wanted, baseline, last, margin, test, correct, tuple(rows), sentences, tuple(columns))
     made.columns()  # raises for an unknown one
@@ -302,17 +307,14 @@ def paired_sessions(
 
 def _without_score(failed: Sequence[SessionData]) -> list[str]:
     """A sentence on sessions that have a partner, but no score."""
-    names = [run.name for run in failed]
-    return [f"{_are(names)} left out: every client diverged in every round, so there is no score."] * bool(
-        names
-    )
+    why = "left out: every client diverged in every round, so there is no score."
+    return [f"{_are([run.name for run in failed])} {why}"] if failed else []
 
 
 def _pairs(
     runs: Sequence[SessionData], baseline: str, last: int
 ) -> tuple[list[SessionGain], list[SessionData], list[str]]:
     """The pairs; the sessions that have a partner, but no score; and in sentences, which others are left out."""
-    others = [run for run in runs if run.method != baseline]
     partners = [run for run in runs if run.method == baseline]
     if not partners:
         known = dict.fromkeys(run.method for run in runs)
@@ -320,57 +322,50 @@ def _pairs(
             f"No session here is of the baseline '{baseline}'.{nearest(baseline, known)} A gain is a difference from "
             f"sessions of a baseline method. Methods here: {', '.join(known)}."
         )
-    conditions = {id(partner): condition(partner) for partner in partners}
+    conditions = [(partner, condition(partner)) for partner in partners]
     found, failed = list[SessionGain](), list[SessionData]()
     left_out, shorter = dict[str, list[str]](), dict[int, list[str]]()
-    for run in others:
-        own = condition(run)
-        its = {}
-        for each in partners:
-            parent = each.document.get("parent")
+    for run in (run for run in runs if run.method != baseline):
+        own, its = condition(run), list[tuple[SessionData, dict[str, Any]]]()
+        for partner, known in conditions:
+            parent = partner.document.get("parent")
             # A fork of the session itself has its clients as they were there.
             fork = parent is not None and parent["id"] == run.document.get("id")
-            its[id(each)] = conditions[id(each)] | ({"parent": own["parent"]} if fork else {})
-        matching = [each for each in partners if its[id(each)] == own]
-        same = [each for each in matching if training_settings(each) == training_settings(run)]
-        candidates = same or matching
-        if len(candidates) != 1:
+            its.append((partner, known | ({"parent": own["parent"]} if fork else {})))
+        matching = [partner for partner, known in its if known == own]
+        candidates = [
+            each for each in matching if training_settings(each) == training_settings(run)
+        ] or matching
+        if not candidates:
+            closest = min(
+                (known for _, known in its), key=lambda each: sum(each[key] != own[key] for key in own)
+            )
+            apart = _differing(own, closest, run.method, baseline)
+            why = f"no session of {baseline} has its clients. The closest differs in {apart}"
+        elif len(candidates) > 1:
             why = f"{len(candidates)} sessions of {baseline} are alike"
-            if not candidates:
-                closest = min(its.values(), key=lambda each: sum(each[key] != own[key] for key in own))
-                apart = _differing(own, closest, run.method, baseline)
-                why = f"no session of {baseline} has its clients. The closest differs in {apart}"
-            left_out.setdefault(why, []).append(run.name)
-            continue
-        if Divergence.of(run.totals).untrained:
+        elif Divergence.of(run.totals).untrained:
             failed.append(run)
             continue
-        if Divergence.of(candidates[0].totals).untrained:
+        elif Divergence.of(candidates[0].totals).untrained:
             why = f"every client of {candidates[0].name} diverged in every round, so it has no score"
-            left_out.setdefault(why, []).append(run.name)
+        elif (one := _gain(run, candidates[0], last)) is None:
+            why = "its clients or those of its partner have no accuracy"
+        else:
+            found.append(one)
+            if run.totals.rounds != candidates[0].totals.rounds:
+                shorter.setdefault(one.round, []).append(run.name)
             continue
-        one = _gain(run, candidates[0], last)
-        if one is None:
-            left_out.setdefault("its clients or those of its partner have no accuracy", []).append(run.name)
-            continue
-        if len({run.totals.rounds, candidates[0].totals.rounds}) > 1:
-            shorter.setdefault(one.round, []).append(run.name)
-        found.append(one)
+        left_out.setdefault(why, []).append(run.name)
     notes = [f"{_are(names)} left out: {why}." for why, names in left_out.items()]
     if not found:
         remedy = " Run both with the same values." if any("differs in" in why for why in left_out) else ""
         notes = _without_score(failed) + notes
         reason = notes[0] + remedy if notes else f"All sessions are of {baseline}."
         raise ConfigError(f"No session has a partner of {baseline}. {reason}")
-    return (
-        found,
-        failed,
-        notes
-        + [
-            f"{_are(names)} compared after round {round}, the last that both have."
-            for round, names in shorter.items()
-        ],
-    )
+    for round, names in shorter.items():
+        notes.append(f"{_are(names)} compared after round {round}, the last that both have.")
+    return found, failed, notes
 
 
 def _are(names: Sequence[str]) -> str:
@@ -383,16 +378,13 @@ def _differing(own: Mapping[str, Any], other: Mapping[str, Any], method: str, ba
     def words(key: str, value: Any) -> str:
         if key == "parent":
             return "none" if value is None else f"a session's round {value[1]}"
-        return seed_words(*value) if key == "seed" else worded(value)
+        return seed_words(*value) if key == "seed" else caveats.worded(value)
 
-    return (
-        "; ".join(
-            f"{key}: {words(key, own[key])} ({method}), {words(key, other[key])} ({baseline})"
-            for key in own
-            if own[key] != other[key] and key != _DATA
-        )
-        or "its samples or their partition"
-    )
+    apart = [key for key in own if own[key] != other[key] and key != _DATA]
+    each = [
+        f"{key}: {words(key, own[key])} ({method}), {words(key, other[key])} ({baseline})" for key in apart
+    ]
+    return "; ".join(each) or "its samples or their partition"
 
 
 def final_accuracies(run: SessionData, round: int, last: int = 1) -> Array:
@@ -424,10 +416,8 @@ def condition(run: SessionData) -> dict[str, Any]:
 def _resolved(run: SessionData) -> dict[str, Any]:
     """Its settings, with the model that its method evaluates where they name none."""
     evaluation = run.config.get("evaluation", {})
-    return {
-        **run.config,
-        "evaluation": {**evaluation, "model": evaluation.get("model") or evaluated(run.method)},
-    }
+    model = evaluation.get("model") or evaluated(run.method)
+    return {**run.config, "evaluation": {**evaluation, "model": model}}
 
 
 def evaluated(method: str) -> str:
@@ -459,18 +449,14 @@ def training_settings(run: SessionData) -> Key:
 def _row(
     by: Sequence[str], key: Key, group: Sequence[SessionGain], margin: float | None, test: Test | None
 ) -> GainRow:
-    def over_seeds(value: Callable[[SessionGain], float]) -> MeanStd:
-        found = MeanStd.of([value(each) for each in group])
+    def over_seeds(values: Iterable[float]) -> MeanStd:
+        found = MeanStd.of(values)
         assert found is not None
         return found
 
-    def of_parts(parts: Callable[[SessionGain], Mapping[str, float]]) -> dict[str, MeanStd]:
-        each = [parts(one) for one in group]
-        found = {
-            name: MeanStd.of([one.get(name) for one in each])
-            for name in dict.fromkeys(n for o in each for n in o)
-        }
-        return {name: value for name, value in found.items() if value is not None}
+    def of_parts(each: Sequence[Mapping[str, float]]) -> dict[str, MeanStd]:
+        names = dict.fromkeys(name for one in each for name in one)
+        return {name: over_seeds(one[name] for one in each if name in one) for name in names}
 
     means = [each.mean for each in group]
     difference = paired(dict(enumerate(means)), dict.fromkeys(range(len(means)), 0.0))
@@ -481,11 +467,11 @@ def _row(
         sessions=tuple(each.run.name for each in group),
         clients=max(len(each.known) for each in group),
         gain=difference,
-        benefit=over_seeds(lambda each: each.benefit),
-        harm=over_seeds(lambda each: each.harm),
-        worst=over_seeds(lambda each: each.worst),
-        models=of_parts(SessionGain.by_model),
-        sizes=of_parts(SessionGain.by_size),
+        benefit=over_seeds(float((each.known > 0).mean()) for each in group),
+        harm=over_seeds(float((each.known < 0).mean()) for each in group),
+        worst=over_seeds(each.worst for each in group),
+        models=of_parts([each.by_model() for each in group]),
+        sizes=of_parts([each.by_size() for each in group]),
         unequal=sum(abs(mean) >= EQUAL for mean in means),
         p=None if test is None else p_of_gain(means, test),
         p_equivalent=None if margin is None else p_of_equivalence(means, margin),
@@ -540,38 +526,11 @@ def holm(values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def _corrected(rows: Sequence[GainRow]) -> list[GainRow]:
-    """The rows with their p values corrected by Holm, each kind over the rows that have one."""
-    found = list(rows)
-    for name in ("p", "p_equivalent"):
-        places = [place for place, row in enumerate(found) if getattr(row, name) is not None]
-        corrected = holm([getattr(found[place], name) for place in places])
-        for place, value in zip(places, corrected, strict=True):
-            changed: dict[str, Any] = {name: value}
-            found[place] = replace(found[place], **changed)
-    return found
-
-
 def equivalence(p: float | None) -> str:
     """Whether a gain is smaller than the margin, in words."""
     if p is None:
         return NONE
     return f"{'equivalent' if p < ALPHA else 'not shown'} (p = {_p(p)})"
-
-
-def _part(field: str, name: str) -> Callable[[GainRow], str]:
-    def text(row: GainRow) -> str:
-        value: MeanStd | None = getattr(row, field).get(name)
-        return NONE if value is None else points(value.mean)
-
-    return text
-
-
-def _mean_gain(row: GainRow) -> str:
-    ends = row.gain.interval
-    return row.diverged.marked(
-        points(row.gain.mean) + (f" [{', '.join(points(end) for end in ends)}]" if ends else "")
-    )
 
 
 def _p(p: float | None) -> str:

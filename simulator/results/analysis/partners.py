@@ -23,8 +23,7 @@ import checkpoints
 from checkpoints import Damaged, DiskError, SessionUnreadable, Stamp
 from simulator.base.documents import Entry
 from simulator.base.units import points
-from simulator.results.analysis.averages import paired
-from simulator.results.analysis.axes import Key, seeds_of
+from simulator.results.analysis.axes import Key, paired, seeds_of
 from simulator.results.analysis.client_values import CELLS, Array
 from simulator.results.analysis.gain import BASELINE, EQUAL, same_clients, training_settings
 from simulator.results.analysis.ledger import well_formed

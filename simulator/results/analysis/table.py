@@ -20,8 +20,7 @@ from simulator.base.units import (
     size,
     span,
 )
-from simulator.results.analysis.averages import Difference, MeanStd
-from simulator.results.analysis.axes import Key, spelled
+from simulator.results.analysis.axes import Difference, Key, MeanStd, spelled
 from simulator.results.analysis.caveats import Printed, listed
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.ledger import NO_SCORE, Divergence

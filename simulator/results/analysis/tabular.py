@@ -10,9 +10,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from simulator.base.errors import ConfigError, nearest
-from simulator.base.units import NONE, cell, escaped
-from simulator.results.analysis.averages import MeanStd
-from simulator.results.analysis.axes import spelled
+from simulator.base.units import NONE, cell, escaped, points
+from simulator.results.analysis.axes import MeanStd, spelled
 from simulator.results.analysis.static_names import titles
 
 if TYPE_CHECKING:
@@ -194,6 +193,11 @@ def percent(value: MeanStd | None, missing: str = NONE) -> str:
     if value is None:
         return missing
     return f"{100 * value.mean:.2f}" + ("" if value.std is None else f" ± {100 * value.std:.2f}")
+
+
+def points_with(mean: float, interval: tuple[float, float] | None) -> str:
+    """A difference in percent points, with its interval if it has one."""
+    return points(mean) + (f" [{', '.join(map(points, interval))}]" if interval else "")
 
 
 def _marks(column: Column[R], rows: Sequence[R]) -> dict[int, str]:

@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from simulator.base.errors import ConfigError
-from simulator.results.analysis.averages import MeanStd
-from simulator.results.analysis.axes import checked, group_label, groups, spelled
+from simulator.results.analysis.axes import MeanStd, checked, group_label, groups, spelled
 from simulator.results.analysis.comparison import outcome
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.table import Select
