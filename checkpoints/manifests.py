@@ -6,7 +6,7 @@ stop between two clients loses none. `Kept` says which checkpoints stay, and whi
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
@@ -41,17 +41,20 @@ def _refs(names: re.Pattern[str]) -> Any:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A checkpoint: the states after a round, the round's record, and the ledger before that record."""
+    """A checkpoint: the states after a round, the round's record, and the ledger before that record.
+
+    `Any` is JSON of the caller's, which has its types.
+    """
 
     round: Natural
-    history: Annotated[Sequence[Mapping[str, Any]], InJson(Many[Object])]
+    history: Annotated[Any, InJson(Many[Object])]
     states: Annotated[Mapping[str, ObjectRef], InJson(_refs(HELD))]
-    record: Annotated[Mapping[str, Any] | None, InJson(Object | None)]
+    record: Annotated[Any, InJson(Object | None)]
     ledger: Annotated[Prefix, InJson(Prefix)]
     applied: Many[str]
-    initial: Annotated[Mapping[str, Any] | None, InJson(Object)] = None
+    initial: Annotated[Any, InJson(Object)] = None
     """What the clients began with that `states` does not name, in the caller's words; None: it names all."""
-    in_flight: Annotated[Mapping[str, Any] | None, InJson(Object)] = None
+    in_flight: Annotated[Any, InJson(Object)] = None
     """The caller's note of uplinks that wait for a later round. `states` names their tensors. None: there are none."""
 
     @property

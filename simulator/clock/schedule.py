@@ -11,12 +11,13 @@ import math
 from bisect import insort
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
 from simulator.base.errors import ConfigError
 from simulator.base.record import Flight
+from simulator.base.system_section import SystemConfig
 
 Fate = Literal["used", "late", "stale", "lost", "dropped"]
 """late: after the end of its round, where it does not count. stale: older than `max_staleness`. lost: the client left
@@ -37,27 +38,6 @@ def cut(flight: Flight, leaves: float) -> Flight:
     latency, down, compute, up = parts
     short = flight._replace(arrives=leaves, latency=latency, down=down, compute=compute, up=up)
     return short._replace(lost=True, steps=None, steps_due=None)
-
-
-class Rules(Protocol):
-    """The settings of section `system` that decide the order; a schedule reads only its own."""
-
-    @property
-    def schedule(self) -> str: ...
-    @property
-    def deadline(self) -> float | None: ...
-    @property
-    def deadline_quantile(self) -> float | None: ...
-    @property
-    def late(self) -> str: ...
-    @property
-    def select(self) -> int | None: ...
-    @property
-    def buffer(self) -> int | None: ...
-    @property
-    def in_flight(self) -> int | None: ...
-    @property
-    def max_staleness(self) -> int | None: ...
 
 
 _ALWAYS_AT_WORK = ("buffered", "asynchronous")
@@ -98,7 +78,7 @@ class Ended:
 
 
 def carry_out(
-    rules: Rules,
+    rules: SystemConfig,
     round: int,
     participants: int,
     now: float,
@@ -125,7 +105,7 @@ def carry_out(
 class _Round:
     """One round with what `carry_out` is given for it, and the two ways in which it can go."""
 
-    rules: Rules
+    rules: SystemConfig
     round: int
     participants: int
     now: float
@@ -210,7 +190,7 @@ class _Round:
         return "dropped" if self.loses(flight) else "used"
 
 
-def _end(rules: Rules, round: int, participants: int, now: float, fates: Fates) -> float:
+def _end(rules: SystemConfig, round: int, participants: int, now: float, fates: Fates) -> float:
     """When the round ends. `fates` of the flights are in the order of their arrivals.
 
     The server knows who is too old to count, and does not wait for them. It notices that a client has left, or that an

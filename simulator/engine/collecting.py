@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from simulator.base.record import Flight
 from simulator.base.tensors import total_bytes
 from simulator.clock.durations import Work
-from simulator.clock.schedule import Ended, carry_out, cut
+from simulator.clock.schedule import Ended, cut
 from simulator.engine.client_states import InFlight
 from simulator.engine.timing import Clock
 from simulator.engine.wire import Wire
@@ -100,12 +100,6 @@ def on_the_clock(
     of = {each.flight: each for each in in_flight if each.flight is not None}
     has_begun = False
 
-    def choose(number: int, at: float, busy: frozenset[int], attempt: int) -> tuple[int, ...]:
-        return clock.choose(number, at, busy | diverged, round, attempt, history)
-
-    def wait(at: float, busy: frozenset[int]) -> float:
-        return clock.wait(at, busy | diverged, round)
-
     def send(chosen: Sequence[int], at: float) -> list[Flight]:
         nonlocal has_begun, flops
         if not has_begun:
@@ -171,9 +165,7 @@ def on_the_clock(
 
     waiting, left = list(of), clock.absent(round)
     of |= {cut(flight, began): of[flight] for flight in waiting if flight.client in left}
-    ended = carry_out(
-        clock.system, round, clock.participants(round), began, waiting, choose, send, wait, loses, left
-    )
+    ended = clock.carry_out(round, began, waiting, history, send, diverged, loses)
     if not has_begun:
         begin(())
     landed = [of[flight] for flight, _ in ended.landed]

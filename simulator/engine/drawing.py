@@ -16,7 +16,7 @@ from simulator.base.record import Flight
 from simulator.base.sections import AVAILABLE, RANDOM
 from simulator.base.tensors import Tensors, total_bytes
 from simulator.clock.durations import Work
-from simulator.clock.schedule import carry_out, cut
+from simulator.clock.schedule import cut
 from simulator.config import Config
 from simulator.engine.builder import Built
 from simulator.engine.timing import Clock
@@ -69,14 +69,6 @@ def _rounds(
     remembers = config.selection.strategy != RANDOM
     for round in range(1, config.rounds + 1):
 
-        def choose(
-            number: int, at: float, busy: frozenset[int], attempt: int, t: int = round
-        ) -> Sequence[int]:
-            return clock.choose(number, at, busy, t, attempt, known)
-
-        def wait(at: float, busy: frozenset[int], t: int = round) -> float:
-            return clock.wait(at, busy, t)
-
         def send(chosen: Sequence[int], at: float, t: int = round) -> list[Flight]:
             of_each = works(t)
             flights = clock.flights(chosen, at, t, [of_each[client] for client in chosen])
@@ -97,21 +89,10 @@ def _rounds(
             partial[shorter] = less
             return shorter
 
-        left = clock.absent(round)
         for each in flying:
-            if each.client in left and each in partial:
+            if each.client in clock.absent(round) and each in partial:
                 partial[cut(each, now)] = partial.pop(each)
-        ended = carry_out(
-            clock.system,
-            round,
-            clock.participants(round),
-            now,
-            flying,
-            choose,
-            send,
-            wait,
-            left=left,
-        )
+        ended = clock.carry_out(round, now, flying, known, send)
         fates = Counter(fate for _, fate in ended.landed)
         ages = Counter(round - flight.dispatch for flight, fate in ended.landed if fate == "used")
         sizes, used_flops, wasted_flops = 0, 0.0, 0.0

@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
@@ -16,7 +16,7 @@ from simulator.clock import durations
 from simulator.clock.availability import Availability, availability
 from simulator.clock.devices import ClientFacts, assigned, library, named
 from simulator.clock.durations import Energy, Seconds, Work
-from simulator.clock.schedule import Ended, cut
+from simulator.clock.schedule import Ended, Loses, Send, arrive_all, carry_out, cut
 from simulator.config import Config
 from simulator.engine.client_states import InFlight
 from simulator.methods import Method
@@ -103,6 +103,27 @@ class Clock:
     def absent(self, round: int) -> frozenset[int]:
         """The clients that are absent in a round."""
         return self._federation.at(round).absent
+
+    def carry_out(
+        self,
+        round: int,
+        now: float,
+        flying: Sequence[Flight],
+        history: History,
+        send: Send,
+        diverged: Collection[int] = (),
+        loses: Loses = arrive_all,
+    ) -> Ended:
+        """A round of the run's schedule that begins at `now`; who has `diverged` by then is not sent off again."""
+
+        def choose(number: int, at: float, busy: frozenset[int], attempt: int) -> tuple[int, ...]:
+            return self.choose(number, at, busy.union(diverged), round, attempt, history)
+
+        def wait(at: float, busy: frozenset[int]) -> float:
+            return self.wait(at, busy.union(diverged), round)
+
+        usual, left = self.participants(round), self.absent(round)
+        return carry_out(self.system, round, usual, now, flying, choose, send, wait, loses, left)
 
     def flights(self, clients: Sequence[int], at: float, round: int, works: Sequence[Work]) -> list[Flight]:
         """The flights of clients that are sent off together. A client that leaves before it has sent loses its work."""

@@ -11,19 +11,13 @@ import numpy as np
 
 from simulator.base.record import Record
 from simulator.metrics import by_client
-
-Strategy = Callable[[Sequence["Candidate"], int, int, np.random.Generator], Sequence[int]]
-"""(candidates, number, round, draws) → the ids of so many of them."""
+from simulator.models.federation import ClientInfo
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A client that is available and not at work. Its past is that before the round."""
+class Seen:
+    """What the server has seen of one client in earlier rounds."""
 
-    id: int
-    architecture: str
-    samples: int
-    classes: tuple[int, ...]
     rounds: int = 0
     """How often it was sent off."""
     last: int | None = None
@@ -32,18 +26,24 @@ class Candidate:
     """Its mean training loss then."""
     seconds: float | None = None
     """The simulated seconds of its last dispatch that has ended. None without a clock."""
+
+
+@dataclass(frozen=True)
+class Candidate(Seen, ClientInfo):
+    """A client that is available and not at work. Its past is that before the round."""
+
     stays: float = math.inf
     """The simulated seconds until it leaves."""
 
 
-@dataclass(frozen=True)
-class Past:
-    """The past of one client. See `Candidate`."""
+Strategy = Callable[[Sequence[Candidate], int, int, np.random.Generator], Sequence[int]]
+"""(candidates, number, round, draws) → the ids of so many of them."""
 
-    rounds: int = 0
-    last: int | None = None
-    loss: float | None = None
-    seconds: float | None = None
+
+@dataclass(frozen=True)
+class Past(Seen):
+    """The past of one client, of which a strategy is not told all."""
+
     under_way: float | None = None
     """The loss of its last dispatch, which the server learns with the uplink."""
 

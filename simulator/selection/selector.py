@@ -70,17 +70,8 @@ class Selector:
 
     def _candidate(self, client: int, history: History, stays: Stays) -> Candidate:
         info, past = self._federation.clients[client], history.get(client, NOTHING)
-        return Candidate(
-            client,
-            info.architecture,
-            info.samples,
-            tuple(info.classes),
-            past.rounds,
-            past.last,
-            past.loss,
-            past.seconds,
-            stays(client),
-        )
+        seen = past.rounds, past.last, past.loss, past.seconds
+        return Candidate(client, info.architecture, info.samples, tuple(info.classes), *seen, stays(client))
 
 
 def available(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import checkpoints
-from checkpoints import Damaged, ObjectRef, Store
+from checkpoints import Damaged, Manifest, ObjectRef, Store
 from simulator.base.documents import Change, Dispatched, Entry, Initial, Parent
 from simulator.base.environment import changed_code
 from simulator.base.errors import ConfigError, SessionError
@@ -33,7 +33,7 @@ from simulator.sessions.history import (
     reached,
     settings_in_force,
 )
-from simulator.sessions.reader import CheckedReader, Manifest, parent_folder, unrecorded
+from simulator.sessions.reader import CheckedReader, parent_folder, unrecorded
 
 
 @dataclass(frozen=True)

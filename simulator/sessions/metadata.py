@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import checkpoints
-from checkpoints import Command, Damaged, Retention, canonical, limits
+from checkpoints import Command, Damaged, Manifest, Retention, canonical, limits
 from simulator.base import own_files
 from simulator.base.documents import Change, Document, Entry, OwnFile, Parent, check_history
 from simulator.base.environment import (
@@ -41,7 +41,7 @@ from simulator.models import user_models as models
 from simulator.selection import user_selection
 from simulator.sessions.fingerprint import fingerprint
 from simulator.sessions.history import asked_for, boundary, differences, history_entry, settings_in_force
-from simulator.sessions.reader import CheckedReader, Manifest
+from simulator.sessions.reader import CheckedReader
 from simulator.sessions.states import digest
 
 

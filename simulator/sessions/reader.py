@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import checkpoints
-from checkpoints import Damaged, DiskError, SessionUnreadable, UnfinishedRound, checked
+from checkpoints import Damaged, DiskError, Manifest, SessionUnreadable, UnfinishedRound, checked
 from simulator.base.documents import (
     Dispatched,
     Document,
-    Entry,
     Event,
     Initial,
     Note,
@@ -23,15 +22,6 @@ from simulator.base.errors import ConfigError
 from simulator.base.record import Client, Record, check_record
 
 T = TypeVar("T")
-
-
-class Manifest(checkpoints.Manifest):
-    """A checkpoint whose JSON has been checked: the same object, seen with its types."""
-
-    history: list[Entry]
-    record: Record | None
-    initial: Initial | None
-    in_flight: dict[str, Dispatched] | None
 
 
 class CheckedReader(checkpoints.SessionReader):
@@ -55,7 +45,7 @@ class CheckedReader(checkpoints.SessionReader):
             self._sound(where, lambda: checked(dict[Client, Dispatched], manifest.in_flight, "in_flight"))
         if manifest.record is not None:
             self._sound_record(where, manifest.record)
-        return cast(Manifest, manifest)
+        return manifest
 
     def check_record(self, record: Mapping[str, Any], round: int | None = None) -> None:
         super().check_record(record, round)
@@ -77,9 +67,6 @@ class CheckedReader(checkpoints.SessionReader):
         if not 1 <= round <= len(records):
             raise Damaged(f"{self.folder}: the ledger has no round {round}; it has {len(records)}.")
         return records[round - 1]
-
-    def newest(self) -> Manifest | None:
-        return cast(Manifest | None, super().newest())
 
     def last_record(self, newest: Manifest | None) -> Record | None:
         """The last round's record, without decoding the rest of the ledger; like `checkpoints.last_record`."""

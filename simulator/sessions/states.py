@@ -12,7 +12,16 @@ import torch
 from torch import Tensor
 
 import checkpoints
-from checkpoints import Damaged, ObjectRef, SessionUnreadable, Store, TensorSpec, UnfinishedRound, checked
+from checkpoints import (
+    Damaged,
+    Manifest,
+    ObjectRef,
+    SessionUnreadable,
+    Store,
+    TensorSpec,
+    UnfinishedRound,
+    checked,
+)
 from simulator.base.documents import Entry, Finished, Initial, Note
 from simulator.base.errors import SessionError
 from simulator.base.record import Flight
@@ -31,7 +40,7 @@ from simulator.methods.hooks import Hooks
 from simulator.models.federation import Federation
 from simulator.runners.base import Job, LocalUpdate
 from simulator.runners.local import prepare
-from simulator.sessions.reader import CheckedReader, Manifest
+from simulator.sessions.reader import CheckedReader
 from simulator.training.flops import FlopCache
 from simulator.training.loop import steps
 from simulator.training.trainer import TrainingContext

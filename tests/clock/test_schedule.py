@@ -9,7 +9,8 @@ import pytest
 
 from simulator.base.errors import ConfigError
 from simulator.base.record import Flight
-from simulator.clock.schedule import Ended, Rules, carry_out
+from simulator.base.system_section import SystemConfig
+from simulator.clock.schedule import Ended, carry_out
 
 SECONDS = (2.0, 3.0, 7.0)
 DEFAULTS: dict[str, Any] = {
@@ -18,11 +19,13 @@ DEFAULTS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def rules(**changes: Any) -> Rules:
+def rules(**changes: Any) -> SystemConfig:
     return SimpleNamespace(**{**DEFAULTS, **changes})  # type: ignore[return-value]
 
 
-def run(rules: Rules, rounds: int, participants: int = 3, seconds: Sequence[float] = SECONDS) -> list[Ended]:
+def run(
+    rules: SystemConfig, rounds: int, participants: int = 3, seconds: Sequence[float] = SECONDS
+) -> list[Ended]:
     """Rounds one after the other. All clients are always there; the lowest numbers are chosen first."""
     now, flying, found = 0.0, list[Flight](), []
     for round in range(1, rounds + 1):
@@ -118,7 +121,7 @@ def test_a_round_that_nobody_is_free_for_ends_when_somebody_is() -> None:
 
 
 def alone(
-    rules: Rules,
+    rules: SystemConfig,
     participants: int,
     now: float,
     flying: Sequence[Flight],

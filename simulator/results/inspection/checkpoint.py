@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from checkpoints import SessionUnreadable
+from checkpoints import Manifest, SessionUnreadable
 from simulator import methods, runners
 from simulator.base.documents import Entry
 from simulator.base.errors import ConfigError
@@ -30,7 +30,7 @@ from simulator.runners.evaluation import answering
 from simulator.sessions import metadata
 from simulator.sessions.history import settings_in_force
 from simulator.sessions.metadata import check_data, check_models, read_config
-from simulator.sessions.reader import CheckedReader, Manifest
+from simulator.sessions.reader import CheckedReader
 from simulator.sessions.states import check_draws, name_of, restore, specs
 from simulator.training.client import LocalClient
 from simulator.training.flops import FlopCache
