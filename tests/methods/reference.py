@@ -91,6 +91,26 @@ def step(weights: Sequence[Tensor], lr: float) -> None:
         weight.grad = None
 
 
+class Adam:
+    """β = (.9, .999), ε = 1e-8, its moments kept as long as it is."""
+
+    def __init__(self, weights: Mapping[str, Tensor], lr: float) -> None:
+        self.weights, self.lr, self.steps = weights, lr, 0
+        self.m = {name: torch.zeros_like(weight) for name, weight in weights.items()}
+        self.v = {name: torch.zeros_like(weight) for name, weight in weights.items()}
+
+    @torch.no_grad()
+    def step(self) -> None:
+        self.steps += 1
+        for name, weight in self.weights.items():
+            assert weight.grad is not None
+            self.m[name] = 0.9 * self.m[name] + 0.1 * weight.grad
+            self.v[name] = 0.999 * self.v[name] + 0.001 * weight.grad**2
+            m, v = self.m[name] / (1 - 0.9**self.steps), self.v[name] / (1 - 0.999**self.steps)
+            weight -= self.lr * m / (v.sqrt() + 1e-8)
+            weight.grad = None
+
+
 def assert_equal(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], places: float = 1e-6) -> None:
     """The same names, and values that agree to that share of the largest."""
     assert found.keys() == expected.keys()

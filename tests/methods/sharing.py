@@ -11,7 +11,7 @@ from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import Tensors, floating
 from simulator.engine.builder import Built
 from simulator.engine.client_states import State
-from simulator.methods import Uplink
+from simulator.methods import Method, Uplink
 from simulator.methods.fedavg import FedAvg
 from simulator.models.federation import ClientInfo, Federation
 from simulator.training.client import LocalClient
@@ -102,3 +102,20 @@ def trained_to(
 def weights(federation: Federation, client: ClientInfo) -> set[str]:
     """Names of the client's parameters: what is trained, without running statistics."""
     return {name for name, _ in federation.architecture_of(client).named_parameters()}
+
+
+def sent(method: Method, client: int, weight: float = 1.0, **payload: Any) -> Uplink:
+    """A client's uplink of these tensors or lists. Labels and counts are int32; `head__bias` stands for head/bias."""
+    tensors = {
+        name.replace("__", "/"): torch.as_tensor(value, dtype=torch.int32 if name in WHOLE else None)
+        for name, value in payload.items()
+    }
+    return Uplink(method.federation.clients[client], tensors, weight)
+
+
+WHOLE = ("labels", "counts")
+
+
+def wide(*rows: Sequence[float], width: int = 8) -> Tensor:
+    """Vectors of tiny models' features, of which only the first numbers are not zero."""
+    return torch.tensor([[*row, *[0.0] * (width - len(row))] for row in rows])

@@ -1,16 +1,25 @@
-"""Methods that average models or parts of them, by hand: FedAvg, FedPer, FedRep, LG-FedAvg, Ditto, MOON; Standalone."""
+"""Methods that average weights or parts of them, by hand."""
 
 import math
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from simulator import models
-from simulator.base.tensors import floating, of_module, part
+from simulator.base import rng
+from simulator.base.errors import ConfigError
+from simulator.base.sections import TrainingConfig
+from simulator.base.tensors import Tensors, floating, of_module, part
 from simulator.engine.progress import unobserved
-from simulator.methods import Uplink
+from simulator.methods import Method, Uplink, fedclassavg
+from simulator.methods.fedclassavg import supervised_contrast
+from simulator.methods.fednova import FedNova
+from simulator.methods.scaffold import Scaffold
+from simulator.sessions import history
 from simulator.training.loop import steps
 from simulator.training.phase import Nets
 from tests import federations
@@ -21,11 +30,96 @@ CE = math.log1p(math.exp(-1))
 """Cross-entropy of the logits (1, 0) for class 0."""
 
 
-def filled(method: Any, client: int, value: float) -> Uplink:
-    """An uplink in which every number is `value`."""
+def filled(method: Any, client: int, value: float, weight: float = 1.0) -> Uplink:
+    """An uplink in which every number is the value."""
     info = method.federation.clients[client]
     payload = method.downlink(1, method.init_server(), info)
-    return Uplink(info, {name: torch.full_like(tensor, value) for name, tensor in payload.items()})
+    return Uplink(info, {name: torch.full_like(tensor, value) for name, tensor in payload.items()}, weight)
+
+
+def trained_to(method: Any, server: Tensors, *values: float) -> list[Uplink]:
+    """The uplinks of clients 0, 1, … whose training has left these values in all of their models."""
+    return [
+        sharing.trained_to(method, k, server, sharing.start(method, k), value)[1]
+        for k, value in enumerate(values)
+    ]
+
+
+# What many of them have in common
+
+AVERAGED: dict[str, dict[str, str]] = {
+    "fedavg": {}, "fedper": {}, "fedrep": {}, "ditto": {}, "fedprox": {}, "moon": {},
+    "lg_fedavg": {}, "fedclassavg": {}, "fedlora": {}, "pfedes": {},
+    "fml": {"meme": "tiny_mlp"}, "fedapen": {"meme": "tiny_mlp"},
+    "fedmrl": {"small": "tiny_mlp"}, "pfedafm": {"small": "tiny_mlp"}, "pfedmoe": {"small": "tiny_mlp"},
+}  # fmt: skip
+"""The small models have BatchNorm."""
+
+
+def test_the_server_takes_the_mean_weighted_by_samples_and_moves_less_far_towards_stale_uplinks() -> None:
+    """n = 1, 1, 2: (4 + 8 + 2·10)/4 = 8. From 0 towards 8 with weight ¼: 2. BatchNorm's counter does not travel."""
+    for name, options in AVERAGED.items():
+        averaging = sharing.method(name, ["tiny_cnn"] * 3, [1, 1, 2], **options)
+        start = averaging.init_server()
+        uplinks = [filled(averaging, k, value) for k, value in enumerate((4.0, 8.0, 10.0))]
+        after = averaging.aggregate(1, start, uplinks).server
+        assert after.keys() == start.keys(), name
+        zeros = {key: torch.zeros_like(each) for key, each in start.items()}
+        stale = averaging.aggregate(1, zeros, [filled(averaging, 0, 8.0, 0.25)]).server
+        for server, expected in ((after, 8.0), (stale, 2.0)):
+            assert all((each == expected).all() for each in floating(server).values()), name
+        counters = start.keys() - floating(start).keys()
+        assert all(torch.equal(after[key], start[key]) for key in counters), name
+        assert bool(counters) == bool(options), name
+
+
+def test_a_proximal_loss_adds_half_of_its_weight_times_the_squared_distance() -> None:
+    """Logits (1, 0) of class 0: CE = log(1 + e⁻¹). Of all weights only the scale differs from the received, 1 from 3:
+    the squared distance is 4."""
+    received = {f"received/{name}": each for name, each in Plain(3.0).state_dict().items()}
+    given = Nets(Plain(1.0)), received, batch((1, 0, 0)), {}
+    of_fedprox, of_ditto = (
+        sharing.method("fedprox", ["tiny_cnn"], mu=0.1),
+        sharing.method("ditto", ["tiny_cnn"], lam=2.0),
+    )
+    for loss, added in ((of_fedprox.loss(*given), 0.2), (of_ditto.own_loss(*given), 4.0)):
+        assert loss.item() == pytest.approx(CE + added, rel=1e-12)
+    for name in ("fedprox", "ditto"):
+        parts, _, state, local = sharing.working(name)
+        sent = part(parts.method.downlink(1, state.server, local.info), "model")
+        (phase,) = (each for each in parts.method.phases(local) if each.state)
+        assert federations.bits(part(phase.state, "received")) == federations.bits(sent)
+
+
+@pytest.mark.long
+def test_a_method_without_what_it_adds_is_fedavg_bit_for_bit() -> None:
+    """Ditto's own models take nothing from the shared one. HeteroAvg averages plainly, here over equal clients."""
+    alike = {
+        "federation": {"group": "tiny_resnet10", "participation": 1.0},
+        "data": {"partition": "iid", "quantity": "equal"},
+    }
+    for name, options, sections in (
+        ("fedprox", {"mu": 0.0}, {}),
+        ("moon", {"mu": 0.0}, {}),
+        ("ditto", {}, {}),
+        ("heteroavg", {}, alike),
+    ):
+        both = (
+            federations.config(name, method=options, **sections),
+            federations.config("fedavg", **sections),
+        )
+        end = [federations.run(federations.built(config).engine, 2).server for config in both]
+        assert federations.bits(end[0]) == federations.bits(end[1])
+
+
+def test_a_session_older_than_an_option_goes_on_with_what_it_did() -> None:
+    for recorded, before in (
+        ({"name": "fd", "gamma": 1.0}, {"distance": "mse", "collect": "after"}),
+        ({"name": "fedgen", "teacher": "losses"}, {"weighting": "samples", "hidden_bias": True}),
+        ({"name": "fedtgp", "lam": 10.0}, {"distance": "samples"}),
+        ({"name": "fedrolex", "scaler": True}, {"scale_layers": False}),
+    ):
+        assert history.completed({"method": recorded})["method"] == recorded | before
 
 
 # Standalone
@@ -48,7 +142,7 @@ def test_standalone_trains_by_sgd_and_nothing_travels() -> None:
         torch.testing.assert_close(end.clients[client][f"model/{name}"], parameter - 0.5 * parameter.grad)
 
 
-# FedAvg
+# FedAvg, FedPer, and FedRep
 
 
 def test_each_architecture_averages_apart_and_one_that_nobody_sent_stays() -> None:
@@ -73,11 +167,8 @@ def test_a_client_receives_all_but_its_own_counter() -> None:
     assert federations.bits(part(local.tensors(), "model")) == federations.bits(expected)
 
 
-# FedPer
-
-
 def test_in_fedper_a_client_keeps_the_head_that_it_trained_and_receives_the_mean_body() -> None:
-    """n = 1 and 3: (4 + 3·8)/4 = 7."""
+    """n = 1 and 3: (4 + 3·8)/4 = 7. At a switch from FedAvg, the body is taken over."""
     method = sharing.method("fedper", ["tiny_cnn", "tiny_cnn"], [1, 3])
     server = method.init_server()
     ends = [
@@ -90,17 +181,10 @@ def test_in_fedper_a_client_keeps_the_head_that_it_trained_and_receives_the_mean
     method.receive(local, method.downlink(2, after, local.info))
     for name, value in local.nets.model.named_parameters():
         assert (value == (4.0 if name.startswith("head.") else 7.0)).all()
-
-
-def test_a_switch_takes_over_the_body_of_fedavg() -> None:
-    fedavg, fedper = (sharing.method(name, ["tiny_cnn", "tiny_mlp"]) for name in ("fedavg", "fedper"))
-    server = {name: tensor + 1 for name, tensor in fedavg.init_server().items()}
-    adopted = fedper.adopt(server)
-    assert adopted.keys() == fedper.init_server().keys()
-    assert all(torch.equal(adopted[name], server[name]) for name in adopted)
-
-
-# FedRep
+    before = {key: each + 1 for key, each in sharing.method("fedavg", ["tiny_cnn"]).init_server().items()}
+    adopted = method.adopt(before)
+    assert adopted.keys() == server.keys()
+    assert all(torch.equal(adopted[name], before[name]) for name in adopted)
 
 
 def test_in_fedrep_the_head_learns_first_and_then_the_body() -> None:
@@ -129,13 +213,12 @@ def test_momentum_and_weight_decay_leave_the_fixed_part_alone() -> None:
     assert (local.epochs(head), local.epochs(body)) == (3, 1)
     for phase, moving in ((head, True), (body, False)):
         before = {name: value.clone() for name, value in local.nets.model.named_parameters()}
-        for _ in steps(local, phase):
-            pass
+        assert [*steps(local, phase)]
         moved = {name for name, value in local.nets.model.named_parameters() if not value.equal(before[name])}
         assert moved == {name for name in before if name.startswith("head.") == moving}
 
 
-# LG-FedAvg
+# LG-FedAvg and FedClassAvg
 
 
 def test_in_lg_fedavg_a_client_replaces_its_head_and_nothing_else() -> None:
@@ -154,7 +237,65 @@ def test_a_head_is_adopted_whole_or_not_at_all() -> None:
     assert method.adopt(fits | {"head/bias": torch.ones(3)}) == {}
 
 
-# Ditto
+RECEIVED = {
+    "weight": torch.tensor([[0.0, 0.0], [0.0, 3.0]], dtype=torch.float64),
+    "bias": torch.tensor([0.0, 1.0], dtype=torch.float64),
+}
+"""From the identity with a bias of zero it is 1² + 2² + 1² = 6 away."""
+
+
+def test_fedclassavg_adds_the_squared_distance_to_the_head_as_received(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """CE of logits (1, 2) and class 0 is log(1 + e); ρ · 6 with ρ = 0.5. Then both views are the image: features (1, 0)
+    and (0, 1) of class 0, each twice. Of the three others all are positive, one at similarity 2 and two at 0."""
+    method = sharing.method("fedclassavg", ["tiny_cnn"], rho=0.5, contrast=3.0, tau=0.5)
+    loss = method.loss(Nets(Plain()), RECEIVED, batch((1, 2, 0)), {})
+    assert loss.item() == pytest.approx(math.log1p(math.e) + 3, rel=1e-14)
+    monkeypatch.setattr(fedclassavg, "VIEW", lambda x, drawn: x)
+    views, images = dict.fromkeys(("first", "second"), torch.empty(0)), batch((1, 0, 0), (0, 1, 0))
+    loss = method.contrastive_loss(Nets(Plain()), RECEIVED, images, views)
+    classified, contrast = (CE + math.log1p(math.e)) / 2, math.log(math.exp(2) + 2) - 2 / 3
+    assert loss.item() == pytest.approx(classified + 3 * contrast + 3, rel=1e-14)
+    parts, _, state, local = sharing.working("fedclassavg")
+    (phase,) = parts.method.phases(local)
+    with torch.no_grad():
+        local.nets.model.head.bias += 1  # the pull is not towards the head as it moves
+    assert federations.bits(phase.state) == federations.bits(part(state.server, "head"))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**20), st.integers(1, 5), st.sampled_from([0.07, 0.5, 2.0]))
+def test_contrast_is_khoslas_equation_2(seed: int, size: int, tau: float) -> None:
+    stream = rng.torch_stream(seed, "tests/contrast")
+    features = torch.randn(2 * size, 3, dtype=torch.float64, generator=stream)
+    labels = torch.randint(3, (size,), generator=stream).repeat(2)
+    z = features / features.norm(dim=1, keepdim=True)
+    terms = []
+    for i in range(2 * size):
+        others = [a for a in range(2 * size) if a != i]
+        positives = [p for p in others if labels[p] == labels[i]]
+        total = sum(math.exp(float(z[i] @ z[a]) / tau) for a in others)
+        terms.append(-sum(float(z[i] @ z[p]) / tau - math.log(total) for p in positives) / len(positives))
+    expected = sum(terms) / len(terms)
+    assert supervised_contrast(features, labels, tau).item() == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def test_contrastive_training_draws_its_views_from_the_clients_own_stream() -> None:
+    """The same bits with one worker and with two, and not those of training without the term."""
+    before = torch.get_rng_state()
+
+    def after(workers: int, contrast: float) -> Any:
+        config = federations.config(
+            "fedclassavg", method={"contrast": contrast}, runtime={"workers": workers}
+        )
+        return federations.state_bits(federations.run(federations.built(config).engine, 2))
+
+    assert after(1, 1.0) == after(2, 1.0) != after(1, 0.0)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+# Ditto and MOON
 
 
 def test_in_ditto_a_clients_own_model_starts_at_the_first_received_one_and_does_not_travel() -> None:
@@ -172,14 +313,11 @@ def test_in_ditto_a_clients_own_model_starts_at_the_first_received_one_and_does_
     assert (part(later.tensors(), "model")["fc1.bias"] == 3.0).all()
 
 
-# MOON
-
-
 def test_moon_contrasts_the_received_model_with_the_previous_one() -> None:
     """z = (1, 0), z_glob = (2, 0), z_prev = (−1, 0): similarities 1 and −1. With τ = ½ and μ = 3,
     ℓ_con = −log(e²/(e² + e⁻²)) = log(1 + e⁻⁴)."""
-    nets = Nets(Plain(1.0))
-    nets["global"], nets["previous"] = Plain(2.0), Plain(-1.0)
+    nets = Nets(Plain(1.0), previous=Plain(-1.0))
+    nets["global"] = Plain(2.0)
     loss = sharing.method("moon", ["tiny_cnn"], [4], mu=3.0, tau=0.5).loss(nets, {}, batch((1, 0, 0)), {})
     assert loss.item() == pytest.approx(CE + 3 * math.log1p(math.exp(-4)), rel=1e-12)
 
@@ -205,3 +343,181 @@ def test_in_its_first_round_a_client_contrasts_equal_networks_and_in_older_sessi
         expected = received if first == "equal" else part(state.clients[0], "model")
         assert federations.bits(of_module(local.nets["previous"])) == federations.bits(expected)
     assert local.state == {}
+
+
+# FedNova
+
+
+def fednova_with(
+    samples: list[int], momentum: float = 0.0, optimizer: str = "sgd", **options: str
+) -> FedNova:
+    """Clients of these numbers of samples, in batches of two."""
+    training = TrainingConfig(batch_size=2, momentum=momentum, optimizer=optimizer)  # type: ignore[arg-type]
+    found: FedNova = sharing.method("fednova", ["tiny_mlp"] * len(samples), samples, training, **options)
+    return found
+
+
+def test_an_update_is_divided_by_the_number_of_steps() -> None:
+    """Four samples in batches of two are two steps: from 10 to 4, d = (10 − 4)/2 = 3."""
+    fednova = fednova_with([4])
+    [(client, payload)] = trained_to(fednova, sharing.filled(fednova.init_server(), 10.0), 4.0)
+    assert payload["steps"].tolist() == [2]
+    assert payload["steps"].dtype == torch.int32
+    updates = part(payload, "update")
+    assert updates.keys() == sharing.weights(fednova.federation, client)
+    assert all((d == 3.0).all() for d in updates.values())
+
+
+def test_the_server_takes_the_mean_direction_times_the_mean_number_of_steps() -> None:
+    """n = 4, 12: p = ¼, ¾; τ = 2, 6, so τ_eff = ½ + 4½ = 5. From 10 to 8 and to 4: d = 1, 1, and w = 10 − 5·1 = 5.
+    (FedAvg would be at 8/4 + 3·4/4 = 5 too: with d equal they agree.) From 10 to 4 and to 4: d = 3, 1, so
+    Σ p d = ¾ + ¾ = 1½ and w = 10 − 5·1½ = 2½, while FedAvg stays at 4. Running statistics take the mean."""
+    fednova = fednova_with([4, 12])
+    start = sharing.filled(fednova.init_server(), 10.0)
+    for first, second, expected, statistics in ((8.0, 4.0, 5.0, 5.0), (4.0, 4.0, 2.5, 4.0)):
+        merged, _ = fednova.aggregate(1, start, trained_to(fednova, start, first, second))
+        assert (merged["tiny_mlp/fc1.weight"] == expected).all()
+        assert (merged["tiny_mlp/norm.weight"] == expected).all()
+        assert (merged["tiny_mlp/norm.running_mean"] == statistics).all()
+        assert merged["tiny_mlp/norm.num_batches_tracked"] == 0
+
+
+def test_tau_eff_counts_steps_or_norms() -> None:
+    """ρ = ½: of three gradients the last acts once, the one before 1 + ½, the first 1 + ½ + ¼: a = 4¼. p = ¼, ¾, τ = 1,
+    3: Σ p τ = 2½; a = 1, 4¼, Σ p a = ¼ + 3 3/16 = 3 7/16. Without momentum, the same, and for Adam."""
+    assert fednova_with([6], 0.5).norm(3) == pytest.approx(4.25)
+    assert fednova_with([6], optimizer="adam").norm(3) == 3
+    for momentum, choice, expected in ((0.5, "steps", 2.5), (0.5, "norms", 3.4375), (0.0, "norms", 2.5)):
+        fednova = fednova_with([2, 6], momentum, tau_eff=choice)
+        uplinks = [sharing.sent(fednova, k, steps=[tau]) for k, tau in enumerate((1, 3))]
+        assert fednova.tau_eff(uplinks) == pytest.approx(expected)
+
+
+def test_with_equal_steps_it_is_fedavg() -> None:
+    """Five samples each in one batch: all take one step, and normalising by it changes nothing."""
+    training = {"batch_size": 1000}
+    fednova, fedavg = (
+        federations.run(federations.built(federations.config(name, training=training)).engine, 3).server
+        for name in ("fednova", "fedavg")
+    )
+    for name, tensor in fedavg.items():
+        torch.testing.assert_close(fednova[name], tensor, rtol=1e-4, atol=1e-5)
+
+
+# Scaffold
+
+
+def scaffold_with(architecture: str = "tiny_mlp", **options: float) -> tuple[Scaffold, Tensors]:
+    """Four clients of 4, 8, 4 and 4 samples: with batches of two and η = ½, τη = 1, 2, 1 and 1. The server before round
+    1 has 1 in every weight, and zero in the control variates."""
+    training = TrainingConfig(batch_size=2, lr=0.5)
+    scaffold = sharing.method("scaffold", [architecture] * 4, [4, 8, 4, 4], training, **options)
+    server = scaffold.init_server()
+    weights = {key: each for key, each in server.items() if not key.startswith("control/")}
+    return scaffold, server | sharing.filled(weights, 1.0)
+
+
+def values(tensors: Tensors, prefix: str) -> set[float]:
+    """The different numbers in all of a part's tensors."""
+    return {value for tensor in part(tensors, prefix).values() for value in tensor.flatten().tolist()}
+
+
+def test_two_rounds_of_scaffold_by_hand() -> None:
+    """Round 1, clients 0 and 1, from w = 1, c = c_0 = c_1 = 0; trained to 0 and −5:
+    c_0 = (1 − 0)/1 = 1, c_1 = (1 + 5)/2 = 3; w = 1 + (−1 − 6)/2 = −2½; c = 2/4 · (1 + 3)/2 = 1.
+    Round 2, clients 0 and 2; trained to −3½ and −4½:
+    c_0 = 1 − 1 + (−2½ + 3½)/1 = 1, c_2 = 0 − 1 + (−2½ + 4½)/1 = 1; w = −2½ + (−1 − 2)/2 = −4;
+    c = 1 + 2/4 · (0 + 1)/2 = 1¼."""
+    scaffold, server = scaffold_with("tiny_cnn")
+    clients = [sharing.start(scaffold, k) for k in range(4)]
+    for round, ends, controls, w, c in (
+        (1, {0: 0.0, 1: -5.0}, {0: 1.0, 1: 3.0}, -2.5, 1.0),
+        (2, {0: -3.5, 2: -4.5}, {0: 1.0, 1: 3.0, 2: 1.0}, -4.0, 1.25),
+    ):
+        uplinks = []
+        for k, value in ends.items():
+            clients[k], uplink = sharing.trained_to(scaffold, k, server, clients[k], value)
+            uplinks.append(uplink)
+        server, _ = scaffold.aggregate(round, server, uplinks)
+        assert {k: values(clients[k], "control") for k in controls} == {k: {c} for k, c in controls.items()}
+        assert values(server, "tiny_cnn") == {w}
+        assert values(server, "control/tiny_cnn") == {c}
+
+
+def test_every_step_is_corrected_by_c_minus_c_k() -> None:
+    """One step each of FedAvg and of Scaffold from the same weights with c = 3, c_k = 1: they part by η · 2 = 0.2."""
+
+    def controlled(tensors: Tensors, value: float) -> Tensors:
+        return {
+            key: torch.full_like(each, value) if key.startswith("control/") else each
+            for key, each in tensors.items()
+        }
+
+    for optimizer in ["sgd", "adam"]:
+        training = {"batch_size": 1000, "lr": 0.1, "optimizer": optimizer}
+        ends = []
+        for name in ("fedavg", "scaffold"):
+            config = federations.config(name, training=training, federation={"group": "tiny_cnn"})
+            parts = federations.built(config)
+            start, info = parts.engine.initial_state(), parts.federation.clients[0]
+            payload = parts.method.downlink(1, controlled(start.server, 3.0), info)
+            done = federations.updated(parts, 0, controlled(start.clients[0], 1.0), payload)
+            ends.append((done.losses["model"], part(done.tensors, "model")))
+        (plain_loss, plain), (loss, corrected) = ends
+        assert loss == plain_loss  # the first batch's, before any step
+        for name, w in plain.items():
+            torch.testing.assert_close(corrected[name], w - 0.2, rtol=1e-5, atol=1e-6)
+
+
+def test_the_servers_step_size_scales_the_weights_and_not_the_statistics() -> None:
+    """η_g = ½: from 1, with mean Δw = −2, to 0; running statistics take the plain mean, −1."""
+    scaffold, server = scaffold_with(eta_g=0.5)
+    merged, _ = scaffold.aggregate(1, server, trained_to(scaffold, server, 1.0, -3.0))
+    assert (merged["tiny_mlp/fc1.weight"] == 0.0).all()
+    assert (merged["tiny_mlp/norm.running_var"] == -1.0).all()
+    assert "control/tiny_mlp/norm.running_var" not in merged
+
+
+# HeteroAvg
+
+SMALL, LARGE = "tiny_resnet6", "tiny_resnet10"
+DEEP = "layer1.1."
+"""Layers of this block are the large model's alone."""
+
+
+def zeros(method: Method) -> Tensors:
+    return sharing.filled(method.init_server(), 0.0)
+
+
+def test_a_layer_is_the_plain_mean_over_those_that_have_it() -> None:
+    """Two small at 1 and 2, one large at 6: shared layers (1 + 2 + 6)/3 = 3, whatever the sample counts; the large
+    model's own stay at its 6. Running statistics, too."""
+    heteroavg = sharing.method("heteroavg", [SMALL, SMALL, LARGE], [1, 50, 7])
+    uplinks = trained_to(heteroavg, zeros(heteroavg), 1.0, 2.0, 6.0)
+    merged = part(heteroavg.aggregate(1, zeros(heteroavg), uplinks).server, LARGE)
+    for name in ("conv1.weight", "layer2.0.conv2.weight", "head.bias", "bn1.running_mean"):
+        assert merged[name].eq(3.0).all(), name
+    for name in (f"{DEEP}conv1.weight", f"{DEEP}bn2.running_var"):
+        assert merged[name].eq(6.0).all(), name
+
+
+def test_layers_that_nobody_sent_keep_their_values() -> None:
+    heteroavg = sharing.method("heteroavg", [SMALL, LARGE], [1, 1])
+    start = heteroavg.init_server()
+    server, _ = heteroavg.aggregate(1, start, trained_to(heteroavg, zeros(heteroavg), 1.0))
+    assert server[f"{LARGE}/conv1.weight"].eq(1.0).all()
+    deep = [key for key in start if key.startswith(f"{LARGE}/{DEEP}")]
+    assert deep
+    assert federations.bits({k: server[k] for k in deep}) == federations.bits({k: start[k] for k in deep})
+
+
+def test_a_layer_the_largest_model_lacks_or_has_otherwise_is_refused_by_client_and_name() -> None:
+    for architectures, reason in (
+        (["tiny_cnn", "tiny_mlp"], r"client 0 \(tiny_cnn\) has 'conv1.weight', which tiny_mlp lacks"),
+        (
+            ["resnet10", SMALL],
+            r"client 1 \(tiny_resnet6\) has 'conv1.weight' \[4, 1, 3, 3\], resnet10 has it \[64",
+        ),
+    ):
+        with pytest.raises(ConfigError, match=reason):
+            sharing.method("heteroavg", architectures, [1, 1]).check()

@@ -1,6 +1,5 @@
 """FedKTL: the classes' fixed vectors, both losses, and the server's steps by hand; what travels; needs."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,9 @@ from torch import Tensor, nn
 from simulator.base.errors import ConfigError
 from simulator.base.rng import drawing_from
 from simulator.base.sections import TrainingConfig
-from simulator.base.tensors import of_module, part
+from simulator.base.tensors import Tensors, of_module, part
 from simulator.data.specs import TableSpec
-from simulator.methods import Uplink
-from simulator.methods.fedktl import FedKTL, etf, mmd, sine
+from simulator.methods.fedktl import FedKTL, etf, sine
 from simulator.models import ImageShape, generators
 from simulator.models.generators import Design, Generator
 from simulator.training.flops import FlopCache
@@ -22,6 +20,8 @@ from simulator.training.phase import Batch, Nets
 from simulator.training.trainer import CentralServer, TrainingContext
 from tests import federations
 from tests.methods import reference, sharing
+from tests.methods.reference import ce, features, logits
+from tests.networks import Plain, batch
 
 DESIGN = Design(noise=3, latent=2, layers=1, width=1, size=4, channels=1)
 
@@ -39,32 +39,11 @@ def file(folder: Path, **sizes: int) -> str:
     return str(path)
 
 
-def sent(fedktl: FedKTL, client: int, prototypes: list[list[float]], labels: list[int]) -> Uplink:
-    payload = {"prototypes": torch.tensor(prototypes), "labels": torch.tensor(labels, dtype=torch.int32)}
-    return Uplink(fedktl.federation.clients[client], payload)
-
-
 def at_work(fedktl: FedKTL) -> CentralServer:
     with torch.device("meta"):
         networks = fedktl.server_networks()
     context = TrainingContext(fedktl.federation, None, FlopCache())
     return CentralServer(context, 1, fedktl.init_server(), networks)
-
-
-class Plain(nn.Module):
-    """A model whose logits and features are its input."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x
-
-    features = forward
-
-
-def nets(**others: nn.Module) -> Nets:
-    found = Nets()
-    for name, network in {"model": Plain(), **others}.items():
-        found[name] = network
-    return found
 
 
 def test_any_two_class_vectors_have_the_same_widest_angle() -> None:
@@ -75,17 +54,6 @@ def test_any_two_class_vectors_have_the_same_widest_angle() -> None:
     assert not torch.allclose(vectors, vectors.T, atol=0.1)  # turned by the draw
 
 
-def test_the_margin_widens_the_angle_to_the_own_class() -> None:
-    """The direction of (3, 4) has cosines .6 and .8. cos(arccos .6 + .5) = .6 · .877583 − .8 · .479426 = .143009.
-
-    With scale 2, the loss is log(1 + e^(2 · (.8 − .143009))).
-    """
-    batch = Batch(torch.tensor([[3.0, 4.0]]), torch.tensor([0]))
-    found = method(2, scale=2.0).own(nets(), {"etf": torch.eye(2)}, batch, {})
-    assert found.loss.item() == pytest.approx(math.log(1 + math.exp(2 * 0.656991)), rel=1e-5)
-    assert found.terms["cross_entropy"] is found.loss
-
-
 def test_the_margin_keeps_a_finite_gradient_at_the_class_itself() -> None:
     cosines = torch.tensor([1.0, 0.6, 0.0], requires_grad=True)
     found = sine(cosines)
@@ -93,24 +61,6 @@ def test_the_margin_keeps_a_finite_gradient_at_the_class_itself() -> None:
     assert found.tolist() == pytest.approx([1e-3, 0.8, 1.0])
     assert cosines.grad is not None
     assert cosines.grad.tolist() == pytest.approx([0.0, -0.75, 0.0])
-
-
-def test_generated_images_count_by_mu() -> None:
-    """Image 1 is (1, 3), its latent vector (0, 0), and the projection doubles: (2² + 6²)/2 = 20, times μ = 3."""
-    double = nn.Linear(2, 2, bias=False)
-    nn.init.eye_(double.weight).data.mul_(2)
-    state = {
-        "etf": torch.eye(2),
-        "images": torch.tensor([[9.0, 9.0], [1.0, 3.0]]),
-        "latents": torch.tensor([[5.0, 5.0], [0.0, 0.0]]),
-    }
-    batch, draws = Batch(torch.tensor([[3.0, 4.0]]), torch.tensor([0])), {"pairs": torch.tensor([1])}
-    fedktl = method(2, mu=3.0)
-    own = fedktl.own(nets(), state, batch, {}).loss.item()
-    found = fedktl.loss(nets(projection=double), state, batch, draws)
-    assert found.loss.item() == pytest.approx(own + 60, rel=1e-5)
-    assert found.terms["transferred"].item() == pytest.approx(20)
-    assert found.terms["cross_entropy"].item() == pytest.approx(own)
 
 
 def test_a_step_has_different_images_no_more_than_a_batch() -> None:
@@ -124,27 +74,6 @@ def test_a_step_has_different_images_no_more_than_a_batch() -> None:
         assert not torch.equal(pairs, fedktl.draws(stream, Batch(torch.zeros(2), torch.zeros(2)))["pairs"])
 
 
-def test_mmd_sums_four_kernels_over_all_pairs() -> None:
-    """Squared distance 20: k = e^−1 + e^−⅔ + e^−½ + e^−⅕. For x = (0, √20) and y = (0, 0), the
-    means are 2 + k/2, 4, and 2 + k/2, so MMD is 2 − k/2."""
-    k = math.exp(-1) + math.exp(-2 / 3) + math.exp(-1 / 2) + math.exp(-1 / 5)
-    x, y = torch.tensor([[0.0], [math.sqrt(20)]]), torch.zeros(2, 1)
-    assert mmd(x, y).item() == pytest.approx(2 - k / 2, abs=1e-5)
-    assert mmd(x, x).item() == pytest.approx(0, abs=1e-5)
-
-
-def test_the_servers_loss_is_mmd_and_lambda_times_the_distance_to_the_centroid() -> None:
-    """F is the identity. (1, 1) of class 1 is ((1 − 0)² + (1 − 3)²)/2 = 5/2 from its centroid (0, 3)."""
-    centroids = nn.Embedding(2, 2)
-    centroids.weight.data = torch.tensor([[7.0, 7.0], [0.0, 3.0]])
-    generator = generators.drawn(DESIGN, reference.stream("generator", 0))
-    at = Nets(transformer=Plain(), centroids=centroids, generator=generator)
-    batch, noise = Batch(torch.ones(1, 2), torch.tensor([1])), torch.ones(1, 3)
-    found = method(2, lam=4.0).server_loss(at, {}, batch, {"noise": noise}).loss
-    usual = mmd(batch.x, generator.latents(noise)).item()
-    assert found.item() == pytest.approx(usual + 10, rel=1e-5)
-
-
 def test_a_centroid_is_the_mean_of_what_clients_sent_and_others_stay() -> None:
     fedktl = method()
     server = at_work(fedktl)
@@ -153,68 +82,29 @@ def test_a_centroid_is_the_mean_of_what_clients_sent_and_others_stay() -> None:
     weight.data = torch.zeros(64, 3)
     weight.data[0] = torch.tensor([1.0, 0.0, 0.0])
     before = server.nets["centroids"].get_parameter("weight").clone()
-    uplinks = [sent(fedktl, 0, [[1.0, 0, 0], [5.0, 0, 0]], [0, 2]), sent(fedktl, 1, [[2.0, 0, 0]], [0])]
-    fedktl.place(server, uplinks)
+    first = sharing.sent(fedktl, 0, prototypes=[[1.0, 0, 0], [5.0, 0, 0]], labels=[0, 2])
+    fedktl.place(server, [first, sharing.sent(fedktl, 1, prototypes=[[2.0, 0, 0]], labels=[0])])
     after = server.nets["centroids"].get_parameter("weight")
     assert after[[0, 2], 0].tolist() == [1.5, 5.0]
     assert after[0, 1:].eq(0).all()
     assert torch.equal(after[1], before[1])
 
 
-def test_the_server_aligns_epoch_by_epoch_in_shuffled_batches() -> None:
-    """Five prototypes in batches of two: two and three, as BatchNorm cannot train on one."""
+def test_batches_of_the_server_have_no_single_row() -> None:
+    """Five prototypes in batches of two: two and three, as BatchNorm cannot train on one. A single one counts twice."""
     fedktl = method(server_epochs=4, server_batch=2, server_lr=0.5)
     rows = [[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0]]
-    uplinks = [sent(fedktl, 0, rows, [0, 1, 2]), sent(fedktl, 1, rows[:2], [0, 1])]
+    uplinks = [
+        sharing.sent(fedktl, 0, prototypes=rows, labels=[0, 1, 2]),
+        sharing.sent(fedktl, 1, prototypes=rows[:2], labels=[0, 1]),
+    ]
     [phase] = fedktl.server_phases(at_work(fedktl), uplinks)
     assert (phase.optimizer, phase.lr, phase.keeps) == ("adam", 0.5, None)
-    assert phase.trains == ("transformer", "centroids")
-    assert phase.batches is not None
-    assert [len(batch.y) for batch in phase.batches] == [2, 3] * 4
-    orders = [torch.cat([phase.batches[i].y, phase.batches[i + 1].y]).tolist() for i in range(0, 8, 2)]
-    assert all(sorted(order) == [0, 0, 1, 1, 2] for order in orders)
-    assert len({tuple(order) for order in orders}) > 1
-    for batch in phase.batches:
-        assert torch.equal(batch.x, torch.tensor(rows)[batch.y])
-    assert phase.draws is not None
-    noise = phase.draws(reference.stream("test", 1), phase.batches[0])["noise"]
-    assert noise.shape == (2, 64)
-
-
-def test_the_server_aligns_from_the_placed_centroids() -> None:
-    fedktl = method()
-    server = at_work(fedktl)
-    fedktl.server_phases(server, [sent(fedktl, 0, [[1.0, 0, 0]], [1])])
-    with torch.no_grad():
-        placed = server.nets["transformer"].eval()(torch.tensor([[1.0, 0, 0]]))[0]
-    assert torch.equal(server.nets["centroids"].get_parameter("weight")[1], placed)
-
-
-def test_a_single_prototype_counts_twice() -> None:
-    fedktl = method(server_epochs=1)
-    [phase] = fedktl.server_phases(at_work(fedktl), [sent(fedktl, 0, [[1.0, 0, 0]], [1])])
-    assert phase.batches is not None
-    [batch] = phase.batches
+    assert [len(batch.y) for batch in phase.batches or ()] == [2, 3] * 4
+    one = sharing.sent(fedktl, 0, prototypes=[[1.0, 0, 0]], labels=[1])
+    [phase] = method(server_epochs=1).server_phases(at_work(fedktl), [one])
+    [batch] = phase.batches or ()
     assert (batch.x.tolist(), batch.y.tolist()) == ([[1.0, 0, 0]] * 2, [1, 1])
-
-
-def test_after_a_round_the_images_are_those_of_the_placed_centroids() -> None:
-    fedktl = method(server_epochs=2)
-    start = fedktl.init_server()
-    uplinks = [sent(fedktl, 0, [[1.0, 0, 0], [0, 1.0, 0]], [0, 2])]
-    server = federations.served(fedktl, start, uplinks).server
-    assert server["trained"].item() == 1
-    assert start["trained"].item() == 0
-    frozen = Generator(fedktl.design())
-    frozen.load_state_dict(part(start, "generator"))
-    assert all(torch.equal(server[f"generator/{key}"], each) for key, each in of_module(frozen).items())
-    with torch.no_grad():
-        assert torch.allclose(server["images"], frozen(server["centroids/weight"]), atol=1e-6)
-    transformer = fedktl.server_networks()["transformer"]
-    transformer.load_state_dict(part(server, "transformer"))
-    with torch.no_grad():
-        placed = transformer.eval()(uplinks[0].payload["prototypes"])
-    assert torch.allclose(server["centroids/weight"][[0, 2]], placed, atol=1e-6)
 
 
 def test_a_smaller_image_has_the_mean_of_all_pixels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -222,43 +112,15 @@ def test_a_smaller_image_has_the_mean_of_all_pixels(monkeypatch: pytest.MonkeyPa
     fedktl = method(generator_file=file(tmp_path, size=32), server_epochs=1)
     stripes = torch.tensor([1.0, 0.0, 0.0, 1.0]).repeat(8).expand(3, 1, 32, 32)
     monkeypatch.setattr(Generator, "forward", lambda self, latents: stripes)
-    uplinks = [sent(fedktl, 0, [[1.0, 0, 0], [0, 1.0, 0]], [0, 1])]
+    uplinks = [sharing.sent(fedktl, 0, prototypes=[[1.0, 0, 0], [0, 1.0, 0]], labels=[0, 1])]
     images = federations.served(fedktl, fedktl.init_server(), uplinks).server["images"]
     assert images[..., 1:-1].min() > 0.4 and images[..., 1:-1].max() < 0.6
 
 
-def test_a_client_sends_the_direction_of_the_mean_direction_of_each_class() -> None:
-    parts, _, _, local = sharing.working("fedktl", receives=False)
-    payload = parts.method.uplink(local)
-    local.nets.eval()
-    x, y = local.batch(local.train)
-    with torch.no_grad():
-        logits = local.nets.model(x)
-    for prototype, label in zip(payload["prototypes"], payload["labels"], strict=True):
-        mean = (logits / logits.norm(dim=1, keepdim=True))[y == label].mean(0)
-        assert torch.allclose(prototype, mean / mean.norm(), atol=1e-5)
-    assert payload["labels"].dtype == torch.int32
-
-
-def test_every_round_begins_with_the_same_projection_and_it_learns_beside_the_model() -> None:
-    parts = federations.built(federations.config("fedktl"))
-    state, shape = parts.engine.initial_state(), parts.federation.spec.shape
-    payload = {"images": torch.zeros(10, *shape), "latents": torch.zeros(10, 64)}
-    weights = []
-    for client, round in ((0, 2), (0, 3), (2, 3)):
-        local = federations.local(parts, client, state.clients[client], round)
-        parts.method.receive(local, payload)
-        weights.append(local.nets["projection"].get_parameter("weight"))
-        [phase] = parts.method.phases(local)
-        assert (phase.name, phase.trains) == ("guided", ("model", "projection"))
-    with drawing_from(parts.federation.stream("server/projection")):
-        drawn = nn.Linear(8, 64).weight
-    assert all(torch.equal(drawn, each) for each in weights)
-
-
 def test_a_client_answers_by_the_cosines() -> None:
     """The direction of (3, 4) with the rows (0, 1) and (.8, .6)."""
-    found = method(2).predict(nets(), {"etf": torch.tensor([[0.0, 1], [0.8, 0.6]])}, torch.tensor([[3.0, 4]]))
+    frame = torch.tensor([[0.0, 1], [0.8, 0.6]], dtype=torch.float64)
+    found = method(2).predict(Nets(Plain()), {"etf": frame}, batch((3, 4, 0)).x)
     assert found.tolist() == [pytest.approx([0.8, 0.96])]
 
 
@@ -289,3 +151,99 @@ def test_other_samples_and_a_single_class_are_refused() -> None:
         (1, federations.DIGIT, "needs two classes"),
     ]:
         assert reason in str(method(classes, shape).unmet_need())
+
+
+def own_loss(z: Tensor, y: Tensor, etf: Tensor, margin: float, scale: float) -> Tensor:
+    """ArcFace on the cosines of the outputs' directions with the classes' vectors."""
+    cosines = z / z.norm(dim=1, keepdim=True) @ etf.T
+    angles = torch.acos(cosines)
+    at_own = torch.cos(angles + margin * torch.eye(len(etf), dtype=torch.float64)[y])
+    return ce(scale * at_own, y)
+
+
+def kernel(a: Tensor, b: Tensor) -> Tensor:
+    squares = ((a[:, None] - b) ** 2).sum(2)
+    return sum((-squares / (2 * width)).exp() for width in (10, 15, 20, 50)).mean()
+
+
+def mapped(f: Tensors, p: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    """F of prototypes, normalized with these statistics."""
+    h = p @ f["layers.0.weight"].T + f["layers.0.bias"]
+    h = (h - mean) / (variance + 1e-5).sqrt() * f["layers.1.weight"] + f["layers.1.bias"]
+    return h.relu() @ f["layers.3.weight"].T + f["layers.3.bias"]
+
+
+def test_two_whole_rounds_equal_the_reference() -> None:
+    """Three clients of two classes each. In the first round there are no images yet. The server takes three passes over
+    six prototypes, in batches of four and two."""
+    mu, lam, margin, scale, lr, server_lr = 2.0, 0.5, 0.3, 4.0, 0.1, 0.02
+    options = {"mu": mu, "lam": lam, "margin": margin, "scale": scale, "server_lr": server_lr}
+    config = federations.config(
+        "fedktl",
+        method=options | {"server_epochs": 3, "server_batch": 4},
+        federation={"clients": 3, "participation": 1.0, "group": "tiny_cnn"},
+        training={"epochs": 2, "lr": lr},
+    )
+    ran = reference.Rounds(config, 2)
+    generator = Generator(ran.parts.method.design()).double()
+    generator.load_state_dict(part(ran.server, "generator"))
+    models, frame = ran.of_clients("model"), ran.begun[0]["etf"]
+    first = part(ran.server, "transformer")
+    learned = {key: each for key, each in first.items() if key.endswith(("weight", "bias"))}
+    f, q = reference.leaves(learned), reference.leaves(part(ran.server, "centroids"))
+    mean, variance = first["layers.1.running_mean"].clone(), first["layers.1.running_var"].clone()
+    images = ran.server["images"]
+
+    @torch.no_grad()
+    def place() -> None:
+        for label in labels.unique():
+            q["weight"][label] = mapped(f, prototypes[labels == label], mean, variance).mean(0)
+
+    for t in (1, 2):
+        with reference.double_precision(), drawing_from(ran.parts.federation.stream("server/projection")):
+            drawn = nn.Linear(8, q["weight"].shape[1])
+        name, latents, sent = ("model", "guided")[t - 1], q["weight"].detach().clone(), []
+        for client, (w, (every_x, every_y)) in enumerate(zip(models, ran.data, strict=True)):
+            h = reference.leaves(of_module(drawn))
+            draws = reference.stream(f"draws/{name}", t, client)
+            for x, y in ran.batches(name, t, client):
+                loss = own_loss(logits(w, x), y, frame, margin, scale)
+                if t == 2:
+                    pairs = torch.randperm(4, generator=draws)
+                    shown = features(w, images[pairs]) @ h["weight"].T + h["bias"]
+                    loss = loss + mu * ((shown - latents[pairs]) ** 2).mean()
+                loss.backward()
+                reference.step([*w.values(), *h.values()], lr)
+            z = logits(w, every_x).detach()
+            z = z / z.norm(dim=1, keepdim=True)
+            for label in sorted(set(every_y.tolist())):
+                direction = z[every_y == label].mean(0)
+                sent.append((direction / direction.norm(), label))
+        prototypes, labels = (
+            torch.stack([each for each, _ in sent]),
+            torch.tensor([label for _, label in sent]),
+        )
+        place()
+        adam, draws = reference.Adam(f | q, server_lr), reference.stream("draws/align", t)
+        order = reference.stream("order", t)
+        for rows in [rows for _ in range(3) for rows in torch.randperm(6, generator=order).split(4)]:
+            p = prototypes[rows]
+            h = p @ f["layers.0.weight"].T + f["layers.0.bias"]
+            made = mapped(f, p, h.mean(0), h.var(0, unbiased=False))
+            mean = 0.9 * mean + 0.1 * h.mean(0).detach()
+            variance = 0.9 * variance + 0.1 * h.var(0).detach()
+            noise = torch.randn(len(rows), generator.design.noise, generator=draws, dtype=torch.float64)
+            usual = generator.latents(noise).detach()
+            mmd = kernel(made, made) + kernel(usual, usual) - 2 * kernel(made, usual)
+            (mmd + lam * ((made - q["weight"][labels[rows]]) ** 2).mean()).backward()
+            adam.step()
+        place()
+        images = generator(q["weight"]).detach()
+    found = part(ran.end.server, "transformer")
+    assert found.pop("layers.1.num_batches_tracked") == 12
+    reference.assert_equal(found, f | {"layers.1.running_mean": mean, "layers.1.running_var": variance})
+    reference.assert_equal({"images": ran.end.server["images"]}, {"images": images})
+    ran.assert_ended({"centroids": q}, {"model": models})
+    assert federations.bits(part(ran.end.server, "generator")) == federations.bits(
+        part(ran.server, "generator")
+    )

@@ -18,7 +18,8 @@ from simulator.models import ImageShape
 from simulator.models.federation import Federation
 from simulator.training.phase import LossParts, Nets
 from tests import federations
-from tests.methods import sharing
+from tests.methods import reference, sharing
+from tests.methods.reference import ce, features, logits, of_head
 from tests.networks import Plain, batch
 
 PLAIN: Tensors = {name: torch.zeros(2, 2, dtype=torch.float64) for name in KNOWLEDGE}
@@ -31,14 +32,7 @@ def method(federation: Federation | None = None, **options: Any) -> FedKWAZ:
 
 def pair() -> Nets:
     """Features and logits are the pixels in the model, and minus the pixels in the proxy."""
-    nets = Nets(Plain(1.0))
-    nets["proxy"] = Plain(-1.0)
-    return nets
-
-
-def scales(nets: Nets) -> tuple[float, float]:
-    """The gradients of both networks' scales."""
-    return nets.model.scale.grad.item(), nets["proxy"].scale.grad.item()  # type: ignore[union-attr,operator]
+    return Nets(Plain(1.0), proxy=Plain(-1.0))
 
 
 def unmixed(size: int = 1) -> Tensors:
@@ -48,24 +42,6 @@ def unmixed(size: int = 1) -> Tensors:
 
 
 # Stage I
-
-
-def test_each_network_learns_from_the_labels_and_from_the_other_ones_anchors() -> None:
-    """x = (1, 0) of class 0, and σ = 1/(1 + e⁻¹).
-
-    Model: logits (1, 0), CE −log σ. L̄^Q = (0, 0) asks for (½, ½), CE −½ log σ − ½ log(1−σ). P̄^Q = (3, 0): MSE 4/2.
-    Proxy: logits (−1, 0), CE −log(1−σ). L̄^M = (log 3, 0) asks for (¾, ¼). P̄^M = (−1, 4): MSE 16/2."""
-    state = PLAIN | {
-        "known": torch.tensor([1.0, 0.0]),
-        "features/proxy": torch.tensor([[3.0, 0.0], [9.0, 9.0]]),
-        "features/model": torch.tensor([[-1.0, 4.0], [9.0, 9.0]]),
-        "logits/model": torch.tensor([[math.log(3), 0.0], [9.0, 0.0]]),
-    }
-    loss = method().global_loss(pair(), state, batch((1, 0, 0)), {})
-    yes, no = -math.log(1 / (1 + math.exp(-1))), -math.log(1 - 1 / (1 + math.exp(-1)))
-    model = yes + (yes + no) / 2 + 2
-    proxy = no + (0.75 * no + 0.25 * yes) + 8
-    assert loss.item() == pytest.approx(model + proxy, rel=1e-6)
 
 
 def test_a_class_without_anchors_adds_nothing_to_the_means() -> None:
@@ -98,43 +74,35 @@ def test_a_gap_is_the_divergence_at_a_temperature_times_its_square() -> None:
         assert gap.item() == pytest.approx(4 * expected, rel=1e-12)
 
 
-def divergence(gap: float, tau: float) -> float:
-    """τ² KL of softmaxes whose logits (a, b) and (−a, −b) have this |a − b|: (2σ − 1) · 2·gap/(2τ)."""
-    return tau**2 * math.tanh(gap / (2 * tau)) * gap / tau
-
-
-def test_each_loss_trains_its_own_network_and_those_on_unmixed_images_perhaps_both() -> None:
+def test_on_unmixed_images_the_base_trains_each_network_or_both() -> None:
     """τ = 1, x = (1, 0) in every zone, scales 1 and −1. For the model, with p = (σ, 1−σ):
 
     KL(p ‖ q) has σ(1−σ) · (1 − (−1)), in the base and in DWAZ; ½((scale + 1)² + 0) has 2, in the base and in SWAZ.
     As the base's teacher: KL(q ‖ p) has σ − (1−σ), and the proxy's MSE has 2 once more. The proxy's are minus these."""
-    for base in ["own", "both"]:
+    sigma = 1 / (1 + math.exp(-1))
+    own = 2 * (2 * sigma * (1 - sigma)) + 2 * 2
+    for base, expected in (("own", own), ("both", own + 2 + 2 * sigma - 1)):
         nets = pair()
         method(tau=1.0, base=base).local_loss(nets, {}, batch((1, 0, 0)), unmixed()).loss.backward()
-        sigma = 1 / (1 + math.exp(-1))
-        expected = 2 * (2 * sigma * (1 - sigma)) + 2 * 2
-        if base == "both":
-            expected += 2 + 2 * sigma - 1
-        assert scales(nets) == pytest.approx((expected, -expected), rel=1e-12)
+        found = [net.get_parameter("scale").grad.item() for net in (nets.model, nets["proxy"])]
+        assert found == pytest.approx([expected, -expected], rel=1e-12)
 
 
 def test_on_mixed_images_only_the_students_have_losses() -> None:
-    """The images and zones of the test above. The base's losses are those of both networks, whoever is a student."""
-    for students, swaz, dwaz in [
-        ("both", 2 * 18 / 4, divergence(1, 2) / 2 + divergence(0.5, 2)),
-        ("model", 18 / 4, divergence(1, 2) / 2),
-        ("proxy", 18 / 4, divergence(0.5, 2)),
-    ]:
-        share = {"swaz": (0.5, 1.0), "dwaz_model": (0.0, 1.0), "dwaz_proxy": (1.0, 0.25)}
-        draws = {f"order/{zone}": torch.tensor([1, 0]) for zone in ZONES}
-        draws |= {
-            f"share/{zone}": torch.tensor([values], dtype=torch.float64) for zone, values in share.items()
-        }
-        found = (
-            method(tau=2.0, students=students).local_loss(pair(), {}, batch((1, 0, 0), (0, 2, 1)), draws).loss
-        )
-        base = 2 * 5 + 2 * (divergence(1, 2) + divergence(2, 2)) / 2
-        assert found.item() == pytest.approx(base + swaz + dwaz, rel=1e-12)
+    """The base's losses are those of both networks, whoever is a student. The logits (a, b) and (−a, −b) have this
+    |a − b|: τ² KL is τ² (2σ − 1) · 2·gap/(2τ)."""
+
+    def divergence(gap: float) -> float:
+        return 4 * math.tanh(gap / 4) * gap / 2
+
+    share = {"swaz": (0.5, 1.0), "dwaz_model": (0.0, 1.0), "dwaz_proxy": (1.0, 0.25)}
+    draws = {f"order/{zone}": torch.tensor([1, 0]) for zone in ZONES}
+    draws |= {f"share/{zone}": torch.tensor([values], dtype=torch.float64) for zone, values in share.items()}
+    base = 2 * 5 + divergence(1) + divergence(2)
+    for students, dwaz in [("model", divergence(1) / 2), ("proxy", divergence(0.5))]:
+        loss = method(tau=2.0, students=students).local_loss
+        found = loss(pair(), {}, batch((1, 0, 0), (0, 2, 1)), draws).loss
+        assert found.item() == pytest.approx(base + 18 / 4 + dwaz, rel=1e-12)
 
 
 def test_stage_ii_learns_from_the_labels_on_request() -> None:
@@ -231,8 +199,7 @@ def at_work(round: int = 1, training: Any = None, **options: Any) -> Any:
 
 def test_the_gaps_of_a_mixed_batch_are_those_of_features_and_of_answers_both_ways() -> None:
     """M = x, Q = 0, x = (1, 0), τ = 1: MSE ½. With p = (σ, 1−σ) and q = (½, ½), KL(p ‖ q) for M, KL(q ‖ p) for Q."""
-    nets = Nets(Plain(1.0))
-    nets["proxy"] = Plain(0.0)
+    nets = Nets(Plain(1.0), proxy=Plain(0.0))
     sigma = 1 / (1 + math.exp(-1))
     of_model = sigma * math.log(2 * sigma) + (1 - sigma) * math.log(2 * (1 - sigma))
     of_proxy = -math.log(4 * sigma * (1 - sigma)) / 2
@@ -285,16 +252,15 @@ def test_before_a_search_zones_have_the_first_strength_and_the_middle_number_of_
 
 
 def sent(fedkwaz: FedKWAZ, client: int, labels: list[int], value: float, weight: float = 1.0) -> Uplink:
-    widths = dict(zip(KNOWLEDGE, fedkwaz._widths(), strict=True))
-    rows = {name: torch.full((len(labels), width), value) for name, width in widths.items()}
-    payload = rows | {"labels": torch.tensor(labels, dtype=torch.int32)}
-    return Uplink(fedkwaz.federation.clients[client], payload, weight)
+    widths = zip(KNOWLEDGE, fedkwaz._widths(), strict=True)
+    rows = {name.replace("/", "__"): torch.full((len(labels), width), value) for name, width in widths}
+    return sharing.sent(fedkwaz, client, weight, labels=labels, **rows)
 
 
-def rows(fedkwaz: FedKWAZ, server: Tensors) -> list[list[float]]:
+def rows(server: Tensors) -> list[list[float]]:
     """The value of every class, which is the same in a row, for each kind of knowledge; and which are known."""
     assert all((server[name] == server[name][:, :1]).all() for name in KNOWLEDGE)
-    return [server[name][:, 0].tolist() for name in (*KNOWLEDGE,)] + [server["known/classes"].tolist()]
+    return [*(server[name][:, 0].tolist() for name in KNOWLEDGE), server["known/classes"].tolist()]
 
 
 def test_the_server_takes_plain_means_over_the_clients_with_a_class_and_keeps_other_classes() -> None:
@@ -303,29 +269,17 @@ def test_the_server_takes_plain_means_over_the_clients_with_a_class_and_keeps_ot
     first, metrics = fedkwaz.aggregate(
         1, fedkwaz.init_server(), [sent(fedkwaz, 0, [0], 1.0), sent(fedkwaz, 1, [0, 1], 4.0)]
     )
-    assert rows(fedkwaz, first) == [[2.5, 4.0]] * 4 + [[1.0, 1.0]]
+    assert rows(first) == [[2.5, 4.0]] * 4 + [[1.0, 1.0]]
     assert metrics == {"classes_known": 2}
     second, _ = fedkwaz.aggregate(2, first, [sent(fedkwaz, 2, [0], 7.0)])
-    assert rows(fedkwaz, second) == [[7.0, 4.0]] * 4 + [[1.0, 1.0]]
+    assert rows(second) == [[7.0, 4.0]] * 4 + [[1.0, 1.0]]
     third, _ = fedkwaz.aggregate(3, second, [sent(fedkwaz, 1, [1], 8.0, weight=0.25)])
-    assert rows(fedkwaz, third) == [[7.0, 5.0]] * 4 + [[1.0, 1.0]]
+    assert rows(third) == [[7.0, 5.0]] * 4 + [[1.0, 1.0]]
 
 
-def test_a_client_sends_the_mean_outputs_of_both_trained_networks() -> None:
-    """With all rows of the collected sums equal to twice the samples, means of stage II are 2. A class of which a short
-    stage had no sample has the mean of the trained networks."""
-    parts, local = at_work()
-    up = parts.method.uplink(local)
-    assert up["labels"].tolist() == list(local.info.classes)
-    proxy = local.nets["proxy"]
-    for name, (means, _) in {
-        "features/model": local.class_means(),
-        "logits/model": local.class_means(of=lambda model, x: model(x)),
-        "features/proxy": local.class_means(of=lambda model, x: proxy.features(x)),
-        "logits/proxy": local.class_means(of=lambda model, x: proxy(x)),
-    }.items():
-        torch.testing.assert_close(up[name], means)
-    first, *others = local.info.classes
+def test_a_class_of_which_a_short_stage_had_no_sample_has_the_mean_of_the_trained_networks() -> None:
+    """With all rows of the collected sums equal to twice the samples, means of stage II are 2."""
+    first, *others = at_work()[1].info.classes
     for epochs, seen in ((1, [first, *others]), (0.5, [first])):
         parts, local = at_work(collect="training", training={"epochs": epochs})
         counts = torch.zeros(4).index_fill(0, torch.tensor(seen), 3.0)
@@ -333,6 +287,69 @@ def test_a_client_sends_the_mean_outputs_of_both_trained_networks() -> None:
         means = parts.method.uplink(local)["features/model"]
         assert (means[: len(seen)] == 2).all()
         torch.testing.assert_close(means[len(seen) :], local.class_means()[0][len(seen) :])
+
+
+def test_two_whole_rounds_equal_the_reference() -> None:
+    """Three clients of two classes each, before the first search for zones. What is drawn is mixed as above."""
+    tau, lr = 2.0, 0.05
+    config = federations.config(
+        "fedkwaz",
+        method={"tau": tau},
+        federation={"clients": 3, "participation": 1.0, "group": "tiny_cnn"},
+        training={"epochs": 2, "lr": lr},
+    )
+    ran = reference.Rounds(config, 2)
+    networks = [ran.of_clients("model"), ran.of_clients("proxy")]
+    features_of = {name: part(ran.server, "features")[name] for name in ("model", "proxy")}
+    logits_of = {name: part(ran.server, "logits")[name] for name in ("model", "proxy")}
+
+    def gap(student: Tensor, teacher: Tensor) -> Tensor:
+        p, q = (student / tau).log_softmax(1), (teacher.detach() / tau).log_softmax(1)
+        return tau**2 * (p.exp() * (p - q)).sum(1).mean()
+
+    def far(z: Tensor, other: Tensor) -> Tensor:
+        return ((z - other.detach()) ** 2).mean()
+
+    for t in (1, 2):
+        sums = {name: (torch.zeros(4, 8).double(), torch.zeros(4, 4).double()) for name in features_of}
+        holders = torch.zeros(4).double()
+        for client, (own, proxy, (x_k, y_k)) in enumerate(zip(*networks, ran.data, strict=True)):
+            for x, y in ran.batches("align", t, client):
+                for w, teacher in ((own, "proxy"), (proxy, "model")):
+                    z = features(w, x)
+                    loss = ce(of_head(w, z), y)
+                    if t == 2:
+                        target = logits_of[teacher][y].softmax(1)
+                        loss = loss - (target * of_head(w, z).log_softmax(1)).sum(1).mean()
+                        loss = loss + far(z, features_of[teacher][y])
+                    loss.backward()
+                reference.step([*own.values(), *proxy.values()], lr)
+            draws = reference.stream("draws/refine", t, client)
+            for x, _ in ran.batches("refine", t, client):
+                (z, z_q), images = (features(w, x) for w in (own, proxy)), []
+                s, s_q = of_head(own, z), of_head(proxy, z_q)
+                loss = gap(s, s_q) + far(z, z_q) + gap(s_q, s) + far(z_q, z)
+                with reference.double_precision():
+                    for _ in ZONES:
+                        drawn = drawn_mix(draws, x, torch.tensor(0.1), torch.tensor(16), 64)
+                        images.append(mixed(x, *drawn))
+                swaz, for_own, for_proxy = images
+                z, z_q = (features(w, swaz) for w in (own, proxy))
+                loss = loss + far(z, z_q) + far(z_q, z)
+                loss = loss + gap(logits(own, for_own), logits(proxy, for_own))
+                (loss + gap(logits(proxy, for_proxy), logits(own, for_proxy))).backward()
+                reference.step([*own.values(), *proxy.values()], lr)
+            for label in y_k.unique():
+                holders[label] += 1
+                for name, w in (("model", own), ("proxy", proxy)):
+                    z = features(w, x_k[y_k == label]).detach()
+                    sums[name][0][label] += z.mean(0)
+                    sums[name][1][label] += of_head(w, z).detach().mean(0)
+        assert holders.all()
+        features_of = {name: both[0] / holders[:, None] for name, both in sums.items()}
+        logits_of = {name: both[1] / holders[:, None] for name, both in sums.items()}
+    clients = dict(zip(("model", "proxy"), networks, strict=True))
+    ran.assert_ended({"features": features_of, "logits": logits_of}, clients)
 
 
 # Without stage I

@@ -1,0 +1,422 @@
+"""FedProto, FedTGP, and FD: what is known of each class, by hand; two whole rounds of FedTGP against a reference."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from simulator.base.sections import TrainingConfig
+from simulator.base.tensors import Tensors, named, of_module, part
+from simulator.engine.progress import unobserved
+from simulator.methods import Uplink
+from simulator.methods.fd import FD
+from simulator.methods.fedproto import FedProto
+from simulator.methods.fedtgp import FedTGP
+from simulator.methods.hooks import Hooks
+from simulator.models import ImageShape, Network
+from simulator.runners import Job, Work
+from simulator.runners.local import update
+from simulator.training.flops import FlopCache
+from simulator.training.loop import steps
+from simulator.training.phase import Batch, Nets, WeightedBatch
+from simulator.training.trainer import TrainingContext
+from tests import federations
+from tests.methods import reference, sharing
+from tests.methods.reference import ce, features, of_head
+from tests.networks import Plain, batch
+
+# FedProto
+
+
+def fedproto_with(**options: Any) -> FedProto:
+    """Three clients of three classes, K = 8: client 0 holds 0 and 1, client 1 holds 1 and 2, client 2 holds 1."""
+    models, held = ["tiny_cnn", "tiny_mlp", "tiny_cnn"], [(0, 1), (1, 2), (1,)]
+    federation = federations.federation(models, [4, 4, 4], held, num_classes=3)
+    found: FedProto = sharing.of("fedproto", federation, **options)
+    return found
+
+
+def prototypes(method: FedProto, client: int, values: list[float], counts: list[int] | None = None) -> Uplink:
+    """Those in which every number is the same."""
+    told = {} if counts is None else {"counts": counts}
+    labels, rows = method.federation.clients[client].classes, [[value] * 8 for value in values]
+    return sharing.sent(method, client, prototypes=rows, labels=labels, **told)
+
+
+def known(server: Tensors) -> list[float | None]:
+    """Every class's prototype by its one number; None where there is none."""
+    mean, there = server["prototypes/mean"], server["prototypes/known"].tolist()
+    assert (mean == mean[:, :1]).all()
+    return [value if is_there else None for value, is_there in zip(mean[:, 0].tolist(), there, strict=True)]
+
+
+def test_prototypes_are_weighted_by_the_counts_of_their_class_or_plainly() -> None:
+    """Class 1: (1·2 + 3·10)/4 = 8, though both clients hold four samples, or (2 + 10 + 6)/3 = 6; class 0: 5; class 2:
+    7."""
+    counted, plain = fedproto_with(), fedproto_with(weighting="plain")
+    sent = [prototypes(counted, 0, [5.0, 2.0], [3, 1]), prototypes(counted, 1, [10.0, 7.0], [3, 1])]
+    assert known(counted.aggregate(1, counted.init_server(), sent).server) == [5.0, 8.0, 7.0]
+    sent = [prototypes(plain, k, each) for k, each in enumerate(([5.0, 2.0], [10.0, 7.0], [6.0]))]
+    assert known(plain.aggregate(1, plain.init_server(), sent).server) == [5.0, 6.0, 7.0]
+
+
+def test_a_class_nobody_sent_keeps_its_prototype_and_only_known_ones_of_the_clients_classes_travel() -> None:
+    """Client 1 gets class 1, which is known. Class 2 is not, and class 0 is not its own."""
+    fedproto = fedproto_with()
+    start = fedproto.init_server()
+    first, metrics = fedproto.aggregate(1, start, [prototypes(fedproto, 0, [5.0, 2.0], [1, 1])])
+    assert known(first) == [5.0, 2.0, None]
+    assert metrics["classes_known"] == 2
+    second = fedproto.aggregate(2, first, [prototypes(fedproto, 2, [6.0], [4])]).server
+    assert known(second) == [5.0, 6.0, None]
+    assert known(start) == [None, None, None]
+    receiver = fedproto.federation.clients[1]
+    payload = fedproto.downlink(2, first, receiver)
+    assert payload["labels"].tolist() == [1]
+    assert payload["labels"].dtype == torch.int32
+    assert payload["prototypes"].tolist() == [[2.0] * 8]
+    assert fedproto.downlink(1, start, receiver)["prototypes"].shape == (0, 8)
+
+
+class Line(Network):
+    """f(x) = w·x of one pixel, w = 1 to begin with; the head, without any weight, says nothing."""
+
+    layers = ("features",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.f, self.head = nn.Linear(1, 1, bias=False), nn.Linear(1, 1)
+        nn.init.ones_(self.f.weight)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def represent(self, x: Tensor) -> dict[str, Tensor]:
+        return {"features": self.f(x.flatten(1))}
+
+
+def test_prototypes_are_collected_when_it_is_said() -> None:
+    """x = 1, prototype 0, λ = 1, η = ¼, two epochs of one batch: w goes 1 → ½ → ¼. The last epoch has seen ½ before
+    its step, both epochs 1 and ½, and afterwards there is ¼."""
+    training = TrainingConfig(epochs=2, lr=0.25, batch_size=4)
+    labels = torch.zeros(4, dtype=torch.int64)
+    data = federations.pixels(torch.ones(4, 1, 1, 1), labels, [torch.arange(4)], 1)
+    state = {"prototypes/mean": torch.zeros(1, 1), "prototypes/known": torch.ones(1)}
+    start = named("model", of_module(Line())) | state
+    payload = {"prototypes": torch.zeros(1, 1), "labels": torch.zeros(1, dtype=torch.int32)}
+    for collect, prototype in [("last_epoch", 0.5), ("all_epochs", 0.75), ("after", 0.25)]:
+        federation = federations.federation(
+            ["line"], [4], [(0,)], num_classes=1, shape=ImageShape(1, 1, 1), training=training
+        )
+        vars(federation)["architectures"] = {"line": Line().to("meta")}
+        fedproto = sharing.of("fedproto", federation, collect=collect)
+        work = Work(Hooks(fedproto, federation), 1, {0: Job(start, payload)})
+        done = update(TrainingContext(federation, data, FlopCache()), federation.clients[0], work)
+        assert done.uplink["prototypes"].item() == pytest.approx(prototype)
+        assert done.tensors["model/f.weight"].item() == pytest.approx(0.25)
+
+
+def test_clients_answer_with_the_prototypes_of_this_round() -> None:
+    """What was evaluated after round 1 is what would be received in round 2, so there are prototypes already."""
+    parts = federations.built(federations.config("fedproto"))
+    local = federations.settings(parts, evaluation={"model": "local"})
+    first, stale = (each.engine.round(each.engine.initial_state(), unobserved) for each in (parts, local))
+    assert federations.state_bits(stale) == federations.state_bits(first)
+    accuracies = [state.record["accuracy"]["per_client"] for state in (first, stale) if state.record]
+    assert accuracies[0] != accuracies[1]
+
+
+def test_the_loss_adds_the_mean_squared_distance_to_the_classes_prototype() -> None:
+    """Prototypes (0, 0) and (4, 0). Features (1, 2) of class 0 are 1² + 2² = 5 away, (1, 1) of class 1 are 3² + 1² = 10
+    away: MSE 15/4. With λ = 2, and CE log(1 + e) for logits (1, 2) of class 0, log 2 for (1, 1)."""
+    mean = torch.tensor([[0.0, 0.0], [4.0, 0.0]], dtype=torch.float64)
+    state = {"prototypes/mean": mean, "prototypes/known": torch.ones(2, dtype=torch.float64)}
+    loss = fedproto_with(lam=2.0).loss(Nets(Plain()), state, batch((1, 2, 0), (1, 1, 1)), {}).loss
+    assert loss.item() == pytest.approx((math.log1p(math.e) + math.log(2)) / 2 + 2 * 15 / 4, rel=1e-14)
+
+
+def test_prototypes_that_lie_close_and_far_from_zero_are_told_apart() -> None:
+    """From 10⁸ + 0.04 it is 0.04 to class 0 at 10⁸ and 0.06 to class 1 at 10⁸ + 0.1. A distance by squares of 10¹⁶,
+    as torch takes it for more than 25 rows, knows them to about 2."""
+    x = batch(*[(1e8 + 0.04, 0, 0)] * 30).x
+    mean = torch.tensor([[1e8, 0.0], [1e8 + 0.1, 0.0]], dtype=torch.float64)
+    state = {"prototypes/mean": mean, "prototypes/known": torch.ones(2)}
+    scores = fedproto_with().predict(Nets(Plain()), state, x)
+    torch.testing.assert_close(scores, -torch.tensor([[0.04, 0.06]] * 30).double(), atol=1e-6, rtol=0)
+
+
+# FedTGP
+
+
+def fedtgp_with(classes: int = 3, **options: Any) -> FedTGP:
+    """Two clients of three classes, K = 8."""
+    federation = federations.federation(["tiny_cnn", "tiny_mlp"], num_classes=classes)
+    found: FedTGP = sharing.of("fedtgp", federation, **options)
+    return found
+
+
+def test_the_margin_is_the_largest_distance_or_the_largest_of_the_nearest() -> None:
+    """(0,0), (3,0), (3,4): distances 3, 4, 5; to the nearest 3, 3, 4. Class 0 as (0,0) with weight 1 and (4,0) with
+    weight 1/3: its mean is (1,0), which is 2 from the (3,0) of class 1."""
+    triangle = sharing.wide((0.0, 0.0), (3.0, 0.0), (3.0, 4.0))
+    for rule, delta in [("largest", 5.0), ("nearest", 4.0)]:
+        assert fedtgp_with(margin=rule).margin(triangle, torch.tensor([0, 1, 2])).item() == delta
+    stale, labels = sharing.wide((0.0, 0.0), (4.0, 0.0), (3.0, 0.0)), torch.tensor([0, 0, 1])
+    found = fedtgp_with().margin(stale, labels, torch.tensor([1.0, 1 / 3, 1.0]))
+    assert found.item() == pytest.approx(2.0)
+
+
+class Fixed(nn.Module):
+    """Prototypes (0,0) and (3,0), as they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made = nn.Parameter(torch.tensor([[0.0, 0.0], [3.0, 0.0]]))
+
+    def forward(self) -> Tensor:
+        return self.made
+
+
+def test_a_stale_mean_counts_less_and_one_far_away_draws_like_any_other() -> None:
+    """(1,0) of class 0 with δ = 2 is 1 and 2 away: log(1 + e), and 1.3132617 with weights 1 and ½ counts (1 + ½)/2. Of
+    (1e30, 0), whose square no float32 holds, both distances are 1e30 and p = ½, so that the directions from it give P_0
+    −½ and P_1 ½ in the first coordinate."""
+    method, margin = fedtgp_with(2), {"margin": torch.tensor(2.0)}
+    x, y = torch.tensor([[1.0, 0.0]] * 2), torch.tensor([0, 0])
+    stale = WeightedBatch(x, y, torch.tensor([1.0, 0.5]))
+    loss = method.server_loss(Nets(prototypes=Fixed()), margin, stale, {})
+    assert loss.item() == pytest.approx(0.75 * 1.3132617)
+    nets, far = Nets(prototypes=Fixed()), Batch(torch.tensor([[1e30, 0.0]]), torch.tensor([0]))
+    loss = method.server_loss(nets, margin, far, {})
+    loss.backward()
+    assert loss.item() == pytest.approx(math.log(2))
+    gradient = nets["prototypes"].get_parameter("made").grad
+    torch.testing.assert_close(gradient, torch.tensor([[-0.5, 0.0], [0.5, 0.0]]))
+
+
+def test_the_server_trains_on_stale_means_by_their_weight() -> None:
+    """A weight next to nothing leaves the prototypes where they were, also with the shuffled batches of the server."""
+    fedtgp = fedtgp_with(server_epochs=2, server_batch=1)
+    server, means = fedtgp.init_server(), sharing.wide((1.0, 2.0), (3.0, 4.0))
+    moved = []
+    for weight in (1.0, 1e-12):
+        after = federations.served(
+            fedtgp, server, [sharing.sent(fedtgp, 0, weight, means=means, labels=[0, 1])]
+        ).server
+        moved.append(
+            max(float((after[key] - each).abs().max()) for key, each in server.items() if key != "trained")
+        )
+    assert moved[0] > 1e-4 and moved[1] < 1e-7
+
+
+def test_a_client_draws_near_to_the_prototypes_once_there_are_any() -> None:
+    """Features (1, 2) of class 0 and (3, 4) of class 1, prototypes (3, 2) and (2, 3): λ times the mean square, as in
+    the released code."""
+    samples, mean = batch((1.0, 2.0, 0), (3.0, 4.0, 1)), torch.tensor([[3.0, 2.0], [2.0, 3.0]])
+    own = F.cross_entropy(samples.x.flatten(1), samples.y).item()
+    for there, distance in [(0.0, 0.0), (1.0, 10 * (4 + 0 + 1 + 1) / 4)]:
+        state = {"guide/mean": mean, "guide/known": torch.tensor([there])}
+        loss = fedtgp_with(lam=10, distance="samples").loss(Nets(Plain()), state, samples, {})
+        assert loss.item() == pytest.approx(own + distance)
+
+
+def test_until_somebody_has_sent_something_there_are_no_prototypes_to_send() -> None:
+    """Not in round 2 either, when all uplinks of round 1 were lost; after a switch no round is the first by number."""
+    fedtgp = fedtgp_with()
+    first, _ = fedtgp.federation.clients
+    assert fedtgp.downlink(2, fedtgp.init_server(), first) == {}
+    sent = sharing.sent(fedtgp, 0, means=sharing.wide((0.0, 0.0), (3.0, 0.0)), labels=[0, 1])
+    server = fedtgp.aggregate(31, fedtgp.init_server(), [sent]).server
+    assert fedtgp.downlink(32, server, first)["prototypes"].shape == (3, 8)
+
+
+def test_a_client_answers_with_the_nearest_prototype_of_all_classes() -> None:
+    """Features (1.5, 1) are 1.8 from (0, 0) and 2.5 from (3, 3); the head, which is the identity, says class 0."""
+    mean, x = torch.tensor([[3.0, 3.0], [0.0, 0.0]], dtype=torch.float64), batch((1.5, 1.0, 0)).x
+    for inference, there, answer in (("nearest", 1.0, 1), ("nearest", 0.0, 0), ("head", 1.0, 0)):
+        state = {"guide/mean": mean, "guide/known": torch.tensor([there])}
+        scores = fedtgp_with(inference=inference).predict(Nets(Plain()), state, x)
+        assert scores.argmax(1).tolist() == [answer]
+
+
+def test_class_means_are_of_the_model_that_is_said() -> None:
+    """Before training they are those of the state the client came with."""
+    for collect in ["after", "before"]:
+        parts = federations.built(federations.config("fedtgp", method={"collect": collect}))
+        start = parts.engine.initial_state().clients[0]
+        done = federations.updated(parts, 0, start, {})
+        models = {"before": start, "after": done.tensors}
+        means = {when: federations.local(parts, 0, each).class_means()[0] for when, each in models.items()}
+        torch.testing.assert_close(done.uplink["means"], means.pop(collect))
+        assert not torch.allclose(done.uplink["means"], *means.values())
+
+
+def made(p: Tensors) -> Tensor:
+    """The prototypes of all classes."""
+    h = p["embedding.weight"] @ p["layers.0.weight"].T + p["layers.0.bias"]
+    return h.relu() @ p["layers.2.weight"].T + p["layers.2.bias"]
+
+
+def test_two_whole_rounds_equal_the_reference() -> None:
+    """Three clients, two epochs of batches of 16; the server takes 5 passes over six means, four at a time."""
+    lam, lr, server_lr = 2.0, 0.05, 0.02
+    config = federations.config(
+        "fedtgp",
+        method={"lam": lam, "server_epochs": 5, "server_batch": 4, "server_lr": server_lr},
+        federation={"clients": 3, "participation": 1.0, "group": "tiny_cnn"},
+        training={"epochs": 2, "lr": lr},
+    )
+    ran = reference.Rounds(config, 2)
+    models, p = ran.of_clients("model"), reference.leaves(part(ran.server, "prototypes"))
+    for t in (1, 2):
+        guide, pairs = made(p).detach(), []
+        for client, (w, (every_x, every_y)) in enumerate(zip(models, ran.data, strict=True)):
+            for x, y in ran.batches("model", t, client):
+                h = features(w, x)
+                loss = ce(of_head(w, h), y)
+                if t == 2:
+                    apart = [h[y == c].mean(0) - guide[c] for c in y.unique()]
+                    loss = loss + lam * torch.stack([(each**2).sum().sqrt() for each in apart]).mean()
+                loss.backward()
+                reference.step(list(w.values()), lr)
+            h = features(w, every_x).detach()
+            pairs += [(h[every_y == label].mean(0), label) for label in sorted(set(every_y.tolist()))]
+        by_class = {label: [mean for mean, other in pairs if other == label] for _, label in pairs}
+        q = [torch.stack(group).mean(0) for group in by_class.values()]
+        delta = max(math.dist(one.tolist(), two.tolist()) for one in q for two in q)
+        draws = reference.stream("order", t)
+        for _ in range(5):
+            for rows in torch.randperm(len(pairs), generator=draws).split(4):
+                losses = []
+                for mean, label in (pairs[row] for row in rows.tolist()):
+                    d = ((mean - made(p)) ** 2).sum(1).sqrt()
+                    d = d + delta * torch.eye(4, dtype=torch.float64)[label]
+                    losses.append(d[label] + torch.logsumexp(-d, 0))
+                torch.stack(losses).mean().backward()
+                reference.step(list(p.values()), server_lr)
+    ran.assert_ended({"prototypes": p}, {"model": models})
+    assert ran.end.record is not None
+    assert ran.end.record["method_metrics"]["margin"] == pytest.approx(delta, rel=1e-9)
+
+
+# FD
+
+
+def fd_with(**options: Any) -> FD:
+    """Four clients of three classes; class 0 is held by clients 0 and 3, class 1 by 0, 1 and 2, class 2 by 1."""
+    held = [(0, 1), (1, 2), (1,), (0,)]
+    federation = federations.federation(["tiny_cnn"] * 4, [1, 2, 3, 4], held, num_classes=3)
+    found: FD = sharing.of("fd", federation, **options)
+    return found
+
+
+def outputs(method: FD, client: int, *values: float, weight: float = 1.0) -> Uplink:
+    """Mean logits in which every number is the same."""
+    rows, labels = [[value] * 3 for value in values], method.federation.clients[client].classes
+    return sharing.sent(method, client, weight, logits=rows, labels=labels)
+
+
+def guides(method: FD, server: Tensors) -> list[dict[int, float]]:
+    """What each client receives: each guide by its one number."""
+    found = []
+    for client in method.federation.clients:
+        payload = method.downlink(2, server, client)
+        labels, logits = payload["labels"], payload["logits"]
+        assert labels.dtype == torch.int32
+        assert (logits == logits[:, :1]).all()
+        found.append(dict(zip(labels.tolist(), logits[:, 0].tolist(), strict=True)))
+    return found
+
+
+EVERYBODY = ((1.0, 2.0), (4.0, 8.0), (6.0,), (5.0,))
+"""What the four send first, of each of their classes."""
+
+
+def test_a_client_is_guided_by_the_mean_over_the_others_or_over_all() -> None:
+    """Class 1 was sent by 0, 1 and 2 as 2, 4 and 6: client 0 gets (4 + 6)/2, client 1 (2 + 6)/2, client 2
+    (2 + 4)/2. Class 0: client 0 gets 5 from client 3, and that 1 from client 0. Class 2 has nobody but client 1. Over
+    all, class 0 is (1 + 5)/2 = 3, class 1 (2 + 4 + 6)/3 = 4, and class 2 is 8. Then only clients 1 and 2 come, with 10
+    and 20 for class 1: client 0's old 2 no longer counts."""
+    fd, every = fd_with(), fd_with(include_self=True)
+    sent = [outputs(fd, k, *values) for k, values in enumerate(EVERYBODY)]
+    server = fd.aggregate(1, fd.init_server(), sent).server
+    assert guides(fd, server) == [{0: 5.0, 1: 5.0}, {1: 4.0}, {1: 3.0}, {0: 1.0}]
+    assert guides(every, server) == [{0: 3.0, 1: 4.0}, {1: 4.0, 2: 8.0}, {1: 4.0}, {0: 3.0}]
+    later = fd.aggregate(2, server, [outputs(fd, 1, 10.0, 0.0), outputs(fd, 2, 20.0)]).server
+    assert guides(fd, later) == [{0: 5.0, 1: 15.0}, {1: 20.0}, {1: 10.0}, {0: 1.0}]
+    assert later["sent/counts"].tolist() == [
+        1,
+        0,
+        1,
+        1,
+        1,
+        1,
+    ]  # client 0's classes 0 and 1, client 1's 1 and 2, …
+
+
+def test_a_stale_uplink_moves_the_clients_own_rows_and_no_others() -> None:
+    """Client 1 sends 10 and 20 with half the weight: its 4 becomes 4 + 6/2 = 7, and its 8 becomes 8 + 12/2 = 14. If it
+    never sent before, they are taken whole."""
+    fd = fd_with(include_self=True)
+    stale = outputs(fd, 1, 10.0, 20.0, weight=0.5)
+    sent = [outputs(fd, k, *values) for k, values in enumerate(EVERYBODY)]
+    server = fd.aggregate(2, fd.aggregate(1, fd.init_server(), sent).server, [stale]).server
+    assert guides(fd, server)[:2] == [{0: 3.0, 1: 7.0}, {1: 7.0, 2: 14.0}]
+    assert guides(fd, fd.aggregate(1, fd.init_server(), [stale]).server)[1] == {1: 10.0, 2: 20.0}
+
+
+def test_the_loss_adds_the_distance_to_the_classes_guide() -> None:
+    """γ = 2, and CE of (1, 1) is log 2. Class 1 has no guide, and the mean is over both samples.
+
+    Logits (log 3, 0) of class 0 are probabilities ¾, ¼: CE −log ¾, and −½ log ¾ − ½ log ¼ = log 4 − ½ log 3 against the
+    guide (½, ½). Logits (1, 2) of class 0, CE log(1 + e), are 2² + 1² = 5 from the guide (3, 1): MSE 5/4 over four
+    numbers."""
+    for distance, guide, logits, own, added in (
+        ("cross_entropy", [0.5, 0.5], (math.log(3), 0), math.log(4 / 3), (math.log(4) - math.log(3) / 2) / 2),
+        ("mse", [3.0, 1.0], (1, 2), math.log1p(math.e), 5 / 4),
+    ):
+        state = {
+            "guide/logits": torch.tensor([guide, [0.25, 0.75]], dtype=torch.float64),
+            "guide/known": torch.tensor([1.0, 0.0], dtype=torch.float64),
+        }
+        samples = batch((*logits, 0), (1, 1, 1))
+        loss = fd_with(gamma=2.0, distance=distance).loss(Nets(Plain()), state, samples, {}).loss
+        assert loss.item() == pytest.approx((own + math.log(2)) / 2 + 2 * added, rel=1e-14)
+
+
+def test_after_training_a_client_sends_the_mean_output_of_each_class() -> None:
+    for distance in ["cross_entropy", "mse"]:
+        options = {"distance": distance, "collect": "after"}
+        _, method, _, local = sharing.working("fd", options=options, training={"epochs": 2, "lr": 0.1})
+        for phase in method.phases(local):
+            assert [*steps(local, phase)]
+        sent = method.uplink(local)
+        x, y = local.batch(local.train)
+        with torch.no_grad():
+            logits = local.nets.model.eval()(x)
+        shown = logits.softmax(1) if distance == "cross_entropy" else logits
+        for label, mean in zip(sent["labels"].tolist(), sent["logits"], strict=True):
+            torch.testing.assert_close(mean, shown[y == label].mean(0))
+
+
+def test_a_step_adds_its_outputs_by_class_as_they_are_before_it() -> None:
+    """Twice (log 3, 0) of class 0, probabilities ¾, ¼: their sum is (1½, ½), of two samples."""
+    nothing = {"guide/logits": torch.zeros(3, 2), "guide/known": torch.zeros(3)}
+    samples = batch((math.log(3), 0, 0), (math.log(3), 0, 0))
+    for distance, expected in (("cross_entropy", (1.5, 0.5)), ("mse", (2 * math.log(3), 0.0))):
+        sums = fd_with(distance=distance).loss(Nets(Plain()), nothing, samples, {}).sums
+        assert sums["samples"].tolist() == [2, 0, 0]
+        assert sums["outputs"][0].tolist() == pytest.approx(expected)
+        assert not sums["outputs"][1:].any()
+        assert not sums["outputs"].requires_grad
+
+
+def test_a_client_receives_guides_by_class() -> None:
+    parts, _, _, local = sharing.working("fd", receives=False)
+    guide = torch.arange(4.0)[None]
+    parts.method.receive(local, {"logits": guide, "labels": torch.tensor([2], dtype=torch.int32)})
+    assert local.state["guide/known"].tolist() == [0, 0, 1, 0]
+    assert torch.equal(local.state["guide/logits"][2], guide[0])
+    assert torch.equal(parts.method.phases(local)[0].state["guide/logits"], local.state["guide/logits"])
