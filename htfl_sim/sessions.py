@@ -446,15 +446,16 @@ def dependents(session: Place, sessions_dir: Place | None = None) -> Dependents:
 
     Raises SessionUnreadable if there is none.
     """
-    from simulator.studies.folder import branches_of, users_of
+    from simulator.studies.folder import points_on
 
     place, sessions = _all_of(session, sessions_dir)
     forks, users, branches = list[str](), list[str](), list[str]()
     for folder in sessions:
         if Summary.read(folder).error is None:
             forks += [str(each["name"]) for each in forks_of(folder)]
-        users += users_of(folder)
-        branches += branches_of(folder)
+        used, begun = points_on(folder)
+        users += used
+        branches += begun
     inside = f"{place.name}/" if checkpoints.is_group(place) else None
     return Dependents(
         *(

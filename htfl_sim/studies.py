@@ -222,7 +222,7 @@ def status(study: Place, sessions_dir: Place | None = None) -> list[Status]:
 def linked(study: Place, sessions_dir: Place | None = None) -> dict[str, str]:
     """The points of a study that use the session of an identical run, with that session's name."""
     folder = folders.study_folder(study, folders.sessions_dir(sessions_dir))
-    points = read_points(folder) if folder else []
+    points = read_points(folder) if folder else ()
     return {
         point.name: point.link["session"]
         for point in points

@@ -317,14 +317,12 @@ def check_event(event: Mapping[str, Any]) -> Event:
 # points.json
 
 
-class _ListedFile(TypedDict):
-    kind: str
-    name: str
-    sha256: str
-
-
 def _is_folder(name: str) -> bool:
     return name == Path(name).name and name not in (".", "..")
+
+
+FolderName = Annotated[str, Holds(_is_folder)]
+PointConfig = Annotated[Object, Also(keys(**_CONFIGURATION), _OF_POINT)]
 
 
 class Link(TypedDict):
@@ -332,16 +330,3 @@ class Link(TypedDict):
 
     session: Text
     fingerprint: Sha256
-
-
-class ListedPoint(TypedDict):
-    """A point of a study, as points.json lists it."""
-
-    name: Annotated[str, Holds(_is_folder)]
-    """It becomes the name of a folder."""
-    axes: Object
-    config: Annotated[Object, Also(keys(**_CONFIGURATION), _OF_POINT)]
-    branch: NotRequired[Object | None]
-    files: NotRequired[list[_ListedFile]]
-    asked: NotRequired[Any]
-    link: NotRequired[Link | None]

@@ -9,13 +9,11 @@ sessions have finished that have begun. A tuning study also has its trials: thei
 best so far. `StudySummary` is a study in one line. Nothing here needs torch, so that the app shows it at once.
 """
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -34,7 +32,6 @@ from simulator.results.analysis.axes import (
     group_label,
     paired,
     seed_words,
-    seeds_of,
     spelled,
 )
 from simulator.results.analysis.caveats import Printed, dependent, printed, rows_differ
@@ -44,11 +41,12 @@ from simulator.results.analysis.gain import BASELINE
 from simulator.results.analysis.ledger import Divergence, Totals
 from simulator.results.analysis.overview import Origins, Summary
 from simulator.results.analysis.run import SessionData
-from simulator.studies.folder import FINISHED, WAITING, points_at, points_of, session_of
-from simulator.studies.search import Request, has_lost, read_request, score_of
+from simulator.studies.folder import FINISHED, WAITING, read_points, session_of
+from simulator.studies.search import Request, Trial, climbed, has_lost, read_request, score_of, values_of
 from simulator.studies.study import Point
 
 Seeds = tuple[int, int, int]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,22 +89,14 @@ Placed = tuple[Point, PointCell, Seen | None]
 """A point, its cell, and its session if that has been read."""
 
 
-@lru_cache(maxsize=256)
-def _blank(study: Path, changed: int) -> list[tuple[Point, PointCell]]:
-    """The points of a study and their cells before their sessions begin. changed: when their list was written."""
-    return [
-        (each, PointCell(each.name, study / each.name, seeds_of(each.config), rounds=each.rounds))
-        for each in points_at(study, changed)
-    ]
-
-
 def _placed(study: Path, seen: Mapping[Path, Seen]) -> list[Placed]:
-    """Each point with its cell, by the sessions as last read. Raises SessionUnreadable, DiskError, or OSError."""
+    """Each point with its cell, by the sessions as last read. Raises SessionUnreadable or DiskError."""
     found = []
-    for point, cell in _blank(study, (study / checkpoints.POINTS).stat().st_mtime_ns):
-        at = cell.folder if point.link is None else session_of(study, point)
-        if at != cell.folder:
-            cell = replace(cell, folder=at, linked=checkpoints.name_of(at))
+    for point in read_points(study):
+        at, link = session_of(study, point), ""
+        if at != study / point.name:
+            link = checkpoints.name_of(at)
+        cell = PointCell(point.name, at, point.seeds, rounds=point.rounds, linked=link)
         found.append((point, _with(cell, seen.get(at)), seen.get(at)))
     return found
 
@@ -184,27 +174,40 @@ def _trials(request: Request, points: Sequence[Placed]) -> TrialBoard:
     found: dict[str, dict[int, _Trial]] = {method: {} for method in request.methods}
     chosen: dict[str, Raw] = {}
     for point, cell, seen in points:
-        method = str(point.axes["method"])
-        values = {
-            key: each for key, each in point.axes.items() if key not in ("method", "trial", "stage", "seed")
-        }
-        if TRIAL in point.axes:
-            number = int(point.axes[TRIAL])
-            trial = found.setdefault(method, {}).setdefault(number, _Trial(request, method, number, values))
-            trial.cells[int(point.axes["seed"])] = cell
-            if seen is not None and seen.totals is not None and not cell.error:
-                trial.totals[int(point.axes["seed"])] = seen.totals
-        else:
-            chosen[method] = values
+        method, seed = str(point.axes["method"]), int(point.axes["seed"])
+        if TRIAL not in point.axes:
+            chosen[method] = values_of(point)
+            continue
+        number = int(point.axes[TRIAL])
+        trial = found.setdefault(method, {}).setdefault(
+            number, _Trial(method, number, values_of(point), request)
+        )
+        trial.cells[seed] = cell
+        if seen is not None and seen.totals is not None and not cell.error:
+            trial.totals[seed] = seen.totals
     rows = [
         row
         for method in request.methods
         for row in _rows(request, [each for _, each in sorted(found[method].items())], chosen.get(method))
     ]
     rungs = request.rungs(max(map(len, found.values()), default=0) or None)
-    seeds = tuple(f"s{seed}" for seed in request.tuning_seeds)
+    if request.budget_flops is not None:
+        number_of = f"{request.budget_flops:.2g} training FLOPs of trials"
+    else:
+        most = "up to " * (request.sampler == "grid")
+        number_of = f"{most}{request.budget} trial{'s' * (request.budget != 1)}"
+    steps = ", ".join(f"{count} to round {upto}" for count, upto in rungs)
+    halving = (
+        f", halving by {request.halving}: {steps}" if request.halving else f" of {request.rounds} rounds"
+    )
+    last = "the last round" if request.last == 1 else f"the last {request.last} rounds"
     return TrialBoard(
-        seeds, tuple(rows), len(rungs), _budget(request, rungs), _scored(request), tuple(chosen)
+        tuple(f"s{seed}" for seed in request.tuning_seeds),
+        tuple(rows),
+        len(rungs),
+        f"Each method has {number_of}{halving}.",
+        f"Trials are scored on eval, over {last} of seed {', '.join(map(str, request.tuning_seeds))}.",
+        tuple(chosen),
     )
 
 
@@ -226,13 +229,10 @@ def at_boundary(space: Space, method: str, values: Mapping[str, Any]) -> tuple[s
 
 
 @dataclass(frozen=True, eq=False)
-class _Trial:
+class _Trial(Trial):
     """A trial, with its cells and what has been read of its sessions by tuning seed."""
 
     request: Request
-    method: str
-    number: int
-    values: Raw
     cells: dict[int, PointCell] = field(default_factory=dict)
     totals: dict[int, Totals] = field(default_factory=dict)
 
@@ -253,40 +253,34 @@ class _Trial:
         """Whether a client diverged up to a round, so that it loses."""
         return has_lost(self.request, [*self.totals.values()], upto)
 
-    def row(self, place: int, upto: int, alive: bool) -> TrialRow:
-        """The trial at the rung at this place, which ends with round `upto`."""
-        cells = tuple(self.cells.get(seed) for seed in self.request.tuning_seeds)
-        reached = min(self.rounds, upto)
-        score = self.score(reached) if reached else None
-        return TrialRow(
-            self.method, self.number, self.values, cells, place + 1, upto, score,
-            out=not alive, lost=self.lost(upto),
-        )  # fmt: skip
-
 
 def _rows(request: Request, trials: Sequence[_Trial], chosen: Raw | None) -> list[TrialRow]:
     """Each trial of a method at its rung. A rung is over once all of its trials have reached it, or one has gone on.
 
     The best one is marked: the chosen one, else the best of those that have come furthest.
     """
-    rungs = request.rungs(len(trials))
-    at: dict[int, int] = {}
-    alive = list(trials)
-    for place, (_, upto) in enumerate(rungs):
-        at |= {each.number: place for each in alive}
-        is_over = (
-            chosen is not None
-            or all(each.rounds >= upto for each in alive)
-            or any(
-                each.rounds > upto and not any(cell.linked for cell in each.cells.values()) for each in alive
+
+    def is_over(alive: Sequence[_Trial], upto: int) -> bool:
+        if chosen is not None or all(each.rounds >= upto for each in alive):
+            return True
+        own = (each for each in alive if not any(cell.linked for cell in each.cells.values()))
+        return any(each.rounds > upto for each in own)
+
+    at, alive = climbed(
+        request, trials, lambda each, upto: None if each.lost(upto) else each.score(upto) or 0.0, is_over
+    )
+    rungs, rows = request.rungs(len(trials)), []
+    for each in trials:
+        place = at[each.number]
+        reached = min(each.rounds, upto := rungs[place][1])
+        cells = tuple(each.cells.get(seed) for seed in request.tuning_seeds)
+        score = each.score(reached) if reached else None
+        out, lost = each not in alive, each.lost(upto)
+        rows.append(
+            TrialRow(
+                each.method, each.number, dict(each.values), cells, place + 1, upto, score, out=out, lost=lost
             )
         )
-        if place + 1 == len(rungs) or not is_over:
-            break
-        sound = [each for each in alive if not each.lost(upto)]
-        ranked = sorted(sound, key=lambda each: (-(each.score(upto) or 0.0), each.number))
-        alive = ranked[: rungs[place + 1][0]]
-    rows = [each.row(at[each.number], rungs[at[each.number]][1], each in alive) for each in trials]
     if chosen is not None:
         best = next((each for each in rows if each.values == chosen), None)
     else:
@@ -298,24 +292,6 @@ def _rows(request: Request, trials: Sequence[_Trial], chosen: Raw | None) -> lis
         else each
         for each in rows
     ]
-
-
-def _budget(request: Request, rungs: Collection[tuple[int, int]]) -> str:
-    if request.budget_flops is not None:
-        number = f"{request.budget_flops:.2g} training FLOPs of trials"
-    else:
-        most = "up to " * (request.sampler == "grid")
-        number = f"{most}{request.budget} trial{'s' * (request.budget != 1)}"
-    steps = ", ".join(f"{count} to round {upto}" for count, upto in rungs)
-    halving = (
-        f", halving by {request.halving}: {steps}" if request.halving else f" of {request.rounds} rounds"
-    )
-    return f"Each method has {number}{halving}."
-
-
-def _scored(request: Request) -> str:
-    last = "the last round" if request.last == 1 else f"the last {request.last} rounds"
-    return f"Trials are scored on eval, over {last} of seed {', '.join(map(str, request.tuning_seeds))}."
 
 
 @dataclass(frozen=True)
@@ -369,6 +345,7 @@ class Board:
 class _Group:
     """The points of a row."""
 
+    key: Key
     label: str
     method: str
     rest: Key
@@ -404,10 +381,15 @@ class BoardReader:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._rows: dict[Key, tuple[object, BoardRow]] = {}
-        self._papers: dict[Key, tuple[object, tuple[Printed, ...]]] = {}
-        self._notes: tuple[object, tuple[str, ...]] = (None, ())
+        self._known: dict[object, tuple[object, Any]] = {}
         self._request: Request | None = None
+
+    def _unless_known(self, name: object, about: object, made: Callable[[], T]) -> T:
+        """What was made before of the same facts, or what is made of them now."""
+        if name not in self._known or self._known[name][0] != about:
+            self._known[name] = about, made()
+        found: T = self._known[name][1]
+        return found
 
     def read(self, seen: Mapping[Path, Seen]) -> Board:
         """The board, by the sessions as last read, by their folders."""
@@ -418,30 +400,39 @@ class BoardReader:
             trials = _trials(self._request, cells) if self._request else None
         except (SessionUnreadable, DiskError, OSError) as error:
             return Board(self.folder, error=checkpoints.shown(str(error)))
-        final = [each for each in cells if each[0].axes.get("stage") == "final"] if is_tuning else cells
+        final = [each for each in cells if each[0].is_final] if is_tuning else cells
         axes = dict.fromkeys(axis for point, *_ in cells for axis in point.axes if axis not in SEEDS)
         by = ("method",) if is_tuning else tuple(axes)
         groups = _groups(final, by)
-        with_joules = not energy_differs({group.label: group.configs for group in groups.values()})
+        configs = {group.label: group.configs for group in groups}
+        with_joules = not energy_differs(configs)
         seeds = sorted({cell.seeds for _, cell, _ in final})
-        baselines = {key: _baseline(group, groups.values()) for key, group in groups.items()}
-        upto = min((each for group in groups.values() for each in group.unfinished), default=None)
+        upto = min((each for group in groups for each in group.unfinished), default=None)
+        rows, baselines = [], []
+        for group in groups:
+            # the row of the baseline with the same values on the other axes, if there is exactly one
+            alike = [each for each in groups if each.method == BASELINE and each.rest == group.rest]
+            baseline = alike[0] if len(alike) == 1 and group.method != BASELINE else None
+            baselines += [baseline] if baseline else []
+            rows.append(self._row(group, baseline, seeds, with_joules, upto))
+        members: dict[str, list[tuple[Seeds, Origins]]] = {group.label: [] for group in groups}
+        for group in groups:
+            for point, *_ in group.points:
+                start = point.branch and (point.branch["parent"], point.branch["round"])
+                members[group.label].append((point.seeds, {start[0]: start} if start else {}))
         return Board(
             self.folder,
-            tuple(_short(each) for each in seeds),
-            tuple(
-                self._row(key, group, baselines[key], seeds, with_joules, upto)
-                for key, group in groups.items()
-            ),
-            BASELINE if any(baselines.values()) else None,
-            self._noted(groups.values(), by),
+            # s0, or 0/1/2 where the seeds of data, initial weights, and training differ
+            tuple(f"s{each[0]}" if len(set(each)) == 1 else "/".join(map(str, each)) for each in seeds),
+            tuple(rows),
+            BASELINE if baselines else None,
+            self._unless_known("notes", configs, lambda: (*rows_differ(configs, by), *dependent(members))),
             trials,
             round=upto,
         )
 
     def _row(
         self,
-        key: Key,
         group: _Group,
         baseline: _Group | None,
         seeds: Sequence[Seeds],
@@ -452,44 +443,36 @@ class BoardReader:
         read = [[*each.known(None).values()] for each in (group, baseline) if each]
         if upto is not None and all(one.rounds <= upto for each in read for one in each):
             upto = None
-        about = (tuple(cell for _, cell, _ in group.points), read, seeds, with_joules, upto)
         configs = group.configs
-        if key not in self._papers or self._papers[key][0] != configs:
-            found = printed([SessionData(self.folder, config=each) for each in configs])
-            self._papers[key] = configs, found
-            self._rows.pop(key, None)
-        if key not in self._rows or self._rows[key][0] != about:
+        paper = self._unless_known(
+            ("paper", group.key),
+            configs,
+            lambda: printed([SessionData(self.folder, config=each) for each in configs]),
+        )
+
+        def made() -> BoardRow:
             own, other = group.known(upto), baseline.known(upto) if baseline else {}
             cells = {cell.seeds: cell for _, cell, _ in group.points}
             whole = [cell.accuracy for cell in cells.values()]
             values = whole if upto is None else [last_of(each["accuracy"]) for each in own.values()]
             failed = any(cell.untrained for cell in cells.values())
             accuracy = None if failed else MeanStd.of(values)
-            row = BoardRow(
+            spent = [spent_by_cost(one) for one in own.values() if last_of(one["accuracy"]) is not None]
+            # no joules where rows count them by different rules
+            shown = [cost for cost in (spent[0] if spent else ()) if with_joules or cost != "joules"]
+            return BoardRow(
                 group.label,
                 group.method,
                 tuple(cells.get(each) for each in seeds),
                 accuracy,
                 accuracy.interval if accuracy else None,
                 difference_so_far(own, other),
-                self._papers[key][1],
-                _costs(own.values(), with_joules),
+                paper,
+                {cost: float(np.mean([one[cost] for one in spent])) for cost in shown},
             )
-            self._rows[key] = about, row
-        return self._rows[key][1]
 
-    def _noted(self, groups: Collection[_Group], by: Sequence[str]) -> tuple[str, ...]:
-        configs = {group.label: group.configs for group in groups}
-        if self._notes[0] != configs:
-            members = {group.label: [_member(point) for point, *_ in group.points] for group in groups}
-            self._notes = configs, (*rows_differ(configs, by), *dependent(members))
-        return self._notes[1]
-
-
-def _member(point: Point) -> tuple[Seeds, Origins]:
-    """The seeds of a point, and the session from which it branches off."""
-    from_session = point.branch and {point.branch["parent"]: (point.branch["parent"], point.branch["round"])}
-    return seeds_of(point.config), from_session or {}
+        about = (tuple(cell for _, cell, _ in group.points), read, seeds, with_joules, upto, paper)
+        return self._unless_known(("row", group.key), about, made)
 
 
 def difference_so_far(totals: Mapping[Seeds, Totals], baseline: Mapping[Seeds, Totals]) -> Difference | None:
@@ -503,39 +486,20 @@ def difference_so_far(totals: Mapping[Seeds, Totals], baseline: Mapping[Seeds, T
     return paired(dict(sorted(values.items())), against)
 
 
-def _groups(points: Sequence[Placed], by: Sequence[str]) -> dict[Key, _Group]:
+def _groups(points: Sequence[Placed], by: Sequence[str]) -> list[_Group]:
     """The points that differ only in their seeds, in the study's order."""
     found: dict[Key, _Group] = {}
-    for point, cell, seen in points:
+    for each in points:
+        point = each[0]
         key = tuple(_plain(point.axes.get(axis)) for axis in by)
         if key not in found:
             own = {axis: value for axis, value in zip(by, key, strict=True) if value is not None}
             method = str(point.config["method"]["name"])
             label = group_label([*own], tuple(own.values())) if own else method
-            rest = tuple(each for each in own.items() if not each[0].startswith(("method", "preset")))
-            found[key] = _Group(label, method, rest, [])
-        found[key].points.append((point, cell, seen))
-    return found
-
-
-def _baseline(group: _Group, groups: Collection[_Group]) -> _Group | None:
-    """The row of the baseline method with the same values on the other axes, if there is exactly one."""
-    if group.method == BASELINE:
-        return None
-    found = [each for each in groups if each.method == BASELINE and each.rest == group.rest]
-    return found[0] if len(found) == 1 else None
-
-
-def _costs(totals: Collection[Totals], with_joules: bool) -> dict[Cost, float]:
-    """The mean cost of the sessions that have an accuracy. Without joules where rows count them by different rules."""
-    each = [spent_by_cost(one) for one in totals if last_of(one["accuracy"]) is not None]
-    shown = [cost for cost in (each[0] if each else ()) if with_joules or cost != "joules"]
-    return {cost: float(np.mean([one[cost] for one in each])) for cost in shown}
-
-
-def _short(seeds: Seeds) -> str:
-    """The title of a column: s0, or 0/1/2 where the seeds of data, initial weights, and training differ."""
-    return f"s{seeds[0]}" if len(set(seeds)) == 1 else "/".join(map(str, seeds))
+            rest = tuple(pair for pair in own.items() if not pair[0].startswith(("method", "preset")))
+            found[key] = _Group(key, label, method, rest, [])
+        found[key].points.append(each)
+    return list(found.values())
 
 
 def _plain(value: object) -> object:
@@ -599,27 +563,39 @@ class StudySummary:
     def of(cls, folder: Path, sessions: Sequence[Summary]) -> "StudySummary":
         """Summarize the study in a folder that has these sessions. The state of an unreadable study is 'damaged'."""
         try:
-            points = points_of(folder)
+            placed = _placed(folder, {Path(each.path): Seen(each) for each in sessions})
             reader = GroupReader(folder)
             note = reader.owner() or {} if reader.alive() else {}
         except (SessionUnreadable, DiskError, OSError):
             return cls(folder.name, str(folder), "damaged", len(sessions), tuple(sessions))
-        place = {name: number for number, name in enumerate(point.name for point in points)}
+        place = {point.name: number for number, (point, *_) in enumerate(placed)}
         ordered = sorted(sessions, key=lambda each: place.get(Path(each.path).name, len(place)))
-        used = {
-            each.name: session
-            for each in points
-            if (session := session_of(folder, each)) != folder / each.name
-        }
         is_tuning = (folder / checkpoints.TUNING).exists()
-        ended = _have_ended(folder, points, ordered, is_tuning)
-        state = str(note.get("state", "finished" if ended else "stopped"))
-        shown = [each for each in points if not is_tuning or each.axes.get("stage") == "final"]
-        of_points = {Path(each.path).name: each for each in ordered}
-        of_points |= {each.name: Summary.read(used[each.name]) for each in shown if each.name in used}
-        settings = _settings(shown, of_points)
+        # most trials end before their last round
+        shown = [each for each in placed if not is_tuning or each[0].is_final]
+        ended = bool(shown) and all(cell.linked or cell.state == FINISHED for _, cell, _ in shown)
+        settings: dict[str, list[Summary | None]] = {}
+        for point, cell, seen in shown:
+            name = ", ".join(
+                str(value) if axis == "method" else f"{axis}={value}"
+                for axis, value in point.axes.items()
+                if axis not in (*SEEDS, "stage")
+            )
+            own = seen.summary if seen else None
+            session = Summary.read(cell.folder) if cell.linked else own
+            settings.setdefault(name, []).append(session)
         return cls(
-            folder.name, str(folder), state, len(points), tuple(ordered), len(used), settings, is_tuning
+            folder.name,
+            str(folder),
+            str(note.get("state", "finished" if ended else "stopped")),
+            len(placed),
+            tuple(ordered),
+            sum(bool(cell.linked) for _, cell, _ in placed),
+            tuple(
+                Setting(name, tuple(one for one in each if one is not None), len(each))
+                for name, each in settings.items()
+            ),
+            is_tuning,
         )
 
     @property
@@ -665,28 +641,6 @@ class StudySummary:
         return min((each.created for each in self.sessions if each.created), default=None)
 
 
-def _have_ended(study: Path, points: Sequence[Point], sessions: Sequence[Summary], is_tuning: bool) -> bool:
-    """Whether all points have finished. Of tuning, the final seeds: most trials end before their last round."""
-    wanted = [each for each in points if not is_tuning or each.axes.get("stage") == "final"]
-    finished = {study / point.name for point in points if session_of(study, point) != study / point.name}
-    finished |= {Path(each.path) for each in sessions if each.state == "finished"}
-    return bool(wanted) and all(study / point.name in finished for point in wanted)
-
-
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [each for each in values if each is not None]
     return fmean(known) if known else None
-
-
-def _settings(points: Sequence[Point], sessions: Mapping[str, Summary]) -> tuple[Setting, ...]:
-    """The settings of the points, with their sessions so far, which are given by point."""
-    found: dict[str, list[Summary]] = {}
-    number = Counter[str]()
-    for point in points:
-        values = {axis: value for axis, value in point.axes.items() if axis not in (*SEEDS, "stage")}
-        name = ", ".join(
-            str(value) if axis == "method" else f"{axis}={value}" for axis, value in values.items()
-        )
-        number[name] += 1
-        found.setdefault(name, []).extend([sessions[point.name]] if point.name in sessions else [])
-    return tuple(Setting(name, tuple(each), number[name]) for name, each in found.items())

@@ -11,9 +11,9 @@ the link is dead, and the next sweep computes the point.
 import hashlib
 import json
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
@@ -21,22 +21,21 @@ from typing import Any
 
 import checkpoints
 from checkpoints import POINTS, Damaged, DiskError, GroupReader, SessionUnreadable, checked, limits
-from simulator.base.documents import Document, ListedPoint
+from checkpoints.schema import keys_of
 from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw
 from simulator.base.reading import MOST
-from simulator.base.record import Record
 from simulator.base.units import size
-from simulator.results.analysis.axes import seeds_of
 from simulator.results.analysis.costs import rounds_left
 from simulator.results.analysis.ledger import Divergence, totals_of_lines
 from simulator.results.analysis.overview import untrained
-from simulator.sessions.fingerprint import fingerprint_of, finished_twin, settings_of
+from simulator.sessions.fingerprint import fingerprint_of, settings_of
 from simulator.sessions.history import completed
 from simulator.sessions.reader import CheckedReader
 from simulator.studies.study import Point, StudySpec
 
 STUDY = "study.toml"
+_LISTED = keys_of(Point)
 
 
 def read_study(folder: Path) -> StudySpec:
@@ -55,19 +54,33 @@ def study_text(folder: Path) -> str:
     return _text(folder, STUDY).decode(errors="replace")
 
 
-def read_points(folder: Path) -> list[Point]:
-    """The points of a study in the sessions folder, in order. Raises SessionUnreadable or DiskError."""
-    return [_point(folder, entry) for entry in _entries(folder)]
+def read_points(folder: Path) -> tuple[Point, ...]:
+    """The points of a study in the sessions folder, in order, read again only if their file has changed.
 
-
-def points_of(folder: Path) -> tuple[Point, ...]:
-    """A study's points, read again only if its file has changed. Raises SessionUnreadable, DiskError, or OSError."""
-    return points_at(folder, (folder / checkpoints.POINTS).stat().st_mtime_ns)
+    Raises SessionUnreadable or DiskError.
+    """
+    version = None
+    with suppress(OSError):  # that of reading says more
+        at = (folder / POINTS).stat()
+        version = at.st_mtime_ns, at.st_ino, at.st_size
+    return _points(folder, version)
 
 
 @lru_cache(maxsize=256)
-def points_at(folder: Path, changed: int) -> tuple[Point, ...]:
-    return tuple(read_points(folder))
+def _points(folder: Path, version: tuple[int, ...] | None) -> tuple[Point, ...]:
+    found = []
+    for entry in _entries(folder):
+        try:
+            listed = checked(_LISTED, entry)
+        except ValueError as fault:
+            raise Damaged(
+                f"{folder / POINTS} has a point that htfl-sim did not write: {fault}. Restore it from a backup."
+            ) from fault
+        known = {each.name: listed[each.name] for each in fields(Point) if each.name in listed}
+        # points that an older program listed run as its others did
+        known |= {"config": completed(known["config"]), "files": tuple(known.get("files", ()))}
+        found.append(Point(**known))
+    return tuple(found)
 
 
 def documents(study: StudySpec, points: Sequence[Point]) -> dict[str, bytes]:
@@ -80,9 +93,9 @@ def documents(study: StudySpec, points: Sequence[Point]) -> dict[str, bytes]:
     return {STUDY: study.to_toml().encode(), POINTS: text_of(listed)}
 
 
-def text_of(entries: Sequence[Any]) -> bytes:
-    """points.json."""
-    return (json.dumps(entries, indent=1, ensure_ascii=False) + "\n").encode()
+def text_of(document: Any) -> bytes:
+    """points.json or tuning.json."""
+    return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def as_asked(folder: Path, study: StudySpec) -> bool:
@@ -92,12 +105,8 @@ def as_asked(folder: Path, study: StudySpec) -> bool:
 
 
 def refuse_changed(folder: Path, before: Sequence[Point], after: Sequence[Point], extend: bool) -> None:
-    """Raise ConfigError unless `after` equals `before`, or adds points and `extend` is set.
-
-    The message names the differences and the ways out.
-    """
-    new = {point.name: point for point in after}
-    study = folder.name
+    """Raise ConfigError unless `after` equals `before`, or adds points and `extend` is set."""
+    new, study = {point.name: point for point in after}, folder.name
     for point in before:
         if point.name not in new:
             raise ConfigError(
@@ -133,18 +142,6 @@ def _entries(folder: Path) -> list[Any]:
     if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
         raise Damaged(f"{folder / POINTS} is not a list of points. Restore it from a backup.")
     return found
-
-
-def _point(folder: Path, entry: object) -> Point:
-    try:
-        listed = checked(ListedPoint, entry)
-    except ValueError as fault:
-        raise Damaged(
-            f"{folder / POINTS} has a point that htfl-sim did not write: {fault}. Restore it from a backup."
-        ) from fault
-    files = tuple(listed.get("files", []))
-    config = completed(listed["config"])  # points that an older program listed run as its others did
-    return Point(listed["name"], listed["axes"], config, listed.get("branch"), files, listed.get("link"))
 
 
 def _text(folder: Path, name: str) -> bytes:
@@ -227,71 +224,43 @@ def refuse_damaged(study: Path, points: Iterable[Point]) -> None:
             )
 
 
-def twin_of(study: Path, point: Point, wanted: Document, where: str) -> tuple[Path | None, list[str]]:
-    """The finished session of an identical run: of another point, or for 'sessions' anywhere in the sessions folder.
-
-    Also why others are not used, as sentences.
-    """
-    folders = [session_of(study, each) for each in read_points(study) if each.name != point.name]
-    if where == IN_SESSIONS:
-        folders += checkpoints.session_folders(study.parent)
-    return finished_twin(wanted, folders)
-
-
 def run_key(point: Point) -> bytes | None:
     """Equal for points that may be the same run, by their settings alone. None for a point that branches off."""
     if point.branch is not None:
         return None
     settings: Raw = settings_of(point.config)
-    return checkpoints.canonical([settings, point.config["data"], seeds_of(point.config)])
+    return checkpoints.canonical([settings, point.config["data"], point.seeds])
 
 
-def users_of(session: Path) -> list[str]:
-    """The points that use this session, as STUDY/POINT, of all studies in its sessions folder."""
-    name = checkpoints.name_of(session)
-    return _points(
-        session,
-        lambda study, point: (
-            point.link is not None
-            and point.link["session"] == name
-            and session_of(study, point) != study / point.name
-        ),
-    )
+def points_on(session: Path) -> tuple[list[str], list[str]]:
+    """The points that use this session, and those that continue from one of its rounds, as STUDY/POINT.
 
-
-def branches_of(session: Path) -> list[str]:
-    """The points that continue from a round of this session, as STUDY/POINT, of all studies in its sessions folder."""
-    name = checkpoints.name_of(session)
-    return _points(session, lambda _, point: point.branch is not None and point.branch["parent"] == name)
+    Of all studies in its sessions folder, but for those whose lists are unreadable.
+    """
+    name, users, branches = checkpoints.name_of(session), list[str](), list[str]()
+    for study in checkpoints.groups(checkpoints.sessions_folder(session)):
+        with suppress(SessionUnreadable, DiskError):
+            for point in read_points(study):
+                is_linked = point.link is not None and point.link["session"] == name
+                if is_linked and session_of(study, point) != study / point.name:
+                    users.append(f"{study.name}/{point.name}")
+                if point.branch is not None and point.branch["parent"] == name:
+                    branches.append(f"{study.name}/{point.name}")
+    return users, branches
 
 
 def rename_links(study: Path, before: str) -> None:
     """Let points use the sessions of their own study under its new name. Does nothing in a folder that is no study."""
-    own = f"{before}/"
-    if not any(point.link and point.link["session"].startswith(own) for point in _readable_points(study)):
-        return
-    entries = json.loads(checkpoints.GroupReader(study).document(POINTS))
-    for link in (each["link"] for each in entries if each.get("link")):
-        if link["session"].startswith(own):
-            link["session"] = f"{study.name}/{link['session'].removeprefix(own)}"
-    with checkpoints.Group.open(study) as group:
-        group.write({POINTS: text_of(entries)})
-
-
-def _points(session: Path, fits: Callable[[Path, Point], bool]) -> list[str]:
-    return [
-        f"{study.name}/{point.name}"
-        for study in checkpoints.groups(checkpoints.sessions_folder(session))
-        for point in _readable_points(study)
-        if fits(study, point)
-    ]
-
-
-def _readable_points(study: Path) -> list[Point]:
-    """The points of a study; none of a folder that is no study, or whose list is damaged."""
+    entries, own = list[Any](), f"{before}/"
     with suppress(SessionUnreadable, DiskError):
-        return read_points(study)
-    return []
+        read_points(study)  # raises for a damaged list
+        entries = _entries(study)
+    links = [each["link"] for each in entries if (each.get("link") or {}).get("session", "").startswith(own)]
+    for link in links:
+        link["session"] = f"{study.name}/{link['session'].removeprefix(own)}"
+    if links:
+        with checkpoints.Group.open(study) as group:
+            group.write({POINTS: text_of(entries)})
 
 
 WAITING, STARTING, FINISHED, STOPPED, FAILED = "waiting", "starting", "finished", "stopped", "failed"
@@ -346,35 +315,29 @@ class Status:
                 return self
             session = CheckedReader(folder)
             record = session.last_record(session.newest())
-            return replace(self, state=session.state(), reason="", **self._figures(record, session))
+            now = replace(self, state=session.state(), reason="")
+            if record is None or record["round"] == self.round:
+                return now
+            if (time := record.get("time")) is not None:
+                until_time = self.until_time or float(session.document["config"].get("until_time", 0.0))
+                now = replace(now, simulated=time["ends"], until_time=until_time)
+            if self.last:
+                totals = totals_of_lines(session.lines())
+                score = totals.score(min(self.last, record["round"]), record["round"])
+                now = replace(now, score=score, losers=Divergence.of(totals).clients)
+            failed, accuracy = untrained(session, record), record["accuracy"]
+            return replace(
+                now,
+                round=record["round"],
+                accuracy=None if failed else accuracy["mean"],
+                best=None if failed else accuracy["best_mean"],
+                untrained=failed,
+                seconds=(*self.seconds, float(record["timing"]["seconds"]))[-_REMEMBERED:],
+            )
         except (SessionUnreadable, DiskError) as error:
             return replace(self, state=FAILED, reason=str(error))
         except (KeyError, TypeError):
             return replace(self, state=FAILED, reason=f"{folder} has a ledger that htfl-sim did not write.")
-
-    def _figures(self, record: Record | None, session: CheckedReader) -> dict[str, Any]:
-        if record is None or record["round"] == self.round:
-            return {}
-        seconds = (*self.seconds, float(record["timing"]["seconds"]))[-_REMEMBERED:]
-        accuracy, time = record["accuracy"], record.get("time")
-        timed: dict[str, Any] = {}
-        failed = untrained(session, record)
-        if time is not None:
-            until_time = self.until_time or float(session.document["config"].get("until_time", 0.0))
-            timed = {"simulated": time["ends"], "until_time": until_time}
-        if self.last:
-            totals = totals_of_lines(session.lines())
-            timed |= {
-                "score": totals.score(min(self.last, record["round"]), record["round"]),
-                "losers": Divergence.of(totals).clients,
-            }
-        return timed | {
-            "round": record["round"],
-            "accuracy": None if failed else accuracy["mean"],
-            "best": None if failed else accuracy["best_mean"],
-            "untrained": failed,
-            "seconds": seconds,
-        }
 
 
 def status_of(study: Path, point: Point, last: int = 0) -> Status:

@@ -24,9 +24,10 @@ from simulator.base.errors import ConfigError, HtflError
 from simulator.base.nested import merged
 from simulator.config import Config
 from simulator.config.user_files import Files
+from simulator.sessions.fingerprint import finished_twin
 from simulator.sessions.steering import Signals, die_by
 from simulator.studies.executor import DIVERGED, REUSED, WATCHED, Launch
-from simulator.studies.folder import IN_SESSIONS, IN_STUDY, read_points, twin_of
+from simulator.studies.folder import IN_SESSIONS, IN_STUDY, read_points, session_of
 from simulator.studies.study import Point
 
 if TYPE_CHECKING:
@@ -85,7 +86,11 @@ def opened(study: Path, point: Point, launch: Launch, reuse: str | None = None) 
     from simulator.sessions.session import Session
 
     def look(document: Document) -> Sequence[str]:
-        found, said = twin_of(study, point, document, reuse) if reuse else (None, [])
+        if not reuse:
+            return []
+        others = [session_of(study, each) for each in read_points(study) if each.name != point.name]
+        others += checkpoints.session_folders(study.parent) if reuse == IN_SESSIONS else []
+        found, said = finished_twin(document, others)
         if found:
             raise Reused(
                 json.dumps({"session": checkpoints.name_of(found), "fingerprint": document["fingerprint"]})

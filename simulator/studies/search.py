@@ -6,11 +6,11 @@ settings of training, so all methods try the same learning rates, and none is lu
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from simulator.base.errors import ConfigError, nearest
 from simulator.base.extras import library
 from simulator.base.nested import Raw
 from simulator.base.sections import Choice, Linear, Log, MethodConfig, Range, TrainingConfig, range_of
+from simulator.results.analysis.axes import TRIAL
 from simulator.results.analysis.ledger import Divergence, Totals
 from simulator.results.analysis.overview import read_overview
 from simulator.sessions.history import completed
@@ -181,6 +182,9 @@ class Trial:
         return f"{self.method}-t{self.number:02d}-s{seed}"
 
 
+T = TypeVar("T", bound=Trial)
+
+
 def proposed(request: Request, method: str, scores: Sequence[float], own: Raw | None = None) -> list[Trial]:
     """The trials of a method so far, and the next ones: all of them, or a batch of TPE's.
 
@@ -207,10 +211,9 @@ def _points(request: Request) -> list[list[float]]:
     if request.sampler == "latin":
         from scipy.stats.qmc import LatinHypercube
 
-        cube = LatinHypercube(axes, seed=np.random.default_rng(request.search_seed)).random(
-            request.budget - 1
-        )
-        return [[float(each) for each in point] for point in cube]
+        cube = LatinHypercube(axes, seed=np.random.default_rng(request.search_seed))
+        points: list[list[float]] = cube.random(request.budget - 1).tolist()
+        return points
     optuna = _optuna()
     unit = {str(axis): optuna.distributions.FloatDistribution(0, 1) for axis in range(axes)}
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=request.search_seed))
@@ -270,12 +273,26 @@ def _of_grid(grid: Mapping[str, Sequence[Any]], number: int) -> Raw:
 def _by_tpe(request: Request, space: Mapping[str, Range], scores: Sequence[float], own: Raw) -> list[Raw]:
     """TPE's trials: a random batch, the same for all methods, then batches that learn from those before."""
     optuna = _optuna()
+    kinds, distributions, known = optuna.distributions, Raw(), Raw()
+    for key, each in space.items():
+        value = own.get(key)
+        if isinstance(each, Choice):
+            distributions[key] = kinds.CategoricalDistribution(
+                [json.dumps(option) for option in each.options]
+            )
+            if value in each.options:
+                known[key] = json.dumps(each.options[each.options.index(value)])
+        else:
+            distributions[key] = kinds.FloatDistribution(each.low, each.high, log=isinstance(each, Log))
+            if isinstance(value, int | float) and each.low <= value <= each.high:
+                known[key] = float(value)
     study = optuna.create_study(
         direction="maximize",
         sampler=optuna.samplers.TPESampler(seed=request.search_seed, n_startup_trials=BATCH),
     )
-    if scores:
-        study.add_trial(_own_trial(optuna, space, own, scores[0]))
+    if scores:  # it learns from the first trial too, by those of its values that lie within their ranges
+        of_known = {key: distributions[key] for key in known}
+        study.add_trial(optuna.trial.create_trial(params=known, distributions=of_known, value=scores[0]))
     zeroth = len(study.trials) - 1
     for point in _points(request)[: BATCH - 1]:
         first = _placed(space, point)
@@ -287,42 +304,14 @@ def _by_tpe(request: Request, space: Mapping[str, Range], scores: Sequence[float
         if number % BATCH == 0:
             for before in range(max(1, number - BATCH), number):
                 study.tell(zeroth + before, scores[before])
-        values.append(_asked(optuna, study, space))
+        params = study.ask(distributions).params
+        values.append(
+            {
+                key: json.loads(each) if isinstance(space[key], Choice) else _rounded(each)
+                for key, each in params.items()
+            }
+        )
     return values
-
-
-def _own_trial(optuna: Any, space: Mapping[str, Range], own: Raw, score: float) -> Any:
-    """The first trial, as TPE takes it. Values outside of their ranges are left out."""
-    known: Raw = {}
-    for key, range in space.items():
-        value = own.get(key)
-        if isinstance(range, Choice):
-            if value in range.options:
-                known[key] = json.dumps(range.options[range.options.index(value)])
-        elif isinstance(value, int | float) and range.low <= value <= range.high:
-            known[key] = float(value)
-    distributions = {key: _distribution(optuna, space[key]) for key in known}
-    return optuna.trial.create_trial(params=known, distributions=distributions, value=score)
-
-
-def _asked(optuna: Any, study: Any, space: Mapping[str, Range]) -> Raw:
-    distributions = {key: _distribution(optuna, each) for key, each in space.items()}
-    params = study.ask(distributions).params
-    return {key: _value(space[key], each) for key, each in params.items()}
-
-
-def _distribution(optuna: Any, range: Range) -> Any:
-    match range:
-        case Choice(options):
-            return optuna.distributions.CategoricalDistribution([json.dumps(each) for each in options])
-        case Log(low, high):
-            return optuna.distributions.FloatDistribution(low, high, log=True)
-        case Linear(low, high):
-            return optuna.distributions.FloatDistribution(low, high)
-
-
-def _value(range: Range, given: Any) -> Any:
-    return json.loads(given) if isinstance(range, Choice) else _rounded(given)
 
 
 def _rounded(value: float) -> float:
@@ -335,8 +324,36 @@ def _optuna() -> Any:
     return optuna
 
 
-BEFORE = {"proportional": False, "diverged": "counts"}
-"""The rules of studies that do not name theirs."""
+def values_of(point: Point) -> Raw:
+    """The searched values of a point: its axes but for those that name it."""
+    return {key: each for key, each in point.axes.items() if key not in ("method", "trial", "stage", "seed")}
+
+
+Score = Callable[[T, int], float | None]
+"""The score of a trial after a round; None if it loses."""
+
+
+def _best(trials: Iterable[T], score: Score[T], upto: int) -> list[T]:
+    """The trials that have a score, the best first; of equals the earlier."""
+    known = [(found, each) for each in trials if (found := score(each, upto)) is not None]
+    return [each for _, each in sorted(known, key=lambda pair: (-pair[0], pair[1].number))]
+
+
+def climbed(
+    request: Request, trials: Sequence[T], score: Score[T], is_over: Callable[[Sequence[T], int], bool]
+) -> tuple[dict[int, int], list[T]]:
+    """The place of each trial's rung, by its number, and the trials at the highest one.
+
+    is_over: whether these trials have all reached the rung that ends with a round, so that the best go on.
+    """
+    rungs, alive = request.rungs(len(trials)), list(trials)
+    at = dict.fromkeys((each.number for each in alive), 0)
+    for place, ((_, upto), (count, _)) in enumerate(pairwise(rungs), 1):
+        if not is_over(alive, upto):
+            break
+        alive = sorted(_best(alive, score, upto)[:count], key=lambda each: each.number)
+        at |= dict.fromkeys((each.number for each in alive), place)
+    return at, alive
 
 
 class Trials:
@@ -344,38 +361,26 @@ class Trials:
 
     def __init__(self, folder: Path, request: Request) -> None:
         self._folder, self._request = folder, request
-        listed = read_points(folder) if checkpoints.is_group(folder) else []
+        listed = read_points(folder) if checkpoints.is_group(folder) else ()
         self.points = {point.name: point for point in listed}
 
-    def as_listed(self, point: Point) -> Point:
-        """The point with its settings and its link, if the study lists it."""
-        return self.points.get(point.name, point)
+    def as_listed(self, points: Iterable[Point]) -> tuple[Point, ...]:
+        """The points, with the settings and links of those that the study lists."""
+        return tuple(self.points.get(point.name, point) for point in points)
 
     def of(self, method: str) -> list[Trial]:
         """The trials of a method."""
-        found: dict[int, Trial] = {}
-        for point in self.points.values():
-            if point.axes.get("method") == method and "trial" in point.axes:
-                number = int(point.axes["trial"])
-                values = {
-                    key: each for key, each in point.axes.items() if key not in ("method", "trial", "seed")
-                }
-                found[number] = Trial(method, number, values)
-        return [found[number] for number in sorted(found)]
-
-    def chosen(self, method: str) -> Raw | None:
-        """The values of a method's final points; None before the study lists them."""
-        for point in self.points.values():
-            if point.axes.get("method") == method and point.axes.get("stage") == "final":
-                return {
-                    key: each for key, each in point.axes.items() if key not in ("method", "stage", "seed")
-                }
-        return None
+        found = {
+            int(point.axes[TRIAL]): values_of(point)
+            for point in self.points.values()
+            if point.axes.get("method") == method and TRIAL in point.axes
+        }
+        return [Trial(method, number, found[number]) for number in sorted(found)]
 
     @property
-    def has_final(self) -> bool:
-        """Whether the study lists final points, so that the choices of all methods are made."""
-        return any(point.axes.get("stage") == "final" for point in self.points.values())
+    def finals(self) -> dict[str, Point]:
+        """A final point of each method that has one. Once the study lists some, the choices of all methods are made."""
+        return {point.axes["method"]: point for point in self.points.values() if point.is_final}
 
     def session(self, name: str) -> Path:
         """The folder of a point's session, which may be that of an identical run."""
@@ -394,52 +399,36 @@ class Trials:
         """
         return score_of(self._request, list(map(_totals, self.sessions(trial))), upto)
 
-    def best(self, trials: Sequence[Trial], upto: int) -> list[Trial]:
-        """The trials that have a score, the best first; of equals the earlier."""
-        scores = {trial.number: self.score(trial, upto) for trial in trials}
-        known = [
-            (-score, trial.number, trial) for trial in trials if (score := scores[trial.number]) is not None
-        ]
-        return [trial for _, _, trial in sorted(known, key=lambda each: each[:2])]
-
     def choice(self, trials: Sequence[Trial]) -> Trial | None:
         """The best trial of the highest rung with one that has not lost since; None if all have lost."""
         lost = self.lost(trials)
         for _, upto in reversed(self._request.rungs(len(trials))):
-            for best in self.best(self.survivors(trials, upto), upto):
+            for best in _best(self.survivors(trials, upto), self.score, upto):
                 if best not in lost:
                     return best
         return None
 
     def lost(self, trials: Sequence[Trial]) -> list[Trial]:
         """The trials that a diverged client made lose."""
-        reached = self.reached(trials)
+        reached, request = self.reached(trials), self._request
         return [
             each
             for each in trials
-            if has_lost(self._request, list(map(_totals, self.sessions(each))), reached[each.number])
+            if has_lost(request, list(map(_totals, self.sessions(each))), reached[each.number])
         ]
 
     def survivors(self, trials: Sequence[Trial], upto: int) -> list[Trial]:
         """The trials that run to the rung at a round, by number. All trials before it must be at their rungs."""
-        alive = list(trials)
-        for (_, before), (count, at) in pairwise(self._request.rungs(len(trials))):
-            if at <= upto:
-                alive = sorted(self.best(alive, before)[:count], key=lambda each: each.number)
-        return alive
+        return climbed(self._request, trials, self.score, lambda _, at: at < upto)[1]
 
     def reached(self, trials: Sequence[Trial]) -> dict[int, int]:
         """The round of the highest rung of each trial, by number. All of them are over."""
-        found: dict[int, int] = {}
-        for _, upto in self._request.rungs(len(trials)):
-            found |= dict.fromkeys((each.number for each in self.survivors(trials, upto)), upto)
-        return found
+        rungs = self._request.rungs(len(trials))
+        places, _ = climbed(self._request, trials, self.score, lambda *_: True)
+        return {number: rungs[place][1] for number, place in places.items()}
 
     def spent(self, trials: Sequence[Trial]) -> tuple[int, float]:
-        """The rounds and FLOPs of a method's trials, all of which are over.
-
-        Of a linked session, only the rounds of the trial's rungs count.
-        """
+        """The rounds and FLOPs of a method's trials, all of which are over. Of a linked session, those of its rungs."""
         reached = self.reached(trials)
         flops = [
             read_overview(session).totals["flops"][: reached[trial.number]]
@@ -456,7 +445,8 @@ def read_request(folder: Path) -> Request:
         raw = {key: tuple(value) if isinstance(value, list) else value for key, value in raw.items()}
         if "profile" in raw["base"]:  # a whole configuration: its next points run as those of before
             raw["base"] = completed(raw["base"])
-        return Request(**BEFORE | raw)
+        before = {"proportional": False, "diverged": "counts"}  # of studies that do not name their rules
+        return Request(**before | raw)
     except (FileNotFoundError, SessionUnreadable):
         raise SessionUnreadable(f"{folder} is no tuning study: it has no {TUNING}.") from None
     except (ValueError, TypeError, KeyError) as invalid:

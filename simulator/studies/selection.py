@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import checkpoints
@@ -12,14 +11,7 @@ from simulator.base.errors import ConfigError, nearest
 from simulator.base.nested import flattened
 from simulator.results.analysis.axes import SEEDS, TRIAL
 from simulator.results.analysis.run import SessionData
-from simulator.studies.folder import (
-    linked_session,
-    points_at,
-    points_of,
-    read_points,
-    refuse_dead,
-    session_of,
-)
+from simulator.studies.folder import linked_session, read_points, refuse_dead, session_of
 
 TAGGED = "tag:"
 """The prefix of a tag in place of a session's name."""
@@ -119,7 +111,7 @@ def _sessions(path: Path) -> Iterator[Selected]:
     """
     if checkpoints.is_group(path):
         points = read_points(path)
-        for point in [point for point in points if point.axes.get("stage") == "final"] or points:
+        for point in [point for point in points if point.is_final] or points:
             refuse_dead(path, point)
             yield session_of(path, point), point.axes.get(TRIAL), path.name
     else:
@@ -129,9 +121,9 @@ def _sessions(path: Path) -> Iterator[Selected]:
 def _trial(place: Path) -> int | None:
     """The number of the trial that STUDY/POINT is; None for another place. A damaged study is read as none."""
     if (place.parent / checkpoints.TUNING).exists():
-        with suppress(SessionUnreadable, DiskError, OSError):
+        with suppress(SessionUnreadable, DiskError):
             return next(
-                (point.axes.get(TRIAL) for point in points_of(place.parent) if point.name == place.name), None
+                (each.axes.get(TRIAL) for each in read_points(place.parent) if each.name == place.name), None
             )
     return None
 
@@ -167,8 +159,12 @@ def by_seed(runs: Sequence[SessionData], studies: Collection[Path]) -> list[Seed
 
     The session of an identical run belongs to the first study that has a point for it.
     """
-    users = {folder: study for study in reversed(list(studies)) for folder in _used(study)}
-    trials = {folder: trial for study in studies for folder, trial in _used(study).items()}
+    users, trials = dict[Path, Path](), dict[tuple[Path, Path], int | None]()
+    for study in reversed(list(studies)):
+        with suppress(SessionUnreadable, DiskError):  # an unreadable study, or a session
+            for point in read_points(study):
+                used = session_of(study, point)
+                users[used], trials[study, used] = study, point.axes.get(TRIAL)
     together: dict[object, list[SessionData]] = {}
     for run in runs:
         study = run.folder.parent
@@ -176,31 +172,17 @@ def by_seed(runs: Sequence[SessionData], studies: Collection[Path]) -> list[Seed
             study = users.get(run.folder, study)
         key: object = run.folder
         if study in studies and run.config:
-            flat = {name: each for name, each in flattened(run.config).items() if name not in SEEDS}
-            settings = checkpoints.canonical({name: each for name, each in flat.items() if _matters(name)})
-            key = study, trials.get(run.folder), settings
+            settings = {
+                name: each
+                for name, each in flattened(run.config).items()
+                if name not in SEEDS and not name.startswith(("runtime.", "checkpoint."))
+            }
+            key = study, trials.get((study, run.folder)), checkpoints.canonical(settings)
         together.setdefault(key, []).append(run)
     return [
         Seeds(_in_common([run.name for run in each]) if len(each) > 1 else each[0].name, tuple(each))
         for each in together.values()
     ]
-
-
-def _matters(setting: str) -> bool:
-    return not setting.startswith(("runtime.", "checkpoint."))
-
-
-def _used(study: Path) -> dict[Path, int | None]:
-    """The sessions that a study's points use, each with its number as a trial; none of an unreadable study, or of a
-    session."""
-    with suppress(SessionUnreadable, DiskError, OSError):
-        return _sessions_of(study, (study / checkpoints.POINTS).stat().st_mtime_ns)
-    return {}
-
-
-@lru_cache(maxsize=256)
-def _sessions_of(study: Path, changed: int) -> dict[Path, int | None]:
-    return {session_of(study, point): point.axes.get(TRIAL) for point in points_at(study, changed)}
 
 
 def _in_common(names: Sequence[str]) -> str:

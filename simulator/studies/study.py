@@ -2,14 +2,17 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import presets
-from simulator.base.documents import Link, OwnFile
+from checkpoints.schema import InJson
+from simulator.base.documents import FolderName, Link, OwnFile, PointConfig
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.nested import (
     Raw,
@@ -24,18 +27,20 @@ from simulator.base.nested import (
 )
 from simulator.config import Config
 from simulator.config.user_files import Files, Names
+from simulator.results.analysis.axes import seeds_of
 from simulator.sessions.history import begun_after, changed_settings, settings_in_force
 from simulator.sessions.reader import CheckedReader
 
 METHOD = "method"
 """The axis of methods. A configuration calls it method.name."""
-_AS_THEY_ARE = (METHOD, "preset")
 _FILES = ("plugins", "models", "metrics", "selections")
-_KEYS = ("title", "preset", "profile", "settings_from", "from", *_FILES, "config", "methods", "over")
+_TEXTS = ("title", "preset", "profile", "settings_from", "from")
+_KEYS = (*_TEXTS, *_FILES, "config", "methods", "over")
 _SHARED = ("rounds", "until", "until_time", "data", "federation", "models", "training", "wire")
 """The sections that all points take from one preset, if a study names one in `settings_from`."""
 _WHERE = ("address", "gpus_per_point")
 """Settings of a point that say where a sweep runs it. They do not change bits."""
+_SHIPPED = Path(presets.__file__).parent / "studies"
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 
@@ -48,11 +53,11 @@ class Point:
     their SHA-256, as in a session; older studies have none.
     """
 
-    name: str
+    name: FolderName
     axes: Raw
-    config: Raw
+    config: PointConfig
     branch: Raw | None = None
-    files: tuple[OwnFile, ...] = ()
+    files: Annotated[tuple[OwnFile, ...], InJson(list[OwnFile])] = ()
     link: Link | None = None
     """The finished session of an identical run, if the point uses that."""
 
@@ -60,6 +65,16 @@ class Point:
     def rounds(self) -> int:
         """The round at which it ends."""
         return int(self.config["rounds"])
+
+    @cached_property
+    def seeds(self) -> tuple[int, int, int]:
+        """The seeds of data, initial weights, and training."""
+        return seeds_of(self.config)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether a tuning study runs it with the chosen values. Its other points are trials."""
+        return self.axes.get("stage") == "final"
 
     def placed_as(self, other: "Point") -> "Point":
         """The same run, with the cluster address and GPU share of the other one."""
@@ -115,29 +130,22 @@ class StudySpec:
                     f"{where}: unknown key '{key}'.{nearest(key, _KEYS)} A study has {', '.join(_KEYS)}; "
                     "settings go into [config], axes into [over]."
                 )
-        for key, kind in {
-            "config": dict,
-            "methods": dict,
-            "over": dict,
-            **dict.fromkeys(_FILES, list),
-        }.items():
-            if not isinstance(raw.get(key, kind()), kind):
-                raise ConfigError(f"{where}: '{key}' is no {'list' if kind is list else 'table'}.")
+        for key, value in raw.items():
+            kind = str if key in _TEXTS else list if key in _FILES else dict
+            if not isinstance(value, kind):
+                name = {str: "text", list: "list", dict: "table"}[kind]
+                raise ConfigError(f"{where}: '{key}' is no {name}.")
         for key, own in raw.get("methods", {}).items():
             if not isinstance(own, dict):
                 raise ConfigError(
                     f"{where}: 'methods.{key}' is no table of settings, as [methods.{key}.training]."
                 )
-        for key in ("title", "preset", "profile", "settings_from", "from"):
-            if not isinstance(raw.get(key, ""), str):
-                raise ConfigError(f"{where}: '{key}' is no text.")
         over = {key: values(key, given) for key, given in flattened(raw.get("over", {})).items()}
         names = Names(where.parent)
         files = Files(*(tuple(names.path(str(each)) for each in raw.get(key, [])) for key in _FILES))
-        text = {key: raw.get(key) for key in ("preset", "profile", "settings_from")}
-        study = cls(**text, origin=raw.get("from"), config=raw.get("config", {}),
-                    methods=raw.get("methods", {}), over=over, files=files, title=raw.get("title", ""))  # fmt: skip
-        return study.with_names(names)
+        same = ("title", "preset", "profile", "settings_from", "config", "methods")
+        given = {key: raw[key] for key in same if key in raw}
+        return cls(**given, origin=raw.get("from"), over=over, files=files).with_names(names)
 
     def with_names(self, names: Names) -> "StudySpec":
         """The study with the files of its settings and axes added to its own files, and named there."""
@@ -193,17 +201,22 @@ class StudySpec:
         for number, each in enumerate(names):
             if each in names[:number]:
                 raise ConfigError(f"two points would be called '{each}': their values differ in signs alone.")
-        if self.origin:
-            configs = branched(self.origin, sessions_dir, [self._branch(axes) for axes in places])
-        else:
-            configs = [
-                (_complete(self.settings_of(axes), axes, each), None)
-                for axes, each in zip(places, names, strict=True)
-            ]
-        return [
-            Point(each, axes, config, branch)
-            for each, axes, (config, branch) in zip(names, places, configs, strict=True)
-        ]
+        points = []
+        session, round = origin_of(self.origin) if self.origin else ("", 0)
+        before = settings_after(CheckedReader(sessions_dir / session), round)[0] if self.origin else None
+        for each, axes in zip(names, places, strict=True):
+            if before is not None:
+                flat = flattened(self.config) | {
+                    "method.name" if key == METHOD else key: value for key, value in axes.items()
+                }
+                points.append(Point(each, axes, *_branched(before, session, round, flat)))
+                continue
+            raw = self.settings_of(axes)
+            try:
+                points.append(Point(each, axes, Config.read(raw).to_json()))
+            except ConfigError as error:
+                raise ConfigError(f"point {each}: {error}") from error
+        return points
 
     def settings_of(self, axes: Raw) -> Raw:
         """The settings of a point with these values on the axes, before they are completed.
@@ -218,7 +231,7 @@ class StudySpec:
         raw = self._preset(axes)
         over.pop("preset", None)
         if method is not None:
-            if self._is_named_by(METHOD) and raw["method"]["name"] != method:
+            if f"{{{METHOD}}}" in (self.preset or "") and raw["method"]["name"] != method:
                 raise ConfigError(
                     f"preset '{raw['preset']}' runs {raw['method']['name']}, not '{method}'. Presets are an axis of "
                     "their own: `over={'preset': ['…']}`"
@@ -250,43 +263,24 @@ class StudySpec:
             raw |= {key: each for key, each in shared.items() if key in _SHARED}
         return raw | ({"profile": self.profile} if self.profile else {})
 
-    def _is_named_by(self, axis: str) -> bool:
-        return axis in _PLACEHOLDER.findall(self.preset or "")
-
-    def _branch(self, axes: Raw) -> tuple[str | None, Raw]:
-        """The point's new method, if any, and the other settings it changes."""
-        flat = {
-            **flattened(self.config),
-            **{("method.name" if key == METHOD else key): each for key, each in axes.items()},
-        }
-        method = flat.pop("method.name", None)
-        return (None if method is None else str(method)), flat
-
 
 def name(axes: Mapping[str, Any]) -> str:
     """A point's name: the values of method and preset, the seed as s0, and others as the key's last part and value.
 
     The whole key is used if two keys have the same last part. Raises ConfigError if the result cannot name a session.
     """
-    joined = "-".join(_words(axes))
+    words, ends = [], Counter(key.rpartition(".")[2] for key in axes)
+    for key, value in axes.items():
+        text, end = _spelled(value), key.rpartition(".")[2]
+        if key not in (METHOD, "preset"):
+            text = (end if ends[end] == 1 else key) + text.rpartition("/")[2]
+        words.append(f"s{value}" if key == "seed" else re.sub(r"[^A-Za-z0-9._-]+", "_", text).strip("._"))
+    joined = "-".join(words)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", joined):
         raise ConfigError(
             f"'{joined}' is not a name for a point: use up to 100 letters, digits, '.', '_', and '-'."
         )
     return joined
-
-
-def _words(axes: Mapping[str, Any]) -> Iterator[str]:
-    ends = [key.rpartition(".")[2] for key in axes]
-    for key, value in axes.items():
-        end = key.rpartition(".")[2]
-        text = _spelled(value)
-        if key == "seed":
-            yield f"s{value}"
-        elif key in _AS_THEY_ARE:
-            yield _plain(text)
-        else:
-            yield _plain((end if ends.count(end) == 1 else key) + text.rpartition("/")[2])
 
 
 def _spelled(value: Any) -> str:
@@ -300,21 +294,6 @@ def _spelled(value: Any) -> str:
     return str(value)
 
 
-def _plain(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", text).strip("._")
-
-
-def _complete(raw: Raw, axes: Raw, point: str) -> Raw:
-    try:
-        return Config.read(raw).to_json()
-    except ConfigError as error:
-        raise ConfigError(f"point {point}: {error}") from error
-
-
-Change = tuple[str | None, Raw]
-"""The new method, if any, and other settings by their dotted keys."""
-
-
 def origin_of(text: str) -> tuple[str, int]:
     """The session and the round of 'SESSION@ROUND'. Raises ConfigError."""
     session, at, round = text.rpartition("@")
@@ -323,28 +302,20 @@ def origin_of(text: str) -> tuple[str, int]:
     return session, int(round)
 
 
-def branched(origin: str, sessions_dir: Path, changes: Sequence[Change]) -> list[tuple[Raw, Raw | None]]:
-    """Each point's configuration, and its `branch` as `Point` defines it.
-
-    Raises ConfigError for a missing round and for settings that cannot change within a run; SessionUnreadable.
-    """
+def _branched(before: Config, session: str, round: int, changes: Raw) -> tuple[Raw, Raw]:
+    """A point's configuration, and its `branch` as `Point` defines it. changes: settings by their dotted keys."""
     from simulator.sessions.forking import MAY_CHANGE  # needs torch; reading a study does not
 
-    session, round = origin_of(origin)
-    reader = CheckedReader(sessions_dir / session)
-    before, _ = settings_after(reader, round)
-    found: list[tuple[Raw, Raw | None]] = []
-    for method, settings in changes:
-        assignments = [f"{key}={toml_value(value)}" for key, value in settings.items()]
-        after = changed_settings(before, method, assignments, MAY_CHANGE)
-        if after.rounds <= round:
-            raise ConfigError(
-                f"{session} branches off after round {round}, which leaves no round to run. Ask for more, for "
-                f"example `rounds={round + 10}`."
-            )
-        branch = {"parent": session, "round": round, "method": method, "set": assignments}
-        found.append((after.to_json(), branch))
-    return found
+    method = changes.pop("method.name", None)
+    assignments = [f"{key}={toml_value(value)}" for key, value in changes.items()]
+    after = changed_settings(before, None if method is None else str(method), assignments, MAY_CHANGE)
+    if after.rounds <= round:
+        raise ConfigError(
+            f"{session} branches off after round {round}, which leaves no round to run. Ask for more, for "
+            f"example `rounds={round + 10}`."
+        )
+    branch = {"parent": session, "round": round, "method": method and str(method), "set": assignments}
+    return after.to_json(), branch
 
 
 def settings_after(session: CheckedReader, round: int) -> tuple[Config, int]:
@@ -430,7 +401,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 def shipped_studies() -> list[str]:
     """Their names, in alphabetical order."""
-    return sorted(path.stem for path in _folder().glob("*.toml"))
+    return sorted(path.stem for path in _SHIPPED.glob("*.toml"))
 
 
 def shipped_file(name: str) -> Path:
@@ -439,8 +410,4 @@ def shipped_file(name: str) -> Path:
         raise ConfigError(
             f"there is no study '{name}'.{nearest(name, shipped_studies())} There are {', '.join(shipped_studies())}."
         )
-    return _folder() / f"{name}.toml"
-
-
-def _folder() -> Path:
-    return Path(presets.__file__).parent / "studies"
+    return _SHIPPED / f"{name}.toml"

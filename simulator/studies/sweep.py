@@ -102,7 +102,7 @@ def plan(folder: Path, study: StudySpec | None = None, extend: bool = False) -> 
             raise SessionUnreadable(f"there is no study {folder}.")
         study = read_study(folder)
         study.files.confirmed(Files(), folder / STUDY)
-    before = read_points(folder) if there else []
+    before = read_points(folder) if there else ()
     load(folder, study.files, before)
     if there and (folder / TUNING).exists():
         raise ConfigError(
@@ -116,7 +116,7 @@ def plan(folder: Path, study: StudySpec | None = None, extend: bool = False) -> 
 
         refuse_other(folder, before)
     if as_asked(folder, study):
-        return Plan(folder, study, tuple(before), listed=True)
+        return Plan(folder, study, before, listed=True)
     after = _points(study, sessions_dir)
     refuse_changed(folder, before, after, extend)
     kept = {point.name: point for point in before}

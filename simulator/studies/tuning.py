@@ -10,7 +10,6 @@ there. So the choice depends neither on the order in which points finish, nor on
 budget of training FLOPs allows is counted before anything runs.
 """
 
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -20,11 +19,11 @@ from typing import TYPE_CHECKING
 import checkpoints
 from checkpoints import TUNING, SessionUnreadable
 from simulator.base.errors import ConfigError
-from simulator.base.nested import Raw, flattened, merged, put, with_values
+from simulator.base.nested import Raw, flattened, merged, with_values
 from simulator.base.sections import Choice, Log
 from simulator.base.units import amount
 from simulator.config import Config
-from simulator.results.analysis.axes import MeanStd
+from simulator.results.analysis.axes import TRIAL, MeanStd
 from simulator.results.analysis.caveats import listed as named
 from simulator.results.analysis.comparison import outcome
 from simulator.results.analysis.ledger import NO_SESSION, Divergence
@@ -41,8 +40,18 @@ from simulator.studies.folder import (
     refuse_damaged,
     run_key,
     status_of,
+    text_of,
 )
-from simulator.studies.search import BATCH, Request, Trial, Trials, proposed, read_request, rounds_of
+from simulator.studies.search import (
+    BATCH,
+    Request,
+    Trial,
+    Trials,
+    proposed,
+    read_request,
+    rounds_of,
+    values_of,
+)
 from simulator.studies.study import Point, StudySpec
 from simulator.studies.sweep import (
     HERE,
@@ -124,7 +133,7 @@ def tune(
     result = SweepResult(())
     for step in steps(folder, request, launch.data_dir):
         planned = plan_of(folder, request, step, launch)
-        there = [each for each in step.points if is_done(folder, each, step.upto)]
+        there = [each for each in step.points if status_of(folder, each).round >= step.upto]
         if len(there) < len(step.points):
             say_unrecorded(folder, there, say)
             refuse_other_code(folder, there, "choose another name for the study")
@@ -132,7 +141,7 @@ def tune(
         last = request.last_at(step.upto) if step.trials else 0
         going = replace(launch, upto=step.upto, last=last)
         with kind(step.points, going, jobs) as place, planned.open(waiting, steal=steal) as group:
-            group.write({TUNING: request_file(request)})
+            group.write({TUNING: text_of(asdict(request))})
             sweep = Sweep(group, step.points, place.executor(group), observe, step.upto, last)
             sweep.reuse(launch.reuse if on == HERE else False, planned)
             result = sweep.run(stop)
@@ -141,8 +150,8 @@ def tune(
             group.close("finished" if over else "stopped")
         if not over:
             return result
-        listed = Trials(folder, request)  # with the links that the sweep wrote
-        refuse_damaged(folder, map(listed.as_listed, step.points))
+        # with the links that the sweep wrote
+        refuse_damaged(folder, Trials(folder, request).as_listed(step.points))
     return result
 
 
@@ -157,7 +166,7 @@ def write_slurm(
     first = next(steps(folder, request, launch.data_dir))
     slurm.check(folder, first.points)
     with plan_of(folder, request, first, launch).open() as group:
-        group.write({TUNING: request_file(request)})
+        group.write({TUNING: text_of(asdict(request))})
         written = slurm.write(group, first.points, launch, jobs, gpus, tunes=True)
         group.close("stopped")
     return written
@@ -185,8 +194,7 @@ def forecast(folder: Path, request: Request | None, launch: Launch) -> Forecast:
     listed, step = Trials(folder, request), next(steps(folder, request, launch.data_dir))
     points = list(listed.points.values()) or list(step.points)
     listed.points = {point.name: point for point in [*step.points, *points]}
-    seed = request.tuning_seeds[0]
-    flops_of = counting(request, lambda trial: _point(request, trial, seed), folder.parent, launch.data_dir)
+    flops_of = counting(request, folder.parent, launch.data_dir)
     trials, rungs, total = list[tuple[Trial, float]](), {}, 0.0
     for method in request.methods:
         own = listed.of(method)
@@ -197,12 +205,10 @@ def forecast(folder: Path, request: Request | None, launch: Launch) -> Forecast:
             costs += [mean] * (request.budget - len(costs))
         rungs[method] = request.rungs(len(costs))
         finals = [rounds_of(listed.session(f"{method}-s{seed}")) for seed in request.seeds]
-        if not listed.has_final:
+        if not listed.finals:
             ran = [[rounds_of(session) for session in listed.sessions(each)] for each in own]
-            total += left(
-                request, costs, [*ran, *[[0] * len(request.tuning_seeds)] * (len(costs) - len(own))]
-            )
-        if not listed.has_final or listed.chosen(method) is not None:
+            total += left(request, costs, ran)
+        if not listed.finals or method in listed.finals:
             total += mean * sum(max(request.rounds - each, 0) for each in finals)
     statuses = [status_of(folder, each) for each in points]
     rate = rate_of(folder, points, statuses, launch.data_dir)
@@ -213,31 +219,46 @@ def forecast(folder: Path, request: Request | None, launch: Launch) -> Forecast:
 
 def agreed(folder: Path, request: Request | None, launch: Launch) -> tuple[Request, Launch]:
     """The request to carry out, and the launch with the study's files, loaded. Raises as `tune`."""
-    begun = checkpoints.is_group(folder)
-    request = _agreed(folder, request)
-    if begun:
-        launch = replace(launch, files=read_study(folder).files.confirmed(launch.files, folder / STUDY))
-    load(folder, launch.files, read_points(folder) if begun else ())
-    if not begun:
+    if not checkpoints.is_group(folder):
+        if request is None:
+            raise SessionUnreadable(f"There is no tuning study {folder}. Name its methods to begin one.")
+        request = request.checked()
+        load(folder, launch.files, ())
         check(_checkable(request), folder.parent, launch.data_dir, on_eval=True)
-    return request, launch
+        return request, launch
+    before = read_request(folder)
+    if request is not None and request.checked() != before:
+        mine, theirs = (flattened(asdict(each)) for each in (before, request))
+        differs = [
+            f"{key.removeprefix('base.')} {mine.get(key)!r} → {theirs.get(key)!r}"
+            for key in dict.fromkeys([*mine, *theirs])
+            if mine.get(key) != theirs.get(key)
+        ]
+        differs[_MOST:] = [f"and {len(differs) - _MOST} more"] if len(differs) > _MOST else []
+        raise ConfigError(
+            f"The tuning study {folder.name} exists with another request ({'; '.join(differs)}). Choose another "
+            "name, or name the study alone to continue it."
+        )
+    launch = replace(launch, files=read_study(folder).files.confirmed(launch.files, folder / STUDY))
+    load(folder, launch.files, read_points(folder))
+    return before, launch
 
 
-def _checkable(request: Request) -> list[Point]:
+def _checkable(request: Request) -> Iterator[Point]:
     """Points that fail if a later one must: those of the first trials, and those with a setting that builds others.
 
     Raises ConfigError if a range has a value that its setting does not take.
     """
-    seed, found = request.tuning_seeds[0], list[Point]()
+    seed = request.tuning_seeds[0]
     for method in request.methods:
-        found.append(_point(request, Trial(method, 0, {}), seed))
+        yield _point(request, Trial(method, 0, {}), seed)
         if request.separate:
-            found.append(_point(request, Trial(method, 0, {}), request.seeds[0], final=True))
+            yield _point(request, Trial(method, 0, {}), request.seeds[0], final=True)
         for key, each in request.space(method).items():
             ends = each.options if isinstance(each, Choice) else (each.low, each.high)
             points = [_point(request, Trial(method, 0, {key: value}), seed) for value in ends]
-            found += points if isinstance(each, Choice) and not key.startswith("training.") else []
-    return found
+            if isinstance(each, Choice) and not key.startswith("training."):
+                yield from points
 
 
 def plan_of(folder: Path, request: Request, step: Step, launch: Launch) -> Plan:
@@ -256,6 +277,12 @@ def steps(folder: Path, request: Request, data_dir: Path) -> Iterator[Step]:
     A budget of FLOPs is counted on the data in `data_dir` before the first one.
     """
     listed = Trials(folder, request)
+
+    def step(trials: Mapping[str, Sequence[Trial]], upto: int) -> Step:
+        every = (trial for each in trials.values() for trial in each)
+        points = (_point(request, trial, seed) for trial in every for seed in request.tuning_seeds)
+        return Step(listed.as_listed(points), upto)
+
     alive: dict[str, list[Trial]] = {method: [] for method in request.methods}
     first = request.rungs()[0][1]
     if request.sampler == "tpe":
@@ -264,9 +291,12 @@ def steps(folder: Path, request: Request, data_dir: Path) -> Iterator[Step]:
             for method in alive:
                 scores = [listed.score(each, first) or 0.0 for each in firsts(request, before[method])]
                 own = flattened(_point(request, Trial(method, 0, {}), request.tuning_seeds[0]).config)
-                before[method] = _as_listed(listed, proposed(request, method, scores, own))
+                # the values that the study lists: another version of Optuna may propose others
+                known = {each.number: each for each in listed.of(method)}
+                trials = proposed(request, method, scores, own)
+                before[method] = [known.get(trial.number, trial) for trial in trials]
                 alive[method] = list(dict.fromkeys(firsts(request, before[method])))
-            yield _step(request, listed, alive, first)
+            yield step(alive, first)
             listed = Trials(folder, request)
     else:
         for method in alive:
@@ -275,31 +305,24 @@ def steps(folder: Path, request: Request, data_dir: Path) -> Iterator[Step]:
     for upto in sorted({each for uptos in rungs.values() for each in uptos}):
         if request.sampler == "tpe" and upto == first:
             continue  # its batches have run
-        continuing = {
-            method: listed.survivors(trials, upto)
-            for method, trials in alive.items()
-            if upto in rungs[method]
-        }
-        yield _step(request, listed, continuing, upto)
+        at_work = {method: trials for method, trials in alive.items() if upto in rungs[method]}
+        yield step({method: listed.survivors(trials, upto) for method, trials in at_work.items()}, upto)
         listed = Trials(folder, request)
     choices = {method: listed.choice(trials) for method, trials in alive.items()}
-    chosen = {method: trial for method, trial in choices.items() if trial is not None}
+    chosen = [trial for trial in choices.values() if trial is not None]
     if not chosen:
         raise ConfigError(
             f"A client diverged in every trial of {named([*choices])}, so {folder.name} chooses nothing. Begin "
             "a study of another name with lower learning rates, as `ranges='training.lr=log:0.0001:0.01'`."
         )
-    final = (_point(request, chosen[name], seed, final=True) for name in chosen for seed in request.seeds)
-    yield Step(tuple(map(listed.as_listed, final)), request.rounds, trials=False)
+    final = (_point(request, trial, seed, final=True) for trial in chosen for seed in request.seeds)
+    yield Step(listed.as_listed(final), request.rounds, trials=False)
 
 
 def _begun(folder: Path, request: Request, method: str, data_dir: Path) -> list[Trial]:
     """The trials of a method that all begin at once: each setting once, within the budget."""
     if request.budget_flops is None:
         return list(dict.fromkeys(firsts(request, proposed(request, method, []))))
-
-    def point(trial: Trial) -> Point:
-        return _point(request, trial, request.tuning_seeds[0])
 
     def every() -> Iterator[Trial]:
         many, known = 32, set[Trial]()
@@ -309,7 +332,7 @@ def _begun(folder: Path, request: Request, method: str, data_dir: Path) -> list[
             known |= {*trials}
             many = 2 * many if request.space(method) else MOST + 1
 
-    return affordable(request, every(), counting(request, point, folder.parent, data_dir))
+    return affordable(request, every(), counting(request, folder.parent, data_dir))
 
 
 def firsts(request: Request, trials: Sequence[Trial]) -> list[Trial]:
@@ -327,17 +350,14 @@ def tuned(folder: Path) -> list[Tuned]:
     """
     request = read_request(folder)
     listed = Trials(folder, request)
-    found = list[Tuned]()
-    for method in request.methods:
-        values, trials = listed.chosen(method), listed.of(method)
-        if values is None:
-            if listed.has_final:  # all of its trials have lost
-                spent = listed.spent(trials)
-                found.append(Tuned(method, None, len(trials), *spent, {}, None, (), None, len(trials)))
+    chosen, found = listed.finals, list[Tuned]()
+    for method in request.methods if chosen else ():
+        trials = listed.of(method)
+        spent = listed.spent(trials)
+        if method not in chosen:  # all of its trials have lost
+            found.append(Tuned(method, None, len(trials), *spent, {}, None, (), None, len(trials)))
             continue
-        best = next(trial for trial in trials if trial.values == values)
-        space = request.space(method)
-        at = at_boundary(space, method, best.values)
+        best = next(trial for trial in trials if trial.values == values_of(chosen[method]))
         finals = [listed.session(f"{method}-s{seed}") for seed in request.seeds]
         done = [read_overview(each) for each in finals if checkpoints.is_session(each)]
         results = [outcome(each, None, None, request.last) for each in done if each.state == FINISHED]
@@ -348,10 +368,10 @@ def tuned(folder: Path) -> list[Tuned]:
                 method,
                 best.number,
                 len(trials),
-                *listed.spent(trials),
+                *spent,
                 dict(best.values),
                 listed.score(best, listed.reached(trials)[best.number]),
-                at,
+                at_boundary(request.space(method), method, best.values),
                 MeanStd.of([each.last for each in results]) if is_known else None,
                 len(listed.lost(trials)),
                 diverged,
@@ -391,92 +411,41 @@ def with_choices(folder: Path) -> StudySpec:
     Raises SessionUnreadable if there is no tuning study, ConfigError before all its choices are made, and DiskError.
     """
     request = read_request(folder)
-    listed = Trials(folder, request)
-    chosen = {method: listed.chosen(method) for method in request.methods}
-    missing = [method for method, values in chosen.items() if values is None]
-    if missing and listed.has_final:
-        others = [each for each in request.methods if each not in missing]
+    chosen = Trials(folder, request).finals
+    missing = [method for method in request.methods if method not in chosen]
+    if missing and chosen:
         raise ConfigError(
             f"{folder.name} has no values for {named(missing)}: a client diverged in every trial. Tune the other "
-            f"methods in another study: `over={ {'method': others} }`."
+            f"methods in another study: `over={ {'method': [*chosen]} }`."
         )
     if missing:
         raise ConfigError(
             f"{folder.name} has chosen no values for {named(missing)} yet. Continue it: "
             f"`htfl-sim tune {folder.name}`."
         )
-    points = {
-        point.axes["method"]: point for point in listed.points.values() if point.axes.get("stage") == "final"
-    }
     configs = {
         method: {
             key: each
-            for key, each in flattened(points[method].config).items()
+            for key, each in flattened(chosen[method].config).items()
             if each is not None and key not in ("seed", "method.name")
         }
         for method in request.methods
     }
-    first = next(iter(configs.values()))
+    first, *others = configs.values()
     shared = {
         key: value
         for key, value in first.items()
-        if not key.startswith("method.") and all(each.get(key) == value for each in configs.values())
+        if not key.startswith("method.") and all(each.get(key) == value for each in others)
     }
     return StudySpec(
-        config=_nested(shared),
+        config=with_values({}, shared.items()),
         methods={
-            method: _nested({key: each for key, each in flat.items() if key not in shared})
+            method: with_values({}, [(key, each) for key, each in flat.items() if key not in shared])
             for method, flat in configs.items()
         },
         over={"method": request.methods, "seed": request.seeds},
         files=read_study(folder).files,
     )
-
-
-def _nested(flat: Raw) -> Raw:
-    raw: Raw = {}
-    for key, value in flat.items():
-        put(raw, key, value)
-    return raw
-
-
-def _agreed(folder: Path, request: Request | None) -> Request:
-    """The request to carry out: the one that is there, which must be the given one."""
-    if not checkpoints.is_group(folder):
-        if request is None:
-            raise SessionUnreadable(f"There is no tuning study {folder}. Name its methods to begin one.")
-        return request.checked()
-    before = read_request(folder)
-    if request is not None and request.checked() != before:
-        mine, theirs = (flattened(asdict(each)) for each in (before, request.checked()))
-        differs = [
-            f"{key.removeprefix('base.')} {mine.get(key)!r} → {theirs.get(key)!r}"
-            for key in dict.fromkeys([*mine, *theirs])
-            if mine.get(key) != theirs.get(key)
-        ]
-        differs[_MOST:] = [f"and {len(differs) - _MOST} more"] if len(differs) > _MOST else []
-        raise ConfigError(
-            f"The tuning study {folder.name} exists with another request ({'; '.join(differs)}). Choose another "
-            "name, or name the study alone to continue it."
-        )
-    return before
-
-
-def request_file(request: Request) -> bytes:
-    """tuning.json."""
-    return (json.dumps(asdict(request), indent=1, ensure_ascii=False) + "\n").encode()
-
-
-def _step(request: Request, listed: Trials, trials: Mapping[str, Sequence[Trial]], upto: int) -> Step:
-    every = (trial for each in trials.values() for trial in each)
-    points = (_point(request, trial, seed) for trial in every for seed in request.tuning_seeds)
-    return Step(tuple(map(listed.as_listed, points)), upto)
-
-
-def _as_listed(listed: Trials, trials: Sequence[Trial]) -> list[Trial]:
-    """The trials with the values that the study lists: another version of Optuna may propose others."""
-    known = {each.number: each for each in listed.of(trials[0].method)}
-    return [known.get(trial.number, trial) for trial in trials]
 
 
 def _point(request: Request, trial: Trial, seed: int, final: bool = False) -> Point:
@@ -493,17 +462,9 @@ def _point(request: Request, trial: Trial, seed: int, final: bool = False) -> Po
         config = Config.read(raw).to_json()
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from error
-    stage: Raw = (
-        {"method": trial.method, "stage": "final"}
-        if final
-        else {"method": trial.method, "trial": trial.number}
-    )
-    return Point(name, stage | {"seed": seed} | dict(trial.values), config, files=needed(config))
-
-
-def is_done(folder: Path, point: Point, upto: int) -> bool:
-    """Whether a point has finished this round."""
-    return status_of(folder, point).round >= upto
+    stage: Raw = {"stage": "final"} if final else {TRIAL: trial.number}
+    axes = {"method": trial.method, **stage, "seed": seed, **trial.values}
+    return Point(name, axes, config, files=needed(config))
 
 
 def affordable(request: Request, trials: Iterable[Trial], flops: Callable[[Trial], float]) -> list[Trial]:
@@ -512,17 +473,17 @@ def affordable(request: Request, trials: Iterable[Trial], flops: Callable[[Trial
     With halving, a promoted trial counts as the mean of all. Raises ConfigError if the first trial is too much.
     """
     assert request.budget_flops is not None
-    least = request.rungs(MOST)[0][1]
+    least, seeds = request.rungs(MOST)[0][1], len(request.tuning_seeds)
     tried, costs, fitting = list[Trial](), list[float](), 0
     for trial in trials:
         tried.append(trial)
-        costs.append(flops(trial) * len(request.tuning_seeds))
-        if spent(request, costs) <= request.budget_flops:
+        costs.append(flops(trial))
+        if left(request, costs) <= request.budget_flops:
             fitting = len(costs)
-        if least * sum(costs) > request.budget_flops:
+        if least * seeds * sum(costs) > request.budget_flops:
             break
     if not fitting:
-        needed = spent(request, costs[:1])
+        needed = left(request, costs[:1])
         raise ConfigError(
             f"A trial of {tried[0].method} takes {amount(needed)} training FLOPs, and the budget is "
             f"{amount(request.budget_flops)}. Use `budget_flops={10 * needed:.0e}` for about 10 trials."
@@ -530,33 +491,23 @@ def affordable(request: Request, trials: Iterable[Trial], flops: Callable[[Trial
     return tried[:fitting]
 
 
-def spent(request: Request, costs: Sequence[float]) -> float:
-    """The FLOPs of all rungs. costs: of a round of each trial."""
-    (_, before), *higher = request.rungs(len(costs))
-    total, mean = before * sum(costs), sum(costs) / len(costs)
-    for count, upto in higher:
-        total += count * (upto - before) * mean
+def left(request: Request, costs: Sequence[float], ran: Sequence[Sequence[int]] = ()) -> float:
+    """The FLOPs of the rungs that are not done. costs: of a round of each trial. ran: the rounds so far of the first
+    trials, with each tuning seed; the others have none."""
+    seeds, mean, total, before = len(request.tuning_seeds), sum(costs) / len(costs), 0.0, 0
+    for count, upto in request.rungs(len(costs)):
+        rounds = upto - before
+        done = [sum(min(max(each - before, 0), rounds) for each in trial) for trial in ran]
+        if before:
+            total += mean * max(count * rounds * seeds - sum(done), 0)
+        else:  # the trials that are known
+            done += [0] * (len(costs) - len(done))
+            total += sum(cost * (rounds * seeds - each) for cost, each in zip(costs, done, strict=True))
         before = upto
     return total
 
 
-def left(request: Request, costs: Sequence[float], ran: Sequence[Sequence[int]]) -> float:
-    """The FLOPs of the rungs that are not done. ran: the rounds of each trial so far, with each tuning seed."""
-    (_, before), *higher = request.rungs(len(costs))
-    total, mean = 0.0, sum(costs) / len(costs)
-    total += sum(
-        cost * max(before - done, 0) for cost, seeds in zip(costs, ran, strict=True) for done in seeds
-    )
-    for count, upto in higher:
-        done = sum(min(max(each - before, 0), upto - before) for seeds in ran for each in seeds)
-        total += mean * max(count * (upto - before) * len(request.tuning_seeds) - done, 0)
-        before = upto
-    return total
-
-
-def counting(
-    request: Request, point_of: Callable[[Trial], Point], sessions_dir: Path, data_dir: Path
-) -> Callable[[Trial], float]:
+def counting(request: Request, sessions_dir: Path, data_dir: Path) -> Callable[[Trial], float]:
     """The FLOPs of a round of a trial. Settings that are searched over real numbers are taken to change none."""
     counter, known = RoundCounter(sessions_dir, data_dir), dict[bytes, float]()
 
@@ -567,7 +518,7 @@ def counting(
             for key, each in trial.values.items()
             if isinstance(space[key], Choice) and key not in _WITHOUT_FLOPS
         }
-        point = point_of(Trial(trial.method, trial.number, values))
+        point = _point(request, Trial(trial.method, trial.number, values), request.tuning_seeds[0])
         kind = checkpoints.canonical(point.config)
         if kind not in known:
             known[kind] = counter.flops(point)

@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from simulator.base.errors import SessionError
 from simulator.config.user_files import Files
 from simulator.studies import tuning
 from simulator.studies.executor import Launch
+from simulator.studies.folder import text_of
 from simulator.studies.search import Request
 from simulator.studies.study import StudySpec
 from simulator.studies.sweep import plan
@@ -81,7 +83,7 @@ def tuned(sessions: Path, files: Files, ran: Path, another_process: Any) -> Path
     launch = Launch(sessions, files=files)
     step = next(tuning.steps(sessions / "u", request, sessions))
     with tuning.plan_of(sessions / "u", request, step, launch).open() as group:
-        group.write({"tuning.json": tuning.request_file(request)})
+        group.write({"tuning.json": text_of(asdict(request))})
         group.close("stopped")
     ran.unlink()
     another_process()

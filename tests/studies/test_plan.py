@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +11,10 @@ import checkpoints
 from checkpoints import Damaged, SessionUnreadable
 from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw
-from simulator.studies.folder import documents
+from simulator.studies.folder import documents, text_of
 from simulator.studies.search import Request, read_request
 from simulator.studies.study import StudySpec
 from simulator.studies.sweep import Plan, plan
-from simulator.studies.tuning import request_file
 from tests.studies.test_study import TINY
 
 STUDY = StudySpec("quickstart", config=TINY, over={"method": ("fedgh", "fedssa"), "seed": (0, 1)})
@@ -134,5 +133,5 @@ def test_a_tuning_study_of_before_keeps_its_rules_for_points_that_it_does_not_li
 ) -> None:
     request = Request(older_config(STUDY, tmp_path), ("standalone",), rounds=1)
     with checkpoints.Group.open(tmp_path / "t", documents(STUDY, [])) as group:
-        group.write({checkpoints.TUNING: request_file(request)})
+        group.write({checkpoints.TUNING: text_of(asdict(request))})
     assert read_request(tmp_path / "t").base["data"]["statistics"] == "all"

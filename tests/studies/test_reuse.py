@@ -17,7 +17,7 @@ from simulator.results.analysis.overview import Summary, read_overview
 from simulator.sessions.fingerprint import fingerprint_of
 from simulator.studies.board import StudySummary
 from simulator.studies.executor import Launch
-from simulator.studies.folder import IN_SESSIONS, IN_STUDY, run_key, session_of, users_of
+from simulator.studies.folder import IN_SESSIONS, IN_STUDY, points_on, run_key, session_of
 from simulator.studies.point import Reused, opened
 from simulator.studies.selection import by_seed, select
 from simulator.studies.study import Point, StudySpec
@@ -78,7 +78,7 @@ def test_tables_and_states_read_a_linked_point_where_it_is(tmp_path: Path) -> No
     assert [*select(["t"], tmp_path).sessions] == [study / "s0"]
     assert [each.state for each in hs.studies.status(study)] == ["finished", "finished"]
     assert hs.studies.linked(study) == {"s1": "t/s0"}
-    assert users_of(study / "s0") == ["t/s1"]
+    assert points_on(study / "s0")[0] == ["t/s1"]
     assert StudySummary.of(study, []).finished == 1  # beside its own
     assert hs.Study(study).sessions["s1"].path == study / "s0"
     assert [row.n for row in hs.Study(study).table().rows] == [1]

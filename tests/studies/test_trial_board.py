@@ -1,6 +1,6 @@
 """The trials of a tuning study on its board: rungs, scores on eval, the best so far, and its boundaries."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,9 @@ from checkpoints import TUNING
 from simulator.results.analysis.overview import Summary
 from simulator.studies import board
 from simulator.studies.board import BoardReader, Seen, StudySummary, TrialBoard, TrialRow
-from simulator.studies.folder import documents
+from simulator.studies.folder import documents, text_of
 from simulator.studies.search import Request
 from simulator.studies.study import Point, StudySpec
-from simulator.studies.tuning import request_file
 from tests import sessions
 from tui.app.panels import board as board_words
 
@@ -53,7 +52,7 @@ def study(home: Path, asked: Request = ASKED, chosen: float | None = None) -> No
             )
             for seed in asked.seeds
         ]
-    files = documents(StudySpec("quickstart"), points) | {TUNING: request_file(asked)}
+    files = documents(StudySpec("quickstart"), points) | {TUNING: text_of(asdict(asked))}
     checkpoints.Group.open(home / "t", files).close("stopped")
 
 

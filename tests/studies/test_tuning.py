@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -35,11 +35,11 @@ from simulator.results.analysis.overview import Summary
 from simulator.studies import search, tuning
 from simulator.studies.board import StudySummary
 from simulator.studies.executor import Launch
-from simulator.studies.folder import Status, read_points
+from simulator.studies.folder import Status, read_points, text_of
 from simulator.studies.search import Request, Trial, proposed
 from simulator.studies.selection import select
 from simulator.studies.study import StudySpec
-from simulator.studies.tuning import Tuned, affordable, counting, left, spent, tune, tuned
+from simulator.studies.tuning import Tuned, affordable, counting, left, tune, tuned
 from tests import sessions
 from tests.cli.conftest import call
 from tests.cli.test_bad_input import rewrite
@@ -405,7 +405,7 @@ def test_a_budget_of_flops_allows_the_first_trials_that_fit_into_it() -> None:
         )
         assert found == trials[:count]
     halved = replace(SMALL, sampler="random")
-    assert [spent(replace(halved, budget_flops=1), [10] * n) for n in range(1, 6)] == [40, 60, 100, 80, 120]
+    assert [left(replace(halved, budget_flops=1), [10] * n) for n in range(1, 6)] == [40, 60, 100, 80, 120]
     for budget, count in ((79, 2), (80, 4), (119, 4)):
         assert affordable(replace(halved, budget_flops=budget), trials, lambda each: 10) == trials[:count]
     with pytest.raises(ConfigError, match=r"standalone takes 40 .* the budget is 39"):
@@ -423,7 +423,7 @@ def test_methods_with_the_same_flops_have_as_many_trials_as_fit(
         SMALL, base=base, sampler="random", methods=("standalone", "fedgh"), halving=None, rounds=2,
         budget_flops=1.0, keys=("training.lr",), seeds=(0,),
     )  # fmt: skip
-    a_round = counting(asked, lambda each: tuning._point(asked, each, 100), tmp_path, tmp_path)
+    a_round = counting(asked, tmp_path, tmp_path)
     alone, fedgh = (a_round(Trial(name, 0, {})) for name in asked.methods)
     assert alone < fedgh
     asked = replace(asked, budget_flops=2 * 4.5 * alone)
@@ -489,7 +489,8 @@ def test_random_test_accuracies_in_the_files_change_no_choice_and_random_eval_ac
             every = listed.of(method)
             for _, upto in SMALL.rungs():
                 found.append([each.number for each in listed.survivors(every, upto)])
-            found.append([listed.best(listed.survivors(every, SMALL.rounds), SMALL.rounds)[0].number])
+            chosen = listed.choice(every)
+            found.append([chosen.number if chosen else -1])
         return found
 
     before, lines = choices(), SessionReader.lines
@@ -756,7 +757,7 @@ def test_a_method_that_always_diverges_is_rejected_and_named(
 
 def begun(folder: Path, asked: Request = SMALL) -> Path:
     """A tuning study none of whose trials has run. Returns its request."""
-    files = {checkpoints.TUNING: tuning.request_file(asked), checkpoints.POINTS: b"[]"}
+    files = {checkpoints.TUNING: text_of(asdict(asked)), checkpoints.POINTS: b"[]"}
     checkpoints.Group.open(folder, files | {"study.toml": b""}).close("stopped")
     return folder / checkpoints.TUNING
 
@@ -853,7 +854,7 @@ def test_a_dry_run_counts_the_rounds_that_are_left() -> None:
     Rounds 1, 2, 1, and 0 of them leave 1 + 1 + 2 = 4 F.
     """
     costs = [10.0] * 4
-    assert left(SMALL, costs, [[0]] * 4) == spent(SMALL, costs) == 80
+    assert left(SMALL, costs, [[0]] * 4) == left(SMALL, costs) == 80
     assert left(SMALL, costs, [[1], [2], [1], [0]]) == 40
     assert left(SMALL, costs, [[1], [4], [2], [1]]) == 0
 
