@@ -531,10 +531,11 @@ def test_other_clients_that_take_part_are_other_data() -> None:
     """Signals of the same clients, normalized on other ones."""
     samples = ArraySet.of(SignalSpec(2, 9), (numbers((2, 9)), labels()))
     chosen = DataConfig(partition="iid")
-    all_of_them, without = (
+    all_of_them, without, other = (
         FederatedData.build(chosen, 3, 0, samples, CPU, measured=measured).fingerprint
-        for measured in ([0, 1, 2], [0, 1])
+        for measured in ([0, 1, 2], [0, 1], [0, 2])
     )
-    assert all_of_them == FederatedData.build(chosen, 3, 0, samples, CPU).fingerprint != without
+    assert all_of_them == FederatedData.build(chosen, 3, 0, samples, CPU).fingerprint
+    assert len({all_of_them, without, other}) == 3
     old = DataConfig(partition="iid", statistics="all")
     assert FederatedData.build(old, 3, 0, samples, CPU, measured=[0, 1]).fingerprint == all_of_them
