@@ -17,7 +17,6 @@ from simulator.base.documents import check_document
 from simulator.base.errors import ConfigError, DataError
 from simulator.base.nested import merged
 from simulator.config import Config
-from simulator.contract.promises import committed
 from simulator.data import datasets
 from simulator.data.inputs import TokenInputs
 from simulator.data.specs import ImageSpec, SignalSpec, TableSpec, TokenSpec
@@ -29,6 +28,7 @@ from simulator.results.inspection import checkpoint, partition
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session
 from tests import federations
+from tests.federations import committed
 from tests.own import written
 
 LENGTH, VOCABULARY, CLASSES = 10, 29, 4

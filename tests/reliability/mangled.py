@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from simulator.contract.promises import committed
+from tests.federations import committed
 from tests.reliability.sessions import contents
 from tests.reliability.strangers import Ended, call, faults, make_sessions
 
