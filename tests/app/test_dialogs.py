@@ -191,24 +191,6 @@ def test_an_error_in_a_form_is_in_sight_in_the_smallest_terminal(home: Path) -> 
 
 
 @pytest.mark.long
-def test_a_dialog_is_no_smaller_on_a_larger_screen(home: Path) -> None:
-    app = opened(home, None)
-    found = []
-
-    async def script(pilot: Pilot[str]) -> None:
-        app.push_screen(dialog := Help("live"))
-        await until(pilot, lambda: app.screen is dialog)
-        for size in SIZES:
-            await pilot.resize_terminal(*size)
-            await pilot.pause()
-            found.append(dialog.query_one(".dialog").region.size)
-
-    drive(app, script, SIZES[0])
-    assert [size.width for size in found] == [76, 92, 92]
-    assert found[0].height < found[1].height == found[2].height
-
-
-@pytest.mark.long
 def test_with_ascii_glyphs_a_list_that_scrolls_is_ascii(home: Path) -> None:
     many = tuple(Parameter(f"p{number}", "1", "") for number in range(12))
     app = opened(home, glyphs="ascii")

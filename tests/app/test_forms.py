@@ -1,6 +1,7 @@
-"""Forms: what is typed goes where it is meant to, and what a form will set going is said before it does."""
+"""Forms: what is typed goes where it is meant to, and what a form will start is said before it does."""
 
 import asyncio
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,29 +13,44 @@ from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
+import checkpoints
+import htfl_sim as hs
+from checkpoints import SessionUnreadable, Store
 from htfl_sim import catalog
-from htfl_sim.catalog import MethodChoice, Parameter
+from htfl_sim.catalog import MethodChoice, Parameter, method_choices
 from htfl_sim.configuring import Choices
 from htfl_sim.errors import ConfigError, DataError
 from simulator.config import Config
+from simulator.results.analysis.partners import SHADOW, Pair, Partners
 from tests import sessions
-from tests.app.driving import drive, opened, shown, typed_at_once, until
+from tests.app.driving import drive, notices, opened, shown, typed_at_once, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
+from tui.app.dialogs import upkeep
 from tui.app.dialogs.base import Reflowed
 from tui.app.dialogs.form import VALUE_CELLS, Field, Form
 from tui.app.dialogs.pages import Help
 from tui.app.dialogs.run_forms import (
+    BESIDE,
     ForkDialog,
     ForkWish,
+    NewRun,
     NewRunDialog,
     ResumeDialog,
     ResumeWish,
+    ShadowDialog,
     SwitchDialog,
     SwitchWish,
 )
+from tui.app.dialogs.upkeep import DeleteDialog, NoteDialog, RenameDialog
+from tui.app.host import NO_SESSION
+from tui.app.panels.session_list import SessionList
 from tui.app.runs import LaunchOptions
+from tui.cli.tui import _start
 from tui.common.cells import cell_count
+
+# Forms: what is typed goes where it is meant to, and what a form will set going is said before it does.
+
 
 CHOICES = [
     MethodChoice("fedgh", "FedGH", "…", None, (Parameter("server_epochs", "1", ""),)),
@@ -504,3 +520,375 @@ def test_words_narrow_the_help_to_the_keys_that_fit(home: Path) -> None:
         assert page.render().plain == "No key fits these words."
 
     in_form(home, lambda _: Help("live"), script)
+
+
+# A shadow run: another method beside the session shown, from the same round on.
+
+
+METHODS = [("fedlora", "FedLoRA"), ("fedgh", "FedGH"), ("standalone", "Standalone")]
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> Path:
+    """main: rounds 1 to 12 of 20, of 2.5 s each. Checkpoints are kept of rounds 5, 10 and 12."""
+    sessions.make(tmp_path / "main", rounds=12, of=20, clients=4, state="stopped")
+    return tmp_path
+
+
+def form(stopped: Path, round: int = 12, pair: Pair | None = None) -> ShadowDialog:
+    return ShadowDialog(read(stopped / "main"), round, stopped, METHODS, pair)
+
+
+def test_standalone_from_the_round_shown_is_offered_under_a_name_that_tells(stopped: Path) -> None:
+    dialog = form(stopped, 12)
+    values = {name: field.value for name, field in dialog._fields.items()}
+    assert values == {"method": "standalone", "round": "12"}
+    assert dialog.accept(values) == ForkWish(stopped / "main-shadow-standalone", 12, "standalone", (), BESIDE)
+    (stopped / "main-shadow-standalone").mkdir()
+    assert dialog.accept(values).folder.name == "main-shadow-standalone-2"
+    assert [name for name, _ in dialog._fields["method"].known()] == ["fedgh", "standalone"]
+
+
+def test_what_cannot_be_is_refused(stopped: Path) -> None:
+    for method, round, said in (
+        ("standalone", "13", "main has rounds 0 to 12"),
+        ("standalone", "", "main has rounds 0 to 12"),
+        ("fedlora", "12", "continues with fedlora itself"),
+        ("fedlorra", "12", "fedlora"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            form(stopped).accept({"method": method, "round": round})
+
+
+def test_it_says_what_is_computed_and_how_long_that_takes(stopped: Path) -> None:
+    said = form(stopped).remark({"method": "standalone", "round": "9"})
+    assert "First, 4 rounds are computed again, about 10 s." in said  # from round 5 on
+    assert "Then 11 rounds run in a process of their own, about 28 s." in said  # 11 · 2.5
+    assert "First" not in form(stopped).remark({"method": "standalone", "round": "10"})
+
+
+def test_of_a_finished_run_it_begins_at_the_beginning(tmp_path: Path) -> None:
+    sessions.make(tmp_path / "main", rounds=12, clients=4)
+    assert form(tmp_path)._fields["round"].value == "0"
+    said = form(tmp_path).remark({"method": "standalone", "round": "11"})
+    assert "Then 1 round runs in a process of its own, about 2 s." in said
+
+
+def test_it_says_that_a_partner_is_there(stopped: Path) -> None:
+    sessions.make(stopped / "base", rounds=12, of=20, clients=4, method="standalone")
+    run = read(stopped / "main")
+    [partner] = Partners().find(run, stopped)
+    pair = Pair(run.folder, partner, read(partner.folder))
+    assert (
+        form(stopped, pair=pair)
+        .remark({"method": "", "round": ""})
+        .startswith("main is already compared with base (B).")
+    )
+
+
+@pytest.mark.long
+def test_a_made_one_runs_in_its_own_process_and_becomes_the_partner(stopped: Path) -> None:
+    app = opened(stopped)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: app.view.run.round == 12)
+        run = app.view.run
+        sessions.make(stopped / "base", rounds=12, of=20, clients=4, method="standalone")
+        shadow = sessions.make(
+            stopped / "shadow",
+            rounds=12,
+            of=20,
+            clients=4,
+            method="standalone",
+            parent=(run.folder, run.document["id"], 5),
+        )
+        app.runs.forked(stopped / "main", ForkWish(shadow, 5, "standalone", (), BESIDE))
+        assert app.runs.elsewhere == ["shadow"] and app.view.run.name == "main"
+        assert not app.runs.running  # the session itself was not started
+        await until(pilot, lambda: app.view.paired is not None)
+        pair = app.view.paired
+        assert pair is not None and (pair.partner.name, pair.partner.shared) == ("shadow", 5)
+
+    drive(app, script)
+
+
+@pytest.mark.slow
+def test_a_key_starts_standalone_beside_a_real_session(tmp_path: Path) -> None:
+    config = {
+        "method": {"name": "fedgh"},
+        "rounds": 2,
+        "data": {"dataset": "digits", "limit": 200},
+        "federation": {"clients": 2, "group": "tiny"},
+    }
+    hs.run(hs.Config.read(config), tmp_path / "real")
+    app = opened(tmp_path, "real")
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: app.view.run.round == 2)
+        await pilot.press("A")
+        await until(pilot, lambda: isinstance(app.screen, ShadowDialog))
+        await until(pilot, lambda: bool(app.screen.query(Input)))
+        await pilot.press("enter")
+        folder = tmp_path / "real-shadow-standalone"
+        await until(pilot, lambda: hs.sessions.state(folder) == "finished" if folder.exists() else False, 120)
+        assert hs.sessions.tags(folder) == (SHADOW,)
+        await until(pilot, lambda: app.view.paired is not None and app.view.paired.other.round == 2)
+        pair = app.view.paired
+        assert pair is not None and pair.partner.shared == 0
+        samples = [each.document["data_fingerprint"] for each in (app.view.run, pair.other)]
+        assert samples[0] == samples[1]
+
+    drive(app, script)
+
+
+# What `htfl-sim tui` opens on, from what the command line says.
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> LaunchOptions:
+    sessions.make(tmp_path / "main", rounds=1, clients=2)
+    return LaunchOptions(tmp_path, tmp_path / "data")
+
+
+def test_nothing_said_opens_the_list_of_sessions_whatever_the_workers(places: LaunchOptions) -> None:
+    assert _start(Choices(), None, places) is None
+    assert _start(Choices(workers=2), None, places) is None
+
+
+def test_a_name_alone_is_a_session_that_must_be_there(places: LaunchOptions) -> None:
+    assert _start(Choices(), "main", places) == places.sessions / "main"
+    with pytest.raises(SessionUnreadable, match="Did you mean 'main'"):
+        _start(Choices(), "mian", places)
+
+
+def test_a_name_with_settings_is_a_new_run_that_must_not_be_there(places: LaunchOptions) -> None:
+    choices = Choices(rounds=3)
+    assert _start(choices, "new", places) == NewRun(choices, places.sessions / "new")
+    with pytest.raises(ConfigError, match="exists already"):
+        _start(choices, "main", places)
+
+
+def test_a_run_without_a_name_is_named_after_what_was_said(places: LaunchOptions) -> None:
+    begun = _start(Choices(method="fedgh"), None, places)
+    assert isinstance(begun, NewRun)
+    assert begun.folder.name.startswith("quickstart-fedgh-")
+
+
+def test_a_run_whose_data_are_not_here_opens_the_form(places: LaunchOptions) -> None:
+    choices = Choices(preset="fedlora_htm5")
+    assert _start(choices, None, places) is choices
+
+
+# Tags, notes, names, and removal from the app: of the session under the cursor of the list, or the one shown.
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sessions of three rounds: main, and its fork."""
+    folder = tmp_path_factory.mktemp("two")
+    sessions.make(folder / "main", rounds=3, clients=4)
+    id = checkpoints.SessionReader(folder / "main").document["id"]
+    sessions.make(folder / "fork", rounds=3, clients=4, parent=(folder / "main", id, 2))
+    return folder
+
+
+@pytest.fixture
+def forked(tmp_path: Path, two: Path) -> Path:
+    return shutil.copytree(two, tmp_path / "home")
+
+
+def in_app(forked: Path, script: Any, first: str | None = "main") -> None:
+    """Run a script in the app, with the real list of sessions."""
+    app = opened(forked, first, "sessions")
+
+    async def run(pilot: Pilot[Any]) -> None:
+        await shown(app, pilot, 3 if first else 0)
+        await script(app, pilot)
+
+    drive(app, run)
+
+
+async def put_cursor(app: HtflApp, pilot: Pilot[Any], name: str, number: int = 2) -> SessionList:
+    """The list of sessions, with the cursor on one of them."""
+    app.show_panel("sessions")
+    listed = app.panel.query_one(SessionList)
+    await until(pilot, lambda: len(listed.rows) == number)
+    listed.put_cursor(app.sessions_dir / name)
+    await until(
+        pilot, lambda: app.panel.under_cursor() is not None and listed.folder == app.sessions_dir / name
+    )
+    return listed
+
+
+def content(app: HtflApp, name: str) -> str:
+    return str(app.screen.query_one(f"#{name}", Static).content)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("panel", ["sessions", "live"])
+def test_a_cursor_that_moves_while_the_list_is_drawn_stays_where_it_went(forked: Path, panel: str) -> None:
+    app = opened(forked, "main", "live", "sessions")
+
+    async def script(pilot: Pilot[Any]) -> None:
+        app.show_panel(panel)
+        listed = app.panel.query_one(SessionList)
+        await until(pilot, lambda: len(listed.rows) == 2)
+        await pilot.pause()
+        listed.put_cursor(forked / "main")
+        app.panel.on_session_list_listed()  # type: ignore[attr-defined]
+        listed.put_cursor(forked / "fork")
+        await pilot.pause()
+        assert listed.folder == forked / "fork"
+
+    drive(app, script, size=(200, 60))
+
+
+@pytest.mark.long
+def test_tags_and_a_note_are_written_listed_and_found_by_the_filter(forked: Path) -> None:
+    checkpoints.mark(forked / "main", ["paper"])
+    checkpoints.mark(forked / "fork", ["old"], note="was wrong")
+
+    async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
+        listed = await put_cursor(app, pilot, "fork")
+        await pilot.press("N")
+        assert isinstance(app.screen, NoteDialog)
+        tags, note = app.screen.query(Input)
+        assert (tags.value, note.value) == ("old", "was wrong")
+        # What is typed replaces the line; down completes a word.
+        await pilot.press(*"t3", "space", *"pa", "down")
+        assert tags.value == "t3 paper"
+        await pilot.press("tab", *"lr", "space", *"of", "space", *"FedProto", "enter")
+        await until(
+            pilot, lambda: checkpoints.marks_of(forked / "fork") == (("paper", "t3"), "lr of FedProto")
+        )
+
+        def cells() -> tuple[object, ...]:
+            return next(row.cells for row in listed.rows if row.key == forked / "fork")
+
+        await until(pilot, lambda: "paper, t3: lr of FedProto" in cells())
+        for words, found in (("t3", ["fork"]), ("fproto", ["fork"]), ("paper", ["fork", "main"])):
+            app.change(filter=words)
+            assert sorted(row.key.name for row in listed.rows) == found  # type: ignore[union-attr]
+
+    in_app(forked, script)
+
+
+@pytest.mark.long
+def test_the_session_shown_is_marked_with_what_is_a_tag_and_a_note(forked: Path) -> None:
+    form = NoteDialog(forked / "main", forked)
+    for values, fault in (
+        ({"tags": "-x", "note": ""}, "'-x' is not a tag"),
+        ({"tags": "", "note": "x" * 1001}, "this one has 1001."),
+    ):
+        with pytest.raises(ConfigError, match=fault):
+            form.accept(values)
+
+    async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
+        await pilot.press("N", "tab", *"fine", "enter")
+        await until(pilot, lambda: checkpoints.marks_of(forked / "main") == ((), "fine"))
+        await until(pilot, lambda: notices(app)[-1] == "Changed the tags and the note of main.")
+        app.open_session(Path())
+        await pilot.press("N")
+        assert len(app.screen_stack) == 1 and notices(app)[-1] == NO_SESSION
+
+    in_app(forked, script)
+
+
+@pytest.mark.long
+def test_a_renamed_session_is_shown_and_marked_under_its_new_name(forked: Path) -> None:
+    form = RenameDialog(forked / "main")
+    for name, fault in (("fork", "is there already. Choose another name."), ("a/b", "not a session name")):
+        with pytest.raises(ConfigError, match=fault):
+            form.accept({"name": name})
+
+    async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
+        app.mark_all((forked / "fork", forked / "main"))
+        listed = await put_cursor(app, pilot, "main")
+        await pilot.press("R", *"best", "enter")
+        await until(pilot, lambda: app.view.run.folder == forked / "best" and app.view.run.round == 3)
+        assert app.view.marked == (forked / "fork", forked / "best")
+        await until(pilot, lambda: {row.key for row in listed.rows} == {forked / "best", forked / "fork"})
+        assert notices(app)[-1] == "Renamed main to best."
+
+    in_app(forked, script)
+
+
+@pytest.mark.long
+def test_a_session_is_deleted_only_after_its_name_is_typed(forked: Path) -> None:
+    async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
+        app.mark_all((forked / "main",))
+        await pilot.press("X")
+        assert isinstance(app.screen, DeleteDialog)
+        await until(pilot, lambda: "Its fork stays complete: fork." in content(app, "remark"))
+        await pilot.press("enter")
+        await until(pilot, lambda: content(app, "fault") == "Type main to delete it, or press esc.")
+        assert (forked / "main").is_dir()
+        await pilot.press(*"main", "enter")
+        await until(pilot, lambda: not (forked / "main").exists())
+        await until(pilot, lambda: app.view.run.name == "")
+        assert app.view.marked == () and notices(app)[-1] == "Deleted main."
+        assert checkpoints.verify(forked / "fork") == []
+
+    in_app(forked, script)
+
+
+@pytest.mark.long
+def test_of_marked_sessions_all_are_deleted_up_to_one_that_cannot_be(
+    forked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remove = upkeep.sessions.remove
+
+    def guarded(folder: Path) -> Path:
+        if folder.name == "other":
+            raise ConfigError("other stays.")
+        return remove(folder)
+
+    monkeypatch.setattr(upkeep.sessions, "remove", guarded)
+    for name in ("other", "third"):
+        sessions.make(forked / name, rounds=3, clients=4)
+
+    async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
+        listed = await put_cursor(app, pilot, "fork", 4)
+        app.mark_all((forked / "main", forked / "fork", forked / "other", forked / "third"))
+        await pilot.press("X")
+        about = "All rounds and checkpoints of main, fork, other, 1 more are"
+        await until(pilot, lambda: content(app, "remark").startswith(about))
+        assert "Its fork stays" not in content(app, "remark")  # it is deleted too
+        await pilot.press(*"main", "enter")
+        await until(pilot, lambda: content(app, "fault") == "Type 4 sessions to delete them, or press esc.")
+        app.screen.query_one(Input).value = "4 sessions"
+        await pilot.press("enter")
+        await until(pilot, lambda: {row.key for row in listed.rows} == {forked / "other", forked / "third"})
+        assert app.view.marked == (forked / "other", forked / "third")
+        assert notices(app)[-2:] == ["Deleted main, fork.", "other stays."]
+
+    in_app(forked, script)
+
+
+def test_a_session_that_a_process_runs_keeps_its_name_and_stays(forked: Path) -> None:
+    with Store.open(forked / "main"):
+        for form, word in (
+            (RenameDialog(forked / "main"), "best"),
+            (DeleteDialog([forked / "main"]), "main"),
+        ):
+            with pytest.raises(checkpoints.Locked, match="is run by process"):
+                form.accept({"name": word})
+
+
+# Which methods the models of a session can run.
+
+
+def test_the_choices_say_what_the_owner_of_a_session_would_say() -> None:
+    from simulator.config import Config
+
+    config = Config.read({"method": {"name": "fedlora"}, "federation": {"group": "htm5"}})
+    choices = {choice.name: choice for choice in method_choices(config.to_json())}
+    assert choices["fedgh"].obstacle is None
+    assert "client 1 (cnn2) has 'conv2.weight'" in str(choices["heteroavg"].obstacle)
+    assert [parameter.key for parameter in choices["fedlora"].parameters] == [
+        "mu",
+        "structure",
+        "hidden",
+        "eta_theta",
+    ]
+    assert choices["fedlora"].parameters[0].default == "0.9"

@@ -1,16 +1,57 @@
-"""The main screen: when it is laid out and drawn, and where the focus is."""
+"""The main screen: how it is laid out, drawn, colored, and what is kept of it."""
 
-import asyncio
+import colorsys
+import csv
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
+from rich.cells import cell_len
+from rich.color import ColorSystem, ColorType
+from rich.segment import Segment
+from rich.style import Style
+from textual._compositor import Compositor
+from textual.color import Color
 from textual.events import Resize
+from textual.geometry import Region
 from textual.pilot import Pilot
-from textual.widgets import Input
+from textual.renderables.background_screen import BackgroundScreen
+from textual.widgets import Input, Static
+from textual.widgets._toast import Toast
 
-from tests.app.driving import Blank, drive, opened, shown, until
-from tui.app.panels.base import SizedPanel
+from checkpoints import Store
+from simulator.results.analysis.feed import read
+from simulator.results.analysis.ledger import Ledger
+from simulator.results.analysis.run import SessionData
+from simulator.results.figures.palette import OKABE_ITO, channels, contrast
+from simulator.studies.selection import Seeds
+from tests import sessions
+from tests.app.driving import drive, notices, opened, shown, until
+from tui.app.app import FILE, SESSIONS, HtflApp, Preferences, free_path, write_csv
+from tui.app.charts.look import VIRIDIS_256, Look
+from tui.app.dialogs.base import Behind, Text
+from tui.app.messages import RoundRefused, RunEnded
+from tui.app.panels import PANELS
+from tui.app.panels.base import Facts, SizedPanel
+from tui.app.panels.client_rows import known
+from tui.app.runs import LaunchOptions
+from tui.app.terminal import COLOURS, FIRST, able, as_seen, nearest
+from tui.app.view import ColorSlots, View
 from tui.app.widgets import Table
+from tui.app.widgets.screen import Filter
+
+# The main screen: when it is laid out and drawn, and where the focus is.
+
 
 ROUNDS = 12
 
@@ -93,19 +134,592 @@ def test_a_line_that_is_typed_keeps_the_focus_when_the_panel_would_take_it(home:
     drive(app, script)
 
 
+# What a change of panel costs: each thing is drawn once, in the size that it will have.
+
+
+FEW, CLIENTS = 3, 40
+
+
+@pytest.fixture(scope="module")
+def forty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("changes")
+    sessions.make(folder / "main", rounds=FEW, clients=CLIENTS, samples=sessions.samples(CLIENTS))
+    return folder
+
+
+@pytest.fixture
+def app(forty: Path) -> HtflApp:
+    panels = [PANELS[name](name) for name in ("live", "clients", "log", "data")]
+    return HtflApp(
+        LaunchOptions(forty, forty / "data"),
+        forty / "main",
+        panels=panels,
+    )
+
+
+async def settled(app: HtflApp, pilot: Pilot[Any]) -> None:
+    await until(pilot, lambda: app.view.run.round == FEW)
+    await pilot.pause(0.1)
+
+
+async def draws(
+    app: HtflApp, pilot: Pilot[Any], key: str, monkeypatch: pytest.MonkeyPatch
+) -> list[str | None]:
+    """The panels that a key draws, once for each time."""
+    drawn: list[str | None] = []
+    for panel in app.panels:
+        whole = panel.draw  # type: ignore[attr-defined]
+        monkeypatch.setattr(
+            panel, "draw", lambda view, whole=whole, id=panel.id: drawn.append(id) or whole(view)
+        )
+    await pilot.press(key)
+    await pilot.pause(0.1)
+    return drawn
+
+
+@pytest.mark.parametrize("key", ["1", pytest.param("7", marks=pytest.mark.long)])
+def test_a_panel_that_is_shown_again_is_drawn_once(
+    app: HtflApp, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def script(pilot: Pilot[Any]) -> None:
+        await settled(app, pilot)
+        for each in (key, "2" if key == "1" else "1"):
+            await pilot.press(each)
+            await pilot.pause(0.1)
+        assert await draws(app, pilot, key, monkeypatch) == [app.panel.id]
+
+    drive(app, script)
+
+
 @pytest.mark.long
-def test_nothing_is_drawn_again_while_nothing_changes(home: Path) -> None:
-    app = opened(home)
+def test_a_dialog_that_opens_is_painted_only_once_it_can_be_seen(
+    app: HtflApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Textual would paint it while updates are delayed, and then drop that."""
+    delayed: list[bool] = []
+    whole = Compositor.render_update
+
+    def noted(self: Compositor, *args: Any, **given: Any) -> Any:
+        delayed.append(app._batch_count > 0)
+        return whole(self, *args, **given)
+
+    async def script(pilot: Pilot[Any]) -> None:
+        await settled(app, pilot)
+        monkeypatch.setattr(Compositor, "render_update", noted)
+        await pilot.press("question_mark")
+        await until(pilot, lambda: bool(delayed))
+        await pilot.pause(0.1)
+
+    drive(app, script)
+    assert not any(delayed)
+
+
+def test_the_screen_behind_a_dialog_has_the_colors_that_textual_gives_it() -> None:
+    styles = [
+        Style(color="red", bgcolor="#102030", bold=True),
+        Style(bgcolor="blue", link="x"),
+        Style(),
+        None,
+    ]
+    segments = [*(Segment("a", style) for style in styles), Segment("b", None, [(1,)])]  # type: ignore[list-item]
+    for color in (Color(0, 0, 0, 0.6), Color(250, 250, 250, 0.3), Color(0, 0, 0, 0)):
+        ours, theirs = (list(kind.process_segments(segments, color)) for kind in (Behind, BackgroundScreen))
+        assert ours == theirs
+
+
+@pytest.mark.long
+def test_a_hidden_table_scrolls_by_the_room_that_it_will_have(app: HtflApp) -> None:
+    async def script(pilot: Pilot[Any]) -> None:
+        await settled(app, pilot)
+        await pilot.press("2")
+        await pilot.pause(0.1)
+        await pilot.press("1", "j", "j")
+        await pilot.pause(0.1)
+        await pilot.press("2")
+        await pilot.pause(0.1)
+        table = app.panel.query(Table).first()
+        assert table.selected == app.view.client
+        assert table.scroll_offset.y == 0  # the third row is in sight of a table that begins at the first
+
+    drive(app, script)
+
+
+@pytest.mark.long
+def test_what_was_drawn_in_a_part_that_had_the_whole_screen_is_drawn_again_in_its_own_place(
+    app: HtflApp,
+) -> None:
+    async def script(pilot: Pilot[Any]) -> None:
+        await settled(app, pilot)
+        await pilot.press("2", "tab", "tab", "tab")
+        await pilot.pause(0.1)
+        facts = app.panel.query_one(Facts)
+        app.main.set_focus(facts)
+        own = [row.cells for row in facts.rows]
+        await pilot.press("z")
+        await pilot.pause(0.1)
+        wide = [row.cells for row in facts.rows]
+        await pilot.press("[", "]", "z")
+        await pilot.pause(0.1)
+        assert len(wide) < len(own), "the facts are too short for this test"
+        assert [row.cells for row in facts.rows] == own
+
+    drive(app, script, size=(96, 40))
+
+
+@pytest.mark.parametrize(
+    ("panel", "key"), [("2", "j"), pytest.param("1", "left_square_bracket", marks=pytest.mark.long)]
+)
+def test_a_key_that_moves_no_part_lays_nothing_out_anew(app: HtflApp, panel: str, key: str) -> None:
+    laid_out: list[object] = []
+
+    async def script(pilot: Pilot[Any]) -> None:
+        await settled(app, pilot)
+        for each in (panel, key):
+            await pilot.press(each)
+            await pilot.pause(0.1)
+        app.screen.screen_layout_refresh_signal.subscribe(app.screen, laid_out.append)
+        await pilot.press(key)
+        await pilot.pause(0.1)
+
+    drive(app, script)
+    assert laid_out == []
+
+
+@pytest.mark.long
+def test_what_a_key_changes_is_painted_within_milliseconds_unless_a_user_says_otherwise() -> None:
+    def rate(**said: str) -> str:
+        code = "import tui.app.app, textual.constants as known; print(known.MAX_FPS)"
+        environment = {key: value for key, value in os.environ.items() if key != "TEXTUAL_FPS"} | said
+        return subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    assert rate() == "240"
+    assert rate(TEXTUAL_FPS="30") == "30"
+
+
+# Every letter and figure can be read: on dark and on light, in all colours and in xterm's 256.
+
+
+SIX = 6
+LEAST = {ColorSystem.TRUECOLOR: 3.0, ColorSystem.EIGHT_BIT: 2.5}
+"""What WCAG 2.2 (1.4.11) asks of what is needed to understand, and what the nearest of 256 colours leaves of it."""
+
+
+@pytest.fixture(scope="module")
+def six(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("legible")
+    for name, method in (("main", "fedlora"), ("other", "fedssa")):
+        sessions.make(folder / name, rounds=SIX, clients=6, method=method, samples=sessions.samples(6))
+    return folder
+
+
+def hard_to_read(app: HtflApp, least: float) -> set[tuple[str, float]]:
+    """What is written with less contrast."""
+    found = set()
+    for row in app.screen._compositor.render_strips():
+        for text, style, _ in row:
+            if not any(character.isalnum() for character in text) or style is None:
+                continue
+            fg, bg = style.color, style.bgcolor
+            if fg is None or bg is None or fg.is_default or bg.is_default:
+                continue  # the terminal's own
+            one, other = (int(each.get_truecolor().hex[1:], 16) for each in (fg, bg))
+            if (ratio := contrast(one, other)) < least - 0.005:
+                found.add((text.strip(), round(ratio, 2)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("theme", "system"),
+    [
+        pytest.param("textual-dark", ColorSystem.EIGHT_BIT, id="dark-256"),
+        pytest.param("textual-light", ColorSystem.TRUECOLOR, id="light-true", marks=pytest.mark.long),
+        pytest.param("textual-dark", ColorSystem.TRUECOLOR, id="dark-true", marks=pytest.mark.slow),
+        pytest.param("textual-light", ColorSystem.EIGHT_BIT, id="light-256", marks=pytest.mark.slow),
+    ],
+)
+def test_every_panel_can_be_read(theme: str, system: ColorSystem, six: Path) -> None:
+    app = HtflApp(LaunchOptions(six, six / "data"), six / "main")
+    found: dict[str, set[tuple[str, float]]] = {}
+
+    async def look(pilot: Pilot[str]) -> None:
+        app.console._color_system = system
+        app.theme = theme
+        await until(pilot, lambda: app.view.run.round == SIX)
+        await pilot.press("2", "p", "left", "s", "x", "j", "x")
+        for panel in PANELS:
+            app.show_panel(panel)
+            app.refresh_css()
+            await pilot.pause()
+            if hard := hard_to_read(app, LEAST[system]):
+                found[panel] = hard
+
+    drive(app, look)
+    assert found == {}
+
+
+@pytest.mark.long
+def test_names_in_any_script_are_shown_as_they_are(tmp_path: Path) -> None:
+    held = sessions.samples(4) | {"classes": ["猫", "飛行機", "🐦", "狗", "naïve", "ก็", "6", "7", "8", "9"]}
+    for name in ("試験🙂", "試験🐦"):
+        sessions.make(tmp_path / name, rounds=2, clients=4, samples=held)
+    app = HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), tmp_path / "試験🙂")
+    seen: dict[str, str] = {}
+
+    async def look(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: app.view.run.round == 2)
+        for panel in PANELS:
+            app.show_panel(panel)
+            await pilot.pause()
+            seen[panel] = text_of(app)
+        await until(pilot, lambda: "試験🐦" in text_of(app))  # once the folder is read
+        seen["sessions"] = text_of(app)
+        assert all(cell_len(line) == 120 for each in seen.values() for line in each.splitlines())
+
+    drive(app, look)
+    assert [panel for panel, text in seen.items() if text.count("?") > text.count("? help")] == []
+    assert [*seen][-1] == "sessions" and all("試験🙂" in text for text in seen.values())
+    assert "飛行機" in seen["clients"]
+
+
+def text_of(app: HtflApp) -> str:
+    """The characters on the screen, line by line."""
+    rows = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in row) for row in rows)
+
+
+def test_a_terminal_whose_encoding_is_not_utf_8_gets_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TEXTUAL_DRIVER", raising=False)
+    for encoding, glyphs in (("utf-8", "block"), ("iso8859-1", "ascii"), ("ascii", "ascii"), (None, "ascii")):
+        monkeypatch.setattr(sys, "stdout", SimpleNamespace(encoding=encoding))
+        assert able("block") == glyphs
+    monkeypatch.setenv("TEXTUAL_DRIVER", "textual.drivers.web_driver:WebDriver")
+    assert able("block") == "block"  # a browser
+
+
+# What is sent to a terminal that has xterm's 256 colours.
+
+
+TINTS = (0x242F38, 0x2A2218, 0x1E1E1E, 0x272727)  # of dark themes' panels
+
+
+def sent(colour: int) -> tuple[int, int, int]:
+    red, green, blue = COLOURS[nearest(*channels(colour)) - FIRST].tolist()
+    return red, green, blue
+
+
+def test_its_own_colours_are_sent_as_they_are() -> None:
+    assert [COLOURS[nearest(*each) - FIRST].tolist() for each in COLOURS.tolist()] == COLOURS.tolist()
+    assert [sent(colour) for colour in VIRIDIS_256.tolist()] == [
+        channels(each) for each in VIRIDIS_256.tolist()
+    ]
+
+
+def test_white_is_lighter_than_black_and_greys_have_no_hue() -> None:
+    seen = as_seen(np.array([[0, 0, 0], [128, 128, 128], [255, 255, 255]]))
+    assert seen[:, 0] == pytest.approx([0, 0.6, 1], abs=0.01)
+    assert abs(seen[:, 1:]).max() < 1e-3
+
+
+@pytest.mark.parametrize("tint", TINTS)
+def test_a_dark_tint_becomes_a_grey_and_not_a_blue_or_an_olive(tint: int) -> None:
+    red, green, blue = sent(tint)
+    assert red == green == blue
+
+
+def test_the_lines_of_a_chart_stay_apart_and_legible() -> None:
+    for scheme in (Look(exact=False), Look(0x202020, 0xF0F0F0, 0xB35C00, False, exact=False)):
+        lines = [sent(scheme.series(place)) for place in range(len(OKABE_ITO))]
+        seen = as_seen(np.array(lines))
+        apart = np.linalg.norm(seen[:, None] - seen[None], axis=2)
+        assert apart[np.triu_indices(len(lines), 1)].min() > 0.06
+        ground = sent(scheme.background)
+        for red, green, blue in lines:
+            assert (
+                contrast(red << 16 | green << 8 | blue, ground[0] << 16 | ground[1] << 8 | ground[2]) >= 2.5
+            )
+
+
+def test_the_cursor_is_not_red() -> None:
+    hue, _, _ = colorsys.rgb_to_hsv(*(part / 255 for part in sent(Look(exact=False).highlight)))
+    assert 25 <= hue * 360 <= 60  # orange to yellow
+
+
+@pytest.mark.long
+def test_status_row_panels_and_keys_are_all_sent_in_them(tmp_path: Path) -> None:
+    sessions.make(tmp_path / "main", rounds=3, clients=4, samples=sessions.samples(4))
+    app = HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), tmp_path / "main")
+
+    async def look(pilot: object) -> None:
+        app.console._color_system = ColorSystem.EIGHT_BIT
+        await until(pilot, lambda: app.view.run.round == 3)  # type: ignore[arg-type]
+        for panel in ("live", "data"):
+            app.show_panel(panel)
+            app.refresh_css()
+            await pilot.pause()  # type: ignore[attr-defined]
+            rows = app.screen._compositor.render_strips()
+            kinds = {
+                colour.type
+                for row in rows
+                for segment in row
+                if segment.style
+                for colour in (segment.style.color, segment.style.bgcolor)
+                if colour is not None
+            }
+            assert kinds <= {ColorType.EIGHT_BIT, ColorType.DEFAULT, ColorType.STANDARD}
+            ground = next(
+                segment.style.bgcolor for segment in rows[0] if segment.style and segment.style.bgcolor
+            )
+            red, green, blue = ground.get_truecolor()
+            assert red == green == blue  # the status row's
+
+    drive(app, look)  # type: ignore[arg-type]
+
+
+# When a view is to be drawn again.
+
+
+def test_a_run_further_in_its_round_looks_the_same(tmp_path: Path) -> None:
+    run = read(sessions.make(tmp_path / "s", rounds=3, clients=2))
+    before = View(run)
+    assert before.looks_like(View(replace(run, progress={"done": 1}, owner={"pid": 1})))
+    assert not before.looks_like(View(replace(run, ledger=Ledger.of(run.records[:2]))))
+    assert not before.looks_like(View(replace(run, state="paused")))
+    assert not before.looks_like(replace(before, round=2))
+    assert not before.looks_like(replace(before, pinned=frozenset({1})))
+
+
+# What is exported can be used: CSV that a program reads.
+
+
+def test_a_csv_file_has_a_line_per_row_and_nothing_where_there_is_no_value(tmp_path: Path) -> None:
+    path = free_path(tmp_path, "live", "csv")
+    write_csv(path, ["round", "mean", "what"], [[1, 0.5, "a, b"], [2, math.nan, None]])
+    with path.open(newline="", encoding="utf-8") as file:
+        assert list(csv.reader(file)) == [["round", "mean", "what"], ["1", "0.5", "a, b"], ["2", "", ""]]
+    assert free_path(tmp_path, "live", "csv").name == "live-2.csv"
+    with pytest.raises(FileExistsError):
+        write_csv(path, [], [])
+
+
+# What is kept from one start of the app to the next.
+
+
+def clients(app: HtflApp) -> Table:
+    """The table that has keys first."""
+    table = app.panel.first()
+    assert isinstance(table, Table)
+    return table
+
+
+@pytest.mark.long
+def test_theme_chart_sort_and_pins_are_there_again_at_the_next_start(home: Path) -> None:
+    def started() -> HtflApp:
+        return opened(home, "main", "live", state=home / "state")
+
+    async def choose(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: first.view.run.round == 12 and first.focused is clients(first))
+        await pilot.press("y", "o", "O", "p")
+        first.theme = "nord"
+        await until(pilot, lambda: bool(first.view.pinned))
+
+    async def look(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: again.view.run.round == 12)
+        assert again.theme == "nord"
+        assert (again.view.chart, again.view.sort) == (1, ("change", False))
+        assert again.view.pinned == first.view.pinned
+        await until(pilot, lambda: clients(again).sort == ("change", False))
+
+    first = started()
+    drive(first, choose)
+    again = started()
+    drive(again, look)
+
+
+def test_a_folder_whose_name_is_not_utf_8_is_kept_too(tmp_path: Path) -> None:
+    kept = Preferences(places={"caf\udce9/main": 3})
+    kept.keep(tmp_path, theme="nord", chart=1, sort=("id", True))
+    assert Preferences.read(tmp_path) == kept
+
+
+def test_what_cannot_be_read_is_as_at_a_first_start_and_leaves_the_rest(tmp_path: Path) -> None:
+    for raw in (b"{", b"[]", b'{"theme": 3, "chart": "x", "sort": 1, "pins": []}', b'{"theme": "\xff"}'):
+        (tmp_path / FILE).write_bytes(raw)
+        assert Preferences.read(tmp_path) == Preferences()
+    assert known(("x", True)) == ("accuracy", False)
+    (tmp_path / FILE).write_text('{"theme": "nord", "pins": {"s": [1, "x"]}, "chart": 2, "old": 1}')
+    kept = Preferences.read(tmp_path)
+    assert (kept.theme, kept.chart, kept.pinned("s")) == ("nord", 2, frozenset())
+
+
+def test_pins_are_kept_of_the_sessions_pinned_in_last(tmp_path: Path) -> None:
+    kept = Preferences()
+    for number in (0, *range(SESSIONS), 0):
+        kept.pin(str(number), {3, 1})
+    kept.pin("new", {2})
+    kept.keep(tmp_path / "state", theme="nord", chart=2, sort=("id", True))
+    assert json.loads((tmp_path / "state" / FILE).read_text())["pins"].keys() == {
+        *map(str, (*range(2, SESSIONS), 0)),
+        "new",
+    }
+
+
+def test_what_was_compared_has_its_key_and_colour_again_at_the_next_start(tmp_path: Path) -> None:
+    one, other = (Seeds(name, (SessionData(tmp_path / name),)) for name in ("one", "other"))
+    kept = Preferences()
+    assert ColorSlots(kept.places).of([one, other]) == [0, 1]
+    kept.keep(tmp_path, theme="", chart=0, sort=("id", False))
+    assert ColorSlots(Preferences.read(tmp_path).places).of([other]) == [1]
+
+
+def test_places_that_are_none_or_taken_twice_are_left_out() -> None:
+    kept: dict[str, int] = {"a": 1, "b": 1, "c": -1, "d": "x", "e": True}  # type: ignore[dict-item]
+    ColorSlots(kept)
+    assert kept == {"a": 1}
+
+
+def test_a_state_folder_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    Preferences().keep(tmp_path / "file", theme="", chart=0, sort=("id", False))
+    Preferences().keep(None, theme="", chart=0, sort=("id", False))
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+# Notices: each is true while it is shown, and hides no line of keys.
+
+
+@pytest.fixture
+def of_two(tmp_path: Path) -> Path:
+    sessions.make(tmp_path / "main", rounds=ROUNDS, clients=4, state="stopped")
+    sessions.make(tmp_path / "other", rounds=3, clients=4)
+    return tmp_path
+
+
+Ending = Callable[[HtflApp, Pilot[str], Path], Awaitable[object]]
+
+
+async def press(pilot: Pilot[str], keys: str) -> None:
+    await pilot.press(*keys.split())
+    await pilot.pause()
+
+
+async def comes_to_life(app: HtflApp, pilot: Pilot[str], of_two: Path) -> None:
+    with Store.open(of_two / "main") as store:
+        store.heartbeat("running", round=13, rounds=40)
+        await until(pilot, lambda: app.view.run.live)
+
+
+async def opens_other(app: HtflApp, pilot: Pilot[str], of_two: Path) -> None:
+    app.open_session(of_two / "other")
+
+
+ENDINGS: list[tuple[str, str, str, Ending]] = [
+    (
+        "left_square_bracket",
+        "space",
+        "You are viewing round 11.",
+        lambda app, pilot, of_two: press(pilot, "L"),
+    ),
+    ("", "r", "Choose a round first", lambda app, pilot, of_two: press(pilot, "left_square_bracket")),
+    ("", "u", "u works in Cost", lambda app, pilot, of_two: press(pilot, "4")),
+    (
+        "",
+        "percent_sign",
+        "The mouse selects text",
+        lambda app, pilot, of_two: press(pilot, "percent_sign"),
+    ),
+    ("L", "S", "main is stopped, and a stop needs a running session.", comes_to_life),
+    ("left_square_bracket", "space", "You are viewing round 11.", opens_other),
+]
+
+
+@pytest.mark.long
+def test_a_notice_disappears_when_its_cause_ends(of_two: Path) -> None:
+    app = opened(of_two)
 
     async def script(pilot: Pilot[str]) -> None:
         await shown(app, pilot)
-        panel = app.panel
-        assert isinstance(panel, Blank)
-        drawn = len(panel.views)
-        await asyncio.sleep(1.5)
-        assert len(panel.views) == drawn
-        app.open_session(home / "main")
-        assert app.view.run.round == 0
-        await shown(app, pilot)  # it is there again when it is opened once more
+        for before, key, said, ending in ENDINGS:
+
+            def stands(said: str = said) -> bool:
+                toasts = [str(toast.render()) for toast in app.query(Toast)]
+                return all(any(said in each for each in texts) for texts in (notices(app), toasts))
+
+            await press(pilot, before)
+            await press(pilot, key)
+            await until(pilot, stands)
+            app.draw()
+            assert stands()  # a new look does not end it
+            await ending(app, pilot, of_two)
+            await until(pilot, lambda: not stands())
+            assert not any(said in each for each in notices(app))
+
+    drive(app, script, toasts=True)
+
+
+def test_without_a_session_the_reason_is_that_and_ends_with_it(of_two: Path) -> None:
+    app = opened(of_two, None)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: app.panel.id == "sessions")
+        await press(pilot, "1 m")
+        assert notices(app) == ["No session is open. Press a to open one or n to start a run."]
+        app.open_session(of_two / "main")
+        assert notices(app) == []
 
     drive(app, script)
+
+
+@pytest.mark.long
+def test_notices_are_said_only_while_true_and_none_twice(of_two: Path) -> None:
+    app = opened(of_two)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        app.runs.ended(RunEnded(of_two / "main", "stopped"))
+        assert notices(app) == ["main is stopped."]
+        app.runs._latest = lambda folder: object()  # type: ignore[assignment, method-assign, return-value]
+        app.draw()
+        assert notices(app) == []  # as it runs again
+        app.post_message(RoundRefused("The checkpoint of round 11 is gone.", 11))
+        await pilot.pause()
+        assert notices(app) == []  # not the round shown
+        for _ in range(3):
+            app.say("Wrote it.")
+        assert notices(app) == ["Wrote it."]
+        shutil.move(of_two / "main", of_two / "away")
+        await until(pilot, lambda: len(notices(app)) == 2)
+        shutil.move(of_two / "away", of_two / "main")
+        await until(pilot, lambda: notices(app) == ["Wrote it."])  # it can be read again
+
+    drive(app, script)
+
+
+@pytest.mark.parametrize("size", [(60, 16), pytest.param((120, 40), marks=pytest.mark.long)])
+def test_notices_hide_no_line_of_keys(size: tuple[int, int], of_two: Path) -> None:
+    app = opened(of_two)
+
+    def hidden(line: Region) -> bool:
+        return any(toast.region.overlaps(line) for toast in app.screen.query(Toast))
+
+    async def say(pilot: Pilot[str]) -> None:
+        app.say("You are viewing round 114. Press L for the newest round, or f to fork here. " * 2)
+        app.say("Requested pause: main.")
+        await until(pilot, lambda: len(app.screen.query(Toast)) == 2)
+        await until(pilot, lambda: all(toast.region.height for toast in app.screen.query(Toast)))
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        await say(pilot)
+        for row in ("#status", "#tabs", "#keys"):
+            assert not hidden(app.main.query_one(row).region)
+        await press(pilot, "slash")
+        assert app.main.query_one(Filter).region.height
+        assert not hidden(app.main.query_one(Filter).region)
+        await press(pilot, "escape")
+        app.push_screen(Text("A long text", "line\n" * 60))
+        await say(pilot)
+        assert not hidden(app.screen.query_one(".hint", Static).region)
+
+    drive(app, script, size=size, toasts=True)

@@ -30,7 +30,7 @@ from tests import own
 from tests.cli.conftest import Result, call
 from tests.docs import world
 from tests.docs.pages import DOCS, PAGES, ROOT, Block, blocks
-from tests.docs.test_commands import COMMAND
+from tests.docs.test_pages import COMMAND
 
 another_process = own.another_process
 

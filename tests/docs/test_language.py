@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TypeGuard
 
 import click
-import pytest
 import typer
 
 from simulator import config, methods
@@ -196,66 +195,36 @@ def misspelled(*pages: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
-@pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_has_short_sentences_and_plain_phrases(page: Path) -> None:
-    assert faults(page.read_text(encoding="utf-8")) == []
-
-
-def test_pages_are_spelled_as_in_american_english() -> None:
+def test_pages_have_short_sentences_plain_phrases_and_american_spelling() -> None:
+    texts = {str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for page in EVERY_PAGE}
+    assert {name: found for name, text in texts.items() if (found := faults(text))} == {}
     assert misspelled(*EVERY_PAGE) == ""
 
 
-def test_the_help_of_a_command_is_plain() -> None:
-    helps = {name: own_help(each) for name, each in commands(typer.main.get_command(app))}
-    assert {name: found for name, text in helps.items() if (found := faults(text))} == {}
-    assert [name for name, text in helps.items() if not stands_alone(text)] == []
-
-
-def test_the_help_of_an_option_is_plain_and_stands_alone() -> None:
-    assert {name: found for name, text in option_texts() if (found := faults(text))} == {}
-    assert [(name, text) for name, text in option_texts() if not stands_alone(text)] == []
-
-
-def test_the_meaning_of_a_key_is_plain() -> None:
-    assert {key: found for key, text in key_texts() if (found := faults(text))} == {}
-
-
-def test_the_meaning_of_a_key_of_every_run_stands_alone() -> None:
-    assert [each.key for each in config.settings() if not stands_alone(each.description)] == []
-
-
-def test_errors_are_in_plain_sentences() -> None:
-    modules = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
-    found = {
-        f"{path.relative_to(ROOT)}:{line}": wrong
-        for path in modules
-        for line, text in error_texts(path.read_text(encoding="utf-8"))
-        if (wrong := faults(text))
-    }
-    assert found == {}
-
-
-def test_screens_are_in_plain_sentences() -> None:
-    found = {
-        f"{path.relative_to(ROOT)}:{line}": wrong
-        for path in shown_modules()
-        for line, text in screen_texts(path.read_text(encoding="utf-8"))
-        if (wrong := faults(text))
-    }
-    assert found == {}
-
-
-def test_the_meaning_of_a_key_of_the_app_is_plain_and_stands_alone() -> None:
-    assert [found for text in table_texts() if (found := faults(text))] == []
-    assert [key.about for key in KEYS if not stands_alone(key.about)] == []
-
-
-def test_errors_and_screens_are_spelled_as_in_american_english(tmp_path: Path) -> None:
+def test_help_and_keys_are_plain_stand_alone_and_are_spelled_as_in_american_english(tmp_path: Path) -> None:
+    helps = [(name, own_help(each)) for name, each in commands(typer.main.get_command(app))]
+    of_app = [(key.print, key.about) for key in KEYS]
+    every = [*helps, *option_texts(), *key_texts(), *((text, text) for text in table_texts())]
+    assert {name: found for name, text in every if (found := faults(text))} == {}
+    of_runs = [(each.key, each.description) for each in config.settings()]
+    alone = [*helps, *option_texts(), *of_runs, *of_app]
+    assert [(name, text) for name, text in alone if not stands_alone(text)] == []
     page = tmp_path / "texts.md"
-    errors = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
-    texts = [text for path in errors for _, text in error_texts(path.read_text(encoding="utf-8"))]
-    texts += [text for path in shown_modules() for _, text in screen_texts(path.read_text(encoding="utf-8"))]
-    page.write_text("\n".join([*texts, *table_texts()]), encoding="utf-8")
+    page.write_text("\n".join(text for _, text in every), encoding="utf-8")
+    assert misspelled(page) == ""
+
+
+def test_errors_and_screens_are_in_plain_sentences_and_american_spelling(tmp_path: Path) -> None:
+    modules = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
+    texts = {
+        f"{path.relative_to(ROOT)}:{line}": text
+        for paths, texts_of in ((modules, error_texts), (shown_modules(), screen_texts))
+        for path in paths
+        for line, text in texts_of(path.read_text(encoding="utf-8"))
+    }
+    assert {where: found for where, text in texts.items() if (found := faults(text))} == {}
+    page = tmp_path / "texts.md"
+    page.write_text("\n".join(texts.values()), encoding="utf-8")
     assert misspelled(page) == ""
 
 
@@ -270,43 +239,23 @@ class Part:
     assert list(screen_texts(source)) == [(6, "No session.")]
 
 
-def test_help_and_keys_are_spelled_as_in_american_english(tmp_path: Path) -> None:
-    page = tmp_path / "texts.md"
-    helps = [own_help(each) for _, each in commands(typer.main.get_command(app))]
-    texts = [*helps, *(text for _, text in [*option_texts(), *key_texts()])]
-    page.write_text("\n".join(texts), encoding="utf-8")
-    assert misspelled(page) == ""
-
-
 def test_a_value_in_an_error_counts_as_one_word() -> None:
     source = "def f(a):\n    raise ValueError(f'{len(a) + 1} of ' + str(a) + ' are as ever.', 'a')\n"
     assert list(error_texts(source)) == [(2, "x of x are as ever."), (2, "a")]
 
 
-@pytest.mark.parametrize(
-    ("text", "alone"), [("Number of rounds.", True), ("rounds.", False), ("Number of rounds", False)]
-)
-def test_a_sentence_begins_with_a_capital_and_ends_with_a_period(text: str, alone: bool) -> None:
-    assert stands_alone(text) is alone
-
-
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
+def test_what_is_to_be_found_is_found(tmp_path: Path) -> None:
+    texts = ("Number of rounds.", "rounds.", "Number of rounds")
+    assert list(map(stands_alone, texts)) == [True, False, False]
+    for text, fault in (
         ("Clients whom a round set back.", "'whom a round'"),
         (" ".join(["word"] * 29) + ".", "29 words"),
         ("| a cell | " + " ".join(["word"] * 28) + " |", None),
         ("```\n" + " ".join(["word"] * 40) + "\n```", None),
         ("One sentence of four. " * 8, None),
-    ],
-)
-def test_what_is_to_be_found_is_found(text: str, fault: str | None) -> None:
-    found = faults(text)
-    assert (found and fault is not None and found[0].startswith(fault)) or found == []
-    assert bool(found) is (fault is not None)
-
-
-def test_a_british_spelling_is_found(tmp_path: Path) -> None:
+    ):
+        found = faults(text)
+        assert [each.startswith(str(fault)) for each in found[:1]] == [True] * (fault is not None), text
     page = tmp_path / "page.md"
     page.write_text("The colour of a licence.", encoding="utf-8")
     assert "colour ==> color" in misspelled(page)

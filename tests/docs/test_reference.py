@@ -1,24 +1,179 @@
-"""docs/ledger.md against what a run writes: no key left out, none that is not there, every type as it says."""
+"""Pages and tables made from the code: nothing missing, nothing misread, every type as it says."""
 
 import ast
+import importlib
+import inspect
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from pydantic import Field
 
+import htfl_sim as hs
 from checkpoints import limits
-from docsite import ledger
+from docsite import api, configuration, devices, ledger
+from htfl_sim.comparing import KINDS
+from simulator import methods
 from simulator.base import own_files
 from simulator.base.nested import flattened
 from simulator.base.record import SCALARS
+from simulator.base.sections import Section
+from simulator.clock.devices import LIBRARY
+from simulator.config import Config
 from simulator.metrics import user_metrics
 from simulator.sessions.forking import fork
 from simulator.sessions.session import Session
 from tests import federations
 from tests.docs.pages import DOCS, ROOT
+
+# What the Python page says of a name is what its source says.
+
+
+def test_a_function_is_shown_with_its_types_defaults_and_docstring() -> None:
+    assert api.reference("docsite.api", "reference") == (
+        "### reference\n\n```python\nreference(module: str, *names: str) -> str\n```\n\n"
+        "These names of a module, or all that it offers, in order; modules in it have a part of their own.\n"
+    )
+
+
+def test_a_class_is_shown_with_its_fields_and_public_methods() -> None:
+    text = api.reference("simulator", "RunOutcome", "Session")
+    assert "class RunOutcome:\n    state: Literal['finished', 'stopped', 'paused']\n    round: int\n" in text
+    assert (
+        "#### Session.resume\n\n```python\nresume(\n    folder: Path,\n    data_dir: Path,\n    *,\n" in text
+    )
+    assert "record: Record | None" in text
+    assert "Session._" not in text
+
+
+MODULES = ("simulator", *(f"htfl_sim.{name}" for name in hs.__all__ if inspect.ismodule(getattr(hs, name))))
+
+
+def test_everything_that_is_offered_has_a_docstring() -> None:
+    for module in MODULES:
+        room = importlib.import_module(module)
+        for name in getattr(room, "__all__", ()):
+            found = getattr(room, name)
+            if inspect.isclass(found) or inspect.isfunction(found):
+                assert inspect.getdoc(found), name
+                assert api.reference(module, name).startswith(f"### {name}\n")
+
+
+# The reference made from the code: nothing missing, nothing misread.
+
+
+@pytest.fixture(scope="module")
+def reference() -> str:
+    return configuration.reference()
+
+
+class Example(Section):
+    """What it is.
+
+    More of it.
+    """
+
+    share: float = Field(0.5, gt=0, le=1, description="of |x|")
+    many: int | None = Field(None, ge=1, description="how many; default: all")
+    kind: Literal["a", "b"] | tuple[str, ...] = Field("a", description="which")
+    seed: int = Field(0, ge=0, lt=2**63, description="of draws")
+
+
+def test_a_section_is_written_as_a_table_of_keys_types_defaults_and_meanings() -> None:
+    assert configuration.table(configuration.rows(Example, "example")) == (
+        "| key | type | default | meaning |\n"
+        "|---|---|---|---|\n"
+        "| `example.share` | number > 0 and ≤ 1 | `0.5` | of \\|x\\| |\n"
+        "| `example.many` | whole number ≥ 1 | not set | how many; default: all |\n"
+        '| `example.kind` | `"a"`, `"b"` or list of text | `"a"` | which |\n'
+        "| `example.seed` | whole number ≥ 0 | `0` | of draws |\n"
+    )
+
+
+def test_a_section_whose_source_does_not_stand_alone_has_no_texts() -> None:
+    class Inside(Section):
+        """Its text goes on
+at the margin."""  # fmt: skip
+
+        share: float = 0.5
+        """Of all."""
+
+    assert Inside.meanings() == {"share": ""}
+
+
+def test_every_key_of_a_run_is_in_it(reference: str) -> None:
+    keys = flattened(Config.read({"method": {"name": "standalone"}}).to_json())
+    assert [key for key in keys if f"`{key}`" not in reference] == ["preset", "profile"]
+
+
+def test_every_option_of_every_method_is_under_its_name(reference: str) -> None:
+    for name in methods.names():
+        section = reference.partition(f"### [{name}](methods/{name}.md)\n")[2].partition("###")[0]
+        found = [line.split("`")[1] for line in section.splitlines() if line.startswith("| `")]
+        options = [key for key in methods.get(name).Config.model_fields if key != "name"]
+        assert found == [f"method.{key}" for key in options], name
+
+
+def test_every_key_says_what_it_means() -> None:
+    own = [row for name in methods.names() for row in configuration.rows(methods.get(name).Config, name)]
+    shared = [row for name, section in configuration.sections() for row in configuration.rows(section, name)]
+    assert [key for key, *_, meaning in [*configuration.whole_run(), *shared, *own] if not meaning] == []
+
+
+def test_the_ranges_that_tuning_searches_are_below_the_keys(reference: str) -> None:
+    section = reference.partition("### [fedproto](methods/fedproto.md)\n")[2].partition("###")[0]
+    assert section.rstrip().endswith("[`htfl-sim tune`](tuning.md) searches `method.lam` log 0.01 … 10.")
+    training = reference.partition("## training\n")[2].partition("## ")[0]
+    assert "`training.lr` log 0.001 … 0.3; `training.clip` none | 1.0 | 10.0" in training
+    assert reference.count("[`htfl-sim tune`]") == 1 + sum(
+        bool(methods.get(name).Config.space) for name in methods.names()
+    )
+
+
+def test_the_page_of_a_method_gets_its_needs_messages_and_options() -> None:
+    made = configuration.method("fedrep").splitlines()
+    assert made[2:5] == [
+        "| needs | nothing; groups of one architecture average apart |",
+        "| downlink | model without its head |",
+        "| uplink | model without its head |",
+    ]
+    assert any(line.startswith("| `method.head_epochs` | whole number ≥ 1 | `10` |") for line in made)
+    assert "[`htfl-sim tune`](../tuning.md) searches `method.head_epochs`" in made[-1]
+
+
+# The page about time shows the devices of the library as they are.
+
+
+def test_the_page_has_the_table_of_the_library() -> None:
+    """`python -m docsite.devices` writes it."""
+    assert devices.table() in devices.PAGE.read_text(encoding="utf-8")
+
+
+def test_the_table_has_every_device_and_marks_estimates() -> None:
+    rows = {line.split("`")[1]: line for line in devices.table().splitlines()[2:]}
+    assert list(rows) == list(LIBRARY)
+    assert rows["phone"] == "| `phone` | 24.7 | 4 | 35.96 | 11.22 | 0.04 | 3 | ≈ 2.4 | ≈ 0.1 |"
+
+
+# The page on figures has every kind there is, with the command that draws it and a picture.
+
+
+SECTIONS = re.split(r"^## ", (DOCS / "figures.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+
+def test_every_kind_of_figure_is_shown_with_its_command_and_a_picture() -> None:
+    for kind in KINDS:
+        (section,) = (each for each in SECTIONS if each.startswith(f"{kind}\n"))
+        assert f"    htfl-sim plot {kind} " in section
+        (picture, *_) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", section)
+        assert (DOCS / picture).is_file(), kind
+
+
+# docs/ledger.md against what a run writes: no key left out, none that is not there, every type as it says.
+
 
 PAGE = (
     (DOCS / "ledger.md")

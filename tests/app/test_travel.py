@@ -1,20 +1,31 @@
-"""The crosshair: one round, or what it cost, in all charts of the screen."""
+"""The crosshair, the partner of a session, and questions about a run that one key answers."""
 
+import statistics
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Static
 
+from checkpoints import SessionReader, Store
 from tests import sessions
-from tests.app.driving import drive, opened, shown, typed_at_once, until
+from tests.app.driving import drive, opened, shown, text, typed_at_once, until
 from tests.app.panels.stage import on_stage, read
+from tui.app import watch
 from tui.app.app import HtflApp
+from tui.app.messages import PairRead
+from tui.app.runs import LaunchOptions
 from tui.app.view import View
+from tui.app.watch import Pairing
 from tui.app.widgets import Heatmap, LineChart, Table
 from tui.app.widgets.canvas_widget import CanvasWidget
+from tui.common.formatting import percent, points, size
+
+# The crosshair: one round, or what it cost, in all charts of the screen.
+
 
 ROUNDS = 12
 
@@ -225,3 +236,139 @@ def test_a_measure_that_no_session_has_offers_neither_crosshair_nor_zoom(home: P
         assert offered == [True] * 4 + [False, False, True, False, True]
 
     drive(app, script, size=(300, 40))
+
+
+# The partner of the session shown, found and read by the thread that reads files.
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[Message]:
+    monkeypatch.setattr(watch, "SEARCH_SECONDS", 0.0)
+    return []
+
+
+def names(told: list[Message]) -> list[str | None]:
+    return [each.pair and each.pair.partner.name for each in told if isinstance(each, PairRead)]
+
+
+def test_a_partner_is_told_once_and_again_when_it_grows(tmp_path: Path, told: list[Message]) -> None:
+    run = read(sessions.make(tmp_path / "run", clients=2, rounds=3))
+    alone = sessions.make(tmp_path / "alone", clients=2, rounds=2, method="standalone", state="stopped")
+    reader = Pairing(told.append)
+    for _ in range(3):
+        reader.look(run)
+    assert names(told) == ["alone"]
+    with (alone / "ledger.jsonl").open("a") as ledger:
+        ledger.write(sessions.line(3, 2))
+    reader.look(run)
+    assert isinstance(told[-1], PairRead) and told[-1].pair is not None
+    assert told[-1].pair.other.round == 3 and names(told) == ["alone", "alone"]
+
+
+def test_one_that_appears_and_goes_is_told(tmp_path: Path, told: list[Message]) -> None:
+    run = read(sessions.make(tmp_path / "run", clients=2, rounds=3))
+    reader = Pairing(told.append)
+    reader.look(run)
+    alone = sessions.make(tmp_path / "alone", clients=2, rounds=3, method="standalone")
+    reader.look(run)
+    alone.rename(tmp_path.parent / f"{tmp_path.name}-away")
+    reader.look(run)
+    reader.look(run)
+    assert names(told) == [None, "alone", None]
+
+
+def test_a_preferred_partner_comes_before_the_best(tmp_path: Path, told: list[Message]) -> None:
+    run = read(sessions.make(tmp_path / "run", clients=2, rounds=3))
+    sessions.make(tmp_path / "long", clients=2, rounds=3, method="standalone")
+    short = sessions.make(tmp_path / "short", clients=2, rounds=1, of=3, method="standalone", state="stopped")
+    reader = Pairing(told.append)
+    reader.look(run)
+    reader.prefer(short)
+    reader.look(run)
+    assert names(told) == ["long", "short"]
+
+
+# Ten questions about a run, each answered in Live or by one key from there, with the numbers of the ledger.
+
+
+CLIENTS, LAST, SWITCH = 6, 20, 12
+WORST = 4
+"""The client with the lowest accuracy in the last round."""
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose method was switched, its Standalone, one at work, and one whose mean falls in its last six rounds."""
+    root = tmp_path_factory.mktemp("questions")
+    held = sessions.samples(CLIENTS)
+    made = {"clients": CLIENTS, "rounds": LAST, "samples": held}
+    sessions.make(root / "main", switch=(SWITCH, "fedssa"), **made)
+    sessions.make(root / "alone", method="standalone", ceiling=0.8, **made)
+    half = made | {"rounds": 10}
+    sessions.make(root / "working", of=LAST, state="stopped", **half)
+    sinking = sessions.make(root / "sinking", of=LAST, state="stopped", **half)
+    with sessions.fixed_clock(), sessions.unsynced(), Store.open(sinking) as store:
+        for round in range(11, 17):
+            record = sessions.record(round, CLIENTS)
+            each = [0.9 - 0.05 * (round - 10)] * CLIENTS
+            record["accuracy"] |= {"mean": each[0], "weighted": each[0], "per_client": each}
+            store.append(record)
+    return root
+
+
+@pytest.mark.long
+def test_each_question_is_answered_by_one_key(asked: Path) -> None:
+    *_, before, last = ledger = [dict(each) for each in SessionReader(asked / "main").records()]
+    accuracies, means = last["accuracy"]["per_client"], [each["accuracy"]["mean"] for each in ledger]
+    assert min(range(CLIENTS), key=accuracies.__getitem__) == WORST
+    then, now = (each["accuracy"]["per_client"][WORST] for each in (before, last))
+    trained = sessions.samples(CLIENTS)["train"][WORST]
+    matrix = last["cka"]["matrix"][last["cka"]["order"][-1]]
+    nearest = max(value for place, value in enumerate(matrix[WORST]) if place != WORST)
+    alone = SessionReader(asked / "alone").records()[-1]["accuracy"]["per_client"]
+    gains = [mine - other for mine, other in zip(accuracies, alone, strict=True)]
+    of_rounds = (means[2:SWITCH], means[SWITCH:])  # ten rounds before the switch, and the eight after it
+    main: dict[str, list[list[str]]] = {
+        "1": [
+            [f"({points(means[-1] - means[-6])} pp in 5 rounds)"],  # is it converging?
+            [f"▶ {WORST} cnn5 {percent(accuracies[WORST])}"],  # who is bad?
+        ],
+        "W": [
+            [
+                f"It trains on {sum(trained)} samples of {sum(map(bool, trained))} of 10 classes"
+            ],  # is it the data?
+            [f"Client {WORST} (cnn5)", f"is nearest ({nearest:.3f})"],  # the model?
+            [f"from {percent(then)} to {percent(now)} ({then * 20:.0f} → {now * 20:.0f} of 20)"],  # who fell?
+        ],
+        "B": [
+            [f"{sum(gain > 0 for gain in gains)} of {CLIENTS} clients gain; least {points(min(gains))} pp"]
+        ],
+        "4": [[f"{size(last['bytes']['up_total'])} in all", f"mean accuracy {percent(means[-1])}"]],
+        "E": [[f"{100 * statistics.fmean(each):.1f} %" for each in of_rounds]],
+    }
+    answers(asked / "main", main)
+    answers(asked / "sinking", {"6": [["falling"]]})  # is it collapsing?
+    with Store.open(asked / "working") as store:  # how long? 10 of 20 rounds are done, of 2.5 seconds each
+        store.heartbeat("running", round=10, rounds=LAST, phase="train", done=0, clients=CLIENTS)
+        answers(asked / "working", {"1": [["round 10/20 · running", "ETA 25 s"]]})
+
+
+def answers(session: Path, asked: dict[str, list[list[str]]]) -> None:
+    """Open the session in Live, and press each key from there. The screen then has the answers."""
+    app = HtflApp(LaunchOptions(session.parent, session.parent / "data"), session)
+
+    def seen() -> str:
+        return " ".join(text(app).split())
+
+    async def script(pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: app.view.run.round > 0 and app.view.paired is not None)
+        for key, found in asked.items():
+            await pilot.press("1", key)
+            await until(
+                pilot,
+                lambda found=found: all(each in seen() for words in found for each in words),  # type: ignore[misc]
+            )
+            if len(app.screen_stack) > 1:
+                await pilot.press("escape")
+
+    drive(app, script)

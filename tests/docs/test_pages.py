@@ -1,17 +1,21 @@
-"""Every command line that a page shows is one that htfl-sim takes: its commands, its options, its keys."""
+"""Every command line that a page shows is one that htfl-sim takes, and every link leads to something."""
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import typer
 
 from simulator import methods
 from simulator.config import keys
-from tests.docs.pages import AT_THE_TOP, PAGES, ROOT
+from tests.docs import pages
+from tests.docs.pages import AT_THE_TOP, DOCS, PAGES, ROOT
 from tui.cli import app
+
+# Every command line that a page shows is one that htfl-sim takes: its commands, its options, its keys.
+
 
 COMMAND = typer.main.get_command(app)
 SHOWN = re.compile(r"htfl-sim((?: +[^\s`|&;#]+)+)")
@@ -60,10 +64,20 @@ def faults(words: list[str]) -> Iterator[str]:
                 yield f"no key '{key}'"
 
 
-@pytest.mark.parametrize("page", [*AT_THE_TOP, *PAGES], ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_shows_only_what_there_is(page: Path) -> None:
-    found = [fault for words in lines(page.read_text(encoding="utf-8")) for fault in faults(words)]
-    assert found == []
+def test_pages_show_only_what_there_is_and_link_to_files_that_are_there() -> None:
+    """The pages of the site to files of docs/ alone: the site has nothing else."""
+    found = {
+        str(page.relative_to(ROOT)): wrong
+        for page in [*AT_THE_TOP, *PAGES]
+        if (text := page.read_text(encoding="utf-8"))
+        and (
+            wrong := [
+                *(fault for words in lines(text) for fault in faults(words)),
+                *pages.faults(page, text, ROOT if page in AT_THE_TOP else DOCS),
+            ]
+        )
+    }
+    assert found == {}
 
 
 def test_a_command_an_option_and_a_key_that_there_are_not_are_noticed() -> None:
@@ -73,3 +87,38 @@ def test_a_command_an_option_and_a_key_that_there_are_not_are_noticed() -> None:
         "no command 'rum'",
         "fetch: no option '--fast'",
     ]
+
+
+# Every link of a page leads to something, in the repository as on the site.
+
+
+def test_a_link_that_leads_nowhere_is_noticed() -> None:
+    for text, fault in (
+        ("[a](nowhere.md)", "nowhere.md is no file"),
+        ("[a](methods)", "methods is no file"),
+        ("![a](../README.md)", "../README.md leads out of docs/"),
+        ("[a](wire.md#no-such-heading)", "wire.md#no-such-heading: there is no such heading"),
+        ("# Here\n[a](#here), [b](performance.md#the-terminal-app), [c](https://example.org)", None),
+        ("```\n[a](nowhere.md)\n```\n`[b](nowhere.md)`", None),
+    ):
+        assert list(pages.faults(DOCS / "wire.md", text, DOCS)) == ([fault] if fault else [])
+
+
+def test_the_sites_navigation_has_every_page_once() -> None:
+    nav = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
+
+    def listed(entry: Any) -> list[str]:
+        if isinstance(entry, str):
+            return [entry]
+        return [
+            path for each in (entry.values() if isinstance(entry, dict) else entry) for path in listed(each)
+        ]
+
+    assert sorted(listed(nav)) == sorted(str(page.relative_to(DOCS)) for page in PAGES)
+
+
+def test_the_methods_page_links_to_every_method() -> None:
+    page = DOCS / "methods" / "index.md"
+    linked = {Path(path).stem for path, _ in pages.relative(page.read_text(encoding="utf-8"))}
+    linked.remove("defaults")
+    assert linked == {*methods.names(), "writing-a-method"}

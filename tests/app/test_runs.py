@@ -1,0 +1,700 @@
+"""Runs and steering: what the app starts and asks for, answers, failures, and damage."""
+
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import typer.main
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+import checkpoints
+from checkpoints import Command, Store
+from htfl_sim.configuring import Choices
+from simulator.base.errors import ConfigError
+from simulator.config.user_files import Files
+from simulator.results.analysis.overview import Summary
+from simulator.results.analysis.run import SessionData
+from simulator.studies.board import StudySummary
+from tests import sessions
+from tests.app.driving import Blank, drive, notices, opened, shown, until
+from tui.app import runs
+from tui.app.app import HtflApp
+from tui.app.dialogs.run_forms import ForkWish, NewRun
+from tui.app.messages import RunEnded, RunRead, RunStarted
+from tui.app.panels.log import upto
+from tui.app.panels.session_list import SessionList
+from tui.app.runs import Beginning, LaunchOptions, LocalRuns, ProcessRun, ThreadRun, _failure
+from tui.app.steering import Steering, _waiting
+from tui.app.terminal import CANNOT
+from tui.app.toasts import Alert, news, sequence, tell_news
+from tui.app.view import View
+from tui.cli import app as commands
+from tui.cli.tui import _say_who_goes_on
+
+# What the app does with answers, failures and damage: a sentence each, and it goes on.
+
+
+HEARTBEAT = {"rounds": 40, "phase": "train", "done": 1, "clients": 4}
+
+
+def said(app: HtflApp) -> str:
+    return " ".join(notices(app))
+
+
+@pytest.mark.long
+def test_commands_that_are_refused_too_late_or_made_are_said_and_wait_no_more(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        with Store.open(home / "main") as store:
+            store.heartbeat("running", round=13, **HEARTBEAT)
+            await until(pilot, lambda: app.view.run.live)
+            await pilot.press("space")
+            await until(pilot, lambda: "pausing…" in app.waiting)
+            (command,) = store.commands()
+            store.answer(command, "refused", "it is paused already")
+            await until(pilot, lambda: "it is paused already" in said(app))
+            await until(pilot, lambda: app.waiting == [])
+            # A switch waits until a round with its settings is committed, and is answered after that.
+            command = checkpoints.post(home / "main", "switch", {"method": "fedssa", "set": []})
+            await until(pilot, lambda: app.waiting == ["switching to fedssa after round 13"])
+            changes = ["method fedlora → fedssa"]
+            about = {"before": "fedlora", "changes": changes, "adopted": "", "command": command.id}
+            store.event("switched", round=12, method="fedssa", **about)
+            await until(pilot, lambda: app.waiting == [])
+            assert [each.id for each in app.view.run.pending] == [command.id]
+            store.answer(command, "applied", "switched", 12)
+            app.steering.post("checkpoint")
+            await until(pilot, lambda: "checkpoint…" in app.waiting)
+            store.close("stopped")
+        await until(pilot, lambda: "checkpoint was too late: the run is stopped" in said(app))
+        await until(pilot, lambda: not app.view.run.live)
+        assert app.view.run.pending  # until the next start refuses it
+        assert app.waiting == []
+
+    drive(app, script)
+
+
+def test_a_switch_waits_in_the_mailbox_of_a_session_that_nobody_runs(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        app.steering.post("switch", {"method": None, "set": ["rounds=20"]})
+        await until(pilot, lambda: app.waiting == ["changing rounds=20 at the next start"])
+        (command,) = checkpoints.pending(home / "main")
+        assert command.arguments == {"method": None, "set": ["rounds=20"]}
+
+    drive(app, script)
+
+
+def test_a_request_that_waits_names_its_contents() -> None:
+    waits: list[tuple[str, dict[str, Any], str]] = [
+        ("pause", {}, "pausing…"),
+        ("stop", {}, "stopping…"),
+        ("checkpoint", {}, "checkpoint…"),
+        ("checkpoint", {"cka": True}, "checkpoint with CKA…"),
+        ("switch", {"method": "fedssa", "set": ["method.mu=1"]}, "switching to fedssa after round 13"),
+        ("switch", {"method": None, "set": ["lr=1"]}, "changing lr=1 after round 13"),
+        ("switch", {"method": None, "set": ["a=9", "b=1"]}, "changing a=9 and 1 more after round 13"),
+        ("switch", {"method": "moon", "set": [], "at_round": 30}, "switching to moon after round 30"),
+    ]
+    progress = {"round": 13, "phase": "train"}
+    for kind, arguments, words in waits:
+        command = Command("1", kind, arguments, "2026-01-02T10:15:00Z", "me@here 1")
+        assert _waiting(command, SessionData(Path("main"), progress=progress)) == words
+        asleep = _waiting(command, SessionData(Path("main"), progress=progress, state="stopped"))
+        assert asleep == (words.replace("after round 13", "at the next start") if kind == "switch" else "")
+
+
+def test_a_run_that_fails_is_shown_as_failed_with_a_notice_and_a_line_in_the_log(home: Path) -> None:
+    app = opened(home)
+
+    def fail() -> None:
+        raise ConfigError("the group has no such model.")
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        app.runs.start(Beginning(home / "main", fail, ()))  # type: ignore[arg-type]
+        await until(pilot, lambda: app.view.run.state == "failed")
+        assert "the group has no such model." in said(app)
+        assert app.view.run.events[-1]["event"] == "failed"
+        assert app.view.run.events[-1]["message"] == "the group has no such model."
+        assert not app.runs.running
+
+    drive(app, script)
+
+
+def test_a_bug_under_the_app_is_a_sentence_too(home: Path) -> None:
+    posted: list[object] = []
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    launch = ThreadRun(home, fail, posted.append)  # type: ignore[arg-type]
+    launch.start()
+    launch.join()
+    assert isinstance(launch.error, ZeroDivisionError)
+    assert "bug in htfl-sim" in str(posted[-1])
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        pytest.param("session.json", marks=pytest.mark.long),
+        pytest.param("ledger.jsonl", marks=pytest.mark.long),
+        "",
+    ],
+)
+def test_a_session_that_is_damaged_or_vanishes_while_shown_is_said_and_the_app_goes_on(
+    harm: str, home: Path
+) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        if harm:
+            (home / "main" / harm).write_bytes(b"{}\n" * 13)
+        else:
+            shutil.rmtree(home / "main")
+        await until(pilot, lambda: app.view.run.error is not None)
+        assert str(app.view.run.error) in said(app)
+        assert app.view.run.round == 12  # as it was read last
+        row = str(app.main.query_one("#status", Static).content)
+        assert row.startswith("main · ! cannot be read · " if harm else "main · ! gone · ")
+        (event,) = app.view.run.outages
+        assert event["event"] == ("unreadable" if harm else "gone")
+        assert upto(app.view)[-1] is event  # the last line of the log
+        await pilot.press("space")
+        assert not (home / "main" / "control" / "inbox").is_dir() or not checkpoints.pending(home / "main")
+        await pilot.press("6")
+        assert app.panel.id == "log"
+
+    drive(app, script)
+
+
+@pytest.mark.long
+def test_a_second_run_gets_a_process_of_its_own_whose_failure_is_told(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, done, made = opened(home), threading.Event(), threading.Event()
+    monkeypatch.setattr("htfl_sim.running.branch", lambda *given, **options: made.wait(600))
+
+    def wait() -> None:
+        done.wait(600)
+        raise ConfigError("over")
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        app.runs.start(Beginning(home / "main", wait, ()))  # type: ignore[arg-type]
+        app.runs._fork(home / "main", ForkWish(home / "fork", 7, "fedssa", (), "run"))
+        assert "forking fork to fedssa after round 7…" in app.waiting
+        made.set()
+        await until(pilot, lambda: app.runs.elsewhere == ["fork"])
+        assert app.runs.name == "main"  # on its thread, as before
+        app.runs.start(Beginning(home / "fork", wait, ()))  # type: ignore[arg-type]
+        await pilot.pause()
+        assert "fork runs in its own process, beside main." in said(app)
+        assert "fork is already starting or running." in said(app)
+        await until(pilot, lambda: "fork failed:" in said(app))
+        assert "fork" in said(app).split("fork failed:")[1]  # there is no such session
+        assert app.runs.elsewhere == []
+        assert app.runs.running
+        done.set()
+        await until(pilot, lambda: not app.runs.running)
+
+    drive(app, script)
+
+
+@pytest.mark.long
+def test_only_the_visible_panel_draws_and_one_that_fails_is_said(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Blank, view: View) -> None:
+        raise ZeroDivisionError("a fault in a panel")
+
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        assert all(not panel.views for panel in app.query(Blank) if panel.id != "live")
+        monkeypatch.setattr(Blank, "show", fail)
+        await pilot.press("2")
+        await until(pilot, lambda: "ZeroDivisionError: a fault in a panel" in said(app))
+        monkeypatch.undo()
+        await pilot.press("1")
+        assert app.panel.id == "live"
+
+    drive(app, script)
+    app.on_run_read(RunRead(app.view.run))  # read while the app ends: it draws nothing
+
+
+# Runs in processes of their own: how they are begun, how their end is told, and that nothing is left of them.
+
+
+CHOICES = Choices(
+    preset="fedlora_htm5",
+    profile="authors",
+    dataset="digits",
+    method="fedssa",
+    rounds=7,
+    clients=4,
+    seed=3,
+    device="cpu",
+    workers=2,
+    assignments=("method.mu=0.5", "training.epochs=2"),
+    until=0.9,
+    models=("cnn1", "mine.py:Net"),
+    metrics=(Path("f1.py"),),
+)
+
+
+def parsed(arguments: tuple[str, ...]) -> dict[str, Any]:
+    """What `htfl-sim` makes of them."""
+    name, *given = arguments
+    command = typer.main.get_command(commands).commands[name]  # type: ignore[attr-defined]
+    context = command.make_context(name, given)
+    return {key: value for key, value in context.params.items() if value not in (None, False, [], ())}
+
+
+def test_a_new_run_s_process_is_told_all_that_the_form_and_the_command_line_said(tmp_path: Path) -> None:
+    options = LaunchOptions(tmp_path, tmp_path / "data", files=Files(plugins=("/home/me/mine.py",)))
+    said = parsed(options.new(NewRun(CHOICES, tmp_path / "one")).arguments)
+    assert said == {
+        "preset": "fedlora_htm5",
+        "profile": "authors",
+        "dataset": "digits",
+        "method": "fedssa",
+        "rounds": 7,
+        "until": 0.9,
+        "clients": 4,
+        "seed": 3,
+        "device": "cpu",
+        "workers": 2,
+        "assignments": ["method.mu=0.5", "training.epochs=2"],
+        "models": ["cnn1", "mine.py:Net"],
+        "metrics": [Path("f1.py")],
+        "plugins": [Path("/home/me/mine.py")],
+        "session": "one",
+        "sessions_dir": tmp_path,
+        "data_dir": str(tmp_path / "data"),
+    }
+
+
+def test_every_choice_is_said_to_the_process() -> None:
+    one = {"file": Path("x.toml"), "partition": Path("p.json")}
+    said = list(replace(CHOICES, **one).typed())
+    for option in ("--config", "--partition"):
+        assert said[said.index(option) + 1] in ("x.toml", "p.json")
+    assert list(Choices().typed()) == []
+
+
+def test_a_resume_s_process_is_told_rounds_files_and_whether_other_bits_will_do(tmp_path: Path) -> None:
+    files = Files(("/m/a.py",), ("/m/b.py",), ("/m/c.py",))
+    options = LaunchOptions(tmp_path, tmp_path / "data", workers=3, device="cpu", files=files)
+    said = parsed(options.again(tmp_path / "one", 30, True).arguments)
+    assert said == {
+        "session": str(tmp_path / "one"),
+        "rounds": 30,
+        "workers": 3,
+        "device": "cpu",
+        "data_dir": str(tmp_path / "data"),
+        "allow_inexact": True,
+        "plugins": [Path("/m/a.py")],
+        "models": [Path("/m/b.py")],
+        "metrics": [Path("/m/c.py")],
+    }
+
+
+def ended(folder: Path, *arguments: str, under_way: list[bool] | None = None) -> list[Any]:
+    """What is told of a process from its start to its end. under_way: whether it was active then."""
+    told: list[Any] = []
+
+    def tell(message: Any) -> None:
+        told.append(message)
+        if under_way is not None:
+            under_way.append(run.is_active)
+
+    run = ProcessRun(folder, arguments, tell)
+    run.start()
+    assert run.is_active or under_way is None
+    run.join(600)
+    assert not run.is_alive()
+    return told
+
+
+@pytest.mark.long
+def test_why_a_process_failed_is_told_in_its_own_words_and_it_leaves_no_zombie(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    under_way: list[bool] = []
+    (last,) = ended(tmp_path / "none", "resume", str(tmp_path / "none"), under_way=under_way)
+    assert under_way == [False]  # what it told may be answered before its thread is gone
+    assert isinstance(last, RunEnded)
+    assert last.folder == tmp_path / "none"
+    assert last.failure is not None
+    assert last.failure.startswith(f"no session '{tmp_path / 'none'}' in sessions.")
+    assert [each for each in psutil.Process().children() if each.status() == psutil.STATUS_ZOMBIE] == []
+    assert capfd.readouterr() == ("", "")  # nothing of it comes into the app's terminal
+
+
+def test_the_owner_of_a_session_is_the_process_that_runs_it(tmp_path: Path) -> None:
+    folder = sessions.make(tmp_path / "one", rounds=2, clients=2)
+    assert runs._owner(folder) is None
+    assert runs._owner(tmp_path / "none") is None
+    with checkpoints.Store.open(folder):
+        assert runs._owner(folder) == psutil.Process().pid
+
+
+def test_a_process_that_cannot_be_had_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(runs, "Process", refuse)
+    (last,) = ended(tmp_path / "none", "run")
+    assert last == RunEnded(tmp_path / "none", "stopped", last.failure)
+    assert "Resource temporarily unavailable" in last.failure
+
+
+def test_what_a_process_did_not_say_is_told_by_how_it_ended() -> None:
+    assert _failure(2, "session  one\nerror: no such preset.\n") == "no such preset."
+    assert _failure(-9, "round 1/2 …") == "its process was stopped by SIGKILL."
+    assert _failure(9, "") == "its process ended with exit code 9."
+
+
+def test_leaving_the_app_says_whose_processes_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(LocalRuns, "running", True)
+    monkeypatch.setattr(LocalRuns, "name", "one")
+    monkeypatch.setattr(LocalRuns, "elsewhere", ["two", "three"])
+
+    async def script(pilot: Pilot[str]) -> None:
+        await pilot.press("q")
+        said = str(pilot.app.screen.query_one(".text", Static).content)
+        assert said.startswith("one runs in this process.")
+        assert "two continues in its own process. three continues in its own process." in said
+
+    drive(opened(tmp_path, None), script)
+    _say_who_goes_on(["two"])
+    assert "end it: htfl-sim stop two" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_run_in_a_process_of_its_own_owns_its_session_and_finishes_it(tmp_path: Path) -> None:
+    options = LaunchOptions(tmp_path, tmp_path / "data")
+    choices = Choices(rounds=2, clients=2, assignments=("data.limit=200",))
+    beginning = options.new(NewRun(choices, tmp_path / "one"))
+    began, last = ended(tmp_path / "one", *beginning.arguments)
+    assert began == RunStarted(tmp_path / "one")
+    assert last == RunEnded(tmp_path / "one", "finished")
+    assert len(checkpoints.SessionReader(tmp_path / "one").records()) == 2
+
+
+# Steering sessions from the list, without opening them: the one under the cursor, or all that are marked.
+
+
+Stores = dict[str, Store]
+
+
+@pytest.fixture
+def four(tmp_path: Path) -> Path:
+    """a and b are run by `live`, c and d were stopped, all after 4 of 12 rounds."""
+    for name in "abcd":
+        sessions.make(tmp_path / name, rounds=4, of=12, clients=4, state="stopped")
+    return tmp_path
+
+
+@pytest.fixture
+def live(four: Path) -> Iterator[Stores]:
+    with ExitStack() as stack:
+        stores = {name: stack.enter_context(Store.open(four / name)) for name in "ab"}
+        for store in stores.values():
+            store.heartbeat("running", round=5, rounds=12, phase="train", done=1, clients=4)
+        yield stores
+
+
+def drive_list(
+    four: Path,
+    script: Callable[[Pilot[str], HtflApp, SessionList], Awaitable[None]],
+    start: str | None = None,
+) -> None:
+    """The app on the list of sessions, once that has been read."""
+    app = opened(four, start, "sessions")
+
+    async def act(pilot: Pilot[str]) -> None:
+        await pilot.press("s")
+        table = app.query_one(SessionList)
+        await until(pilot, lambda: bool(table.found))
+        await pilot.pause()
+        await script(pilot, app, table)
+
+    drive(app, act)
+
+
+def asked(store: Store) -> list[str]:
+    return [command.kind for command in checkpoints.pending(store.folder)]
+
+
+def test_space_pauses_the_session_under_the_cursor_and_opens_nothing(four: Path, live: Stores) -> None:
+    async def script(pilot: Pilot[str], app: HtflApp, table: SessionList) -> None:
+        table.put_cursor(four / "b")
+        await pilot.press("space")
+        await until(pilot, lambda: asked(live["b"]) == ["pause"])
+        assert asked(live["a"]) == []
+        assert app.view.run.name == ""
+        (command,) = live["b"].commands()
+        live["b"].answer(command, "applied", "no client trains", 4)
+        await until(pilot, lambda: "b: pause: no client trains (after round 4)" in " ".join(notices(app)))
+
+    drive_list(four, script)
+
+
+@pytest.mark.long
+def test_on_a_marked_one_keys_mean_all_that_are_marked(four: Path, live: Stores) -> None:
+    async def script(pilot: Pilot[str], app: HtflApp, table: SessionList) -> None:
+        for name in "abc":
+            table.put_cursor(four / name)
+            await pilot.press("x")
+        assert [each.name for each in app.panel.steered()] == ["a", "b", "c"]
+        await pilot.press("space")
+        await until(pilot, lambda: asked(live["a"]) == asked(live["b"]) == ["pause"])
+        assert checkpoints.pending(four / "c") == []  # nobody runs it
+        assert "Requested pause: a, b." in " ".join(notices(app))
+        table.put_cursor(four / "d")
+        await pilot.pause()
+        assert [each.name for each in app.panel.steered()] == ["d"]
+        assert "resume" in str(app.query_one("#keys", Static).content)
+
+    drive_list(four, script)
+
+
+@pytest.mark.long
+def test_of_the_session_shown_keys_mean_what_they_mean_everywhere(four: Path, live: Stores) -> None:
+    async def script(pilot: Pilot[str], app: HtflApp, table: SessionList) -> None:
+        await until(pilot, lambda: app.view.run.live)
+        table.put_cursor(four / "a")
+        await pilot.press("space")
+        await until(pilot, lambda: "pausing…" in app.waiting)
+        assert asked(live["a"]) == ["pause"]
+
+    drive_list(four, script, "a")
+
+
+class Desk:
+    """Host, mailboxes and runs in one, that note what they are asked for; a question is answered with `answer`."""
+
+    def __init__(self, answer: str = "yes") -> None:
+        self.answer, self.background = answer, self
+        self.said: list[str] = []
+        self.posted: list[tuple[str, str]] = []
+        self.resumed: list[str] = []
+        self.started: list[list[str]] = []
+        self.titles: list[str] = []
+
+    def say(self, message: str, severity: str = "information", holds: Any = None) -> None:
+        self.said.append(message)
+
+    def ask(self, dialog: Any, then: Callable[[str], None]) -> None:
+        self.titles.append(dialog._title)
+        then(self.answer)
+
+    def post(self, kind: str, arguments: object = None, folder: Path = Path()) -> None:
+        self.posted.append((kind, folder.name))
+
+    def start_study(self, study: StudySummary) -> None:
+        self.started.append([study.name])
+
+    def resume(self, run: SessionData) -> None:
+        self.resumed.append(run.name)
+
+    def resume_as_they_are(self, folders: Sequence[Path]) -> None:
+        self.started.append([folder.name for folder in folders])
+
+    def run(self, topic: str, doing: str, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        then(work())
+
+
+def steered(desk: Desk, what: str, *states: str, folder: Path = Path()) -> Desk:
+    """What comes of a key on sessions a, b, … in these states."""
+    chosen = [Summary(name, str(folder / name), state) for name, state in zip("abcdef", states, strict=False)]
+    return told(desk, what, chosen)
+
+
+def told(desk: Desk, what: str, chosen: Sequence[Any]) -> Desk:
+    steering = Steering(desk, desk, desk)  # type: ignore[arg-type]
+    steering.post = desk.post  # type: ignore[assignment, method-assign]
+    steering.steer_listed(what, chosen)
+    return desk
+
+
+def test_those_that_run_are_held_first_and_go_on_once_none_does() -> None:
+    assert steered(Desk(), "pause", "running", "paused", "stopped").posted == [("pause", "a")]
+    assert steered(Desk(), "pause", "paused", "pausing", "stopped").posted == [
+        ("resume", "a"),
+        ("resume", "b"),
+    ]
+
+
+def test_a_stop_names_whom_it_stops_and_asks_first() -> None:
+    desk = steered(Desk(), "stop", "running", "paused", "finished")
+    assert desk.titles == ["Stop a, b?"]
+    assert desk.posted == [("stop", "a"), ("stop", "b")]
+    assert steered(Desk("no"), "stop", "running").posted == []
+    assert steered(Desk(), "stop", *["running"] * 5).titles == ["Stop a, b, c, 2 more?"]
+
+
+def test_checkpoints_and_stops_are_for_those_that_run() -> None:
+    for what in ("stop", "checkpoint"):
+        desk = steered(Desk(), what, "stopped")
+        assert desk.posted == []
+        assert desk.said[0].startswith("a: not running.")
+    posted = steered(Desk(), "checkpoint", "running", "stopped", "paused").posted
+    assert posted == [("checkpoint", "a"), ("checkpoint", "c")]
+
+
+def test_one_that_was_stopped_asks_how_it_is_to_go_on(tmp_path: Path) -> None:
+    sessions.make(tmp_path / "a", rounds=2, clients=2, state="stopped")
+    assert steered(Desk(), "pause", "stopped", folder=tmp_path).resumed == ["a"]
+
+
+def test_several_that_were_stopped_start_again_and_what_is_finished_is_left() -> None:
+    desk = steered(Desk(), "pause", "stopped", "interrupted", "finished")
+    assert desk.titles == ["Resume a, b?"]
+    assert desk.started == [["a", "b"]]
+    assert steered(Desk(), "pause", "finished", "finished").said == ["a, b: already finished."]
+
+
+def test_a_study_s_sweep_is_held_in_its_own_mailbox_and_started_by_its_own_command(tmp_path: Path) -> None:
+    for state, posted, started, words in (
+        ("running", [("pause", "t3")], [], "Requested pause: t3."),
+        ("stopped", [], [["t3"]], None),
+        ("finished", [], [], "t3: already finished."),
+    ):
+        desk = told(Desk(), "pause", [StudySummary("t3", "x/t3", state, 4, ())])
+        assert (desk.posted, desk.started, desk.said) == (posted, started, [words] if words else [])
+    options = LaunchOptions(tmp_path, tmp_path / "data", workers=2)
+    for tuning, command in ((False, "sweep"), (True, "tune")):
+        study = StudySummary("t3", str(tmp_path / "t3"), "stopped", 4, (), is_tuning=tuning)
+        assert options.study(study) == (
+            command, "t3", "--sessions-dir", str(tmp_path), "--workers", "2", "--data-dir", str(tmp_path / "data"),
+        )  # fmt: skip
+
+
+# ctrl+z gives the terminal to the shell, except while this process runs a session.
+
+
+def press_ctrl_z(app: HtflApp, monkeypatch: pytest.MonkeyPatch, able: bool, running: str = "") -> list[Any]:
+    """What reaches the process, and the notices of the app."""
+    sent: list[Any] = []
+    monkeypatch.setattr(os, "kill", lambda process, number: sent.append((process, number)))
+
+    async def script(pilot: Pilot[str]) -> None:
+        monkeypatch.setattr(type(app._driver), "can_suspend", property(lambda _: able))
+        if running:
+            monkeypatch.setattr(type(app.runs), "running", property(lambda _: True))
+            monkeypatch.setattr(type(app.runs), "name", property(lambda _: running))
+        await pilot.press("ctrl+z")
+        await until(pilot, lambda: bool(sent or app._notifications))
+        sent.extend(each.message for each in app._notifications)
+
+    drive(app, script)
+    monkeypatch.undo()
+    return sent
+
+
+@pytest.mark.long
+def test_ctrl_z_stops_this_process_unless_that_is_impossible_or_would_stop_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def press(**about: Any) -> list[Any]:
+        return press_ctrl_z(opened(tmp_path, None), monkeypatch, **about)
+
+    assert press(able=True) == [(os.getpid(), signal.SIGTSTP)]
+    assert press(able=False) == [CANNOT]
+    (said,) = press(able=True, running="main")
+    assert said.startswith("main runs in this process, so suspending the app would stop it. Press q")
+
+
+# What the app and its terminal do when a watcher notices something.
+
+
+NOTICED: Any = {
+    "at": "2026-01-02T10:15:00Z",
+    "event": "noticed",
+    "round": 3,
+    "watcher": "plateau",
+    "message": "mean accuracy has not exceeded 50.0 %",
+    "clients": [],
+    "action": "pause",
+}
+BEFORE: Any = {"at": "2026-01-02T10:14:00Z", "event": "checkpoint", "round": 2}
+
+
+def run(*events: Any, document: Any = {"id": "x"}) -> SessionData:  # noqa: B006 - nobody changes it
+    return SessionData(Path("mu07"), document=document, events=events)
+
+
+def test_what_came_since_the_last_reading_is_news() -> None:
+    assert list(news(run(BEFORE), run(BEFORE, NOTICED))) == [NOTICED]
+    assert list(news(run(BEFORE, NOTICED), run(BEFORE, NOTICED, BEFORE))) == []
+
+
+def test_what_was_there_when_a_session_is_opened_is_no_news() -> None:
+    assert list(news(run(document={}), run(NOTICED))) == []
+    assert list(news(run(BEFORE), replace(run(BEFORE, NOTICED), folder=Path("other")))) == []
+
+
+def test_a_terminal_rings_and_shows_a_short_notice_also_under_tmux() -> None:
+    alerts: list[tuple[Alert, dict[str, str], str]] = [
+        ("off", {}, ""),
+        ("bell", {}, "\a"),
+        ("desktop", {}, "\a\x1b]9;htfl-sim: mu07\a"),
+        ("desktop", {"TMUX": "/tmp/tmux"}, "\a\x1bPtmux;\x1b\x1b]9;htfl-sim: mu07\a\x1b\\"),
+        ("desktop", {"STY": "1.screen"}, "\a"),
+    ]
+    for alert, environment, expected in alerts:
+        assert sequence("mu07", alert, environment) == expected
+    long = sequence("a\x1b]0;b\a\n" + 300 * "c", "desktop", {})  # it steers no terminal
+    assert long == "\a\x1b]9;htfl-sim: a]0;b" + 195 * "c" + "\a"
+
+
+def test_the_app_says_it_and_the_terminal_rings() -> None:
+    said: list[tuple[str, str]] = []
+    written: list[str] = []
+    alerts: tuple[Alert, ...] = ("off", "bell")
+    for alert in alerts:
+        tell_news(
+            run(BEFORE),
+            run(BEFORE, NOTICED),
+            alert,
+            lambda words, tone: said.append((words, tone)),
+            written.append,
+        )
+    words = "Round 3: plateau: mean accuracy has not exceeded 50.0 %; the run pauses"
+    assert said == [(words, "warning")] * 2
+    assert written == ["\a"]
+
+
+def test_a_session_that_is_shown_tells_what_its_watchers_notice(tmp_path: Path) -> None:
+    sessions.make(tmp_path / "main", rounds=3, clients=4)
+    app = opened(tmp_path, alert="bell")
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: app.view.run.round == 3)
+        before = app.view.run
+        app.on_run_read(type("Read", (), {"run": replace(before, events=(*before.events, NOTICED))})())
+        await pilot.pause()
+        (notice,) = app._notifications
+        assert notice.message == "Round 3: plateau: mean accuracy has not exceeded 50.0 %; the run pauses"
+
+    drive(app, script)
