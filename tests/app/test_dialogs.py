@@ -237,6 +237,8 @@ def test_a_press_on_a_field_that_was_just_removed_does_nothing(home: Path) -> No
         app.push_screen(AttachDialog(home))
         await pilot.pause()
         field = app.screen.query_one(Input)
+        await pilot.press("down")
+        assert field.value == "main"  # the first of the list
         x, y = field.region.offset
         await field.remove()
         assert app.screen.get_widget_at(x, y)[0] is field  # until the next layout

@@ -155,6 +155,13 @@ def test_a_switch_asks_for_what_was_changed_and_for_nothing_else(home: Path) -> 
         assert in_form(home, SwitchDialog(FEDLORA, CHOICES, "…"), script) == [wish]
 
 
+def test_a_switch_has_what_differs_from_the_settings_in_force() -> None:
+    form, given = SwitchDialog(FEDLORA, CHOICES, "…"), {"method.mu": "0.5", "method.hidden": "", "other": ""}
+    assert form.accept({**given, "method": "fedlora"}) == SwitchWish(None, ("method.mu=0.5",))
+    to = {"method": "fedgh", "other": "rounds=99"}
+    assert form.accept(to) == SwitchWish("fedgh", ("rounds=99",))
+
+
 def test_a_switch_that_cannot_be_is_refused_in_the_dialog(home: Path) -> None:
     async def script(app: HtflApp, pilot: Pilot[str]) -> None:
         await until(pilot, lambda: bool(app.screen.query("#parameters Input")))

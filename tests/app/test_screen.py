@@ -671,6 +671,16 @@ def test_without_a_session_the_reason_is_that_and_ends_with_it(of_two: Path) -> 
     drive(app, script)
 
 
+def test_why_a_round_is_refused_is_said_while_it_is_the_one_shown() -> None:
+    said: list[tuple[str, bool]] = []
+    for shown_round in (3, 4):
+        app: Any = SimpleNamespace(
+            view=SimpleNamespace(shown=shown_round), say=lambda why, kind, holds: said.append((why, holds()))
+        )
+        HtflApp.on_round_refused(app, RoundRefused("It is gone.", 3))
+    assert said == [("It is gone.", True), ("It is gone.", False)]
+
+
 @pytest.mark.long
 def test_notices_are_said_only_while_true_and_none_twice(of_two: Path) -> None:
     app = opened(of_two)

@@ -11,6 +11,7 @@ from PIL import ExifTags, Image
 
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError
+from simulator.base.reading import read_bytes
 from simulator.config import Config
 from simulator.data import datasets
 from simulator.data.samples import ImageSet, LabeledSet
@@ -143,6 +144,12 @@ class TestLabels:
         table(own, "labels.csv", "file,label")
         with pytest.raises(ConfigError, match=r"no such file\. Did you mean 'labels\.csv'\?"):
             load(own, labels="label.csv")
+
+    def test_a_file_at_the_limit_is_read_and_a_byte_more_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_bytes(b"abc")
+        assert read_bytes(tmp_path / "file", most=3) == b"abc"
+        with pytest.raises(ConfigError, match="file is larger than 2 B, the most that is read"):
+            read_bytes(tmp_path / "file", most=2)
 
     def test_a_pipe_and_a_file_above_the_limit_are_refused(self, tmp_path: Path) -> None:
         own = pictures(tmp_path / "own", "2")

@@ -57,6 +57,7 @@ def test_everything_that_is_offered_has_a_docstring() -> None:
         room = importlib.import_module(module)
         for name in getattr(room, "__all__", ()):
             found = getattr(room, name)
+            assert found is not None, name
             if inspect.isclass(found) or inspect.isfunction(found):
                 assert inspect.getdoc(found), name
                 assert api.reference(module, name).startswith(f"### {name}\n")
