@@ -22,7 +22,7 @@ from tui.app.charts.heatmap import (
     plan_of,
 )
 from tui.app.charts.look import GLYPHS, HEAT_LEVELS, REVERSE, VIRIDIS, Look, text_on
-from tui.app.widgets.heatmap import cluster_order
+from tui.app.widgets.canvas_widget import cluster_order
 
 LOW, HIGH = int(VIRIDIS[0]), int(VIRIDIS[-1])
 matrices = st.tuples(st.integers(1, 30), st.integers(1, 30)).flatmap(

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from textual import events
-from textual.app import ComposeResult
 from textual.containers import Container
 from textual.geometry import Size
 from textual.widget import Widget
@@ -38,7 +37,7 @@ below SHORT, it is -short."""
 
 
 class SizedPanel(Panel):
-    """A panel with the classes -narrow, -wide, -full, -tall and -short by its size, and -ascii by its glyphs."""
+    """A panel of the parts `content`, with the classes -narrow … -short by its size, and -ascii by its glyphs."""
 
     DEFAULT_CSS = """
     SizedPanel { layout: vertical; width: 1fr; height: 1fr; }
@@ -47,12 +46,12 @@ class SizedPanel(Panel):
     SizedPanel.-ascii Part.-bare { border: none; }
     """
 
-    def __init__(self, id: str) -> None:
-        super().__init__(id=id)
+    def __init__(self, id: str, *content: Widget) -> None:
+        super().__init__(*content, id=id)
         self._view: View | None = None
         self._drawn: dict[str, tuple[object, ...]] = {}
-        self._sizes: list[Size] = []
         """The contents of all parts when the panel was last drawn."""
+        self._sizes: list[Size] = []
 
     def on_mount(self) -> None:
         self.set_class(glyphs_of(self) == "ascii", "-ascii")
@@ -66,12 +65,9 @@ class SizedPanel(Panel):
             self._draw(view)
 
     def _draw(self, view: View) -> None:
-        self._sizes = self._sizes_now()
+        self._sizes = [room(part) for part in self.walk_children(Widget)]
         self.draw(view)
         self.point(view)
-
-    def _sizes_now(self) -> list[Size]:
-        return [room(part) for part in self.walk_children(Widget)]
 
     def point(self, view: View) -> None:
         """Put the cursor of every chart at the view's place."""
@@ -120,7 +116,9 @@ class SizedPanel(Panel):
         self.call_after_refresh(self._redraw_resized)  # once the parts have their new sizes
 
     def _redraw_resized(self) -> None:
-        if self._sizes_now() != self._sizes:  # otherwise it was hidden, and keeps its size
+        if [
+            room(part) for part in self.walk_children(Widget)
+        ] != self._sizes:  # otherwise it was hidden, and keeps its size
             self.redraw()
 
 
@@ -141,16 +139,12 @@ class Part(Container):
     """
 
     def __init__(self, title: str, *content: Widget, classes: str = "") -> None:
-        super().__init__(classes=classes)
         self._titles: tuple[str, ...] = (title,)
         self._content = content
         self._sentence = Static("", classes="sentence", markup=False)
+        super().__init__(self._sentence, *content, classes=classes)
         self._said: str | None = None
         self._caption = ""  # as given: `border_title` reads otherwise than it was written
-
-    def compose(self) -> ComposeResult:
-        yield self._sentence
-        yield from self._content
 
     def caption(self, *titles: str) -> None:
         """The title in the line above: the first that fits, else the last, cut to the line's length."""
@@ -169,15 +163,11 @@ class Part(Container):
         self.caption(*self._titles)
 
     def on_descendant_focus(self) -> None:
-        self._show_focus()
-
-    def on_descendant_blur(self) -> None:
-        self._show_focus()
-
-    def _show_focus(self) -> None:
-        """In the title alone. A rule on :focus-within would style each widget within it again."""
+        """Show the focus in the title alone. A rule on :focus-within would style each widget within it again."""
         self.set_class(self.has_focus_within, "-focused", update=False)
         self.app.stylesheet.apply(self)
+
+    on_descendant_blur = on_descendant_focus
 
     def say(self, sentence: str | None) -> None:
         """Show a sentence instead of the content; None: the content."""
@@ -269,14 +259,8 @@ def awaited_cka(view: View) -> str:
 
 def marks(run: SessionData) -> list[Mark]:
     """A vertical mark at every milestone of the run."""
-    labels = {
-        "switch": "settings",
-        "fork": "fork",
-        "checkpoint": "kept",
-        "clients": "clients",
-        "data": "data",
-    }
-    return [Mark(each.round, each.method or labels[each.kind]) for each in milestones(run)]
+    labels = {"switch": "settings", "checkpoint": "kept"}
+    return [Mark(each.round, each.method or labels.get(each.kind, each.kind)) for each in milestones(run)]
 
 
 def named_clients(run: SessionData, clients: Iterable[int] | None = None) -> list[str]:
@@ -354,14 +338,9 @@ def measures(view: View, measure: str, brief: bool = False) -> Figure:
     found = [("training loss", "l", view.curves.loss.means())] if measure == "loss" else []
     found += [(f"{part} {title}", part[0], part_means(run.records, part, measure)) for part in PARTS]
     pinned = [] if brief else [client for client in sorted(view.pinned) if client < view.curves.clients]
-    found += [
-        (
-            f"{models[client]} test {title}",
-            str(client),
-            client_on_part(run.records, "test", measure, client),
-        )
-        for client in pinned
-    ]
+    for client in pinned:
+        own = client_on_part(run.records, "test", measure, client)
+        found.append((f"{models[client]} test {title}", str(client), own))
     unit, scale = ("%", PERCENT) if measure == "f1" else ("", 1.0)
     series = [drawn for name, key, values in found if len((drawn := by_round(name, key, values * scale)).y)]
     return Figure(series, None, [] if brief else marks(run), "round", unit, over="rounds")

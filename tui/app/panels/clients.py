@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from simulator.base.sections import PARTS
@@ -60,7 +59,6 @@ class ClientsPanel(client_rows.ClientTable):
     """
 
     def __init__(self, id: str) -> None:
-        super().__init__(id)
         self._table = Table(client_rows.COLUMNS, cursor=True, sort="accuracy")
         self._accuracy, self._loss = LineChart(), LineChart()
         self._facts = Facts()
@@ -72,10 +70,8 @@ class ClientsPanel(client_rows.ClientTable):
             "loss": Part("training loss", self._loss, classes="loss"),
             "facts": Part("client", self._facts, classes="facts"),
         }
-
-    def compose(self) -> ComposeResult:
-        yield self._room
-        yield Vertical(*(self._parts[name] for name in ("accuracy", "loss", "facts")), classes="one")
+        one = Vertical(*(self._parts[name] for name in ("accuracy", "loss", "facts")), classes="one")
+        super().__init__(id, self._room, one)
 
     def draw(self, view: View) -> None:
         count = view.curves.clients or len(view.run.models)
@@ -150,18 +146,8 @@ class ClientsPanel(client_rows.ClientTable):
         """One row per client, in the order shown."""
         curves, samples = view.curves.upto(view.shown), Samples.of(view.run)
         shown = [row.key for row in self._table.rows if isinstance(row.key, int) and curves.rounds]
-        columns = [
-            "client",
-            "model",
-            "accuracy",
-            "best",
-            "loss",
-            "up",
-            "down",
-            "up_total",
-            "down_total",
-            "rounds",
-        ]
+        columns = ["client", "model", "accuracy", "best", "loss", "up", "down"]
+        columns += ["up_total", "down_total", "rounds"]
         if samples is not None:
             columns += ["test_samples", "train_samples", *(f"train {name}" for name in samples.classes)]
         if not shown:
@@ -185,21 +171,22 @@ def facts_of(view: View, client: int, width: int) -> list[tuple[str, str]]:
 
     width: the cells of a line.
     """
-    curves, samples, records = (
-        view.curves.upto(view.shown),
-        Samples.of(view.run),
-        view.run.records[: view.shown],
-    )
+    curves, samples = view.curves.upto(view.shown), Samples.of(view.run)
+    records = view.run.records[: view.shown]
     if not view.shown:
         return [("model", view.run.models[client]), *_data(samples, client, width)]
     accuracy = curves.accuracy.of(client)
     up, down = curves.client_up.of(client), curves.client_down.of(client)
     rounds = int(curves.participated.of(client).sum())
+    losses = [f"training {number(curves.loss.of(client)[-1])}"]
+    for part in PARTS:
+        if np.isfinite(value := client_on_part(records, part, "loss", client)[-1]):
+            losses.append(f"{part} {number(value)}")
     facts = [
         ("model", view.run.models[client]),
         ("accuracy", f"{percent(accuracy[-1])}, best {at_best(accuracy)}"),
         *_data(samples, client, width),
-        ("loss", ", ".join(_losses(view, client))),
+        ("loss", ", ".join(losses)),
         ("up", f"{size(up[-1])}, {size(up.sum())} total"),
         ("down", f"{size(down[-1])}, {size(down.sum())} total"),
         ("rounds", f"took part in {rounds} of {view.shown}"),
@@ -210,16 +197,6 @@ def facts_of(view: View, client: int, width: int) -> list[tuple[str, str]]:
         if measure != "loss" and np.isfinite(value := client_on_part(records, "test", measure, client)[-1])
     ]
     return facts + [("remark", remark) for remark in client_rows.remarks(view, client)]
-
-
-def _losses(view: View, client: int) -> list[str]:
-    """The losses of a client at the round shown: in training, and on each part that has one."""
-    found = [f"training {number(view.curves.loss.of(client)[view.shown - 1])}"]
-    for part in PARTS:
-        value = client_on_part(view.run.records[: view.shown], part, "loss", client)[-1]
-        if np.isfinite(value):
-            found.append(f"{part} {number(value)}")
-    return found
 
 
 def _data(samples: Samples | None, client: int, width: int) -> list[tuple[str, str]]:

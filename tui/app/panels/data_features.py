@@ -6,7 +6,6 @@ Classes by client are the samples of the partition, or what the models recognize
 from collections.abc import Sequence
 
 import numpy as np
-from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widget import Widget
 from textual.widgets import Static
@@ -69,29 +68,18 @@ class DataFeaturesPanel(SizedPanel):
     """
 
     def __init__(self, id: str) -> None:
-        super().__init__(id)
-        self._points = BY_CLASS
-        self._content_mode = class_map.SAMPLES
+        self._points, self._content_mode = BY_CLASS, class_map.SAMPLES
         self._recognized: ClassMap | None = None
-        self._map = Heatmap(axes=("class", "client"), decimals=0)
+        self._map, self._scatter = Heatmap(axes=("class", "client"), decimals=0), Scatter()
+        self._held = SampleList()
         self._read = Static(classes="read", markup=False)
-        self._read.display = False
         self._words = Static(classes="words", markup=False)
-        self._words.display = False
-        self._scatter = Scatter()
         self._partition = Part("classes by client", self._map)
         self._room = Vertical(self._partition, classes="partition")  # not the part's own height, because of z
         self._plane = Part("t-SNE", self._scatter, classes="plane")
-        self._held = SampleList()
         self._samples = Part("samples", self._held, classes="plane")
-        self._samples.display = False
-
-    def compose(self) -> ComposeResult:
-        yield self._read
-        yield self._words
-        yield self._room
-        yield self._plane
-        yield self._samples
+        self._read.display = self._words.display = self._samples.display = False
+        super().__init__(id, self._read, self._words, self._room, self._plane, self._samples)
 
     def draw(self, view: View) -> None:
         clients, across = len(view.run.models), room(self).width * 2 // 5 - MARGIN
@@ -100,8 +88,16 @@ class DataFeaturesPanel(SizedPanel):
         if (crowd, unplotted) != (self.has_class("-crowd"), self.has_class("-unplotted")):
             self.set_class(crowd, "-crowd").set_class(unplotted, "-unplotted")
             self.call_after_refresh(self.redraw)  # once the parts have their new sizes
-        if self.differs("read", view.run.document.get("read"), room(self).width):
-            self._draw_read(view)
+        report, width = view.run.document.get("read"), room(self).width  # what was read of the data set
+        if self.differs("read", report, width):
+            self._put(self._read, report is not None)  # older sessions have none
+            if report is not None:
+                glyphs, said = (
+                    glyphs_of(self),
+                    [f"read: {findings.data_summary(report)}", *report["warnings"]],
+                )
+                line = fit(spelled("; ".join(said), glyphs), width - 2, GLYPHS[glyphs].ellipsis)
+                self._read.update(line, layout=False)
         self._draw_map(view)
         self._follow(view)
         if self._samples.display:
@@ -117,15 +113,6 @@ class DataFeaturesPanel(SizedPanel):
         if shown != part.display:
             part.display = shown
             self.call_after_refresh(self.redraw)  # once the parts have their new sizes
-
-    def _draw_read(self, view: View) -> None:
-        """The line on what was read of the data set. Older sessions have none."""
-        report = view.run.document.get("read")
-        self._put(self._read, report is not None)
-        if report is not None:
-            glyphs = glyphs_of(self)
-            line = spelled("; ".join([f"read: {findings.data_summary(report)}", *report["warnings"]]), glyphs)
-            self._read.update(fit(line, room(self).width - 2, GLYPHS[glyphs].ellipsis), layout=False)
 
     def point(self, view: View) -> None:
         super().point(view)

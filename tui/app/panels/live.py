@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from textual.app import ComposeResult
 from textual.containers import Container, Horizontal, Vertical
 from textual.widget import Widget
 from textual.widgets import Static
@@ -19,12 +18,7 @@ from simulator.results.analysis.ledger import NO_SCORE, CkaMeasurement, Divergen
 from simulator.results.analysis.measures import part_means, part_measures
 from simulator.results.figures.palette import OKABE_ITO
 from tui.app.charts.chart import Band, Figure, Series
-from tui.app.messages import (
-    ChartWanted,
-    ClientSelected,
-    CrosshairMoved,
-    SessionOpened,
-)
+from tui.app.messages import ChartWanted, ClientSelected, CrosshairMoved, SessionOpened
 from tui.app.panels import client_rows, gains, log
 from tui.app.panels.base import (
     PERCENT,
@@ -62,10 +56,9 @@ class AccuracyChart(Container):
     DEFAULT_CSS = "AccuracyChart { width: 1fr; height: 1fr; }"
 
     def __init__(self) -> None:
-        super().__init__()
         self._lines = LineChart()
-        self._accuracies = Heatmap(value_range=(0.0, PERCENT), unit="%", axes=("client", "round"))
-        self._gains = Heatmap(unit="pp", axes=("client", "round"), signed=True)
+        self._accuracies = Heatmap(value_range=(0.0, PERCENT), unit="%", decimals=1, axes=("client", "round"))
+        self._gains = Heatmap(unit="pp", decimals=1, axes=("client", "round"), signed=True)
         self._accuracies.display = self._gains.display = False
         self._map = self._accuracies
         """The map in use."""
@@ -74,11 +67,7 @@ class AccuracyChart(Container):
         self._rounds: NDArray[np.int_] = np.empty(0, int)
         self._column: int | None = None
         self._clients: list[int] = []
-
-    def compose(self) -> ComposeResult:
-        yield self._lines
-        yield self._accuracies
-        yield self._gains
+        super().__init__(self._lines, self._accuracies, self._gains)
 
     def show(self, view: View) -> None:
         as_map = self.comparing or view.mode == ACCURACIES[2]
@@ -194,7 +183,6 @@ class LivePanel(client_rows.ClientTable):
     """
 
     def __init__(self, id: str) -> None:
-        super().__init__(id)
         self._accuracy = AccuracyChart()
         self._table = Table(client_rows.COLUMNS, cursor=True, sort="accuracy")
         self._behind = Static(classes="behind", markup=False)
@@ -211,15 +199,10 @@ class LivePanel(client_rows.ClientTable):
             "sessions": Part("sessions", self._sessions, classes="sessions"),
         }
         self._room = Vertical(self._parts["clients"])  # not the part's own height, because of z
-
-    def compose(self) -> ComposeResult:
-        parts = self._parts
-        with Horizontal(classes="upper"):
-            yield parts["accuracy"]
-            yield Vertical(self._room, parts["similarity"], classes="side")
-        yield self._behind
-        with Horizontal(classes="lower"):
-            yield from (parts[name] for name in ("trend", "log", "sessions"))
+        side = Vertical(self._room, self._parts["similarity"], classes="side")
+        upper = Horizontal(self._parts["accuracy"], side, classes="upper")
+        lower = Horizontal(*(self._parts[each] for each in ("trend", "log", "sessions")), classes="lower")
+        super().__init__(id, upper, self._behind, lower)
 
     def draw(self, view: View) -> None:
         wide, full = self.has_class("-wide"), self.has_class("-full")
@@ -227,7 +210,10 @@ class LivePanel(client_rows.ClientTable):
         self.set_class(found is None, "-unmeasured")
         self._parts["log"].set_class(not wide, "-bare")
         self._draw_accuracy(view)
-        self._draw_log(view)
+        # One line per event if there are only two. One checkpoint per round would push out important events.
+        width = room(self._log).width - 15 if wide else 1000
+        if self.differs("log", view.run.events, view.run.outages, width, view.shown):
+            self._log.show(log.lines(log.upto(view), width, routine=False))
         if wide:
             self._draw_clients(view)
             self._draw_trend(view)
@@ -320,12 +306,6 @@ class LivePanel(client_rows.ClientTable):
             names = list(map(str, found.clients))
             self._map.show(found.matrix(layer), names, names, titles=(titles, titles))
 
-    def _draw_log(self, view: View) -> None:
-        # One line per event if there are only two. One checkpoint per round would push out important events.
-        width = room(self._log).width - 15 if self.has_class("-wide") else 1000
-        if self.differs("log", view.run.events, view.run.outages, width, view.shown):
-            self._log.show(log.lines(log.upto(view), width, routine=False))
-
     def on_table_chosen(self, message: Table.Chosen) -> None:
         if message.table is self._sessions and self._sessions.folder is not None:
             self.post_message(SessionOpened(self._sessions.folder))
@@ -403,10 +383,8 @@ def measured(view: View) -> tuple[str, ...]:
         said["test"] += f", lowest {number(-low)} (r{when})"
     if mode == "f1" and "test" in said:
         said["test"] += f", best {at_best(values['test'])}"
-    return (
-        f"{titled(mode)}, round {view.shown}: {', '.join(said.values())}",
-        f"{titled(mode)}, round {view.shown}",
-    )
+    at = f"{titled(mode)}, round {view.shown}"
+    return f"{at}: {', '.join(said.values())}", at
 
 
 def _unmeasured(view: View) -> str:
@@ -420,23 +398,16 @@ def _unmeasured(view: View) -> str:
     return NEVER_MEASURED if view.kept is None else NOT_YET.format(round=view.kept)
 
 
-def at_it(view: View) -> str:
-    """The clients that train now, if that is known and they are few."""
-    found = [
-        f"{client} {view.run.models[client]}"
-        for client, doing in enumerate(at_work(view.run))
-        if doing == "training"
-    ]
-    if not 0 < len(found) <= FEW:
-        return ""
-    return f", {' and '.join(found)} {'is' if len(found) == 1 else 'are'} training"
-
-
 def beginning(view: View) -> str:
     """The text before the first round."""
     match view.run.progress:
         case {"round": 1, "phase": "evaluate"} if view.run.live:
             return "Round 1: all clients have trained. Evaluating them now."
         case {"round": 1, "done": int(done), "clients": int(clients)} if view.run.live:
-            return f"Round 1: {done} of {clients} clients have trained{at_it(view)}."
+            working = (client for client, doing in enumerate(at_work(view.run)) if doing == "training")
+            found = named_clients(view.run, working)
+            said = f", {' and '.join(found)} {'is' if len(found) == 1 else 'are'} training"
+            return (
+                f"Round 1: {done} of {clients} clients have trained{said if 0 < len(found) <= FEW else ''}."
+            )
     return unread(view) or BEGINNING

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from textual.app import ComposeResult
-
 from simulator.base.documents import Event
 from simulator.results.analysis.events import description, is_alarming, shown_events
 from tui.app.charts.table import Column, Row, Tone
@@ -16,6 +14,7 @@ from tui.common.formatting import wrapped
 from tui.common.fuzzy import fits
 
 COLUMNS = (Column("", worth=1), Column("", numeric=True, worth=2), Column("", stretch=True, worth=3))
+CHECKPOINT = "checkpoint"
 LINES = 2000  # the number of newest events shown; the file has all of them
 
 
@@ -41,13 +40,13 @@ def lines(events: Sequence[Event], width: int, query: str = "", routine: bool = 
     chosen = (
         (number, event)
         for number, event in enumerate(events)
-        if (routine or not _is_checkpoint(event)) and matches(event, query)
+        if (routine or event.get("event") != CHECKPOINT) and matches(event, query)
     )
     rows: list[Row] = []
     for number, together in _folded(chosen)[-LINES:]:
         event = together[-1]
-        routine_row = _is_checkpoint(event)
-        tone: Tone = "warning" if is_alarming(event) else "muted" if routine_row else "plain"
+        quiet = event.get("event") == CHECKPOINT
+        tone: Tone = "warning" if is_alarming(event) else "muted" if quiet else "plain"
         said = checkpoints_said(together) if len(together) > 1 else description(event)
         round = f"r{event['round']}" if "round" in event else ""
         for part, text in enumerate(wrapped(said, max(width, 20))):
@@ -72,33 +71,25 @@ def checkpoints_said(events: Sequence[Event]) -> str:
         return f"{count}, {span}"
     if len(steps) == 1:
         return f"{count}, {span} in steps of {steps.pop()}"
-    return f"{count}, rounds {_stretches(rounds)}"
-
-
-def _stretches(rounds: Sequence[int]) -> str:
-    """Rising rounds, with those in a row as one: '1, 4 to 6'."""
-    found: list[list[int]] = []
-    for each in rounds:
-        if found and each == found[-1][1] + 1:
-            found[-1][1] = each
+    stretches: list[list[int]] = []
+    for each in rounds:  # those in a row as one: '1, 4 to 6'
+        if stretches and each == stretches[-1][1] + 1:
+            stretches[-1][1] = each
         else:
-            found.append([each, each])
-    return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in found)
+            stretches.append([each, each])
+    said = (str(first) if first == last else f"{first} to {last}" for first, last in stretches)
+    return f"{count}, rounds {', '.join(said)}"
 
 
 def _folded(events: Iterable[tuple[int, Event]]) -> list[tuple[int, list[Event]]]:
     """The events with the number of the first, and consecutive checkpoints together."""
     found: list[tuple[int, list[Event]]] = []
     for number, event in events:
-        if found and _is_checkpoint(event) and _is_checkpoint(found[-1][1][0]):
+        if found and event.get("event") == found[-1][1][0].get("event") == CHECKPOINT:
             found[-1][1].append(event)
         else:
             found.append((number, [event]))
     return found
-
-
-def _is_checkpoint(event: Event) -> bool:
-    return bool(event.get("event") == "checkpoint")
 
 
 def clock(event: Event) -> str:
@@ -113,12 +104,9 @@ class LogPanel(SizedPanel):
     """Events and warnings, up to the round shown."""
 
     def __init__(self, id: str) -> None:
-        super().__init__(id)
         self._lines = Table(COLUMNS, follows=True)
         self._part = Part("log", self._lines)
-
-    def compose(self) -> ComposeResult:
-        yield self._part
+        super().__init__(id, self._part)
 
     def draw(self, view: View) -> None:
         width = room(self).width - MARGIN

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Static
@@ -46,16 +45,11 @@ class Preview(Horizontal):
     """
 
     def __init__(self) -> None:
-        super().__init__(classes="preview")
         self._facts, self._chart, self._settings = Facts(), LineChart(), Table(())
         self._about = Part("session", self._facts, classes="facts")
         self._curve = Part("accuracy", self._chart)
         self._differences = Part("different settings", self._settings, classes="differences")
-
-    def compose(self) -> ComposeResult:
-        yield self._about
-        yield self._curve
-        yield self._differences
+        super().__init__(self._about, self._curve, self._differences, classes="preview")
 
     def show_session(self, session: Summary, sketches: Mapping[Path, Sketch], view: View) -> None:
         """Preview a session: its curve next to that of the session shown, and the settings that differ."""
@@ -82,11 +76,8 @@ class Preview(Horizontal):
             self._differences.say(OPEN if view.run.folder == Path(session.path) else NONE_OPEN)
             return
         found = differences([SessionData(Path(session.path), config=sketch.config), other])
-        columns = [
-            Column("setting", stretch=True, names=True, worth=9),
-            Column("this", stretch=True, names=True, worth=8),
-            Column("shown", stretch=True, names=True, worth=7),
-        ]
+        titles = {"setting": 9, "this": 8, "shown": 7}
+        columns = [Column(each, stretch=True, names=True, worth=worth) for each, worth in titles.items()]
         rows = [Row(name, (name, *map(text_of, values))) for name, values in found]
         self._settings.show(rows, columns)
         self._differences.say(None if rows else f"It has the same settings as {other.name}.")
@@ -125,38 +116,27 @@ def facts(session: Summary) -> list[tuple[str, str]]:
     return [*found, ("in", session.path)]
 
 
-def _results(study: StudySummary) -> list[tuple[str, str]]:
-    """The best of the finished settings of a study, and their range."""
-    best, known = study.best_setting, study.ranked
-    if best is None:
-        return []
-    seeds = sum(each.accuracy is not None for each in best.level)
-    over = f", the mean of {seeds} seeds" if seeds > 1 else ""
-    if len(study.settings) == 1:
-        return [("accuracy", f"{percent(best.accuracy)}{over}")]
-    number = f"{len(known)} of {len(study.settings)} finished"
-    if len(known) == 1:
-        return [("finished", f"{best.name}: {percent(best.accuracy)}{over}"), ("settings", number)]
-    worst = min(each.accuracy for each in known if each.accuracy is not None)
-    return [
-        ("best", f"{best.name}: {percent(best.accuracy)}{over}"),
-        ("settings", f"{number}, from {percent(worst)} to {percent(best.accuracy)}"),
-    ]
-
-
 def study_facts(study: StudySummary) -> list[tuple[str, str]]:
-    """The progress of a study."""
+    """The progress of a study, the best of its finished settings, and their range."""
     states = Counter(each.state for each in study.sessions)
     begun = ", ".join(f"{number} {state}" for state, number in states.items())
     linked = f"{study.linked} use an identical run" if study.linked else ""
     waiting = study.points - len(study.sessions) - study.linked
     words = ", ".join(filter(None, (begun, linked, f"{waiting} not started" if waiting else "")))
-    return [
-        ("points", f"{study.points}: {words}" if words else str(study.points)),
-        *_results(study),
-        ("methods", ", ".join(study.methods) or NONE),
-        ("in", study.path),
-    ]
+    found = [("points", f"{study.points}: {words}" if words else str(study.points))]
+    known, number = study.ranked, f"{len(study.ranked)} of {len(study.settings)} finished"
+    if (best := study.best_setting) is not None:
+        seeds = sum(each.accuracy is not None for each in best.level)
+        accuracy = f"{percent(best.accuracy)}{f', the mean of {seeds} seeds' if seeds > 1 else ''}"
+        if len(study.settings) == 1:
+            found.append(("accuracy", accuracy))
+        elif len(known) == 1:
+            found += [("finished", f"{best.name}: {accuracy}"), ("settings", number)]
+        else:
+            worst = min(each.accuracy for each in known if each.accuracy is not None)
+            reach = f"from {percent(worst)} to {percent(best.accuracy)}"
+            found += [("best", f"{best.name}: {accuracy}"), ("settings", f"{number}, {reach}")]
+    return [*found, ("methods", ", ".join(study.methods) or NONE), ("in", study.path)]
 
 
 ATTACH = "attach"
@@ -186,12 +166,8 @@ class Start(Vertical):
         what: str
 
     def __init__(self) -> None:
-        super().__init__()
         self._words, self.list = Static("", markup=False), Table(COLUMNS, cursor=True)
-
-    def compose(self) -> ComposeResult:
-        yield self._words
-        yield self.list
+        super().__init__(self._words, self.list)
 
     def show(self, view: View) -> None:
         """Name the folder of the view, and list the steps that its filter lets pass."""
@@ -233,20 +209,10 @@ class SessionsPanel(SizedPanel):
     """
 
     def __init__(self, id: str) -> None:
-        super().__init__(id)
-        self._list = SessionList()
-        self._sessions = Part("sessions", self._list)
-        self._preview = Preview()
-        self._board = StudyBoard()
-        self._start = Start()
-        self._first = Part("first steps", self._start)
+        self._list, self._preview, self._board, self._start = SessionList(), Preview(), StudyBoard(), Start()
+        self._sessions, self._first = Part("sessions", self._list), Part("first steps", self._start)
         self._first.display = False
-
-    def compose(self) -> ComposeResult:
-        yield self._sessions
-        yield self._first
-        yield self._preview
-        yield self._board
+        super().__init__(id, self._sessions, self._first, self._preview, self._board)
 
     @property
     def place(self) -> str:
@@ -323,7 +289,11 @@ class SessionsPanel(SizedPanel):
 
     def on_table_chosen(self, message: Table.Chosen) -> None:
         if isinstance(message.key, Path) and (study := self._list.studies.get(message.key)):
-            self._open_board(study)
+            self._sessions.display = self._preview.display = False
+            self._board.display = True
+            self._board.open(study)
+            self._list.open_board(self._board.folder)
+            self.call_after_refresh(self._board.take_focus)
         elif isinstance(message.key, Path):
             self.post_message(SessionOpened(message.key))
 
@@ -333,14 +303,6 @@ class SessionsPanel(SizedPanel):
             self.call_later(self.app.run_action, "attach")
         else:
             self.post_message(NewRunWanted(message.what))
-
-    def _open_board(self, study: StudySummary) -> None:
-        """Show a study's board in place of the list."""
-        self._sessions.display = self._preview.display = False
-        self._board.display = True
-        self._board.open(study)
-        self._list.open_board(self._board.folder)
-        self.call_after_refresh(self._board.take_focus)
 
     def back(self) -> bool:
         """Return from a study's board to the list. Returns whether one was open."""
@@ -388,19 +350,11 @@ class SessionsPanel(SizedPanel):
         columns = ["session", "state", "methods", "dataset", "round", "rounds"]
         columns += ["accuracy", "best", "created", "parent"]
         listed = (self._list.by_folder[row.key] for row in self._list.rows if isinstance(row.key, Path))
-        shown = [each for each in listed if isinstance(each, Summary)]
         return columns, [
             [
-                each.name,
-                each.state,
-                course(each.methods),
-                each.dataset,
-                each.round,
-                each.rounds,
-                each.accuracy,
-                each.best,
-                each.created,
-                each.parent["name"] if each.parent else None,
+                *(each.name, each.state, course(each.methods), each.dataset, each.round, each.rounds),
+                *(each.accuracy, each.best, each.created, each.parent["name"] if each.parent else None),
             ]
-            for each in shown
+            for each in listed
+            if isinstance(each, Summary)
         ]

@@ -7,7 +7,6 @@ from functools import partial
 from importlib import import_module
 
 import numpy as np
-from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from simulator.results.analysis.client_values import Array
@@ -19,7 +18,7 @@ from tui.app.panels.base import OPENING, Part, SizedPanel, at_most, awaited_cka,
 from tui.app.panels.data_features import gone
 from tui.app.view import View
 from tui.app.widgets import Heatmap, LineChart, Table
-from tui.app.widgets.heatmap import CLUSTERING
+from tui.app.widgets.canvas_widget import CLUSTERING
 from tui.app.widgets.screen import glyphs_of
 from tui.common.formatting import number
 
@@ -36,6 +35,7 @@ NOW = "Press c to measure it now, with a checkpoint."
 ONCE_IT_GOES_ON = "The run is stopped. Press space to resume it, then c to measure CKA."
 BAR = 12
 CKA = (0.0, 1.0)
+LAYERS = (Column("layer", worth=3, stretch=True), Column("CKA", numeric=True, worth=2), Column("", worth=1))
 
 
 class SimilarityPanel(SizedPanel):
@@ -54,19 +54,11 @@ class SimilarityPanel(SizedPanel):
     """
 
     def __init__(self, id: str) -> None:
-        super().__init__(id)
         self._layer: str | None = None  # None: the deepest
         self._fitted = False
         self._least: tuple[str, tuple[int, int]] | None = None  # the layer and the pair that `d` has found
         self._map = Heatmap(value_range=CKA, axes=("client", "client"))
-        columns = [
-            Column("layer", worth=3, stretch=True),
-            Column("CKA", numeric=True, worth=2),
-            Column("", worth=1),
-        ]
-        self._layers = Table(columns, cursor=True)
-        self._depth = LineChart()
-        self._rounds = LineChart()
+        self._layers, self._depth, self._rounds = Table(LAYERS, cursor=True), LineChart(), LineChart()
         self._matrix = Part("CKA", self._map)
         self._parts = {
             "layers": Part("layers, shallow to deep", self._layers),
@@ -76,10 +68,8 @@ class SimilarityPanel(SizedPanel):
         self._room = Vertical(
             self._parts["layers"], classes="layers"
         )  # not the part's own height, because of z
-
-    def compose(self) -> ComposeResult:
-        yield self._matrix
-        yield Vertical(self._room, self._parts["depth"], self._parts["rounds"], classes="side")
+        side = Vertical(self._room, self._parts["depth"], self._parts["rounds"], classes="side")
+        super().__init__(id, self._matrix, side)
 
     def on_show(self) -> None:
         """Import what sorting the matrix needs. It takes half a second, for which its key would wait."""
@@ -94,19 +84,20 @@ class SimilarityPanel(SizedPanel):
             self._matrix.caption("CKA")
             return
         layer = self.chosen(found)
-        offer = _offer(view, found)
+        can = _computes(view) and view.kept == view.shown != found.round
+        offer = f"; press c for round {view.shown}" if can else ""  # or the computation under way
+        if (computing := view.similarities.computing(view.run)) is not None:
+            offer = f"; computing round {computing}"
         if self.differs("matrix", found, layer, self._map.clustered, self._fitted, offer):
             self._draw_matrix(view, found, layer, offer)
         self._follow(view, found)
         if self.differs("layers", found):
             full = "#" if glyphs_of(self) == "ascii" else "━"
-            means = {layer: found.mean(layer) for layer in found.layers}
-            filled = {
-                layer: round(BAR * min(max(np.nan_to_num(mean), 0.0), 1.0)) for layer, mean in means.items()
-            }
+            means = np.array([found.mean(each) for each in found.layers])
+            filled = np.round(BAR * np.clip(np.nan_to_num(means), 0.0, 1.0)).astype(int).tolist()
             self._layers.show(
-                Row(layer, (layer, number(mean), (full * filled[layer]).ljust(BAR)))
-                for layer, mean in means.items()
+                Row(each, (each, number(mean), (full * cells).ljust(BAR)))
+                for each, mean, cells in zip(found.layers, means.tolist(), filled, strict=True)
             )
             at = f"layers, round {found.round}"
             self._parts["layers"].caption(f"{at}, shallow to deep", at)
@@ -145,41 +136,27 @@ class SimilarityPanel(SizedPanel):
         """The layers' means by depth, now and at first, and over the rounds. With a cursor, its pair and all pairs."""
         depths = np.arange(1.0, len(found.layers) + 1)
         rounds = np.array([one.round for one in view.measured], float)
+        means = np.array(
+            [[one.mean(each) for each in found.layers] for one in view.measured]
+        )  # [rounds, layers]
+        now = np.array([found.mean(each) for each in found.layers])
+        at = f"by depth, read at {layer}"
         if self._map.cursor is None:
             first = view.measured[0]
-            by_depth = [
-                Series(
-                    f"round {one.round}",
-                    np.array([one.mean(each) for each in found.layers]),
-                    depths,
-                    place == 0,
-                )
-                for place, one in enumerate([found] if found is first else [found, first])
-            ]
-            over_rounds = [
-                Series(each, np.array([one.mean(each) for one in view.measured]), rounds)
-                for each in found.layers
-            ]
+            by_depth = [Series(f"round {found.round}", now, depths, True)]
+            by_depth += [] if found is first else [Series(f"round {first.round}", means[0], depths)]
+            over_rounds = [Series(*each, rounds) for each in zip(found.layers, means.T, strict=True)]
             ends = f"1 is {found.layers[0]}, {len(depths)} is {found.layers[-1]}"
-            titles, title = (
-                (f"by depth, read at {layer}: {ends}", f"by depth, read at {layer}"),
-                "over rounds",
-            )
+            titles, title = (f"{at}: {ends}", at), "over rounds"
         else:
             pair = found.clients[self._map.cursor[0]], found.clients[self._map.cursor[1]]
-            by_depth = _beside(
-                [found.between(*pair, each) for each in found.layers],
-                [found.mean(each) for each in found.layers],
-                depths,
-            )
-            over_rounds = _beside(
-                [one.between(*pair, layer) for one in view.measured],
-                [one.mean(layer) for one in view.measured],
-                rounds,
-            )
+            own = [found.between(*pair, each) for each in found.layers]
+            by_depth = _beside(own, now, depths)
+            place, course = found.layers.index(layer), [one.between(*pair, layer) for one in view.measured]
+            over_rounds = _beside(course, means[:, place], rounds)
             names = " × ".join(named_clients(view.run, pair))
-            titles = f"{names}, by depth, read at {layer}", f"{names}, by depth"
-            title = f"{names}: {number(found.between(*pair, layer))} of {layer}"
+            titles = f"{names}, {at}", f"{names}, by depth"
+            title = f"{names}: {number(own[place])} of {layer}"
         self._depth.show(Figure(by_depth, x_label="layer", y_range=CKA))
         self._rounds.show(Figure(over_rounds, x_label="round", y_range=CKA, crowd="layers", over="rounds"))
         self._parts["depth"].caption(*titles)
@@ -265,18 +242,10 @@ class SimilarityPanel(SizedPanel):
         ]
 
 
-def _beside(pair: Sequence[float], mean: Sequence[float], x: Array) -> list[Series]:
+def _beside(pair: Sequence[float], mean: Array, x: Array) -> list[Series]:
     """The pair's line, and that of the mean over all pairs."""
     own = Series("the pair", np.array(pair), x, pinned=True, key="p")
-    return [own, Series("all pairs", np.array(mean), x, key="m")]
-
-
-def _offer(view: View, found: CkaMeasurement) -> str:
-    """What the title adds: the computation under way, or how to start one for the round shown."""
-    if (computing := view.similarities.computing(view.run)) is not None:
-        return f"; computing round {computing}"
-    can = _computes(view) and view.kept == view.shown != found.round
-    return f"; press c for round {view.shown}" if can else ""
+    return [own, Series("all pairs", mean, x, key="m")]
 
 
 def _computes(view: View) -> bool:

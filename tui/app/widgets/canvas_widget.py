@@ -1,7 +1,8 @@
-"""A widget that shows a canvas. It draws after a change and refreshes only the changed lines."""
+"""Widgets that show a canvas: line charts, heatmaps, and pictures. They refresh only the lines that differ."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from textwrap import wrap
 from typing import Any, ClassVar
@@ -10,15 +11,26 @@ import numpy as np
 from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
+from textual import events
+from textual.actions import SkipAction
+from textual.binding import Binding, BindingType
 from textual.geometry import Offset, Region, Size
+from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from simulator.results.figures.palette import channels
+from tui.app.charts.chart import Figure, draw_chart, place_at
+from tui.app.charts.heatmap import HeatFigure, cell_at, draw_heatmap
 from tui.app.charts.look import BOLD, DEFAULT, REVERSE, SECOND, Array, Canvas, Look, row_text
 from tui.app.charts.samples import draw_samples
 from tui.app.charts.scatter import draw_scatter
 from tui.app.charts.timeline import draw_timeline
 from tui.app.widgets.screen import look_of
+
+NARROWEST = 4.0  # minimum steps of x in a zoom, so that a line is still visible
+CLUSTERING = "scipy.cluster.hierarchy"
+"""The module for `cluster_order`. It is imported in the background by then, or else takes half a second."""
 
 
 class CanvasWidget(Widget):
@@ -54,11 +66,8 @@ class CanvasWidget(Widget):
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        return (
-            self._strips[y]
-            if y < len(self._strips)
-            else Strip.blank(self.content_size.width, self.rich_style)
-        )
+        blank = Strip.blank(self.content_size.width, self.rich_style)
+        return self._strips[y] if y < len(self._strips) else blank
 
     def _renew(self) -> None:
         """Draw now if it is visible, and refresh the differences; otherwise when it is shown next."""
@@ -82,24 +91,16 @@ class CanvasWidget(Widget):
         surface = (look_of(self), self.scrollable_content_region.size, self.scroll_offset)
         if self._canvas is None or surface != self._drawn_on:
             look, size, _ = surface
-            self._canvas = self._drawing(size, look)
+            try:
+                self._canvas = self.draw(size.width, size.height, look)
+            except Exception as fault:  # an error in drawing must not end the app
+                self._canvas = look.blank(size.width, size.height)
+                said = f"Drawing failed. This is a bug in htfl-sim: {type(fault).__name__}: {fault}"
+                for row, line in enumerate(wrap(said, max(size.width, 1))):
+                    self._canvas.put(row, 0, line, look.text)
             self._strips = strips(self._canvas, self._stripped, self._strips)
             self._stripped = self._canvas
             self._drawn_on = surface
-
-    def _drawing(self, size: Size, look: Look) -> Canvas:
-        """The canvas, or a sentence after an error, because an error in drawing must not end the app."""
-        try:
-            return self.draw(size.width, size.height, look)
-        except Exception as fault:
-            canvas = look.blank(size.width, size.height)
-            lines = wrap(
-                f"Drawing failed. This is a bug in htfl-sim: {type(fault).__name__}: {fault}",
-                max(size.width, 1),
-            )
-            for row, line in enumerate(lines):
-                canvas.put(row, 0, line, look.text)
-            return canvas
 
 
 def strips(canvas: Canvas, before: Canvas | None = None, known: Sequence[Strip] = ()) -> list[Strip]:
@@ -133,15 +134,11 @@ def _style(fg: int, bg: int, flags: int) -> Style:
     both sides, and would write black on black.
     """
     return Style(
-        color=None if fg == DEFAULT else _colour(fg),
-        bgcolor=None if bg == DEFAULT else _colour(bg),
+        color=None if fg == DEFAULT else Color.from_rgb(*channels(fg)),
+        bgcolor=None if bg == DEFAULT else Color.from_rgb(*channels(bg)),
         bold=True if flags & BOLD else None,
         reverse=True if flags & REVERSE else None,
     )
-
-
-def _colour(colour: int) -> Color:
-    return Color.from_rgb(colour >> 16 & 255, colour >> 8 & 255, colour & 255)
 
 
 class Picture(CanvasWidget):
@@ -177,3 +174,318 @@ class TimelineChart(Picture):
     """Who receives, trains, sends, and waits in some rounds: a function of the clients that there is room for."""
 
     drawn = staticmethod(draw_timeline)
+
+
+class LineChart(CanvasWidget, can_focus=True):
+    """Lines over rounds (or bytes, or seconds) with axes, a legend, a band, marks, and a cursor.
+
+    While the view reaches the newest round it follows the run; panned back, it stays where it is. A click, or the mouse
+    drawn over the plot, is `Pointed` with the nearest x of a line.
+    """
+
+    DEFAULT_CSS = "LineChart { width: 1fr; height: 1fr; }"
+
+    @dataclass
+    class Pointed(Message):
+        """The mouse points at this x of a line."""
+
+        chart: "LineChart"
+        x: float
+
+        def can_replace(self, message: Message) -> bool:
+            return isinstance(message, LineChart.Pointed) and message.chart is self.chart
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.figure = Figure()
+        """The contents, except the x range and the cursor."""
+        self._view: tuple[float, float] | None = None  # None: the whole range
+        self._cursor: float | None = None
+
+    def show(self, figure: Figure) -> None:
+        """Replace the contents. Zoom and cursor stay."""
+        last = self.figure.x_extent[1]
+        follows = self._view is not None and self._view[1] >= last
+        self.figure = figure
+        if follows and self._view is not None:
+            ahead = figure.x_extent[1] - self._view[1]
+            self._view = (self._view[0] + ahead, self._view[1] + ahead)
+        self.changed()
+
+    @property
+    def cursor(self) -> float | None:
+        return self._cursor
+
+    def put_cursor(self, x: float | None) -> None:
+        """Draw the vertical line at `x`, and move a zoomed view so that it is visible; None: no line."""
+        if x == self._cursor:
+            return
+        self._cursor = x
+        self.changed()
+        low, high = self.x_range
+        if x is not None and self._view is not None and not low <= x <= high:
+            self.pan((x - (low if x < low else high)) / (high - low))
+
+    def step(self, by: int) -> float | None:
+        """The x this many places from the cursor, up to the ends. Without a cursor, the newest visible x."""
+        places, at = self.figure.places(), self._cursor
+        if not places.size:
+            return None
+        if at is None:
+            at, by = self.x_range[1], 0
+        place = np.searchsorted(places, at, "right") - 1 if by >= 0 else np.searchsorted(places, at)
+        return float(places[np.clip(place + by, 0, len(places) - 1)])
+
+    @property
+    def x_range(self) -> tuple[float, float]:
+        axis = replace(self.figure, x_range=self._view).x_axis()
+        return axis.low, axis.high
+
+    def zoom_in(self) -> None:
+        """Show half the range, around the cursor if there is one, else the newest half."""
+        low, high = self.x_range
+        self._look(low, high, (high - low) / 2)
+
+    def zoom_out(self) -> None:
+        """Show twice the range, at most the whole data."""
+        low, high = self.x_range
+        self._look(low, high, (high - low) * 2)
+
+    def pan(self, share: float) -> None:
+        """Move the view by `share` of its width: to later x if positive, and never beyond the data's ends."""
+        low, high = self.x_range
+        first, last = self.figure.x_extent
+        by = min(max(share * (high - low), first - low), last - high)
+        self._set_view((low + by, high + by))
+
+    def reset_view(self) -> None:
+        self._set_view(None)
+
+    def _look(self, low: float, high: float, width: float) -> None:
+        """Show `width` of x: around the cursor if it is visible, else up to the same end as now."""
+        first, last = self.figure.x_extent
+        width, cursor = max(width, NARROWEST), self._cursor
+        if width >= last - first:
+            self._set_view(None)
+            return
+        start = cursor - width / 2 if cursor is not None and low <= cursor <= high else high - width
+        start = min(max(start, first), last - width)
+        self._set_view((start, start + width))
+
+    def _set_view(self, view: tuple[float, float] | None) -> None:
+        if view != self._view:
+            self._view = view
+            self.changed()
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        if self.figure.over is not None:
+            self.capture_mouse()
+            self._point(event)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self.app.mouse_captured is self:
+            self._point(event)
+
+    def on_mouse_up(self) -> None:
+        self.release_mouse()
+
+    def _point(self, event: events.MouseEvent) -> None:
+        at = event.get_content_offset_capture(self)
+        x = place_at(self._shown(), at.x, *self.content_size, look_of(self))
+        if x is not None:
+            self.post_message(self.Pointed(self, x))
+
+    def draw(self, width: int, height: int, look: Look) -> Canvas:
+        return draw_chart(self._shown(), width, height, look)
+
+    def _shown(self) -> Figure:
+        return replace(self.figure, x_range=self._view, cursor=self._cursor)
+
+
+class Heatmap(CanvasWidget, can_focus=True):
+    """A matrix in colors, with a color bar, labels, and a cursor, which a click or the keys move and Escape hides.
+
+    With ASCII glyphs or under NO_COLOR, a ramp of characters replaces the colors.
+    """
+
+    DEFAULT_CSS = "Heatmap { width: 1fr; height: 1fr; }"
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1, 0)", "up", show=False),
+        Binding("down,j", "move(1, 0)", "down", show=False),
+        Binding("left,h", "move(0, -1)", "left", show=False),
+        Binding("right,l", "move(0, 1)", "right", show=False),
+        Binding("escape", "hide_cursor", "no cursor", show=False),
+    ]
+
+    @dataclass
+    class CursorMoved(Message):
+        """The cell under the cursor, of the matrix as given; None: there is none."""
+
+        heatmap: "Heatmap"
+        cell: tuple[int, int] | None
+
+    def __init__(self, *, axes: tuple[str, str] = ("", ""), **about: Any) -> None:
+        """axes: the meanings of rows and columns, ("client", "round"). about: other fields of a HeatFigure."""
+        super().__init__()
+        self._given = HeatFigure(np.empty((0, 0)), (), (), axes=axes, **about)
+        """The figure in the given order, without a cursor."""
+        self._orders: tuple[Array, Array] = (np.arange(0), np.arange(0))
+        self._at: tuple[int, int] | None = None  # in the order shown
+        self.home = (0, 0)
+        """The position of a new cursor, as (row, column) of the matrix as given."""
+        self.clustered = False
+
+    def show(
+        self,
+        matrix: Array,
+        rows: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        titles: tuple[Sequence[str], Sequence[str]] | None = None,
+    ) -> None:
+        """Show `matrix` [n, m]. The cursor stays on its cell if that still exists.
+
+        titles: the bottom row's names of rows and columns, if they are longer than those at the edges.
+        """
+        kept, matrix = self.cursor, np.atleast_2d(np.array(matrix, float))
+        height, width = matrix.shape
+        rows = [*map(str, range(height))] if rows is None else rows
+        columns = [*map(str, range(width))] if columns is None else columns
+        if (len(rows), len(columns)) != (height, width):
+            labels = f"{len(rows)} row and {len(columns)} column labels"
+            raise ValueError(f"a {height} × {width} heatmap has {labels}")
+        self._given = replace(self._given, matrix=matrix, rows=rows, columns=columns, titles=titles)
+        self._arrange(kept)
+
+    @property
+    def cursor(self) -> tuple[int, int] | None:
+        """(row, column) of the matrix as given, or None without a cursor."""
+        if self._at is None:
+            return None
+        by_row, by_column = self._orders
+        return int(by_row[self._at[0]]), int(by_column[self._at[1]])
+
+    def put_cursor(self, row: int, column: int) -> None:
+        """Put the cursor on (row, column) of the matrix as given, or on the nearest cell."""
+        if self._given.matrix.size:
+            nearest = (min(max(row, 0), self._last[0]), min(max(column, 0), self._last[1]))
+            self._set_cursor(self._place_of(nearest))
+
+    def mark(self, row: int | None = None, column: int | None = None) -> None:
+        """Mark this row and this column of the matrix as given in the margins, while there is no cursor."""
+        self._change(marked=(row, column))
+
+    def scale(self, value_range: tuple[float, float] | None) -> None:
+        """Use these values for the first and the last color; None: the data's."""
+        self._change(value_range=value_range)
+
+    def measure(self, unit: str = "", decimals: int = 3, *, signed: bool = False) -> None:
+        """Show values of this unit with so many decimals. signed: they are differences, which diverge from 0."""
+        self._change(unit=unit, decimals=decimals, signed=signed)
+
+    def _change(self, **fields: Any) -> None:
+        if any(getattr(self._given, name) != value for name, value in fields.items()):
+            self._given = replace(self._given, **fields)
+            self.changed()
+
+    def action_move(self, rows: int, columns: int) -> None:
+        """Move the cursor down and right in the order shown, up to the edges. The first move only shows it."""
+        if not self._given.matrix.size:
+            return
+        if self._at is None:
+            self.put_cursor(*self.home)
+            return
+        (row, column), (last_row, last_column) = self._at, self._last
+        self._set_cursor((min(max(row + rows, 0), last_row), min(max(column + columns, 0), last_column)))
+
+    def action_hide_cursor(self) -> None:
+        """Hide the cursor. Without a cursor, Escape is for other parts."""
+        if self._at is None:
+            raise SkipAction
+        self._set_cursor(None)
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        if offset is not None and self._given.matrix.size:
+            halves = look_of(self).painted
+            cell = cell_at(self._figure(), *self.content_size, halves, offset.x, offset.y)
+            if cell is not None:
+                self._set_cursor(cell)
+
+    def cluster(self, clustered: bool) -> None:
+        """Show similar rows and columns of a square matrix next to each other, or in their own order again."""
+        if clustered != self.clustered:
+            self.clustered = clustered
+            self._arrange(self.cursor)
+
+    @property
+    def _last(self) -> tuple[int, int]:
+        rows, columns = self._given.matrix.shape
+        return rows - 1, columns - 1
+
+    def _place_of(self, cell: tuple[int, int]) -> tuple[int, int]:
+        """A cell of the matrix as given, in the order shown."""
+        row, column = (int(np.flatnonzero(of == at)[0]) for of, at in zip(self._orders, cell, strict=True))
+        return row, column
+
+    def _set_cursor(self, at: tuple[int, int] | None) -> None:
+        if at != self._at:
+            self._at = at
+            self.changed()
+            self.post_message(self.CursorMoved(self, self.cursor))
+
+    def _arrange(self, kept: tuple[int, int] | None) -> None:
+        """Apply the chosen order, with the cursor still on the cell `kept` of the matrix."""
+        height, width = self._given.matrix.shape
+        self._orders = (np.arange(height), np.arange(width))
+        if self.clustered and height == width and height > 2:
+            order = cluster_order(self._given.matrix)
+            self._orders = (order, order)
+        there = kept is not None and kept[0] < height and kept[1] < width
+        self._at = self._place_of(kept) if kept is not None and there else None
+        self.changed()
+
+    def draw(self, width: int, height: int, look: Look) -> Canvas:
+        return draw_heatmap(self._figure(), width, height, look)
+
+    def _figure(self) -> HeatFigure:
+        """The figure in the order shown."""
+
+        def shown(names: Sequence[str], order: Array) -> list[str]:
+            return [names[place] for place in order]
+
+        given, (by_row, by_column) = self._given, self._orders
+        rows, columns = given.titles or (given.rows, given.columns)
+        row, column = (
+            int(np.flatnonzero(order == place)[0]) if place is not None and place < len(order) else None
+            for order, place in zip(self._orders, given.marked, strict=True)
+        )
+        return replace(
+            given,
+            matrix=given.matrix[np.ix_(by_row, by_column)],
+            rows=shown(given.rows, by_row),
+            columns=shown(given.columns, by_column),
+            titles=(shown(rows, by_row), shown(columns, by_column)),
+            marked=(row, column),
+            cursor=self._at,
+        )
+
+
+def cluster_order(similarity: Array) -> Array:
+    """The leaves, left to right, of the average-linkage tree on 1 − similarity [n, n].
+
+    Its branches are turned so that neighbors are most similar (Bar-Joseph et al. 2001). An asymmetric matrix is
+    replaced by its mean with its transpose. Pairs without a value count as least similar.
+    """
+    from scipy.cluster.hierarchy import leaves_list, linkage  # half a second: see CLUSTERING
+    from scipy.spatial.distance import squareform
+
+    size = len(similarity)
+    if size < 3:
+        return np.arange(size)
+    distance = 1 - (similarity + similarity.T) / 2
+    finite = distance[np.isfinite(distance)]
+    distance = np.where(np.isfinite(distance), distance, max(1.0, finite.max(initial=0.0)))
+    np.fill_diagonal(distance, 0.0)
+    pairs = squareform(np.maximum(distance, 0.0), checks=False)
+    return np.asarray(leaves_list(linkage(pairs, "average", optimal_ordering=True)), int)
