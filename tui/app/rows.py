@@ -1,6 +1,6 @@
 """The rows around the panels: status above, with the tabs, and the keys below."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Any
@@ -39,11 +39,8 @@ def draw(screen: Screen[Any], view: View, panel: Panel, waiting: list[str], glyp
     computes = not chosen and bool(state) and (view.replaying or not view.run.live)
     charted = isinstance(screen.focused, LineChart)
     idle = idle_keys(view, panel, chosen)
-    _write(
-        screen,
-        "keys",
-        keys(footer(panel.place, width - 1, state, chosen, charted, computes, panel.labels(), idle)),
-    )
+    shown = footer(panel.place, width - 1, state, chosen, charted, computes, panel.labels(), idle)
+    _write(screen, "keys", keys(shown))
 
 
 def _write(screen: Screen[Any], row: str, text: Content) -> None:
@@ -57,16 +54,13 @@ def _write(screen: Screen[Any], row: str, text: Content) -> None:
 def status(
     view: View, waiting: list[str], width: int, glyphs: Glyphs, study: StudySummary | None = None
 ) -> Content:
-    """One row of `width` cells. `waiting`: requests that are not done yet, at the end and in color.
-
-    study: the one whose board is shown in place of the session. A state that asks for attention comes after the name,
-    in color and after a "!".
-    """
-    alarm, gap = (
-        spelled(alarm_of(view) if study is None else "", glyphs),
-        " | " if glyphs == "ascii" else " · ",
-    )
-    found = _facts(view) if study is None else _study_facts(study)
+    """One row of `width` cells. `waiting`: requests that are not done yet, at the end and in color."""
+    alarm, gap = "", " | " if glyphs == "ascii" else " · "
+    if study is None:
+        alarm, found = spelled(alarm_of(view), glyphs), _facts(view)
+    else:
+        of = f"study, {study.finished} of {study.points} points finished"
+        found = [study.name, of, study.state]
     facts = [spelled(fact, glyphs) for fact in found]
     facts[1:1] = [alarm] * bool(alarm)
     shout = [f"REPLAY round {view.shown}"] * (view.replaying and study is None) + waiting
@@ -118,10 +112,7 @@ def _last_heard(silence: Silence) -> str:
 
 @lru_cache(len(PANEL_TITLES))
 def tabs(shown: str, width: int) -> Content:
-    """The row of tabs in `width` cells: with their titles, with shorter ones, or with only the present panel's.
-
-    The present panel's tab is reversed.
-    """
+    """The row of tabs in `width` cells: with their titles, with shorter ones, or with only the present panel's."""
     short = {panel: SHORT_TITLES.get(panel, title) for panel, title in PANEL_TITLES.items()}
     alone = {panel: title if panel == shown else "" for panel, title in PANEL_TITLES.items()}
     titles = next((each for each in (PANEL_TITLES, short) if _cells(each) <= width), alone)
@@ -164,10 +155,6 @@ def _facts(view: View) -> list[str]:
     return facts
 
 
-def _study_facts(study: StudySummary) -> list[str]:
-    return [study.name, f"study, {study.finished} of {study.points} points finished", study.state]
-
-
 def _within(view: View) -> str:
     match view.run.progress:
         case {"round": int(round), "phase": "evaluate"} if round > view.run.round:
@@ -186,12 +173,13 @@ IN_A_PANEL = ("filter", "maximise", "sort", "reverse", "unit")
 
 
 def idle_keys(view: View, panel: Panel, chosen: str) -> AbstractSet[str]:
-    """Actions without an effect, by their names or arguments, or as a whole: `travel(1)`.
-
-    chosen: the state of the session that keys steer instead of the one shown; "" for none.
-    """
+    """Actions without an effect, by their names or arguments, or as a whole: `travel(1)`."""
     run, name = view.run, panel.id or ""
-    idle = {*panel.idle(view), *_of_steering(view, chosen)}
+    idle = set(panel.idle(view))
+    if view.replaying and not chosen:
+        idle.update(WHILE_REPLAYING)
+    elif not (chosen in LIVE if chosen else run.live):  # an ended run takes no stop
+        idle |= {"stop", "checkpoint"} if chosen else {"stop"}
     if not view.replaying:
         idle.add("travel(1)")
         idle |= {"live"} if view.crosshair is None else set()
@@ -199,7 +187,12 @@ def idle_keys(view: View, panel: Panel, chosen: str) -> AbstractSet[str]:
         idle.add("travel(-1)")
     if view.crosshair is None:
         idle.add("replay")
-    idle.update(_uncharted(panel) if run.round or view.compared else CHARTED)
+    if not run.round and not view.compared:
+        idle.update(CHARTED)
+    elif charts := panel.walk_children(LineChart):  # without a visible line, or over no cost
+        drawn = [chart.figure for chart in charts if in_sight(chart) and chart.figure.places().size]
+        idle |= {"zoom"} if not drawn else set()
+        idle |= {"crosshair"} if all(figure.over is None for figure in drawn) else set()
     if len(run.history) < 2 and not run.document.get("parent"):
         idle.add("effect")  # no switch and no fork
     if len({*view.marked, *([run.folder] if run.name else [])}) < 2:
@@ -209,22 +202,3 @@ def idle_keys(view: View, panel: Panel, chosen: str) -> AbstractSet[str]:
     if not run.name and not (name == "sessions" or (name == "compare" and view.compared)):
         idle.update(IN_A_PANEL)
     return idle
-
-
-def _uncharted(panel: Panel) -> Iterator[str]:
-    """Actions on charts that no visible chart of the panel can follow: it has no line, or is over no cost."""
-    charts = panel.walk_children(LineChart)
-    drawn = [chart.figure for chart in charts if in_sight(chart) and chart.figure.places().size]
-    if charts and not drawn:
-        yield "zoom"
-    if charts and all(figure.over is None for figure in drawn):
-        yield "crosshair"
-
-
-def _of_steering(view: View, chosen: str) -> AbstractSet[str]:
-    """Commands that a run does not take: of an earlier round none, of an ended run no stop."""
-    if view.replaying and not chosen:
-        return {*WHILE_REPLAYING}
-    if chosen in LIVE if chosen else view.run.live:
-        return set()
-    return {"stop", "checkpoint"} if chosen else {"stop"}

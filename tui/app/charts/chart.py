@@ -211,7 +211,6 @@ class Figure:
         return reach(np.concatenate(seen), ceiling=100.0 if self.unit == "%" else 1.0)
 
     def crowded(self) -> bool:
-        """Whether there are too many plain series to tell them apart."""
         return sum(not one.pinned for one in self.series) > CROWD
 
 
@@ -283,10 +282,7 @@ def draw_keys(canvas: Canvas, area: PlotArea, ends: Sequence[tuple[Entry, float]
 def draw_marks(
     canvas: Canvas, area: PlotArea, marks: Sequence[Mark], label_row: int | None, look: Look
 ) -> None:
-    """Draw the marks' lines, and in `label_row` those of their labels that do not touch each other.
-
-    A label starts above its line, ends there if that space is taken, or is left out. Newer marks choose first.
-    """
+    """Draw the marks' lines, and in `label_row` those of their labels that do not touch each other."""
     taken: list[tuple[int, int]] = []
     edge, room, down = area.left + area.width, max(area.width - 2, 1), look.glyphs.down
     for mark in sorted(marks, key=lambda one: one.x, reverse=True):

@@ -41,10 +41,7 @@ def nice_ticks(low: float, high: float, most: int) -> list[float]:
 
 
 def label(value: float, step: float = 0.0, largest: float = 0.0) -> str:
-    """A number in an axis's format, with the decimals that steps of `step` need (0: three significant digits).
-
-    From 10,000 on, it has a suffix k, M, G, or T. Smaller numbers have it too if the axis reaches that far (`largest`).
-    """
+    """A number in an axis's format, with the decimals that steps of `step` need (0: three significant digits)."""
     if not math.isfinite(value):
         return str(value)
     size = max(abs(value), abs(largest))
@@ -157,10 +154,7 @@ class PlotArea:
         return int((1 - share) * (self.height - 1) + 0.5) if 0 <= share <= 1 else None
 
     def y_ticks(self) -> list[float]:
-        """About one tick in five rows: three from five rows on, eleven at most.
-
-        Fewer, but at least three, if only those are evenly spaced.
-        """
+        """About one tick in five rows: three from five rows on, eleven at most."""
         most = min(max(self.height * 2 // 5, 3 if self.height >= 5 else 2), 11)
         for number in range(most, 2, -1):
             ticks = nice_ticks(self.y.low, self.y.high, number)

@@ -94,10 +94,7 @@ def colour_of(group: int, groups: int, look: Look) -> int:
 def draw_marks(
     canvas: Canvas, marks: Sequence[tuple[int, int, int]], figure: ScatterFigure, look: Look
 ) -> None:
-    """Write [k] for each (row, column, group), three cells from its column on, in black or white on its color.
-
-    Where several meet, all keys come before any bracket.
-    """
+    """Write [k] for each (row, column, group), three cells from its column on, in black or white on its color."""
     for cells in (slice(0, 3), slice(1, 2)):
         for row, column, group in marks:
             text, first = f"[{key_of(group)}]", column + cells.start

@@ -113,10 +113,7 @@ def _missing(value: Value) -> bool:
 
 
 def widths(columns: Sequence[Column], rows: Rows, order: Order, look: Look) -> list[int]:
-    """The widths of each column's texts and title, with a pointer next to the title of the column sorted by.
-
-    A column without a text has width 0.
-    """
+    """The widths of each column's texts and title, with a pointer next to the title of the column sorted by."""
     sorted_by = order[0] if order else None
     texts = [1] * len(columns)
     if rows:
@@ -146,11 +143,7 @@ def _text(cell: str | Cell, glyphs: str) -> str:
 
 
 def layout(columns: Sequence[Column], texts: Sequence[int], width: int, left: int) -> list[ShownColumn]:
-    """The columns that fit from cell `left` on into `width` cells, by the widths of their texts.
-
-    If some do not fit, there is room after them for their number. Columns without a text have no place, unless they
-    have no title either.
-    """
+    """The columns that fit from cell `left` on into `width` cells, by the widths of their texts."""
     places = _layout(columns, texts, width, left)
     return _layout(columns, texts, width - LEFT_OUT, left) if left_out(texts, places) else places
 
@@ -193,10 +186,7 @@ def draw_header(
     missing: int,
     look: Look,
 ) -> None:
-    """The titles in the first row, with a pointer next to that of the column sorted by, if there is one.
-
-    At the end, as +2, the number of columns without room.
-    """
+    """The titles in the first row, with a pointer next to that of the column sorted by, if there is one."""
     for place in places:
         column, sorted_by = columns[place.column], order is not None and place.column == order[0]
         pointer = (look.glyphs.down if order[1] else look.glyphs.up) if order and sorted_by else ""
@@ -231,10 +221,7 @@ def draw_row(
     under_cursor: bool,
     look: Look,
 ) -> None:
-    """A row as a grid of one row, with its names as in `shortened`.
-
-    The cursor is a pointer, with a tint if there is color.
-    """
+    """A row as a grid of one row, with its names as in `shortened`."""
     if under_cursor:
         canvas.put(0, 0, look.glyphs.pointer, look.highlight, BOLD)
         if look.coloured:

@@ -35,10 +35,7 @@ Make = Callable[[int], Timeline]
 
 
 def draw_timeline(make: Make, width: int, height: int, look: Look) -> Canvas:
-    """A timeline on [height, width] cells: a row for each client, and a line with its number at the end of each round.
-
-    Work that is not used is gray, with a mark at its end. If not all clients have a row, the x axis says how many do.
-    """
+    """A timeline on [height, width] cells: a row for each client, and a line and a number at the end of each round."""
     canvas = look.blank(width, height)
     if height < FRAME + 1:
         return canvas

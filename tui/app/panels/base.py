@@ -89,7 +89,6 @@ class SizedPanel(Panel):
                 self.notify(explain(fault)[0], severity="error", markup=False)
 
     def redraw(self) -> None:
-        """Draw again, also the parts whose contents have not changed."""
         self._drawn.clear()
         self.update()
 
@@ -196,10 +195,7 @@ def no_match(what: str) -> str:
 
 
 def at_most(widget: Widget, lines: int | None) -> None:
-    """Limit a widget to this many lines; None: no limit.
-
-    Textual lays out the screen again whenever a rule is cleared, even one that was not set.
-    """
+    """Limit a widget to this many lines; None: no limit."""
     if lines is not None or widget.styles.has_rule("max_height"):
         widget.styles.max_height = lines
 
@@ -216,7 +212,6 @@ class Facts(Table):
         self._facts: Sequence[tuple[str, str]] = ()
 
     def tell(self, facts: Sequence[tuple[str, str]]) -> None:
-        """Replace the pairs."""
         self._facts = facts
         names = max(NAMES, *(cell_count(name) + 1 for name, _ in facts), 0)
         here = room(self)
@@ -308,10 +303,7 @@ def at_best(accuracies: Array) -> str:
 
 
 def recent(accuracies: Array) -> tuple[str, ...]:
-    """The last of accuracies by round [n], with its changes in a round and over RECENT rounds. Then in fewer words.
-
-    One change alone is never that over several rounds if the last round went the other way.
-    """
+    """The last of accuracies by round [n], with its changes in a round and over RECENT rounds. Then in fewer words."""
     last, found = percent(accuracies[-1]), [change_over(accuracies, wanted) for wanted in (1, RECENT)]
     said = [
         f"{points(change)} pp in {f'{rounds} rounds' if rounds > 1 else 'a round'}"
@@ -330,10 +322,7 @@ def titled(measure: str) -> str:
 
 
 def measures(view: View, measure: str, brief: bool = False) -> Figure:
-    """The means of a measure on each part of the split by round, and of the loss also in training.
-
-    Pinned clients have their values on the test part. brief: without clients and marks.
-    """
+    """The means of a measure on each part of the split by round, and of the loss also in training."""
     run, models, title = view.run, view.run.models, titled(measure)
     found = [("training loss", "l", view.curves.loss.means())] if measure == "loss" else []
     found += [(f"{part} {title}", part[0], part_means(run.records, part, measure)) for part in PARTS]

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.message import Message
@@ -69,9 +68,9 @@ class Grid(Table):
         self._before, self._seeds, self._after = tuple(before), tuple(seeds), tuple(after)
         self._at = min(self._at, max(len(seeds) - 1, 0))
         shown = []
-        for row in rows:
-            cells = (*row.before, *map(_with_room, row.cells), *row.after)
-            shown.append(Row(row.key, cells, row.tone, search=str(row.key)))
+        for row in rows:  # with room for the cursor's brackets
+            points = ("" if cell is None else replace(cell, text=f" {cell.text} ") for cell in row.cells)
+            shown.append(Row(row.key, (*row.before, *points, *row.after), row.tone, search=str(row.key)))
         self._show(tuple(shown))
 
     def action_seed(self, steps: int) -> None:
@@ -88,29 +87,22 @@ class Grid(Table):
 
     def _show(self, rows: Rows) -> None:
         """Show the rows with the columns near the cursor."""
-        if not self._seeds:
-            self.show(rows, [*self._before, *self._after])
-            return
-        wanted = widths(self._columns_from(0), rows, None, look_of(self))
-        self._first = min(self._first, self._at)
-        while self._first < self._at and not self._is_in_sight(wanted):
-            self._first += 1
+        at, self._first = len(self._before) + self._at, min(self._first, self._at)
+        if self._seeds:
+            wanted, across = widths(self._columns_from(0), rows, None, look_of(self)), room(self).width
+            while self._first < self._at and not any(
+                place.column == at for place in layout(self._columns_from(self._first), wanted, across, 1)
+            ):
+                self._first += 1
         self.show(rows, self._columns_from(self._first))
-
-    def _is_in_sight(self, wanted: Sequence[int]) -> bool:
-        at = len(self._before) + self._at
-        places = layout(self._columns_from(self._first), wanted, room(self).width, 1)
-        return any(place.column == at for place in places)
 
     def _columns_from(self, first: int) -> list[Column]:
         """All columns, those of the seeds from `first` on with more worth than those before."""
         seeds = [
             Column(
-                f"{seed} ",
-                numeric=True,
-                worth=PASSED if place < first else FIRST if place < first + 2 else SHOWN,
+                f"{seed} ", numeric=True, worth=PASSED if at < first else FIRST if at < first + 2 else SHOWN
             )
-            for place, seed in enumerate(self._seeds)
+            for at, seed in enumerate(self._seeds)
         ]
         return [*self._before, *seeds, *self._after]
 
@@ -123,11 +115,6 @@ class Grid(Table):
             canvas.put(line, place.left, "[", look.highlight, BOLD)
             canvas.put(line, place.left + place.width - 1, "]", look.highlight, BOLD)
         return canvas
-
-
-def _with_room(cell: Cell | None) -> Cell | str:
-    """The cell with room for the cursor's brackets."""
-    return "" if cell is None else replace(cell, text=f" {cell.text} ")
 
 
 SETTINGS = (Column("setting", stretch=True, names=True, worth=10, least=10),)
@@ -143,10 +130,7 @@ Interval = tuple[float, float]
 
 
 def of_settings(board: Board, wide: bool) -> tuple[list[GridRow], tuple[Column, ...]]:
-    """The rows of the settings, and the columns after the seeds.
-
-    wide: intervals have their ends, and not half their width.
-    """
+    """The rows of the settings, and the columns after the seeds."""
     has_paper = any(row.paper for row in board.rows)
     title = "mean" if board.round is None else f"mean at r{board.round}"
     columns = [Column(f"{title} [95 %]" if wide else f"{title} ±95 %", numeric=True, worth=9)]
@@ -170,32 +154,22 @@ def of_trials(board: Board) -> list[GridRow]:
     """The rows of a tuning study's trials."""
     if board.trials is None:
         return []
-    return [
-        GridRow(
-            name_of(row),
-            (
-                Cell("best", "gain") if row.is_best else "",
-                name_of(row),
-                f"{row.rung}/{board.trials.rungs}",
-            ),
-            tuple(of_point(cell, trial=True) for cell in row.cells),
-            ("diverged" if row.lost else _hundred(row.score), row.words),
-            "muted" if row.out or row.lost else "plain",
-        )
-        for row in board.trials.rows
-    ]
+    rows, rungs = [], board.trials.rungs
+    for row in board.trials.rows:
+        before = Cell("best", "gain") if row.is_best else "", name_of(row), f"{row.rung}/{rungs}"
+        points = tuple(of_point(cell, trial=True) for cell in row.cells)
+        after = "diverged" if row.lost else _hundred(row.score), row.words
+        tone: Tone = "muted" if row.out or row.lost else "plain"
+        rows.append(GridRow(before[1], before, points, after, tone))
+    return rows
 
 
 def name_of(trial: TrialRow) -> str:
-    """A trial's method and number."""
     return f"{trial.method} t{trial.number:02d}"
 
 
 def of_point(cell: PointCell | None, trial: bool = False) -> Cell | None:
-    """A point's accuracy in per cent and the symbol of its state, with the round unless it is finished.
-
-    trial: its round and the symbol, without the accuracy.
-    """
+    """A point's accuracy in per cent and the symbol of its state, with the round unless it is finished."""
     if cell is None:
         return None
     if cell.state == "waiting":
@@ -220,9 +194,8 @@ def facts(board: Board, row: BoardRow, seed: int) -> list[Fact]:
         found.append((row.label, f"{percent(row.accuracy.mean)}{when}, {between}; {done}"))
     if (change := row.difference) is not None:
         between = _changes(change.interval) if change.interval else "one pair: no interval"
-        found.append(
-            (f"Δ vs {board.baseline}", f"{points(change.mean)} pp{when}, {between}, {change.pairs} paired")
-        )
+        said = f"{points(change.mean)} pp{when}, {between}, {change.pairs} paired"
+        found.append((f"Δ vs {board.baseline}", said))
     elif board.baseline and row.method != board.baseline:
         found.append((f"Δ vs {board.baseline}", "no pair yet: both sessions of a seed need an accuracy"))
     if costs := _costs(row.costs):
@@ -320,13 +293,18 @@ def _costs(costs: Mapping[Cost, float]) -> str:
     formats: dict[Cost, Callable[[float], str]] = {
         "bytes": size,
         "FLOPs": lambda value: f"{amount(value)} FLOPs",
-        "seconds": duration,
-        "simulated seconds": lambda value: f"{duration(value)} simulated",
+        "seconds": _time,
+        "simulated seconds": lambda value: f"{_time(value)} simulated",
         "joules": lambda value: f"{amount(value)} J",
     }
     return ", ".join(
         formats[cost](value) for cost, value in costs.items() if cost in formats and value == value
     )
+
+
+def _time(seconds: float) -> str:
+    """A length of time. One of less than half a second has a significant digit."""
+    return f"{seconds:.1g} s" if 0 < seconds < 0.5 else duration(seconds)
 
 
 POINTS, TRIALS, PARETO = "points", "trials", "Pareto"
@@ -345,7 +323,6 @@ class StudyBoard(Container):
     """
 
     def __init__(self) -> None:
-        super().__init__()
         self._grid, self._chart, self._facts = Grid(), Tradeoff(), Facts()
         self._cells, self._plot = Part("study", self._grid), Part("Pareto", self._chart)
         self._about = Part("point", self._facts, classes="about")
@@ -355,11 +332,7 @@ class StudyBoard(Container):
         self._cost: Cost = "bytes"
         self.folder: Path | None = None
         """The study that is open."""
-
-    def compose(self) -> ComposeResult:
-        yield self._cells
-        yield self._plot
-        yield self._about
+        super().__init__(self._cells, self._plot, self._about)
 
     def open(self, study: StudySummary) -> None:
         """Open a study. Its board comes with the next reading."""
@@ -378,7 +351,6 @@ class StudyBoard(Container):
             self._draw()
 
     def show(self, board: Board) -> None:
-        """Show the board of the open study as it is now."""
         if board.folder != self.folder:
             return
         self._board = board
@@ -394,18 +366,15 @@ class StudyBoard(Container):
 
     @property
     def next_mode(self) -> str:
-        """The mode after the present one."""
         at = self.modes.index(self._mode) if self._mode in self.modes else 0
         return self.modes[(at + 1) % len(self.modes)]
 
     def cycle(self) -> None:
-        """Show the next of `modes`."""
         self._mode = self.next_mode
         self._draw()
         self.call_after_refresh(self.take_focus)
 
     def next_cost(self) -> None:
-        """Show Pareto over the next cost."""
         costs = self._costs()
         at = costs.index(self._cost) if self._cost in costs else -1
         self._cost = costs[(at + (self._mode == PARETO)) % len(costs)]
@@ -422,7 +391,6 @@ class StudyBoard(Container):
             offer_focus(self.screen, self.first())
 
     def first(self) -> Widget:
-        """The part that takes keys."""
         return self._chart if self._mode == PARETO else self._grid
 
     def _costs(self) -> tuple[Cost, ...]:
@@ -527,13 +495,8 @@ class StudyBoard(Container):
         for row in self._board.rows if self._board else ():
             change, ends = row.difference, row.interval or (None, None)
             between = (change.interval if change else None) or (None, None)
-            numbers: list[object] = [
-                row.accuracy and row.accuracy.mean,
-                *ends,
-                change and change.mean,
-                *between,
-            ]
-            numbers.append(row.paper[0].accuracy if row.paper else None)
+            paper = row.paper[0].accuracy if row.paper else None
+            numbers = row.accuracy and row.accuracy.mean, *ends, change and change.mean, *between, paper
             rows += [
                 [row.label, each.point, each.state, each.round, each.rounds, each.accuracy, *numbers]
                 for each in row.points
@@ -548,10 +511,9 @@ def tradeoff(board: Board, cost: Cost, chosen: str = "") -> TradeoffFigure:
         for row in board.rows
         if row.accuracy is not None and row.costs.get(cost, float("nan")) == row.costs.get(cost)
     }
-    front = pareto_front(known)
-    unit, one = (
-        size_unit(max((x for x, _ in known.values()), default=0.0)) if cost == "bytes" else (str(cost), 1)
-    )
+    front, unit, one = pareto_front(known), str(cost), 1
+    if cost == "bytes":
+        unit, one = size_unit(max((x for x, _ in known.values()), default=0.0))
     unfinished = {row.label for row in board.rows if row.finished < len(row.points)}
     points = tuple(
         TradeoffPoint(label, x / one, y * PERCENT, (x, y) in front, label in unfinished)
@@ -581,7 +543,6 @@ class Tradeoff(CanvasWidget, can_focus=True):
         self.figure = TradeoffFigure()
 
     def show(self, figure: TradeoffFigure) -> None:
-        """Replace the contents."""
         if figure != self.figure:
             self.figure = figure
             self.changed()

@@ -76,7 +76,6 @@ class ClassMap:
 
     @property
     def reach(self) -> tuple[float, float]:
-        """The range of the colors."""
         if self.before is None:
             return 0.0, PERCENT
         most = max([LEAST, *(abs(each.change) * PERCENT for each in self.changes)])
@@ -84,7 +83,6 @@ class ClassMap:
 
     @property
     def caption(self) -> str:
-        """The title of the map."""
         if self.before is None:
             return f"recall by class, round {self.round}"
         if self.mode == GAIN:
@@ -140,22 +138,18 @@ _Ranked = tuple[int, float, ClassCounts, ClassCounts | None]
 
 
 def most(found: ClassMap, width: int) -> str:
-    """The classes with the largest changes, or with the highest and lowest recall, in at most `width` cells.
-
-    Those with fewer than FEW samples are left out if two others can be ranked.
-    """
+    """The classes with the largest changes, or with the highest and lowest recall, in at most `width` cells."""
     every: list[_Ranked] = [(each.label, each.change, each.now, each.before) for each in found.changes]
     if recalled := found.before is None:
         counts = [(label, each) for label, each in enumerate(found.now.over_clients()) if each.samples]
-        every = sorted(
-            ((label, each.recall, each, None) for label, each in counts), key=lambda each: -each[1]
-        )
+        every = [(label, each.recall, each, None) for label, each in counts]
+        every.sort(key=lambda each: -each[1])
     judged = [each for each in every if each[2].samples >= FEW]
     ranked = judged if len(judged) > 1 else every
+    if not ranked and recalled:
+        return "No client has test samples that were evaluated."
     if not ranked:
-        return (
-            "No client has test samples that were evaluated." if recalled else "No class has samples in both."
-        )
+        return "No class has samples in both."
     high = [each for each in ranked if recalled or each[1] > 0]
     low = [each for each in ranked[::-1] if recalled or each[1] < 0]
     if not high and not low:
@@ -179,9 +173,8 @@ def cell(found: ClassMap, client: int, label: int, width: int) -> str:
     now = _counts(found.now, client, label)
     head = f"Client {client}, class {found.names[label]}: "
     if not now.samples:
-        return fitting(
-            [f"{head}no test samples; answered {_times(now.answered)}", f"{head}no samples"], width
-        )
+        told = f"{head}no test samples; answered {_times(now.answered)}"
+        return fitting([told, f"{head}no samples"], width)
     said = f"{now.correct} of {now.samples} samples"
     wrong = f"; answered {_times(now.answered)}, {now.answered - now.correct} wrong"
     if found.before is not None:

@@ -146,11 +146,10 @@ def rows_of(
         (each_once(size, received), received.tolist()),
         ([Trend(each) for each in recent], ()),
     ]
-    search = [
-        f"{client} {name} {'pinned' * bool(mark)}"
-        for client, name, mark in zip(clients, names, marks, strict=True)
-    ]
-    return by_columns(clients, columns, search)
+    about = zip(clients, names, marks, strict=True)
+    return by_columns(
+        clients, columns, [f"{client} {name} {'pinned' * bool(mark)}" for client, name, mark in about]
+    )
 
 
 def _data_columns(
@@ -186,17 +185,13 @@ def diverged(view: View) -> str:
 
 
 def behind(view: View) -> str:
-    """The worst client at the round shown, and the one with the clearest drop; "" before the first evaluation.
-
-    If the test samples are known, both have their correct ones, and a drop is named only if it is significant.
-    """
+    """The worst client at the round shown, and the one with the clearest drop; "" before the first evaluation."""
     curves, models, samples = view.curves.upto(view.shown), view.run.models, tested(view.run, view.shown)
     said = []
     if (worst := lowest_client(curves)) is not None:
         client, accuracy = worst
-        said.append(
-            f"worst {client} {models[client]} {percent(accuracy)}{_correct(client, accuracy, samples)}"
-        )
+        correct = _correct(client, accuracy, samples)
+        said.append(f"worst {client} {models[client]} {percent(accuracy)}{correct}")
     if (fallen := fell_most(curves, samples)) is not None:
         client, by = fallen
         now = _correct(client, float(curves.accuracy.after(curves.rounds)[client]), samples)
@@ -216,13 +211,9 @@ def remarks(view: View, client: int) -> list[str]:
         return []
     now = incidents(view.run.records[view.shown - 1 : view.shown], client)
     before = incidents(view.run.records[: view.shown - 1], client)
-    found = []
-    if now.diverged:
-        found.append("diverged: its loss is not finite")
-    if now.dropped:
-        found.append("dropped: its update was lost")
-    if now.absent:
-        found.append("did not take part in this round")
+    found = ["diverged: its loss is not finite"] if now.diverged else []
+    found += ["dropped: its update was lost"] if now.dropped else []
+    found += ["did not take part in this round"] if now.absent else []
     for about, rounds in (("diverged", before.diverged), ("was dropped", before.dropped)):
         if rounds:
             found.append(f"{about} in {len(rounds)} earlier rounds, most recently in round {rounds[-1]}")
@@ -250,13 +241,9 @@ class ClientTable(SizedPanel):
         return view.curves.clients or len(view.run.models)
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
-        # Not if the cursor has moved on since.
-        if (
-            message.table is self._table
-            and message.key == self._table.selected
-            and isinstance(message.key, int)
-        ):
-            self.post_message(ClientSelected(message.key))
+        key = message.key  # of an older message, if the cursor has moved on since
+        if message.table is self._table and key == self._table.selected and isinstance(key, int):
+            self.post_message(ClientSelected(key))
 
     def on_table_chosen(self, message: Table.Chosen) -> None:
         if message.table is self._table:

@@ -167,10 +167,7 @@ class ClientsPanel(client_rows.ClientTable):
 
 
 def facts_of(view: View, client: int, width: int) -> list[tuple[str, str]]:
-    """The facts of a client at the round shown; before the first round, its model and its data.
-
-    width: the cells of a line.
-    """
+    """The facts of a client at the round shown; before the first round, its model and its data."""
     curves, samples = view.curves.upto(view.shown), Samples.of(view.run)
     records = view.run.records[: view.shown]
     if not view.shown:

@@ -7,7 +7,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
@@ -55,9 +54,10 @@ from tui.common.formatting import (
 )
 
 OF_CLIENTS = "accuracy of clients"
+NO_TEST = "None of these sessions has measured its test part. Early versions measured only accuracy."
 UNKNOWN = {
-    "test loss": "None of these sessions has measured its test part. Early versions measured only accuracy.",
-    "test F1": "None of these sessions has measured its test part. Early versions measured only accuracy.",
+    "test loss": NO_TEST,
+    "test F1": NO_TEST,
     "CKA": "None of these sessions has measured CKA. In a running session, press c to measure it. Start a run with "
     "--set cka.every=5 to measure it every fifth round.",
     "selected on eval": "None of these sessions has an eval part to select rounds on. Start a run with "
@@ -155,11 +155,7 @@ def figure(
 
 
 def colours(lines: Sequence[Seeds], places: Sequence[int]) -> list[tuple[int, int]]:
-    """Each line's color, and the number of earlier lines with the same.
-
-    Lines of several methods have their methods' colors, as in every figure. Lines of one method have those of their
-    slots.
-    """
+    """Each line's color, and the number of earlier lines with the same."""
     looks = looks_of([axes.key_of(line.runs[0], ("method",))[0] for line in lines])
     if looks is None:
         return [(in_order(place).colour, place // len(OKABE_ITO)) for place in places]
@@ -203,7 +199,6 @@ class ComparePanel(SizedPanel):
     """
 
     def __init__(self, id: str) -> None:
-        super().__init__(id)
         self._unit, self._shown = COSTS[0], str(MEASURES[0])
         self._target: float | None = None  # None: the accuracy that all have reached
         self._chart = LineChart()
@@ -214,14 +209,8 @@ class ComparePanel(SizedPanel):
         self._sessions = Part("target", self._table)
         self._room = Vertical(self._sessions, classes="table")  # not the part's own height, because of z
         self._differences = Part("different settings", self._settings, classes="differences")
-
-    def compose(self) -> ComposeResult:
-        yield self._caveat
-        with Horizontal(classes="upper"):
-            yield self._curves
-            yield self._differences
-        yield self._known
-        yield self._room
+        upper = Horizontal(self._curves, self._differences, classes="upper")
+        super().__init__(id, self._caveat, upper, self._known, self._room)
 
     def draw(self, view: View) -> None:
         runs = view.compared
@@ -292,10 +281,8 @@ class ComparePanel(SizedPanel):
         rows = LOW_NOTE if self.has_class("-short") else NOTE
         text = wrapped(spelled(" ".join(said), glyphs), width)
         if len(text) > rows:
-            text = (
-                *text[: rows - 1],
-                fit(" ".join(text[rows - 1 : rows + 1]), width, GLYPHS[glyphs].ellipsis),
-            )
+            last = fit(" ".join(text[rows - 1 : rows + 1]), width, GLYPHS[glyphs].ellipsis)
+            text = (*text[: rows - 1], last)
         self._caveat.update("\n".join(text))
         self._caveat.display = bool(said)
 
@@ -350,7 +337,7 @@ class ComparePanel(SizedPanel):
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """One row per session: accuracies, and the cost of the target."""
         columns = ["session", "methods", "state", "round", "best", "best_round", "last", "target"]
-        columns += ["rounds_to_target", "bytes_to_target", "flops_to_target", "seconds_to_target"]
+        columns += [f"{cost}_to_target" for cost in ("rounds", "bytes", "flops", "seconds")]
         rows: list[list[object]] = []
         target = self.target(view.compared) if view.compared else 0.0
         for run in view.compared:
@@ -414,12 +401,9 @@ def row_of(place: int, line: Seeds, target: float, upto: int | None = None) -> R
     if there:
         took = [each.reached or spent(each.run.totals) for each in stands]
         mean, least = fmean(each.round for each in took), "" if there == len(stands) else AT_LEAST
+        exactly = f"{mean:.0f}" if alone else f"{mean:.1f}"
         cost = (
-            f"{at_least(mean)} ({there}/{len(stands)})"
-            if least
-            else f"{mean:.0f}"
-            if alone
-            else f"{mean:.1f}",
+            f"{at_least(mean)} ({there}/{len(stands)})" if least else exactly,
             f"{least}{size(fmean(each.bytes for each in took))}",
             f"{least}{amount(fmean(each.flops for each in took))}",
             f"{least}{duration(fmean(each.seconds for each in took))}",

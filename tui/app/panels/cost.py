@@ -4,25 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
-from textual.app import ComposeResult
 from textual.containers import Horizontal
 
+from simulator.results.analysis import costs as costs_of
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.comparison import standing
-from simulator.results.analysis.costs import (
-    COSTS,
-    SIMULATED,
-    TIME_PARTS,
-    Cost,
-    at_work,
-    busy_share,
-    by_tensor,
-    costs,
-    machine_use,
-    method_metrics,
-    reached,
-    seconds_by_part,
-)
+from simulator.results.analysis.costs import COSTS, SIMULATED, TIME_PARTS, Cost, seconds_by_part
 from simulator.results.analysis.timeline import timeline
 from tui.app.charts.chart import Figure, Series
 from tui.app.charts.table import Cell, Column, Row, Rows, Trend, Value, by_columns
@@ -86,10 +73,7 @@ SLOW = 1.5  # times the median: slower clients are pointed out
 
 
 class CostPanel(client_rows.ClientTable):
-    """Charts of cost by round, the clients or the tensors below, and the numbers of the round shown.
-
-    With enough columns, traffic and time stand beside the chosen chart.
-    """
+    """Charts of cost by round, the clients or the tensors below, and the numbers of the round shown."""
 
     FOLLOWS_PROGRESS = True
     SHARES_ORDER = False
@@ -113,25 +97,20 @@ class CostPanel(client_rows.ClientTable):
     """
 
     def __init__(self, id: str) -> None:
-        super().__init__(id)
         self._chart, self._metric, self._span = "", 0, 2
         self._charts = {name: LineChart() for name in ("first", "second", "third")}
-        self._tensors, self._facts = Table(TENSORS), Facts()
+        self._tensors, self._facts, self._timeline = Table(TENSORS), Facts(), TimelineChart()
         self._table = Table(CLIENTS, cursor=True, sort="seconds")
-        self._timeline = TimelineChart()
-        self._parts = {name: Part(TIME, chart, classes=name) for name, chart in self._charts.items()}
-        self._parts["timeline"] = Part(TIMELINE, self._timeline, classes="timeline")
-        self._parts["clients"] = Part("by client", self._table, classes="clients")
-        self._parts["tensors"] = Part("by tensor", self._tensors, classes="tensors")
-        self._parts["facts"] = Part("this round", self._facts, classes="facts")
-        self._lower = Horizontal(
-            *(self._parts[name] for name in ("clients", "tensors", "facts")), classes="lower"
-        )
-
-    def compose(self) -> ComposeResult:
-        with Horizontal(classes="upper"):
-            yield from (self._parts[name] for name in (*self._charts, "timeline"))
-        yield self._lower
+        parts = {name: (TIME, chart) for name, chart in self._charts.items()} | {
+            "timeline": (TIMELINE, self._timeline),
+            "clients": ("by client", self._table),
+            "tensors": ("by tensor", self._tensors),
+            "facts": ("this round", self._facts),
+        }
+        self._parts = {name: Part(*each, classes=name) for name, each in parts.items()}
+        upper, lower = [*self._parts.values()][:4], [*self._parts.values()][4:]
+        self._lower = Horizontal(*lower, classes="lower")
+        super().__init__(id, Horizontal(*upper, classes="upper"), self._lower)
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -140,7 +119,7 @@ class CostPanel(client_rows.ClientTable):
     def draw(self, view: View) -> None:
         self.set_class(not view.run.document, "-closed")
         self._draw_charts(view)
-        facts, doing, models = facts_of(view), at_work(view.run), view.run.models
+        facts, doing, models = facts_of(view), costs_of.at_work(view.run), view.run.models
         if self.differs("tables", view.curves, view.round, view.run.config, doing):
             self._table.show(rows(view, doing))
             at_most(self._lower, max(len(models), len(facts) + 1) + 2)  # the charts get the rest
@@ -156,9 +135,8 @@ class CostPanel(client_rows.ClientTable):
     def _draw_charts(self, view: View) -> None:
         run, wide = view.run, self.has_class("-wide")
         about = (view.curves, view.round, run.events, run.config, run.error, run.checkpoints, run.name)
-        if not self.differs(
-            "charts", *about, bool(run.document), wide, self._chart, self._metric, self._span
-        ):
+        mode = self._chart, self._metric, self._span
+        if not self.differs("charts", *about, bool(run.document), wide, *mode):
             return
         begun = view.shown > 0
         chosen = self._chosen(view) if begun else ""
@@ -168,7 +146,14 @@ class CostPanel(client_rows.ClientTable):
         if not begun:
             self._parts["first"].caption(TIME)
         elif chosen == TIMELINE:
-            self._draw_timeline(view)
+            records, rounds = (
+                run.records[: view.shown],
+                SPANS[self._span],
+            )  # the last ones up to the one shown
+            self._timeline.show(lambda most: timeline(records, rounds, most))
+            first = max(view.shown - rounds, 0) + 1
+            which = f"round {first}" if first == view.shown else f"rounds {first} to {view.shown}"
+            self._parts["timeline"].caption(f"who works when, {which} (, fewer, . more)")
         else:
             fixed = [name for name in charts(view) if name not in self._choices(view)]
             for place, name in zip(self._charts, [*fixed, chosen], strict=False):
@@ -183,18 +168,10 @@ class CostPanel(client_rows.ClientTable):
         found = self._choices(view)
         return self._chart if self._chart in found else found[0]
 
-    def _draw_timeline(self, view: View) -> None:
-        """The timeline of the last rounds up to the one shown."""
-        records, rounds = view.run.records[: view.shown], SPANS[self._span]
-        self._timeline.show(lambda most: timeline(records, rounds, most))
-        first = max(view.shown - rounds, 0) + 1
-        which = f"round {first}" if first == view.shown else f"rounds {first} to {view.shown}"
-        self._parts["timeline"].caption(f"who works when, {which} (, fewer, . more)")
-
     def _draw_chart(self, view: View, place: str, name: str) -> None:
         title, missing = name, None
         if name == METRICS:
-            found = [*method_metrics(view.run.records).items()]
+            found = [*costs_of.method_metrics(view.run.records).items()]
             at = self._metric % len(found)
             figure = _over_rounds(view, [by_round(found[at][0], "", found[at][1])], from_zero=False)
             title = found[at][0] + (f" ({at + 1} of {len(found)}, . next)" if len(found) > 1 else "")
@@ -214,20 +191,16 @@ class CostPanel(client_rows.ClientTable):
         self._parts[place].say(missing)
 
     def _draw_tensors(self, view: View) -> None:
-        found = by_tensor(view.run.records[: view.shown])
-        self._tensors.show(
-            Row(
-                (each.name, each.direction),
-                (each.name, each.direction, size(each.bytes), percent(each.share), size(each.total)),
-            )
-            for each in found
-        )
+        found = costs_of.by_tensor(view.run.records[: view.shown])
+        rows = list[Row]()
+        for each in found:
+            numbers = size(each.bytes), percent(each.share), size(each.total)
+            rows.append(Row((each.name, each.direction), (each.name, each.direction, *numbers)))
+        self._tensors.show(rows)
         nothing = "No tensor has been sent yet."
         if view.shown:
-            quiet = silent(view.curves)
-            nothing = (
-                "Every client trains alone. Nothing is sent." if quiet else "This method sends no tensors."
-            )
+            alone = "Every client trains alone. Nothing is sent."
+            nothing = alone if silent(view.curves) else "This method sends no tensors."
         self._parts["tensors"].say(None if found else nothing)
 
     def labels(self) -> Mapping[str, str]:
@@ -274,31 +247,21 @@ class CostPanel(client_rows.ClientTable):
         self.update()
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
-        """One row per round: its seconds by purpose, bytes, the machine's use, and each listed client's seconds.
-
-        While tensors are shown: one row per tensor and direction, with the bytes of the round and since round 1.
-        """
+        """One row per round: its seconds by purpose, bytes, the machine's use, and each listed client's seconds."""
         if self.has_class("-tensors"):
             return ["tensor", "direction", "bytes", "share", "bytes_total"], [
                 [each.name, each.direction, each.bytes, each.share, each.total]
-                for each in by_tensor(view.run.records[: view.shown])
+                for each in costs_of.by_tensor(view.run.records[: view.shown])
             ]
         curves = view.curves
         found = {"seconds": curves["seconds"], **seconds_by_part(curves)}
-        found |= {name: curves[f"bytes_{name}"] for name in ("up", "down")}
-        found |= {
-            "cpu": curves["seconds_cpu"],
-            "memory": curves["memory"],
-            "gpu_memory": curves["gpu_memory"],
-        }
+        found |= {"up": curves["bytes_up"], "down": curves["bytes_down"], "cpu": curves["seconds_cpu"]}
+        found |= {name: curves[name] for name in ("memory", "gpu_memory")}
         if has_clock(view):
             found |= {name: curves[name] for name in ("simulated_seconds", "joules")}
-        clients = client_rows.shown(view)
-        found |= {
-            f"client {client}": took
-            for client, took in zip(clients, curves.client_seconds.select(clients).T, strict=True)
-        }
-        rounds = range(1, view.shown + 1)
+        clients, rounds = client_rows.shown(view), range(1, view.shown + 1)
+        took = zip(clients, curves.client_seconds.select(clients).T, strict=True)
+        found |= {f"client {client}": seconds for client, seconds in took}
         return by_column({"round": rounds, **{name: each[: view.shown] for name, each in found.items()}})
 
 
@@ -306,21 +269,21 @@ def charts(view: View) -> dict[str, Callable[[View], Figure]]:
     """How to draw each chart of this session. Those up to TIME stand beside the others if there is room."""
     curves, timed = view.curves, has_clock(view)
     quiet, alike = silent(curves), steady(curves)
+    total = {TOTAL: partial(_traffic, of="_total")}
     found: dict[str, Callable[[View], Figure]] = {}
     if not quiet:
-        found = {TOTAL: partial(_traffic, of="_total")} if alike else {BYTES: _traffic}
+        found |= total if alike else {BYTES: _traffic}
     found[TIME] = _time
     for cost in (*COSTS[1 + quiet :], *(SIMULATED if timed else ())):
         found[f"accuracy over {cost}"] = partial(_accuracy_over, cost=cost)
     if not alike:
-        found[TOTAL] = partial(_traffic, of="_total")
+        found |= total
     for title, name in MACHINE.items():
         if name != "GPU memory" or np.isfinite(curves["gpu_memory"]).any():
             found[title] = partial(_machine_chart, name=name)
     # The panel draws these two.
-    return found | dict.fromkeys(
-        [TIMELINE] * timed + [METRICS] * bool(method_metrics(view.run.records)), _time
-    )
+    own = [TIMELINE] * timed + [METRICS] * bool(costs_of.method_metrics(view.run.records))
+    return found | dict.fromkeys(own, _time)
 
 
 def _traffic(view: View, of: str = "") -> Figure:
@@ -330,17 +293,13 @@ def _traffic(view: View, of: str = "") -> Figure:
 def _time(view: View) -> Figure:
     """The work of each round without its pauses, which may be much longer than any round."""
     spent = seconds_by_part(view.curves)
-    series = [
-        Series(name, spent[name], pinned=True, key=key)
-        for name, key in zip(WORK, "csek", strict=True)
-        if np.nansum(spent[name]) > 0
-    ]
-    return _over_rounds(view, series, "s")
+    named = [(name, key) for name, key in zip(WORK, "csek", strict=True) if np.nansum(spent[name]) > 0]
+    return _over_rounds(view, [Series(name, spent[name], pinned=True, key=key) for name, key in named], "s")
 
 
 def _accuracy_over(view: View, cost: Cost) -> Figure:
     curves = view.curves
-    over, unit, one, rounds = costs(curves, cost), str(cost), 1.0, curves.evaluated
+    over, unit, one, rounds = costs_of.costs(curves, cost), str(cost), 1.0, curves.evaluated
     if cost == "bytes":
         (over,), unit, one = sizes(over)
     mean = Series("mean accuracy", curves["accuracy"][rounds - 1] * PERCENT, over[rounds - 1], True, key="m")
@@ -350,7 +309,7 @@ def _accuracy_over(view: View, cost: Cost) -> Figure:
 def _machine_chart(view: View, name: str) -> Figure:
     if name == "CPU cores":
         return _over_rounds(view, [by_round(name, "", view.curves["seconds_cpu"] / view.curves["seconds"])])
-    (values,), unit, _ = sizes(view.curves["memory" if name == "memory" else "gpu_memory"])
+    (values,), unit, _ = sizes(view.curves[name.replace("GPU memory", "gpu_memory")])
     return _over_rounds(view, [by_round(name, "", values)], unit)
 
 
@@ -380,12 +339,9 @@ def rows(view: View, doing: tuple[str, ...]) -> Rows:
     times = now / median if median > 0 else np.full(len(clients), np.nan)
     names, words = [models[client] for client in clients], [doing[each] if doing else "" for each in clients]
 
-    def pace(ratio: float) -> str:
-        return NONE if ratio != ratio else f"{ratio:.1f}"
-
     paces = [
-        Cell(text, "loss" if ratio >= SLOW else "muted")
-        for text, ratio in zip(each_once(pace, times), times, strict=True)
+        Cell(NONE if each != each else f"{each:.1f}", "loss" if each >= SLOW else "muted")
+        for each in times.tolist()
     ]
     columns: list[tuple[Sequence[str | Cell | Trend], Sequence[Value]]] = [
         (list(map(str, clients)), clients),
@@ -403,10 +359,7 @@ def rows(view: View, doing: tuple[str, ...]) -> Rows:
 
 
 def facts_of(view: View) -> list[tuple[str, str]]:
-    """The cost of the round shown, of all rounds up to it, and of those to a target accuracy.
-
-    The target is that of `show`. Compare takes others.
-    """
+    """The cost of the round shown, of all rounds up to it, and of those to a target accuracy."""
     if not view.shown:
         return _machine(view)
     record, curves = view.run.records[view.shown - 1], view.curves.upto(view.shown)
@@ -425,17 +378,16 @@ def facts_of(view: View) -> list[tuple[str, str]]:
         ("down", f"{size(bytes['down'])}, {size(bytes['down_total'])} in all"),
     ]
     target = standing(view.run).target
-    if target and (took := reached(curves, target)) is not None:
+    if target and (took := costs_of.reached(curves, target)) is not None:
         cost = f"{size(took.bytes)}, {took.round} rounds, {duration(took.seconds)}"
         facts.append((f"to {percent(target)}", cost))
     facts += [
         ("FLOPs", f"{amount(flops['total'])}, {amount(curves['flops'].sum())} in all"),
         *_machine(view, curves["seconds_cpu"][-1] / total, curves["memory"][-1], curves["gpu_memory"][-1]),
     ]
-    if np.isfinite(curves["workers"][-1]):
-        facts.append(
-            ("workers", f"{curves['workers'][-1]:.0f}, busy {percent(float(busy_share(curves)[-1]))}")
-        )
+    if np.isfinite(workers := curves["workers"][-1]):
+        busy = percent(float(costs_of.busy_share(curves)[-1]))
+        facts.append(("workers", f"{workers:.0f}, busy {busy}"))
     for name, spent in seconds_by_part(curves).items():
         took_it = float(spent[-1])
         if np.isfinite(took_it) and (took_it > 0 or name != "waiting"):
@@ -458,7 +410,7 @@ def _machine(
     view: View, busy: float = np.nan, memory: float = np.nan, gpu: float = np.nan
 ) -> list[tuple[str, str]]:
     """The use of the machine in the round shown, and at this moment."""
-    now = {} if view.replaying else machine_use(view.run)
+    now = {} if view.replaying else costs_of.machine_use(view.run)
     facts = []
     for name, key, value, write in (
         ("CPU cores", "cpu", busy, "{:.1f}".format),

@@ -173,10 +173,7 @@ class DataFeaturesPanel(SizedPanel):
         return [f"{key} {shown[name]}".rstrip() for key, name in zip(keys, rest, strict=True)]
 
     def _follow(self, view: View) -> None:
-        """Keep the cursor in the column of the selected client.
-
-        Without a cursor, mark that column, where it will appear.
-        """
+        """Keep the cursor in the column of the selected client."""
         client = view.selected
         self._map.mark(column=view.client)
         if self._map.cursor is None:
@@ -290,10 +287,7 @@ class DataFeaturesPanel(SizedPanel):
         self.update()
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
-        """One row per point of the plane. While there is none, one row per class of a client.
-
-        Of samples that are shown, one row per class or feature. Of recall, one row per client and class.
-        """
+        """One row per point of the plane. While there is none, one row per class of a client."""
         if self._recognized is not None:
             return class_map.table(self._recognized)
         held = view.samples.of(view.run, view.selected)

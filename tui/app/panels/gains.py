@@ -72,10 +72,8 @@ def sentence(found: RoundGain, counted: bool = True) -> str:
         counts = f", {worst.correct[2]} samples"
     name = "worst" if worst.gain < 0 else "least"
     clients = "client gains" if found.clients == 1 else "clients gain"
-    return (
-        f"{found.better} of {found.clients} {clients}; {name} {points(worst.gain)} pp "
-        f"(client {worst.client}{counts})"
-    )
+    of = f"{points(worst.gain)} pp (client {worst.client}{counts})"
+    return f"{found.better} of {found.clients} {clients}; {name} {of}"
 
 
 def baseline(view: View) -> str:
@@ -91,13 +89,8 @@ def line(view: View, width: int = 1000) -> str:
         return ""
     when = "" if found.round == view.shown else f" after round {found.round}"
     brief = sentence(found, counted=False)
-    texts = (
-        f"{sentence(found)} over {baseline(view)}{when}",
-        f"{sentence(found)}{when}",
-        f"{brief}{when}",
-        brief,
-    )
-    return fitting(texts, width)
+    whole = sentence(found)
+    return fitting((f"{whole} over {baseline(view)}{when}", f"{whole}{when}", f"{brief}{when}", brief), width)
 
 
 def caption(view: View) -> str:
@@ -129,20 +122,12 @@ def reach(gains: Array) -> tuple[float, float]:
 
 def partner_mean(view: View) -> list[Series]:
     """The mean accuracy of the partner, from the last round on that both have in common; none without a pair."""
-    pair = view.paired
-    if pair is None:
+    if (pair := view.paired) is None:
         return []
     curves = pair.other.curves
     which = curves.evaluated[curves.evaluated >= pair.partner.shared]
-    return [
-        Series(
-            pair.partner.method,
-            curves["accuracy"][which - 1] * PERCENT,
-            which.astype(float),
-            pinned=True,
-            key="b",
-        )
-    ]
+    mean = curves["accuracy"][which - 1] * PERCENT
+    return [Series(pair.partner.method, mean, which.astype(float), pinned=True, key="b")]
 
 
 def figure(view: View) -> Figure:

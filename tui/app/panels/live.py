@@ -244,10 +244,7 @@ class LivePanel(client_rows.ClientTable):
         self._behind.update(spelled(self._below(view), glyphs_of(self)), layout=False)
 
     def _below(self, view: View) -> str:
-        """The line under the charts: the worst client, and the gain over the partner if there is room for both.
-
-        With a list of clients beside the chart, which shows the worst, only the gain.
-        """
+        """The line under the charts: the worst client, and the gain over the partner if there is room for both."""
         width = room(self).width - 2
         gain = gains.line(view, width)
         self.set_class(bool(gain), "-paired")
@@ -359,10 +356,7 @@ class LivePanel(client_rows.ClientTable):
 
 
 def measured(view: View) -> tuple[str, ...]:
-    """The captions of the accuracy chart in its mode, the longest first.
-
-    They have the values at the round shown, and the best one with its round.
-    """
+    """The captions of the accuracy chart in its mode, the longest first."""
     mode, rounds = view.mode, slice(view.shown)
     if mode == GAIN:
         return (gains.measured(view),)

@@ -32,11 +32,7 @@ def matches(event: Event, query: str) -> bool:
 
 
 def lines(events: Sequence[Event], width: int, query: str = "", routine: bool = True) -> list[Row]:
-    """Time, round, and words of each event that passes the filter. Long words wrap to `width` cells.
-
-    Consecutive checkpoints are one row, with the time and round of the newest. Without `routine`, checkpoints are left
-    out.
-    """
+    """Time, round, and words of each event that passes the filter. Long words wrap to `width` cells."""
     chosen = (
         (number, event)
         for number, event in enumerate(events)

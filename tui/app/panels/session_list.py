@@ -60,8 +60,7 @@ class Library:
         tell_board: Callable[[Board], object] = lambda board: None,
     ) -> None:
         """`every`: seconds between two readings; `often`: whether to read live sessions every second."""
-        self._tell, self._every, self._often = tell, every, often
-        self._tell_board = tell_board
+        self._tell, self._every, self._often, self._tell_board = tell, every, often, tell_board
         self._opened: BoardReader | None = None
         """Reads the board of the study that is open."""
         self._told_board: Board | None = None
@@ -115,20 +114,20 @@ class Library:
                 else:
                     known[path] = stamp, Summary.read(path)
         self._known = known
-        self._listen([path for path, (_, summary) in known.items() if summary.state in LIVE])
-        return self._listed(folder)
-
-    def _listen(self, live: Sequence[Path]) -> None:
-        """Look at the notes of owners. A note that was old at the first look counts from then on."""
-        now, noted = time.monotonic(), {path: sessions.changed_stamp(path, "owner") for path in live}
-        before = self._noted
-        self._noted = {
-            path: before[path] if path in before and before[path][0] == at else (at, now)
-            for path, at in noted.items()
-        }
-        self.silent = frozenset(
-            path for path, (_, seen) in self._noted.items() if now - seen >= SILENT_SECONDS
+        # A note of an owner that was old at the first look counts from then on.
+        now, noted, live = (
+            time.monotonic(),
+            self._noted,
+            [path for path in known if known[path][1].state in LIVE],
         )
+        notes = {path: sessions.changed_stamp(path, "owner") for path in live}
+        self._noted = {
+            path: noted[path] if path in noted and noted[path][0] == note else (note, now)
+            for path, note in notes.items()
+        }
+        silent = (path for path, (_, seen) in self._noted.items() if now - seen >= SILENT_SECONDS)
+        self.silent = frozenset(silent)
+        return self._listed(folder)
 
     def sketch(self) -> bool:
         """Read the whole ledgers of the listed sessions with new rounds. Returns whether there are any."""
@@ -137,7 +136,14 @@ class Library:
             seen = stamp if summary.state in ENDED else None  # files of a live one also change between rounds
             about = (summary.id, summary.round, summary.rounds, summary.history, summary.error, seen)
             before = self._sketched.get(path)
-            sketched[path] = before if before and before[0] == about else (about, _sketch(path))
+            if before and before[0] == about:
+                sketched[path] = before
+                continue
+            try:
+                run = read_overview(path)
+                sketched[path] = about, Sketch(run.totals, run.config)
+            except (SessionUnreadable, DiskError, OSError) as error:
+                sketched[path] = about, printable(error)
             if self._ended.is_set():
                 return False
         if sketched == self._sketched:
@@ -161,7 +167,12 @@ class Library:
         """The sessions as last read. One whose ledger could not be read is damaged, and says why."""
         read = with_parents([self._checked(path, summary) for path, (_, summary) in self._known.items()])
         found = dict(zip(self._known, read, strict=True))
-        self.studies = _studies(folder, found)
+        studies = []
+        with suppress(OSError, DiskError):
+            for study in sessions.studies_in(folder):  # also those without sessions
+                inside = [summary for path, summary in found.items() if path.parent == study]
+                studies.append(StudySummary.of(study, inside))
+        self.studies = tuple(studies)
         return tuple(found.values())
 
     def _checked(self, path: Path, summary: Summary) -> Summary:
@@ -174,52 +185,31 @@ class Library:
     def _run(self) -> None:
         told: tuple[object, ...] | None = None
         live = False
+
+        def look_at_board() -> None:
+            """Tell the board of the open study if it is new."""
+            if (reader := self._opened) is None or self._ended.is_set():
+                return
+            if (board := self.board(reader)) != self._told_board:
+                self._told_board = board
+                self._tell_board(board)
+
         while not self._ended.is_set():
             self._wake.clear()
             if (folder := self._folder) is not None:
                 if self._known:
-                    self._look_at_board()  # one that was just opened need not wait for the next reading
+                    look_at_board()  # one that was just opened need not wait for the next reading
                 found = self.read(folder)
-                if (
-                    present := (folder, found, self.studies, self.silent)
-                ) != told and not self._ended.is_set():
+                if (now := (folder, found, self.studies, self.silent)) != told and not self._ended.is_set():
                     self._tell(found)
-                    told = present
+                    told = now
                 if self.sketch() and not self._ended.is_set():
                     found = self._listed(folder)
                     told = (folder, found, self.studies, self.silent)
                     self._tell(found)
-                self._look_at_board()
+                look_at_board()
                 live = self._often and any(each.state not in ENDED for each in found)
             self._wake.wait(min(LIVE_SECONDS, self._every) if live else self._every)
-
-    def _look_at_board(self) -> None:
-        """Tell the board of the open study if it is new."""
-        if (reader := self._opened) is None or self._ended.is_set():
-            return
-        board = self.board(reader)
-        if board != self._told_board:
-            self._told_board = board
-            self._tell_board(board)
-
-
-def _sketch(folder: Path) -> Sketch | str:
-    """A session's results; the reason if it cannot be read."""
-    try:
-        run = read_overview(folder)
-    except (SessionUnreadable, DiskError, OSError) as error:
-        return printable(error)
-    return Sketch(run.totals, run.config)
-
-
-def _studies(folder: Path, found: Mapping[Path, Summary]) -> tuple[StudySummary, ...]:
-    """The studies of the folder, also those without sessions."""
-    studies = []
-    with suppress(OSError, DiskError):
-        for study in sessions.studies_in(folder):
-            inside = [summary for path, summary in found.items() if path.parent == study]
-            studies.append(StudySummary.of(study, inside))
-    return tuple(studies)
 
 
 FULL = (
@@ -341,7 +331,6 @@ class SessionList(Table):
         self._list_anew()
 
     def cycle_order(self) -> None:
-        """Switch to the next of ORDERS."""
         self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
         self._list_anew()
 
@@ -351,7 +340,6 @@ class SessionList(Table):
         self._list_anew()
 
     def look(self) -> None:
-        """Read the folder now: something in it has changed."""
         self._library.look()
 
     def open_board(self, study: Path | None) -> None:
@@ -362,16 +350,13 @@ class SessionList(Table):
 
     def action_fold(self, folded: bool) -> None:
         """Hide the sessions of the study under the cursor, or of the session's study; or show them again."""
-        study = self._study_here()
+        here = self.folder
+        study = next((each for each in (here, here and here.parent) if each in self.studies), None)
         if study is None:
             raise SkipAction  # the app has these keys for charts
         if folded != (study in self._folded):
             self.fold(study)
             self.put_cursor(study)
-
-    def _study_here(self) -> Path | None:
-        here = self.folder
-        return next((each for each in (here, here and here.parent) if each in self.studies), None)
 
     def on_session_list_listed(self, message: "SessionList.Listed") -> None:
         first = self._found is None
@@ -411,13 +396,10 @@ class SessionList(Table):
             sketch, state, old = self.sketches.get(folder), self._state_of(one), age(one.created, now)
             about = (one, line.last, sketch, state, _flags(one, view), old, roomy)
             known = self._made.get(folder)
-            row = (
-                known[1]
-                if known and known[0] == about
-                else self._row(one, _cells(line, view, old, sketch, state, roomy))
-            )
-            made[folder] = about, row
-            rows.append(row)
+            if known is None or known[0] != about:
+                known = about, self._row(one, _cells(line, view, old, sketch, state, roomy))
+            made[folder] = known
+            rows.append(known[1])
         self._made = made
         return rows
 
@@ -438,12 +420,12 @@ class SessionList(Table):
         return _state(session.state) if read else Cell(f"  {session.state}", "muted")
 
 
+_folder, _moment = lru_cache(maxsize=8192)(Path), lru_cache(maxsize=8192)(datetime.fromisoformat)
+"""Cached: a path takes longer to make than a row to draw."""
+
+
 def folder_of(one: Summary | StudySummary) -> Path:
-    """The folder of a session or study."""
     return _folder(one.path)
-
-
-_folder = lru_cache(maxsize=8192)(Path)  # cached: a path takes longer to make than a row to draw
 
 
 def present() -> datetime:
@@ -466,10 +448,7 @@ def arranged(sessions: Sequence[Summary], order: str) -> list[Branch]:
 def grouped(
     sessions: Sequence[Summary], studies: Sequence[StudySummary], order: str, folded: Collection[Path] = ()
 ) -> list[Branch | StudySummary]:
-    """The sessions with a row for every study before its sessions, if rules show the tree.
-
-    Folded studies hide theirs.
-    """
+    """The sessions with a row for every study before its sessions, if rules show the tree."""
     if order != "tree" or not studies:
         return list(arranged(sessions, order))
     inside = {each.path for study in studies for each in study.sessions}
@@ -501,9 +480,6 @@ def age(created: str | None, now: datetime) -> str:
         return NONE
 
 
-_moment = lru_cache(maxsize=8192)(datetime.fromisoformat)
-
-
 def _cells(line: Branch, view: View, old: str, sketch: Sketch | None, state: Cell, roomy: bool) -> Cells:
     session = line.summary
     seen = sketch.mean[np.isfinite(sketch.mean)][-TREND:] if sketch and not session.untrained else ()
@@ -524,10 +500,7 @@ def _cells(line: Branch, view: View, old: str, sketch: Sketch | None, state: Cel
 
 
 def _study_cells(study: StudySummary, view: View, now: datetime) -> Cells:
-    """A study's row, with its number of finished points in the place of a session's rounds.
-
-    Of several settings, it has the accuracies of the best finished one, and names it.
-    """
+    """A study's row, with its number of finished points in the place of a session's rounds."""
     methods, best, ranked = study.methods, study.best_setting, len(study.ranked)
     about = ", ".join(methods) if len(methods) < 4 else f"{len(methods)} methods"
     if best is not None and (every := len(study.settings)) > 1:
@@ -540,12 +513,8 @@ def _study_cells(study: StudySummary, view: View, now: datetime) -> Cells:
         about,
         study.dataset or NONE,
         f"{study.finished}/{study.points}",
-        percent(study.accuracy),
-        percent(study.best),
-        "",
-        "",
-        "",
-        age(study.created, now),
+        *(percent(study.accuracy), percent(study.best)),
+        *("", "", "", age(study.created, now)),
     )
 
 

@@ -195,10 +195,7 @@ def first_steps() -> tuple[Row, ...]:
 
 
 class SessionsPanel(SizedPanel):
-    """The list of sessions, and a preview of the one under the cursor. Keys steer that one, or all marked ones.
-
-    Enter on a study shows its board in their place.
-    """
+    """The list of sessions, and a preview of the one under the cursor. Keys steer that one, or all marked ones."""
 
     DEFAULT_CSS = """
     SessionsPanel > .preview { height: 9; }

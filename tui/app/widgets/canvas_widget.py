@@ -34,12 +34,7 @@ CLUSTERING = "scipy.cluster.hierarchy"
 
 
 class CanvasWidget(Widget):
-    """Base class of the widgets that draw all their content at once.
-
-    A subclass draws itself in `draw` and calls `changed` after a change. Several changes before the next turn of the
-    message loop are drawn once. Lines with unchanged cells are not sent again. This class finds the theme's colors and
-    the app's glyphs.
-    """
+    """Base class of the widgets that draw all their content at once."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -91,16 +86,21 @@ class CanvasWidget(Widget):
         surface = (look_of(self), self.scrollable_content_region.size, self.scroll_offset)
         if self._canvas is None or surface != self._drawn_on:
             look, size, _ = surface
-            try:
-                self._canvas = self.draw(size.width, size.height, look)
-            except Exception as fault:  # an error in drawing must not end the app
-                self._canvas = look.blank(size.width, size.height)
-                said = f"Drawing failed. This is a bug in htfl-sim: {type(fault).__name__}: {fault}"
-                for row, line in enumerate(wrap(said, max(size.width, 1))):
-                    self._canvas.put(row, 0, line, look.text)
+            self._canvas = self._drawing(size, look)
             self._strips = strips(self._canvas, self._stripped, self._strips)
             self._stripped = self._canvas
             self._drawn_on = surface
+
+    def _drawing(self, size: Size, look: Look) -> Canvas:
+        """The canvas, or a sentence after an error, because an error in drawing must not end the app."""
+        try:
+            return self.draw(size.width, size.height, look)
+        except Exception as fault:
+            canvas = look.blank(size.width, size.height)
+            said = f"Drawing failed. This is a bug in htfl-sim: {type(fault).__name__}: {fault}"
+            for row, line in enumerate(wrap(said, max(size.width, 1))):
+                canvas.put(row, 0, line, look.text)
+            return canvas
 
 
 def strips(canvas: Canvas, before: Canvas | None = None, known: Sequence[Strip] = ()) -> list[Strip]:
@@ -343,10 +343,7 @@ class Heatmap(CanvasWidget, can_focus=True):
         columns: Sequence[str] | None = None,
         titles: tuple[Sequence[str], Sequence[str]] | None = None,
     ) -> None:
-        """Show `matrix` [n, m]. The cursor stays on its cell if that still exists.
-
-        titles: the bottom row's names of rows and columns, if they are longer than those at the edges.
-        """
+        """Show `matrix` [n, m]. The cursor stays on its cell if that still exists."""
         kept, matrix = self.cursor, np.atleast_2d(np.array(matrix, float))
         height, width = matrix.shape
         rows = [*map(str, range(height))] if rows is None else rows
@@ -472,11 +469,7 @@ class Heatmap(CanvasWidget, can_focus=True):
 
 
 def cluster_order(similarity: Array) -> Array:
-    """The leaves, left to right, of the average-linkage tree on 1 − similarity [n, n].
-
-    Its branches are turned so that neighbors are most similar (Bar-Joseph et al. 2001). An asymmetric matrix is
-    replaced by its mean with its transpose. Pairs without a value count as least similar.
-    """
+    """The leaves, left to right, of the average-linkage tree on 1 − similarity [n, n]."""
     from scipy.cluster.hierarchy import leaves_list, linkage  # half a second: see CLUSTERING
     from scipy.spatial.distance import squareform
 

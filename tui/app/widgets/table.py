@@ -134,10 +134,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
             self._arrange()
 
     def sort_by(self, name: str, descending: bool = False) -> None:
-        """Sort by the column of this name.
-
-        Rows without a value are last either way; equal ones keep the given order.
-        """
+        """Sort by the column of this name."""
         self._order, self._widths = (self._place_of(name), descending), None
         self._arrange()
 
@@ -280,10 +277,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
             self._scroll(self._last_offset())
 
     def _scroll(self, top: int) -> None:
-        """Scroll this row to the top.
-
-        Textual's own scrolling needs the scroll bar, which comes with the next layout.
-        """
+        """Scroll this row to the top."""
         self.scroll_to(y=top, animate=False, force=True)
 
 
