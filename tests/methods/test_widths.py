@@ -1,6 +1,9 @@
 """HeteroFL, FedRolex, and FIARSE: parts of one model by hand, and whole rounds of each against a reference."""
 
 import math
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -11,19 +14,18 @@ from torch.nn import functional as F
 
 from simulator.base.errors import ConfigError
 from simulator.base.tensors import Tensors, packed, part, unpacked
-from simulator.methods.fedrolex import FedRolex
 from simulator.methods.fiarse import FIARSE
-from simulator.methods.heterofl import HeteroFL, of_layers
+from simulator.methods.heterofl import of_layers
 from simulator.models import ImageShape, Network, slices
+from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Nets
 from tests import federations
 from tests.methods import reference, sharing
 from tests.methods.reference import ce, logits
 
-# HeteroFL: parts of a wide model by hand; masks, scaler and static BatchNorm; a whole round against a reference.
+# HeteroFL
 
-
-HETEROFL_WIDE, HETEROFL_HALF, QUARTER = "tiny_resnet10", "tiny_resnet10_w2", "tiny_resnet10_w4"
+WIDE, HALF, QUARTER = "tiny_resnet10", "tiny_resnet10_w2", "tiny_resnet10_w4"
 
 
 class Rows(Network):
@@ -38,10 +40,9 @@ class Rows(Network):
         return {}
 
 
-def heterofl_with(
-    architectures: list[str], classes: list[tuple[int, ...]] | None = None, **options: object
-) -> HeteroFL:
-    return sharing.of("heterofl", federations.federation(architectures, classes=classes), **options)
+class Uncut(Rows):
+    def flattened(self) -> None:  # type: ignore[override]
+        return None
 
 
 def test_half_of_five_units_are_the_first_three() -> None:
@@ -52,52 +53,52 @@ def test_half_of_five_units_are_the_first_three() -> None:
     assert place["rows.weight"][1].tolist() == [0]
     assert place["head.weight"][1].tolist() == [0, 1, 2]
     assert place["head.bias"][0].tolist() == [0, 1]
+    # The rows of a transformer's qkv are those of q, k and v: a part of the first of them is no narrower layer.
+    why = slices.misfit(Uncut(6), Uncut(3))
+    assert why is not None and "a part of the rows is no narrower layer" in why
 
 
 def test_widths_are_rounded_up() -> None:
     """CNN-1 at a sixteenth, 16, 32, 2000, 500 → 1, 2, 125, 32: 76 + 52 + (2·25 + 1)·125 + 126·32 + 33·10 = 10,865."""
-    for name, parameters in [
-        ("resnet18_w2", 2_797_610),
-        ("resnet18_w16", 44_622),
-        ("cnn1_w4", 165_497),
-        ("cnn1_w16", 10_865),
-    ]:
-        network = federations.federation([name], num_classes=10, shape=ImageShape(3, 32, 32)).architectures[
-            name
-        ]
-        assert sum(weight.numel() for weight in network.parameters()) == parameters
+    sizes = {"resnet18_w2": 2_797_610, "resnet18_w16": 44_622, "cnn1_w4": 165_497, "cnn1_w16": 10_865}
+    federation = federations.federation([*sizes], num_classes=10, shape=ImageShape(3, 32, 32))
+    for name, parameters in sizes.items():
+        weights = federation.architectures[name].parameters()
+        assert sum(weight.numel() for weight in weights) == parameters
 
 
 def test_answers_are_masked_unless_it_is_said_otherwise() -> None:
     """Class 0 is the client's own, so that of two images the scores of class 1 are 0."""
+    logits = torch.tensor([[0.5, 2.0], [-1.0, 3.0]])
+    nets = SimpleNamespace(model=lambda x: logits)
     for mask_answers in [True, False]:
-        heterofl = heterofl_with([HETEROFL_WIDE], classes=[(0,)], mask_answers=mask_answers)
-        nets = type("Nets", (), {"model": staticmethod(lambda x: torch.tensor([[0.5, 2.0], [-1.0, 3.0]]))})()
+        heterofl = sharing.of(
+            "heterofl", federations.federation([WIDE], classes=[(0,)]), mask_answers=mask_answers
+        )
         state = heterofl.init_client(heterofl.federation.clients[0])
-        expected = [[0.5, 0.0], [-1.0, 0.0]] if mask_answers else [[0.5, 2.0], [-1.0, 3.0]]
-        assert heterofl.predict(nets, state, torch.zeros(2)).tolist() == expected
+        expected = logits * torch.tensor([1.0, 0.0]) if mask_answers else logits
+        assert heterofl.predict(nets, state, torch.zeros(2)).tolist() == expected.tolist()
+
+
+def trained_by(*group: str, **options: object) -> tuple[Any, LocalClient]:
+    """HeteroFL over this group, and client 1 as it is when its training begins."""
+    _, method, _, local = sharing.working(
+        "heterofl", 1, receives=False, options=options, federation={"group": list(group)}
+    )
+    method.phases(local)
+    return method, local
 
 
 def test_in_training_the_epsilon_of_a_quarter_is_a_sixteenth() -> None:
     for scaler, epsilon in [(True, 1e-5 / 16), (False, 1e-5)]:
-        config = federations.config(
-            "heterofl", method={"scaler": scaler}, federation={"group": [HETEROFL_WIDE, QUARTER]}
-        )
-        parts = federations.built(config)
-        local = federations.local(parts, 1, parts.engine.initial_state().clients[1])
-        parts.method.phases(local)
+        _, local = trained_by(WIDE, QUARTER, scaler=scaler)
         assert local.nets.model.get_submodule("bn1").eps == pytest.approx(epsilon)
 
 
 def test_without_batchnorm_every_layer_but_the_head_is_divided_by_the_width() -> None:
     """tiny_cnn at ½: a convolution and two linear layers, each made twice as large before its ReLU; the head is not."""
     for options, factor in [({}, 2.0), ({"scaler": False}, 1.0), ({"scale_layers": False}, 1.0)]:
-        group = {"group": ["tiny_cnn", "tiny_cnn_w2"]}
-        parts = federations.built(
-            federations.config("heterofl", method=options | {"mask": False}, federation=group)
-        )
-        local = federations.local(parts, 1, parts.engine.initial_state().clients[1])
-        parts.method.phases(local)
+        method, local = trained_by("tiny_cnn", "tiny_cnn_w2", mask=False, **options)
         samples = local.batch(local.train)
         w = dict(local.nets.model.named_parameters())
         h = F.conv2d(samples.x, w["conv1.weight"], w["conv1.bias"]) * factor
@@ -105,8 +106,7 @@ def test_without_batchnorm_every_layer_but_the_head_is_divided_by_the_width() ->
         for layer in ("fc1", "fc2"):
             h = (F.linear(h, w[f"{layer}.weight"], w[f"{layer}.bias"]) * factor).relu()
         expected = F.cross_entropy(F.linear(h, w["head.weight"], w["head.bias"]), samples.y)
-        found = parts.method.loss(local.nets, local.state, samples, {})
-        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(method.loss(local.nets, local.state, samples, {}), expected)
 
 
 def test_heterofl_before_it_answers_a_client_takes_statistics_of_its_own_images() -> None:
@@ -127,24 +127,13 @@ def test_heterofl_before_it_answers_a_client_takes_statistics_of_its_own_images(
 def test_models_that_do_not_nest_are_refused_by_client_and_reason() -> None:
     for architectures, reason in [
         (["tiny_cnn", "tiny_mlp"], r"client 0 \(tiny_cnn\) (has|lacks) "),
-        ([HETEROFL_WIDE, "tiny_resnet6"], r"client 1 \(tiny_resnet6\) lacks 'layer1.1.conv1.weight'"),
+        ([WIDE, "tiny_resnet6"], r"client 1 \(tiny_resnet6\) lacks 'layer1.1.conv1.weight'"),
         (["tiny_vit1", "tiny_vit2"], r"client 0 \(tiny_vit1\) lacks 'vit.blocks.1"),
         (["resnet50", "resnet101"], r"client 0 \(resnet50\) lacks"),
         (["resnet18", "resnet4"], r"client 1 \(resnet4\) lacks"),
     ]:
         with pytest.raises(ConfigError, match=f"needs widths that nest: {reason}"):
-            heterofl_with(architectures).check()
-
-
-def test_layers_whose_rows_cannot_be_cut_are_refused() -> None:
-    """The rows of a transformer's qkv are those of q, k and v: a part of the first of them is no narrower layer."""
-    why = slices.misfit(_Plain(6), _Plain(3))
-    assert why is not None and "a part of the rows is no narrower layer" in why
-
-
-class _Plain(Rows):
-    def flattened(self) -> None:  # type: ignore[override]
-        return None
+            sharing.method("heterofl", architectures).check()
 
 
 def resnet(w: dict[str, Tensor], x: Tensor, rate: float) -> Tensor:
@@ -174,7 +163,7 @@ def test_a_whole_round_equals_the_reference() -> None:
     everybody = {"clients": 3, "participation": 1.0}
     config = federations.config("heterofl", federation=everybody, training={"epochs": 2, "lr": 0.05})
     ran = reference.Rounds(config, 1)
-    whole = part(ran.server, HETEROFL_WIDE)
+    whole = part(ran.server, WIDE)
     sums = {name: torch.zeros_like(weight) for name, weight in whole.items()}
     holders = {name: torch.zeros_like(weight) for name, weight in whole.items()}
     for client, rate in rates.items():
@@ -201,53 +190,38 @@ def test_a_whole_round_equals_the_reference() -> None:
             sums[name][span] += (w[name] * counted).detach()
             holders[name][span] += counted
     expected = {name: torch.where(n > 0, sums[name] / n, whole[name]) for name, n in holders.items()}
-    ran.assert_ended({HETEROFL_WIDE: expected}, {})
+    ran.assert_ended({WIDE: expected}, {})
     assert any((n == 0).any() for n in holders.values())
 
 
-# FedRolex: windows that roll forwards, by hand, and three whole rounds against a reference.
+# FedRolex
 
 
-FEDROLEX_WIDE, FEDROLEX_HALF = "tiny_cnn", "tiny_cnn_w2"
+def places(round: int, *architectures: str, begun: int = 0) -> dict[str, slices.Place]:
+    """Where the weights of client 1 lie in a round."""
+    federation = replace(federations.federation(architectures), begun=begun)
+    return sharing.of("fedrolex", federation).places(round, federation.clients[1])  # type: ignore[no-any-return]
 
 
-def fedrolex_with(*architectures: str) -> FedRolex:
-    return FedRolex(federations.config("fedrolex").method, federations.federation(architectures))
-
-
-def rows(fedrolex: FedRolex, round: int, name: str) -> list[int]:
-    """The rows that client 1 has of a weight in a round."""
-    return fedrolex.places(round, fedrolex.federation.clients[1])[name][0].flatten().tolist()
-
-
-def test_of_eight_units_half_roll_forwards_with_the_rounds() -> None:
+def test_of_eight_units_half_roll_forwards_with_the_rounds_of_the_method() -> None:
     """The window of round t (from 1) begins at (t − 1) mod 8. The authors' code rolls backwards: 5, 6, 7, 0 in the
     fourth round."""
-    fedrolex = fedrolex_with("tiny_resnet10", "tiny_resnet10_w2")
-    windows = [rows(fedrolex, round, "layer2.0.conv1.weight") for round in (1, 4, 7, 9)]
-    assert windows == [[0, 1, 2, 3], [3, 4, 5, 6], [6, 7, 0, 1], [0, 1, 2, 3]]
+    for begun in (0, 30):
+        found = [places(begun + t, WIDE, HALF, begun=begun)["layer2.0.conv1.weight"][0] for t in (1, 4, 7, 9)]
+        windows = [each.flatten().tolist() for each in found]
+        assert windows == [[0, 1, 2, 3], [3, 4, 5, 6], [6, 7, 0, 1], [0, 1, 2, 3]]
 
 
 def test_layers_of_equal_width_have_the_same_window_so_that_shortcuts_add_like_to_like() -> None:
-    fedrolex = fedrolex_with("tiny_resnet10", "tiny_resnet10_w2")
-    place = fedrolex.places(4, fedrolex.federation.clients[1])
+    """In round 4. Of four channels the half of tiny_cnn has the last and the first, and so columns 12 … 15 and 0 … 3 of
+    the sixteen of the flattened map."""
+    place = places(4, WIDE, HALF)
     block, shortcut = place["layer2.0.conv2.weight"], place["layer2.0.downsample.0.weight"]
     assert block[0].tolist() == shortcut[0].tolist() == [[3], [4], [5], [6]]
     assert shortcut[1].tolist() == [3, 0]  # stage 1 has four channels, of which the half has two
     assert place["head.weight"][1].tolist() == [3, 4, 5, 6]
-
-
-def test_a_channel_takes_its_columns_of_the_flattened_map_along() -> None:
-    """Round 4: of four channels the half has the last and the first, and so columns 12 … 15 and 0 … 3 of sixteen."""
-    fedrolex = fedrolex_with(FEDROLEX_WIDE, FEDROLEX_HALF)
-    columns = fedrolex.places(4, fedrolex.federation.clients[1])["fc1.weight"][1]
+    columns = places(4, "tiny_cnn", "tiny_cnn_w2")["fc1.weight"][1]
     assert columns.tolist() == [12, 13, 14, 15, 0, 1, 2, 3]
-
-
-def test_after_a_switch_the_window_starts_at_the_first_unit() -> None:
-    fedrolex = fedrolex_with("tiny_resnet10", "tiny_resnet10_w2")
-    fedrolex.federation.__dict__["begun"] = 30
-    assert rows(fedrolex, 31, "layer2.0.conv1.weight") == [0, 1, 2, 3]
 
 
 UNITS = {
@@ -272,12 +246,12 @@ def halved(weight: Tensor, name: str) -> tuple[slice, ...]:
 
 def test_three_whole_rounds_equal_the_reference() -> None:
     """W rolled back by t, cut at the half, trained, and rolled on again: three of four channels come into use."""
-    everybody = {"clients": 3, "participation": 1.0, "group": [FEDROLEX_WIDE, FEDROLEX_HALF, FEDROLEX_HALF]}
+    everybody = {"clients": 3, "participation": 1.0, "group": ["tiny_cnn", "tiny_cnn_w2", "tiny_cnn_w2"]}
     config = federations.config(
         "fedrolex", federation=everybody, training={"lr": 0.05, "momentum": 0.5}, data={"partition": "iid"}
     )
     ran = reference.Rounds(config, 3)
-    whole = part(ran.server, FEDROLEX_WIDE)
+    whole = part(ran.server, "tiny_cnn")
     for t in range(3):
         sums = {name: torch.zeros_like(weight) for name, weight in whole.items()}
         holders = {name: torch.zeros_like(weight) for name, weight in whole.items()}
@@ -300,13 +274,10 @@ def test_three_whole_rounds_equal_the_reference() -> None:
                 sums[name] += rolled(place, name, turn)
                 holders[name] += rolled(held, name, turn)
         whole = {name: torch.where(n > 0, sums[name] / n, whole[name]) for name, n in holders.items()}
-    ran.assert_ended({FEDROLEX_WIDE: whole}, {})
+    ran.assert_ended({"tiny_cnn": whole}, {})
 
 
-# FIARSE: the largest weights, what their gradient is, and the mean over those that changed them; by hand.
-
-
-MODEL = "tiny_resnet10"
+# FIARSE
 
 
 class Line(Network):
@@ -326,7 +297,7 @@ class Line(Network):
 
 
 def fiarse_with(*architectures: str, **options: object) -> FIARSE:
-    return sharing.of("fiarse", federations.federation(architectures or [MODEL] * 3), **options)
+    return sharing.of("fiarse", federations.federation(architectures or [WIDE] * 3), **options)
 
 
 def line(*w: float, sizes: tuple[float, ...] = (1.0,)) -> tuple[FIARSE, Tensors]:
@@ -347,11 +318,7 @@ def test_a_client_holds_the_largest_weights_of_all_layers_together() -> None:
     fiarse, server = line(0.5, 0.2, -0.4, sizes=(4 / 5, 3 / 5))
     assert held(fiarse, server, 0) == [True, False, True]
     assert held(fiarse, server, 1) == [True, False, False]
-
-
-def test_a_share_of_less_than_one_weight_is_one_weight() -> None:
-    """⌊5 · 0.1⌋ = 0, and the largest, 5, is held alone."""
-    fiarse, server = line(5.0, 3.0, 0.1, sizes=(0.1,))
+    fiarse, server = line(5.0, 3.0, 0.1, sizes=(0.1,))  # ⌊5 · 0.1⌋ = 0, and the largest is held alone
     assert held(fiarse, server, 0) == [True, False, False]
 
 
@@ -366,38 +333,31 @@ def test_norms_are_held_whole() -> None:
     fiarse = fiarse_with(sizes=(1 / 64,))
     mask = fiarse.held(fiarse.init_server(), fiarse.federation.clients[0])
     assert mask["bn1.weight"].all() and mask["layer2.1.bn2.bias"].all()
-    ranked = of_layers(fiarse.federation.architectures[MODEL])
+    ranked = of_layers(fiarse.federation.architectures[WIDE])
     kept, number = (sum(int(each(mask[name])) for name in ranked) for each in (torch.sum, torch.numel))
     assert kept == number // 64
 
 
 def test_the_gradient_of_a_held_weight() -> None:
-    """w = .5 and θ = .3: 1 + .5 · 2·.3/(.8)² = 1.46875, or 1; a weight below θ, here .2, gets none.
+    """w = .5 and θ = .3: 1 + .5 · 2·.3/(.8)² = 1.46875, or 1; a weight below θ, here .2, gets none. If θ = 0,
+    everything is held, and a weight of 0 learns as any other, though 0/0 is no share.
 
-    The loss is that of two classes with logits (w·x + 1, 0): ∂/∂(w·m) = −(1 − p)·x.
+    The loss is that of two classes with logits (w·x + 1, 0): ∂/∂(w·m) = −(1 − p)·x, with the logit .5·1 + 0·1 + 1.
     """
-    for gradient, slope in [("importance", 1 + 0.5 * 0.6 / 0.64), ("mask", 1.0)]:
-        fiarse = fiarse_with(gradient=gradient)
-        nets = Nets(_Two(0.5, 0.2))
-        x = torch.tensor([[[[1.0, 1.0]]]])
-        fiarse.loss(nets, {"theta": torch.tensor([0.3])}, Batch(x, torch.tensor([0])), {}).backward()
+    sample, p = Batch(torch.ones(1, 1, 1, 2), torch.tensor([0])), 1 / (1 + math.exp(-1.5))
+    for gradient, theta, w, slopes in [
+        ("importance", 0.3, 0.2, (1 + 0.5 * 0.6 / 0.64, 0.0)),
+        ("mask", 0.3, 0.2, (1.0, 0.0)),
+        ("importance", 0.0, 0.0, (1.0, 1.0)),
+    ]:
+        nets = Nets(Two(0.5, w))
+        fiarse_with(gradient=gradient).loss(nets, {"theta": torch.tensor([theta])}, sample, {}).backward()
         grad = nets.model.get_parameter("f.weight").grad
         assert grad is not None
-        p = 1 / (1 + math.exp(-1.5))  # the logit is .5·1 + 0·1 + 1: what is below θ does not count
-        assert grad.flatten().tolist() == pytest.approx([-(1 - p) * slope, 0.0], abs=1e-6)
+        assert grad.flatten().tolist() == pytest.approx([-(1 - p) * slope for slope in slopes], abs=1e-6)
 
 
-def test_where_everything_is_held_a_weight_of_zero_learns_as_any_other() -> None:
-    """θ = 0, and 0/0 is no share: both gradients are −(1 − p), with the logit .5 + 0 + 1."""
-    nets = Nets(_Two(0.5, 0.0))
-    sample = Batch(torch.ones(1, 1, 1, 2), torch.tensor([0]))
-    fiarse_with().loss(nets, {"theta": torch.zeros(1)}, sample, {}).backward()
-    grad = nets.model.get_parameter("f.weight").grad
-    assert grad is not None
-    assert grad.flatten().tolist() == pytest.approx([1 / (1 + math.exp(-1.5)) - 1] * 2, abs=1e-6)
-
-
-class _Two(Network):
+class Two(Network):
     """Logits (w·x + 1, 0) of two pixels."""
 
     layers = ("features",)
@@ -413,26 +373,19 @@ class _Two(Network):
         return {"features": self.f(x.flatten(1))}
 
 
-def test_a_client_answers_without_the_weights_that_fell_below_theta() -> None:
-    parts, _, _, local = sharing.working("fiarse", receives=False, federation={"group": MODEL})
-    local.state = {"theta": torch.tensor([0.2])}
+def test_a_client_answers_without_the_weights_that_fell_below_theta(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parts, _, _, local = sharing.working("fiarse", receives=False, federation={"group": WIDE})
+    local.state, taken = {"theta": torch.tensor([0.2])}, []
+    monkeypatch.setattr(local, "take_statistics", lambda: taken.append("of its own images"))
     with torch.no_grad():
         local.nets.model.head.bias[:3] = torch.tensor([0.2, 0.1, -0.3])  # the first is θ
     parts.method.before_answering(local)
     assert local.nets.model.head.bias[:3].tolist() == [pytest.approx(0.2), 0.0, pytest.approx(-0.3)]
     left = local.nets.model.get_parameter("layer2.1.conv2.weight").abs()
     assert (left == 0).any() and left[left > 0].min() >= 0.2
-
-
-def test_fiarse_before_it_answers_a_client_takes_statistics_of_its_own_images(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    parts, _, _, local = sharing.working("fiarse", receives=False, federation={"group": MODEL})
-    local.state = {"theta": torch.tensor([0.0])}
-    taken: list[str] = []
-    monkeypatch.setattr(local, "take_statistics", lambda: taken.append("taken"))
-    parts.method.before_answering(local)
-    assert taken == ["taken"]
+    assert taken
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=100))
