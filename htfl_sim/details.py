@@ -1,5 +1,6 @@
 """All details of a session, as `show` prints them and `hs.sessions.details` returns them."""
 
+import math
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -100,6 +101,9 @@ class Details:
     def to_json(self) -> dict[str, Any]:
         """The details for programs: the whole accuracy curve, and the chosen round's ledger record."""
         run, unfinished, stands = self.run, self.unfinished, self.standing
+        took = stands.reached
+        costs = [None if math.isnan(each) else each for each in took.values()] if took else []
+        names = ("round", "bytes", "flops", "seconds", "simulated", "joules")
         return self.summary.to_json() | {
             "config": run.document["config"],
             "settings": run.config,
@@ -111,7 +115,7 @@ class Details:
             "environment": run.document["environment"],
             "diverged": asdict(Divergence.of(run.totals)),
             "curve": [record["accuracy"]["mean"] for record in run.records],
-            "target": {"accuracy": stands.target, "reached": stands.reached and asdict(stands.reached)},
+            "target": {"accuracy": stands.target, "reached": took and dict(zip(names, costs, strict=True))},
             "record": self.record,
             "clients": [asdict(client) for client in self.clients],
             "checkpoints": run.checkpoints,

@@ -36,7 +36,7 @@ from simulator.results.analysis.axes import (
 )
 from simulator.results.analysis.caveats import Printed, dependent, printed, rows_differ
 from simulator.results.analysis.client_values import Array
-from simulator.results.analysis.costs import Cost, energy_differs, spent_by_cost
+from simulator.results.analysis.costs import Cost, energy_differs, spent
 from simulator.results.analysis.gain import BASELINE
 from simulator.results.analysis.ledger import Divergence, Totals
 from simulator.results.analysis.overview import Origins, Summary
@@ -457,9 +457,10 @@ class BoardReader:
             values = whole if upto is None else [last_of(each["accuracy"]) for each in own.values()]
             failed = any(cell.untrained for cell in cells.values())
             accuracy = None if failed else MeanStd.of(values)
-            spent = [spent_by_cost(one) for one in own.values() if last_of(one["accuracy"]) is not None]
+            took = [spent(one) for one in own.values() if last_of(one["accuracy"]) is not None]
             # no joules where rows count them by different rules
-            shown = [cost for cost in (spent[0] if spent else ()) if with_joules or cost != "joules"]
+            names = (cost for cost in (took[0] if took else ()) if cost != "rounds")
+            shown = [cost for cost in names if with_joules or cost != "joules"]
             return BoardRow(
                 group.label,
                 group.method,
@@ -468,7 +469,7 @@ class BoardReader:
                 accuracy.interval if accuracy else None,
                 difference_so_far(own, other),
                 paper,
-                {cost: float(np.mean([one[cost] for one in spent])) for cost in shown},
+                {cost: float(np.mean([one[cost] for one in took])) for cost in shown},
             )
 
         about = (tuple(cell for _, cell, _ in group.points), read, seeds, with_joules, upto, paper)

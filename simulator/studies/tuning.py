@@ -380,8 +380,8 @@ def tuned(folder: Path) -> list[Tuned]:
     return found
 
 
-def tried(folder: Path) -> "tuple[list[Tried], list[str]]":
-    """Every trial that has finished a round, with its score there, and the keys whose ranges are logarithmic.
+def tried(folder: Path) -> "tuple[dict[str, list[Tried]], list[str]]":
+    """By method, all trials that have finished a round, with their scores; and the keys whose ranges are logarithmic.
 
     Raises SessionUnreadable if there is no such study, and DiskError.
     """
@@ -390,7 +390,7 @@ def tried(folder: Path) -> "tuple[list[Tried], list[str]]":
     request = read_request(folder)
     listed = Trials(folder, request)
     best = {each.method: each.number for each in tuned(folder)}
-    found, logarithmic = [], set[str]()
+    found, logarithmic = dict[str, list[Tried]](), set[str]()
     for method in request.methods:
         space = request.space(method)
         logarithmic |= {key for key, each in space.items() if isinstance(each, Log)}
@@ -401,7 +401,7 @@ def tried(folder: Path) -> "tuple[list[Tried], list[str]]":
             rounds = min(map(rounds_of, listed.sessions(trial)))
             if rounds and (value := listed.score(trial, rounds)) is not None:
                 is_best = best.get(method) == trial.number
-                found.append(Tried(method, {**own, **trial.values}, value, rounds, is_best))
+                found.setdefault(method, []).append(Tried({**own, **trial.values}, value, rounds, is_best))
     return found, sorted(logarithmic)
 
 

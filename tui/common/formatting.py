@@ -94,7 +94,7 @@ def until_target(stands: "Standing") -> str | None:
         return None
     took = stands.reached
     return f"{percent(stands.target)} " + (
-        "not reached" if took is None else f"in round {took.round}, after {size(took.bytes)}"
+        "not reached" if took is None else f"in round {took['rounds']:.0f}, after {size(took['bytes'])}"
     )
 
 

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -39,7 +39,7 @@ from simulator.results.analysis.caveats import (
     unfinished,
 )
 from simulator.results.analysis.client_values import Array
-from simulator.results.analysis.costs import Reached, energy_differs, reached, spent
+from simulator.results.analysis.costs import COSTS, SIMULATED, Cost, energy_differs, reached, spent
 from simulator.results.analysis.gain import final_accuracies
 from simulator.results.analysis.ledger import Divergence, Ledger, Lines, Totals
 from simulator.results.analysis.run import SessionData
@@ -58,7 +58,7 @@ class Standing:
     run: SessionData
     best: float | None
     last: float | None
-    reached: Reached | None
+    reached: dict[Cost, float] | None
     target: float
     untrained: bool = False
     """Whether every client diverged in every round, so that it has no score."""
@@ -109,8 +109,8 @@ class SessionResult(Numbers[float | None]):
     round: int | None
     """The round that is best on the clients' eval parts, the first of equals, where one is selected."""
     on_eval: float | None
-    reached: Reached | None
-    spent: Reached | None
+    reached: dict[Cost, float] | None
+    spent: dict[Cost, float] | None
     """What the target took, or where it was not reached all rounds; None without a target."""
     own: Mapping[str, float | None]
     """The user's own metrics on the test part, by name, in the round that `worst` is of."""
@@ -207,7 +207,10 @@ def outcome(
         selected=_at(totals["accuracy"], round),
         selected_weighted=_at(totals["accuracy_weighted"], round),
         worst=_at(totals["accuracy_min"], at),
-        **dict(zip(COST_NUMBERS, astuple(every) if every else (None,) * 6, strict=True)),
+        costs={
+            name: None if every is None or math.isnan(every[cost]) else every[cost]
+            for name, cost in zip(COST_NUMBERS, (*COSTS, *SIMULATED), strict=True)
+        },
         run=run,
         round=round,
         on_eval=_at(totals["eval_accuracy"], round),
@@ -283,16 +286,14 @@ def _row(
         return None if diverged.untrained and None in each else MeanStd.of(each)
 
     def spread_of(name: str) -> MeanStd | None:
-        values = [getattr(each, name) for each in outcomes]
-        if name in COST_NUMBERS:
-            took = MeanStd.of(values)
-            return replace(took, std=None) if took and at_least else took
         if not measured and (name.startswith("selected") or (select and name == "worst")):
             return None
-        return spread(values)
+        return spread(getattr(each, name) for each in outcomes)
 
+    costs = {name: MeanStd.of(each.costs[name] for each in outcomes) for name in COST_NUMBERS}
     return Row(
         **{name: spread_of(name) for name in NUMBERS},
+        costs={name: replace(took, std=None) if took and at_least else took for name, took in costs.items()},
         key=key,
         label=group_label(by, key),
         sessions=tuple(each.run.name for each in outcomes),

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -84,41 +84,20 @@ def nearest(places: Array, at: float) -> int:
     return after - 1 if len(places) == 1 or at - places[after - 1] <= places[after] - at else after
 
 
-@dataclass(frozen=True)
-class Reached:
-    """What it took to reach a target accuracy: rounds, and bytes, operations, seconds since round 1.
-
-    simulated, joules: None without a clock.
-    """
-
-    round: int
-    bytes: float
-    flops: float
-    seconds: float
-    simulated: float | None = None
-    joules: float | None = None
-
-
-def reached(curves: Totals, target: float) -> Reached | None:
+def reached(curves: Totals, target: float) -> dict[Cost, float] | None:
     """What the mean accuracy took to first reach `target` (0…1); None if it has not."""
     there = np.flatnonzero(curves["accuracy"] >= target)
     return spent(curves.upto(int(there[0]) + 1)) if there.size else None
 
 
-def spent(curves: Totals) -> Reached:
-    """What all rounds so far took: less than a target that they have not reached will take."""
-    if not curves.rounds:
-        return Reached(0, 0.0, 0.0, 0.0)
-    took = [float(costs(curves, cost)[-1]) for cost in (*COSTS[1:], *SIMULATED)]
-    return Reached(curves.rounds, *took[:3], *(None if np.isnan(each) else each for each in took[3:]))
+def spent(curves: Totals) -> dict[Cost, float]:
+    """What all rounds so far took, by each of COSTS and SIMULATED: NaN without a clock.
 
-
-def spent_by_cost(curves: Totals) -> dict[Cost, float]:
-    """What all rounds so far took. Simulated seconds and joules are NaN without a clock."""
-    took = astuple(spent(curves))[1:]
-    return dict(
-        zip((*COSTS[1:], *SIMULATED), [math.nan if each is None else each for each in took], strict=True)
-    )
+    It is less than a target that they have not reached will take.
+    """
+    never: dict[Cost, float] = {cost: math.nan if cost in SIMULATED else 0.0 for cost in (*COSTS, *SIMULATED)}
+    each = {cost: float(costs(curves, cost)[-1]) for cost in never} if curves.rounds else never
+    return each | {"rounds": curves.rounds}
 
 
 @dataclass(frozen=True)

@@ -77,11 +77,11 @@ N = TypeVar("N")
 
 @dataclass(frozen=True, kw_only=True)
 class Numbers(Generic[N]):
-    """What sessions are compared by: test accuracies, 0…1, means over clients alike or weighted; and what the target
-    took, or all rounds where it was not reached.
+    """What sessions are compared by: test accuracies, 0…1, means over clients alike or weighted.
 
     selected: of the round that is best on the clients' eval parts. worst: the worst client's accuracy in that round, in
-    the last one where nothing is selected. simulated, joules: of sessions with a clock.
+    the last one where nothing is selected. costs: by COST_NUMBERS, what the target took, or all rounds where it was not
+    reached; simulated seconds and joules of sessions with a clock.
     """
 
     best: N
@@ -91,17 +91,12 @@ class Numbers(Generic[N]):
     selected: N
     selected_weighted: N
     worst: N
-    rounds: N
-    bytes: N
-    flops: N
-    seconds: N
-    simulated: N
-    joules: N
+    costs: Mapping[str, N]
 
 
-NUMBERS = tuple(each.name for each in fields(Numbers))
-COST_NUMBERS = NUMBERS[7:]
-"""In the order of the fields of `Reached`."""
+NUMBERS = tuple(each.name for each in fields(Numbers) if each.name != "costs")
+COST_NUMBERS = ("rounds", "bytes", "flops", "seconds", "simulated", "joules")
+"""In the order of COSTS and SIMULATED."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +128,7 @@ class Row(Numbers[MeanStd | None]):
 
 
 _JSON = (
-    "key", "label", "sessions", "n", "chosen", *NUMBERS[:7], "reached", "at_least", *COST_NUMBERS, "difference",
+    "key", "label", "sessions", "n", "chosen", *NUMBERS, "reached", "at_least", *COST_NUMBERS, "difference",
     "paper", "own", "extras", "diverged",
 )  # fmt: skip
 """The order in which programs read a row."""
@@ -196,7 +191,7 @@ class Table(TextTable[Row]):
             goal = f"{100 * self.target:g} %"
             found.append(Column(f"reach {goal}", lambda row: f"{row.reached} of {row.n}"))
             found.append(Column(f"rounds to {goal}", _rounds))
-            clock = any(row.simulated for row in self.rows)
+            clock = any(row.costs["simulated"] for row in self.rows)
             for name, (title, written, expendable) in _COSTS.items():
                 if clock or name not in ("simulated", "joules"):
                     found.append(Column(f"{title} to {goal}", _bound(name, written), expendable=expendable))
@@ -214,7 +209,9 @@ class Table(TextTable[Row]):
     def to_json(self) -> dict[str, Any]:
         """For programs: every number with its std and n; accuracies 0…1."""
         found = as_json(self, "target", "baseline", "select", "at_time")
-        return found | {"rows": [{name: row[name] for name in _JSON} for row in found["rows"]]}
+        return found | {
+            "rows": [{name: (row | row["costs"])[name] for name in _JSON} for row in found["rows"]]
+        }
 
     def fields(self, row: Row) -> Iterator[tuple[str, Any]]:
         """All that a row has, by name: its place on the axes, each number with its std, the difference."""
@@ -222,7 +219,7 @@ class Table(TextTable[Row]):
         yield from {name: getattr(row, name) for name in ("n", "chosen", "reached", "at_least")}.items()
         yield from row.diverged.fields()
         numbers = {name: getattr(row, name) for name in NUMBERS}
-        for name, spread in [*numbers.items(), *row.own.items(), *row.extras.items()]:
+        for name, spread in [*numbers.items(), *row.costs.items(), *row.own.items(), *row.extras.items()]:
             yield name, spread.mean if spread else None
             yield f"{name}_std", spread.std if spread else None
         change = row.difference
@@ -352,7 +349,8 @@ def _plain(spread: MeanStd | None) -> str:
 
 
 def _rounds(row: Row) -> str:
-    return at_least(row.rounds.mean) if row.at_least and row.rounds else _plain(row.rounds)
+    took = row.costs["rounds"]
+    return at_least(took.mean) if row.at_least and took else _plain(took)
 
 
 _COSTS: dict[str, tuple[str, Callable[[float | None], str], bool]] = {
@@ -369,7 +367,7 @@ def _bound(name: str, written: Callable[[float | None], str]) -> Callable[[Row],
     """A cost as it is, or as the least that it can be."""
 
     def text(row: Row) -> str:
-        found = written(_mean(getattr(row, name)))
+        found = written(_mean(row.costs[name]))
         return f"{AT_LEAST}{found}" if row.at_least and found != NONE else found
 
     return text

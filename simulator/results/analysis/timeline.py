@@ -24,7 +24,6 @@ class Dispatch:
     """A client's work from its dispatch on. parts: each phase that took time, with its start and end."""
 
     client: int
-    dispatch: int
     fate: str
     arrives: float
     parts: tuple[tuple[Phase, float, float], ...]
@@ -140,4 +139,4 @@ def _dispatch(flight: FlightRecord) -> Dispatch:
         if seconds[phase] > 0 and (phase, flight["fate"]) != ("wait", "lost"):
             parts.append((phase, at, at + seconds[phase]))
         at += seconds[phase]
-    return Dispatch(flight["client"], flight["dispatch"], flight["fate"], flight["arrives"], tuple(parts))
+    return Dispatch(flight["client"], flight["fate"], flight["arrives"], tuple(parts))

@@ -11,7 +11,7 @@ from simulator.base.errors import ConfigError
 from simulator.results.analysis.axes import axes, group_label
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.comparison import outcome
-from simulator.results.analysis.costs import Cost, comparable_costs, pareto_front, spent_by_cost
+from simulator.results.analysis.costs import Cost, comparable_costs, pareto_front, spent
 from simulator.results.analysis.gain import ALPHA, BASELINE, SessionGain, paired_sessions
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.static_names import titles
@@ -133,7 +133,7 @@ def pareto(runs: Sequence[SessionData], *, by: By = (), last: int = 1, width: Wi
         accuracies = np.array([outcome(run, None, None, last).last or np.nan for run in group])
         if np.isfinite(accuracies).all():
             kept += group
-            totals = [spent_by_cost(run.totals) for run in group]
+            totals = [spent(run.totals) for run in group]
             found[label] = accuracies, {cost: np.array([each[cost] for each in totals]) for cost in totals[0]}
     if not found:
         raise ConfigError(NOT_EVALUATED)

@@ -132,42 +132,44 @@ def _measure(select: Select | None) -> str:
 
 @dataclass(frozen=True)
 class Tried:
-    """A trial. values: by dotted key. score: on eval, 0…1, after `rounds`. chosen: it is the method's best."""
+    """A trial of a method. values: by dotted key. score: on eval, 0…1, after `rounds`. chosen: it is the best."""
 
-    method: str
     values: Mapping[str, Any]
     score: float
     rounds: int
     chosen: bool
 
 
-def tuning(trials: Sequence[Tried], logarithmic: Sequence[str] = (), *, width: Width = "page") -> Figure:
-    """One plot for each hyper-parameter: score on eval against its value, a color for each method.
+def tuning(
+    trials: Mapping[str, Sequence[Tried]], logarithmic: Sequence[str] = (), *, width: Width = "page"
+) -> Figure:
+    """One plot for each hyper-parameter: score on eval against its value, a color for each method. trials: by method.
 
     Trials that ended at an earlier rung are pale, and the chosen ones have a ring. `logarithmic`: keys on a log axis.
     """
-    keys = list(dict.fromkeys(key for trial in trials for key in trial.values))
+    every = [(method, trial) for method, each in trials.items() for trial in each]
+    keys = list(dict.fromkeys(key for _, trial in every for key in trial.values))
     if not keys:
         raise ConfigError(
             "No trial of this study has finished a round with other values than the method's own."
         )
-    names = list(dict.fromkeys(trial.method for trial in trials))
+    names = [method for method, each in trials.items() if each]
     look = dict(zip(names, looks_of(names) or map(in_order, range(len(names))), strict=True))
-    most = max(trial.rounds for trial in trials)
+    most = max(trial.rounds for _, trial in every)
     figure, plots = style.several(len(keys), min(3, len(keys)), 0.36, width)
     with style.styled():
         handles: dict[str, Any] = {}
         for plot, key in zip(plots.flat, keys, strict=False):
-            mine = [trial for trial in trials if key in trial.values]
-            numeric = all(type(trial.values[key]) in (int, float) for trial in mine)
-            texts = list(dict.fromkeys(spelled(trial.values[key]) for trial in mine))
-            for trial in mine:
+            mine = [(method, trial) for method, trial in every if key in trial.values]
+            numeric = all(type(trial.values[key]) in (int, float) for _, trial in mine)
+            texts = list(dict.fromkeys(spelled(trial.values[key]) for _, trial in mine))
+            for method, trial in mine:
                 at = trial.values[key] if numeric else texts.index(spelled(trial.values[key]))
                 drawn = plot.plot(
-                    [at], [100 * trial.score], **{**style.stroke(look[trial.method]), "linestyle": ""},
+                    [at], [100 * trial.score], **{**style.stroke(look[method]), "linestyle": ""},
                     alpha=1.0 if trial.rounds == most else 0.35,
                 )  # fmt: skip
-                handles.setdefault(trial.method, drawn[0])
+                handles.setdefault(method, drawn[0])
                 if trial.chosen:
                     ring: Any = {"markersize": 11, "markerfacecolor": "none", "markeredgecolor": "black"}
                     plot.plot([at], [100 * trial.score], "o", **ring)

@@ -10,9 +10,9 @@ from tui.app.charts.look import ASCII, DEFAULT, Canvas, Look, row_text
 from tui.app.charts.timeline import FRAME, WASTED, draw_timeline
 
 USED = Dispatch(
-    0, 1, "used", 7, (("latency", 0, 1), ("down", 1, 3), ("compute", 3, 6), ("up", 6, 7), ("wait", 7, 10))
+    0, "used", 7, (("latency", 0, 1), ("down", 1, 3), ("compute", 3, 6), ("up", 6, 7), ("wait", 7, 10))
 )
-LOST = Dispatch(1, 1, "lost", 4, (("down", 0, 2), ("compute", 2, 4)))
+LOST = Dispatch(1, "lost", 4, (("down", 0, 2), ("compute", 2, 4)))
 FOUND = Timeline((1, 2), 0, 10, ((1, 5.0), (2, 10.0)), (0, 1), 2, (LOST, USED))
 """Rounds end after 5 s and 10 s. With names of one digit, the plot is two cells narrower than the chart."""
 

@@ -343,7 +343,7 @@ class ComparePanel(SizedPanel):
         for run in view.compared:
             stands = standing(run, target)
             took = stands.reached
-            cost = [took.round, took.bytes, took.flops, took.seconds] if took else [None] * 4
+            cost = [int(took["rounds"]), *(took[each] for each in COSTS[1:])] if took else [None] * 4
             about = [run.name, course(run.methods), run.state, run.round]
             when = best_round(run.totals["accuracy"])[1] or None
             rows.append([*about, stands.best, when, stands.last, target, *cost])
@@ -400,13 +400,13 @@ def row_of(place: int, line: Seeds, target: float, upto: int | None = None) -> R
     cost = ("not yet" if any(each.live for each in line.runs) else "never", NONE, NONE, NONE)
     if there:
         took = [each.reached or spent(each.run.totals) for each in stands]
-        mean, least = fmean(each.round for each in took), "" if there == len(stands) else AT_LEAST
+        mean, least = fmean(each["rounds"] for each in took), "" if there == len(stands) else AT_LEAST
         exactly = f"{mean:.0f}" if alone else f"{mean:.1f}"
         cost = (
             f"{at_least(mean)} ({there}/{len(stands)})" if least else exactly,
-            f"{least}{size(fmean(each.bytes for each in took))}",
-            f"{least}{amount(fmean(each.flops for each in took))}",
-            f"{least}{duration(fmean(each.seconds for each in took))}",
+            f"{least}{size(fmean(each['bytes'] for each in took))}",
+            f"{least}{amount(fmean(each['FLOPs'] for each in took))}",
+            f"{least}{duration(fmean(each['seconds'] for each in took))}",
         )
     states = ", ".join(dict.fromkeys("unreadable" if each.error else each.state for each in line.runs))
     rounds = f"{min(each.round for each in line.runs)}/{run.rounds}"

@@ -379,7 +379,7 @@ def facts_of(view: View) -> list[tuple[str, str]]:
     ]
     target = standing(view.run).target
     if target and (took := costs_of.reached(curves, target)) is not None:
-        cost = f"{size(took.bytes)}, {took.round} rounds, {duration(took.seconds)}"
+        cost = f"{size(took['bytes'])}, {took['rounds']:.0f} rounds, {duration(took['seconds'])}"
         facts.append((f"to {percent(target)}", cost))
     facts += [
         ("FLOPs", f"{amount(flops['total'])}, {amount(curves['flops'].sum())} in all"),
