@@ -434,55 +434,45 @@ class Record(TypedDict):
 def check_record(record: Mapping[str, Any], clients: int) -> Record:
     """The same, which is a record of a session of so many clients; raises ValueError, saying what is wrong."""
     found = checked(Record, record)
-    accuracy, loss, traffic = found["accuracy"], found["loss"], found["bytes"]
-    lists: dict[str, list[Any] | dict[str, Any]] = {
-        "accuracy.per_client": accuracy["per_client"],
-        "loss.per_client": loss["per_client"],
-        "bytes.per_client_up": traffic["per_client_up"],
-        "bytes.per_client_down": traffic["per_client_down"],
+    by_client: dict[str, Any] = {
+        "accuracy.per_client": found["accuracy"]["per_client"],
+        "loss.per_client": found["loss"]["per_client"],
+        "bytes.per_client_up": found["bytes"]["per_client_up"],
+        "bytes.per_client_down": found["bytes"]["per_client_down"],
+    }
+    named: dict[str, list[int]] = {
+        each: record.get(each, []) for each in ("participants", "diverged", "dropped")
     }
     if "per_client" in found["timing"]:
-        lists["timing.per_client"] = found["timing"]["per_client"]
+        by_client["timing.per_client"] = found["timing"]["per_client"]
     for part, measures in found.get("evaluation", {}).items():
         for name, measured in measures_of(measures).items():
-            lists[f"evaluation.{part}.{name}.per_client"] = measured["per_client"]
+            by_client[f"evaluation.{part}.{name}.per_client"] = measured["per_client"]
         if "classes" in measures:
-            lists[f"evaluation.{part}.classes.per_client"] = measures["classes"]["per_client"]
+            by_client[f"evaluation.{part}.classes.per_client"] = measures["classes"]["per_client"]
     if "unseen" in found:
-        _check_clients("unseen.clients", found["unseen"]["clients"], clients)
+        named["unseen.clients"] = found["unseen"]["clients"]
         for moment in ("before", "after", "alone"):
-            lists[f"unseen.{moment}.per_client"] = dict(found["unseen"][moment]["per_client"])
-    for where, values in lists.items():
-        if isinstance(values, dict):
-            if any(int(client) >= clients for client in values):
-                raise ValueError(f"{where} names a client that is none of {clients}")
-        elif len(values) != clients:
-            raise ValueError(f"{where} is of {len(values)} clients, not {clients}")
-    for what in ("joined", "left", "data") if "timeline" in found else ():
-        _check_clients(f"timeline.{what}", found["timeline"][what], clients)
-    for notice in found.get("watch", ()):
-        _check_clients("watch.clients", notice["clients"], clients)
+            by_client[f"unseen.{moment}.per_client"] = found["unseen"][moment]["per_client"]
+    if "timeline" in found:
+        named |= {f"timeline.{what}": found["timeline"][what] for what in ("joined", "left", "data")}
+    named["watch.clients"] = [client for notice in found.get("watch", ()) for client in notice["clients"]]
     cka = found.get("cka")
     if cka and "clients" in cka:
-        compared = cka["clients"]
-        _check_clients("cka.clients", compared, clients)
-        size = len(compared)
-        if any(
-            len(matrix) != size or any(len(row) != size for row in matrix)
-            for matrix in cka["matrix"].values()
-        ):
+        named["cka.clients"], size = cka["clients"], len(cka["clients"])
+        if any(len(rows) != size or any(len(row) != size for row in rows) for rows in cka["matrix"].values()):
             raise ValueError("cka.matrix is not of cka.clients")
+    for where, values in by_client.items():
+        if isinstance(values, dict):
+            named[where] = list(map(int, values))
+        elif len(values) != clients:
+            raise ValueError(f"{where} is of {len(values)} clients, not {clients}")
+    for where, each in named.items():
+        if any(client >= clients for client in each):
+            raise ValueError(f"{where} names a client that is none of {clients}")
     if found.get("clients", clients) != clients:
         raise ValueError(f"clients is {found['clients']}, not {clients}")
-    _check_clients("participants", found["participants"], clients)
-    _check_clients("diverged", found.get("diverged", []), clients)
-    _check_clients("dropped", found.get("dropped", []), clients)
     return found
-
-
-def _check_clients(where: str, named: list[int], clients: int) -> None:
-    if any(client >= clients for client in named):
-        raise ValueError(f"{where} names a client that is none of {clients}")
 
 
 # Its scalars
@@ -515,16 +505,15 @@ class Scalar(NamedTuple):
 
     def of(self, record: Record) -> Any:
         """Its value in a record; None if it has none."""
-        found = [_at(record, path) for path in self.paths]
+        found = []
+        for path in self.paths:
+            value: Any = record
+            for key in path.split("."):
+                value = value.get(key) if isinstance(value, Mapping) else None
+            found.append(value)
         if self.listed:
             return len(found[0] or ())
         return None if None in found else found[0] if len(found) == 1 else sum(found)
-
-
-def _at(value: Any, path: str) -> Any:
-    for key in path.split("."):
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
 
 
 _ENERGY = ("compute", "radio", "idle")
@@ -578,17 +567,19 @@ _LEGIBLE = {int, float, type(None), bool}
 
 def legible(value: T) -> T:
     """The same JSON with a mark in place of every control character: whatever shows it, no terminal is steered."""
-    return cast(T, _legible(value))
 
+    def walk(value: Any) -> Any:
+        match value:
+            case str():
+                return shown(value)
+            case dict():
+                return {shown(key): walk(each) for key, each in value.items()}
+            case list() if (
+                set(map(type, value)) <= _LEGIBLE
+            ):  # one look at each, since there may be thousands
+                return value.copy()
+            case list() | tuple():
+                return type(value)(walk(each) for each in value)
+        return value
 
-def _legible(value: Any) -> Any:
-    match value:
-        case str():
-            return shown(value)
-        case dict():
-            return {shown(key): _legible(each) for key, each in value.items()}
-        case list() if set(map(type, value)) <= _LEGIBLE:  # one look at each, since there may be thousands
-            return value.copy()
-        case list() | tuple():
-            return type(value)(_legible(each) for each in value)
-    return value
+    return cast(T, walk(value))

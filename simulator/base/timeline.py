@@ -62,15 +62,26 @@ def resolved(events: Sequence[TimelineEvent], clients: int, unseen: Collection[i
     listed: dict[int, str] = {}
     for number in order:
         event = events[number]
-        if isinstance(event.clients, tuple):
-            _check_listed(number, event, clients, unseen)
-            if event.event != "data":
-                for client in event.clients:
-                    listed.setdefault(client, event.event)
+        for client in event.clients if isinstance(event.clients, tuple) else ():
+            if client >= clients:
+                raise _fault(number, event, f"there is no client {client}. Use 0 to {clients - 1}")
+            if event.event == "data":
+                continue
+            if client in unseen:
+                raise _fault(
+                    number, event, f"client {client} is unseen and never takes part. Name another client"
+                )
+            listed.setdefault(client, event.event)
     away = {client for client, first in listed.items() if first == "join"}
     others = [client for client in seen if client not in listed]
-    drawn = _joining(events, order, others, len(seen), seed)
-    away.update(client for each in drawn.values() for client in each)
+    drawn: dict[int, list[int]] = {}
+    for number in order:  # those that join begin absent, so they are drawn first
+        event = events[number]
+        if event.event == "join" and isinstance(event.clients, float):
+            drawn[number] = _drawn(
+                number, event, [each for each in others if each not in away], len(seen), seed
+            )
+            away.update(drawn[number])
     absent, left, found = frozenset(away), set[int](), list[Happening]()
     for number in order:
         event = events[number]
@@ -98,20 +109,6 @@ def resolved(events: Sequence[TimelineEvent], clients: int, unseen: Collection[i
     return Timeline(tuple(found), absent)
 
 
-def _joining(
-    events: Sequence[TimelineEvent], order: Sequence[int], others: Sequence[int], seen: int, seed: int
-) -> dict[int, list[int]]:
-    """The clients of each event in which a fraction joins: they begin absent, so they are drawn first."""
-    drawn: dict[int, list[int]] = {}
-    pool = list(others)
-    for number in order:
-        event = events[number]
-        if event.event == "join" and isinstance(event.clients, float):
-            drawn[number] = _drawn(number, event, pool, seen, seed)
-            pool = [client for client in pool if client not in drawn[number]]
-    return drawn
-
-
 def _drawn(number: int, event: TimelineEvent, pool: Sequence[int], seen: int, seed: int) -> list[int]:
     """A fraction of the clients that may take part, to the nearest whole number, drawn from `pool`."""
     assert isinstance(event.clients, float)
@@ -124,17 +121,6 @@ def _drawn(number: int, event: TimelineEvent, pool: Sequence[int], seen: int, se
         )
     draw = rng.numpy_stream(seed, "timeline/clients", number).choice(len(pool), wanted, replace=False)
     return sorted(pool[each] for each in draw)
-
-
-def _check_listed(number: int, event: TimelineEvent, clients: int, unseen: Collection[int]) -> None:
-    assert isinstance(event.clients, tuple)
-    for client in event.clients:
-        if client >= clients:
-            raise _fault(number, event, f"there is no client {client}. Use 0 to {clients - 1}")
-        if client in unseen and event.event != "data":
-            raise _fault(
-                number, event, f"client {client} is unseen and never takes part. Name another client"
-            )
 
 
 def _check(number: int, event: TimelineEvent, named: Sequence[int], away: Collection[int]) -> None:

@@ -1,7 +1,6 @@
 """Settings that cannot act, because another setting decides that they are never read."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import presets
 from simulator.base.data_section import READ_BY, DataConfig
@@ -10,24 +9,16 @@ from simulator.base.nested import Raw, flattened, toml_value
 from simulator.base.sections import RANDOM, RuntimeConfig
 from simulator.config import Config
 
-
-class _Reader(NamedTuple):
-    """Under which values of a key another one is read."""
-
-    key: str
-    values: tuple[str, ...]
-
-
-_READ_UNDER: dict[str, tuple[_Reader, ...]] = {
+_READ_UNDER: dict[str, dict[str, tuple[str, ...]]] = {
     **{
-        f"data.{key}": tuple(_Reader(f"data.{other}", values) for other, values in readers.items())
+        f"data.{key}": {f"data.{other}": values for other, values in readers.items()}
         for key, readers in READ_BY.items()
     },
-    "runtime.address": (_Reader("runtime.runner", ("ray",)),),
-    "runtime.inner": (_Reader("runtime.runner", ("ray",)),),
-    "runtime.workers_per_actor": (_Reader("runtime.inner", ("parallel",)),),
+    "runtime.address": {"runtime.runner": ("ray",)},
+    "runtime.inner": {"runtime.runner": ("ray",)},
+    "runtime.workers_per_actor": {"runtime.inner": ("parallel",)},
 }
-"""Each key is read if one of these holds."""
+"""Each key is read if one of these other keys has one of these values."""
 _OF_SWEEPS = {"runtime.gpus_per_point": "studies on Ray"}
 """Settings that a single run never reads."""
 _DEFAULTS = flattened(
@@ -49,51 +40,34 @@ def idle(config: Config) -> list[str]:
 
 def cautions(config: Config) -> list[str]:
     """What to know before a run: settings and events that change nothing, and a mask that excludes right answers."""
-    found = [*idle(config), *_without_choice(config), *_never_happens(config), *_sees_nothing(config)]
-    masked = getattr(config.method, "mask_answers", False) and config.data.split == "global"
-    if not masked or config.data.partition == "iid":
-        return found
-    return [
-        *found,
-        "method.mask_answers = true keeps a client from answering classes that it lacks, but with "
-        "data.split = 'global' the test images have all classes. Set method.mask_answers=false to let it answer all.",
-    ]
-
-
-def _without_choice(config: Config) -> list[str]:
-    """That all clients take part in every round, so that no strategy has a choice."""
-    if config.selection.strategy == RANDOM:
-        return []
-    system, seen = config.system, config.federation.seen_clients
+    found, system, seen = idle(config), config.system, config.federation.seen_clients
     wanted = config.federation.participants
     if system is not None:
         wanted = system.in_flight or system.select or wanted
-    if wanted < seen:
-        return []
-    return [
-        f"selection.strategy = {config.selection.strategy!r} changes nothing: all {seen} clients take part. Set a "
-        "smaller federation.participation."
-    ]
-
-
-def _never_happens(config: Config) -> list[str]:
-    """The events of `federation.timeline` after the last round."""
-    return [
+    if config.selection.strategy != RANDOM and wanted >= seen:
+        found.append(
+            f"selection.strategy = {config.selection.strategy!r} changes nothing: all {seen} clients take part. Set "
+            "a smaller federation.participation."
+        )
+    found += [
         f"federation.timeline, entry {number} (round {event.round}): the run ends after round {config.rounds}. "
-        f"Use more rounds, or remove the event."
+        "Use more rounds, or remove the event."
         for number, event in enumerate(config.federation.timeline, 1)
         if event.round > config.rounds
     ]
-
-
-def _sees_nothing(config: Config) -> list[str]:
-    """That watcher 'collapse' has nothing to look at."""
-    parts, classes = config.evaluation.parts, config.evaluation.classes
-    if "collapse" not in config.watch.watchers or (classes is not False and "test" in (parts or ("test",))):
-        return []
-    if classes is False:
-        return ["Watcher 'collapse' needs counts by class. Set evaluation.classes=true."]
-    return ["Watcher 'collapse' needs counts by class of the test part. Add test to evaluation.parts."]
+    if "collapse" in config.watch.watchers and config.evaluation.classes is False:
+        found.append("Watcher 'collapse' needs counts by class. Set evaluation.classes=true.")
+    elif "collapse" in config.watch.watchers and "test" not in (config.evaluation.parts or ("test",)):
+        found.append(
+            "Watcher 'collapse' needs counts by class of the test part. Add test to evaluation.parts."
+        )
+    masked = getattr(config.method, "mask_answers", False) and config.data.split == "global"
+    if masked and config.data.partition != "iid":
+        found.append(
+            "method.mask_answers = true keeps a client from answering classes that it lacks, but with data.split = "
+            "'global' the test images have all classes. Set method.mask_answers=false to let it answer all."
+        )
+    return found
 
 
 def refuse_idle(config: Config, keys: Iterable[str]) -> None:
@@ -114,14 +88,14 @@ def _sentence(key: str, config: Config) -> str | None:
     """That a key is never read; None if it is."""
     flat = _flat(config)
     readers = _READ_UNDER[key]
-    if any(flat[reader.key] in reader.values for reader in readers):
+    if any(flat[other] in values for other, values in readers.items()):
         return None
     name = key.removeprefix("data.")
     divided = [each.divided(config.data) for each in config.federation.timeline if each.divides]
     if name in READ_BY and any(each.reads(name) for each in divided):
         return None
-    first = readers[0]
+    first, values = next(iter(readers.items()))
     return (
-        f"{key} = {toml_value(flat[key])} changes nothing: it is for {first.key} = "
-        f"{' or '.join(map(repr, first.values))}, and this is {flat[first.key]!r}."
+        f"{key} = {toml_value(flat[key])} changes nothing: it is for {first} = "
+        f"{' or '.join(map(repr, values))}, and this is {flat[first]!r}."
     )

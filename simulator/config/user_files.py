@@ -4,6 +4,7 @@ A file is run because a user named it, on a command line, in a configuration, or
 a study names it.
 """
 
+import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -23,6 +24,13 @@ PATHS = {
     "generator": ("method", "generator_file"),
 }
 """The settings that are paths of other files, by kind."""
+_LOADERS: dict[own_files.Kind, str] = {
+    "plugin": "simulator.methods.registry",
+    "model": "simulator.models.user_models",
+    "metric": "simulator.metrics.user_metrics",
+    "selection": "simulator.selection.user_selection",
+}
+"""The module that loads a kind of file. They import torch."""
 
 
 @dataclass(frozen=True)
@@ -82,26 +90,9 @@ class Files:
         for kind, files in self:
             for file in files:
                 own_files.read(kind, Path(file))  # a missing one is refused before torch is imported
-        if self.plugins:
-            from simulator.methods import registry
-
-            for file in self.plugins:
-                registry.load(Path(file))
-        if self.models:
-            from simulator.models import user_models as models
-
-            for file in self.models:
-                models.load(Path(file))
-        if self.metrics:
-            from simulator.metrics import user_metrics as metrics
-
-            for file in self.metrics:
-                metrics.load(Path(file))
-        if self.selections:
-            from simulator.selection import user_selection
-
-            for file in self.selections:
-                user_selection.load(Path(file))
+        for kind, files in self:
+            for file in files:
+                importlib.import_module(_LOADERS[kind]).load(Path(file))
 
 
 class Names:
@@ -132,38 +123,19 @@ class Names:
             return given
         if tuple(key.split(".")) in PATHS.values():
             return self.path(given)
-        match key:
-            case "federation.group":
-                return self._model(given)
-            case "evaluation.metrics":
-                return self._metric(given)
-            case "selection.strategy":
-                return self._selection(given)
+        file, colon, model = given.rpartition(".py:")
+        if key == GROUP and colon:
+            self.files |= Files(models=(self.path(f"{file}.py"),))
+            return f"{Path(file).name}:{model}"
+        if key in (METRICS, SELECTION) and given.endswith(".py"):
+            path = (self.path(given),)
+            self.files |= Files(metrics=path) if key == METRICS else Files(selections=path)
+            return Path(given).stem
         return given
 
     def path(self, file: str) -> str:
         """The absolute path of a file as it is given."""
         return str((self._folder / Path(file).expanduser()).absolute())
-
-    def _model(self, name: str) -> str:
-        """The model's name; names without a file are as they were."""
-        file, colon, model = name.rpartition(".py:")
-        if not colon:
-            return name
-        self.files |= Files(models=(self.path(f"{file}.py"),))
-        return f"{Path(file).name}:{model}"
-
-    def _metric(self, name: str) -> str:
-        if not name.endswith(".py"):
-            return name
-        self.files |= Files(metrics=(self.path(name),))
-        return Path(name).stem
-
-    def _selection(self, name: str) -> str:
-        if not name.endswith(".py"):
-            return name
-        self.files |= Files(selections=(self.path(name),))
-        return Path(name).stem
 
 
 def loaded(raw: Mapping[str, Any]) -> Raw:
