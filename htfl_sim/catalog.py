@@ -3,7 +3,7 @@
 import csv
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
@@ -21,68 +21,43 @@ if TYPE_CHECKING:
     from simulator.base.sections import Range
     from simulator.config import Config
     from simulator.config import Setting as Setting
-    from simulator.data.datasets import Dataset as _Dataset
-    from simulator.methods.base import Method as _Method
-    from simulator.methods.declarations import Declared as _Declared
+    from simulator.methods.base import Method
+    from simulator.methods.declarations import Card, Declared
     from simulator.models.federation import Federation
 
 __all__ = [
-    "DatasetCard",
-    "MethodCard",
-    "ModelCard",
-    "NotDownloaded",
-    "Preset",
-    "Promise",
-    "as_toml",
-    "check_dataset",
-    "check_method",
-    "dataset",
-    "datasets",
-    "export_federation",
-    "fetch_dataset",
-    "fetch_missing",
-    "import_federation",
-    "method",
-    "methods",
-    "model_groups",
-    "models",
-    "preset",
-    "preset_config",
-    "presets",
-    "report",
-    "settings",
-    "toml_value",
-    "without_downloads",
-]
+    "DatasetCard", "MethodCard", "ModelCard", "NotDownloaded", "Preset", "Promise", "as_toml",
+    "check_dataset", "check_method", "dataset", "datasets", "export_federation", "fetch_dataset",
+    "fetch_missing", "import_federation", "method", "methods", "model_groups", "models", "preset",
+    "preset_config", "presets", "report", "settings", "toml_value", "without_downloads",
+]  # fmt: skip
 
 Place = str | Path
 Told = Callable[[int, int], None]
 """Called during a download with the bytes so far and the total bytes, which are 0 if unknown."""
+preset_groups, preset_names = _presets.groups, _presets.names
 
 
 @dataclass(frozen=True)
 class MethodCard:
-    """A method: its card, and its hyper-parameters as {'key', 'default', 'description'}.
+    """A method. parameters: its own settings, as {'key', 'default', 'values', 'description'}.
 
-    space: what `htfl-sim tune` searches, by dotted key.
+    space: what `htfl-sim tune` searches, by dotted key. obstacle: why the models in question cannot run it.
     """
 
     name: str
-    title: str
-    paper: str
-    kind: str
-    needs: str
-    down: str
-    up: str
+    card: "Card"
     parameters: list[dict[str, Any]]
-    space: "dict[str, Range]"
+    space: "Mapping[str, Range]"
+    obstacle: str | None = None
 
-    @property
-    def ranges(self) -> dict[str, str]:
-        """The space, as a table prints it."""
-        from simulator.base.sections import range_text
+    def to_json(self) -> dict[str, Any]:
+        """For programs, with the kind and the ends or options of each range."""
+        from simulator.base.sections import range_as_json
 
-        return {key: range_text(each) for key, each in self.space.items()}
+        listed = {key: getattr(self.card, key) for key in ("title", "paper", "kind", "needs", "down", "up")}
+        space = {key: range_as_json(each) for key, each in self.space.items()}
+        return {"name": self.name, **listed, "parameters": self.parameters, "space": space}
 
 
 @dataclass(frozen=True)
@@ -126,27 +101,15 @@ class Promise:
     how: str | None
 
 
-def _silent(done: int, of: int) -> None:
-    return
-
-
 def presets(paper: str | None = None, method: str | None = None, dataset: str | None = None) -> list[Preset]:
     """The named experiments. Filters: of a paper's tables, of a method, on a data set."""
-
-    def fits(each: Preset) -> bool:
-        printed = [one.paper.casefold() for one in each.paper]
-        return (
-            (paper is None or any(paper.casefold() in one for one in printed))
-            and (method is None or each.config.get("method", {}).get("name") == method)
-            and (dataset is None or each.config.get("data", {}).get("dataset") == dataset)
-        )
-
-    return [each for each in _presets.all() if fits(each)]
-
-
-def preset_groups() -> list[_presets.Group]:
-    """The papers' tables in order, each with the names of its presets."""
-    return list(_presets.groups())
+    return [
+        each
+        for each in _presets.all()
+        if (paper is None or any(paper.casefold() in one.paper.casefold() for one in each.paper))
+        and method in (None, each.config.get("method", {}).get("name"))
+        and dataset in (None, each.config.get("data", {}).get("dataset"))
+    ]
 
 
 def preset(name: str, profile: str | None = None) -> Preset:
@@ -166,7 +129,7 @@ def methods() -> list[MethodCard]:
     """The methods: built-in ones, those of installed packages, and those of loaded plugins."""
     from simulator import methods as room
 
-    return [_of_method(room.declared(each)) for each in room.names()]
+    return [method(each) for each in room.names()]
 
 
 def method(name: str) -> MethodCard:
@@ -174,6 +137,82 @@ def method(name: str) -> MethodCard:
     from simulator import methods as room
 
     return _of_method(room.declared(name))
+
+
+def _of_method(found: "Declared | type[Method]") -> MethodCard:
+    from pydantic_core import PydanticUndefined
+
+    from simulator.base.sections import TrainingConfig
+
+    parameters = [
+        {
+            "key": key,
+            "default": None if field.default is PydanticUndefined else field.default,
+            "values": list(get_args(field.annotation)) if get_origin(field.annotation) is Literal else None,
+            "description": field.description or "",
+        }
+        for key, field in found.Config.model_fields.items()
+        if key != "name"
+    ]
+    sections = (("training", TrainingConfig), ("method", found.Config))
+    space = {f"{name}.{key}": each for name, section in sections for key, each in section.space.items()}
+    return MethodCard(found.name, found.card, parameters, space)
+
+
+def method_choices(config: Mapping[str, Any]) -> list[MethodCard]:
+    """Every method, with its unmet need in `obstacle`. Takes a second or two and loads torch: call it on a thread.
+
+    Without the data, a client's number of samples and the shape of a user's own images are unknown. The session's owner
+    checks needs of these, and may reject the method.
+    """
+    from simulator import methods
+    from simulator.base.errors import HtflError
+    from simulator.config import Config
+
+    federation = _federation(Config.read(config))
+    found = []
+    for name in methods.names():
+        method = methods.get(name)
+        try:
+            obstacle = method(method.Config(name=name), federation).unmet_need()
+        except HtflError as error:
+            obstacle = str(error)
+        found.append(replace(_of_method(method), obstacle=obstacle))
+    return found
+
+
+def _federation(config: "Config") -> "Federation":
+    import torch
+
+    from simulator import models
+    from simulator.data import datasets, inputs, specs
+    from simulator.models.federation import ClientInfo, Federation
+
+    spec: specs.InputSpec = specs.ImageSpec(3, 32, 32)
+    classes, samples = 10, 10_000
+    if config.data.dataset in datasets.names():
+        dataset = datasets.get(config.data.dataset)
+        spec, classes = dataset.spec, dataset.classes
+    elif (declared := datasets.declared(config.data.dataset, config.data)) is not None:
+        spec = declared
+    if isinstance(spec, specs.ImageSpec):
+        spec = inputs.shaped(spec, config.data)
+    architectures = models.assign(config.federation.group, config.federation.clients)
+    everything = tuple(range(classes))
+    return Federation(
+        seed=config.training_seed,
+        rounds=config.rounds,
+        num_classes=classes,
+        spec=models.spec_for(spec, config.models),
+        clients=tuple(
+            ClientInfo(number, name, samples, everything) for number, name in enumerate(architectures)
+        ),
+        training=config.training,
+        device=torch.device("cpu"),
+        pretrained=config.federation.pretrained,
+        features=config.models.features,
+        public=int(config.data.public is not None),
+    )
 
 
 def check_method(name: str) -> Iterator[Promise]:
@@ -186,18 +225,19 @@ def check_method(name: str) -> Iterator[Promise]:
         yield Promise(promise.sentence, broken is None, broken)
 
 
-def method_json(found: MethodCard) -> dict[str, Any]:
-    """A method for programs, with the kind and the ends or options of each range."""
-    from simulator.base.sections import range_as_json
-
-    return asdict(found) | {"space": {key: range_as_json(each) for key, each in found.space.items()}}
-
-
 def trial_group(name: str) -> str:
     """The group of models on which `check_method` tests a method."""
     from simulator.contract import Subject
 
     return Subject(name).group
+
+
+def refuse_broken(name: str, tried: Sequence[Promise]) -> None:
+    """Raise MethodError if a method breaks a promise."""
+    from simulator.base.errors import MethodError
+
+    if count := sum(not each.kept for each in tried):
+        raise MethodError(f"method '{name}' breaks {count} of {len(tried)} promises.")
 
 
 def models(name: str | None = None) -> list[ModelCard]:
@@ -216,6 +256,22 @@ def models(name: str | None = None) -> list[ModelCard]:
     return [_of_model(each) for each in (room.members(name) if name else room.names())]
 
 
+def _of_model(name: str) -> ModelCard:
+    from simulator import models as room
+
+    network = room.architecture(name, room.typical(name), 10)
+    parameters = list(network.parameters())
+    return ModelCard(
+        name=name,
+        title=room.get(name).title,
+        parameters=sum(each.numel() for each in parameters),
+        bytes=sum(each.numel() * each.element_size() for each in parameters),
+        features=network.num_features,
+        layers=list(network.layers),
+        samples=list(room.get(name).kinds),
+    )
+
+
 def model_table() -> list[ModelCard]:
     """The built-in models, from the table beside them, which their code gives too."""
     text = resources.files("simulator").joinpath("models/cards.csv").read_text(encoding="utf-8")
@@ -232,14 +288,14 @@ def model_groups(name: str | None = None) -> Mapping[str, Sequence[str]]:
 
 def datasets(data_dir: Place | None = None) -> list[DatasetCard]:
     """The data sets, and whether their files are here."""
-    from simulator.data import datasets as room
-
-    return [dataset(each, data_dir) for each in room.names()]
+    return [dataset(each, data_dir) for each in dataset_names()]
 
 
 def dataset(name: str, data_dir: Place | None = None) -> DatasetCard:
     """One data set. Raises ConfigError with the nearest name for an unknown one."""
-    found, folder = _data_set(name), folders.data_folder(data_dir)
+    from simulator.data.datasets import get
+
+    found, folder = get(name), folders.data_folder(data_dir)
     return DatasetCard(
         name=found.name,
         title=found.title,
@@ -251,6 +307,43 @@ def dataset(name: str, data_dir: Place | None = None) -> DatasetCard:
         source=found.source,
         files=[str(file) for file in found.files(folder)],
     )
+
+
+def dataset_names() -> list[str]:
+    """The names of the data sets."""
+    from simulator.data import datasets as room
+
+    return room.names()
+
+
+def fetch_dataset(name: str, data_dir: Place | None = None, progress: Told | None = None) -> DatasetCard:
+    """Download a missing or damaged data set, and check its checksums. Raises DataError."""
+    from simulator.data.datasets import get
+
+    told = () if progress is None else (progress,)
+    get(name).fetch(folders.data_folder(data_dir), *told)
+    return dataset(name, data_dir)
+
+
+def check_dataset(name: str, data_dir: Place | None = None) -> DatasetCard:
+    """Check a data set's files. Raises DataError for the first missing or damaged one."""
+    from simulator.data.datasets import get
+
+    get(name).check(folders.data_folder(data_dir))
+    return dataset(name, data_dir)
+
+
+def is_missing(name_or_path: str, data_dir: Place | None = None) -> bool:
+    """Whether this data set can be downloaded and is missing. A user's own data are never missing."""
+    return name_or_path in dataset_names() and not dataset(name_or_path, data_dir).here
+
+
+def fetch_missing(name_or_path: str, data_dir: Place | None = None) -> bool:
+    """Download a data set unless it is here. Returns whether it was downloaded. Raises DataError."""
+    missing = is_missing(name_or_path, data_dir)
+    if missing:
+        fetch_dataset(name_or_path, data_dir)
+    return missing
 
 
 def report(dataset: Place, settings: Sequence[str] = (), data_dir: Place | None = None) -> "Report":
@@ -280,12 +373,7 @@ def report(dataset: Place, settings: Sequence[str] = (), data_dir: Place | None 
 
 
 def import_federation(
-    folder: Place,
-    target: Place,
-    *,
-    kind: str | None = None,
-    unpickle: bool = False,
-    split: str | None = None,
+    folder: Place, target: Place, *, kind: str | None = None, unpickle: bool = False, split: str | None = None
 ) -> "Report":
     """Turn a federation of PFLlib, HtFLlib, or LEAF into samples.npz and clients.json in a new folder.
 
@@ -324,74 +412,11 @@ def export_federation(config: "Config", folder: Place, data_dir: Place | None = 
     return pfllib.write(data, Path(folder), config.training.batch_size)
 
 
-def fetch_dataset(name: str, data_dir: Place | None = None, progress: Told = _silent) -> DatasetCard:
-    """Download a missing or damaged data set, and check its checksums. Raises DataError."""
-    _data_set(name).fetch(folders.data_folder(data_dir), progress)
-    return dataset(name, data_dir)
-
-
-def check_dataset(name: str, data_dir: Place | None = None) -> DatasetCard:
-    """Check a data set's files. Raises DataError for the first missing or damaged one."""
-    _data_set(name).check(folders.data_folder(data_dir))
-    return dataset(name, data_dir)
-
-
-def is_missing(name_or_path: str, data_dir: Place | None = None) -> bool:
-    """Whether this data set can be downloaded and is missing. A user's own data are never missing."""
-    from simulator.data import datasets as room
-
-    return name_or_path in room.names() and not room.get(name_or_path).is_present(
-        folders.data_folder(data_dir)
-    )
-
-
-def fetch_missing(name_or_path: str, data_dir: Place | None = None) -> bool:
-    """Download a data set unless it is here. Returns whether it was downloaded. Raises DataError."""
-    missing = is_missing(name_or_path, data_dir)
-    if missing:
-        fetch_dataset(name_or_path, data_dir)
-    return missing
-
-
-def preset_names() -> list[str]:
-    """The names of the presets."""
-    return _presets.names()
-
-
-def dataset_names() -> list[str]:
-    """The names of the data sets."""
-    from simulator.data import datasets as room
-
-    return room.names()
-
-
-def method_names(plugins: Sequence[Place] = ()) -> list[str]:
-    """The names of the methods, also of those in these files, from the source. Runs no code."""
-    from simulator.results.analysis import static_names
-
-    return list(static_names.methods(map(Path, plugins)))
-
-
-def model_names() -> list[str]:
-    """The names of the groups and models, from the source."""
-    from simulator.base.federation_section import GROUPS
-    from simulator.results.analysis import static_names
-
-    return [*GROUPS, *static_names.models()]
-
-
 def config_keys() -> list[str]:
     """Every dotted key of a configuration except the methods' keys."""
     from simulator.config import keys
 
     return keys()
-
-
-def watcher_names() -> list[str]:
-    """The names of all watchers of a run."""
-    from simulator.base.sections import WATCHERS
-
-    return list(WATCHERS)
 
 
 def method_keys(method: str | None = None) -> list[str]:
@@ -401,13 +426,6 @@ def method_keys(method: str | None = None) -> list[str]:
     names = declarations.modules()
     every = map(declarations.settings, [method] if method in names else names)
     return sorted({key for each in every for key in each.model_fields} - {"name"})
-
-
-def shipped_studies() -> list[str]:
-    """The papers' case studies, shipped with htfl-sim."""
-    from simulator.studies import study
-
-    return study.shipped_studies()
 
 
 def settings(key: str | None = None, method: str | None = None) -> "list[Setting]":
@@ -430,144 +448,3 @@ def preset_json(found: Preset) -> dict[str, Any]:
         "paper": [asdict(each) for each in found.paper],
         "profiles": [{"name": each.name, "sources": list(each.sources)} for each in found.profiles],
     }
-
-
-def refuse_broken(name: str, tried: Sequence[Promise]) -> None:
-    """Raise MethodError if a method breaks a promise."""
-    from simulator.base.errors import MethodError
-
-    if count := sum(not each.kept for each in tried):
-        raise MethodError(f"method '{name}' breaks {count} of {len(tried)} promises.")
-
-
-def _data_set(name: str) -> "_Dataset":
-    from simulator.data import datasets as room
-
-    return room.get(name)
-
-
-def _of_method(found: "_Declared | type[_Method]") -> MethodCard:
-    from pydantic_core import PydanticUndefined
-
-    from simulator.base.sections import TrainingConfig
-
-    parameters = [
-        {
-            "key": key,
-            "default": None if field.default is PydanticUndefined else field.default,
-            "values": list(get_args(field.annotation)) if get_origin(field.annotation) is Literal else None,
-            "description": field.description or "",
-        }
-        for key, field in found.Config.model_fields.items()
-        if key != "name"
-    ]
-    sections = (("training", TrainingConfig), ("method", found.Config))
-    space = {f"{name}.{key}": each for name, section in sections for key, each in section.space.items()}
-    card = found.card
-    return MethodCard(
-        found.name, card.title, card.paper, card.kind, card.needs, card.down, card.up, parameters, space
-    )
-
-
-def _of_model(name: str) -> ModelCard:
-    from simulator import models as room
-
-    network = room.architecture(name, room.typical(name), 10)
-    parameters = list(network.parameters())
-    return ModelCard(
-        name=name,
-        title=room.get(name).title,
-        parameters=sum(each.numel() for each in parameters),
-        bytes=sum(each.numel() * each.element_size() for each in parameters),
-        features=network.num_features,
-        layers=list(network.layers),
-        samples=list(room.get(name).kinds),
-    )
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A hyper-parameter of a method: its key, its default as text, and its meaning."""
-
-    key: str
-    default: str
-    about: str
-
-
-@dataclass(frozen=True)
-class MethodChoice:
-    """A method as the switch dialog lists it. `obstacle`: why the models cannot run it, if they cannot."""
-
-    name: str
-    title: str
-    needs: str
-    obstacle: str | None
-    parameters: tuple[Parameter, ...]
-
-
-def method_choices(config: Mapping[str, Any]) -> list[MethodChoice]:
-    """Every method, with its unmet need. Takes a second or two and loads torch: call it on a thread.
-
-    Without the data, a client's number of samples and the shape of a user's own images are unknown. The session's owner
-    checks needs of these, and may reject the method.
-    """
-    from simulator import methods
-    from simulator.base.errors import HtflError
-    from simulator.config import Config
-
-    settings = Config.read(config)
-    federation = _federation(settings)
-    found = []
-    for name in methods.names():
-        method = methods.get(name)
-        try:
-            obstacle = method(method.Config(name=name), federation).unmet_need()
-        except HtflError as error:
-            obstacle = str(error)
-        parameters = tuple(
-            Parameter(key, _text(field.default), field.description or "")
-            for key, field in method.Config.model_fields.items()
-            if key != "name"
-        )
-        found.append(MethodChoice(name, method.card.title, method.card.needs, obstacle, parameters))
-    return found
-
-
-def _federation(config: Any) -> "Federation":
-    import torch
-
-    from simulator import models
-    from simulator.data import datasets, inputs, specs
-    from simulator.models.federation import ClientInfo, Federation
-
-    spec: specs.InputSpec = specs.ImageSpec(3, 32, 32)
-    classes, samples = 10, 10_000
-    if config.data.dataset in datasets.names():
-        dataset = datasets.get(config.data.dataset)
-        spec, classes = dataset.spec, dataset.classes
-    elif (declared := datasets.declared(config.data.dataset, config.data)) is not None:
-        spec = declared
-    if isinstance(spec, specs.ImageSpec):
-        spec = inputs.shaped(spec, config.data)
-    architectures = models.assign(config.federation.group, config.federation.clients)
-    everything = tuple(range(classes))
-    return Federation(
-        seed=config.training_seed,
-        rounds=config.rounds,
-        num_classes=classes,
-        spec=models.spec_for(spec, config.models),
-        clients=tuple(
-            ClientInfo(number, name, samples, everything) for number, name in enumerate(architectures)
-        ),
-        training=config.training,
-        device=torch.device("cpu"),
-        pretrained=config.federation.pretrained,
-        features=config.models.features,
-        public=int(config.data.public is not None),
-    )
-
-
-def _text(value: object) -> str:
-    from pydantic_core import PydanticUndefined
-
-    return "" if value in (None, PydanticUndefined) else str(value)

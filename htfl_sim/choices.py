@@ -63,8 +63,7 @@ UNTIL_TIME = "End the run after the round that reaches this simulated time, such
 UntilTime = Annotated[str | None, Option(UNTIL_TIME, metavar="T", panel=SCALE, key="until_time")]
 SETTINGS = "Configuration key, dotted, with a TOML value. May be repeated; overrides all other options."
 Settings = Annotated[
-    Sequence[str],
-    Option(SETTINGS, "--set", metavar="KEY=VALUE", panel=SCALE, complete="assignments"),
+    Sequence[str], Option(SETTINGS, "--set", metavar="KEY=VALUE", panel=SCALE, complete="assignments")
 ]
 METRICS = "Python file with a metric of your own. May be repeated."
 SELECTION = "Selection of participants: random, available, utility, or a Python file."
@@ -102,12 +101,10 @@ class Choices:
         str | None, Option(DATASET, metavar="D", panel=WHAT, complete="datasets", key="data.dataset")
     ] = None
     partition: Annotated[
-        Path | None,
-        Option("JSON file with every client's sample indices.", metavar="FILE", panel=WHAT),
+        Path | None, Option("JSON file with every client's sample indices.", metavar="FILE", panel=WHAT)
     ] = None
     method: Annotated[
-        str | None,
-        Option("A method; see `htfl-sim methods`.", metavar="M", panel=WHAT, complete="methods"),
+        str | None, Option("A method; see `htfl-sim methods`.", metavar="M", panel=WHAT, complete="methods")
     ] = None
     models: Annotated[
         Sequence[str], Option(MODELS, "--model", metavar="M", panel=WHAT, complete="models")
@@ -141,16 +138,19 @@ class Choices:
         from simulator.base.nested import merged, with_overrides
         from simulator.config import Config
         from simulator.config.idle import refuse_idle
-        from simulator.config.user_files import Files, loaded
+        from simulator.config.user_files import loaded
+        from simulator.methods import declared
+
+        named_files(self.plugins).load()
+        if self.method:
+            declared(self.method)  # an unknown one is refused before the rest is loaded
         from simulator.data.datasets import absolute
 
-        files = self.files
-        Files(plugins=files.plugins).load()
         raw = with_overrides(merged(self._base(), self._quick()), self.assignments)
         for key in ("dataset", "public"):
             if isinstance(data := raw.get("data"), dict) and isinstance(name := data.get(key), str):
                 data[key] = absolute(name)
-        Files(metrics=files.metrics).load()  # --set may name them
+        named_files(metrics=self.metrics).load()  # --set may name them
         config = Config.read(loaded(raw))
         group = config.federation.group
         refuse_joined([group] if isinstance(group, str) else group)
@@ -170,11 +170,9 @@ class Choices:
     @property
     def files(self) -> "Files":
         """The user's files among the choices: mynets.py of mynets.py:MyNet, and a file that selects."""
-        from simulator.config.user_files import Files
-
         models = dict.fromkeys(f"{file}.py" for name in self.models if (file := name.rpartition(".py:")[0]))
         selection = (self.selection,) if self.selection and self.selection.endswith(".py") else ()
-        return Files(tuple(map(str, self.plugins)), tuple(models), tuple(map(str, self.metrics)), selection)
+        return named_files(self.plugins, tuple(models), self.metrics, selection)
 
     def without_files(self) -> "Choices":
         """The choices without those that only name Python files."""
@@ -235,6 +233,18 @@ class Choices:
     def _indices(self) -> dict[str, Any]:
         """The settings of section `data` that a file of sample indices stands for."""
         return {} if self.partition is None else {"partition": "indices", "indices": str(self.partition)}
+
+
+def named_files(
+    plugins: Sequence[str | Path] = (),
+    models: Sequence[str | Path] = (),
+    metrics: Sequence[str | Path] = (),
+    selections: Sequence[str | Path] = (),
+) -> "Files":
+    """The user's files by what is in them."""
+    from simulator.config.user_files import Files
+
+    return Files(*(tuple(map(str, files)) for files in (plugins, models, metrics, selections)))
 
 
 def options_of(kind: type) -> Iterator[tuple[str, Option]]:

@@ -10,7 +10,7 @@ import checkpoints
 import presets
 from htfl_sim import catalog
 from htfl_sim.choices import QUICKSTART as QUICKSTART
-from htfl_sim.choices import Choices, quickstart
+from htfl_sim.choices import Choices, named_files, quickstart
 from htfl_sim.folders import free_name, plain_name
 from simulator.base import own_files
 from simulator.base.errors import ConfigError, a_type
@@ -18,7 +18,8 @@ from simulator.base.federation_section import GROUPS, unknown_group, unknown_mod
 from simulator.base.nested import flattened, read_toml, with_overrides
 from simulator.base.sections import RUNNERS, STRATEGIES, unknown_runner, unknown_strategy
 from simulator.config import Config, keys
-from simulator.config.user_files import Files, Names, loaded
+from simulator.config.user_files import Files as Files
+from simulator.config.user_files import Names, loaded
 from simulator.data import datasets
 from simulator.data.datasets import absolute
 from simulator.methods import declarations
@@ -77,7 +78,7 @@ def config(source: str | Path | Mapping[str, Any], **settings: Any) -> Config:
 
 def plugin(path: str | Path) -> None:
     """Register the methods of your own Python file. Raises ConfigError."""
-    Files(plugins=(str(path),)).load()
+    named_files([path]).load()
 
 
 def load_files(
@@ -87,7 +88,7 @@ def load_files(
     selections: Sequence[str | Path] = (),
 ) -> None:
     """Load your own files with methods, models, metrics, and selections. Raises ConfigError for one that fails."""
-    Files(*(tuple(map(str, files)) for files in (plugins, models, metrics, selections))).load()
+    named_files(plugins, models, metrics, selections).load()
 
 
 def checked_config(given: object) -> Config:

@@ -19,24 +19,10 @@ from simulator.base.extras import complaint_of
 from simulator.base.own_files import line_in, said
 
 __all__ = [
-    "ConfigError",
-    "Damaged",
-    "DataError",
-    "DiskError",
-    "HtflError",
-    "Locked",
-    "MachinesLost",
-    "MethodError",
-    "NotEnoughMemory",
-    "PointsFailed",
-    "PresetError",
-    "SessionError",
-    "SessionUnreadable",
-    "TooLarge",
-    "check_output",
-    "fault_of_others",
-    "is_of_memory",
-]
+    "ConfigError", "Damaged", "DataError", "DiskError", "HtflError", "Locked", "MachinesLost",
+    "MethodError", "NotEnoughMemory", "PointsFailed", "PresetError", "SessionError", "SessionUnreadable",
+    "TooLarge", "check_output", "fault_of_others", "is_of_memory",
+]  # fmt: skip
 
 
 def fault_of_others(error: BaseException) -> str | None:

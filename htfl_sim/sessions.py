@@ -5,12 +5,13 @@ folder is `sessions_dir`, else $HTFL_SESSIONS, else ./sessions. Only `confusion`
 `samples`, `similarity`, and `export_weights` load torch.
 """
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal
 
 import checkpoints
 from checkpoints import (
@@ -27,6 +28,7 @@ from checkpoints import (
 )
 from checkpoints import groups as studies_in
 from checkpoints import session_folders as folders_in
+from checkpoints import size_on_disk as size_on_disk
 from htfl_sim import folders
 from htfl_sim.steering import holder, mark, note, owner, tag
 from simulator.base import own_files
@@ -35,18 +37,22 @@ from simulator.base.errors import ConfigError
 from simulator.base.reading import sha256_of
 from simulator.base.record import Record
 from simulator.config.user_files import PATHS, Files
+from simulator.engine.progress import Switch
+from simulator.results.analysis.clients import ClientResult, results
+from simulator.results.analysis.comparison import Standing, standing
+from simulator.results.analysis.events import Effect, read_effects, switches
 from simulator.results.analysis.feed import read
-from simulator.results.analysis.ledger import last_measured, well_formed
+from simulator.results.analysis.ledger import Divergence, last_measured, well_formed
 from simulator.results.analysis.overview import Branch, Summary, forks_of, tree, with_parents
 from simulator.results.analysis.partners import Partners
+from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.why import Why
 from simulator.results.analysis.why import why as explained
-from simulator.sessions.history import settings_in_force
-from simulator.sessions.reader import CheckedReader
+from simulator.sessions.history import SETTINGS, settings_in_force, younger
+from simulator.sessions.reader import CheckedReader, parent_folder
 from simulator.studies.folder import read_points, read_study
 
 if TYPE_CHECKING:
-    from htfl_sim.details import Details
     from simulator.results.analysis.classes import Confusion
     from simulator.results.export.sinks import Sink, Target
     from simulator.results.export.weights import Exported as Exported
@@ -54,50 +60,13 @@ if TYPE_CHECKING:
     from simulator.results.inspection.partition import Partition as Partition
 
 __all__ = [
-    "Branch",
-    "Dependents",
-    "Finding",
-    "Inspection",
-    "Leftover",
-    "Marks",
-    "Pruned",
-    "Stamp",
-    "Summary",
-    "UnfinishedRound",
-    "changed_stamp",
-    "check_idle",
-    "check_renamable",
-    "confusion",
-    "dependents",
-    "details",
-    "duplicates",
-    "export",
-    "export_partition",
-    "export_weights",
-    "folders_in",
-    "inside",
-    "inspect",
-    "leftovers",
-    "mark",
-    "marks",
-    "note",
-    "partition",
-    "prune",
-    "remove",
-    "remove_leftover",
-    "rename",
-    "representations",
-    "samples",
-    "samples_of_clients",
-    "search",
-    "similarity",
-    "state",
-    "studies_in",
-    "tag",
-    "tags",
-    "verify",
-    "why",
-]
+    "Branch", "Dependents", "Details", "Finding", "Inspection", "Leftover", "Marks", "Pruned", "Stamp", "Summary",
+    "UnfinishedRound", "changed_stamp", "check_idle", "check_renamable", "confusion", "dependents",
+    "details", "duplicates", "export", "export_partition", "export_weights", "folders_in", "inside",
+    "inspect", "leftovers", "mark", "marks", "note", "partition", "prune", "remove", "remove_leftover",
+    "rename", "representations", "samples", "samples_of_clients", "search", "similarity", "state",
+    "studies_in", "tag", "tags", "verify", "why",
+]  # fmt: skip
 
 Place = str | Path
 CODE = {str(kind): kind for kind, _ in Files()}
@@ -138,8 +107,20 @@ def search(
     folder = folders.sessions_dir(sessions_dir)
     every = with_parents([Summary.read(path, sized=sized) for path in checkpoints.session_folders(folder)])
     if hidden:
-        every += [_hidden(each, sized) for each in checkpoints.leftovers(folder)]
-    return tree([each for each in every if _fits(each, method, dataset, state, tags)])
+        for each in checkpoints.leftovers(folder):
+            size = size_on_disk(each.path) if sized else None
+            in_use = "in use" if each.in_use else "leftover"
+            every.append(Summary(each.path.name, str(each.path), in_use, bytes=size))
+    return tree(
+        [
+            each
+            for each in every
+            if (method is None or method in [name for _, name in each.methods])
+            and (dataset is None or each.dataset == Path(dataset).name)
+            and state in (None, each.state)
+            and set(tags) <= set(each.tags)
+        ]
+    )
 
 
 def duplicates(sessions_dir: Place | None = None) -> list[list[Summary]]:
@@ -158,39 +139,106 @@ def duplicates(sessions_dir: Place | None = None) -> list[list[Summary]]:
     return [group for group in every if len(group) > 1]
 
 
-def summary(session: Place, sessions_dir: Place | None = None) -> Summary:
-    """A summary of a session, with its size. The state of an unreadable one is 'damaged', with the reason."""
-    return Summary.read(folder_of(session, sessions_dir), sized=True)
+@dataclass(frozen=True)
+class Details:
+    """All details in `htfl-sim show`. `record` is the chosen round's; None before the first."""
+
+    run: SessionData
+    summary: Summary
+    record: Record | None
+    forks: list[dict[str, Any]]
+    """The session's forks in the same folder, each with its name and the round."""
+    unfinished: UnfinishedRound | None
+    effects: list[Effect]
+    """What each switch, and the fork, changed: rounds before and after it, the newest first."""
+
+    @classmethod
+    def read(cls, folder: Path, round: int | None = None) -> "Details":
+        """The details of the session in a folder, with the record of a round (None: the last).
+
+        Raises SessionUnreadable if the session is damaged or has no record of the round.
+        """
+        run, about = read(folder), Summary.read(folder, sized=True)
+        if about.error:
+            raise SessionUnreadable(about.error)
+        record = run.record(round)
+        if round is not None and record is None:
+            has = f"rounds 1 to {run.round}" if run.round else "no round yet"
+            raise SessionUnreadable(f"{folder} has no record of round {round}; it has {has}.")
+        reader = CheckedReader(folder)
+        unfinished, parent = reader.unfinished_round(), reader.document["parent"]
+        if parent and (origin := parent_folder(parent, checkpoints.sessions_folder(folder))):
+            about = replace(about, parent={**parent, "name": checkpoints.name_of(origin)})
+        return cls(run, about, record, forks_of(folder), unfinished, read_effects(run))
+
+    @property
+    def switches(self) -> list[Switch]:
+        """Each switch to another method or other settings, in order."""
+        return switches(self.run)
+
+    @property
+    def clients(self) -> list[ClientResult]:
+        """Every client after the chosen round."""
+        group = self.run.document["config"]["federation"]["group"]
+        return results(self.record, group) if self.record else []
+
+    @property
+    def standing(self) -> Standing:
+        """The session's target accuracy, and what it took to reach it."""
+        return standing(self.run)
+
+    @property
+    def as_before(self) -> dict[str, Any]:
+        """Settings that are newer than the session, with the values that it keeps."""
+        return younger(self.run.document["config"])
+
+    def to_json(self) -> dict[str, Any]:
+        """The details for programs: the whole accuracy curve, and the chosen round's ledger record."""
+        run, unfinished, stands = self.run, self.unfinished, self.standing
+        took = stands.reached
+        costs = [None if math.isnan(each) else each for each in took.values()] if took else []
+        names = ("round", "bytes", "flops", "seconds", "simulated", "joules")
+        return self.summary.to_json() | {
+            "config": run.document["config"],
+            "settings": run.config,
+            "switches": [asdict(switch) for switch in self.switches],
+            "effects": [asdict(effect) for effect in self.effects],
+            "children": self.forks,
+            "pending": [asdict(command) for command in run.pending],
+            "partial": unfinished and {"round": unfinished.round, "clients": kept_clients(unfinished)},
+            "environment": run.document["environment"],
+            "diverged": asdict(Divergence.of(run.totals)),
+            "curve": [record["accuracy"]["mean"] for record in run.records],
+            "target": {"accuracy": stands.target, "reached": took and dict(zip(names, costs, strict=True))},
+            "record": self.record,
+            "clients": [asdict(client) for client in self.clients],
+            "checkpoints": run.checkpoints,
+            "events": run.events,
+            "event_faults": run.event_faults,
+        }
 
 
-def details(session: Place, round: int | None = None, *, sessions_dir: Place | None = None) -> "Details":
+def kept_clients(unfinished: UnfinishedRound) -> list[int]:
+    """The clients of an unfinished round that have finished."""
+    return sorted(int(client) for client in unfinished.note.get("clients", {}))
+
+
+def changeable_sections() -> tuple[str, ...]:
+    """The sections of a configuration that a switch may change, except the method's."""
+    return SETTINGS
+
+
+def details(session: Place, round: int | None = None, *, sessions_dir: Place | None = None) -> Details:
     """All details of a session, with the record of a round (None: the last).
 
     Raises SessionUnreadable if the session is damaged or has no record of the round.
     """
-    from htfl_sim.details import Details
-
     return Details.read(folder_of(session, sessions_dir), round)
-
-
-def record(session: Place, round: int, *, sessions_dir: Place | None = None) -> Record:
-    """The ledger's record of a round. Raises Damaged if the ledger has none."""
-    return CheckedReader(folder_of(session, sessions_dir)).record(round)
-
-
-def name_of(session: Place, sessions_dir: Place | None = None) -> str:
-    """A session's name: its folder's name, after its study's if it is in one."""
-    return checkpoints.name_of(folder_of(session, sessions_dir))
 
 
 def records(session: Place, *, sessions_dir: Place | None = None) -> list[Record]:
     """The ledger's records, one per round. Raises SessionUnreadable."""
     return CheckedReader(folder_of(session, sessions_dir)).records()
-
-
-def unfinished_round(session: Place, *, sessions_dir: Place | None = None) -> UnfinishedRound | None:
-    """The kept part of a round that a stop interrupted."""
-    return CheckedReader(folder_of(session, sessions_dir)).unfinished_round()
 
 
 def verify(session: Place, *, sessions_dir: Place | None = None) -> list[Finding]:
@@ -243,11 +291,6 @@ def prune(
             best="accuracy.mean" if best else None,
         )
     return checkpoints.prune(folder, retention, dry_run=dry_run, steal=steal)
-
-
-def size_on_disk(folder: Path) -> int:
-    """The size of a folder on disk, in bytes."""
-    return checkpoints.size_on_disk(folder)
 
 
 def state(folder: Path) -> str:
@@ -363,13 +406,6 @@ def export(
     folder, place = folder_of(session, sessions_dir), None if out is None else Path(out)
     chosen = sink(to, folder.name, place, what, project) if isinstance(to, str) else to
     return send(folder, chosen, follow)
-
-
-def csv_stream(stream: TextIO, what: str = "rounds") -> "Sink":
-    """An open file to which `export` writes CSV, line by line."""
-    from simulator.results.export.sinks import CsvStream
-
-    return CsvStream(stream, what)
 
 
 def export_partition(
@@ -564,11 +600,7 @@ def representations(
 
 
 def samples(
-    session: Place,
-    client: int,
-    *,
-    data_dir: Place | None = None,
-    sessions_dir: Place | None = None,
+    session: Place, client: int, *, data_dir: Place | None = None, sessions_dir: Place | None = None
 ) -> "ClientSamples":
     """A client's classes before round 1, each with its number of training samples and the first of them.
 
@@ -760,20 +792,3 @@ def _compared(recorded: str | None, sha256: Callable[[], str]) -> str:
     if recorded is None:
         return "there"
     return "same bytes" if own_files.is_same(recorded, found) else "other bytes"
-
-
-def _hidden(leftover: Leftover, sized: bool) -> Summary:
-    state = "in use" if leftover.in_use else "leftover"
-    size = checkpoints.size_on_disk(leftover.path) if sized else None
-    return Summary(leftover.path.name, str(leftover.path), state, bytes=size)
-
-
-def _fits(
-    each: Summary, method: str | None, dataset: str | None, state: str | None, tags: Sequence[str]
-) -> bool:
-    return (
-        (method is None or method in [name for _, name in each.methods])
-        and (dataset is None or each.dataset == Path(dataset).name)
-        and (state is None or each.state == state)
-        and set(tags) <= set(each.tags)
-    )

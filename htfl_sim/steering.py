@@ -21,23 +21,9 @@ from simulator.results.analysis.run import SILENT_SECONDS, STILL_SECONDS
 from simulator.sessions.reader import CheckedReader
 
 __all__ = [
-    "Answer",
-    "Command",
-    "Reply",
-    "Watch",
-    "answer_to",
-    "checkpoint",
-    "mark",
-    "note",
-    "now",
-    "pause",
-    "post",
-    "progress",
-    "resume",
-    "stop",
-    "switch",
-    "tag",
-]
+    "Answer", "Command", "Reply", "Watch", "answer_to", "checkpoint", "mark", "note", "now", "pause",
+    "post", "progress", "resume", "stop", "switch", "tag",
+]  # fmt: skip
 
 POLL_SECONDS = 0.05
 """Seconds between two looks for the answer."""
@@ -323,11 +309,7 @@ def _refuse_unknown(waiting: Waiting) -> None:
 
 
 def _ask(
-    reader: Owned,
-    kind: str,
-    doing: str,
-    waiting: Waiting,
-    arguments: dict[str, Any] | None = None,
+    reader: Owned, kind: str, doing: str, waiting: Waiting, arguments: dict[str, Any] | None = None
 ) -> tuple[Command, Answer | None]:
     """Post a command and wait until it is applied. Raises ConfigError if it is refused."""
     command, watch = checkpoints.post(reader.folder, kind, arguments), waiting.get("watch", SILENT)
@@ -345,11 +327,7 @@ def _ask(
 
 
 def _ask_switch(
-    reader: CheckedReader,
-    arguments: dict[str, Any],
-    wait: bool,
-    timeout: float | None,
-    watch: Watch,
+    reader: CheckedReader, arguments: dict[str, Any], wait: bool, timeout: float | None, watch: Watch
 ) -> tuple[Command, Answer | None]:
     """Post a switch and wait for the checkpoint of its first round, unless the session is paused or ends before.
 

@@ -54,24 +54,9 @@ if TYPE_CHECKING:
     from simulator.studies.sweep import Plan as Plan
 
 __all__ = [
-    "FAILED",
-    "FINISHED",
-    "HERE",
-    "LIVE",
-    "SLURM",
-    "WAITING",
-    "Script",
-    "Status",
-    "carry_out",
-    "check",
-    "cost",
-    "linked",
-    "open_point",
-    "plan",
-    "status",
-    "time_left",
-    "write_slurm",
-]
+    "FAILED", "FINISHED", "HERE", "LIVE", "SLURM", "WAITING", "Script", "Status", "carry_out", "check",
+    "cost", "linked", "open_point", "plan", "status", "time_left", "write_slurm",
+]  # fmt: skip
 
 Over = Mapping[str, Iterable[Any]] | Sequence[str]
 """Axes by key, as {"seed": range(3)}, or as on the command line, ["seed=0..2"]."""

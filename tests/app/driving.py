@@ -1,7 +1,7 @@
 """Stand-ins for the panels, and how to drive the app by keys."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,8 @@ from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Static
 
+from htfl_sim.catalog import MethodCard
+from simulator.methods.declarations import Card
 from tui.app.app import HtflApp
 from tui.app.keys import KEYS, PANEL_TITLES
 from tui.app.panels import PANELS
@@ -104,3 +106,15 @@ def typed_at_once(app: Any, keys: str) -> None:
     for key in keys.split():
         name, character = (key, key) if len(key) == 1 else (key, None)
         app._driver.send_message(Key(name, character))
+
+
+def method_choice(
+    name: str,
+    title: str,
+    needs: str,
+    obstacle: str | None = None,
+    parameters: Sequence[tuple[str, object, str]] = (),
+) -> MethodCard:
+    """A method in the dialog of a switch, with its parameters as key, default, and meaning."""
+    rows = [{"key": key, "default": default, "description": about} for key, default, about in parameters]
+    return MethodCard(name, Card(title, "", "", needs, "", ""), rows, {}, obstacle)

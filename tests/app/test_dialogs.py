@@ -15,13 +15,12 @@ from textual.events import MouseDown, MouseMove, MouseUp
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from htfl_sim.catalog import MethodChoice, Parameter
 from htfl_sim.configuring import Choices
 from simulator.results.analysis.events import Effect, Window
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from tests import sessions
-from tests.app.driving import drive, opened, text, until
+from tests.app.driving import drive, method_choice, opened, text, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
 from tui.app.dialogs.base import SMALLEST, Choose, Dialog, Text, TooSmall, confirm
@@ -35,24 +34,24 @@ MIDDLE = (120, 40)
 SIZES = ((80, 24), MIDDLE, (200, 60))
 OBSTACLE = "needs nested architectures: client 1 (cnn2) has 'conv2.weight' [16, 16, 5, 5], cnn1 has it [32, 16, 5, 5]"
 CHOICES = [
-    MethodChoice(
+    method_choice(
         "fedgh",
         "FedGH",
         "the same head on every client",
         None,
-        (Parameter("server_epochs", "1", "epochs E_s"),),
+        (("server_epochs", "1", "epochs E_s"),),
     ),
-    MethodChoice(
+    method_choice(
         "fedlora",
         "FedLoRA",
         "the same width of the representation the adapter reads",
         None,
-        (Parameter("mu", "0.9", "μ, weight of the local loss"), Parameter("hidden", "", "hidden width")),
+        (("mu", "0.9", "μ, weight of the local loss"), ("hidden", None, "hidden width")),
     ),
-    MethodChoice("heteroavg", "HeteroAvg", "nested architectures", OBSTACLE, ()),
-    MethodChoice("standalone", "Standalone", "nothing", None, ()),
+    method_choice("heteroavg", "HeteroAvg", "nested architectures", OBSTACLE, ()),
+    method_choice("standalone", "Standalone", "nothing", None, ()),
 ]
-KNOWN = [(choice.name, choice.title) for choice in CHOICES]
+KNOWN = [(choice.name, choice.card.title) for choice in CHOICES]
 
 
 def counted(run: SessionData) -> SessionData:
@@ -192,12 +191,12 @@ def test_an_error_in_a_form_is_in_sight_in_the_smallest_terminal(home: Path) -> 
 
 @pytest.mark.long
 def test_with_ascii_glyphs_a_list_that_scrolls_is_ascii(home: Path) -> None:
-    many = tuple(Parameter(f"p{number}", "1", "") for number in range(12))
+    many = tuple((f"p{number}", "1", "") for number in range(12))
     app = opened(home, glyphs="ascii")
 
     async def script(pilot: Pilot[str]) -> None:
         await until(pilot, lambda: app.view.run.round == 12)
-        choices = [MethodChoice("fedlora", "FedLoRA", "x", None, many)]
+        choices = [method_choice("fedlora", "FedLoRA", "x", None, many)]
         app.push_screen(SwitchDialog(app.view.run.config, choices, "x"))
         await until(pilot, lambda: bool(app.screen.query("#parameters Input")))
         await pilot.pause()

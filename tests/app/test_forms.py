@@ -17,13 +17,13 @@ import checkpoints
 import htfl_sim as hs
 from checkpoints import SessionUnreadable, Store
 from htfl_sim import catalog
-from htfl_sim.catalog import MethodChoice, Parameter, method_choices
+from htfl_sim.catalog import method_choices
 from htfl_sim.configuring import Choices
 from htfl_sim.errors import ConfigError, DataError
 from simulator.config import Config
 from simulator.results.analysis.partners import SHADOW, Pair, Partners
 from tests import sessions
-from tests.app.driving import drive, notices, opened, shown, typed_at_once, until
+from tests.app.driving import drive, method_choice, notices, opened, shown, typed_at_once, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
 from tui.app.dialogs import upkeep
@@ -53,10 +53,8 @@ from tui.common.cells import cell_count
 
 
 CHOICES = [
-    MethodChoice("fedgh", "FedGH", "…", None, (Parameter("server_epochs", "1", ""),)),
-    MethodChoice(
-        "fedlora", "FedLoRA", "…", None, (Parameter("mu", "0.9", ""), Parameter("hidden", "60", ""))
-    ),
+    method_choice("fedgh", "FedGH", "…", None, (("server_epochs", "1", ""),)),
+    method_choice("fedlora", "FedLoRA", "…", None, (("mu", "0.9", ""), ("hidden", "60", ""))),
 ]
 KNOWN = [("fedgh", "FedGH"), ("fedssa", "FedSSA"), ("moon", "MOON")]
 FEDLORA = Config.read({"method": {"name": "fedlora"}}).to_json()
@@ -303,7 +301,7 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """The methods answer once something stands in it."""
     told: list[bool] = []
 
-    def slow(config: object) -> Sequence[MethodChoice]:
+    def slow(config: object) -> Sequence[object]:
         while not told:
             time.sleep(0.01)
         return CHOICES

@@ -11,8 +11,7 @@ from textual.widgets import Input
 
 import checkpoints
 from checkpoints import Store
-from htfl_sim.catalog import MethodChoice
-from tests.app.driving import Blank, drive, opened, shown, until
+from tests.app.driving import Blank, drive, method_choice, opened, shown, until
 from tui.app import app as module
 from tui.app.app import HtflApp
 from tui.app.dialogs.pages import Describe, EffectDialog, Help, WhyDialog, listing
@@ -31,7 +30,7 @@ ROUNDS = 12
 def at_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder of sessions is the working folder, and the methods are known at once."""
     monkeypatch.chdir(home)
-    fedlora = MethodChoice("fedlora", "FedLoRA", "…", None, ())
+    fedlora = method_choice("fedlora", "FedLoRA", "…", None, ())
     monkeypatch.setattr("tui.app.host.method_choices", lambda config: [fedlora])
 
 

@@ -34,7 +34,7 @@ def test_an_error_nobody_foresaw_is_called_a_bug_and_debug_shows_where(
     def broken() -> list[object]:
         raise ZeroDivisionError("by a bug")
 
-    monkeypatch.setattr("presets.groups", broken)
+    monkeypatch.setattr("presets.all", broken)
     plain = cli("presets")
     assert plain.code == 1 and plain.err.count("\n") == 1
     assert "bug" in plain.err and "--debug" in plain.err and "ZeroDivisionError" in plain.err
@@ -47,7 +47,7 @@ def test_ctrl_c_outside_a_run_exits_with_130(cli: Cli, monkeypatch: pytest.Monke
     def interrupted() -> list[object]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("presets.groups", interrupted)
+    monkeypatch.setattr("presets.all", interrupted)
     result = cli("presets")
     assert result.code == 130 and "Traceback" not in result.err
 

@@ -3,10 +3,12 @@
 import io
 import re
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from simulator.data import datasets
 from simulator.data.datasets import Dataset, Progress
@@ -19,7 +21,9 @@ from simulator.engine.progress import (
     StateChanged,
     Switch,
 )
+from simulator.studies.folder import Status
 from tui.cli import main, progress
+from tui.cli.progress import PointLines, summary, table
 
 
 class Terminal(io.StringIO):
@@ -38,20 +42,27 @@ def record(round: int, mean: float) -> dict[str, Any]:
     }
 
 
+def lines(*events: Event, best: progress.Best | None = None) -> list[str]:
+    with redirect_stderr(io.StringIO()) as told:
+        shown = progress.Lines(20, best)
+        for event in events:
+            shown(event)
+    return told.getvalue().splitlines()
+
+
 def test_a_line_has_the_round_the_accuracies_the_traffic_and_the_time() -> None:
-    said = progress.line(record(3, 0.8767), rounds=20, best=progress.Best(record(2, 0.9), 2))
-    assert said == "round 3/20  accuracy 87.7 % (best 90.0 %, r2)  ↑ 2.0 KiB ↓ 1.5 MiB  1.2 s"
+    said = lines(RoundFinished(record(3, 0.8767)), best=progress.Best(record(2, 0.9), 2))
+    assert said == ["round 3/20  accuracy 87.7 % (best 90.0 %, r2)  ↑ 2.0 KiB ↓ 1.5 MiB  1.2 s"]
 
 
 def test_a_run_in_which_every_client_diverged_so_far_has_no_score() -> None:
     failed = {**record(1, 0.1), "diverged": [0]}
-    best = progress.Best(None, None)
-    assert "no score: every client diverged in every round" in progress.line(failed, 20, best)
-    assert "accuracy 60.0 %" in progress.line(record(2, 0.6), 20, best)
-    assert "accuracy 10.0 %" in progress.line({**failed, "round": 3}, 20, best)  # one round was sound
-    assert "no score" in progress.line(
-        {**failed, "round": 2}, 20, progress.Best(failed, None, untrained=True)
-    )
+    later = record(2, 0.6), {**failed, "round": 3}  # one round was sound
+    said = lines(*map(RoundFinished, (failed, *later)))
+    assert "no score: every client diverged in every round" in said[0]
+    assert "accuracy 60.0 %" in said[1] and "accuracy 10.0 %" in said[2]
+    resumed = lines(RoundFinished({**failed, "round": 2}), best=progress.Best(failed, None, untrained=True))
+    assert "no score" in resumed[0]
 
 
 def test_the_best_accuracy_has_its_round_as_far_as_it_is_known() -> None:
@@ -122,14 +133,6 @@ def test_a_stop_by_command_is_told_as_a_signal_is() -> None:
     assert len(said) == 1 and said[0].startswith("stop: the clients at work finish")
 
 
-def lines(*events: Event) -> list[str]:
-    with redirect_stderr(io.StringIO()) as told:
-        shown = progress.Lines(20)
-        for event in events:
-            shown(event)
-    return told.getvalue().splitlines()
-
-
 def test_a_pause_is_told_when_asked_when_it_holds_and_when_it_ends() -> None:
     said = lines(StateChanged("pausing", 4), StateChanged("paused", 4), StateChanged("running", 4))
     assert [line.split(":")[0] for line in said] == ["pausing", "paused after round 4", "training continues"]
@@ -160,3 +163,57 @@ def frame(shown: progress.Lines | progress.Bars, screen: io.StringIO) -> str:
     screen.truncate(0)
     shown._live.refresh()
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
+
+
+RUNNING = Status("fedgh-s0", 10, "running", 4, 0.5, 0.625, (2.0,))
+FAILED = Status("fedgh-s1", 10, "failed", reason="killed by SIGKILL")
+DONE = Status("fedgh-s2", 10, "finished", 10, 0.75, 0.75, (2.0,))
+WAITING = Status("fedssa-s0", 10)
+
+
+def drawn(statuses: list[Status], height: int) -> str:
+    console = Console(width=120, file=io.StringIO())
+    with console.capture() as captured:
+        console.print(table("t3", statuses, 1, height))
+    return captured.get()
+
+
+def test_every_point_has_a_row_with_its_round_accuracy_and_time_left() -> None:
+    text = drawn([RUNNING, FAILED, DONE, WAITING], height=40)
+    (row,) = (line.split() for line in text.splitlines() if "fedgh-s0" in line)
+    assert row == ["t3/fedgh-s0", "running", "4/10", "50.0", "%", "62.5", "%", "12", "s"]
+    assert "killed by SIGKILL" in text
+    assert "1 of 4 points finished · 1 at work · 1 failed · about 32 s left" in text
+
+
+def test_where_not_all_have_room_those_at_work_and_those_that_failed_stay() -> None:
+    text = drawn([DONE, WAITING, RUNNING, FAILED], height=8)
+    assert "fedgh-s0" in text and "fedgh-s1" in text and "2 not shown" in text
+    assert "fedgh-s2" not in text and "fedssa-s0" not in text
+    assert len(text.splitlines()) <= 8
+
+
+def test_a_point_whose_clients_have_all_diverged_has_no_score() -> None:
+    lost = Status("fedgh-s3", 10, "finished", 10, untrained=True)
+    (row,) = (line.split() for line in drawn([lost], height=40).splitlines() if "fedgh-s3" in line)
+    assert row == ["t3/fedgh-s3", "finished", "10/10", "–", "–", "–"]
+    lines = PointLines("t3")
+    with redirect_stderr(io.StringIO()) as said:
+        lines([replace(lost, state="running", round=9)])
+        lines([lost])
+    assert said.getvalue().endswith("t3/fedgh-s3  finished  round 10/10  no score: every client diverged\n")
+
+
+def test_in_a_pipe_only_what_changes_is_said() -> None:
+    lines, later = PointLines("t3"), Status("fedgh-s0", 10, "running", 5, 0.5, 0.625, (2.0,))
+    with redirect_stderr(io.StringIO()) as said:
+        for statuses in ([WAITING, DONE, RUNNING], [WAITING, DONE, RUNNING], [WAITING, DONE, later]):
+            lines(statuses)
+    assert said.getvalue().splitlines() == [
+        "t3/fedgh-s0  running  round 4/10  accuracy 50.0 % (best 62.5 %)  12 s left",
+        "t3/fedgh-s0  running  round 5/10  accuracy 50.0 % (best 62.5 %)  10 s left",
+    ]
+
+
+def test_the_summary_counts_what_is_done() -> None:
+    assert summary([DONE, DONE], jobs=2) == "2 of 2 points finished"

@@ -16,7 +16,7 @@ def test_reading_and_running_studies_loads_no_torch() -> None:
     )
     script = f"""
 import importlib, sys
-for name in {[f"simulator.studies.{each}" for each in needed]} + ["tui.cli.sweep", "tui.cli.sweep_progress"]:
+for name in {[f"simulator.studies.{each}" for each in needed]} + ["tui.cli.sweep", "tui.cli.progress"]:
     importlib.import_module(name)
     assert "torch" not in sys.modules, name
 """

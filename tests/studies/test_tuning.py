@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
@@ -43,8 +44,7 @@ from simulator.studies.tuning import Tuned, affordable, counting, left, tune, tu
 from tests import sessions
 from tests.cli.conftest import call
 from tests.cli.test_bad_input import rewrite
-from tui.cli import sweep_progress
-from tui.cli.sweep_progress import _words as lines_of
+from tui.cli.progress import PointLines, PointRecords, table
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed")
 
@@ -881,9 +881,17 @@ def test_the_progress_of_a_trial_is_its_score_on_eval(
     lost = replace(now, losers=2)
     assert "2 clients diverged" in lines_of(lost) and "score" not in str(lines_of(lost))
     shown = io.StringIO()
-    Console(file=shown, width=120).print(sweep_progress.table("t", [now], 1, 24))
+    Console(file=shown, width=120).print(table("t", [now], 1, 24))
     assert "score on eval" in shown.getvalue() and "best" not in shown.getvalue()
-    assert sweep_progress.to_json("t", now)["score"] == now.score
+    with redirect_stdout(io.StringIO()) as told:
+        PointRecords("t").tell(now)
+    assert json.loads(told.getvalue())["score"] == now.score
+
+
+def lines_of(status: Status) -> str:
+    with redirect_stderr(io.StringIO()) as said:
+        PointLines("t").tell(status)
+    return said.getvalue()
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 from textual.app import App
 from textual.screen import ModalScreen
 
-from htfl_sim.catalog import MethodChoice, method_choices
+from htfl_sim.catalog import MethodCard, method_choices
 from simulator.results.analysis.run import SessionData
 from simulator.results.inspection.client_samples import ClientSamples
 from tui.app.view import Panel, View, client_of, session_of
@@ -78,8 +78,8 @@ class MethodChoices:
 
     def __init__(self, background: Background) -> None:
         self._background = background
-        self._known: dict[str, list[MethodChoice]] = {}
-        self._then: Callable[[list[MethodChoice]], None] | None = None
+        self._known: dict[str, list[MethodCard]] = {}
+        self._then: Callable[[list[MethodCard]], None] | None = None
 
     @property
     def awaited(self) -> bool:
@@ -89,11 +89,11 @@ class MethodChoices:
     def forget(self) -> None:
         self._then = None
 
-    def give(self, config: Mapping[str, Any], then: Callable[[list[MethodChoice]], None]) -> None:
+    def give(self, config: Mapping[str, Any], then: Callable[[list[MethodCard]], None]) -> None:
         """Call `then` with them, once they are known."""
         key = f"{config.get('federation')}{config.get('data')}"  # the choices depend on nothing else
 
-        def keep(choices: list[MethodChoice]) -> None:
+        def keep(choices: list[MethodCard]) -> None:
             self._known[key] = choices
             wanted, self._then = self._then, None
             if wanted is not None:

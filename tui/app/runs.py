@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from htfl_sim import sessions, steering
-from htfl_sim.catalog import MethodChoice
+from htfl_sim.catalog import MethodCard
 from htfl_sim.configuring import Choices, Files
 from htfl_sim.errors import DiskError, SessionUnreadable
 from htfl_sim.folders import name_of
@@ -285,11 +285,11 @@ class LocalRuns:
         """
         run = self._host.view.run
 
-        def show(choices: list[MethodChoice]) -> None:
+        def show(choices: list[MethodCard]) -> None:
             view, folder = self._host.view, self._options.sessions
             if not self._host.is_at(run.folder):
                 return
-            known = [(each.name, each.title) for each in choices if each.obstacle is None]
+            known = [(each.name, each.card.title) for each in choices if each.obstacle is None]
             dialog = (
                 ShadowDialog(view.run, view.shown, folder, known, view.paired)
                 if beside

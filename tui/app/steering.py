@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from htfl_sim.catalog import MethodChoice
+from htfl_sim.catalog import MethodCard
 from htfl_sim.folders import name_of
 from htfl_sim.steering import Command, post
 from simulator.results.analysis import feed
@@ -133,7 +133,7 @@ class Steering:
             run = self._host.view.run
             self._host.methods.give(run.config, partial(self._show_switch, run.folder))
 
-    def _show_switch(self, folder: Path, choices: list[MethodChoice]) -> None:
+    def _show_switch(self, folder: Path, choices: list[MethodCard]) -> None:
         run = self._host.view.run
         if not self._host.is_at(folder):
             return

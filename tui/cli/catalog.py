@@ -1,12 +1,12 @@
 """`htfl-sim presets`, `methods`, `models`, `datasets`, and `config`: list everything to choose from."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import htfl_sim as hs
 from htfl_sim.choices import Plugins, Profile
 from tui.cli import completion, options, output
+from tui.cli.options import argument, flag, option
 from tui.common import findings
 from tui.common.formatting import size
 
@@ -15,18 +15,14 @@ if TYPE_CHECKING:
 
 
 def presets(
-    name: Annotated[str | None, options.argument("[NAME]", completion.presets, "Preset to show.")] = None,
+    name: Annotated[str | None, argument("[NAME]", completion.presets, "Preset to show.")] = None,
     profile: Profile = None,
-    paper: Annotated[
-        str | None, options.option("List only presets of this paper's tables.", metavar="PAPER")
-    ] = None,
+    paper: Annotated[str | None, option("List only presets of this paper's tables.", metavar="PAPER")] = None,
     method: Annotated[
-        str | None,
-        options.option("List only presets of this method.", metavar="M", complete=completion.methods),
+        str | None, option("List only presets of this method.", metavar="M", complete=completion.methods)
     ] = None,
     dataset: Annotated[
-        str | None,
-        options.option("List only presets of this data set.", metavar="D", complete=completion.datasets),
+        str | None, option("List only presets of this data set.", metavar="D", complete=completion.datasets)
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -43,28 +39,53 @@ def presets(
     if name is not None:
         _preset(hs.catalog.preset(name, profile), profile, as_json)
         return
-    found = hs.catalog.presets(paper, method, dataset)
+    wanted = {each.name: each for each in hs.catalog.presets(paper, method, dataset)}
     if as_json:
-        output.emit([hs.catalog.preset_json(each) for each in found])
+        output.emit(list(map(_preset_json, wanted.values())))
         return
-    wanted = {each.name: each for each in found}
     if not wanted:
         output.say("No preset is like that; see `htfl-sim presets`.")
     for group in hs.catalog.preset_groups():
-        members = [name for name in group.presets if name in wanted]
-        if not members or (paper and paper.casefold() not in group.paper.casefold()):
-            continue
-        rows = [_preset_row(wanted[name], group.paper, group.table) for name in members]
-        where = f"{group.paper}, {group.table}" if group.paper else "Of no paper's table"
-        output.show(output.heading(where), output.table(["name", "what", ">printed"], rows))
+        rows = []
+        for each in (wanted[name] for name in group.presets if name in wanted):
+            printed = [
+                one.shown for one in each.paper if (one.paper, one.table) == (group.paper, group.table)
+            ]
+            rows.append([each.name, each.title, printed[0] if printed else None])
+        if rows and (not paper or paper.casefold() in group.paper.casefold()):
+            where = f"{group.paper}, {group.table}" if group.paper else "Of no paper's table"
+            output.show(output.heading(where), output.table(["name", "what", ">printed"], rows))
+
+
+def _preset(preset: "Preset", profile: str | None, as_json: bool) -> None:
+    """One preset: its complete configuration, as `run --config` accepts it, and the papers' printed values."""
+    config = hs.catalog.preset_config(preset, profile)
+    if as_json:
+        output.emit(_preset_json(preset) | {"config": config})
+        return
+    output.show(f"# {preset.title}")
+    for each in preset.paper:
+        note = f" ({each.note})" if each.note else ""
+        output.show(f"# {each.place}: {each.shown}{note}")
+    for other in preset.profiles:
+        output.show(f"# --profile {other.name}: {'; '.join(other.sources)}")
+    output.show("", *hs.catalog.as_toml(config).splitlines())
+
+
+def _preset_json(preset: "Preset") -> dict[str, Any]:
+    return {
+        "name": preset.name,
+        "title": preset.title,
+        "paper": [asdict(each) for each in preset.paper],
+        "profiles": [{"name": each.name, "sources": list(each.sources)} for each in preset.profiles],
+    }
 
 
 def methods(
-    name: Annotated[str | None, options.argument("[NAME]", completion.methods, "Method to show.")] = None,
+    name: Annotated[str | None, argument("[NAME]", completion.methods, "Method to show.")] = None,
     plugins: Plugins = (),
     check: Annotated[
-        bool,
-        options.flag("Check the method against its contract on tiny models, in a few seconds.", "--check"),
+        bool, flag("Check the method against its contract on tiny models, in a few seconds.", "--check")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -78,40 +99,60 @@ def methods(
       htfl-sim methods my_method --plugin my_method.py --check
       htfl-sim run --method fedlora --set method.mu=0.7
     """
+    from simulator.base.sections import range_text
+
     hs.load_files(plugins)
     if check:
         _check_method(name, as_json)
         return
-    if name is not None:
-        card = hs.catalog.method(name)
+    if name is None:
+        everything = [each.to_json() for each in hs.catalog.methods()]
         if as_json:
-            output.emit(hs.catalog.method_json(card))
-        else:
-            found = asdict(card)
-            parameters = found.pop("parameters")
-            del found["space"]
-            output.show(
-                output.facts(found.items()), output.heading("Hyper-parameters (--set method.KEY=VALUE)")
-            )
-            rows = [[each["key"], _default(each["default"]), _meaning(each)] for each in parameters]
-            output.show(output.table(["key", "default", "meaning"], rows) if rows else "none")
-            output.show(
-                output.heading("Ranges that `htfl-sim tune` searches"), output.facts(card.ranges.items())
-            )
-        return
-    everything = [hs.catalog.method_json(each) for each in hs.catalog.methods()]
-    if as_json:
-        output.emit(everything)
-    else:
+            output.emit(everything)
+            return
         columns = ["name", "title", "paper", "kind", "needs", "down", "up"]
-        rows = [[method[column] for column in columns] for method in everything]
+        rows = [[each[column] for column in columns] for each in everything]
         output.show(output.table(columns, rows, expendable=["kind", "title"]))
+        return
+    card = hs.catalog.method(name)
+    found = card.to_json()
+    if as_json:
+        output.emit(found)
+        return
+    rows = []
+    for each in found.pop("parameters"):
+        values = ", ".join(map(str, each["values"] or ()))  # if these are few
+        default = "not set" if each["default"] is None else each["default"]
+        rows.append([each["key"], default, each["description"] + (f" ({values})" if values else "")])
+    del found["space"]
+    output.show(
+        output.facts(found.items()),
+        output.heading("Hyper-parameters (--set method.KEY=VALUE)"),
+        output.table(["key", "default", "meaning"], rows) if rows else "none",
+        output.heading("Ranges that `htfl-sim tune` searches"),
+        output.facts((key, range_text(each)) for key, each in card.space.items()),
+    )
+
+
+def _check_method(name: str | None, as_json: bool) -> None:
+    """Check every promise and print each result. Exits with code 2 if any promise is broken."""
+    if name is None:
+        raise hs.ConfigError("--check tries one method; name it: htfl-sim methods NAME --check.")
+    tried = []
+    for each in hs.catalog.check_method(name):
+        tried.append(each)
+        if not as_json:
+            output.show(f"{'kept  ' if each.kept else 'BROKEN'}  {each.promise}")
+            if each.how is not None:
+                output.show(f"        {each.how}")
+    if as_json:
+        group = hs.catalog.trial_group(name)
+        output.emit({"method": name, "group": group, "promises": [asdict(each) for each in tried]})
+    hs.catalog.refuse_broken(name, tried)
 
 
 def models(
-    name: Annotated[
-        str | None, options.argument("[NAME]", completion.models, "Model or group to show.")
-    ] = None,
+    name: Annotated[str | None, argument("[NAME]", completion.models, "Model or group to show.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the models and model groups with their sizes, or show one of them.
@@ -140,13 +181,15 @@ def models(
         output.table(columns, rows),
     )
     if groups:
-        output.show(output.heading("Groups: client i gets model i mod X"), output.facts(_listed(groups)))
+        output.show(
+            output.heading("Groups: client i gets model i mod X"),
+            output.facts((group, ", ".join(each)) for group, each in groups.items()),
+        )
 
 
 def datasets(
     name: Annotated[
-        str | None,
-        options.argument("[NAME]", completion.datasets, "Data set, or path of your own data, to show."),
+        str | None, argument("[NAME]", completion.datasets, "Data set, or path of your own data, to show.")
     ] = None,
     settings: options.Assignments = (),
     data_dir: options.DataDir = None,
@@ -179,13 +222,15 @@ def datasets(
             "--set describes your own data. Name their path: htfl-sim datasets PATH --set KEY=VALUE."
         )
     if name:
-        found = [asdict(hs.catalog.dataset(name, data_dir))]
-    else:
-        found = [asdict(each) for each in hs.catalog.datasets(data_dir)]
+        one = asdict(hs.catalog.dataset(name, data_dir))
+        if as_json:
+            output.emit(one)
+        else:
+            output.show(output.facts(one.items()))
+        return
+    found = [asdict(each) for each in hs.catalog.datasets(data_dir)]
     if as_json:
-        output.emit(found[0] if name else found)
-    elif name:
-        output.show(output.facts(found[0].items()))
+        output.emit(found)
     else:
         columns = ["name", "title", ">train", ">test", ">classes", "shape", "here", "source"]
         rows = [[_cell(each[column.lstrip(">")]) for column in columns] for each in found]
@@ -194,10 +239,9 @@ def datasets(
 
 
 def config(
-    key: Annotated[str | None, options.argument("[KEY]", completion.keys, "Key to show.")] = None,
+    key: Annotated[str | None, argument("[KEY]", completion.keys, "Key to show.")] = None,
     method: Annotated[
-        str | None,
-        options.option("Also list this method's own keys.", metavar="M", complete=completion.methods),
+        str | None, option("Also list this method's own keys.", metavar="M", complete=completion.methods)
     ] = None,
     plugins: Plugins = (),
     as_json: options.AsJson = False,
@@ -219,7 +263,15 @@ def config(
         output.emit([asdict(each) for each in found])
     elif key is not None:
         for number, each in enumerate(found):
-            output.show(*([""] if number else []), output.facts(_setting_facts(each)))
+            facts = {
+                "key": each.key,
+                "takes": each.takes,
+                "default": _setting_default(each),
+                "meaning": each.description,
+                "methods": ", ".join(each.methods),
+                "set it": f"--set {each.key}=VALUE",
+            }
+            output.show(*([""] if number else []), output.facts(facts.items()))
     else:
         rows = [[each.key, each.takes, _setting_default(each), each.description] for each in found]
         output.show(output.table(["key", "takes", "default", "meaning"], rows))
@@ -229,72 +281,10 @@ def config(
             )
 
 
-def _preset(preset: "Preset", profile: str | None, as_json: bool) -> None:
-    """One preset: its complete configuration, as `run --config` accepts it, and the papers' printed values."""
-    config = hs.catalog.preset_config(preset, profile)
-    if as_json:
-        output.emit(hs.catalog.preset_json(preset) | {"config": config})
-        return
-    output.show(f"# {preset.title}")
-    for each in preset.paper:
-        note = f" ({each.note})" if each.note else ""
-        output.show(f"# {each.place}: {each.shown}{note}")
-    for other in preset.profiles:
-        output.show(f"# --profile {other.name}: {'; '.join(other.sources)}")
-    output.show("", *hs.catalog.as_toml(config).splitlines())
-
-
-def _preset_row(preset: "Preset", paper: str, table: str) -> list[object]:
-    printed = [each.shown for each in preset.paper if (each.paper, each.table) == (paper, table)]
-    return [preset.name, preset.title, printed[0] if printed else None]
-
-
-def _check_method(name: str | None, as_json: bool) -> None:
-    """Check every promise and print each result. Exits with code 2 if any promise is broken."""
-    if name is None:
-        raise hs.ConfigError("--check tries one method; name it: htfl-sim methods NAME --check.")
-    tried = []
-    for each in hs.catalog.check_method(name):
-        tried.append(each)
-        if not as_json:
-            output.show(f"{'kept  ' if each.kept else 'BROKEN'}  {each.promise}")
-            if each.how is not None:
-                output.show(f"        {each.how}")
-    if as_json:
-        group = hs.catalog.trial_group(name)
-        output.emit({"method": name, "group": group, "promises": [asdict(each) for each in tried]})
-    hs.catalog.refuse_broken(name, tried)
-
-
 def _cell(value: object) -> object:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else value
-
-
-def _meaning(parameter: Mapping[str, Any]) -> str:
-    """A parameter's description, and the values that it can have if these are few."""
-    values = ", ".join(map(str, parameter["values"] or ()))
-    return f"{parameter['description']} ({values})" if values else parameter["description"]
-
-
-def _default(value: object) -> object:
-    return "not set" if value is None else value
-
-
-def _listed(groups: Mapping[str, Sequence[str]]) -> list[tuple[str, object]]:
-    return [(group, ", ".join(members)) for group, members in groups.items()]
-
-
-def _setting_facts(each: "Setting") -> list[tuple[str, object]]:
-    return [
-        ("key", each.key),
-        ("takes", each.takes),
-        ("default", _setting_default(each)),
-        ("meaning", each.description or None),
-        ("methods", ", ".join(each.methods) or None),
-        ("set it", f"--set {each.key}=VALUE"),
-    ]
 
 
 def _setting_default(each: "Setting") -> str:

@@ -1,6 +1,7 @@
 """Completions for the shell's <Tab> key. Nothing here imports torch, because it runs at every key press."""
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import typer
 
@@ -29,10 +30,10 @@ def sessions(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def studies(ctx: typer.Context, incomplete: str) -> list[str]:
     """The studies in the sessions folder, and the shipped ones."""
+    from simulator.studies.study import shipped_studies
+
     found = hs.folders.study_names(ctx.params.get("sessions_dir"))
-    return [
-        name for name in dict.fromkeys([*found, *hs.catalog.shipped_studies()]) if name.startswith(incomplete)
-    ]
+    return [name for name in dict.fromkeys([*found, *shipped_studies()]) if name.startswith(incomplete)]
 
 
 def steerable(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -52,7 +53,9 @@ def axes(incomplete: str) -> list[str]:
 
 def methods(ctx: typer.Context, incomplete: str) -> list[str]:
     """The methods: built-in ones, those of installed packages, and those of the plugins on the command line."""
-    known = hs.catalog.method_names(ctx.params.get("plugins") or ())
+    from simulator.results.analysis import static_names
+
+    known = static_names.methods(map(Path, ctx.params.get("plugins") or ()))
     return [name for name in known if name.startswith(incomplete)]
 
 
@@ -69,8 +72,23 @@ def keys(incomplete: str) -> list[str]:
     return [key for key in known if key.startswith(incomplete)]
 
 
+def model_names() -> list[str]:
+    """The names of the groups and models, from the source."""
+    from simulator.base.federation_section import GROUPS
+    from simulator.results.analysis import static_names
+
+    return [*GROUPS, *static_names.models()]
+
+
+def watcher_names() -> list[str]:
+    """The names of all watchers of a run, and of all of them at once."""
+    from simulator.base.sections import WATCHERS
+
+    return ["all", *WATCHERS]
+
+
 places = of(lambda: ("here", "ray", "slurm"))
 presets = of(lambda: hs.catalog.preset_names())
-models = of(lambda: hs.catalog.model_names())
-watchers = of(lambda: ["all", *hs.catalog.watcher_names()])
+models = of(model_names)
+watchers = of(watcher_names)
 datasets = of(lambda: hs.catalog.dataset_names())

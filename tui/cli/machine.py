@@ -17,6 +17,7 @@ from rich.text import Text
 import htfl_sim as hs
 from htfl_sim.choices import Choices
 from tui.cli import completion, options, output
+from tui.cli.options import argument, flag, option
 from tui.common import findings
 from tui.common.errors import as_flags
 from tui.common.formatting import size, writes_unicode
@@ -36,7 +37,7 @@ app = typer.Typer(
     """,
     rich_markup_mode="rich",
 )
-Name = Annotated[str, options.argument("NAME", completion.datasets, "Name of the data set.")]
+Name = Annotated[str, argument("NAME", completion.datasets, "Name of the data set.")]
 
 
 @app.command()
@@ -74,15 +75,13 @@ def import_federation(
     ],
     kind: Annotated[
         Literal["images", "signals", "tokens", "features"] | None,
-        options.option("What the samples are, where they can be read in several ways.", metavar="KIND"),
+        option("What the samples are, where they can be read in several ways.", metavar="KIND"),
     ] = None,
     split: Annotated[
-        str | None,
-        options.option("Shares of train:test, for a federation without test parts.", metavar="SHARES"),
+        str | None, option("Shares of train:test, for a federation without test parts.", metavar="SHARES")
     ] = None,
     unpickle: Annotated[
-        bool,
-        options.flag("Read PFLlib's pickled files, in a process of its own that runs nothing of them."),
+        bool, flag("Read PFLlib's pickled files, in a process of its own that runs nothing of them.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:

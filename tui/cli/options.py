@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 import typer
 
 import htfl_sim as hs
-from htfl_sim.choices import HOW, WHERE, Device, Option, Plugins, Workers
+from htfl_sim.choices import HOW, WHERE, Device, Option, Plugins, Workers, named_files
 from tui.cli import completion
 
 if TYPE_CHECKING:
@@ -117,27 +117,14 @@ Steal = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Own:
-    """The user's files that a session needs."""
-
-    models: ModelFiles = ()
-    metrics: Annotated[Sequence[Path], option(METRICS, "--metric", metavar="FILE", panel=HOW)] = ()
-    plugins: Plugins = ()
-    selections: Annotated[Sequence[Path], option(SELECTIONS, "--selection", metavar="FILE", panel=HOW)] = ()
-
-    @property
-    def files(self) -> "Files":
-        """The same, by what is in them."""
-        from htfl_sim.configuring import Files
-
-        every = (self.plugins, self.models, self.metrics, self.selections)
-        return Files(*(tuple(map(str, files)) for files in every))
-
-    def load(self) -> None:
-        """Load them. Raises ConfigError."""
-        if self != Own():
-            self.files.load()
+OWN = {
+    "models": ModelFiles,
+    "metrics": Annotated[Sequence[Path], option(METRICS, "--metric", metavar="FILE", panel=HOW)],
+    "plugins": Plugins,
+    "selections": Annotated[Sequence[Path], option(SELECTIONS, "--selection", metavar="FILE", panel=HOW)],
+}
+Own = Annotated["Files", OWN]
+"""The user's files that a session needs, each kind an option."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +162,7 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
 
     The command receives the dataclass, and its own default for an option that is repeated and not there.
     """
-    groups: dict[str, tuple[type, list[str]]] = {}
+    groups: dict[str, tuple[Callable[..., Any], list[str]]] = {}
     parameters: list[inspect.Parameter] = []
     defaults: dict[str, Any] = {}
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
@@ -186,6 +173,9 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
             given = [each for each in fields(kind) if each.name not in apart]
             groups[parameter.name] = kind, [each.name for each in given]
             members = [(each.name, hints[each.name], each.default) for each in given]
+        elif kind is Own:
+            groups[parameter.name] = named_files, list(OWN)
+            members = [(name, annotation, ()) for name, annotation in OWN.items()]
         else:
             members = [(parameter.name, kind, parameter.default)]
         for name, annotation, default in members:

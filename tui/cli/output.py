@@ -59,16 +59,13 @@ def emit(value: Any, *, indent: int | None = 2) -> None:
         text = "".join(
             char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text
         )
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:
-        raise OutputClosed from None
+    write(f"{text}\n")
 
 
-def write(text: str) -> None:
-    """Print text on stdout unchanged, flushed."""
+def write(text: str, file: IO[str] | None = None) -> None:
+    """Print text unchanged, flushed, on stdout or on `file`."""
     try:
-        print(text, end="", flush=True)
+        print(text, end="", file=file, flush=True)
     except BrokenPipeError:
         raise OutputClosed from None
 
@@ -92,10 +89,7 @@ def _print(console: Console, parts: Iterable[Table | Text | str]) -> None:
     with console.capture() as padded:
         for part in parts:
             console.print(part)
-    try:
-        print("\n".join(line.rstrip() for line in padded.get().splitlines()), file=console.file, flush=True)
-    except BrokenPipeError:
-        raise OutputClosed from None
+    write("\n".join(line.rstrip() for line in padded.get().splitlines()) + "\n", console.file)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], expendable: Sequence[str] = ()) -> Table:

@@ -1,11 +1,14 @@
-"""Progress of a run: bars in a terminal, a line per round in a pipe, JSON records for programs."""
+"""Progress of a run and of a study: drawn in a terminal, lines in a pipe, JSON for programs."""
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Sequence
 from typing import Self
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 from rich.text import Text
 
 from simulator.base.record import Record
@@ -21,8 +24,9 @@ from simulator.engine.progress import (
     Switch,
     Warned,
 )
+from simulator.studies.folder import FAILED, FINISHED, LIVE, WAITING, Status, time_left
 from tui.cli import output
-from tui.common.formatting import percent, printable, size
+from tui.common.formatting import NONE, counted, duration, percent, printable, size
 
 TRAINING = 0.9
 """The share of a round that the bar gives to training. The rest is evaluation and the checkpoint."""
@@ -52,12 +56,8 @@ class Best:
         return self._round
 
 
-class Lines:
-    """One line per round, for logs and pipes."""
-
-    def __init__(self, rounds: int, best: Best | None = None) -> None:
-        self._rounds, self._best = rounds, best or Best(None, None)
-        self._state = "running"
+class Plain:
+    """What writes lines needs neither a beginning nor an end."""
 
     def __enter__(self) -> Self:
         return self
@@ -65,24 +65,31 @@ class Lines:
     def __exit__(self, *_: object) -> None:
         return
 
+
+class Lines(Plain):
+    """One line per round, for logs and pipes."""
+
+    def __init__(self, rounds: int, best: Best | None = None) -> None:
+        self._rounds, self._best = rounds, best or Best(None, None)
+        self._state = "running"
+
     def __call__(self, event: Event) -> None:
         match event:
             case RoundStarted(_, rounds, _):
                 self._rounds = rounds
             case RoundFinished(record):
-                self.say(line(record, self._rounds, self._best))
-            case ClientDiverged():
-                self.say(diverged(event))
-            case Noticed():
-                self.say(noticed(event))
-            case Warned(message):
-                self.say(f"warning: {message}")
-            case StateChanged(state, _):
-                if said := changed(self._state, event):
-                    self.say(said)
-                self._state = state
-            case Switch():
-                self.say(switched(event))
+                words = [f"round {record['round']}/{self._rounds}", *results_of(record, self._best)]
+                self.say("  ".join(words))
+            case StateChanged(state, round):
+                before, self._state = self._state, state
+                if state == "pausing":
+                    self.say("pausing: the clients at work finish first")
+                elif state == "paused":
+                    self.say(f"paused after round {round}: no client trains")
+                elif state == "running" and before in ("pausing", "paused"):
+                    self.say("training continues")
+            case _:
+                tell(event, self.say)
 
     def say(self, message: str) -> None:
         output.say(message)
@@ -126,36 +133,27 @@ class Bars:
                 self._bars.update(self._all, completed=round - 1 + TRAINING * done / participants)
             case EvaluationStarted(_, clients):
                 self._bars.update(self._clients, note=f"evaluating {clients}")
-            case ClientDiverged():
-                self.say(diverged(event))
-            case Noticed():
-                self.say(noticed(event))
-            case Warned(message):
-                self.say(f"warning: {message}")
             case StateChanged(state, _):
                 self._bars.update(self._clients, note="training" if state == "running" else state)
-            case Switch():
-                self.say(switched(event))
             case RoundFinished(record):
                 done = record["round"]
                 self._bars.update(self._all, completed=done, note=f"{done}/{self._rounds}")
                 self._live.update(self._view(record))
+            case _:
+                tell(event, self.say)
 
     def say(self, message: str) -> None:
         self._live.console.print(printable(message), style="yellow")
 
     def _view(self, record: Record | None) -> Group:
         found = results_of(record, self._best) if record else ["no round finished yet"]
-        results = " · ".join(found)
-        return Group(self._bars, Text(results, style="cyan"))
+        return Group(self._bars, Text(" · ".join(found), style="cyan"))
 
 
-class Records:
-    """Each round's record as a JSON line on stdout."""
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, RoundFinished):
-            output.emit(event.record, indent=None)
+def records(event: Event) -> None:
+    """Print each round's record as a JSON line on stdout."""
+    if isinstance(event, RoundFinished):
+        output.emit(event.record, indent=None)
 
 
 class Stopping:
@@ -163,9 +161,7 @@ class Stopping:
 
     def __init__(self, requested: Callable[[], str | None], say: Callable[[str], None]) -> None:
         """`requested`: the signal that asks for a stop. The run's state shows the command `stop`."""
-        self._requested = requested
-        self._say = say
-        self._said = False
+        self._requested, self._say, self._said = requested, say, False
 
     def __call__(self, event: Event) -> None:
         by_command = isinstance(event, StateChanged) and event.state == "stopping"
@@ -196,17 +192,6 @@ def display(
     return Bars(rounds, done, record, known, console)
 
 
-def together(observers: Iterable[Callable[[Event], None]]) -> Callable[[Event], None]:
-    """One observer that calls all of them."""
-    told = list(observers)
-
-    def tell(event: Event) -> None:
-        for observer in told:
-            observer(event)
-
-    return tell
-
-
 def results_of(record: Record, best: Best) -> list[str]:
     """A round's results, in short."""
     accuracy, traffic, when = record["accuracy"], record["bytes"], best.after(record)
@@ -220,39 +205,168 @@ def results_of(record: Record, best: Best) -> list[str]:
     return [*found, f"↑ {up} ↓ {down}", f"{record['timing']['seconds']:.1f} s"]
 
 
-def line(record: Record, rounds: int, best: Best) -> str:
-    """A round in one line."""
-    return "  ".join([f"round {record['round']}/{rounds}", *results_of(record, best)])
+def tell(event: Event, say: Callable[[str], None]) -> None:
+    """Say what is neither a round nor a state of the run; other events say nothing."""
+    match event:
+        case ClientDiverged():
+            say(
+                f"warning: client {event.client} diverged in round {event.round} (phase '{event.phase}'): "
+                "its update is left out and its state stays as it was."
+            )
+        case Noticed():
+            follows = {"pause": "; the run pauses", "stop": "; the run stops"}.get(event.action, "")
+            say(f"watch: {event.watcher} after round {event.round}: {event.message}{follows}")
+        case Warned(message):
+            say(f"warning: {message}")
+        case Switch():
+            name = event.method if event.method == event.before else f"{event.before} → {event.method}"
+            settings = [change for change in event.changes if not change.startswith("method ")]
+            say(
+                f"from round {event.from_round} on: {name} ({'; '.join(filter(None, [*settings, event.adopted]))})"
+            )
 
 
-def diverged(event: ClientDiverged) -> str:
-    """A message that a client's loss was no longer finite, with its name."""
-    return (
-        f"warning: client {event.client} diverged in round {event.round} (phase '{event.phase}'): "
-        "its update is left out and its state stays as it was."
-    )
+REDRAW_SECONDS = 0.5
+FRAME = 6
+"""Rows of a terminal that the table's rows cannot use."""
+_WORTH = {state: worth for worth, state in enumerate((WAITING, FINISHED, "stopped", FAILED))}
+"""Points in these states are left out first if not all fit. Running points stay."""
+_STYLES = {FAILED: "red", FINISHED: "green", WAITING: "dim", "paused": "yellow"}
 
 
-def noticed(event: Noticed) -> str:
-    """A message about what a watcher noticed, and what follows."""
-    follows = {"pause": "; the run pauses", "stop": "; the run stops"}.get(event.action, "")
-    return f"watch: {event.watcher} after round {event.round}: {event.message}{follows}"
+class PointLines(Plain):
+    """A line whenever a point's state changes or a round of it ends."""
+
+    unsaid: tuple[str, ...] = (WAITING, FINISHED)
+    """A point that starts in one of these states gets no line."""
+
+    def __init__(self, study: str) -> None:
+        self._study = study
+        self._shown: dict[str, tuple[object, ...]] = {}
+
+    def __call__(self, statuses: Sequence[Status]) -> None:
+        for status in statuses:
+            about = status.state, status.round, status.reason
+            known = self._shown.get(status.name)
+            if known != about and (known or status.state not in self.unsaid):
+                self.tell(status)
+            self._shown[status.name] = about
+
+    def tell(self, status: Status) -> None:
+        words = [f"{self._study}/{status.name}", status.state, f"round {status.round}/{status.rounds}"]
+        if status.last and status.round:
+            words.append(_diverged(status) or f"score on eval {percent(status.score)}")
+        elif status.untrained:
+            words.append("no score: every client diverged")
+        elif status.accuracy is not None:
+            words.append(f"accuracy {percent(status.accuracy)} (best {percent(status.best)})")
+        if status.left and status.state in LIVE:
+            words.append(f"{duration(status.left)} left")
+        output.say("  ".join(filter(None, [*words, printable(status.reason)])))
 
 
-def changed(before: str, event: StateChanged) -> str:
-    """A message that a run waits or continues. `Stopping` reports stops."""
-    match event.state:
-        case "pausing":
-            return "pausing: the clients at work finish first"
-        case "paused":
-            return f"paused after round {event.round}: no client trains"
-        case "running" if before in ("pausing", "paused"):
-            return "training continues"
-    return ""
+class PointRecords(PointLines):
+    """Each change as a JSON line on stdout: accuracies as shares, `left` in seconds."""
+
+    unsaid = (WAITING,)
+
+    def tell(self, status: Status) -> None:
+        said = {
+            "point": f"{self._study}/{status.name}",
+            "state": status.state,
+            "round": status.round,
+            "rounds": status.rounds,
+            "accuracy": status.accuracy,
+            "best": status.best,
+            "score": status.score,
+            "diverged": status.losers,
+            "left": status.left,
+            "reason": status.reason or None,
+        }
+        output.emit(said, indent=None)
 
 
-def switched(event: Switch) -> str:
-    """A message about a switch: its round, the new method or settings, and what is taken over."""
-    name = event.method if event.method == event.before else f"{event.before} → {event.method}"
-    settings = [change for change in event.changes if not change.startswith("method ")]
-    return f"from round {event.from_round} on: {name} ({'; '.join(filter(None, [*settings, event.adopted]))})"
+class PointTable:
+    """A table that is updated in place: every point, or as many as fit, and the remaining time."""
+
+    def __init__(self, study: str, jobs: int | None, console: Console) -> None:
+        self._study, self._jobs = study, jobs
+        self._live = Live(console=console, auto_refresh=False, transient=False)
+        self._drawn = 0.0
+        self._shown: Sequence[Status] = ()
+        self._latest: Sequence[Status] = ()
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            self._draw()
+        self._live.stop()
+
+    def __call__(self, statuses: Sequence[Status]) -> None:
+        now, self._latest = time.monotonic(), statuses
+        if statuses != self._shown and now - self._drawn >= REDRAW_SECONDS:
+            self._drawn, self._shown = now, statuses
+            self._draw()
+
+    def _draw(self) -> None:
+        height = self._live.console.height
+        self._live.update(table(self._study, self._latest, self._jobs, height), refresh=True)
+
+
+def of_points(study: str, jobs: int | None, drawn: bool | None, as_json: bool) -> PointLines | PointTable:
+    """A table if `drawn`, otherwise lines. None: a table if stderr is a terminal. jobs: points at once, if known."""
+    if as_json:
+        return PointRecords(study)
+    console = output.stderr(drawn=drawn is True)
+    if drawn is False or not console.is_terminal:
+        return PointLines(study)
+    return PointTable(study, jobs, console)
+
+
+def table(study: str, statuses: Sequence[Status], jobs: int | None, height: int) -> Group:
+    """The points in a terminal with this many rows: running points first, then failed ones, then the rest."""
+    ranked = sorted(statuses, key=lambda status: -_WORTH.get(status.state, len(_WORTH)))
+    kept = {status.name for status in ranked[: max(height - FRAME, 1)]}
+    result = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in ("point", "state"):
+        result.add_column(column, no_wrap=True)
+    trials = any(status.last for status in statuses)
+    for column in ("round", *(("score on eval",) if trials else ("accuracy", "best")), "left"):
+        result.add_column(column, justify="right", no_wrap=True)
+    result.add_column("", overflow="ellipsis", no_wrap=True)
+    for status in statuses:
+        if status.name not in kept:
+            continue
+        scores = [percent(status.accuracy), percent(status.best)]
+        if trials:
+            scores = [NONE if status.losers else percent(status.score)]
+        result.add_row(
+            f"{study}/{status.name}",
+            Text(status.state, style=_STYLES.get(status.state, "cyan")),
+            f"{status.round}/{status.rounds}",
+            *scores,
+            duration(status.left) if status.state in LIVE else NONE,
+            printable(status.reason) or _diverged(status),
+        )
+    return Group(result, Text(summary(statuses, jobs, len(statuses) - len(kept))))
+
+
+def summary(statuses: Sequence[Status], jobs: int | None, hidden: int = 0) -> str:
+    """'3 of 12 points finished · 2 at work · 1 failed · about 3 h left'."""
+    done, failed = (sum(status.state == state for status in statuses) for state in (FINISHED, FAILED))
+    at_work = sum(status.state in LIVE for status in statuses)
+    left = time_left(statuses, at_work if jobs is None else jobs)
+    words = [f"{done} of {len(statuses)} points finished"]
+    words += [f"{at_work} at work"] if at_work else []
+    words += [f"{failed} failed"] if failed else []
+    words += [f"about {duration(left)} left"] if left else []
+    words += [f"{hidden} not shown"] if hidden else []
+    return " · ".join(words)
+
+
+def _diverged(status: Status) -> str:
+    """The clients of a trial that diverged, in place of its score."""
+    return f"{counted(status.losers, 'client')} diverged" if status.losers else ""

@@ -9,6 +9,7 @@ import htfl_sim as hs
 from htfl_sim.choices import Plugins
 from htfl_sim.comparing import KINDS, Kind
 from tui.cli import completion, options, output
+from tui.cli.options import argument, flag, option
 from tui.common.formatting import printable
 
 if TYPE_CHECKING:
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 
 
 NAMES = "Sessions, studies, STUDY/POINT, globs in quotes, as 't3/*', or tag:NAME."
-Names = Annotated[list[str], options.argument("NAMES...", completion.sessions, NAMES)]
+Names = Annotated[list[str], argument("NAMES...", completion.sessions, NAMES)]
 BY = "What the rows are: method, dataset, a dotted setting, study, or session. May be repeated. Default: what differs."
-By = Annotated[Sequence[str], options.option(BY, "--by", metavar="AXIS")]
+By = Annotated[Sequence[str], option(BY, "--by", metavar="AXIS")]
 TARGET = "Also print the cost of reaching this mean test accuracy, 0 to 1."
 BASELINE = (
     "Also the difference from this row, seed by seed, with its 95 % interval: a value of the first axis. "
@@ -44,22 +45,21 @@ VARIANCE = (
 def compare(
     names: Names,
     by: By = (),
-    target: Annotated[float | None, options.option(TARGET, "--target", metavar="A")] = None,
-    baseline: Annotated[str | None, options.option(BASELINE, "--baseline", metavar="VALUE")] = None,
-    select: Annotated[Literal["eval"] | None, options.option(SELECT, "--select")] = None,
-    last: Annotated[int, options.option(LAST, "--last", metavar="K", least=1)] = 1,
-    at_time: Annotated[str | None, options.option(AT_TIME, "--at-time", metavar="T")] = None,
-    columns: Annotated[Sequence[str], options.option(COLUMNS, "--columns", metavar="NAME")] = (),
-    pivot: Annotated[str | None, options.option(PIVOT, "--pivot", metavar="AXIS,AXIS")] = None,
-    gain: Annotated[bool, options.flag(GAIN, "--gain", panel=GAINS)] = False,
-    margin: Annotated[float | None, options.option(MARGIN, "--margin", metavar="PP", panel=GAINS)] = None,
-    test: Annotated[Literal["t", "wilcoxon"] | None, options.option(TEST, "--test", panel=GAINS)] = None,
-    correct: Annotated[bool, options.flag(CORRECT, "--holm", panel=GAINS)] = False,
+    target: Annotated[float | None, option(TARGET, "--target", metavar="A")] = None,
+    baseline: Annotated[str | None, option(BASELINE, "--baseline", metavar="VALUE")] = None,
+    select: Annotated[Literal["eval"] | None, option(SELECT, "--select")] = None,
+    last: Annotated[int, option(LAST, "--last", metavar="K", least=1)] = 1,
+    at_time: Annotated[str | None, option(AT_TIME, "--at-time", metavar="T")] = None,
+    columns: Annotated[Sequence[str], option(COLUMNS, "--columns", metavar="NAME")] = (),
+    pivot: Annotated[str | None, option(PIVOT, "--pivot", metavar="AXIS,AXIS")] = None,
+    gain: Annotated[bool, flag(GAIN, "--gain", panel=GAINS)] = False,
+    margin: Annotated[float | None, option(MARGIN, "--margin", metavar="PP", panel=GAINS)] = None,
+    test: Annotated[Literal["t", "wilcoxon"] | None, option(TEST, "--test", panel=GAINS)] = None,
+    correct: Annotated[bool, flag(CORRECT, "--holm", panel=GAINS)] = False,
     format: Annotated[
-        Literal["table", "md", "latex", "csv", "json"],
-        options.option("Output format. Default: table.", "--format"),
+        Literal["table", "md", "latex", "csv", "json"], option("Output format. Default: table.", "--format")
     ] = "table",
-    variance: Annotated[bool, options.flag(VARIANCE, "--variance")] = False,
+    variance: Annotated[bool, flag(VARIANCE, "--variance")] = False,
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -78,24 +78,16 @@ def compare(
       htfl-sim compare parts --variance
     """
     result: TextTable[Any]
+    how: dict[str, Any] = {"sessions_dir": sessions_dir, "say": warn}
     if gain:
         _refuse("gain", target=target, select=select, pivot=pivot, at_time=at_time)
-        result = hs.gains(
-            names,
-            by,
-            baseline or "standalone",
-            last=last,
-            margin=None if margin is None else margin / 100,
-            test=test,
-            correct=correct,
-            columns=columns,
-            sessions_dir=sessions_dir,
-            say=warn,
-        )
+        share = None if margin is None else margin / 100
+        how |= {"last": last, "margin": share, "test": test, "correct": correct, "columns": columns}
+        result = hs.gains(names, by, baseline or "standalone", **how)
     elif variance:
         _refuse("variance", target=target, baseline=baseline, select=select, columns=columns, pivot=pivot)
         _refuse("variance", at_time=at_time)
-        result = hs.variance(names, by, sessions_dir=sessions_dir, say=warn)
+        result = hs.variance(names, by, **how)
     elif margin is not None or test is not None or correct:
         raise hs.ConfigError("`margin`, `test`, and `holm` are about gains. Add `gain=True`.")
     elif pivot is not None:
@@ -103,22 +95,10 @@ def compare(
         axes = [axis.strip() for axis in pivot.replace("×", ",").split(",")]
         if len(axes) != 2 or not all(axes):
             raise hs.ConfigError(f"'{pivot}' is not two axes. An example: `pivot=method,data.alpha`.")
-        result = hs.pivot(
-            names, axes[0], axes[1], select, last=last, at_time=at_time, sessions_dir=sessions_dir, say=warn
-        )
+        result = hs.pivot(names, axes[0], axes[1], select, last=last, at_time=at_time, **how)
     else:
-        result = hs.compare(
-            names,
-            by,
-            target,
-            baseline,
-            select,
-            last=last,
-            columns=columns,
-            at_time=at_time,
-            sessions_dir=sessions_dir,
-            say=warn,
-        )
+        how |= {"last": last, "columns": columns, "at_time": at_time}
+        result = hs.compare(names, by, target, baseline, select, **how)
     if as_json or format == "json":
         output.emit(result.to_json())
     elif format == "table":
@@ -164,24 +144,24 @@ WIDTH = "Width: 3.5 inches (column) or 7.16 (page). Default: what suits the kind
 
 
 def plot(
-    kind: Annotated[Kind, options.argument("KIND", lambda: list(KINDS), KIND)],
+    kind: Annotated[Kind, argument("KIND", lambda: list(KINDS), KIND)],
     names: Names,
-    out: Annotated[Path, options.option(FIGURE_OUT, "--out", "-o", metavar="FILE")],
+    out: Annotated[Path, option(FIGURE_OUT, "--out", "-o", metavar="FILE")],
     by: By = (),
     x: Annotated[
-        Literal["rounds", "bytes", "flops", "seconds", "simulated", "joules"] | None, options.option(X, "--x")
+        Literal["rounds", "bytes", "flops", "seconds", "simulated", "joules"] | None, option(X, "--x")
     ] = None,
-    round: Annotated[int | None, options.option(ROUND, "--round", metavar="R", least=1)] = None,
-    layer: Annotated[Sequence[str], options.option(LAYER, "--layer", metavar="L")] = (),
-    metric: Annotated[Sequence[str], options.option(METRIC, "--metric", metavar="M")] = (),
-    target: Annotated[float | None, options.option(FIGURE_TARGET, "--target", metavar="A")] = None,
-    axis: Annotated[Sequence[str], options.option(AXIS, "--axis", metavar="KEY")] = (),
-    select: Annotated[Literal["eval"] | None, options.option(FIGURE_SELECT, "--select")] = None,
-    baseline: Annotated[str | None, options.option(FIGURE_BASELINE, "--baseline", metavar="METHOD")] = None,
-    last: Annotated[int | None, options.option(LAST, "--last", metavar="K", least=1)] = None,
-    images: Annotated[int | None, options.option(IMAGES, "--images", metavar="N", least=2)] = None,
-    rounds: Annotated[str | None, options.option(ROUNDS, "--rounds", metavar="N|A-B")] = None,
-    width: Annotated[Literal["column", "page"] | None, options.option(WIDTH, "--width")] = None,
+    round: Annotated[int | None, option(ROUND, "--round", metavar="R", least=1)] = None,
+    layer: Annotated[Sequence[str], option(LAYER, "--layer", metavar="L")] = (),
+    metric: Annotated[Sequence[str], option(METRIC, "--metric", metavar="M")] = (),
+    target: Annotated[float | None, option(FIGURE_TARGET, "--target", metavar="A")] = None,
+    axis: Annotated[Sequence[str], option(AXIS, "--axis", metavar="KEY")] = (),
+    select: Annotated[Literal["eval"] | None, option(FIGURE_SELECT, "--select")] = None,
+    baseline: Annotated[str | None, option(FIGURE_BASELINE, "--baseline", metavar="METHOD")] = None,
+    last: Annotated[int | None, option(LAST, "--last", metavar="K", least=1)] = None,
+    images: Annotated[int | None, option(IMAGES, "--images", metavar="N", least=2)] = None,
+    rounds: Annotated[str | None, option(ROUNDS, "--rounds", metavar="N|A-B")] = None,
+    width: Annotated[Literal["column", "page"] | None, option(WIDTH, "--width")] = None,
     model: options.ModelFiles = (),
     plugins: Plugins = (),
     sessions_dir: options.SessionsDir = None,
@@ -198,23 +178,29 @@ def plot(
       htfl-sim plot timeline t3/fedavg-s0 --rounds 10-20 --out timeline.pdf
       htfl-sim plot tsne t3/fedproto-s0 --out prototypes.png
     """
-    options.Own(model, plugins=plugins).load()
+    if model or plugins:
+        hs.load_files(plugins, model)
     given: dict[str, Any] = {"by": by, "x": x and COSTS.get(x, x), "round": round}
     given |= {"layer": layer, "metric": metric, "target": target, "axis": axis, "images": images}
     given |= {"select": select, "baseline": baseline, "last": last, "rounds": rounds}
     wanted = {name: value for name, value in given.items() if value not in (None, ())}
-    _refuse_others(kind, wanted)
+    known = [_OPTIONS.get(each, each) for each in KINDS[kind]]
+    for name in wanted:
+        if name not in known:
+            ours = ", ".join(f"--{each}" for each in known) or "none of them"
+            raise hs.ConfigError(f"--{name} changes nothing of '{kind}', which takes {ours}.")
+    if kind == "heatmap" and len(axis) != 2:
+        raise hs.ConfigError("heatmap takes two, as --axis method.mu --axis method.hidden.")
+    if kind == "sensitivity":
+        if len(axis) != 1:
+            raise hs.ConfigError("sensitivity takes one --axis, as --axis method.mu.")
+        wanted["axis"] = axis[0]
+    else:
+        arguments = {option: argument for argument, option in _OPTIONS.items()}
+        wanted = {arguments.get(name, name): value for name, value in wanted.items()}
     if width is not None:
         wanted["width"] = width
-    figure = hs.plot(
-        kind,
-        names,
-        out,
-        sessions_dir=sessions_dir,
-        data_dir=data_dir,
-        say=warn,
-        **_as_arguments(kind, wanted),
-    )
+    figure = hs.plot(kind, names, out, sessions_dir=sessions_dir, data_dir=data_dir, say=warn, **wanted)
     inches = " × ".join(f"{each:.2f}" for each in figure.get_size_inches())
     output.say(f"{out}: {inches} inches, {out.stat().st_size / 1024:.0f} KiB")
 
@@ -223,45 +209,16 @@ _OPTIONS = {"metrics": "metric", "layers": "layer", "axes": "axis"}
 """Options with other names than their arguments."""
 
 
-def _refuse_others(kind: Kind, wanted: dict[str, Any]) -> None:
-    """Raise ConfigError for an option that the kind does not have."""
-    known = [_OPTIONS.get(each, each) for each in KINDS[kind]]
-    for name in wanted:
-        if name not in known:
-            ours = ", ".join(f"--{each}" for each in known) or "none of them"
-            raise hs.ConfigError(f"--{name} changes nothing of '{kind}', which takes {ours}.")
-
-
-def _as_arguments(kind: str, wanted: dict[str, Any]) -> dict[str, Any]:
-    """The options in the form of `hs.plot`. Raises ConfigError for too few or too many axes."""
-    if kind == "sensitivity":
-        (wanted["axis"],) = _axes(wanted, 1, "sensitivity takes one --axis, as --axis method.mu.")
-        return wanted
-    if kind == "heatmap":
-        wanted["axes"] = tuple(
-            _axes(wanted, 2, "heatmap takes two, as --axis method.mu --axis method.hidden.")
-        )
-    arguments = {option: argument for argument, option in _OPTIONS.items()}
-    return {arguments.get(name, name): value for name, value in wanted.items()}
-
-
-def _axes(wanted: dict[str, Any], number: int, said: str) -> Sequence[str]:
-    axes: Sequence[str] = wanted.pop("axis", ())
-    if len(axes) != number:
-        raise hs.ConfigError(said)
-    return axes
-
-
 PAGE_OUT = "File to write. Default: the first name with .html, in this folder."
 
 
 def report(
     names: Names,
-    out: Annotated[Path | None, options.option(PAGE_OUT, "--out", "-o", metavar="FILE")] = None,
+    out: Annotated[Path | None, option(PAGE_OUT, "--out", "-o", metavar="FILE")] = None,
     by: By = (),
-    target: Annotated[float | None, options.option(TARGET, "--target", metavar="A")] = None,
-    baseline: Annotated[str | None, options.option(BASELINE, "--baseline", metavar="VALUE")] = None,
-    select: Annotated[Literal["eval"] | None, options.option(SELECT, "--select")] = None,
+    target: Annotated[float | None, option(TARGET, "--target", metavar="A")] = None,
+    baseline: Annotated[str | None, option(BASELINE, "--baseline", metavar="VALUE")] = None,
+    select: Annotated[Literal["eval"] | None, option(SELECT, "--select")] = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
 ) -> None:
@@ -275,15 +232,7 @@ def report(
       htfl-sim report 'mu/*' --by method.mu --select eval --out mu.html
     """
     page = hs.report(
-        names,
-        out,
-        by,
-        target,
-        baseline,
-        select,
-        sessions_dir=sessions_dir,
-        data_dir=data_dir,
-        say=warn,
+        names, out, by, target, baseline, select, sessions_dir=sessions_dir, data_dir=data_dir, say=warn
     )
     kib = page.file.stat().st_size / 1024
     output.say(f"{page.file}: {page.sessions} sessions, {page.figures} figures, {kib:.0f} KiB")

@@ -4,7 +4,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,12 +15,13 @@ import htfl_sim as hs
 from htfl_sim.choices import HOW, SCALE, WHAT, WHERE, Choices, Runner, Until, UntilTime, Watch
 from simulator.base.record import Record
 from tui.cli import completion, options, output, steer
+from tui.cli.options import dry_run, flag, option
 from tui.common import findings
 from tui.common.errors import DIVERGED, WATCHED, OutputClosed
 from tui.common.formatting import percent, size
 
 if TYPE_CHECKING:
-    from htfl_sim.running import Config, Fork, RunOutcome, Session
+    from htfl_sim.running import Config, RunOutcome, Session
     from htfl_sim.sessions import UnfinishedRound
     from simulator.base.documents import Report
     from simulator.engine.progress import Event, Observer
@@ -34,20 +35,15 @@ _RUNS = ("resume ", "sweep ", "tune ")
 def run(
     choices: Choices,
     session: Annotated[
-        str | None,
-        options.option("Name of the new session. Default: a generated name.", metavar="NAME", panel=WHERE),
+        str | None, option("Name of the new session. Default: a generated name.", metavar="NAME", panel=WHERE)
     ] = None,
     tag: options.Tags = (),
     *,
     places: options.Folders,
-    dry_run: Annotated[
-        bool, options.dry_run("Only check the settings and print what would run.", HOW)
-    ] = False,
+    dry_run: Annotated[bool, dry_run("Only check the settings and print what would run.", HOW)] = False,
     timing_only: Annotated[
         bool,
-        options.flag(
-            "Only draw the rounds on the computed clock, without training.", "--timing-only", panel=HOW
-        ),
+        flag("Only draw the rounds on the computed clock, without training.", "--timing-only", panel=HOW),
     ] = False,
     machine: options.Machine,
     runner: Runner = None,
@@ -80,12 +76,17 @@ def run(
     name = hs.folders.checked_name(session) if session is not None else None
     tags = list(map(hs.folders.checked_tag, tag))
 
+    how: dict[str, Any] = {
+        "device": machine.device,
+        "workers": machine.workers,
+        "runner": runner,
+        "watch": watch,
+    }
+    settings = replace(choices, **how).read()
+
     from htfl_sim.configuring import check_names, new_name
     from tui.cli.machine import fetch_missing
 
-    settings = replace(
-        choices, device=machine.device, workers=machine.workers, runner=runner, watch=watch
-    ).read()
     check_names(settings)
     folder = hs.folders.sessions_dir(places.sessions_dir)
     folder = folder / (name or new_name(settings, folder, datetime.now().astimezone()))
@@ -108,9 +109,7 @@ def resume(
     session: options.SteerableArgument,
     rounds: Annotated[
         int | None,
-        options.option(
-            "New number of rounds. Extends a finished session.", least=1, metavar="N", panel=SCALE
-        ),
+        option("New number of rounds. Extends a finished session.", least=1, metavar="N", panel=SCALE),
     ] = None,
     until: Until = None,
     until_time: UntilTime = None,
@@ -141,7 +140,12 @@ def resume(
       htfl-sim resume mu07 --set training.precision=float32 --allow-inexact
     """
     if study := hs.folders.study_folder(session, hs.folders.sessions_dir(places.sessions_dir)):
-        _go_on_with_study(study)
+        if not hs.steering.is_live(study):
+            raise hs.ConfigError(
+                f"No process runs the study {study.name}. Continue it: "
+                f"`htfl-sim {hs.folders.continues(study)} {study.name}`."
+            )
+        steer.ask(hs.steering.resume, study, as_json=False)
         return
     folder = hs.sessions.own_folder(session, places.sessions_dir)
     if hs.steering.is_live(folder) and not steal:
@@ -164,7 +168,6 @@ def resume(
         }
         _go_on(folder, [option for option, value in given.items() if value is not None])
         return
-
     changed = [*([f"runtime.runner={runner}"] if runner else []), *set_]
     from simulator.sessions.history import overrides
 
@@ -176,15 +179,13 @@ def resume(
     if rounds is not None or until is not None or until_time is not None:
         extend(folder, rounds, until, until_time)
     waiting = hs.steering.waiting_switches(folder)
-    with reopen(
-        folder,
-        data_dir=places.data_dir,
-        workers=machine.workers,
-        device=machine.device,
-        settings=changed,
-        allow_inexact=machine.allow_inexact,
-        steal=steal,
-    ) as opened:
+    how: dict[str, Any] = {
+        "data_dir": places.data_dir,
+        **asdict(machine),
+        "settings": changed,
+        "steal": steal,
+    }
+    with reopen(folder, **how) as opened:
         output.warn(opened.warnings)
         for command in waiting:
             output.say(hs.steering.prospect(folder, command, opened.finished))
@@ -195,25 +196,9 @@ def resume(
                     opened.goal_reached,
                     "More rounds: a higher goal, or 0 to run all: --until, --until-time.",
                 )
-            output.say(f"{hs.sessions.name_of(folder)} is finished: {why}. {remedy}")
+            output.say(f"{hs.folders.name_of(folder)} is finished: {why}. {remedy}")
             return
-        carry_out(opened, mention(places.sessions_dir, own.files.options()), progress, as_json)
-
-
-def _go_on_with_study(folder: Path) -> None:
-    """Resume a paused sweep. Raises ConfigError if there is none, because `sweep` runs studies."""
-    if not hs.steering.is_live(folder):
-        raise hs.ConfigError(
-            f"No process runs the study {folder.name}. Continue it: "
-            f"`htfl-sim {hs.folders.continues(folder)} {folder.name}`."
-        )
-    _ask_to_go_on(folder)
-
-
-def _ask_to_go_on(folder: Path) -> None:
-    with output.Ticker() as watch:
-        reply = hs.steering.resume(folder, watch=watch)
-    steer.report(reply, as_json=False)
+        carry_out(opened, mention(places.sessions_dir, own.options()), progress, as_json)
 
 
 def _go_on(folder: Path, options_given: list[str]) -> None:
@@ -229,14 +214,14 @@ def _go_on(folder: Path, options_given: list[str]) -> None:
             f"{folder} is only paused, by {who}. {', '.join(options_given)} needs a restart: leave that out, "
             f"or stop it first: `htfl-sim stop {name}`. To change settings, use `htfl-sim switch {name}`."
         )
-    _ask_to_go_on(folder)
+    steer.ask(hs.steering.resume, folder, as_json=False)
 
 
 def fork(
     session: options.SessionArgument,
     at_round: Annotated[
         int,
-        options.option(
+        option(
             "Last round that both sessions share. 0: the beginning.",
             "--at-round",
             least=0,
@@ -244,10 +229,10 @@ def fork(
             panel=WHAT,
         ),
     ],
-    name: Annotated[str, options.option("The new session's name.", "--session", metavar="NEW", panel=WHAT)],
+    name: Annotated[str, option("The new session's name.", "--session", metavar="NEW", panel=WHAT)],
     method: Annotated[
         str | None,
-        options.option(
+        option(
             "Method of the new session from that round on.",
             metavar="M",
             complete=completion.methods,
@@ -256,16 +241,13 @@ def fork(
     ] = None,
     seed: Annotated[
         int | None,
-        options.option(
-            "Random seed of the new rounds. The partition of the data stays.", metavar="S", panel=SCALE
-        ),
+        option("Random seed of the new rounds. The partition of the data stays.", metavar="S", panel=SCALE),
     ] = None,
     rounds: Annotated[
-        int | None,
-        options.option("Number of rounds, counted from round 1.", least=1, metavar="N", panel=SCALE),
+        int | None, option("Number of rounds, counted from round 1.", least=1, metavar="N", panel=SCALE)
     ] = None,
     assignments: options.Assignments = (),
-    run: Annotated[bool, options.flag("Run the new session at once, as `resume` would.", "--run")] = False,
+    run: Annotated[bool, flag("Run the new session at once, as `resume` would.", "--run")] = False,
     *,
     own: options.Own,
     places: options.Folders,
@@ -300,34 +282,44 @@ def fork(
 
     quick = {"seed": seed, "rounds": rounds}
     given = [f"{key}={value}" for key, value in quick.items() if value is not None]
-    typed = mention(places.sessions_dir, own.files.options())
+    how: dict[str, Any] = {"data_dir": places.data_dir, **asdict(machine)}
+    typed = mention(places.sessions_dir, own.options())
     with ExitStack() as replaying:
-        made = branch(
-            parent,
-            folder,
-            at_round,
-            method=method,
-            assignments=[*given, *assignments],
-            data_dir=places.data_dir,
-            workers=machine.workers,
-            device=machine.device,
-            allow_inexact=machine.allow_inexact,
-            observe=_Replay(replaying, at_round, progress),
-        )
+        observe = _Replay(replaying, at_round, progress)
+        settings = [*given, *assignments]
+        made = branch(parent, folder, at_round, method=method, assignments=settings, observe=observe, **how)
     output.warn(made.warnings)
-    go_on = None if run else typed(f"resume {name}")
-    output.tell(output.facts(_fork_facts(made, parent, folder, go_on, machine.allow_inexact)))
+    again = "1 round was" if made.replayed == 1 else f"{made.replayed} rounds were"
+    checked = "not compared with the parent's" if machine.allow_inexact else "with the parent's very results"
+    ends = "it will end as its parent"
+    if made.parent_changed is not None:
+        now = made.config.method.name
+        ends = f"it continues with {now}, as its parent did until round {made.parent_changed}"
+    name_of_parent = hs.folders.name_of(parent)
+    facts = {
+        "forked": f"{folder.name}  ({folder}) from {name_of_parent} at round {made.round}",
+        "replayed": f"{again} run again, {checked}" if made.replayed else None,
+        "changed": "; ".join(made.changes) or f"nothing: {ends}",
+        "state": made.adopted,
+        "rounds": made.config.rounds,
+        "go on": None if run else typed(f"resume {name}"),
+    }
+    output.tell(output.facts(facts.items()))
     if not run:
         if as_json:
-            output.emit(_fork_json(made, parent, folder), indent=None)
+            told = {
+                "session": folder.name,
+                "path": str(folder),
+                "parent": name_of_parent,
+                "round": made.round,
+                "rounds": made.config.rounds,
+                "replayed": made.replayed,
+                "changes": list(made.changes),
+                "adopted": made.adopted,
+            }
+            output.emit(told, indent=None)
         return
-    with reopen(
-        folder,
-        data_dir=places.data_dir,
-        workers=machine.workers,
-        device=machine.device,
-        allow_inexact=machine.allow_inexact,
-    ) as opened:
+    with reopen(folder, **how) as opened:
         carry_out(opened, typed, progress, as_json)
 
 
@@ -335,9 +327,7 @@ class _Replay:
     """Shows the rounds that are run again, once their first event comes. Usually, there are none."""
 
     def __init__(self, stack: ExitStack, last: int, drawn: bool | None) -> None:
-        self._stack = stack
-        self._last = last
-        self._drawn = drawn
+        self._stack, self._last, self._drawn = stack, last, drawn
         self._shown: Any = None
 
     def __call__(self, event: "Event") -> None:
@@ -350,40 +340,6 @@ class _Replay:
         self._shown(event)
 
 
-def _fork_facts(
-    made: "Fork", parent: Path, folder: Path, go_on: str | None, allow_inexact: bool
-) -> list[tuple[str, object]]:
-    checked = "not compared with the parent's" if allow_inexact else "with the parent's very results"
-    again = "1 round was" if made.replayed == 1 else f"{made.replayed} rounds were"
-    return [
-        ("forked", f"{folder.name}  ({folder}) from {hs.sessions.name_of(parent)} at round {made.round}"),
-        ("replayed", f"{again} run again, {checked}" if made.replayed else None),
-        ("changed", "; ".join(made.changes) or f"nothing: {_ends(made)}"),
-        ("state", made.adopted),
-        ("rounds", str(made.config.rounds)),
-        ("go on", go_on),
-    ]
-
-
-def _ends(made: "Fork") -> str:
-    if made.parent_changed is None:
-        return "it will end as its parent"
-    return f"it continues with {made.config.method.name}, as its parent did until round {made.parent_changed}"
-
-
-def _fork_json(made: "Fork", parent: Path, folder: Path) -> dict[str, Any]:
-    return {
-        "session": folder.name,
-        "path": str(folder),
-        "parent": hs.sessions.name_of(parent),
-        "round": made.round,
-        "rounds": made.config.rounds,
-        "replayed": made.replayed,
-        "changes": list(made.changes),
-        "adopted": made.adopted,
-    }
-
-
 def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json: bool) -> None:
     """Run an opened session to its end, or until a signal or the command `stop`.
 
@@ -391,28 +347,34 @@ def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json:
     a watcher does.
     """
     from htfl_sim.shown import Signals
+    from simulator.results.analysis.overview import Summary
     from tui.cli import progress
 
-    before = session.round
-    output.tell(_opening(session))
-    if not before:
+    name, before = hs.folders.name_of(session.folder), session.round
+    start = f", going on after round {before}" if before else ""
+    facts = _facts(session.config, session.report)
+    output.tell(output.facts([("session", f"{name}  ({session.folder}){start}"), *facts]))
+    best, untrained = None, False
+    if before:
+        so_far = Summary.read(session.folder)
+        best, untrained = so_far.best_round, so_far.untrained
+    else:
         warn(session.config, session.report)
-    so_far = hs.sessions.summary(session.folder) if before else None
-    best, untrained = (so_far.best_round, so_far.untrained) if so_far else (None, False)
     shown = progress.display(session.config.rounds, before, session.record, drawn, best, untrained)
     with Signals() as signals:
         observers: list[Observer] = [progress.Stopping(lambda: signals.stop, shown.say), shown]
         if as_json:
-            observers.append(progress.Records())
+            observers.append(progress.records)
+
+        def observe(event: "Event") -> None:
+            for observer in observers:
+                observer(event)
+
         try:
             with shown:
-                outcome = session.run(
-                    progress.together(observers),
-                    stop=lambda: signals.stop,
-                    checkpoint=signals.take_checkpoint,
-                )
+                outcome = session.run(observe, stop=lambda: signals.stop, checkpoint=signals.take_checkpoint)
         except OutputClosed:
-            go_on = mention(f"resume {hs.sessions.name_of(session.folder)}")
+            go_on = mention(f"resume {name}")
             output.say(f"stopped: nobody reads the records any more. Go on: {go_on}")
             raise
         output.tell(_closing(session, outcome, before, mention))
@@ -468,6 +430,10 @@ def draw(config: "Config", data_dir: str | None, as_json: bool) -> None:
     ages: Counter[int] = Counter()
     for each in rounds:
         ages.update({int(age): number for age, number in each["staleness"].items()})
+    by_age = ", ".join(f"{age}: {ages[age]:,}" for age in sorted(ages))
+    if len(ages) > 10:
+        mean = sum(age * number for age, number in ages.items()) / ages.total()
+        by_age = f"{mean:.1f} on average, at most {max(ages)}"
     clients = len(rounds) * (config.federation.clients - config.federation.unseen_clients)
     fates = ", ".join(f"{total[fate]:,} {fate}" for fate in ("used", "late", "stale", "lost"))
     facts = [
@@ -475,7 +441,7 @@ def draw(config: "Config", data_dir: str | None, as_json: bool) -> None:
         ("simulated time", f"{rounds[-1]['ends']:,.1f} s"),
         ("participation", f"{percent(total['sent'] / clients)} of the clients in a round"),
         ("uplinks", f"{fates}, {rounds[-1]['in_flight']:,} under way"),
-        ("age in rounds", _ages(ages)),
+        ("age in rounds", by_age),
         ("wasted FLOPs", percent(total["wasted_flops"] / flops if flops else 0.0)),
         ("traffic", size(total["bytes"])),
         ("energy", f"{total['joules']:,.1f} J"),
@@ -483,29 +449,11 @@ def draw(config: "Config", data_dir: str | None, as_json: bool) -> None:
     output.show(output.facts(facts))
 
 
-def _ages(ages: Counter[int]) -> str:
-    """Numbers of uplinks by age, or what they come to where there are many ages."""
-    if len(ages) > 10:
-        mean = sum(age * number for age, number in ages.items()) / ages.total()
-        return f"{mean:.1f} on average, at most {max(ages)}"
-    return ", ".join(f"{age}: {ages[age]:,}" for age in sorted(ages))
-
-
 def warn(config: "Config", report: "Report | None" = None) -> None:
     """Print a warning for what looks odd in the data, and for settings without effect or that reduce the accuracy."""
     from htfl_sim.running import cautions
 
     output.warn([*(report["warnings"] if report else ()), *cautions(config)])
-
-
-def _opening(session: "Session") -> Any:
-    start = f", going on after round {session.round}" if session.round else ""
-    return output.facts(
-        [
-            ("session", f"{hs.sessions.name_of(session.folder)}  ({session.folder}){start}"),
-            *_facts(session.config, session.report),
-        ]
-    )
 
 
 def _facts(config: "Config", report: "Report | None") -> list[tuple[str, object]]:
@@ -528,13 +476,17 @@ def _facts(config: "Config", report: "Report | None") -> list[tuple[str, object]
 
 def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Mention) -> Any:
     from simulator.results.analysis.ledger import Divergence
+    from simulator.sessions.reader import CheckedReader
 
-    records, left = hs.sessions.records(session.folder), hs.sessions.unfinished_round(session.folder)
-    name = hs.sessions.name_of(session.folder)
+    reader, name = CheckedReader(session.folder), hs.folders.name_of(session.folder)
+    records, why = reader.records(), f": {outcome.reason}" if outcome.reason else ""
+    if outcome.state != "finished":
+        by = "the command stop" if outcome.reason == "stop" else outcome.reason
+        why = f", by {by}; its checkpoint is written"
     resumes = mention(f"resume {name}") if outcome.state == "stopped" else None
     pairs: list[tuple[str, object]] = [
-        (outcome.state, f"round {outcome.round} of {session.config.rounds}{_why(outcome)}"),
-        ("kept", unfinished(left)),
+        (outcome.state, f"round {outcome.round} of {session.config.rounds}{why}"),
+        ("kept", unfinished(reader.unfinished_round())),
     ]
     if records:
         last, best = records[-1], max(records, key=lambda record: record["accuracy"]["mean"] or 0.0)
@@ -552,13 +504,6 @@ def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Me
             ("memory", memory(records[before:])),
         ]
     return output.facts([*pairs, ("go on", resumes), ("look", mention(f"show {name}"))])
-
-
-def _why(outcome: "RunOutcome") -> str:
-    if outcome.state == "finished":
-        return f": {outcome.reason}" if outcome.reason else ""
-    by = "the command stop" if outcome.reason == "stop" else outcome.reason
-    return f", by {by}; its checkpoint is written"
 
 
 def diverged(records: Sequence[Record]) -> str | None:
@@ -594,7 +539,7 @@ def unfinished(unfinished: "UnfinishedRound | None") -> str | None:
     """The kept part of the round that a stop interrupted, in words; None if there is none."""
     if unfinished is None:
         return None
-    from htfl_sim.details import kept_clients
+    from htfl_sim.sessions import kept_clients
 
     clients = kept_clients(unfinished)
     are = "client is" if len(clients) == 1 else "clients are"

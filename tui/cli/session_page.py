@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from htfl_sim.details import Command, Details, changeable_sections
-from htfl_sim.steering import at_round, described
+from htfl_sim.sessions import Details, changeable_sections
+from htfl_sim.steering import Command, at_round, described
 from simulator.base.documents import Event
 from simulator.base.nested import toml_value
 from simulator.base.record import SCALARS, Record

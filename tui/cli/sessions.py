@@ -11,52 +11,46 @@ import typer
 import htfl_sim as hs
 from htfl_sim.choices import Device, Settings, Workers
 from tui.cli import completion, options, output
+from tui.cli.options import argument, flag, option
 from tui.common import findings, formatting
 from tui.common.errors import OutputClosed
 
 if TYPE_CHECKING:
-    from htfl_sim.sessions import Exported, Leftover, Partition
-    from simulator.results.analysis.classes import Confusion
-    from simulator.results.analysis.overview import Branch, Summary
-    from simulator.results.analysis.why import ClassRow, Why
+    from htfl_sim.sessions import Weights
+    from simulator.results.analysis.overview import Branch
     from simulator.results.export.sinks import Target
-
-EXPENDABLE = ["created", "size", "best", "data", "forked at", "tags"]
 
 
 def sessions(
     method: Annotated[
         str | None,
-        options.option(
-            "List only sessions that use or used this method.", metavar="M", complete=completion.methods
-        ),
+        option("List only sessions that use or used this method.", metavar="M", complete=completion.methods),
     ] = None,
     dataset: Annotated[
         str | None,
-        options.option("List only sessions with this data set.", metavar="D", complete=completion.datasets),
+        option("List only sessions with this data set.", metavar="D", complete=completion.datasets),
     ] = None,
     state: Annotated[
         str | None,
-        options.option(
+        option(
             "List only sessions in this state: running, stopped, finished, damaged, and so on.",
             metavar="STATE",
         ),
     ] = None,
     tag: Annotated[
         Sequence[str],
-        options.option(
+        option(
             "List only sessions with this tag. Repeat it for several tags; a session must have all of them.",
             metavar="TAG",
         ),
     ] = (),
     sessions_dir: options.SessionsDir = None,
-    size: Annotated[bool, options.flag("Also print the size on disk.", "--size")] = False,
+    size: Annotated[bool, flag("Also print the size on disk.", "--size")] = False,
     all_: Annotated[
-        bool, options.flag("Also list hidden folders of commands that run or were killed.", "--all", "-a")
+        bool, flag("Also list hidden folders of commands that run or were killed.", "--all", "-a")
     ] = False,
     duplicates: Annotated[
-        bool,
-        options.flag("List only groups of sessions with equal fingerprints: identical runs.", "--duplicates"),
+        bool, flag("List only groups of sessions with equal fingerprints: identical runs.", "--duplicates")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -78,7 +72,24 @@ def sessions(
     if duplicates:
         if method or dataset or state or tag or size or all_:
             raise hs.ConfigError("`duplicates` lists all sessions. Leave the other options out.")
-        _list_duplicates(hs.sessions.duplicates(sessions_dir), as_json)
+        groups = hs.sessions.duplicates(sessions_dir)
+        if as_json:
+            output.emit([[each.to_json() for each in group] for group in groups])
+        elif groups:
+            rows = [
+                [
+                    number,
+                    each.name,
+                    formatting.course(each.methods),
+                    f"{each.round}/{each.rounds}",
+                    each.state,
+                ]
+                for number, group in enumerate(groups, 1)
+                for each in group
+            ]
+            output.show(output.table([">group", "name", "method", ">round", "state"], rows))
+        else:
+            output.say("No two sessions have the same fingerprint.")
         return
     found = hs.sessions.search(
         sessions_dir, method=method, dataset=dataset, state=state, tags=tag, sized=size, hidden=all_
@@ -86,78 +97,54 @@ def sessions(
     if as_json:
         output.emit([each.summary.to_json() for each in found])
         return
-    _tell_leftovers(hs.sessions.leftovers(sessions_dir))
+    if unused := sum(not each.in_use for each in hs.sessions.leftovers(sessions_dir)):
+        left = formatting.counted(unused, "leftover")
+        output.say(f"Killed commands left {left}. Remove with `htfl-sim rm --leftovers`.", "dim")
     if not found:
         folder = hs.folders.sessions_dir(sessions_dir)
         every = hs.sessions.search(sessions_dir, hidden=all_)
         none = f"None of the {len(every)} sessions in {folder} is like that."
         output.say(none if every else f"No sessions in {folder}. Begin one: htfl-sim run")
         return
-    columns = ["name", "method", "data", ">round", ">accuracy", ">best", "state", "created"]
-    if size:
-        columns.append(">size")
-    if any(each.summary.parent for each in found):
-        columns.append("forked at")
-    if any(each.summary.tags for each in found):
-        columns.append("tags")
-    rows = (_session_row(each, columns) for each in found)
-    named = {column.lstrip(">") for column in columns}
-    output.show(output.table(columns, rows, [name for name in EXPENDABLE if name in named]))
+    left_out = {
+        *(() if size else ("size",)),
+        *(() if any(each.summary.parent for each in found) else ("forked at",)),
+        *(() if any(each.summary.tags for each in found) else ("tags",)),
+    }
+    table = [_session_row(each) for each in found]
+    columns = [column for column in table[0] if column.lstrip(">") not in left_out]
+    expendable = [
+        name for name in ("created", "size", "best", "data", "forked at", "tags") if name not in left_out
+    ]
+    output.show(output.table(columns, [[row[each] for each in columns] for row in table], expendable))
     for each in found:
         if each.summary.error:
             output.say(f"{each.summary.name} is damaged: {each.summary.error}", "yellow")
 
 
-def _list_duplicates(groups: "Sequence[Sequence[Summary]]", as_json: bool) -> None:
-    if as_json:
-        output.emit([[each.to_json() for each in group] for group in groups])
-        return
-    if not groups:
-        output.say("No two sessions have the same fingerprint.")
-        return
-    rows = [
-        [number, each.name, formatting.course(each.methods), f"{each.round}/{each.rounds}", each.state]
-        for number, group in enumerate(groups, 1)
-        for each in group
-    ]
-    output.show(output.table([">group", "name", "method", ">round", "state"], rows))
-
-
-def _tell_leftovers(hidden: "Sequence[Leftover]") -> None:
-    if unused := sum(not each.in_use for each in hidden):
-        left = f"{unused} leftover{'s' * (unused > 1)}"
-        output.say(f"Killed commands left {left}. Remove with `htfl-sim rm --leftovers`.", "dim")
-
-
-def _session_row(branch: "Branch", columns: Sequence[str]) -> list[object]:
+def _session_row(branch: "Branch") -> dict[str, object]:
     from simulator.results.analysis.ledger import NO_SCORE
 
-    each = branch.summary
-    return [
-        formatting.branches(branch.last) + each.name,
-        formatting.course(each.methods),
-        each.dataset,
-        None if each.round is None else f"{each.round}/{each.rounds}",
-        NO_SCORE if each.untrained else formatting.percent(each.accuracy),
-        formatting.at_round(each.best, each.best_round),
-        each.state,
-        each.created[:16].replace("T", " ") if each.created else None,
-        *([formatting.size(each.bytes)] if ">size" in columns else []),
-        *([_origin(branch)] if "forked at" in columns else []),
-        *([", ".join(each.tags)] if "tags" in columns else []),
-    ]
-
-
-def _origin(branch: "Branch") -> str:
-    """A fork's parent and round, and whether the parent still exists."""
-    parent = branch.summary.parent
-    return f"{parent['name']}@{parent['round']}{' (gone)' * branch.orphan}" if parent else ""
+    each, parent = branch.summary, branch.summary.parent
+    return {
+        "name": formatting.branches(branch.last) + each.name,
+        "method": formatting.course(each.methods),
+        "data": each.dataset,
+        ">round": None if each.round is None else f"{each.round}/{each.rounds}",
+        ">accuracy": NO_SCORE if each.untrained else formatting.percent(each.accuracy),
+        ">best": formatting.at_round(each.best, each.best_round),
+        "state": each.state,
+        "created": each.created[:16].replace("T", " ") if each.created else None,
+        ">size": formatting.size(each.bytes),
+        "forked at": f"{parent['name']}@{parent['round']}{' (gone)' * branch.orphan}" if parent else "",
+        "tags": ", ".join(each.tags),
+    }
 
 
 def show(
     session: options.SessionArgument,
     round: Annotated[
-        int | None, options.option("Round after which to show the clients.", "--round", metavar="R")
+        int | None, option("Round after which to show the clients.", "--round", metavar="R")
     ] = None,
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
@@ -172,12 +159,13 @@ def show(
       htfl-sim show mu07 --round 10
       htfl-sim show mu07 --json | jq .record.accuracy.per_client
     """
+    from simulator.results.analysis.ledger import well_formed
     from tui.cli.session_page import parts
 
     found = hs.sessions.details(session, round, sessions_dir=sessions_dir)
     if note := hs.folders.link_note(session, hs.folders.sessions_dir(sessions_dir)):
         output.say(note)
-    with found.well_formed():
+    with well_formed(found.run.folder):
         if as_json:
             output.emit(found.to_json())
         else:
@@ -186,13 +174,13 @@ def show(
 
 def why(
     session: options.SessionArgument,
-    client: Annotated[int, options.option("Client to explain.", "--client", least=0, metavar="K")],
+    client: Annotated[int, option("Client to explain.", "--client", least=0, metavar="K")],
     round: Annotated[
-        int | None, options.option("Round to explain. Default: the last.", "--round", least=1, metavar="R")
+        int | None, option("Round to explain. Default: the last.", "--round", least=1, metavar="R")
     ] = None,
     sessions_dir: options.SessionsDir = None,
     confusion: Annotated[
-        bool, options.flag("Also print the confusion matrix, computed from the checkpoint.", "--confusion")
+        bool, flag("Also print the confusion matrix, computed from the checkpoint.", "--confusion")
     ] = False,
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
@@ -216,42 +204,40 @@ def why(
         matrix = hs.sessions.confusion(session, client, round, data_dir=data_dir, sessions_dir=sessions_dir)
     if as_json:
         output.emit(found.to_json() | ({} if matrix is None else {"confusion": matrix.to_json()}))
-    else:
-        output.show(*_why_page(found), *([] if matrix is None else _matrix_page(matrix)))
-
-
-def _why_page(found: "Why") -> list[Any]:
-    """The page for people."""
+        return
     first, *rest = found.findings
-    facts = [(f"{'!' if each.bad else ' '} {each.topic}", each.text) for each in rest]
-    parts: list[Any] = [first.text, output.facts(facts)]
+    output.show(
+        first.text, output.facts((f"{'!' if each.bad else ' '} {each.topic}", each.text) for each in rest)
+    )
     if found.classes:
         columns = ["class", ">test", ">correct", ">recall", ">round before", ">answered", ">train"]
-        parts += [output.heading("Classes"), output.table(columns, map(_class_row, found.classes))]
+        rows = [
+            [
+                each.name,
+                each.samples,
+                each.correct,
+                formatting.percent(each.recall),
+                each.before,
+                each.answered,
+                each.train,
+            ]
+            for each in found.classes
+        ]
+        output.show(output.heading("Classes"), output.table(columns, rows))
     if found.missing:
-        parts += [output.heading("Missing"), *found.missing]
-    return parts
-
-
-def _matrix_page(found: "Confusion") -> list[Any]:
-    """The confusion matrix for people."""
-    about, notes = findings.confusion_summary(found), findings.confusion_notes(found)
-    lines = map(findings.plain, findings.confusion_grid(found, output.stdout().width))
-    return [output.heading("Confusion matrix"), about, "", *lines, "", *notes]
-
-
-def _class_row(row: "ClassRow") -> list[object]:
-    cells = (row.samples, row.correct, formatting.percent(row.recall), row.before, row.answered, row.train)
-    return [row.name, *map(output.dash, cells)]
+        output.show(output.heading("Missing"), *found.missing)
+    if matrix is not None:
+        about, notes = findings.confusion_summary(matrix), findings.confusion_notes(matrix)
+        lines = map(findings.plain, findings.confusion_grid(matrix, output.stdout().width))
+        output.show(output.heading("Confusion matrix"), about, "", *lines, "", *notes)
 
 
 def tag(
     session: options.SteerableArgument,
     add: Annotated[
-        Sequence[str],
-        typer.Argument(metavar="[TAG]...", help="Tags to add.", show_default=False),
+        Sequence[str], typer.Argument(metavar="[TAG]...", help="Tags to add.", show_default=False)
     ] = (),
-    remove: Annotated[Sequence[str], options.option("Tag to remove. May be repeated.", metavar="TAG")] = (),
+    remove: Annotated[Sequence[str], option("Tag to remove. May be repeated.", metavar="TAG")] = (),
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -312,7 +298,7 @@ def _show_marks(kind: str, marks: Mapping[Path, Any], single: bool, as_json: boo
 
 def partition(
     name: Annotated[
-        str, options.argument("NAME", completion.sessions, "Name or path of a session, or name of a preset.")
+        str, argument("NAME", completion.sessions, "Name or path of a session, or name of a preset.")
     ],
     settings: Settings = (),
     sessions_dir: options.SessionsDir = None,
@@ -330,25 +316,16 @@ def partition(
     found = hs.sessions.partition(name, settings, sessions_dir=sessions_dir, data_dir=data_dir)
     if as_json:
         output.emit(list(found.rows()))
-    else:
-        output.show(_partition_table(found))
-
-
-def _partition_table(found: "Partition") -> Any:
-    """One row per class and one column per client, then the sizes of the parts.
-
-    A dot is a class that a client lacks.
-    """
-    by_class = zip(*found.counts["train"], strict=True)
-    rows: list[list[object]] = [
+        return
+    rows: list[list[object]] = [  # a dot is a class that a client lacks
         [name, *(count or "·" for count in counts), sum(counts)]
-        for name, counts in zip(found.classes, by_class, strict=True)
+        for name, counts in zip(found.classes, zip(*found.counts["train"], strict=True), strict=True)
     ]
     for part, held in found.counts.items():
         sizes = list(map(sum, held))
         rows.append([f"all {part}", *sizes, sum(sizes)])
-    clients = range(len(found.counts["train"]))
-    return output.table(["class", *(f">{client}" for client in clients), ">all"], rows)
+    columns = ["class", *(f">{client}" for client in range(len(found.counts["train"]))), ">all"]
+    output.show(output.table(columns, rows))
 
 
 PROJECT = "htfl-sim"
@@ -360,11 +337,11 @@ def export(
     session: options.SessionArgument,
     what: Annotated[
         Literal["rounds", "clients", "partition", "cka"] | None,
-        options.option("Table to write as CSV. Default: rounds.", "--what", metavar="TABLE", panel=NUMBERS),
+        option("Table to write as CSV. Default: rounds.", "--what", metavar="TABLE", panel=NUMBERS),
     ] = None,
     to: Annotated[
         Literal["csv", "tensorboard", "wandb", "mlflow"] | None,
-        options.option(
+        option(
             "Format: csv (the default), tensorboard, wandb, or mlflow.",
             "--to",
             metavar="WHERE",
@@ -372,29 +349,23 @@ def export(
         ),
     ] = None,
     follow: Annotated[
-        bool, options.flag("Keep writing as long as the session runs.", "--follow", panel=NUMBERS)
+        bool, flag("Keep writing as long as the session runs.", "--follow", panel=NUMBERS)
     ] = False,
     project: Annotated[
         str | None,
-        options.option(
-            f"Project of W&B or experiment of MLflow. Default: {PROJECT}.", metavar="NAME", panel=NUMBERS
-        ),
+        option(f"Project of W&B or experiment of MLflow. Default: {PROJECT}.", metavar="NAME", panel=NUMBERS),
     ] = None,
     weights: Annotated[
         Sequence[str],
-        options.option(
-            "Model to write, as client/3, or all. May be repeated.", metavar="CLIENT", panel=WEIGHTS
-        ),
+        option("Model to write, as client/3, or all. May be repeated.", metavar="CLIENT", panel=WEIGHTS),
     ] = (),
     at_round: Annotated[
         int | None,
-        options.option(
-            "Round whose models to write. Default: the last.", least=0, metavar="R", panel=WEIGHTS
-        ),
+        option("Round whose models to write. Default: the last.", least=0, metavar="R", panel=WEIGHTS),
     ] = None,
     program: Annotated[
         bool,
-        options.flag(
+        flag(
             "Also write a Python file that loads the models with torch alone.",
             "--program/--no-program",
             panel=WEIGHTS,
@@ -403,9 +374,7 @@ def export(
     allow_inexact: options.AllowInexact = False,
     *,
     own: options.Own,
-    out: Annotated[
-        Path | None, options.option("File or folder to write.", "--out", "-o", metavar="PATH")
-    ] = None,
+    out: Annotated[Path | None, option("File or folder to write.", "--out", "-o", metavar="PATH")] = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
     device: Device = None,
@@ -427,28 +396,48 @@ def export(
     """
     folder = hs.sessions.folder_of(session, sessions_dir)
     if weights:
-        _refuse_beside(
-            {"--what": what, "--to": to, "--follow": follow or None, "--project": project}, "--weights"
-        )
+        refused: dict[str, object] = {
+            "--what": what,
+            "--to": to,
+            "--follow": follow or None,
+            "--project": project,
+        }
+        beside = "--weights"
+    else:
+        refused = {"--at-round": at_round, "--no-program": None if program else True}
+        beside = "numbers: name a model with --weights"
+    if named := [option for option, value in refused.items() if value is not None]:
+        raise hs.ConfigError(f"{', '.join(named)} makes no sense with {beside}.")
+    if weights:
         own.load()
-        _export_weights(
-            folder, weights, at_round, program, allow_inexact, out, data_dir, device, workers, as_json
+        written = hs.sessions.export_weights(
+            folder,
+            None if [*weights] == ["all"] else [_client_number(each) for each in dict.fromkeys(weights)],
+            out,
+            round=at_round,
+            program=program,
+            data_dir=data_dir,
+            device=device,
+            workers=workers,
+            allow_inexact=allow_inexact,
         )
+        _tell_weights(written, as_json)
         return
-    _refuse_beside(
-        {"--at-round": at_round, "--no-program": None if program else True},
-        "numbers: name a model with --weights",
-    )
     if what and to not in (None, "csv"):
         raise hs.ConfigError(f"--what chooses a table for csv; {to} takes all that the rounds have.")
     if project and to not in ("wandb", "mlflow"):
         raise hs.ConfigError("--project belongs to --to wandb and --to mlflow.")
-    if what == "partition":
-        if follow:
-            raise hs.ConfigError("a partition does not change while the session is run: leave --follow out.")
-        _export_partition(folder, out, data_dir)
+    if what != "partition":
+        _export_rounds(folder, what or "rounds", to or "csv", out, project or PROJECT, follow)
         return
-    _export_rounds(folder, what or "rounds", to or "csv", out, project or PROJECT, follow)
+    if follow:
+        raise hs.ConfigError("a partition does not change while the session is run: leave --follow out.")
+    table = hs.sessions.export_partition(folder, data_dir=data_dir)
+    if out is None:
+        output.write(table)
+    else:
+        out.write_text(table, encoding="utf-8")
+        output.say(f"{folder.name}: its partition is in {out}.")
 
 
 def _export_rounds(
@@ -459,77 +448,45 @@ def _export_rounds(
     project: str,
     follow: bool,
 ) -> None:
+    from simulator.results.analysis.overview import Summary
+    from simulator.results.export.sinks import CsvStream
+
     streamed = to == "csv" and out is None
+    sink = CsvStream(sys.stdout, what) if streamed else to
     try:
-        sent = hs.sessions.export(
-            folder,
-            hs.sessions.csv_stream(sys.stdout, what) if streamed else to,
-            out,
-            what=what,
-            follow=follow,
-            project=project,
-        )
+        sent = hs.sessions.export(folder, sink, out, what=what, follow=follow, project=project)
     except BrokenPipeError:
         raise OutputClosed from None
-    if hs.sessions.summary(folder).untrained:
+    if Summary.read(folder).untrained:
         kept = "Accuracies are those of the first models" if to == "csv" else "Accuracies are left out"
-        output.say(
-            f"warning: {folder.name} has no score, because every client diverged in every round. {kept}.",
-            "yellow",
-        )
+        output.warn([f"{folder.name} has no score, because every client diverged in every round. {kept}."])
     if not streamed:
         where = f" in {out}" if out else ""
-        output.say(f"{folder.name}: {sent} round{'s' * (sent != 1)} exported to {to}{where}.")
+        output.say(f"{folder.name}: {formatting.counted(sent, 'round')} exported to {to}{where}.")
 
 
-def _export_partition(folder: Path, out: Path | None, data_dir: str | None) -> None:
-    table = hs.sessions.export_partition(folder, data_dir=data_dir)
-    if out is None:
-        output.write(table)
-    else:
-        out.write_text(table, encoding="utf-8")
-        output.say(f"{folder.name}: its partition is in {out}.")
-
-
-def _export_weights(
-    folder: Path,
-    clients: Sequence[str],
-    at_round: int | None,
-    program: bool,
-    allow_inexact: bool,
-    out: Path | None,
-    data_dir: str | None,
-    device: str | None,
-    workers: int | None,
-    as_json: bool,
-) -> None:
-    numbers = None if [*clients] == ["all"] else [_client_number(each) for each in dict.fromkeys(clients)]
-    written = hs.sessions.export_weights(
-        folder,
-        numbers,
-        out,
-        round=at_round,
-        program=program,
-        data_dir=data_dir,
-        device=device,
-        workers=workers,
-        allow_inexact=allow_inexact,
-    )
+def _tell_weights(written: "Weights", as_json: bool) -> None:
     if written.replayed:
         again = "1 round was" if written.replayed == 1 else f"{written.replayed} rounds were"
         output.say(f"no checkpoint of round {written.round} is kept: {again} run again.")
     if as_json:
-        models = [_model_json(each) for each in written.models]
+        models = [
+            {
+                "client": each.client,
+                "weights": str(each.weights),
+                "program": each.program and str(each.program),
+                "accuracy": each.accuracy,
+                "recorded": each.recorded,
+                "by_itself": each.by_itself,
+                "adapter": each.adapter and str(each.adapter),
+            }
+            for each in written.models
+        ]
         output.emit({"round": written.round, "replayed": written.replayed, "models": models})
         return
+    percent = formatting.percent
     rows = [
-        [
-            each.client,
-            each.weights,
-            each.program,
-            formatting.percent(each.accuracy),
-            formatting.percent(each.recorded),
-        ]
+        [each.client, each.weights, each.program, percent(each.accuracy), percent(each.recorded)]
         for each in written.models
     ]
     output.show(output.table(["client", "weights", "loader", ">accuracy", ">in the ledger"], rows))
@@ -549,24 +506,6 @@ def _client_number(name: str) -> int:
     if not (number.isascii() and number.isdigit()):
         raise hs.ConfigError(f"'{name}' names no client; use --weights client/3, or --weights all by itself.")
     return int(number)
-
-
-def _model_json(each: "Exported") -> dict[str, object]:
-    return {
-        "client": each.client,
-        "weights": str(each.weights),
-        "program": None if each.program is None else str(each.program),
-        "accuracy": each.accuracy,
-        "recorded": each.recorded,
-        "by_itself": each.by_itself,
-        "adapter": None if each.adapter is None else str(each.adapter),
-    }
-
-
-def _refuse_beside(given: dict[str, object], beside: str) -> None:
-    """Raise ConfigError for options without an effect here."""
-    if named := [option for option, value in given.items() if value is not None]:
-        raise hs.ConfigError(f"{', '.join(named)} makes no sense with {beside}.")
 
 
 DAMAGED = 4
@@ -599,7 +538,8 @@ def verify(
         if findings:
             rows = ([each.severity, each.path, each.message] for each in findings)
             output.show(output.table(["", "file", "finding"], rows))
-        output.show(f"{folder}: {_verdict(len(damaged))}.")
+        said = f"damaged in {formatting.counted(len(damaged), 'place')}"
+        output.show(f"{folder}: {said if damaged else 'sound, every byte as it was written'}.")
     if damaged:
         raise typer.Exit(DAMAGED)
 
@@ -638,19 +578,18 @@ def prune(
     session: options.SteerableArgument,
     keep_last: Annotated[
         int | None,
-        options.option("Number of newest checkpoints to keep. Default: as configured.", least=1, metavar="K"),
+        option("Number of newest checkpoints to keep. Default: as configured.", least=1, metavar="K"),
     ] = None,
     keep_every: Annotated[
-        int | None, options.option("Also keep every Nth round. Default: as configured.", least=1, metavar="N")
+        int | None, option("Also keep every Nth round. Default: as configured.", least=1, metavar="N")
     ] = None,
     keep_best: Annotated[
-        bool | None,
-        options.flag("Also keep the best round. Default: as configured.", "--keep-best/--no-keep-best"),
+        bool | None, flag("Also keep the best round. Default: as configured.", "--keep-best/--no-keep-best")
     ] = None,
-    dry_run: Annotated[bool, options.flag("Only print what would be removed.", "--dry-run")] = False,
+    dry_run: Annotated[bool, flag("Only print what would be removed.", "--dry-run")] = False,
     steal: Annotated[
         bool,
-        options.flag(
+        flag(
             "Prune although another machine holds the session. Use it only if that machine is dead.",
             "--steal",
         ),
@@ -670,20 +609,14 @@ def prune(
         hs.sessions.check_idle(place, steal=steal)
     told = []
     for folder in chosen:
-        pruned = hs.sessions.prune(
-            folder,
-            keep_last=keep_last,
-            keep_every=keep_every,
-            keep_best=keep_best,
-            dry_run=dry_run,
-            steal=steal,
-        )
+        keep: dict[str, Any] = {"keep_last": keep_last, "keep_every": keep_every, "keep_best": keep_best}
+        pruned = hs.sessions.prune(folder, dry_run=dry_run, steal=steal, **keep)
         told.append({"path": str(folder), "dry_run": dry_run, **asdict(pruned)})
-        rounds = ", ".join(map(str, pruned.rounds)) or "none"
-        verb = "would go" if dry_run else "removed"
         if not as_json:
+            rounds = ", ".join(map(str, pruned.rounds)) or "none"
+            verb = "would go" if dry_run else "removed"
             output.show(
-                f"{hs.sessions.name_of(folder)}: checkpoints {verb}: {rounds}; {formatting.size(pruned.bytes)}."
+                f"{hs.folders.name_of(folder)}: checkpoints {verb}: {rounds}; {formatting.size(pruned.bytes)}."
             )
     if as_json:
         output.emit(told if place not in chosen else told[0])
@@ -710,28 +643,17 @@ def rename(
         output.say(f"{after / 'slurm.sh'} names the former folder. Remove it, and write it again.", "yellow")
 
 
-def _verdict(damaged: int) -> str:
-    return (
-        "sound, every byte as it was written"
-        if not damaged
-        else f"damaged in {damaged} place{'s' * (damaged > 1)}"
-    )
-
-
 def rm(
     sessions: Annotated[
-        Sequence[str],
-        options.argument("SESSION...", completion.steerable, "Sessions and studies to remove."),
+        Sequence[str], argument("SESSION...", completion.steerable, "Sessions and studies to remove.")
     ] = (),
     leftovers: Annotated[
-        bool, options.flag("Remove the hidden folders that killed commands left.", "--leftovers")
+        bool, flag("Remove the hidden folders that killed commands left.", "--leftovers")
     ] = False,
-    yes: Annotated[bool, options.flag("Remove without asking.", "--yes", "-y")] = False,
+    yes: Annotated[bool, flag("Remove without asking.", "--yes", "-y")] = False,
     steal: Annotated[
         bool,
-        options.flag(
-            "Remove a session that another machine holds, if you know that machine to be dead.", "--steal"
-        ),
+        flag("Remove a session that another machine holds, if you know that machine to be dead.", "--steal"),
     ] = False,
     sessions_dir: options.SessionsDir = None,
 ) -> None:
@@ -747,6 +669,8 @@ def rm(
       htfl-sim rm mu07 mu09 --yes
       htfl-sim rm --leftovers
     """
+    from simulator.results.analysis.overview import Summary
+
     if bool(sessions) == leftovers:
         raise hs.ConfigError("Name the sessions to remove, or use --leftovers by itself.")
     if leftovers:
@@ -754,7 +678,9 @@ def rm(
         return
     given = [hs.sessions.own_folders(name, sessions_dir) for name in sessions]
     chosen = list(dict.fromkeys(path for path, _ in given))
-    found = [hs.sessions.summary(path) for path in dict.fromkeys(each for _, own in given for each in own)]
+    found = [
+        Summary.read(path, sized=True) for path in dict.fromkeys(each for _, own in given for each in own)
+    ]
     for path in chosen:
         hs.sessions.check_idle(path, steal=steal)
     for path in chosen:
@@ -766,7 +692,17 @@ def rm(
         for point in found_of.branches:
             output.say(f"{point} continues from {path}. Without it, the point cannot start.", "yellow")
     if not yes:
-        _ask(found, [path for path in chosen if hs.folders.is_group(path)])
+        rows = [
+            [
+                *(each.name, each.method, each.round),
+                *(formatting.percent(each.best), formatting.size(each.bytes), each.state),
+            ]
+            for each in found
+        ]
+        output.tell(output.table(["name", "method", ">rounds", ">best", ">size", "state"], rows))
+        what = [f"the study {path.name}" for path in chosen if hs.folders.is_group(path)]
+        what += [f"{len(found)} sessions"] if len(found) > 1 else [each.name for each in found]
+        _confirm(" and ".join(what))
     for path in chosen:
         output.say(f"removed {hs.sessions.remove(path, steal=steal)}")
 
@@ -783,28 +719,10 @@ def _remove_leftovers(folder: "Path", yes: bool, steal: bool) -> None:
     if not yes:
         rows = [[str(each.path), formatting.size(hs.sessions.size_on_disk(each.path))] for each in unused]
         output.tell(output.table(["leftover", ">size"], rows))
-        _confirm(f"{len(unused)} leftover{'s' * (len(unused) > 1)}")
+        _confirm(formatting.counted(len(unused), "leftover"))
     for each in unused:
         hs.sessions.remove_leftover(each, steal=steal)
         output.say(f"removed {each.path}")
-
-
-def _ask(found: "list[Summary]", studies: "list[Path]") -> None:
-    rows = [
-        [
-            each.name,
-            each.method,
-            each.round,
-            formatting.percent(each.best),
-            formatting.size(each.bytes),
-            each.state,
-        ]
-        for each in found
-    ]
-    output.tell(output.table(["name", "method", ">rounds", ">best", ">size", "state"], rows))
-    what = [f"the study {path.name}" for path in studies]
-    what += [f"{len(found)} sessions"] if len(found) > 1 else [each.name for each in found]
-    _confirm(" and ".join(what))
 
 
 def _confirm(what: str) -> None:

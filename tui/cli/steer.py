@@ -1,19 +1,17 @@
 """`htfl-sim pause`, `stop`, `checkpoint`, and `switch`: commands to a session that another process runs."""
 
+from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import htfl_sim as hs
+from simulator.sessions.reader import CheckedReader
 from tui.cli import completion, options, output
+from tui.cli.options import argument, flag, option
 from tui.common.formatting import number
 
-DONE = {
-    "pause": "paused",
-    "resume": "resumed",
-    "stop": "stopped",
-    "checkpoint": "checkpoint written",
-    "switch": "switched",
-}
+DONE = {"pause": "paused", "resume": "resumed", "stop": "stopped", "checkpoint": "checkpoint written"}
 
 
 def pause(
@@ -32,11 +30,7 @@ def pause(
       htfl-sim pause mu07
       htfl-sim pause mu07 --no-wait
     """
-    with output.Ticker() as watch:
-        reply = hs.steering.pause(
-            session, wait=waiting.wait, timeout=waiting.timeout, sessions_dir=sessions_dir, watch=watch
-        )
-    report(reply, as_json)
+    ask(hs.steering.pause, session, as_json, **asdict(waiting), sessions_dir=sessions_dir)
 
 
 def stop(
@@ -55,21 +49,15 @@ def stop(
       htfl-sim stop mu07
       htfl-sim stop mu07 --timeout 60
     """
-    with output.Ticker() as watch:
-        reply = hs.steering.stop(
-            session, wait=waiting.wait, timeout=waiting.timeout, sessions_dir=sessions_dir, watch=watch
-        )
-    report(reply, as_json)
+    ask(hs.steering.stop, session, as_json, **asdict(waiting), sessions_dir=sessions_dir)
 
 
 def checkpoint(
     session: options.SessionArgument,
     cka: Annotated[
-        bool, options.flag("Also measure the CKA of the clients' models, layer by layer.", "--cka")
+        bool, flag("Also measure the CKA of the clients' models, layer by layer.", "--cka")
     ] = False,
-    round: Annotated[
-        int | None, options.option("Kept round to measure, with --cka.", "--round", metavar="R")
-    ] = None,
+    round: Annotated[int | None, option("Kept round to measure, with --cka.", "--round", metavar="R")] = None,
     *,
     waiting: options.Waiting,
     model: options.ModelFiles = (),
@@ -91,24 +79,18 @@ def checkpoint(
     if round is not None and not cka:
         raise hs.ConfigError("--round belongs to --cka: a checkpoint is written of the last finished round.")
     if cka and (round is not None or not hs.steering.is_live(session, places.sessions_dir)):
-        options.Own(model).load()
+        if model:
+            hs.load_files(models=model)
         measured = hs.sessions.similarity(
             session, round, sessions_dir=places.sessions_dir, data_dir=places.data_dir
         )
-        _show_cka(hs.sessions.name_of(session, places.sessions_dir), measured, as_json)
+        folder = hs.sessions.folder_of(session, places.sessions_dir)
+        _show_cka(hs.folders.name_of(folder), measured, as_json)
         return
-    with output.Ticker() as watch:
-        reply = hs.steering.checkpoint(
-            session,
-            cka=cka,
-            wait=waiting.wait,
-            timeout=waiting.timeout,
-            sessions_dir=places.sessions_dir,
-            watch=watch,
-        )
-    report(reply, as_json)
+    how = {**asdict(waiting), "sessions_dir": places.sessions_dir}
+    reply = ask(hs.steering.checkpoint, session, as_json, cka=cka, **how)
     if cka and reply.round is not None and not as_json:
-        record = hs.sessions.record(session, reply.round, sessions_dir=places.sessions_dir)
+        record = CheckedReader(hs.sessions.folder_of(session, places.sessions_dir)).record(reply.round)
         _show_cka(reply.session, {"round": reply.round, **(record["cka"] or {})}, as_json)
 
 
@@ -116,7 +98,7 @@ def switch(
     session: options.SessionArgument,
     method: Annotated[
         str | None,
-        options.argument(
+        argument(
             "[METHOD]",
             completion.methods,
             "Method to continue with. Leave it out to change only settings, with --set.",
@@ -125,11 +107,8 @@ def switch(
     assignments: options.Assignments = (),
     at_round: Annotated[
         int | None,
-        options.option(
-            "Switch after this round. Default: after the present round.",
-            "--at-round",
-            least=0,
-            metavar="R",
+        option(
+            "Switch after this round. Default: after the present round.", "--at-round", least=0, metavar="R"
         ),
     ] = None,
     *,
@@ -153,30 +132,24 @@ def switch(
       htfl-sim switch mu07 fedssa --at-round 50
     """
     own.load()
+    change = {"method": method, "at_round": at_round, "assignments": assignments}
+    ask(hs.steering.switch, session, as_json, **change, **asdict(waiting), **asdict(places))
+
+
+def ask(
+    command: "Callable[..., hs.steering.Reply]", session: str | Path, as_json: bool, **how: Any
+) -> "hs.steering.Reply":
+    """Send a command, wait as long as `how` says, and print the result."""
     with output.Ticker() as watch:
-        reply = hs.steering.switch(
-            session,
-            method,
-            at_round=at_round,
-            assignments=assignments,
-            wait=waiting.wait,
-            timeout=waiting.timeout,
-            sessions_dir=places.sessions_dir,
-            data_dir=places.data_dir,
-            watch=watch,
-        )
-    report(reply, as_json)
-
-
-def report(reply: "hs.steering.Reply", as_json: bool) -> None:
-    """Print the result of a command."""
+        reply = command(session, watch=watch, **how)
     if as_json:
         output.emit(asdict(reply))
-        return
+        return reply
     applied = reply.outcome != "waiting"
     after = f" (after round {reply.round})" if applied and reply.kind in ("pause", "stop") else ""
-    done = DONE.get(reply.kind, reply.kind) if applied else f"{reply.kind} requested"
+    done = DONE.get(reply.kind, "switched") if applied else f"{reply.kind} requested"
     output.say(f"{reply.session}: {done}; {reply.message}{after}")
+    return reply
 
 
 def _show_cka(session: str, measured: dict[str, Any], as_json: bool) -> None:

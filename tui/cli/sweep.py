@@ -6,6 +6,7 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -13,11 +14,12 @@ import typer
 import htfl_sim as hs
 from htfl_sim.choices import HOW, WHAT, Choices
 from tui.cli import completion, options, output, running
+from tui.cli.options import argument, dry_run, flag, option
 from tui.common.errors import POINTS_FAILED, as_flags
 from tui.common.formatting import amount, duration
 
 if TYPE_CHECKING:
-    from htfl_sim.studies import Launch, Plan, Script, SweepResult
+    from htfl_sim.studies import Launch, Plan, Script
     from simulator.studies.tuning import Forecast
 
 HERE, SLURM = "here", "slurm"
@@ -31,10 +33,7 @@ TUNED = (
 )
 LEFT = "left at once: the points at work stop by themselves, after their next client."
 StudyName = Annotated[
-    str,
-    options.argument(
-        "STUDY", completion.studies, "A study's name, or a study file, or a shipped study's name."
-    ),
+    str, argument("STUDY", completion.studies, "A study's name, or a study file, or a shipped study's name.")
 ]
 
 
@@ -46,14 +45,14 @@ def sweep(
     ] = None,
     *,
     settings_from: Annotated[
-        str | None, options.option(SETTINGS_FROM, metavar="P", complete=completion.presets, panel=WHAT)
+        str | None, option(SETTINGS_FROM, metavar="P", complete=completion.presets, panel=WHAT)
     ] = None,
     tuned: Annotated[
-        str | None, options.option(TUNED, metavar="STUDY", complete=completion.studies, panel=WHAT)
+        str | None, option(TUNED, metavar="STUDY", complete=completion.studies, panel=WHAT)
     ] = None,
     origin: Annotated[
         str | None,
-        options.option(
+        option(
             "Session and round from which every point branches off.",
             "--from",
             metavar="SESSION@R",
@@ -62,7 +61,7 @@ def sweep(
     ] = None,
     over: Annotated[
         Sequence[str],
-        options.option(
+        option(
             "Axis of the study: key=a,b,c or key=0..2. May be repeated.",
             metavar="KEY=VALUES",
             complete=completion.axes,
@@ -71,13 +70,12 @@ def sweep(
     ] = (),
     setup: Choices,
     extend: Annotated[
-        bool,
-        options.flag("Add points to an existing study. Its present points stay.", "--extend", panel=WHAT),
+        bool, flag("Add points to an existing study. Its present points stay.", "--extend", panel=WHAT)
     ] = False,
-    dry_run: Annotated[bool, options.dry_run("Only print the points and what they will cost.")] = False,
+    dry_run: Annotated[bool, dry_run("Only print the points and what they will cost.")] = False,
     on: Annotated[
         str,
-        options.option(
+        option(
             "Where points run: here, ray, or slurm, for which it writes a script to submit.",
             metavar="PLACE",
             complete=completion.places,
@@ -86,7 +84,7 @@ def sweep(
     ] = HERE,
     jobs: Annotated[
         int | None,
-        options.option(
+        option(
             "Number of points to run at once, each with its share of the cores. On a cluster: the most at once.",
             least=1,
             metavar="J",
@@ -95,7 +93,7 @@ def sweep(
     ] = None,
     point: Annotated[
         int | None,
-        options.option(
+        option(
             "Run only the point with this number, counted from 0. A task of a Slurm array uses it.",
             least=0,
             metavar="N",
@@ -139,6 +137,7 @@ def sweep(
                 "--point runs a point of a study as it is listed: leave out what would change the study, and --on, "
                 "--jobs, --dry-run."
             )
+    settings = {**setup.settings(), "method.name": setup.method}
     planned = hs.studies.plan(
         study,
         study_file,
@@ -149,7 +148,7 @@ def sweep(
         config=setup.file,
         origin=origin,
         over=over,
-        settings={**setup.settings(), "method.name": setup.method},
+        settings=settings,
         assignments=setup.assignments,
         plugins=setup.plugins,
         models=setup.models,
@@ -161,7 +160,13 @@ def sweep(
     launch = Launch(data, machine.workers, machine.device, planned.study.files, machine.allow_inexact, reuse)
     mention = running.mention(places.sessions_dir, planned.study.files.options())
     if point is not None:
-        _run_point(planned, point, launch, mention, progress, as_json)
+        session = hs.studies.open_point(planned, point, launch)
+        if session is None:
+            output.say(f"{planned.folder.name}/{planned.points[point].name} is finished.")
+            return
+        with session:
+            output.warn(session.warnings)
+            running.carry_out(session, mention, progress, as_json)
         return
     if not dry_run:
         for sentence in planned.caveats():
@@ -172,7 +177,11 @@ def sweep(
     if dry_run:
         _show_cost(planned, places.data_dir, as_json)
     elif on == SLURM:
-        _write_script(planned, launch, jobs, as_json)
+        script = hs.studies.write_slurm(planned, launch, jobs)
+        names = [each.name for each in planned.points]
+        if not as_json:
+            output.say(f"study {planned.folder.name}: {len(names)} points in {planned.folder}")
+        _tell_script(script, planned.folder.name, as_json, points=names)
     else:
         _carry_out(planned, launch, on, jobs, steal, progress, as_json, mention)
 
@@ -189,13 +198,13 @@ def _carry_out(
 ) -> None:
     """Run the study's points. Raises typer.Exit: 129, 130, or 143 after a signal, 8 if points failed."""
     from htfl_sim.shown import Signals
-    from tui.cli import sweep_progress
+    from tui.cli import progress
 
     name = planned.folder.name
     output.say(f"study {name}: {len(planned.points)} points in {planned.folder}")
     told = False
     at_once = jobs or (1 if on == HERE else None)
-    with Signals(LEFT) as signals, sweep_progress.display(name, at_once, drawn, as_json) as shown:
+    with Signals(LEFT) as signals, progress.of_points(name, at_once, drawn, as_json) as shown:
 
         def wait() -> bool:
             nonlocal told
@@ -222,28 +231,23 @@ def _carry_out(
             if signals.exit_code:
                 raise typer.Exit(signals.exit_code) from None
             raise
-    for line in _closing(name, outcome, mention, on):
-        output.say(line)
-    for linked, session in hs.studies.linked(planned.folder).items():
-        output.say(f"{name}/{linked} uses {session}, an identical run")
-    if signals.exit_code:
-        raise typer.Exit(signals.exit_code)
-    if outcome.failed:
-        raise typer.Exit(POINTS_FAILED)
-
-
-def _closing(name: str, outcome: "SweepResult", mention: running.Mention, on: str) -> list[str]:
-    """The result of a sweep in a few lines."""
-    done = sum(status.state == "finished" for status in outcome.statuses)
-    lines = [f"{done} of {len(outcome.statuses)} points finished"]
-    lines += [f"{name}/{status.name} failed: {as_flags(status.reason)}" for status in outcome.failed]
-    if outcome.reason:
-        by = "the command stop" if outcome.reason == "stop" else outcome.reason
-        lines[0] += f"; stopped by {by}, every point with a checkpoint"
-    if done < len(outcome.statuses):
+    done, points = sum(status.state == "finished" for status in outcome.statuses), len(outcome.statuses)
+    by = "the command stop" if outcome.reason == "stop" else outcome.reason
+    stopped = f"; stopped by {by}, every point with a checkpoint" if by else ""
+    output.say(f"{done} of {points} points finished{stopped}")
+    for status in outcome.failed:
+        output.say(f"{name}/{status.name} failed: {as_flags(status.reason)}")
+    if done < points:
         where = "" if on == HERE else f" --on {on}"
-        lines.append(f"continue: {mention(f'sweep {name}{where}')}")
-    return lines
+        output.say(f"continue: {mention(f'sweep {name}{where}')}")
+    _tell_linked(name, planned.folder)
+    if signals.exit_code or outcome.failed:
+        raise typer.Exit(signals.exit_code or POINTS_FAILED)
+
+
+def _tell_linked(study: str, folder: Path) -> None:
+    for linked, session in hs.studies.linked(folder).items():
+        output.say(f"{study}/{linked} uses {session}, an identical run")
 
 
 def _show_cost(planned: "Plan", data_dir: str | None, as_json: bool) -> None:
@@ -251,9 +255,9 @@ def _show_cost(planned: "Plan", data_dir: str | None, as_json: bool) -> None:
     name = planned.folder.name
     output.say("counting a round's operations of every kind of point, and timing one")
     found = hs.studies.cost(planned, data_dir)
-    axes = {point.name: point.axes for point in planned.points}
     seconds, flops = sum(cost.seconds for cost in found), sum(cost.flops for cost in found)
     if as_json:
+        axes = {point.name: point.axes for point in planned.points}
         points = [
             {
                 "point": f"{name}/{cost.name}",
@@ -264,9 +268,8 @@ def _show_cost(planned: "Plan", data_dir: str | None, as_json: bool) -> None:
             }
             for cost in found
         ]
-        output.emit(
-            {"study": name, "notes": planned.caveats(), "points": points, "flops": flops, "seconds": seconds}
-        )
+        about = {"notes": planned.caveats(), "points": points, "flops": flops, "seconds": seconds}
+        output.emit({"study": name, **about})
         return
     rows = (
         [f"{name}/{cost.name}", cost.rounds, amount(cost.flops), duration(cost.seconds)] for cost in found
@@ -277,15 +280,6 @@ def _show_cost(planned: "Plan", data_dir: str | None, as_json: bool) -> None:
         f"{len(found)} points, {amount(flops)} floating-point operations of training: about {duration(seconds)} "
         "on this machine, one after the other.",
     )
-
-
-def _write_script(planned: "Plan", launch: "Launch", jobs: int | None, as_json: bool) -> None:
-    """Prepare the study, write its array script, and print how to submit it."""
-    script = hs.studies.write_slurm(planned, launch, jobs)
-    names = [point.name for point in planned.points]
-    if not as_json:
-        output.say(f"study {planned.folder.name}: {len(names)} points in {planned.folder}")
-    _tell_script(script, planned.folder.name, as_json, points=names)
 
 
 def _tell_script(script: "Script", study: str, as_json: bool, **more: object) -> None:
@@ -300,27 +294,6 @@ def _tell_script(script: "Script", study: str, as_json: bool, **more: object) ->
     stays = f"kept as it was{but}; remove it to have it anew" if script.kept else "written"
     output.say(f"{script.file}: {stays}")
     output.say(f"submit it, and again whenever points are left: {submit}")
-
-
-def _run_point(
-    planned: "Plan",
-    number: int,
-    launch: "Launch",
-    mention: running.Mention,
-    drawn: bool | None,
-    as_json: bool,
-) -> None:
-    """Run one point of an existing study, while other processes run others. Does nothing for a finished point.
-
-    Raises ConfigError if there is no such point, Locked if a process runs it, and typer.Exit like a run.
-    """
-    session = hs.studies.open_point(planned, number, launch)
-    if session is None:
-        output.say(f"{planned.folder.name}/{planned.points[number].name} is finished.")
-        return
-    with session:
-        output.warn(session.warnings)
-        running.carry_out(session, mention, drawn, as_json)
 
 
 SEARCH = "Search"
@@ -351,35 +324,33 @@ SEPARATE = "Draw the samples of trials and of final runs from two disjoint parts
 
 
 def tune(
-    name: Annotated[str, options.argument("NAME", completion.studies, NAME)],
+    name: Annotated[str, argument("NAME", completion.studies, NAME)],
     *,
-    over: Annotated[Sequence[str], options.option(OVER, metavar="METHODS", panel=WHAT)] = (),
+    over: Annotated[Sequence[str], option(OVER, metavar="METHODS", panel=WHAT)] = (),
     setup: Choices,
-    budget: Annotated[int | None, options.option(BUDGET, metavar="N", least=1, panel=SEARCH)] = None,
+    budget: Annotated[int | None, option(BUDGET, metavar="N", least=1, panel=SEARCH)] = None,
     budget_flops: Annotated[
-        float | None, options.option(BUDGET_FLOPS, "--budget-flops", metavar="F", panel=SEARCH)
+        float | None, option(BUDGET_FLOPS, "--budget-flops", metavar="F", panel=SEARCH)
     ] = None,
     sampler: Annotated[
-        Literal["latin", "random", "grid", "tpe"] | None, options.option(SAMPLER, panel=SEARCH)
+        Literal["latin", "random", "grid", "tpe"] | None, option(SAMPLER, panel=SEARCH)
     ] = None,
-    halving: Annotated[int | None, options.option(HALVING, metavar="ETA", least=2, panel=SEARCH)] = None,
-    keys: Annotated[Sequence[str], options.option(KEY, "--key", metavar="KEY", panel=SEARCH)] = (),
-    ranges: Annotated[
-        Sequence[str], options.option(SPACE, "--space", metavar="KEY=RANGE", panel=SEARCH)
-    ] = (),
-    tuning_seeds: Annotated[str | None, options.option(TUNING_SEEDS, metavar="S", panel=SEARCH)] = None,
-    seeds: Annotated[str | None, options.option(SEEDS, metavar="S", panel=SEARCH)] = None,
-    last: Annotated[int | None, options.option(LAST, metavar="K", least=1, panel=SEARCH)] = None,
-    diverged: Annotated[Literal["loses", "counts"] | None, options.option(DIVERGED, panel=SEARCH)] = None,
+    halving: Annotated[int | None, option(HALVING, metavar="ETA", least=2, panel=SEARCH)] = None,
+    keys: Annotated[Sequence[str], option(KEY, "--key", metavar="KEY", panel=SEARCH)] = (),
+    ranges: Annotated[Sequence[str], option(SPACE, "--space", metavar="KEY=RANGE", panel=SEARCH)] = (),
+    tuning_seeds: Annotated[str | None, option(TUNING_SEEDS, metavar="S", panel=SEARCH)] = None,
+    seeds: Annotated[str | None, option(SEEDS, metavar="S", panel=SEARCH)] = None,
+    last: Annotated[int | None, option(LAST, metavar="K", least=1, panel=SEARCH)] = None,
+    diverged: Annotated[Literal["loses", "counts"] | None, option(DIVERGED, panel=SEARCH)] = None,
     search_seed: Annotated[
-        int | None, options.option(SEARCH_SEED, "--search-seed", metavar="S", least=0, panel=SEARCH)
+        int | None, option(SEARCH_SEED, "--search-seed", metavar="S", least=0, panel=SEARCH)
     ] = None,
-    no_baseline: Annotated[bool, options.flag(ALONE, "--no-baseline", panel=SEARCH)] = False,
-    separate: Annotated[bool, options.flag(SEPARATE, "--separate", panel=SEARCH)] = False,
-    dry_run: Annotated[bool, options.dry_run(DRY_RUN)] = False,
-    on: Annotated[str, options.option(ON, metavar="PLACE", complete=completion.places, panel=HOW)] = HERE,
+    no_baseline: Annotated[bool, flag(ALONE, "--no-baseline", panel=SEARCH)] = False,
+    separate: Annotated[bool, flag(SEPARATE, "--separate", panel=SEARCH)] = False,
+    dry_run: Annotated[bool, dry_run(DRY_RUN)] = False,
+    on: Annotated[str, option(ON, metavar="PLACE", complete=completion.places, panel=HOW)] = HERE,
     jobs: Annotated[
-        int | None, options.option("Number of points to run at once.", least=1, metavar="J", panel=HOW)
+        int | None, option("Number of points to run at once.", least=1, metavar="J", panel=HOW)
     ] = None,
     places: options.Folders,
     machine: options.Machine,
@@ -404,7 +375,7 @@ def tune(
     from htfl_sim.shown import Signals
     from simulator.studies.executor import Launch
     from simulator.studies.sweep import checked
-    from tui.cli import sweep_progress
+    from tui.cli import progress as display
     from tui.cli.machine import fetch_missing
 
     checked(on)
@@ -462,12 +433,11 @@ def tune(
         return
     if on == SLURM:
         written = write_slurm(folder, asked, launch, jobs, hs.studies.has_gpu())
-        script = hs.studies.Script(*written)
-        _tell_script(script, name, as_json)
+        _tell_script(hs.studies.Script(*written), name, as_json)
         return
     with (
         Signals("left at once: the points at work stop by themselves.") as signals,
-        sweep_progress.display(name, jobs or 1, progress, as_json) as shown,
+        display.of_points(name, jobs or 1, progress, as_json) as shown,
     ):
         result = search_and_run(
             folder,
@@ -483,8 +453,7 @@ def tune(
         )
     for status in result.failed:
         output.say(f"{name}/{status.name} failed: {status.reason}", "red")
-    for linked, session in hs.studies.linked(name, places.sessions_dir).items():
-        output.say(f"{name}/{linked} uses {session}, an identical run")
+    _tell_linked(name, folder)
     if result.reason or result.failed:
         output.say(f"Continue: {running.mention(places.sessions_dir, files.options())(f'tune {name}')}")
     else:
@@ -493,10 +462,8 @@ def tune(
             output.emit(table.to_json(), indent=None)
         else:
             output.show_table(table)
-    if signals.exit_code:
-        raise typer.Exit(signals.exit_code)
-    if result.failed:
-        raise typer.Exit(POINTS_FAILED)
+    if signals.exit_code or result.failed:
+        raise typer.Exit(signals.exit_code or POINTS_FAILED)
 
 
 def _show_trials(name: str, found: "Forecast", as_json: bool) -> None:
@@ -518,21 +485,15 @@ def _show_trials(name: str, found: "Forecast", as_json: bool) -> None:
         [each.method, each.number, hs.tuning.values_of(each.values), amount(flops)]
         for each, flops in found.trials
     )
+    by_rungs: dict[str, list[str]] = {}
+    for method, steps in found.rungs.items():
+        by_rungs.setdefault(", ".join(f"{count} to round {upto}" for count, upto in steps), []).append(method)
     more = f"{found.unknown} more trials of each method depend on scores."
     output.show(
         output.table(["method", ">trial", "values", ">FLOPs of a round"], rows),
         *([more] if found.unknown else []),
-        *(f"Trials of {methods}: {each}." for each, methods in _by_rungs(found).items()),
+        *(f"Trials of {', '.join(methods)}: {each}." for each, methods in by_rungs.items()),
         f"Tuning seeds: {len(asked.tuning_seeds)}. Final seeds: {len(asked.seeds)}, with {asked.rounds} rounds each.",
         f"Left to compute: {amount(found.flops)} floating-point operations of training: about "
         f"{duration(found.seconds)} on this machine, one after the other.",
     )
-
-
-def _by_rungs(found: "Forecast") -> dict[str, str]:
-    """The methods with the same rungs, by the rungs in words."""
-    words: dict[str, str] = {}
-    for method, each in found.rungs.items():
-        text = ", ".join(f"{count} to round {upto}" for count, upto in each)
-        words[text] = f"{words[text]}, {method}" if text in words else method
-    return words

@@ -19,6 +19,7 @@ import typer
 import htfl_sim as hs
 from htfl_sim.choices import HOW, WHERE, Choices, Device, Watch, Workers
 from tui.cli import options, output
+from tui.cli.options import flag, option
 from tui.common.errors import OutputClosed
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def tui(
     setup: Choices,
     session: Annotated[
         str | None,
-        options.option(
+        option(
             "Session to show, live or ended. With a preset or settings: name of the new session.",
             metavar="NAME",
             panel=WHERE,
@@ -52,22 +53,18 @@ def tui(
     watch: Watch = (),
     glyphs: Annotated[
         Literal["braille", "block", "ascii"],
-        options.flag("Glyphs of plots. Use block or ascii if the font lacks braille.", panel=HOW),
+        flag("Glyphs of plots. Use block or ascii if the font lacks braille.", panel=HOW),
     ] = "braille",
     alert: Annotated[
         Literal["off", "bell", "desktop"],
-        options.flag(
+        flag(
             "What the terminal does when a watcher notices something: bell, or a desktop notice too (OSC 9).",
             panel=HOW,
         ),
     ] = "off",
-    serve: Annotated[
-        bool,
-        options.flag("Show the app in a browser on this machine.", "--serve", panel=HOW),
-    ] = False,
+    serve: Annotated[bool, flag("Show the app in a browser on this machine.", "--serve", panel=HOW)] = False,
     port: Annotated[
-        int | None,
-        options.option("Port of --serve. Default: 8000.", "--port", least=1, metavar="N", panel=HOW),
+        int | None, option("Port of --serve. Default: 8000.", "--port", least=1, metavar="N", panel=HOW)
     ] = None,
 ) -> None:
     """Open the terminal app: watch a run, steer it, see earlier rounds, fork it, and compare.

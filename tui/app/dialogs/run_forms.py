@@ -15,11 +15,12 @@ from textual.widgets import Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
 from htfl_sim import catalog
-from htfl_sim.catalog import MethodChoice
+from htfl_sim.catalog import MethodCard
 from htfl_sim.configuring import QUICKSTART, Choices, new_name
-from htfl_sim.details import changeable_sections
 from htfl_sim.errors import ConfigError, DataError
 from htfl_sim.folders import checked_name, free_name, plain_name
+from htfl_sim.sessions import changeable_sections
+from simulator.results.analysis import static_names
 from simulator.results.analysis.costs import rounds_again, seconds_left
 from simulator.results.analysis.gain import BASELINE
 from simulator.results.analysis.partners import Pair
@@ -245,7 +246,7 @@ def _presets() -> Sequence[Known]:
 
 @cache
 def _methods(plugins: tuple[Path, ...]) -> Sequence[Known]:
-    return [(name, "") for name in catalog.method_names(plugins)]
+    return [(name, "") for name in static_names.methods(plugins)]
 
 
 THEN: tuple[Known, ...] = (
@@ -442,12 +443,16 @@ class SwitchWish:
     settings: tuple[str, ...]
 
 
+def _default(parameter: Mapping[str, Any]) -> str:
+    return "" if parameter["default"] is None else str(parameter["default"])
+
+
 class SwitchDialog(Form[SwitchWish]):
     """Returns a valid SwitchWish. Methods that the models cannot run are gray, with the reason."""
 
     hint = "letters or ↑↓ method · tab settings · enter switch · esc cancel"
 
-    def __init__(self, config: Mapping[str, Any], choices: Sequence[MethodChoice], when: str) -> None:
+    def __init__(self, config: Mapping[str, Any], choices: Sequence[MethodCard], when: str) -> None:
         self._config = config
         self._choices = {choice.name: choice for choice in choices}
         self._present = str(config["method"]["name"])
@@ -501,16 +506,16 @@ class SwitchDialog(Form[SwitchWish]):
             return
         choice = self._choices[str(event.option_id)]
         self.complain("")
-        self.query_one("#needs", Static).update(self.spelled(f"needs {choice.needs}"))
+        self.query_one("#needs", Static).update(self.spelled(f"needs {choice.card.needs}"))
         rows = self.query_one("#parameters", VerticalScroll)
         await rows.remove_children()
         await rows.mount_all(
             Horizontal(
-                Label(parameter.key.ljust(16), markup=False),
+                Label(parameter["key"].ljust(16), markup=False),
                 Input(
-                    self._value(choice.name, PARAMETER + parameter.key),
-                    placeholder=self.spelled(f"{parameter.default}  {parameter.about}".strip()),
-                    name=parameter.key,
+                    self._value(choice.name, PARAMETER + parameter["key"]),
+                    placeholder=self.spelled(f"{_default(parameter)}  {parameter['description']}".strip()),
+                    name=parameter["key"],
                     compact=True,
                 ),
                 classes="field",
@@ -522,8 +527,8 @@ class SwitchDialog(Form[SwitchWish]):
         if event.option_list.id == "methods":
             self.action_submit()
 
-    def _option(self, choice: MethodChoice) -> Option:
-        name, title = padded(choice.name, 16), self.spelled(choice.title)
+    def _option(self, choice: MethodCard) -> Option:
+        name, title = padded(choice.name, 16), self.spelled(choice.card.title)
         now = "  (now)" if choice.name == self._present else ""
         line = Content.assemble((name, "bold"), title, (now, "bold"))
         if choice.obstacle:
