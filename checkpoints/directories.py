@@ -193,8 +193,7 @@ def _new_private(place: Path) -> Iterator[Path]:
     while True:
         private = _beside(place)
         try:
-            with files.storage(private):
-                os.mkdir(private)  # noqa: PTH102
+            files.new_folder(private)
         except DiskError as error:  # nobody knows the hidden name
             raise DiskError(str(error).replace(str(private), str(place))) from error
         with suppress(FileNotFoundError):  # a removal of leftovers may come before the lock

@@ -123,6 +123,12 @@ def make_folders(path: Path) -> None:
         sync_folder(folder.parent)
 
 
+def new_folder(path: Path) -> None:
+    """Make a folder that is not there yet."""
+    with storage(path):
+        os.mkdir(path)  # noqa: PTH102
+
+
 def rename_folder(source: Path, target: Path) -> None:
     """Give a folder its name, durably; raises FileExistsError when something other than an empty folder has it."""
     with storage(target, let_pass=FileExistsError):

@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -35,32 +34,6 @@ def built(method: str = "standalone", /, **sections: Any) -> Built:
 def record(state: State) -> dict[str, Any]:
     assert state.record is not None
     return state.record
-
-
-def test_participants_are_the_wanted_number_of_different_clients_in_order() -> None:
-    engine = built(federation={"clients": 10, "participation": 0.3}).engine
-    for round in range(1, 30):
-        chosen = engine.participants(round)
-        assert len(chosen) == 3
-        assert list(chosen) == sorted(set(chosen))
-        assert set(chosen) <= set(range(10))
-
-
-def test_participants_are_a_function_of_seed_and_round() -> None:
-    engine, same, other = (
-        built(federation={"clients": 10, "participation": 0.3}, seed=seed).engine for seed in (7, 7, 8)
-    )
-    drawn, again, others = ([e.participants(t) for t in range(1, 20)] for e in (engine, same, other))
-    assert drawn == again
-    assert drawn != others
-    assert len(set(drawn)) > 10
-
-
-def test_every_client_is_drawn_as_often_as_any_other() -> None:
-    """300 rounds of 3 in 10: each client 90 times, give or take 5 standard deviations of 7.9."""
-    engine = built(federation={"clients": 10, "participation": 0.3}).engine
-    counts = Counter(client for round in range(300) for client in engine.participants(round))
-    assert all(abs(counts[client] - 90) < 40 for client in range(10))
 
 
 @pytest.mark.parametrize(("participation", "wanted"), [(0.625, 3), (0.13, 1)])

@@ -77,17 +77,6 @@ def test_the_observer_hears_of_a_round_after_it_is_committed(tmp_path: Path) -> 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("rounds", [1, 4])
-def test_a_run_stopped_and_resumed_is_the_run_left_alone(tmp_path: Path, rounds: int) -> None:
-    stopped = run_for(rounds, Session.create(config(), tmp_path / "s", tmp_path))
-    assert stopped == RunOutcome("stopped", rounds, "SIGTERM")
-    resumed = Session.resume(tmp_path / "s", tmp_path)
-    assert (resumed.round, resumed.finished) == (rounds, False)
-    assert resumed.run() == RunOutcome("finished", 6)
-    assert federations.committed(tmp_path / "s") == alone(tmp_path, config())
-
-
-@pytest.mark.long
 def test_a_session_made_and_left_before_its_first_round_begins_there(tmp_path: Path) -> None:
     Session.create(config(), tmp_path / "s", tmp_path).close()
     session = Session.resume(tmp_path / "s", tmp_path)

@@ -1,13 +1,30 @@
-"""Groups: sessions that lie together, their one owner, and the processes that a dead owner leaves behind."""
+"""Groups of sessions, their one owner, and sessions that travel to another machine in parcels."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import checkpoints
-from checkpoints import POINTS, Group, GroupReader, Locked, SessionUnreadable, Store
+from checkpoints import (
+    POINTS,
+    Arrival,
+    Damaged,
+    Group,
+    GroupReader,
+    Locked,
+    Piece,
+    SessionReader,
+    SessionUnreadable,
+    Store,
+    files,
+    pack,
+)
+from tests.checkpoints.helpers import commit, make, save_unfinished_round
 
 DOCUMENTS = {"study.toml": b"rounds = 1\n", POINTS: b"[]\n"}
 OWN_AND_BEGIN_A_CHILD = """
@@ -104,3 +121,175 @@ def test_what_a_killed_owner_began_is_waited_for(tmp_path: Path) -> None:
 
     with Group.open(folder, waiting=waiting):
         assert len(asked) >= 3
+
+
+# Travel
+
+STUDY = {checkpoints.POINTS: b"[]"}
+OWN = """
+import sys, time
+from pathlib import Path
+from checkpoints import Store
+store = Store.open(Path(sys.argv[1]))
+print("owned", flush=True)
+time.sleep(600)
+"""
+LEFT_HERE = {"lock", "tmp"}
+"""What of a session does not travel."""
+
+
+def contents(session: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(session).as_posix(): path.read_bytes()
+        for path in session.rglob("*")
+        if path.is_file() and path.relative_to(session).parts[0] not in LEFT_HERE
+    }
+
+
+def group(folder: Path) -> Path:
+    Group.open(folder, STUDY).close("stopped")
+    return folder
+
+
+@pytest.mark.long
+@given(most=st.integers(100, 5000))
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_session_arrives_as_it_left_in_parcels_of_whatever_size(tmp_path: Path, most: int) -> None:
+    shutil.rmtree(tmp_path)
+    session = make(tmp_path / "s")
+    with Store.open(session) as store:
+        save_unfinished_round(store, 4)
+    arrival = Arrival(group(tmp_path / "g"), "s")
+    for parcel in pack(session, most):
+        assert sum(len(piece.data) for piece in parcel) <= most
+        arrival.take(parcel)
+    arrival.settle()
+    assert contents(tmp_path / "g" / "s") == contents(session)
+    assert checkpoints.verify(tmp_path / "g" / "s") == []
+    with Store.open(tmp_path / "g" / "s") as there:
+        commit(there, 4)
+
+
+def test_what_has_arrived_in_part_is_no_session_and_another_attempt_begins_afresh(tmp_path: Path) -> None:
+    session, study = make(tmp_path / "s"), group(tmp_path / "g")
+    first, *rest = pack(session, 200)
+    Arrival(study, "s").take(first)
+    assert not (study / "s").exists() and checkpoints.sessions(study) == []
+    again = Arrival(study, "s")
+    for parcel in [first, *rest]:
+        again.take(parcel)
+    again.settle()
+    assert contents(study / "s") == contents(session)
+
+
+def arrived(study: Path, session: Path) -> Arrival:
+    arrival = Arrival(study, "s")
+    for parcel in pack(session):
+        arrival.take(parcel)
+    return arrival
+
+
+def test_a_session_that_comes_back_takes_the_place_of_what_left(tmp_path: Path) -> None:
+    study = group(tmp_path / "g")
+    make(study / "s", rounds=1)
+    further = make(tmp_path / "further", rounds=3)
+    arrived(study, further).settle()
+    assert contents(study / "s") == contents(further) and list((study / "tmp").iterdir()) == []
+
+
+def test_what_has_got_further_here_stays(tmp_path: Path) -> None:
+    study = group(tmp_path / "g")
+    before = contents(make(study / "s", rounds=3))
+    arrived(study, make(tmp_path / "behind", rounds=2)).settle()
+    assert contents(study / "s") == before and list((study / "tmp").iterdir()) == []
+
+
+def test_a_ledger_that_is_a_link_is_not_read_to_see_who_has_got_further(tmp_path: Path) -> None:
+    session, study = make(tmp_path / "s"), group(tmp_path / "g")
+    here = make(study / "s")
+    (here / "ledger.jsonl").unlink()
+    (here / "ledger.jsonl").symlink_to(session / "ledger.jsonl")
+    arrival = Arrival(study, "s")
+    for parcel in pack(session):
+        arrival.take(parcel)
+    with pytest.raises(Damaged, match=r"ledger\.jsonl"):
+        arrival.settle()
+    assert (here / "ledger.jsonl").is_symlink()
+
+
+def test_a_session_that_somebody_runs_is_neither_packed_nor_replaced(tmp_path: Path) -> None:
+    study = group(tmp_path / "g")
+    arrival = arrived(study, make(tmp_path / "s"))
+    with Store.open(make(study / "s", rounds=1)):
+        with pytest.raises(Locked):
+            next(pack(study / "s"))
+        with pytest.raises(Locked):
+            arrival.settle()
+        assert SessionReader(study / "s").rounds() == [1]
+        assert any(
+            piece.path == "session.json" for parcel in pack(study / "s", live=True) for piece in parcel
+        )
+
+
+@pytest.mark.parametrize("crash", ["before", "between", "after"])
+def test_a_crash_while_one_takes_the_other_s_place_loses_neither(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash: str
+) -> None:
+    """Before the old one has made way, when it has, and when the new one has its name."""
+    study = group(tmp_path / "g")
+    old = contents(make(study / "s", rounds=1))
+    new = contents(make(tmp_path / "further", rounds=3))
+    arrival, renamed, real = arrived(study, tmp_path / "further"), [], files.rename_folder
+
+    def rename(source: Path, target: Path) -> None:
+        if len(renamed) == ["before", "between", "after"].index(crash):
+            raise RuntimeError("killed")
+        renamed.append(target)
+        real(source, target)
+
+    def remove(path: Path, *_: object, **__: object) -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as killed, pytest.raises(RuntimeError, match="killed"):
+        killed.setattr(files, "rename_folder", rename)
+        killed.setattr(shutil, "rmtree", remove)
+        arrival.settle()
+    group(study)
+    assert contents(study / "s") == (old if crash == "before" else new)
+    assert list((study / "tmp").iterdir()) == []
+
+
+def test_the_note_of_an_owner_that_died_stays_where_it_can_be_seen_that_it_did(tmp_path: Path) -> None:
+    session = make(tmp_path / "s")
+    assert "owner.json" in {piece.path for parcel in pack(session) for piece in parcel}
+    owner = subprocess.Popen([sys.executable, "-c", OWN, session], stdout=subprocess.PIPE)
+    assert owner.stdout is not None and owner.stdout.readline() == b"owned\n"
+    owner.kill()
+    owner.wait()
+    owner.stdout.close()
+    study = group(tmp_path / "g")
+    arrived(study, session).settle()
+    assert not (study / "s" / "owner.json").exists()
+    assert SessionReader(study / "s").state() == "interrupted"
+    with Store.open(study / "s") as there:
+        commit(there, 4)
+
+
+NO_PLACE = ["../elsewhere", "/etc/passwd", "objects/../../x", ""]
+
+
+def test_a_piece_that_has_no_place_in_a_session_is_refused(tmp_path: Path) -> None:
+    for path in NO_PLACE:
+        arrival = Arrival(group(tmp_path / "g"), "s")
+        with pytest.raises(Damaged, match="no place in a session"):
+            arrival.take([Piece(path, 0, b"x")])
+
+
+def test_a_group_shows_itself_by_a_file_of_a_name_that_no_other_has(tmp_path: Path) -> None:
+    with Group.open(tmp_path / "g", STUDY) as one, Group.open(tmp_path / "h", STUDY) as other:
+        with one.shown() as name, other.shown() as another:
+            assert (one.folder / name).is_file() and not (other.folder / name).exists() and name != another
+        assert not (one.folder / name).exists()
+        one.shown().__enter__()  # and is killed
+    group(tmp_path / "g")
+    assert list((tmp_path / "g" / "tmp").iterdir()) == []

@@ -1,4 +1,4 @@
-"""Files from strangers are data: no path, link, size or header in them is taken on trust."""
+"""Files from strangers are data: no path, link, size, header, or command in them is taken on trust."""
 
 import hashlib
 import json
@@ -8,9 +8,19 @@ from typing import Any
 
 import pytest
 
-from checkpoints import Damaged, SessionReader, SessionUnreadable, Store, TensorSpec, verify
+from checkpoints import (
+    Damaged,
+    SessionReader,
+    SessionUnreadable,
+    Store,
+    TensorSpec,
+    answer,
+    pending,
+    post,
+    verify,
+)
 from checkpoints.schema import seal, unseal
-from tests.checkpoints.helpers import make, weights
+from tests.checkpoints.helpers import commit, make, save_unfinished_round, weights
 
 MANIFEST = "manifests/000001.json"
 
@@ -158,3 +168,198 @@ def test_json_over_its_cap_is_not_parsed(folder: Path) -> None:
 
     with pytest.raises(Damaged, match="more than the"):
         SessionReader(folder)
+
+
+# Commands and unfinished rounds
+
+ID = "01790000000000000000-0123abcd"
+COMMAND = f"control/inbox/{ID}.json"
+PARTIAL = "partial/000002.json"
+
+
+def command(**change: Any) -> bytes:
+    return seal({"id": ID, "kind": "pause", "arguments": {}, "at": "now", "by": "me"} | change)
+
+
+def warnings(store: Store) -> list[str]:
+    return [event["message"] for event in store.session.events() if event["event"] == "warning"]
+
+
+def damage(folder: Path) -> set[str]:
+    return {finding.path for finding in verify(folder) if finding.severity == "damage"}
+
+
+NO_COMMANDS = [
+    b"",
+    b"[" * 5000,
+    command()[:-2],
+    command().replace(b"pause", b"pausE"),
+    seal({}),
+    command(id="01790000000000000000-ffffffff"),
+    command(id=1),
+    command(kind="rm -rf"),
+    command(kind="pause\n"),
+    command(arguments=[]),
+    command(by="\x1b[2J"),
+    command(more=1),
+    command(arguments={"x": "y" * (64 << 10)}),
+]
+
+
+def test_a_file_that_is_no_command_is_refused_and_the_next_one_read(tmp_path: Path) -> None:
+    for number, data in enumerate(NO_COMMANDS):
+        folder = make(tmp_path / str(number), rounds=1)
+        (folder / COMMAND).write_bytes(data)
+        good = post(folder, "stop")
+        assert pending(folder) == [good]
+        assert damage(folder) == {COMMAND}
+
+        with Store.open(folder) as store:
+            assert store.commands() == [good]
+            (warning,) = warnings(store)
+            assert warning.startswith("A command was refused: ")
+            commit(store, 2)
+        reply = answer(folder, ID)
+        assert reply is not None
+        assert (reply.kind, reply.outcome) == ("", "refused")
+        assert not (folder / COMMAND).exists()
+        assert damage(folder) == set()
+
+
+def test_a_command_of_a_terabyte_is_not_read(folder: Path) -> None:
+    (folder / COMMAND).touch()
+    os.truncate(folder / COMMAND, 1 << 40)
+
+    with Store.open(folder) as store:
+        assert store.commands() == []
+        assert "more than the 65,536 it may have" in warnings(store)[0]
+
+
+def test_what_is_no_plain_file_is_removed_and_not_followed(tmp_path: Path) -> None:
+    for number, kind in enumerate(["link", "broken link", "pipe"]):
+        folder = make(tmp_path / str(number), rounds=1)
+        elsewhere = folder.parent / f"elsewhere{number}.json"
+        if kind == "pipe":
+            os.mkfifo(folder / COMMAND)
+        else:
+            (folder / COMMAND).symlink_to(elsewhere)
+        if kind == "link":
+            elsewhere.write_bytes(command())
+
+        with Store.open(folder) as store:
+            assert store.commands() == []
+            assert "not a plain file" in warnings(store)[0]
+        assert not os.path.lexists(folder / COMMAND)
+        assert elsewhere.exists() == (kind == "link")
+
+
+def test_a_folder_in_the_place_of_a_command_is_left_alone_and_told_of_once(folder: Path) -> None:
+    (folder / COMMAND).mkdir()
+    (folder / COMMAND / "mine").write_text("x")
+
+    for _ in range(2):
+        with Store.open(folder) as store:
+            assert store.commands() == store.commands() == []
+            assert len(warnings(store)) == 1
+            commit(store, (store.round or 0) + 1)
+    assert (folder / COMMAND / "mine").read_text() == "x"
+
+
+def test_files_of_other_names_are_left_alone_and_told_of_once(folder: Path) -> None:
+    names = ["notes.txt", f"{ID}.json.json", f"{ID.upper()}.json", "٣" * 20 + "-00000000.json", "\x1b[2J\n"]
+    for name in (*names, ".nfs0001"):
+        (folder / "control" / "inbox" / name).write_bytes(command())
+
+    with Store.open(folder) as store:
+        assert store.commands() == store.commands() == []
+        told = warnings(store)
+    assert len(told) == len(names)
+    assert all("is not a command; it was left alone" in line and line.isprintable() for line in told)
+    assert len(list((folder / "control" / "inbox").iterdir())) == len(names) + 1
+
+
+def test_an_inbox_that_becomes_a_link_stops_commands_and_not_the_run(folder: Path) -> None:
+    elsewhere = folder.parent / "elsewhere"
+    with Store.open(folder) as store:
+        (folder / "control" / "inbox").rename(elsewhere)
+        (folder / "control" / "inbox").symlink_to(elsewhere)
+        (elsewhere / f"{ID}.json").write_bytes(command())
+
+        assert store.commands() == store.commands() == []
+        (warning,) = warnings(store)
+        assert warning.startswith("No commands can be received: control/inbox is not a plain folder")
+        with pytest.raises(Damaged, match="links are not followed"):
+            post(folder, "pause")
+        commit(store, 2)
+    assert [path.name for path in elsewhere.iterdir()] == [f"{ID}.json"]
+
+
+ALTERED = [b"", seal({}), b"x" * (65 << 10)]
+
+
+def test_an_answer_that_was_altered_is_damaged(folder: Path) -> None:
+    for data in ALTERED:
+        (folder / "control" / "done" / f"{ID}.json").write_bytes(data)
+
+        with pytest.raises(Damaged, match=f"control/done/{ID}"):
+            answer(folder, ID)
+        assert damage(folder) == {f"control/done/{ID}.json"}
+
+
+OF_ROUNDS = [
+    {"round": 3},
+    {"round": True},
+    {"round": "2"},
+    {"note": []},
+    {"states": []},
+    {"states": {"../../etc/passwd": {"sha256": "a" * 64, "size": 1}}},
+    {"states": {"client/0/state": {"sha256": "../../../etc/passwd", "size": 1}}},
+    {"states": {"client/0/state": {"sha256": "a" * 64, "size": -1}}},
+    {"states": {"client/0/state": None}},
+    {"more": 1},
+]
+
+
+def test_an_unfinished_round_that_says_anything_else_is_computed_again(tmp_path: Path) -> None:
+    for number, change in enumerate(OF_ROUNDS):
+        folder = make(tmp_path / str(number), rounds=1)
+        with Store.open(folder) as store:
+            save_unfinished_round(store, 2)
+        document = unseal((folder / PARTIAL).read_bytes(), PARTIAL)
+        (folder / PARTIAL).write_bytes(seal(document | change))
+        assert damage(folder) == {PARTIAL}
+        assert SessionReader(folder).unfinished_round() is None
+
+        with Store.open(folder) as store:
+            assert store.unfinished_round() is None
+            assert warnings(store)[-1].endswith("the finished clients of round 2 are computed again.")
+        assert damage(folder) == set()
+
+
+def test_a_link_in_the_place_of_an_unfinished_round_is_removed_and_not_followed(folder: Path) -> None:
+    with Store.open(folder) as store:
+        save_unfinished_round(store, 2)
+    elsewhere = (folder / PARTIAL).rename(folder.parent / "elsewhere.json")
+    (folder / PARTIAL).symlink_to(elsewhere)
+
+    with Store.open(folder) as store:
+        assert store.unfinished_round() is None
+    assert elsewhere.exists()
+    assert not os.path.lexists(folder / PARTIAL)
+
+
+def test_a_folder_in_the_place_of_an_unfinished_round_is_refused(folder: Path) -> None:
+    (folder / PARTIAL).mkdir()
+
+    with pytest.raises(SessionUnreadable, match="the store did not make"):
+        Store.open(folder)
+
+
+def test_the_caller_says_what_tensors_an_unfinished_round_holds(folder: Path) -> None:
+    with Store.open(folder) as store:
+        store.save_unfinished_round(2, {}, {"client/0/state": store.put(weights(1, size=5))})
+        partial = store.unfinished_round()
+        assert partial is not None
+        expected = {name: TensorSpec.of(tensor) for name, tensor in weights(1).items()}
+        with pytest.raises(Damaged, match=r"'fc.weight' is float32\[5, 2\], not float32\[3, 2\]"):
+            store.load_unfinished(partial, "client/0/state", expected)

@@ -1,14 +1,19 @@
-"""What JSON must look like: a fault is one sentence that says where and what."""
+"""What JSON must look like, and that whatever is written can be read: writers check the limits of readers."""
 
 import json
+import os
+import shutil
+from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
 import pytest
-from hypothesis import given
+import torch
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
-from checkpoints import Damaged
+from checkpoints import Damaged, SessionFollower, SessionReader, Store, TooLarge, limits, verify
+from checkpoints import ledger as ledgers
 from checkpoints.schema import (
     Amount,
     Many,
@@ -155,3 +160,223 @@ def test_any_other_spelling_is_refused() -> None:
     for raw in OTHERWISE:
         with pytest.raises(Damaged, match="it is damaged"):
             parse(raw, "it")
+
+
+# Limits
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**12), 10**12)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=60,
+)
+RECORDS = st.dictionaries(st.text(min_size=1).filter(lambda key: key not in ("round", "sha256")), JSON)
+
+
+def session(folder: Path) -> Store:
+    return Store.create(folder, {"config": {}})
+
+
+def record(round: int, **parts: Any) -> dict[str, Any]:
+    return {"round": round, **parts}
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line of the ledger may take 200 bytes and 40 values, a manifest 2,000 bytes."""
+    monkeypatch.setattr(limits, "RECORD", 200)
+    monkeypatch.setattr(limits, "RECORD_VALUES", 40)
+    monkeypatch.setattr(limits, "MANIFEST", 2_000)
+    monkeypatch.setattr(limits, "TAIL", 400)
+
+
+@pytest.mark.long
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    parts=st.lists(RECORDS, min_size=1, max_size=4),
+    checkpointed=st.lists(st.booleans(), min_size=4, max_size=4),
+)
+def test_a_round_is_refused_or_can_be_read_back(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[dict[str, Any]], checkpointed: list[bool]
+) -> None:
+    """Rounds of any content, with a checkpoint or without, in a session whose limits are small."""
+    folder = tmp_path_factory.mktemp("any") / "s"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "RECORD", 200)
+        patch.setattr(limits, "RECORD_VALUES", 40)
+        patch.setattr(limits, "MANIFEST", 600)
+        patch.setattr(limits, "TAIL", 400)
+        written: list[dict[str, Any]] = []
+        with session(folder) as store:
+            server = store.put({"w": torch.zeros(1)})
+            for each, wanted in zip(parts, checkpointed, strict=False):
+                line = record(len(written) + 1, **each)
+                try:
+                    if wanted or store.checkpoint_due:
+                        store.commit(line["round"], {"server": server}, line, [], [])
+                    else:
+                        store.append(line)
+                except TooLarge:
+                    continue
+                written.append(line)
+        assert [canonical(each) for each in SessionReader(folder).records()] == [
+            canonical(each) for each in written
+        ]
+        Store.open(folder).close()
+
+
+@pytest.mark.usefixtures("small")
+def test_a_checkpoint_is_due_before_the_ledger_behind_it_grows_too_long(tmp_path: Path) -> None:
+    """Lines of 112 bytes: after two of them 224 are behind the checkpoint, and 400 may be, with one of 200 to come."""
+    with session(tmp_path / "s") as store:
+        server = store.put({"w": torch.zeros(1)})
+        due = []
+        for round in range(1, 6):
+            due.append(store.checkpoint_due)
+            line = record(round, text="x" * 90)
+            assert len(canonical(line)) + 1 == 112
+            if due[-1]:
+                store.commit(round, {"server": server}, line, [], [])
+            else:
+                store.append(line)
+    assert due == [False, False, True, False, False]
+    assert len(SessionReader(tmp_path / "s").records()) == 5
+
+
+def test_a_ledger_does_not_outgrow_what_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line of 12 bytes."""
+    monkeypatch.setattr(limits, "LEDGER", 30)
+    with session(tmp_path / "s") as store:
+        store.append(record(1))
+        store.append(record(2))
+        with pytest.raises(
+            TooLarge, match=r"^ledger\.jsonl has 36 bytes, and at most 30 can be read back\.$"
+        ):
+            store.append(record(3))
+    assert len(SessionReader(tmp_path / "s").records()) == 2
+
+
+@pytest.mark.slow
+def test_110_000_participants_and_340_000_states_can_be_read_back() -> None:
+    """More than could be: 1,000,000 values in a document, 32 MB in a manifest."""
+    of_each = {str(client): 0.123456 for client in range(110_000)}
+    line = record(1, participants=list(range(110_000)), **{f"part{part}": of_each for part in range(9)})
+    raw = ledgers.text_of([line])
+    assert limits.values(raw) > 1_000_000
+    assert len(parse(raw[:-1], "it")["part0"]) == 110_000
+    states = {f"client/{client}": {"sha256": "0" * 64, "size": 1_000_000} for client in range(340_000)}
+    sealed = seal({"round": 1, "states": states}, limits.MANIFEST, "it")
+    assert len(sealed) > 32 << 20
+    assert len(unseal(sealed, "it")["states"]) == 340_000
+
+
+STATES = [
+    ("TENSORS", 2, {f"w{number}": torch.zeros(1) for number in range(3)}, "3 tensors"),
+    ("HEADER", 100, {"w" * 200: torch.zeros(1)}, r"\d+ bytes of names and shapes"),
+    ("OBJECT", 500, {"w": torch.zeros(1000)}, r"4,\d+ bytes"),
+]
+
+
+def test_a_state_that_could_not_be_read_back_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit, most, tensors, of in STATES:
+        with session(tmp_path / limit) as store, monkeypatch.context() as patch:
+            patch.setattr(limits, limit, most)
+            with pytest.raises(TooLarge, match=f"^A state has {of}, and at most {most} can be read back"):
+                store.put(tensors)
+
+
+def _tagged(store: Store) -> None:
+    store.tag([f"t{number}" for number in range(5)])
+
+
+def _unfinished(store: Store) -> None:
+    store.save_unfinished_round(1, {"text": "x" * 500}, {})
+
+
+WRITES = [("TAGS", _tagged), ("MANIFEST", _unfinished)]
+
+
+def test_the_other_documents_of_a_session_are_checked_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit, write in WRITES:
+        with session(tmp_path / limit) as store, monkeypatch.context() as patch:
+            patch.setattr(limits, limit, 80)
+            with pytest.raises(TooLarge, match="at most 80 can be read back"):
+                write(store)
+            store.append(record(1))
+
+
+def test_session_json_is_checked_before_there_is_a_session(tmp_path: Path) -> None:
+    with pytest.raises(TooLarge, match=r"^session\.json has 1,1\d\d,\d\d\d bytes"):
+        Store.create(tmp_path / "s", {"config": {"text": "x" * (1_100_000)}})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_event_of_many_long_parts_is_cut_and_can_be_read(tmp_path: Path) -> None:
+    """A cluster of 1,000 machines that each differ in several libraries."""
+    nodes = [
+        {
+            "node": f"node{number}",
+            "workers": 2,
+            "environment": {"libraries": "é" * 300},
+            "inexact": ["torch 2.6 → 2.7"],
+        }
+        for number in range(1000)
+    ]
+    with session(tmp_path / "s") as store:
+        store.event("nodes", round=3, nodes=nodes)
+    [event] = SessionReader(tmp_path / "s").events()
+    assert (event["event"], event["round"], event["nodes"][0]["node"]) == ("nodes", 3, "node0")
+
+
+# Sessions of earlier versions, which checked nothing
+
+
+def killed(folder: Path, rounds: int) -> Path:
+    """A session whose owner died after so many rounds: the first has a checkpoint, each line takes 112 bytes."""
+    with session(folder) as store:
+        server = store.put({"w": torch.zeros(1)})
+        store.commit(1, {"server": server}, record(1, text="x" * 90), [], [])
+        for round in range(2, rounds + 1):
+            store.append(record(round, text="x" * 90))
+        return Path(shutil.copytree(folder, folder.with_name("killed")))
+
+
+def test_rounds_without_a_checkpoint_are_read_as_far_as_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """250 bytes of the ledger behind the checkpoint are two lines of 112 bytes."""
+    folder = killed(tmp_path / "s", rounds=6)
+    monkeypatch.setattr(limits, "TAIL", 250)
+    assert [each["round"] for each in SessionReader(folder).records()] == [1, 2, 3]
+    assert [finding.severity for finding in verify(folder)] == ["note"]
+    with Store.open(folder) as store:
+        assert store.round == 1
+        store.append(record(2))
+    assert [each["round"] for each in SessionReader(folder).records()] == [1, 2]
+
+
+def test_a_follower_reads_the_rounds_for_which_there_was_no_room_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = killed(tmp_path / "s", rounds=6)
+    monkeypatch.setattr(limits, "TAIL", 250)
+    follower = SessionFollower(SessionReader(folder))
+    seen = [[each["round"] for each in follower.new_records().records] for _ in range(3)]
+    assert seen == [[1, 2, 3], [4, 5], [6]]
+
+
+def test_a_ledger_without_lines_behind_the_checkpoint_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = killed(tmp_path / "s", rounds=1)
+    monkeypatch.setattr(limits, "TAIL", 250)
+    os.truncate(folder / "ledger.jsonl", 112 + 251)
+    with pytest.raises(Damaged, match=r"ledger\.jsonl is 363 bytes, more than the 362 it may have"):
+        SessionReader(folder).records()

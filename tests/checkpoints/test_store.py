@@ -1,7 +1,6 @@
 """A session's life: made, written, closed, opened again, read by others meanwhile."""
 
 import errno
-import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -169,21 +168,6 @@ def test_a_read_only_place_is_found_before_anything_is_made(
     assert str(tmp_path / "s") in str(caught.value)
     assert caught.value.exit_code == 5
     assert not (tmp_path / "s").exists()
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind root")
-def test_a_read_only_session_is_read_and_not_opened(tmp_path: Path) -> None:
-    folder = make(tmp_path / "s", rounds=1)
-    for path in [folder, *folder.rglob("*")]:
-        path.chmod(0o555 if path.is_dir() else 0o444)
-    try:
-        assert server_value(SessionReader(folder).load(None, "server")) == 1
-        assert SessionReader(folder).state() == "stopped"
-        with pytest.raises(DiskError, match="not allowed"):
-            Store.open(folder)
-    finally:
-        for path in [folder, *folder.rglob("*")]:
-            path.chmod(0o755)
 
 
 def test_what_is_no_session_is_said_to_be_none(tmp_path: Path) -> None:

@@ -39,25 +39,6 @@ def test_a_command_to_a_session_that_nobody_runs_is_refused_and_changes_nothing(
     assert [path.name for path in done.parent.iterdir()] == ["done"]
 
 
-def test_a_command_that_was_posted_and_is_gone_or_damaged_is_said_on_the_terminal(
-    cli: Cli, done: Path
-) -> None:
-    gone, damaged = (
-        checkpoints.post(done, "switch", {"method": None, "set": [f"training.lr={rate}"]})
-        for rate in (0.2, 0.3)
-    )
-    inbox = done / "control" / "inbox"
-    (inbox / f"{gone.id}.json").unlink()
-    path = inbox / f"{damaged.id}.json"
-    path.write_bytes(path.read_bytes().replace(b"0.3", b"0.4"))
-
-    resumed = cli("resume", "done", "--rounds=4")
-
-    assert resumed.code == 0
-    assert any("number 1" in line for line in resumed.err.splitlines()), "gone"
-    assert any(damaged.id in line and "damaged" in line for line in resumed.err.splitlines())
-
-
 @pytest.fixture
 def paused(tmp_path: Path, sessions: Path, cli: Cli) -> Iterator[Path]:
     """A real run, paused within a round."""

@@ -72,24 +72,3 @@ def test_commands_are_carried_out_as_they_were_posted_whatever_the_clocks_say(
         entry["settings"]["training"]["lr"] for entry in checkpoints.SessionReader(folder).manifest().history
     ]
     assert rates == [0.1, 0.02, 0.03], "in the order in which they were posted"
-
-
-def test_a_pause_and_then_a_resume_with_the_clock_an_hour_back_leave_the_run_going(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, posted = tmp_path / "s", []
-
-    def post(event: Event) -> None:
-        if isinstance(event, RoundFinished) and event.record["round"] == 1:
-            now = time.time_ns()
-            for kind, back in (("pause", 0), ("resume", 3600)):
-                monkeypatch.setattr(time, "time_ns", lambda back=back: now - back * 10**9)
-                posted.append(checkpoints.post(folder, kind))
-            monkeypatch.undo()
-
-    assert Session.create(federations.config("standalone"), folder, tmp_path).run(post).state == "finished"
-    answers = [checkpoints.answer(folder, command.id) for command in posted]
-    assert [(each.outcome, each.message) for each in answers if each] == [
-        ("refused", "a resume came before it had an effect"),
-        ("applied", "training continues"),
-    ]

@@ -1,13 +1,10 @@
 """Disk growth: what does not change costs nothing, retention bounds the rest, and a fork keeps what it needs."""
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 import checkpoints
-import simulator
-from checkpoints import Retention, Store
 from simulator.engine.progress import Event, RoundFinished
 from simulator.sessions.session import Session
 from tests import federations
@@ -46,17 +43,3 @@ def test_twenty_rounds_take_the_space_of_six_and_their_ledger(tmp_path: Path) ->
     assert all(sum(held.values()) <= 4 * largest_checkpoint for held in sizes.values())
     assert len(checkpoints.SessionReader(tmp_path / "s").records()) == 20
     assert len(checkpoints.SessionReader(tmp_path / "s").rounds()) <= 4
-
-
-def test_a_fork_goes_on_when_its_parent_is_pruned_and_then_deleted(tmp_path: Path) -> None:
-    parent, child = tmp_path / "parent", tmp_path / "child"
-    Session.create(federations.config("fedssa", rounds=5), parent, tmp_path).run()
-    before = federations.committed(parent)
-    simulator.fork(parent, child, tmp_path, 3)
-    with Store.open(parent) as store:
-        store.prune(Retention(last=1, best=None))
-    assert 3 not in checkpoints.SessionReader(parent).rounds()
-    assert checkpoints.verify(child) == []
-    shutil.rmtree(parent)
-    Session.resume(child, tmp_path).run()
-    assert federations.committed(child) == before

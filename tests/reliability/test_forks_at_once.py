@@ -84,18 +84,3 @@ def test_a_session_begun_under_the_name_while_a_fork_runs_rounds_again_stays_as_
     assert begun
     assert contents(tmp_path / "x") == begun
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
-
-
-def test_a_fork_that_fails_removes_its_own_folder_and_nothing_else(
-    tmp_path: Path, parent: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "x").mkdir()  # empty, so that it is free
-
-    def fail(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(checkpoints.Store, "commit", fail)
-    with pytest.raises(KeyboardInterrupt):
-        simulator.fork(parent, tmp_path / "x", tmp_path, 3, assignments=["rounds=9"])
-    assert [path.name for path in tmp_path.iterdir()] == ["x"]
-    assert list((tmp_path / "x").iterdir()) == []
