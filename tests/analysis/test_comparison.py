@@ -14,6 +14,7 @@ from simulator.results.analysis.comparison import (
     common_target,
     described,
     differences,
+    moment,
     standing,
     table,
 )
@@ -155,6 +156,10 @@ def test_sessions_without_a_clock_times_that_are_none_and_times_of_nobody_are_re
             table(BOTH, "method", at_time=at_time)
     with pytest.raises(ConfigError, match="No session can be compared"):
         table(BOTH, "method", at_time=100)
+
+
+def test_a_time_may_be_a_part_of_a_second() -> None:
+    assert (moment(0.25), moment("2h")) == (0.25, 7200)
 
 
 def test_a_pivot_says_at_which_time_it_is() -> None:

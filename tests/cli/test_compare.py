@@ -85,6 +85,7 @@ def test_a_damaged_session_in_a_glob_is_named_and_left_out(cli: Cli, three: Path
         (["*", "--target", "90"], 2, "an accuracy from 0 to 1"),
         (["*", "--select", "test"], 2, "'test'"),
         (["*", "--format", "html"], 2, "'html'"),
+        (["*", "--variance", "--target", "0.5"], 2, "--target changes nothing of"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(

@@ -28,6 +28,11 @@ def test_in_a_pipe_a_table_keeps_every_cell_whole_and_every_row_on_its_line(
     assert [tuple(line.split()) for line in lines] == [("a", "b", "c"), *rows]
 
 
+def test_a_closed_standard_output_has_an_exit_code(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["methods"]) == 141
+
+
 def test_an_error_nobody_foresaw_is_called_a_bug_and_debug_shows_where(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,12 +4,15 @@ import math
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from checkpoints import SessionReader, size_on_disk
+from tests.analysis.runs import clocked
 from tests.cli.conftest import TINY, Cli
 from tests.cli.test_bad_input import flip, rewrite
+from tui.cli.session_page import _simulated
 
 
 def test_sessions_lists_what_each_came_to(cli: Cli, done: Path) -> None:
@@ -170,6 +173,12 @@ def test_show_tells_settings_curve_clients_traffic_and_events(cli: Cli, done: Pa
     for client, model in enumerate(["tiny_cnn", "tiny_mlp", "tiny_cnn", "tiny_mlp"]):
         accuracy = f"{100 * last['accuracy']['per_client'][client]:.1f}"
         assert any(line.split()[:4] == [str(client), model, accuracy, "%"] for line in page.out.splitlines())
+
+
+def test_the_mean_age_of_uplinks_is_over_those_that_were_used() -> None:
+    run = clocked("s", [(10.0, 0.5)])
+    run.records[0]["time"]["staleness"] = {"0": 3, "2": 1}  # one of four waited two rounds
+    assert dict(_simulated(SimpleNamespace(run=run)))["mean age"] == "0.50 rounds"  # type: ignore[arg-type]
 
 
 def test_show_tells_a_target_and_the_traffic_until_it(cli: Cli, done: Path) -> None:

@@ -492,6 +492,15 @@ def test_sent140s_texts_are_words_of_the_training_parts(tmp_path: Path) -> None:
     assert report["left_out"]["column 2 of x"] == "the text is in the last column"
 
 
+def test_what_was_imported_runs_by_the_command_that_is_printed(
+    tmp_path: Path, cli: Callable[..., Result]
+) -> None:
+    both(tmp_path / "f", numbers(2, 3).tolist(), [0, 1])
+    typed = shlex.split(cli("data", "import", "f", "own", "--json").json()["command"])
+    expected = "htfl-sim run --dataset own/samples.npz --partition own/clients.json --clients 1"
+    assert " ".join(typed) == expected
+
+
 def test_whole_numbers_can_be_tokens(tmp_path: Path) -> None:
     folder = both(tmp_path / "w", [[1, 2], [3, 4]], [0, 1])
     arrays, _, report = imported(folder, kind="tokens")

@@ -65,6 +65,7 @@ def test_options_that_say_nothing_here_are_refused(cli: Cli, trained: Path) -> N
         (["--what=clients", "--to=tensorboard"], "--what chooses a table for csv"),
         (["--weights=client/1", "--follow"], "--follow makes no sense with --weights"),
         (["--weights=server"], "'server' names no client"),
+        (["--weights=client/70"], "has no client 70"),
         (["--at-round=2"], "--at-round makes no sense with numbers"),
         (["--what=partition", "--follow"], "a partition does not change"),
         (["--project=x"], "--project belongs to"),

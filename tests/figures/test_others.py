@@ -291,6 +291,15 @@ def test_a_bubble_stands_where_a_client_has_a_class_with_an_area_as_its_samples(
         partition(Partition(("cat", "dog"), {"train": [[0, 0], [0, 0]]}))
 
 
+@pytest.mark.parametrize(("clients", "named"), [(24, 24), (25, 0)])
+def test_a_legend_names_at_most_two_dozen_clients(clients: int, named: int) -> None:
+    each = np.arange(clients)
+    anchors = np.zeros((0, 2)), np.zeros(0, dtype=int), ""
+    drawn = embedding(Embedding(1, np.zeros((clients, 2)), each % 2, each, ("cat", "dog"), *anchors))
+    legend = drawn.axes[1].get_legend()
+    assert len(legend.get_texts() if legend else []) == named
+
+
 def test_the_plane_is_drawn_by_class_and_by_client_with_anchors_in_both() -> None:
     points, labels, clients = np.array([[0.0, 1], [2, 3], [4, 5]]), np.array([0, 1, 0]), np.array([0, 0, 1])
     anchors = np.array([[9.0, 9]]), np.array([1]), "prototype"

@@ -224,10 +224,11 @@ def _scatter(plot: Axes, found: Embedding, of: NDArray[np.int64], names: list[st
     handles = [_key(names[each], *look(each, len(names))) for each in present] if len(present) <= 24 else []
     if found.anchor_kind:
         handles.append(_key(found.anchor_kind, "white", "o", markersize=6, markeredgecolor="black"))
-    plot.legend(
-        handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.02), fontsize=6, handletextpad=0.1,
-        ncols=style.balanced(len(handles), 5)[0], columnspacing=0.8,
-    )  # fmt: skip
+    if handles:
+        plot.legend(
+            handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.02), fontsize=6, handletextpad=0.1,
+            ncols=style.balanced(len(handles), 5)[0], columnspacing=0.8,
+        )  # fmt: skip
 
 
 def _key(label: str, colour: str, marker: str, **options: Any) -> Line2D:

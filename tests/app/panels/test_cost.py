@@ -12,7 +12,7 @@ from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.panels.stage import Act, on_stage, read
 from tui.app.charts.table import Cell
-from tui.app.panels.cost import facts_of, rows, seconds
+from tui.app.panels.cost import charts, facts_of, rows, seconds
 from tui.app.view import View
 
 
@@ -49,6 +49,10 @@ def test_the_round_s_time_is_told_by_what_it_was_for(view: View) -> None:
     assert facts["workers"] == "2, busy 72.2 %"  # 2.6 s of clients in two times 1.8 s
     assert facts["memory"] == "720.0 MiB"
     assert facts["CPU cores"] == "1.8 in use"
+
+
+def test_the_memory_of_the_process_is_a_chart_and_that_of_a_gpu_only_where_there_was_one(view: View) -> None:
+    assert [title for title in charts(view) if "memory" in title] == ["peak memory of the process"]
 
 
 @pytest.mark.long
