@@ -26,7 +26,7 @@ from simulator.results.analysis.axes import (
     seeds_of,
     spelled,
     varying,
-)
+)  # fmt: skip
 from simulator.results.analysis.caveats import (
     Note,
     averaged,
@@ -37,11 +37,12 @@ from simulator.results.analysis.caveats import (
     printed,
     rows_differ,
     unfinished,
-)
+)  # fmt: skip
 from simulator.results.analysis.client_values import Array
+from simulator.results.analysis.clients import best_round
 from simulator.results.analysis.costs import COSTS, SIMULATED, Cost, energy_differs, reached, spent
 from simulator.results.analysis.gain import final_accuracies
-from simulator.results.analysis.ledger import Divergence, Ledger, Lines, Totals
+from simulator.results.analysis.ledger import Divergence, Totals
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.table import COST_NUMBERS, EXTRAS, NUMBERS, Numbers, Row, Select, Table
 
@@ -150,7 +151,7 @@ def table(
     seconds = None if at_time is None else moment(at_time)
     if seconds is not None:
         runs, moved = at_moment(runs, seconds)
-    wanted = checked((by,) if isinstance(by, str) else tuple(by), runs) or varying(runs) or ("session",)
+    wanted = checked(by, runs) or varying(runs) or ("session",)
     extras = [name for name in EXTRAS if any(name.startswith(each) for each in columns)]
     notes = _of_data(runs) + (unfinished(asked) if seconds is None else moved) + _switched(runs)
     found: dict[Key, tuple[str, list[SessionResult]]] = {}
@@ -160,8 +161,8 @@ def table(
         chosen, outcomes, about = _point(group_label(wanted, key), outcomes, select)
         found[key] = chosen, outcomes
         of_groups += about
-    shown = {group_label(wanted, key): outcomes for key, (_, outcomes) in found.items()}
-    configs = {label: [each.run.config for each in kept] for label, kept in shown.items()}
+    kept = {group_label(wanted, key): [each.run for each in outcomes] for key, (_, outcomes) in found.items()}
+    configs = {label: [run.config for run in each] for label, each in kept.items()}
     differ = rows_differ(configs, (*wanted, *_named(runs, wanted, found)))
     if target is not None or any(EXTRAS[name][0] == "joules" for name in extras):
         differ += energy_differs(configs)
@@ -170,7 +171,6 @@ def table(
     for key, (chosen, outcomes) in found.items():
         against = found[opposite[key]][1] if key in opposite and opposite[key] != key else []
         rows.append(_row(wanted, key, chosen, outcomes, against, select))
-    kept = {label: [each.run for each in outcomes] for label, outcomes in shown.items()}
     notes += [*joined(of_groups), *averaged(kept, _SEPARATE), *dependent(members(kept))]
     diverged = divergences(
         (group_label(wanted, key), [each.diverged for each in outcomes])
@@ -193,15 +193,15 @@ def outcome(
     totals, diverged = run.totals, Divergence.of(run.totals)
     if diverged.untrained:
         totals = totals.without_scores()
-    round = _best_round(totals["eval_accuracy"]) if select else None
+    round = (best_round(totals["eval_accuracy"])[1] or None) if select else None
     measured = np.flatnonzero(np.isfinite(totals["accuracy"]))
     last = int(measured[-1]) + 1 if measured.size else None
     at = round if select else last
     took = None if target is None else reached(totals, target)
     every = None if target is None else took or spent(totals)
     return SessionResult(
-        best=_highest(totals["accuracy"]),
-        best_weighted=_highest(totals["accuracy_weighted"]),
+        best=_at(totals["accuracy"], best_round(totals["accuracy"])[1] or None),
+        best_weighted=_at(totals["accuracy_weighted"], best_round(totals["accuracy_weighted"])[1] or None),
         last=_mean_of_last(totals["accuracy"], last_rounds),
         last_weighted=_mean_of_last(totals["accuracy_weighted"], last_rounds),
         selected=_at(totals["accuracy"], round),
@@ -406,14 +406,6 @@ def _switched(runs: Sequence[SessionData]) -> list[str]:
     return [f"Not of one method: {', '.join(words)}."] if words else []
 
 
-def _best_round(values: Array) -> int | None:
-    return int(np.nanargmax(values)) + 1 if np.isfinite(values).any() else None
-
-
-def _highest(values: Array) -> float | None:
-    return _at(values, _best_round(values))
-
-
 def _at(values: Array, round: int | None) -> float | None:
     value = math.nan if round is None else float(values[round - 1])
     return None if math.isnan(value) else value
@@ -456,11 +448,7 @@ def at_moment(runs: Sequence[SessionData], seconds: float) -> tuple[list[Session
         elif not ended:
             late.append(f"{run.name} (first round: {span(float(clock[0]))})")
         else:
-            ledger = run.ledger
-            if isinstance(ledger, Lines):
-                found.append(replace(run, ledger=replace(ledger, lines=ledger.lines[:ended])))
-            else:
-                found.append(replace(run, ledger=Ledger.of(ledger.records[:ended])))
+            found.append(replace(run, ledger=run.ledger.upto(ended)))
     notes = [
         f"Left out, because they {why} {span(seconds)} of simulated time: {', '.join(names)}."
         for why, names in (("end before", short), ("have no round by", late))

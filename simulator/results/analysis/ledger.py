@@ -350,6 +350,10 @@ class Ledger:
         """What a round has one number of."""
         return self.curves
 
+    def upto(self, round: int) -> "Ledger":
+        """The first so many rounds."""
+        return Ledger.of(self.records[:round])
+
     @classmethod
     def of(cls, records: Sequence[Record]) -> "Ledger":
         """Of the records of rounds 1, 2, …; raises like `LedgerBuilder.extend`."""
@@ -368,6 +372,10 @@ class Lines:
     folder: Path
     lines: tuple[bytes, ...]
     clients: int
+
+    def upto(self, round: int) -> "Lines":
+        """The first so many rounds."""
+        return replace(self, lines=self.lines[:round])
 
     @cached_property
     def totals(self) -> Totals:

@@ -16,7 +16,6 @@ from simulator.base.units import (
     duration,
     in_unit,
     number,
-    points,
     size,
     span,
 )
@@ -30,7 +29,9 @@ from simulator.results.analysis.tabular import (
     as_json,
     axis_columns,
     chosen_columns,
+    decimals,
     percent,
+    points_with,
 )
 
 Select = Literal["eval"]
@@ -182,7 +183,7 @@ class Table(TextTable[Row]):
         worst: Callable[[Row], MeanStd | None] = attrgetter("worst")
         found.append(Column("worst client, %", lambda row: percent(row.worst), expendable=True, value=worst))
         found += [
-            Column(name, lambda row, name=name: _decimals(row.own.get(name)))  # type: ignore[misc]
+            Column(name, lambda row, name=name: decimals(row.own.get(name), 4))  # type: ignore[misc]
             for name in dict.fromkeys(name for row in self.rows for name in row.own)
         ]
         if self.baseline is not None:
@@ -224,11 +225,11 @@ class Table(TextTable[Row]):
             yield f"{name}_std", spread.std if spread else None
         change = row.difference
         low, high = change.interval if change and change.interval else (None, None)
-        yield from {
-            "difference": change and change.mean,
-            "difference_low": low,
-            "difference_high": high,
-        }.items()
+        yield from zip(
+            ("difference", "difference_low", "difference_high"),
+            (change and change.mean, low, high),
+            strict=True,
+        )
         yield "pairs", change.pairs if change else None
         paper = row.paper[0] if row.paper else None
         yield from {"paper": paper and paper.accuracy, "paper_place": paper and paper.place}.items()
@@ -334,23 +335,17 @@ def _unlike_papers(rows: Sequence[Row]) -> list[str]:
         first, *others = (places[label] for label in named)
         place = ", ".join(word for word in first if all(word in other for other in others))
         value = (
-            "is not comparable with the printed value"
-            if not others
-            else "are not comparable with printed values"
+            "are not comparable with printed values" if others else "is not comparable with the printed value"
         )
         found.append(f"{listed(named)} {value} ({place}): {', '.join(shared)}.")
     return found
 
 
-def _plain(spread: MeanStd | None) -> str:
-    if spread is None:
-        return NONE
-    return f"{spread.mean:.0f}" if spread.std is None else f"{spread.mean:.1f} ± {spread.std:.1f}"
-
-
 def _rounds(row: Row) -> str:
     took = row.costs["rounds"]
-    return at_least(took.mean) if row.at_least and took else _plain(took)
+    if row.at_least and took:
+        return at_least(took.mean)
+    return decimals(took, 1 if took and took.std is not None else 0)
 
 
 _COSTS: dict[str, tuple[str, Callable[[float | None], str], bool]] = {
@@ -377,18 +372,8 @@ def _mean(spread: MeanStd | None) -> float | None:
     return spread.mean if spread else None
 
 
-def _decimals(spread: MeanStd | None) -> str:
-    if spread is None:
-        return NONE
-    return f"{spread.mean:.4f}" + ("" if spread.std is None else f" ± {spread.std:.4f}")
-
-
 def _difference(row: Row) -> str:
-    if row.difference is None:
-        return NONE
-    interval = row.difference.interval
-    shown = f" [{', '.join(points(end) for end in interval)}]" if interval else ""
-    return points(row.difference.mean) + shown
+    return NONE if row.difference is None else points_with(row.difference.mean, row.difference.interval)
 
 
 def _paper(row: Row) -> str:

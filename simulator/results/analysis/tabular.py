@@ -4,7 +4,7 @@ import csv
 import io
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -19,25 +19,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 _LATEX = str.maketrans(
-    {
-        "&": r"\&",
-        "%": r"\%",
-        "#": r"\#",
-        "_": r"\_",
-        "$": r"\$",
-        "{": r"\{",
-        "}": r"\}",
-        "–": "--",
-        "±": r"$\pm$",
-    }
-    | {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "−": "$-$",
-        "≥": r"$\geq$",
-        "Δ": r"$\Delta$",
-    }
+    {each: f"\\{each}" for each in "&%#_${}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"–": "--", "±": r"$\pm$", "−": "$-$", "≥": r"$\geq$", "Δ": r"$\Delta$"}
 )
 
 _SETTINGS = {
@@ -102,11 +86,9 @@ class TextTable(ABC, Generic[R]):
     def to_markdown(self) -> str:
         """A Markdown table, its notes below; accuracies in per cent."""
         shown = self.columns()
-        lines = [_piped(column.name for column in shown)]
-        lines.append(_piped("--:" if column.numeric else "---" for column in shown))
-        lines += [
-            _piped(escaped(column.cell(row)).replace("|", "\\|") for column in shown) for row in self.rows
-        ]
+        rows = [[column.name for column in shown], ["--:" if column.numeric else "---" for column in shown]]
+        rows += [[escaped(column.cell(row)).replace("|", "\\|") for column in shown] for row in self.rows]
+        lines = [f"| {' | '.join(cells)} |" for cells in rows]
         return "\n".join([*lines, *(f"\n> {escaped(note)}" for note in self.remarks())]) + "\n"
 
     def to_latex(self) -> str:
@@ -118,16 +100,15 @@ class TextTable(ABC, Generic[R]):
         shown, names = self.columns(), titles()
         alignment = "".join("r" if column.numeric else "l" for column in shown)
         marks = [_marks(column, self.rows) for column in shown]
-        lines = [rf"\begin{{tabular}}{{{alignment}}}", r"\toprule"]
-        lines += [_ampersands(_heading(column.name) for column in shown), r"\midrule"]
+        rows = [[_heading(column.name) for column in shown]]
         for place, row in enumerate(self.rows):
             texts = [names.get(text, text) for text in (column.cell(row) for column in shown)]
-            lines.append(
-                _ampersands(
-                    mark.get(place, "{}").replace("{}", _in_latex(escaped(text)))
-                    for mark, text in zip(marks, texts, strict=True)
-                )
+            each = zip(marks, texts, strict=True)
+            rows.append(
+                [mark.get(place, "{}").replace("{}", _in_latex(escaped(text))) for mark, text in each]
             )
+        head, *body = [" & ".join(cells) + r" \\" for cells in rows]
+        lines = [rf"\begin{{tabular}}{{{alignment}}}", r"\toprule", head, r"\midrule", *body]
         lines += [r"\bottomrule", r"\end{tabular}"]
         lines += [rf"\par{{\footnotesize {_in_latex(escaped(note))}}}" for note in self.remarks()]
         return "\n".join(lines) + "\n"
@@ -190,9 +171,15 @@ def as_json(table: Any, *about: str) -> dict[str, Any]:
 
 def percent(value: MeanStd | None, missing: str = NONE) -> str:
     """A number over seeds in per cent, with ± its standard deviation."""
+    return missing if value is None else decimals(value, 2, 100)
+
+
+def decimals(value: MeanStd | None, digits: int, scale: int = 1) -> str:
+    """`scale` times a number over seeds, with ± its standard deviation."""
     if value is None:
-        return missing
-    return f"{100 * value.mean:.2f}" + ("" if value.std is None else f" ± {100 * value.std:.2f}")
+        return NONE
+    numbers = [value.mean] if value.std is None else [value.mean, value.std]
+    return " ± ".join(f"{scale * each:.{digits}f}" for each in numbers)
 
 
 def points_with(mean: float, interval: tuple[float, float] | None) -> str:
@@ -234,11 +221,3 @@ def _heading(name: str) -> str:
 
 def _in_latex(text: str) -> str:
     return text.translate(_LATEX)
-
-
-def _piped(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _ampersands(cells: Iterable[str]) -> str:
-    return " & ".join(cells) + r" \\"

@@ -7,7 +7,7 @@ this is negative. The rest contains interactions of seeds.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -47,16 +47,11 @@ class VarianceRow:
     @property
     def total(self) -> float:
         """The sum of the parts."""
-        return math.fsum(self.of(part) or 0.0 for part in (*PARTS, REST))
-
-    def of(self, part: str) -> float | None:
-        """The variance of a part."""
-        value: float | None = getattr(self, part)
-        return value
+        return math.fsum(getattr(self, part) or 0.0 for part in (*PARTS, REST))
 
     def share(self, part: str) -> float | None:
         """The part's share of the total, 0…1. None for an unknown part, and if nothing varies."""
-        value = self.of(part)
+        value = getattr(self, part)
         return None if value is None or not self.total else value / self.total
 
 
@@ -75,7 +70,15 @@ class VarianceTable(TextTable[VarianceRow]):
             Column("n", lambda row: str(row.n)),
             Column("last, %", lambda row: f"{100 * row.mean:.2f}"),
             Column("std (pp)", lambda row: f"{100 * math.sqrt(row.total):.2f}"),
-            *(Column(f"{part}, %", _share(part)) for part in (*PARTS, REST)),
+            *(
+                Column(
+                    f"{part}, %",
+                    lambda row, part=part: (
+                        NONE if (share := row.share(part)) is None else f"{100 * share:.1f}"
+                    ),
+                )
+                for part in (*PARTS, REST)
+            ),
         ]
 
     def remarks(self) -> list[str]:
@@ -97,7 +100,7 @@ def variances(runs: Sequence[SessionData], by: Sequence[str] | str = ()) -> Vari
 
     Raises ConfigError if a group's seeds are not crossed: every combination of their values once.
     """
-    wanted = checked((by,) if isinstance(by, str) else tuple(by), runs) or varying(runs) or ("dataset",)
+    wanted = checked(by, runs) or varying(runs) or ("dataset",)
     rows = []
     for key, group in groups(runs, wanted).items():
         label = group_label(wanted, key)
@@ -154,9 +157,6 @@ def _values(label: str, group: Sequence[SessionData]) -> dict[tuple[int, int, in
     return found
 
 
-def _share(part: str) -> Callable[[VarianceRow], str]:
-    def text(row: VarianceRow) -> str:
-        share = row.share(part)
-        return NONE if share is None else f"{100 * share:.1f}"
-
-    return text
+def _share(row: VarianceRow, part: str) -> str:
+    share = row.share(part)
+    return NONE if share is None else f"{100 * share:.1f}"

@@ -18,7 +18,6 @@ from typing import Any, Literal
 import numpy as np
 
 from simulator.base.errors import ConfigError
-from simulator.base.record import Record
 from simulator.base.units import number, percent
 from simulator.metrics.significance import FEW, Z, is_fall, standard_errors
 from simulator.results.analysis.classes import ClassCounts, class_counts
@@ -156,17 +155,50 @@ def _result(
 def _last_round(
     run: SessionData, round: int, client: int, tested: int | None, classes: Sequence[ClassRow]
 ) -> Iterator[Finding]:
-    """What the round changed."""
+    """What happened to it in the round, and what the round changed."""
     record, records = run.records[round - 1], run.records[:round]
-    yield from _participation(records, client, run.curves.upto(round).participated.totals())
-    yield from _flights(record, client)
+    happened = incidents(records, client)
+    took = round - len(happened.absent)
+    facts: dict[str, object] = {"took_part": took, "rounds": round}
+    if round in happened.absent:
+        last = next((each["round"] for each in reversed(records) if client in each["participants"]), None)
+        since = f"It took part in {took} of {round} rounds, most recently in round {last}."
+        if last is None:
+            since = f"It has not taken part in any of {round} rounds."
+        yield Finding("round", f"It was not selected in round {round}. {since}", facts | {"last": last})
+    elif happened.absent:
+        rarely = bool(2 * took <= np.median(run.curves.upto(round).participated.totals()))
+        yield Finding("training", f"It took part in {took} of {round} rounds.", facts, bad=rarely)
+    not_finite = "its loss or weights were not finite, so it kept its state from before the round"
+    for rounds, what, ever in (
+        (happened.diverged, f"it diverged: {not_finite}", "It diverged"),
+        (happened.dropped, "its uplink was lost", "Its uplink was lost"),
+    ):
+        if round in rounds:
+            yield Finding("round", f"In round {round}, {what}.", {"round": round}, bad=True)
+        if earlier := [each for each in rounds if each < round]:
+            text = f"{ever} in {_rounds(len(earlier), 'earlier ')}, most recently in round {earlier[-1]}."
+            yield Finding("training", text, {"rounds": len(earlier), "last": earlier[-1]}, bad=True)
+    for flight in record["time"]["flights"] if "time" in record else ():
+        age, sent = round - flight["dispatch"], f"sent off in round {flight['dispatch']}"
+        text = f"The server used its uplink when it was {_rounds(age)} old ({sent})."
+        if fate := _FATES.get(flight["fate"]):
+            text = f"Its uplink, {sent}, {fate}."
+        if flight["client"] == client and (age or fate):
+            facts = {"dispatch": flight["dispatch"], "age": age, "fate": flight["fate"]}
+            yield Finding("round", text, facts, bad=fate is not None)
     changed = record.get("timeline")
     if changed and client in changed["data"]:
         yield Finding("round", f"At the beginning of round {round}, its data changed.", {}, bad=True)
     if round > 1:
         now, before = (float(run.curves.accuracy.after(each)[client]) for each in (round, round - 1))
         if abs(now - before) >= SEEN:
-            yield _change(round, before, now, tested)
+            verb = "fell" if now < before else "rose"
+            counts = f" ({before * tested:.0f} → {now * tested:.0f} of {tested})" if tested else ""
+            sure = surely(before, now, tested)
+            text = f"In round {round}, it {verb} from {percent(before)} to {percent(now)}{counts}."
+            facts = {"before": before, "now": now, "tested": tested, "significant": sure}
+            yield Finding("round", text + CHANCE * (not sure), facts, bad=now < before and sure)
     for verb, rows in (
         ("lost", [row for row in classes if row.lost]),
         ("gained", [row for row in classes if row.gained]),
@@ -178,10 +210,18 @@ def _last_round(
             sure = surely(row.before / row.samples, row.correct / row.samples, row.samples)
             text = (
                 f"In round {round}, it {verb} {class_name(row.label, row.name)}: {shares} "
-                f"({row.before} → {row.correct} of {row.samples}).{'' if sure else CHANCE}"
+                f"({row.before} → {row.correct} of {row.samples}).{CHANCE * (not sure)}"
             )
             facts = {"class": row.label, "before": row.before, "correct": row.correct, "samples": row.samples}
             yield Finding("round", text, facts | {"significant": sure}, bad=verb == "lost" and sure)
+
+
+_FATES = {
+    "late": "arrived after the end of the round and was not used",
+    "stale": "was too old and was not used",
+    "lost": "was lost, because the client left before it had sent",
+    "dropped": "was lost on the wire",
+}
 
 
 def _answers(classes: Sequence[ClassRow]) -> Iterator[Finding]:
@@ -224,16 +264,31 @@ def _data(samples: Samples, client: int) -> Iterator[Finding]:
     found, of = samples.largest(client), len(samples.classes)
     labels = {name: label for label, name in enumerate(samples.classes)}
     named = ", ".join(f"{class_name(labels[name], name)} ({count})" for name, count in found[:NAMED])
-    more = f", {len(found) - NAMED} more" if len(found) > NAMED else ""
     middle = float(np.median(totals))
     text = (
-        f"It trains on {own:,} samples of {len(found)} of {of} classes: {named}{more}. "
+        f"It trains on {own:,} samples of {len(found)} of {of} classes: {named}{_more(found)}. "
         f"The median client has {middle:,g}."
     )
-    facts = {"train": own, "classes": len(found), "of_classes": of, "median": middle}
+    facts: dict[str, object] = {"train": own, "classes": len(found), "of_classes": of, "median": middle}
     yield Finding("data", text, facts, bad=2 * own <= middle)
-    if len(totals) > 1 and own:
-        yield _overlap(samples, client)
+    if len(totals) < 2 or not own:
+        return
+    values, held = overlaps(samples, client), samples.train > 0
+    none = [int(each) for each in np.flatnonzero(values == 0.0)]
+    near, far = int(np.nanargmax(values)), int(np.nanargmin(values))
+    common, of = (held & held[client]).sum(axis=1), int(held[client].sum())
+    text = f"Client {near} has the most similar classes: overlap {values[near]:.2f}, {common[near]} of {of} in common."
+    if none:
+        names = ", ".join(map(str, none[:NAMED])) + _more(none)
+        text += f" Client {names} shares" if len(none) == 1 else f" Clients {names} share"
+        text += " none of its classes."
+    elif far != near:
+        text += f" Client {far} has the least: {values[far]:.2f}, {common[far]} in common."
+    facts = {
+        "nearest": near, "nearest_overlap": float(values[near]), "furthest": far,
+        "furthest_overlap": float(values[far]), "without_common_classes": none,
+    }  # fmt: skip
+    yield Finding("data", text, facts, bad=float(values[near]) == 0.0)
 
 
 def overlaps(samples: Samples, client: int) -> Array:
@@ -257,19 +312,16 @@ def _models(
     same &= known
     same[client] = False
     facts: dict[str, object] = {"model": model, "same": int(same.sum()), "others": int(rest.sum())}
-    parts = []
+    parts, bad = [], False
     if same.any() and rest.any():
-        own, others = float(accuracy[same].mean()), float(accuracy[rest].mean())
+        own, others, number_of = float(accuracy[same].mean()), float(accuracy[rest].mean()), int(same.sum())
         facts |= {"same_mean": own, "others_mean": others}
-        number_of = int(same.sum())
         parts.append(
             f"{number_of} other client{'s' * (number_of > 1)} with {model}: {percent(own)} on average. "
             f"{int(rest.sum())} with other models: {percent(others)}."
         )
         fewer = 0 if tested is None else int(min(tested[each].sum() for each in (same, rest)))
         bad = own - others <= -APART and surely(others, own, fewer)
-    else:
-        bad = False
     if model in parameters and len(parameters) > 1:
         least, most = min(parameters.values()), max(parameters.values())
         facts |= {"parameters": parameters[model], "least": least, "most": most}
@@ -320,13 +372,8 @@ def _baseline(
     if math.isnan(own) or math.isnan(theirs):
         return
     gain = own - theirs
-    verb = (
-        f"it gains {_pp(gain)}"
-        if gain >= SEEN
-        else f"it loses {_pp(gain)}"
-        if gain <= -SEEN
-        else "it gains nothing"
-    )
+    seen = abs(gain) >= SEEN
+    verb = f"it {'gains' if gain > 0 else 'loses'} {_pp(gain)}" if seen else "it gains nothing"
     counts = f" ({own * tested:.0f} against {theirs * tested:.0f} of {tested})" if tested else ""
     last = f"after round {at}" if at == round else f"after round {at}, the last of that session"
     text = (
@@ -338,8 +385,7 @@ def _baseline(
         "session": other.name, "method": other.method, "round": at, "gain": gain, "accuracy": theirs,
         "significant": sure,
     }  # fmt: skip
-    chance = CHANCE if abs(gain) >= SEEN and not sure else ""
-    yield Finding("baseline", text + chance, facts, gain <= -SEEN and sure)
+    yield Finding("baseline", text + CHANCE * (seen and not sure), facts, gain <= -SEEN and sure)
 
 
 def _training(run: SessionData, round: int, client: int, tested: int | None) -> Iterator[Finding]:
@@ -371,94 +417,13 @@ def _training(run: SessionData, round: int, client: int, tested: int | None) -> 
         yield Finding("training", text, facts, bad=fell)
 
 
-def _participation(records: Sequence[Record], client: int, counts: Array) -> Iterator[Finding]:
-    """counts [N]: the rounds in which each client took part."""
-    round, happened = len(records), incidents(records, client)
-    took = round - len(happened.absent)
-    if round in happened.absent:
-        last = next(
-            (record["round"] for record in reversed(records) if client in record["participants"]), None
-        )
-        since = f"It took part in {took} of {round} rounds, most recently in round {last}."
-        if last is None:
-            since = f"It has not taken part in any of {round} rounds."
-        facts = {"took_part": took, "rounds": round, "last": last}
-        yield Finding("round", f"It was not selected in round {round}. {since}", facts)
-    elif happened.absent:
-        text = f"It took part in {took} of {round} rounds."
-        rarely = bool(2 * took <= np.median(counts))
-        yield Finding("training", text, {"took_part": took, "rounds": round}, bad=rarely)
-    for rounds, now, before in (
-        (
-            happened.diverged,
-            "it diverged: its loss or weights were not finite, so it kept its state from before the round",
-            "It diverged",
-        ),
-        (happened.dropped, "its uplink was lost", "Its uplink was lost"),
-    ):
-        if round in rounds:
-            yield Finding("round", f"In round {round}, {now}.", {"round": round}, bad=True)
-        if earlier := [each for each in rounds if each < round]:
-            rounds_said = f"{len(earlier)} earlier round{'s' * (len(earlier) > 1)}"
-            text = f"{before} in {rounds_said}, most recently in round {earlier[-1]}."
-            yield Finding("training", text, {"rounds": len(earlier), "last": earlier[-1]}, bad=True)
+def _more(every: Sequence[object]) -> str:
+    """How many are not named."""
+    return f", {len(every) - NAMED} more" if len(every) > NAMED else ""
 
 
-_FATES = {
-    "late": "arrived after the end of the round and was not used",
-    "stale": "was too old and was not used",
-    "lost": "was lost, because the client left before it had sent",
-    "dropped": "was lost on the wire",
-}
-
-
-def _flights(record: Record, client: int) -> Iterator[Finding]:
-    """On a clock: how old the client's uplink was, and what became of it."""
-    for flight in record["time"]["flights"] if "time" in record else ():
-        if flight["client"] != client:
-            continue
-        age = record["round"] - flight["dispatch"]
-        facts = {"dispatch": flight["dispatch"], "age": age, "fate": flight["fate"]}
-        sent = f"sent off in round {flight['dispatch']}"
-        if (fate := _FATES.get(flight["fate"])) is not None:
-            yield Finding("round", f"Its uplink, {sent}, {fate}.", facts, bad=True)
-        elif age:
-            text = f"The server used its uplink when it was {age} round{'s' * (age > 1)} old ({sent})."
-            yield Finding("round", text, facts)
-
-
-def _change(round: int, before: float, now: float, tested: int | None) -> Finding:
-    by = now - before
-    verb = "fell" if by < 0 else "rose"
-    counts = f" ({before * tested:.0f} → {now * tested:.0f} of {tested})" if tested else ""
-    sure = surely(before, now, tested)
-    text = f"In round {round}, it {verb} from {percent(before)} to {percent(now)}{counts}.{'' if sure else CHANCE}"
-    facts = {"before": before, "now": now, "tested": tested, "significant": sure}
-    return Finding("round", text, facts, bad=by < 0 and sure)
-
-
-def _overlap(samples: Samples, client: int) -> Finding:
-    values = overlaps(samples, client)
-    none = [int(each) for each in np.flatnonzero(values == 0.0)]
-    near = int(np.nanargmax(values))
-    far = int(np.nanargmin(values))
-    held = samples.train > 0
-    common = (held & held[client]).sum(axis=1)
-    of = int(held[client].sum())
-    text = f"Client {near} has the most similar classes: overlap {values[near]:.2f}, {common[near]} of {of} in common."
-    if none:
-        names = ", ".join(map(str, none[:NAMED])) + (
-            f", {len(none) - NAMED} more" if len(none) > NAMED else ""
-        )
-        whose = f"client {names} shares" if len(none) == 1 else f"clients {names} share"
-        text += f" {whose[0].upper()}{whose[1:]} none of its classes."
-    elif far != near:
-        text += f" Client {far} has the least: {values[far]:.2f}, {common[far]} in common."
-    facts = {
-        "nearest": near, "nearest_overlap": float(values[near]), "furthest": far,
-        "furthest_overlap": float(values[far]), "without_common_classes": none,
-    }  # fmt: skip
-    return Finding("data", text, facts, bad=float(values[near]) == 0.0)
+def _rounds(count: int, which: str = "") -> str:
+    return f"{count} {which}round{'s' * (count > 1)}"
 
 
 def _classes(rows: Sequence[ClassRow]) -> str:
@@ -479,19 +444,22 @@ def _are(count: int) -> str:
 
 STANDING = ("data", "model", "similarity", "training")
 """The topics that explain only a low accuracy."""
-NO_CLASSES = (
-    "Recall by class is missing, because the round has no counts by class. New runs count them with "
-    "evaluation.classes=true."
-)
-NO_SAMPLES = "The classes of the clients are missing. `htfl-sim partition {name}` counts them."
-OTHER_DATA = (
-    "The timeline has changed the data of clients, so their numbers of samples and classes are not known."
-)
-NO_CKA = "CKA is missing. `htfl-sim checkpoint {name} --cka` computes it from a checkpoint."
-NO_BASELINE = (
-    "The gain over {baseline} is missing. Run the same settings and seed with `--method {baseline}` in "
-    "this folder."
-)
+MISSING = {
+    "counts": (
+        "Recall by class is missing, because the round has no counts by class. New runs count them with "
+        "evaluation.classes=true."
+    ),
+    "samples": "The classes of the clients are missing. `htfl-sim partition {name}` counts them.",
+    "changed": (
+        "The timeline has changed the data of clients, so their numbers of samples and classes are not known."
+    ),
+    "cka": "CKA is missing. `htfl-sim checkpoint {name} --cka` computes it from a checkpoint.",
+    "baseline": (
+        "The gain over {baseline} is missing. Run the same settings and seed with `--method {baseline}` in "
+        "this folder."
+    ),
+}
+"""What to do about facts that a session does not have."""
 
 
 @dataclass(frozen=True)
@@ -563,19 +531,15 @@ def why(
         failed = f"{run.name} has no score: every client diverged in every round, and kept its first model."
         first = replace(first, text=f"{failed} {first.text}")
     findings = (first, *sorted(rest, key=lambda finding: not finding.bad))
-    missing = tuple(_missing(run, at, findings, bool(rows), samples))
-    return Why(run.name, client, model, at, findings, rows, missing)
-
-
-def _missing(
-    run: SessionData, round: int, findings: tuple[Finding, ...], counted: bool, samples: Samples | None
-) -> Iterator[str]:
     topics = {finding.topic for finding in findings}
-    if not counted:
-        yield NO_CLASSES
-    if samples is None:
-        yield (OTHER_DATA if Samples.of(run) is not None else NO_SAMPLES).format(name=run.name)
-    if "similarity" not in topics:
-        yield NO_CKA.format(name=run.name)
-    if "baseline" not in topics and run.records[round - 1]["method"] != BASELINE:
-        yield NO_BASELINE.format(baseline=BASELINE)
+    lacks = {
+        "counts": not rows,
+        "samples": samples is None and Samples.of(run) is None,
+        "changed": samples is None and Samples.of(run) is not None,
+        "cka": "similarity" not in topics,
+        "baseline": "baseline" not in topics and run.records[at - 1]["method"] != BASELINE,
+    }
+    missing = [
+        MISSING[what].format(name=run.name, baseline=BASELINE) for what, is_so in lacks.items() if is_so
+    ]
+    return Why(run.name, client, model, at, findings, rows, tuple(missing))

@@ -23,7 +23,7 @@ def axes_of(runs: Sequence[SessionData], by: By) -> tuple[str, ...]:
     """The axes to group by; none said: what the sessions differ in. Raises ConfigError for an unknown one."""
     if not runs:
         raise ConfigError("a figure needs at least one session.")
-    return checked((by,) if isinstance(by, str) else tuple(by), runs) or varying(runs) or ("session",)
+    return checked(by, runs) or varying(runs) or ("session",)
 
 
 def notes(runs: Sequence[SessionData], by: By, along: Sequence[str] = ()) -> list[str]:
