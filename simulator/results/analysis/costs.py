@@ -38,19 +38,17 @@ def energy_differs(configs: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[s
     groups: dict[str, list[str]] = {}
     for label, every in configs.items():
         timed = [config["system"] for config in every if config.get("system")]
-        for rule in dict.fromkeys(map(_energy_rule, timed)):
+        rules = dict[str, None]()
+        for system in timed:
+            waits = "without" if system.get("schedule") in ("buffered", "asynchronous") else "with"
+            planned = system.get("costs") == "planned"
+            rules[f"as planned, {waits} waiting" if planned else "as they happened"] = None
+        for rule in rules:
             groups.setdefault(rule, []).append(label)
     words = "; ".join(f"{rule} ({', '.join(labels)})" for rule, labels in groups.items())
     return (
         [f"Do not compare joules. They are counted by different rules: {words}."] if len(groups) > 1 else []
     )
-
-
-def _energy_rule(system: Mapping[str, Any]) -> str:
-    if system.get("costs") != "planned":
-        return "as they happened"
-    at_work = system.get("schedule") in ("buffered", "asynchronous")
-    return f"as planned, {'without' if at_work else 'with'} waiting"
 
 
 def costs(curves: Totals, cost: Cost) -> Array:
@@ -202,9 +200,10 @@ def busy_share(curves: Curves) -> Array:
 def method_metrics(records: Sequence[Record]) -> dict[str, Array]:
     """[n] the method's own figures, and the losses of its later phases, by name; NaN in rounds that lack them."""
     names = dict.fromkeys(name for record in records for name in record["method_metrics"])
+    each = {name: [record["method_metrics"].get(name) for record in records] for name in names}
     found = {
-        name: np.array([_number(record["method_metrics"].get(name)) for record in records], float)
-        for name in names
+        name: np.array([value if isinstance(value, int | float) else np.nan for value in values], float)
+        for name, values in each.items()
     }
     return {name: values for name, values in found.items() if np.isfinite(values).any()}
 
@@ -214,23 +213,12 @@ def at_work(run: SessionData) -> tuple[str, ...]:
 
     Empty where no round is under way, or the owner does not say.
     """
-    each = _progress(run).get("each", "")
-    return tuple(_AT_WORK.get(letter, "") for letter in each) if len(each) == _clients(run) else ()
+    under_way = run.live and run.progress.get("round", 0) > run.round
+    each, clients = run.progress.get("each", "") if under_way else "", run.curves.clients or len(run.models)
+    return tuple(_AT_WORK.get(letter, "") for letter in each) if len(each) == clients else ()
 
 
 def machine_use(run: SessionData) -> Mapping[str, Any]:
     """What the run takes of the machine now, as far as its owner says: memory, gpu_memory (bytes), cpu (processors)."""
     said = run.progress if run.live else {}
     return {name: said[name] for name in ("cpu", "memory", "gpu_memory") if name in said}
-
-
-def _progress(run: SessionData) -> Mapping[str, Any]:
-    return run.progress if run.live and run.progress.get("round", 0) > run.round else {}
-
-
-def _clients(run: SessionData) -> int:
-    return run.curves.clients or len(run.models)
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else np.nan

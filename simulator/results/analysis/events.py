@@ -202,7 +202,12 @@ class Effect:
 
 def read_effects(run: SessionData) -> list[Effect]:
     """The effects of a session's changes, the newest first. The parent of a fork is read if it is in the folder."""
-    return effects(run, read_parent(run))
+    about, parent = run.document.get("parent"), None
+    folder = parent_folder(about, checkpoints.sessions_folder(run.folder)) if about else None
+    if folder is not None:
+        with suppress(SessionUnreadable, DiskError, OSError):
+            parent = read_overview(folder)
+    return effects(run, parent)
 
 
 def effects(run: SessionData, parent: SessionData | None = None, window: int = WINDOW) -> list[Effect]:
@@ -224,16 +229,6 @@ def effects(run: SessionData, parent: SessionData | None = None, window: int = W
         before, after = _window(run, first, round), _window(run, round + 1, last)
         found.append(Effect(round, kind, what, before, after, beside, name))
     return found[::-1]
-
-
-def read_parent(run: SessionData) -> SessionData | None:
-    """The session that a session was forked from; None if it was not, or if its folder lacks the parent."""
-    about = run.document.get("parent")
-    if about is None or (folder := parent_folder(about, checkpoints.sessions_folder(run.folder))) is None:
-        return None
-    with suppress(SessionUnreadable, DiskError, OSError):
-        return read_overview(folder)
-    return None
 
 
 def _changes(run: SessionData) -> dict[int, tuple[Literal["switch", "fork"], tuple[str, ...]]]:
@@ -269,7 +264,12 @@ def _window(run: SessionData, first: int, last: int) -> Window | None:
     change = None
     if len(known) > 1:
         change = float(accuracy[known[-1]] - accuracy[known[0]]) / int(known[-1] - known[0])
-    clock = _per_round(totals["simulated_seconds"], first, last)
+
+    def per_round(since_start: Array) -> float:
+        before = float(since_start[first - 2]) if first > 1 else 0.0
+        return (float(since_start[last - 1]) - before) / (last - first + 1)
+
+    clock = per_round(totals["simulated_seconds"])
     return Window(
         session=run.name,
         method=_method(run, first),
@@ -277,7 +277,7 @@ def _window(run: SessionData, first: int, last: int) -> Window | None:
         last=last,
         accuracy=float(accuracy[known].mean()) if len(known) else None,
         change=change,
-        bytes=_per_round(totals["bytes_up_total"] + totals["bytes_down_total"], first, last),
+        bytes=per_round(totals.traffic),
         seconds=float(totals["seconds"][rows].mean()),
         simulated=clock if np.isfinite(clock) else None,
     )
@@ -290,9 +290,3 @@ def _method(run: SessionData, round: int) -> str:
         (event["round"] + 1, str(event["method"])) for event in run.events if event["event"] == "switched"
     ]
     return max((each for each in begun or run.methods if each[0] <= round), key=lambda each: each[0])[1]
-
-
-def _per_round(totals: Array, first: int, last: int) -> float:
-    """The mean over rounds of what `totals` adds up since round 1."""
-    before = float(totals[first - 2]) if first > 1 else 0.0
-    return (float(totals[last - 1]) - before) / (last - first + 1)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -89,7 +90,11 @@ class Feed:
                         event_faults=tuple(legible(session.event_faults())),
                     )
                 case "owner":
-                    owner = _owner(session)
+                    owner: dict[str, Any] = {}
+                    with suppress(
+                        Damaged
+                    ):  # it is not flushed to disk; one that a power cut tore is as good as none
+                        owner = session.owner() or {}
                     if any(owner.get(key) != run.owner.get(key) for key in owner.keys() - _QUIET):
                         run = replace(run, owner=owner, progress=owner.get("progress", {}))
                     self._noted_at, ago = session.noted_at(), None
@@ -138,14 +143,6 @@ def _is_gone(folder: Path) -> bool:
 def _typed(follower: SessionFollower) -> CheckedReader:
     """The session that a feed follows, which checks what it hands out."""
     return cast(CheckedReader, follower.session)
-
-
-def _owner(session: CheckedReader) -> dict[str, Any]:
-    """The owner's note; it is not flushed to disk, and one that a power cut tore is as good as none."""
-    try:
-        return session.owner() or {}
-    except Damaged:
-        return {}
 
 
 class Noticer:
@@ -199,7 +196,12 @@ def outages(before: SessionData, after: SessionData, heard: str | None) -> tuple
     elif before.error and not after.error:
         found.append(_outage("readable", after, "can be read again"))
     if after.state == "interrupted" and (before.state != "interrupted" or not before.document):
-        found.append(_interrupted(after, None if before.document else heard))
+        reached = after.progress.get("round", 0)
+        where = f"in round {reached}" if reached > after.round else f"after round {after.round}"
+        found.append(_outage("interrupted", after, f"{_owner_of(after)} ended without a stop {where}"))
+        if heard is not None and not before.document:
+            # One that died before the session was read has the time of its last note, but stands after all events.
+            found[-1]["at"] = max([heard, *(each["at"] for each in after.events[-1:])])
     was, is_now = (run.silence is not None and run.silence.long for run in (before, after))
     if is_now and not was and after.silence is not None:
         found.append(
@@ -208,16 +210,6 @@ def outages(before: SessionData, after: SessionData, heard: str | None) -> tuple
     elif was and not is_now and after.live and before.silence is not None and not after.error:
         found.append(_outage("heard", after, f"heartbeat again after {before.silence.seconds} s"))
     return tuple(found)
-
-
-def _interrupted(run: SessionData, heard: str | None) -> Event:
-    """An owner that died before the session was read has the time of its last note, but stands after all events."""
-    reached = run.progress.get("round", 0)
-    where = f"in round {reached}" if reached > run.round else f"after round {run.round}"
-    event = _outage("interrupted", run, f"{_owner_of(run)} ended without a stop {where}")
-    if heard is not None:
-        event["at"] = max([heard, *(each["at"] for each in run.events[-1:])])
-    return event
 
 
 def _owner_of(run: SessionData) -> str:

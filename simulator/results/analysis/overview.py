@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -100,8 +99,9 @@ def _summary(here: Summary, folder: Path) -> Summary:
             "best_round": session.best_round(scored),
             "created": document["created"],
             "untrained": failed,
-            **_marks(folder)._asdict(),
         }
+        with suppress(Damaged):  # that is for `verify` to say, and no reason not to list the session
+            facts |= checkpoints.marks_of(folder)._asdict()
     return Summary(**asdict(here) | legible(facts))
 
 
@@ -113,13 +113,6 @@ def untrained(session: CheckedReader, last: Record | None) -> bool:
         len(last["participants"]) == len(last.get("diverged", ()))
         and Divergence.of_records(session.records()).untrained > 0
     )
-
-
-def _marks(folder: Path) -> checkpoints.Marks:
-    """None where the file is damaged: that is for `verify` to say, and no reason not to list the session."""
-    with suppress(Damaged):
-        return checkpoints.marks_of(folder)
-    return checkpoints.Marks()
 
 
 def _methods(history: Sequence[Entry]) -> tuple[Since, ...]:
@@ -169,18 +162,18 @@ def read_overviews(
 
     look: how far each is read; `feed.read` reads all of it.
     """
+
+    def attempt(folder: Path) -> SessionData | Fault:
+        try:
+            return look(folder)
+        except (SessionUnreadable, DiskError, OSError) as error:
+            return Fault(folder, shown(str(error)))
+
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        found = list(pool.map(partial(_attempt, look), folders))
+        found = list(pool.map(attempt, folders))
     return [each for each in found if isinstance(each, SessionData)], [
         each for each in found if isinstance(each, Fault)
     ]
-
-
-def _attempt(look: Callable[[Path], SessionData], folder: Path) -> SessionData | Fault:
-    try:
-        return look(folder)
-    except (SessionUnreadable, DiskError, OSError) as error:
-        return Fault(folder, shown(str(error)))
 
 
 Origins = Mapping[str, tuple[str, int]]
@@ -207,7 +200,14 @@ def tree(sessions: Sequence[Summary]) -> list[Branch]:
         if each.parent and each.parent["id"] in ids and each.parent["id"] != each.id:
             forks.setdefault(each.parent["id"], []).append(each)
     under = {each.path for siblings in forks.values() for each in siblings}
-    found = [branch for each in ordered if each.path not in under for branch in _branches(each, forks, ())]
+
+    def branches(session: Summary, last: tuple[bool, ...]) -> Iterator[Branch]:
+        yield Branch(session, last, orphan=session.parent is not None and not last)
+        children = forks.pop(session.id, []) if session.id else []  # a copied session has its original's id
+        for child in children:
+            yield from branches(child, (*last, child is children[-1]))
+
+    found = [branch for each in ordered if each.path not in under for branch in branches(each, ())]
     # What no root leads to says it descends from itself: files made by hand. It is listed all the same.
     reached = {branch.summary.path for branch in found}
     return found + [Branch(each) for each in ordered if each.path not in reached]
@@ -219,14 +219,13 @@ def with_parents(sessions: Sequence[Summary]) -> list[Summary]:
     for each in sessions:
         names.setdefault(each.id, []).append(each.name)
 
-    def named(fork: Summary) -> Summary:
-        parent = fork.parent
-        found = names.get(parent["id"], ()) if parent else ()
-        if parent is None or not found or parent["name"] in found:
-            return fork
-        return replace(fork, parent={**parent, "name": found[0]})
-
-    return list(map(named, sessions))
+    found = []
+    for each in sessions:
+        parent = each.parent
+        known: Sequence[str] = names.get(parent["id"], ()) if parent else ()
+        is_renamed = parent is not None and known and parent["name"] not in known
+        found.append(replace(each, parent={**parent, "name": known[0]}) if parent and is_renamed else each)
+    return found
 
 
 def forks_of(folder: Path) -> list[dict[str, Any]]:
@@ -256,10 +255,3 @@ def origins(run: SessionData) -> Origins:
         with suppress(SessionUnreadable, DiskError, OSError):
             about, folder = CheckedReader(place).document["parent"], place
     return found
-
-
-def _branches(session: Summary, forks: dict[str, list[Summary]], last: tuple[bool, ...]) -> Iterator[Branch]:
-    yield Branch(session, last, orphan=session.parent is not None and not last)
-    children = forks.pop(session.id, []) if session.id else []  # a copied session has its original's id
-    for child in children:
-        yield from _branches(child, forks, (*last, child is children[-1]))

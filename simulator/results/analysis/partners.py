@@ -232,7 +232,10 @@ class Partners:
         if self._wanted != (wanted := (id, fingerprint, baseline)):
             self._wanted, self._passed = wanted, {}
         clients, training, found = same_clients(run), _training(run), list[tuple[Key, Partner]]()
-        for path in _sessions(folder):
+        folders: list[Path] = []
+        with suppress(DiskError, OSError):
+            folders = checkpoints.session_folders(folder)
+        for path in folders:
             if not self._passes(path, fingerprint, (baseline, id)):
                 continue
             other = self._read(path)
@@ -251,25 +254,17 @@ class Partners:
     def _passes(self, path: Path, fingerprint: str, names: Sequence[str]) -> bool:
         """Whether a session may be a partner: it names the data, and the baseline or the session as its parent."""
         stamp = checkpoints.changed_stamp(path, "document")
-        before = self._passed.get(path)
-        if before is None or before[0] != stamp:
-            found = checkpoints.mentions(path, fingerprint, any_of=[f'"{name}"' for name in names])
-            before = self._passed[path] = stamp, found
-        return before[1]
+        if path not in self._passed or self._passed[path][0] != stamp:
+            quoted = [f'"{name}"' for name in names]
+            self._passed[path] = stamp, checkpoints.mentions(path, fingerprint, any_of=quoted)
+        return self._passed[path][1]
 
     def _read(self, path: Path) -> _Candidate | None:
         """A session that may be a partner; None if it cannot be read."""
         stamp = checkpoints.changed_stamp(path, "document", "checkpoints")
-        before = self._known.get(path)
-        if before is None or before[0] != stamp:
-            before = self._known[path] = stamp, _candidate(path)
-        return before[1]
-
-
-def _sessions(folder: Path) -> list[Path]:
-    with suppress(DiskError, OSError):
-        return checkpoints.session_folders(folder)
-    return []
+        if path not in self._known or self._known[path][0] != stamp:
+            self._known[path] = stamp, _candidate(path)
+        return self._known[path][1]
 
 
 def _candidate(path: Path) -> _Candidate | None:

@@ -57,22 +57,17 @@ def command_lines(folder: Path) -> list[str]:
 
 def _files(*said: Mapping[str, Any]) -> Files:
     """The files that a session's document, or entries of its history, name."""
+    from simulator.methods.registry import installed_files
+
     found: dict[str, list[str]] = {"plugin": [], "model": [], "metric": [], "selection": []}
     for each in said:
         for plugin in (each.get("plugin"), *each.get("model_plugins", {}).values()):
-            if plugin and not _is_installed(plugin["name"]):
+            if plugin and plugin["name"] not in installed_files():  # nobody names the file of a package
                 found["plugin"].append(plugin["name"])
         for file in each.get("files", []):
             if file["kind"] in found:
                 found[file["kind"]].append(file["name"])
     return Files() | Files(*map(tuple, found.values()))
-
-
-def _is_installed(file: str) -> bool:
-    """Whether an installed package brings the plugin, so that nobody names its file."""
-    from simulator.methods.registry import installed_files
-
-    return file in installed_files()
 
 
 def _split(history: Sequence[Entry], round: int, config: Raw) -> tuple[Entry | None, Sequence[Entry]]:
@@ -105,7 +100,9 @@ def _own_words(config: Raw, files: Files) -> tuple[list[str], list[str]]:
     if files.models:
         group = flat[GROUP]
         for model in group if isinstance(group, list) else [group]:
-            words += ["--model", _in_its_file(model, files)]
+            prefix, colon, called = model.partition(":")  # mynets:MyNet was named as mynets.py:MyNet
+            is_own = colon and f"{prefix}.py" in files.models
+            words += ["--model", f"{prefix}.py:{called}" if is_own else model]
         said.append(GROUP)
     if files.metrics:
         words += Files(metrics=files.metrics).options()
@@ -117,12 +114,6 @@ def _own_words(config: Raw, files: Files) -> tuple[list[str], list[str]]:
         words += ["--partition", flat["data.indices"]]
         said += _PARTITION
     return words, said
-
-
-def _in_its_file(model: str, files: Files) -> str:
-    """mynets:MyNet as it was named, mynets.py:MyNet; another model as it is."""
-    prefix, colon, called = model.partition(":")
-    return f"{prefix}.py:{called}" if colon and f"{prefix}.py" in files.models else model
 
 
 def _fork(parent: str, round: int, name: str, before: Raw, after: Raw, files: Files) -> str:

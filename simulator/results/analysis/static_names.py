@@ -48,12 +48,8 @@ def _of_plugin(path: Path) -> list[str]:
     """What a plugin registers; nothing where it cannot be read: running it will say why."""
     found = []
     with suppress(ConfigError, ValueError, SyntaxError):
-        for node in ast.walk(_parsed(Path(path).expanduser())):
+        for node in ast.walk(ast.parse(read_bytes(Path(path).expanduser(), most=LARGEST))):
             match node:
                 case ast.Call(func=ast.Name("register"), args=[ast.Constant(str(name)), *_]):
                     found.append(name)
     return found
-
-
-def _parsed(path: Path) -> ast.Module:
-    return ast.parse(read_bytes(path, most=LARGEST))

@@ -78,21 +78,10 @@ def timeline(
     flights = [flight for _, time in times for flight in time["flights"] if flight["begins"] < ends]
     workers = sorted({flight["client"] for flight in flights})
     clients = tuple(spaced(workers, most))
-    chosen = set(clients)
-    return Timeline(
-        (first, last),
-        begins,
-        ends,
-        tuple((round, time["ends"]) for round, time in shown),
-        clients,
-        len(workers),
-        tuple(
-            sorted(
-                (_dispatch(flight) for flight in flights if flight["client"] in chosen),
-                key=lambda each: (each.arrives, each.client),
-            )
-        ),
-    )
+    marks = tuple((round, time["ends"]) for round, time in shown)
+    drawn = [_dispatch(flight) for flight in flights if flight["client"] in set(clients)]
+    ordered = tuple(sorted(drawn, key=lambda each: (each.arrives, each.client)))
+    return Timeline((first, last), begins, ends, marks, clients, len(workers), ordered)
 
 
 def window(rounds: int | str | tuple[int, int] | None, known: int) -> tuple[int, int]:
@@ -126,17 +115,13 @@ def spaced(clients: Sequence[int], most: int) -> list[int]:
 
 def _dispatch(flight: FlightRecord) -> Dispatch:
     at, parts = flight["begins"], list[tuple[Phase, float, float]]()
-    seconds = {
-        "latency": flight["latency"],
-        "down": flight["down"],
-        "compute": flight["compute"],
-        "up": flight["up"],
-        "wait": flight.get("wait", 0.0),  # earlier versions wrote none
-    }
     for phase in PHASES:
+        seconds = (
+            flight.get("wait", 0.0) if phase == "wait" else flight[phase]
+        )  # earlier versions wrote no wait
         if phase == "wait":
             at = flight["arrives"]
-        if seconds[phase] > 0 and (phase, flight["fate"]) != ("wait", "lost"):
-            parts.append((phase, at, at + seconds[phase]))
-        at += seconds[phase]
+        if seconds > 0 and (phase, flight["fate"]) != ("wait", "lost"):
+            parts.append((phase, at, at + seconds))
+        at += seconds
     return Dispatch(flight["client"], flight["fate"], flight["arrives"], tuple(parts))

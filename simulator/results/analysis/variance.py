@@ -7,7 +7,7 @@ this is negative. The rest contains interactions of seeds.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -70,15 +70,7 @@ class VarianceTable(TextTable[VarianceRow]):
             Column("n", lambda row: str(row.n)),
             Column("last, %", lambda row: f"{100 * row.mean:.2f}"),
             Column("std (pp)", lambda row: f"{100 * math.sqrt(row.total):.2f}"),
-            *(
-                Column(
-                    f"{part}, %",
-                    lambda row, part=part: (
-                        NONE if (share := row.share(part)) is None else f"{100 * share:.1f}"
-                    ),
-                )
-                for part in (*PARTS, REST)
-            ),
+            *(Column(f"{part}, %", _share(part)) for part in (*PARTS, REST)),
         ]
 
     def remarks(self) -> list[str]:
@@ -157,6 +149,9 @@ def _values(label: str, group: Sequence[SessionData]) -> dict[tuple[int, int, in
     return found
 
 
-def _share(row: VarianceRow, part: str) -> str:
-    share = row.share(part)
-    return NONE if share is None else f"{100 * share:.1f}"
+def _share(part: str) -> Callable[[VarianceRow], str]:
+    def text(row: VarianceRow) -> str:
+        share = row.share(part)
+        return NONE if share is None else f"{100 * share:.1f}"
+
+    return text
