@@ -1,25 +1,31 @@
-"""Floating-point operations, against torch's own counter and by hand."""
+"""Floating-point operations, against torch's own counter and by hand; and products in forward mode."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from simulator import models
 from simulator.base import rng
-from simulator.base.tensors import named, of_module
+from simulator.base.rng import drawing_from
+from simulator.base.tensors import Tensors, named, of_module
 from simulator.data.inputs import blank
 from simulator.methods.fedgh import FedGH
 from simulator.methods.hooks import Hooks
 from simulator.runners import Job, Work
 from simulator.runners.local import update
 from simulator.training.flops import FlopCache, counting_flops
+from simulator.training.forward_mode import derivative_along, plain_attention
 from simulator.training.trainer import TrainingContext
 from tests import federations
+
+# Floating-point operations, against torch's own counter and by hand.
+
 
 LARGE = re.compile(r"resnet(50|1\d\d).*|vit_b_.*|tr_h.*_l(8|16)|.*lstm.*|.*gru")
 
@@ -62,7 +68,10 @@ def test_only_the_threads_own_work_is_counted() -> None:
 
 
 def test_a_kind_of_step_is_counted_once_and_then_looked_up() -> None:
+    """One that fails leaves no count."""
     cache = FlopCache()
+    with pytest.raises(ValueError, match="broken"), cache.step("a", "model", 8):
+        raise ValueError("broken")
     for size in (8, 2):
         with cache.step("a", "model", 8):
             torch.mm(torch.zeros(size, 3), torch.zeros(3, 4))
@@ -70,15 +79,6 @@ def test_a_kind_of_step_is_counted_once_and_then_looked_up() -> None:
     with cache.step("a", "model", 2):
         torch.mm(torch.zeros(2, 3), torch.zeros(3, 4))
     assert cache.of("a", "model", 2) == 2 * 2 * 3 * 4
-
-
-def test_a_step_that_fails_leaves_no_count() -> None:
-    cache = FlopCache()
-    with pytest.raises(ValueError, match="broken"), cache.step("a", "model", 8):
-        raise ValueError("broken")
-    with cache.step("a", "model", 8):
-        torch.mm(torch.zeros(8, 3), torch.zeros(3, 4))
-    assert cache.of("a", "model", 8) == 2 * 8 * 3 * 4
 
 
 def test_the_ledger_adds_up_clients_and_server() -> None:
@@ -108,3 +108,70 @@ def test_the_count_does_not_depend_on_which_client_came_first() -> None:
         return {k: update(place, federation.clients[k], work).flops for k in order}
 
     assert counted(0, 1) == counted(1, 0)
+
+
+# One forward-mode product: against derivatives by hand, through attention, and from several threads.
+
+
+DOUBLE = torch.float64
+
+
+def drawn(*shape: int, purpose: str = "x") -> Tensor:
+    return torch.randn(shape, generator=rng.torch_stream(0, f"tests/{purpose}"), dtype=DOUBLE)
+
+
+def test_the_product_is_the_derivative_along_the_direction() -> None:
+    """f(a, b) = (a²b, b): along (1, 10) from (3, 2) it changes by (2ab·1 + a²·10, 10) = (102, 10)."""
+    point = {"a": torch.tensor(3.0), "b": torch.tensor(2.0)}
+    direction = {"a": torch.tensor(1.0), "b": torch.tensor(10.0)}
+    for kept in (True, False):  # also where no gradients are kept
+        with torch.set_grad_enabled(kept):
+            change = derivative_along(
+                lambda at: torch.stack([at["a"] ** 2 * at["b"], at["b"]]), point, direction
+            )
+        assert change.tolist() == [102.0, 10.0]
+
+
+def test_threads_do_not_disturb_one_another() -> None:
+    """f(a) = a³ at k along 1 changes by 3k²: each thread gets its own."""
+
+    def product(k: int) -> float:
+        point, direction = {"a": torch.tensor(float(k))}, {"a": torch.tensor(1.0)}
+        return derivative_along(lambda at: at["a"] ** 3, point, direction).item()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(product, range(60))) == [3.0 * k**2 for k in range(60)]
+
+
+def test_plain_attention_is_attention() -> None:
+    for mask in [None, torch.ones(5, 5).tril().bool(), drawn(5, 5, purpose="mask")]:
+        query, key, value = (drawn(2, 3, 5, 4, purpose=name) for name in "qkv")
+        expected = F.scaled_dot_product_attention(query, key, value, mask)
+        with plain_attention():
+            torch.testing.assert_close(F.scaled_dot_product_attention(query, key, value, mask), expected)
+            with pytest.raises(TypeError, match="no plain form"):
+                F.scaled_dot_product_attention(query, key, value, is_causal=True)
+
+
+def test_a_product_passes_through_an_attention_layer() -> None:
+    """Against a central difference, also with the context of keyed draws around the layer."""
+    for draws in [False, True]:
+        layer = nn.MultiheadAttention(8, 2, batch_first=True, dtype=DOUBLE)
+        for name, parameter in layer.named_parameters():
+            parameter.data = drawn(*parameter.shape, purpose=name)
+        x = drawn(2, 5, 8)
+
+        def function(at: Tensors, draws: bool = draws, layer: Any = layer) -> Tensor:
+            def attend() -> Tensor:
+                return layer(at["x"], at["x"], at["x"], need_weights=False)[0]
+
+            if not draws:
+                return attend()
+            with drawing_from(rng.torch_stream(0, "tests/draws")):
+                return attend()
+
+        direction, h = drawn(2, 5, 8, purpose="direction"), 1e-5
+        difference = (function({"x": x + h * direction}) - function({"x": x - h * direction})) / (2 * h)
+        torch.testing.assert_close(
+            derivative_along(function, {"x": x}, {"x": direction}), difference.detach(), rtol=1e-6, atol=1e-7
+        )
