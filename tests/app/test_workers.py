@@ -11,7 +11,7 @@ import pytest
 
 from htfl_sim.sessions import confusion, records, representations, samples_of_clients
 from simulator.results.analysis.ledger import CkaMeasurement
-from tests.metrics.test_representations import session
+from tests.metrics.test_inspection import session
 from tui.app.workers import Worker
 
 pytestmark = pytest.mark.slow

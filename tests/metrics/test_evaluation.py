@@ -1,6 +1,8 @@
-"""The ledger's figures of the test and eval parts, by hand, and as a run records them."""
+"""The ledger's figures of the test and eval parts, and figures of a user's own."""
 
 import math
+from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,14 +10,18 @@ import pytest
 import torch
 from torch import Tensor
 
+from simulator.base import own_files
 from simulator.base.errors import ConfigError
 from simulator.base.sections import CLASS_CELLS, EvaluationConfig
 from simulator.base.tensors import part
 from simulator.methods import Method
+from simulator.metrics import user_metrics
 from simulator.metrics.evaluation import counts_classes, figures, macro_f1, mean_loss
 from simulator.runners.evaluation import Answers
 from simulator.sessions import history
 from tests import federations
+
+# The ledger's figures of the test and eval parts, by hand, and as a run records them.
 
 
 def test_a_class_the_client_has_no_sample_of_is_left_out_of_its_f1() -> None:
@@ -186,3 +192,143 @@ def test_a_session_recorded_without_parts_measures_none() -> None:
     assert before["evaluation"]["parts"] == []
     assert before["evaluation"]["classes"] is False
     assert before["evaluation"]["clients"] == "all"
+
+
+# Figures of a user's own: what the function is given, what the ledger has of it, and what is refused.
+
+
+@pytest.fixture(autouse=True)
+def _afresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test begins, and leaves, as a process that has loaded no file."""
+    monkeypatch.setattr(own_files, "_LOADED", {})
+    monkeypatch.setattr(user_metrics, "_FUNCTIONS", {})
+    with federations.on_images(federations.generated()):
+        yield
+
+
+def load(folder: Path, source: str, name: str = "top2.py") -> None:
+    (folder / name).write_text(source, encoding="utf-8")
+    user_metrics.load(folder / name)
+
+
+def record(rounds: int = 1, **sections: Any) -> Any:
+    return run(rounds=rounds, **{"evaluation": {"metrics": ["top2"], "batch_size": 3}, **sections}).record
+
+
+GIVEN = """
+def metric(scores, labels):
+    return scores.shape[0] * 100 + scores.shape[1]
+"""
+
+
+def test_it_is_given_all_scores_and_labels_of_a_part_at_once(tmp_path: Path) -> None:
+    load(tmp_path, GIVEN)
+    ran = run(rounds=1, evaluation={"metrics": ["top2"], "batch_size": 3})
+    sizes = [client.num_test for client in ran.parts.data.clients]
+    found = ran.record["evaluation"]["test"]["metrics"]["top2"]
+    assert found["per_client"] == [100 * size + 4 for size in sizes]
+
+
+def test_accuracy_written_by_a_user_is_the_ledgers(tmp_path: Path) -> None:
+    load(tmp_path, "def metric(scores, labels):\n    return (scores.argmax(1) == labels).double().mean()\n")
+    evaluation = record(2)["evaluation"]
+    for name in ("test", "eval"):
+        own_figure, accuracy = evaluation[name]["metrics"]["top2"], evaluation[name]["accuracy"]
+        assert own_figure["per_client"] == pytest.approx(accuracy["per_client"])
+        assert own_figure["weighted"] == pytest.approx(accuracy["weighted"])
+
+
+def test_what_is_no_number_is_null(tmp_path: Path) -> None:
+    """Infinite but for the trial, in which every answer is right."""
+    load(
+        tmp_path,
+        "def metric(scores, labels):\n    return 1.0 if scores.max() == 1 and len(labels) == 4 else float('nan')\n",
+    )
+    assert record()["evaluation"]["test"]["metrics"]["top2"] == {
+        "mean": None,
+        "weighted": None,
+        "per_client": [None] * 4,
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("x = 1", r"has no function metric\(scores, labels\)"),
+        ("def metric(scores, labels):\n    return scores.nosuch", "failed, line 2: AttributeError"),
+        ("def metric(scores, labels):\n    return 'high'", "failed.*: ValueError"),
+        ("import nosuchmodule", "failed, line 1: ModuleNotFoundError"),
+    ],
+)
+def test_a_file_that_gives_no_figure_is_refused_before_round_1(tmp_path: Path, source: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        load(tmp_path, source)
+        federations.built(federations.config(evaluation={"metrics": ["top2"]}))
+
+
+def test_settings_without_sense_are_refused() -> None:
+    for evaluation, why in [
+        (
+            {"metrics": ["f7"]},
+            r"names 'f7', which is neither built in .* nor a loaded file\. Add `metric=f7\.py`",
+        ),
+        ({"metrics": ["f7"], "parts": []}, "metrics are of the parts that are recorded"),
+        ({"metrics": ["f7", "f7"]}, "names one twice"),
+    ]:
+        with pytest.raises(ConfigError, match=why):
+            federations.built(federations.config(evaluation=evaluation))
+
+
+def test_a_metric_that_fails_later_says_where(tmp_path: Path) -> None:
+    load(
+        tmp_path,
+        "def metric(scores, labels):\n    if scores.max() != 1:\n        raise KeyError('few')\n    return 1\n",
+    )
+    parts = federations.built(federations.config(evaluation={"metrics": ["top2"]}))
+    with pytest.raises(ConfigError, match=r"the metric top2\.py, given scores .* failed, line 3: KeyError"):
+        federations.run(parts.engine, 1)
+
+
+def test_the_documented_figure_can_be_used(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "your-own.md").read_text(encoding="utf-8")
+    (source,) = [block for block in page.split("```") if block.startswith("python\n# top2.py")]
+    load(tmp_path, source.removeprefix("python\n"))
+    assert record()["evaluation"]["eval"]["metrics"]["top2"]["mean"] is not None
+
+
+# Built-in metrics
+
+
+SCORES = torch.tensor([[3.0, 1, 0], [0, 1, 0], [2, 1, 0], [0, 3, 0], [1, 0, 0]])
+LABELS = torch.tensor([0, 0, 0, 1, 1])
+"""Class 2 has no samples. Softmax of class 0, by sample: 0.84, 0.21, 0.67, 0.05, 0.58. Of class 1: 0.11, 0.58, 0.24,
+0.91, 0.21."""
+
+
+def test_balanced_accuracy_is_the_mean_recall_of_the_classes_that_a_client_has() -> None:
+    """Of class 0, 2 of 3 samples are right; of class 1, 1 of 2. The class without samples does not count."""
+    assert user_metrics.balanced_accuracy(SCORES, LABELS) == pytest.approx((2 / 3 + 1 / 2) / 2)
+
+
+@pytest.mark.long
+def test_areas_are_means_over_the_classes_and_need_no_file() -> None:
+    """Class 0 has 3 × 2 pairs, of which (0.21, 0.58) is in the wrong order: 5/6. Class 1: 0.91 is above all three, and
+    0.21 above one of them: 4/6. Class 0 is at ranks 1, 2, and 4: (1/1 + 2/2 + 3/4) / 3. Class 1 at ranks 1 and 4:
+    (1/1 + 2/4) / 2. A ranking of a single class, or of no numbers, is null."""
+    precision = ((1 + 1 + 3 / 4) / 3 + (1 + 1 / 2) / 2) / 2
+    for area, expected in ((user_metrics.auroc, (5 / 6 + 4 / 6) / 2), (user_metrics.auprc, precision)):
+        assert area(SCORES, LABELS) == pytest.approx(expected)
+        assert area(SCORES, torch.zeros(5, dtype=torch.int64)) is None
+        assert area(SCORES * torch.inf, LABELS) is None
+    names = ["balanced_accuracy", "auroc", "auprc"]
+    found = record(evaluation={"metrics": names})["evaluation"]["test"]["metrics"]
+    assert list(found) == names
+    values = [value for each in found.values() for value in each["per_client"] if value is not None]
+    assert all(0 <= value <= 1 for value in values)
+
+
+def test_names_of_built_in_metrics_are_known_by_other_words_and_taken(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'auroc'"):
+        user_metrics.measures(["AUC"], 3)
+    with pytest.raises(ConfigError, match="has the name of a built-in metric"):
+        load(tmp_path, GIVEN, "auroc.py")

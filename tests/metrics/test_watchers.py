@@ -62,6 +62,10 @@ def told(watching: Watchers, records: Sequence[Record]) -> dict[int, list[Notice
     return {round: notices for round, notices in found.items() if notices}
 
 
+def notice(watcher: str, message: str, *clients: int) -> Notice:
+    return {"watcher": watcher, "message": message, "clients": list(clients)}
+
+
 # The mean falls
 
 
@@ -70,28 +74,16 @@ def test_the_mean_falls_three_rounds_in_a_row_and_again_after_a_rise() -> None:
     records = of_means(0.5, 0.4, 0.3, 0.6, 0.5, 0.4, 0.3, 0.2, 0.3, 0.2, 0.1, 0.05)
     found = told(watchers("falling", rounds=3), records)
     assert found == {
-        7: [
-            {
-                "watcher": "falling",
-                "message": "mean accuracy fell in 3 rounds in a row, from 60.0 % to 30.0 %",
-                "clients": [],
-            }
-        ],
-        12: [
-            {
-                "watcher": "falling",
-                "message": "mean accuracy fell in 3 rounds in a row, from 30.0 % to 5.0 %",
-                "clients": [],
-            }
-        ],
+        7: [notice("falling", "mean accuracy fell in 3 rounds in a row, from 60.0 % to 30.0 %")],
+        12: [notice("falling", "mean accuracy fell in 3 rounds in a row, from 30.0 % to 5.0 %")],
     }
 
 
 def test_a_single_fall_is_told_without_a_number() -> None:
-    ((notice,),) = told(watchers("falling", rounds=1), of_means(0.5, 0.4)).values()
-    assert notice["message"] == "mean accuracy fell from 50.0 % to 40.0 %"
-    ((notice,),) = told(watchers("losing", [100], rounds=1), of_means(0.5, 0.3)).values()
-    assert notice["message"] == "client 0 fell from 50.0 % to 30.0 %"
+    ((one,),) = told(watchers("falling", rounds=1), of_means(0.5, 0.4)).values()
+    assert one["message"] == "mean accuracy fell from 50.0 % to 40.0 %"
+    ((one,),) = told(watchers("losing", [100], rounds=1), of_means(0.5, 0.3)).values()
+    assert one["message"] == "client 0 fell from 50.0 % to 30.0 %"
 
 
 def test_an_equal_mean_ends_a_series_of_falls_and_a_round_without_a_mean_does_not() -> None:
@@ -106,7 +98,7 @@ def test_a_client_whose_loss_is_not_finite_is_told_until_it_trains_again() -> No
     found = told(watchers("divergence"), of_losses(1.0, None, None, 1.0, None))
     assert found == {
         round: [
-            {"watcher": "divergence", "message": "client 0: its loss is not finite", "clients": [0]},
+            notice("divergence", "client 0: its loss is not finite", 0),
         ]
         for round in (2, 5)
     }
@@ -118,11 +110,9 @@ def test_the_loss_explodes_above_its_first_value_and_three_times_its_lowest() ->
     assert list(told(watchers("divergence"), of_losses(2.0, 0.5, 1.9))) == []
     found = told(watchers("divergence"), of_losses(2.0, 6.0, 6.1, 9.0, 2.0, 7.0))
     assert list(found) == [3, 6]
-    assert found[3][0] == {
-        "watcher": "divergence",
-        "message": "mean training loss is 6.1: above the first round (2) and above 3 times the lowest (2)",
-        "clients": [],
-    }
+    assert found[3][0] == notice(
+        "divergence", "mean training loss is 6.1: above the first round (2) and above 3 times the lowest (2)"
+    )
 
 
 def test_another_method_has_another_loss() -> None:
@@ -139,11 +129,9 @@ def test_a_plateau_is_told_so_many_rounds_after_the_last_gain() -> None:
     found = told(watchers("plateau", rounds=3, gain=0.0101), records)
     assert found == {
         5: [
-            {
-                "watcher": "plateau",
-                "message": "mean accuracy has not exceeded 50.0 % (round 2) by more than 1.01 pp for 3 rounds",
-                "clients": [],
-            }
+            notice(
+                "plateau", "mean accuracy has not exceeded 50.0 % (round 2) by more than 1.01 pp for 3 rounds"
+            )
         ]
     }
 
@@ -173,20 +161,16 @@ def test_a_client_collapses_if_it_answers_a_minority_class_for_90_percent() -> N
     found = told(watchers("collapse"), records)
     assert list(found) == [2, 4, 5]
     assert found[2] == [
-        {
-            "watcher": "collapse",
-            "message": "client 3 answers class 1 for 18 of 20 test samples, 9 of which have it",
-            "clients": [3],
-        }
+        notice("collapse", "client 3 answers class 1 for 18 of 20 test samples, 9 of which have it", 3)
     ]
     assert found[5][0]["clients"] == [4]
 
 
 def test_a_notice_describes_three_clients_and_lists_all() -> None:
     rows = [[0, 30, 0, 0], [1, 10, 10, 40]]
-    ((notice,),) = told(watchers("collapse"), answering(dict.fromkeys(range(5), rows))).values()
-    assert notice["clients"] == [0, 1, 2, 3, 4]
-    assert notice["message"].endswith(
+    ((one,),) = told(watchers("collapse"), answering(dict.fromkeys(range(5), rows))).values()
+    assert one["clients"] == [0, 1, 2, 3, 4]
+    assert one["message"].endswith(
         "client 2 answers class 1 for 40 of 40 test samples, 10 of which have it; and 2 more"
     )
 
@@ -200,12 +184,13 @@ def test_a_client_that_stays_below_its_first_evaluation_is_told_when_that_is_sig
     assert told(watchers("losing", [40, 19], rounds=3), records) == {}
     found = told(watchers("losing", [60, 60], rounds=3), records)
     assert list(found) == [4]
-    assert found[4][0] == {
-        "watcher": "losing",
-        "message": "client 0 is below its first evaluation for 3 rounds: 40.0 % after 60.0 %; "
+    assert found[4][0] == notice(
+        "losing",
+        "client 0 is below its first evaluation for 3 rounds: 40.0 % after 60.0 %; "
         "client 1 is below its first evaluation for 3 rounds: 40.0 % after 60.0 %",
-        "clients": [0, 1],
-    }
+        0,
+        1,
+    )
 
 
 def test_a_client_that_falls_in_each_of_three_evaluations_is_told_although_it_is_above_its_first() -> None:
@@ -213,13 +198,7 @@ def test_a_client_that_falls_in_each_of_three_evaluations_is_told_although_it_is
     records = of_clients([0.2, 0.2], [0.9, 0.9], [0.8, 0.8], [0.8, 0.8], [0.7, 0.85], [0.6, 0.6])
     found = told(watchers("losing", [100, 100], rounds=3), records)
     assert found == {
-        6: [
-            {
-                "watcher": "losing",
-                "message": "client 0 fell in 3 evaluations in a row, from 90.0 % to 60.0 %",
-                "clients": [0],
-            }
-        ]
+        6: [notice("losing", "client 0 fell in 3 evaluations in a row, from 90.0 % to 60.0 %", 0)]
     }
 
 
