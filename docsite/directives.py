@@ -11,13 +11,13 @@ from markdown import Markdown
 from markdown.extensions import Extension
 from markdown.preprocessors import Preprocessor
 
-from docsite import api, configuration, ledger
+from docsite import api, tables
 
 MAKERS: dict[str, Callable[..., str]] = {
-    "docsite.configuration": configuration.reference,
-    "docsite.method": configuration.method,
+    "docsite.configuration": tables.reference,
+    "docsite.method": tables.method,
     "docsite.api": api.reference,
-    "docsite.ledger": ledger.table,
+    "docsite.ledger": tables.record,
 }
 _COMMENT = re.compile(r"<!-- made by ([\w.]+)((?: [\w.]+)*) -->")
 _BEFORE_FENCES = 30

@@ -1,6 +1,8 @@
 """The real program in a real terminal, tmux, by keys alone."""
 
+import csv
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -8,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import checkpoints
@@ -17,6 +20,7 @@ SECONDS = 600.0
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(900),
     pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed"),
 ]
 
@@ -53,6 +57,17 @@ class Tmux:
     def shows(self, *texts: str) -> None:
         """Wait until all of these are on the screen."""
         self.until(lambda: all(text in self.screen for text in texts), f"{texts} on the screen")
+
+    def find(self, pattern: str) -> re.Match[str]:
+        """The first place on the screen that looks so, once there is one."""
+        found: list[re.Match[str]] = []
+
+        def look() -> bool:
+            found.extend(re.finditer(pattern, self.screen, re.MULTILINE))
+            return bool(found)
+
+        self.until(look, f"'{pattern}' on the screen")
+        return found[0]
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + SECONDS
@@ -99,7 +114,7 @@ def test_a_run_is_steered_branched_compared_exported_and_left_training(tmux: Tmu
     tmux.press("f")
     tmux.shows("Fork quick after round 1")
     tmux.press("Enter")
-    tmux.shows("Forked: quick-at1", "round 1/60 · stopped")
+    tmux.shows("Created fork quick-at1", "round 1/60 · stopped")
     fork = checkpoints.SessionReader(sessions / "quick-at1")
     assert fork.parent is not None
     assert (fork.parent["name"], fork.parent["round"]) == ("quick", 1)
@@ -151,3 +166,91 @@ def test_a_headless_run_is_attached_to_and_steered(tmux: Tmux, tmp_path: Path) -
         headless.kill()
         headless.wait()
     assert checkpoints.SessionReader(sessions / "far").state() == "stopped"
+
+
+def test_from_an_empty_folder_to_two_methods_laid_over_one_another(tmux: Tmux, tmp_path: Path) -> None:
+    """A first afternoon: no key is pressed that the screen before it, or its line in the footer, does not name."""
+    first = tmp_path / "sessions" / "first"
+    tmux.start("tui")
+
+    # Start a run.
+    tmux.find("Press n for a new run")
+    tmux.press("n")
+    tmux.find("tab next")
+    tmux.press("Tab", "Tab", "Tab")
+    tmux.type("400")
+    tmux.find("rounds +400")
+    tmux.press("Tab", "Tab", "Tab")
+    tmux.type("federation.group=tiny data.limit=1200 cka.every=1")
+    tmux.press("Tab")
+    tmux.type("first")
+    tmux.find("session +first")
+    tmux.press("Enter")
+    tmux.find(r"first · round [3-9]\d*/400 · running · fedlora")
+
+    # Find the worst client, and see its classes: the list begins with the worst.
+    tmux.press("2", "g")
+    worst = int(tmux.find(r"client (\d) after round \d+─")[1])
+    counts = checkpoints.SessionReader(first).document["samples"]["train"][worst]
+    classes = tmux.find(r"classes +(\d) ×(\d+)")
+    assert int(classes[2]) == max(counts) == counts[int(classes[1])]
+
+    # Find the pair least alike.
+    tmux.press("3", "d")
+    pair = tmux.find(r"client (\d) \w+ × client (\d) \w+: (0\.\d+)")
+    shown = int(tmux.find(r"CKA of \w+, round (\d+)")[1])
+    matrices = [
+        np.array(list(record["cka"]["matrix"].values())[-1], float)
+        for record in checkpoints.SessionReader(first).records()[max(shown - 3, 0) : shown]
+    ]
+    assert any(round(np.nanmin(each), 3) == float(pair[3]) for each in matrices)
+
+    # Switch the method.
+    tmux.press("m")
+    tmux.find("letters or ↑↓ method")
+    tmux.type("fedproto")
+    tmux.press("Enter")
+    tmux.find("running · fedproto")
+
+    # Fork at an earlier round, and let it go on beside the first.
+    switched = next(e["round"] for e in checkpoints.SessionReader(first).events() if e["event"] == "switched")
+    tmux.press("[")
+    earlier = int(tmux.find(r"REPLAY round (\d+)")[1])
+    while earlier > switched:
+        earlier -= 1
+        tmux.press("[")
+        tmux.find(f"REPLAY round {earlier} ")
+    tmux.press("f")
+    tmux.find(f"Fork first after round {earlier} ")
+    tmux.press(*["BSpace"] * len(f"first-at{earlier}"))
+    tmux.type("second")
+    tmux.press(*["Tab"] * 5)
+    tmux.find("show the fork and run it here")
+    tmux.type("run")
+    tmux.press("Enter")
+    tmux.find(r"second · round \d+/400 · running · fedlora")
+
+    # Lay both over one another.
+    tmux.press("s")
+    tmux.find("2 sessions in")
+    tmux.press("g", "x", "v")
+    tmux.find("mean accuracy")
+    tmux.find(r"method\.name +(fedlora|fedproto) +(fedlora|fedproto)")
+
+    # Export.
+    tmux.press("w")
+    tmux.find("CSV +the numbers of this panel")
+    tmux.press("Enter")
+    written = tmux.find(r"Wrote (\S+\.csv)")[1]
+    with (tmp_path / written).open(encoding="utf-8", newline="") as file:
+        names = {row["session"] for row in csv.DictReader(file)}
+    assert names == {"first", "second"}
+
+    # Leave; what was begun first stops with a checkpoint, the other goes on by itself.
+    tmux.press("q")
+    tmux.find("second continues in its own process")
+    tmux.type("stop")
+    tmux.press("Enter")
+    tmux.until(lambda: checkpoints.SessionReader(first).state() == "stopped", "stop")
+    assert checkpoints.SessionReader(tmp_path / "sessions" / "second").state() == "running"
+    subprocess.run([COMMAND, "stop", "second"], cwd=tmp_path, check=True, capture_output=True)

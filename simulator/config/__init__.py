@@ -496,11 +496,11 @@ class Setting:
 
 def settings() -> list[Setting]:
     """Every key that all runs have, in the order of the configuration."""
-    found, whole = list[Setting](), {each.key: each for each in _settings(Config)}
+    found, whole = list[Setting](), {each.key: each for each in settings_in(Config)}
     for name, field in Config.model_fields.items():
         if name not in ("preset", "profile", "method"):
             section = section_of(field.annotation)
-            found += [whole[name]] if section is None else _settings(section, f"{section_key(name)}.")
+            found += [whole[name]] if section is None else settings_in(section, f"{section_key(name)}.")
     return found
 
 
@@ -508,7 +508,7 @@ def settings_of(method: str) -> list[Setting]:
     """A method's own keys. Raises ConfigError for an unknown method."""
     return [
         replace(each, methods=(method,))
-        for each in _settings(methods.declared(method).Config, "method.")
+        for each in settings_in(methods.declared(method).Config, "method.")
         if each.key.removeprefix("method.") not in MethodConfig.model_fields
     ]
 
@@ -536,8 +536,8 @@ def _joined(found: list[Setting]) -> Iterator[Setting]:
         yield replace(group[0], methods=tuple(name for each in group for name in each.methods))
 
 
-def _settings(section: type[Section], prefix: str = "") -> Iterator[Setting]:
-    """The keys of a section."""
+def settings_in(section: type[Section], prefix: str = "") -> Iterator[Setting]:
+    """The keys of a section; `prefix` stands before each."""
     meanings = section.meanings()
     for key, field in section.model_fields.items():
         default = field.get_default(call_default_factory=True)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from docsite import configuration
+from docsite import tables
 from simulator.base.errors import ConfigError
 from simulator.base.nested import with_overrides
 from simulator.base.system_section import SystemConfig
@@ -172,7 +172,7 @@ def test_its_keys_are_completed_described_and_in_the_reference() -> None:
     own = [f"system.{key}" for key in SystemConfig.model_fields]
     assert [key for key in keys() if key.startswith("system.")] == own
     assert setting("system.devices")[0].takes == "table of number | list of text"
-    reference = configuration.reference()
+    reference = tables.reference()
     assert [key for key in own if f"| `{key}` |" not in reference] == []
     assert "| `system.utilization` | table of number > 0 | `{}` |" in reference
 

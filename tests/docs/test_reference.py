@@ -14,7 +14,7 @@ from pydantic import Field
 
 import htfl_sim as hs
 from checkpoints import limits
-from docsite import api, configuration, devices, ledger
+from docsite import api, tables
 from htfl_sim.comparing import KINDS
 from simulator import methods
 from simulator.base import own_files
@@ -22,7 +22,7 @@ from simulator.base.nested import flattened
 from simulator.base.record import SCALARS
 from simulator.base.sections import Section
 from simulator.clock.devices import LIBRARY
-from simulator.config import Config
+from simulator.config import Config, settings, settings_in, settings_of
 from simulator.metrics import user_metrics
 from simulator.sessions.forking import fork
 from simulator.sessions.session import Session
@@ -68,7 +68,7 @@ def test_everything_that_is_offered_has_a_docstring() -> None:
 
 @pytest.fixture(scope="module")
 def reference() -> str:
-    return configuration.reference()
+    return tables.reference()
 
 
 class Example(Section):
@@ -84,13 +84,13 @@ class Example(Section):
 
 
 def test_a_section_is_written_as_a_table_of_keys_types_defaults_and_meanings() -> None:
-    assert configuration.table(configuration.rows(Example, "example")) == (
+    assert tables.table(settings_in(Example, "example.")) == (
         "| key | type | default | meaning |\n"
         "|---|---|---|---|\n"
-        "| `example.share` | number > 0 and ≤ 1 | `0.5` | of \\|x\\| |\n"
-        "| `example.many` | whole number ≥ 1 | not set | how many; default: all |\n"
-        '| `example.kind` | `"a"`, `"b"` or list of text | `"a"` | which |\n'
-        "| `example.seed` | whole number ≥ 0 | `0` | of draws |\n"
+        "| `example.share` | number, > 0, ≤ 1 | `0.5` | of \\|x\\| |\n"
+        "| `example.many` | whole number, ≥ 1 | not set | how many; default: all |\n"
+        '| `example.kind` | a \\| b \\| list of text | `"a"` | which |\n'
+        "| `example.seed` | whole number, ≥ 0 | `0` | of draws |\n"
     )
 
 
@@ -119,9 +119,8 @@ def test_every_option_of_every_method_is_under_its_name(reference: str) -> None:
 
 
 def test_every_key_says_what_it_means() -> None:
-    own = [row for name in methods.names() for row in configuration.rows(methods.get(name).Config, name)]
-    shared = [row for name, section in configuration.sections() for row in configuration.rows(section, name)]
-    assert [key for key, *_, meaning in [*configuration.whole_run(), *shared, *own] if not meaning] == []
+    own = [each for name in methods.names() for each in settings_of(name)]
+    assert [each.key for each in [*settings(), *own] if not each.description] == []
 
 
 def test_the_ranges_that_tuning_searches_are_below_the_keys(reference: str) -> None:
@@ -135,13 +134,13 @@ def test_the_ranges_that_tuning_searches_are_below_the_keys(reference: str) -> N
 
 
 def test_the_page_of_a_method_gets_its_needs_messages_and_options() -> None:
-    made = configuration.method("fedrep").splitlines()
+    made = tables.method("fedrep").splitlines()
     assert made[2:5] == [
         "| needs | nothing; groups of one architecture average apart |",
         "| downlink | model without its head |",
         "| uplink | model without its head |",
     ]
-    assert any(line.startswith("| `method.head_epochs` | whole number ≥ 1 | `10` |") for line in made)
+    assert any(line.startswith("| `method.head_epochs` | whole number, ≥ 1 | `10` |") for line in made)
     assert "[`htfl-sim tune`](../tuning.md) searches `method.head_epochs`" in made[-1]
 
 
@@ -149,12 +148,12 @@ def test_the_page_of_a_method_gets_its_needs_messages_and_options() -> None:
 
 
 def test_the_page_has_the_table_of_the_library() -> None:
-    """`python -m docsite.devices` writes it."""
-    assert devices.table() in devices.PAGE.read_text(encoding="utf-8")
+    """`python -m docsite.tables` writes it."""
+    assert tables.of_devices() in tables.PAGE.read_text(encoding="utf-8")
 
 
 def test_the_table_has_every_device_and_marks_estimates() -> None:
-    rows = {line.split("`")[1]: line for line in devices.table().splitlines()[2:]}
+    rows = {line.split("`")[1]: line for line in tables.of_devices().splitlines()[2:]}
     assert list(rows) == list(LIBRARY)
     assert rows["phone"] == "| `phone` | 24.7 | 4 | 35.96 | 11.22 | 0.04 | 3 | ≈ 2.4 | ≈ 0.1 |"
 
@@ -179,7 +178,7 @@ def test_every_kind_of_figure_is_shown_with_its_command_and_a_picture() -> None:
 PAGE = (
     (DOCS / "ledger.md")
     .read_text(encoding="utf-8")
-    .replace("<!-- made by docsite.ledger -->", ledger.table())
+    .replace("<!-- made by docsite.ledger -->", tables.record())
 )
 WITH_EVERYTHING = {
     "wire": {"drop": 0.4},
