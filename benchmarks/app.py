@@ -26,17 +26,18 @@ import tempfile
 import termios
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 from textual.app import App, ComposeResult
+from textual.pilot import Pilot
 
+from benchmarks.figures import Sheet
 from checkpoints import Store
 from simulator.results.analysis.feed import Feed
 from simulator.results.analysis.ledger import LedgerBuilder
@@ -50,6 +51,7 @@ from tui.app.panels.session_list import Library, SessionList
 from tui.app.runs import LaunchOptions
 from tui.app.view import View
 
+Answered = TypeVar("Answered")
 CLIENTS, ROUNDS, LONG = 100, 500, 1000
 MANY, SESSIONS = 1000, 500
 SIZE = (120, 40)
@@ -112,21 +114,31 @@ def growing(rounds: int, more: int, clients: int = CLIENTS, cka_every: int = 10)
     return runs
 
 
+def staged(name: str, script: Callable[[Stage, Pilot[None]], Awaitable[Answered]]) -> Answered:
+    """The result of a script beside one panel."""
+
+    async def run() -> Answered:
+        app = Stage(name)
+        async with app.run_test(size=(SIZE[0], SIZE[1] - 3)) as pilot:
+            return await script(app, pilot)
+
+    return asyncio.run(run())
+
+
 def refresh(name: str, runs: list[SessionData], chart: int) -> float:
     """Milliseconds of processor time until a panel shows that a round has come; the median."""
 
-    async def measure() -> float:
-        app, took = Stage(name), []
-        async with app.run_test(size=(SIZE[0], SIZE[1] - 3)) as pilot:
-            for run in runs:
-                view = View(run, chart=chart, pinned=frozenset({3, 50}), compared=(run, runs[0]))
-                began = time.process_time()
-                app.panel.show(view)
-                await pilot.pause()
-                took.append(time.process_time() - began)
+    async def measure(app: Stage, pilot: Pilot[None]) -> float:
+        took = []
+        for run in runs:
+            view = View(run, chart=chart, pinned=frozenset({3, 50}), compared=(run, runs[0]))
+            began = time.process_time()
+            app.panel.show(view)
+            await pilot.pause()
+            took.append(time.process_time() - began)
         return statistics.median(took[2:]) * 1000
 
-    return asyncio.run(measure())
+    return staged(name, measure)
 
 
 def listed(folder: Path) -> tuple[float, float, float]:
@@ -141,21 +153,20 @@ def listed(folder: Path) -> tuple[float, float, float]:
     library.sketch()
     again = time.process_time() - began
 
-    async def measure() -> float:
-        app, took = Stage("sessions"), []
-        async with app.run_test(size=(SIZE[0], SIZE[1] - 3)) as pilot:
-            app.panel.show(View(SessionData(folder / "none"), sessions_dir=folder))
-            rows = app.panel.query_one(SessionList)
-            while len(rows.sketches) < len(found):
-                await pilot.pause(0.2)
-            for round in range(REFRESHES):
-                began = time.process_time()
-                rows.post_message(SessionList.Listed((replace(found[0], accuracy=round / 100), *found[1:])))
-                await pilot.pause()
-                took.append(time.process_time() - began)
+    async def measure(app: Stage, pilot: Pilot[None]) -> float:
+        took = []
+        app.panel.show(View(SessionData(folder / "none"), sessions_dir=folder))
+        rows = app.panel.query_one(SessionList)
+        while len(rows.sketches) < len(found):
+            await pilot.pause(0.2)
+        for round in range(REFRESHES):
+            began = time.process_time()
+            rows.post_message(SessionList.Listed((replace(found[0], accuracy=round / 100), *found[1:])))
+            await pilot.pause()
+            took.append(time.process_time() - began)
         return statistics.median(took[2:])
 
-    shown, (one, _) = asyncio.run(measure()), read(Path(found[0].path))
+    shown, (one, _) = staged("sessions", measure), read(Path(found[0].path))
     began = time.process_time()
     Partners().find(one, folder)
     return again * 1000, shown * 1000, (time.process_time() - began) * 1000
@@ -164,20 +175,19 @@ def listed(folder: Path) -> tuple[float, float, float]:
 def large(console: Console) -> None:
     """Measure with MANY clients, and with SESSIONS sessions in the folder, and print it."""
     runs = growing(60, REFRESHES, MANY, cka_every=0)
-    table = Table(title=f"A refresh: {MANY} clients, 60 rounds, {SIZE[0]}×{SIZE[1]}; processor time")
-    table.add_column("panel")
-    table.add_column("ms", justify="right")
+    title = f"A refresh: {MANY} clients, 60 rounds, {SIZE[0]}×{SIZE[1]}; processor time"
+    table = Sheet(title, ("what", "ms"))
     for name in ("live", "clients", "cost", "compare", "log"):
-        table.add_row(name, f"{refresh(name, runs, 0):.0f}")
+        table.add(name, f"{refresh(name, runs, 0):.0f}")
     with tempfile.TemporaryDirectory() as folder:
         for number in range(SESSIONS):
             method = ("standalone", "fedlora", "fedproto")[number % 3]
             sessions.make(Path(folder) / f"s{number:03}", clients=4, rounds=4, method=method)
         again, shown, partners = listed(Path(folder))
-    table.add_row(f"{SESSIONS} sessions, one has changed", f"{shown:.0f}")
-    table.add_row(f"{SESSIONS} sessions, read again in the background", f"{again:.0f}")
-    table.add_row(f"{SESSIONS} sessions, first search for partners, in the background", f"{partners:.0f}")
-    console.print(table)
+    table.add(f"{SESSIONS} sessions, one has changed", f"{shown:.0f}")
+    table.add(f"{SESSIONS} sessions, read again in the background", f"{again:.0f}")
+    table.add(f"{SESSIONS} sessions, first search for partners, in the background", f"{partners:.0f}")
+    console.print(table.shown())
 
 
 def read(folder: Path) -> tuple[SessionData, float]:
@@ -193,15 +203,13 @@ def read(folder: Path) -> tuple[SessionData, float]:
 def drawn(name: str, run: SessionData) -> float:
     """Processor seconds until a panel shows a session for the first time."""
 
-    async def show() -> float:
-        app = Stage(name)
-        async with app.run_test(size=(SIZE[0], SIZE[1] - 3)) as pilot:
-            began = time.process_time()
-            app.panel.show(View(run))
-            await pilot.pause()
-            return time.process_time() - began
+    async def show(app: Stage, pilot: Pilot[None]) -> float:
+        began = time.process_time()
+        app.panel.show(View(run))
+        await pilot.pause()
+        return time.process_time() - began
 
-    return asyncio.run(show())
+    return staged(name, show)
 
 
 class Answer(NamedTuple):
@@ -329,11 +337,10 @@ def training(folder: Path) -> Iterator[None]:
 
 def keys(console: Console, each_key: bool = False) -> None:
     """Measure how soon keys are answered, and print it; `each_key`: also every single answer."""
-    table = Table(
-        title=f"From a key to its screen: {PRESSED} keys, {len(KEYS)} panels, {SIZE[0]}×{SIZE[1]}; ms"
+    table = Sheet(
+        f"From a key to its screen: {PRESSED} keys, {len(KEYS)} panels, {SIZE[0]}×{SIZE[1]}; ms",
+        ("way", "what", "median", "95th percentile", "longest", "load", "a million additions"),
     )
-    for column in ("", "clock", "median", "95th percentile", "longest", "load", "a million additions"):
-        table.add_column(column, justify="left" if column in ("", "clock") else "right")
     with tempfile.TemporaryDirectory() as folder:
         home, other = Path(folder) / "home", Path(folder) / "other"
         samples = sessions.samples(CLIENTS)
@@ -348,11 +355,11 @@ def keys(console: Console, each_key: bool = False) -> None:
                 panel, key, longest = max(took, key=lambda each: each[2][clock])
                 slowest = f"{longest[clock] * 1000:.0f} ({key!r}, {panel})"
                 told = (beside, name, f"{median:.0f}", f"{high:.0f}", slowest, f"{load:.1f}", f"{speed:.0f}")
-                table.add_row(*(told if not clock else ("", *told[1:5], "", "")))
+                table.add(*(told if not clock else ("", *told[1:5], "", "")))
             if each_key:
                 for panel, key, found in took:
                     console.print(panel, repr(key), *(f"{clock * 1000:.0f}" for clock in found))
-    console.print(table)
+    console.print(table.shown())
 
 
 def additions() -> float:
@@ -406,13 +413,12 @@ def main() -> None:
     """Measure and print."""
     console = Console()
     runs = growing(ROUNDS, REFRESHES)
-    table = Table(title=f"A refresh: {CLIENTS} clients, {ROUNDS} rounds, {SIZE[0]}×{SIZE[1]}; processor time")
-    table.add_column("panel")
-    table.add_column("ms", justify="right")
+    title = f"A refresh: {CLIENTS} clients, {ROUNDS} rounds, {SIZE[0]}×{SIZE[1]}; processor time"
+    table = Sheet(title, ("what", "ms"))
     for name in PANELS:
         for chart, mode in enumerate(MODES) if name == "live" else [(0, "")]:
-            table.add_row(f"{name} {mode}".strip(), f"{refresh(name, runs, chart):.0f}")
-    console.print(table)
+            table.add(f"{name} {mode}".strip(), f"{refresh(name, runs, chart):.0f}")
+    console.print(table.shown())
     with tempfile.TemporaryDirectory() as folder:
         long = sessions.make(
             Path(folder) / "long", clients=CLIENTS, rounds=LONG, cka_every=100, checkpoint_every=100

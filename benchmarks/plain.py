@@ -89,9 +89,9 @@ def rate(workers: int = WORKERS, precision: Precision = "float32") -> float:
     stream = torch.Generator().manual_seed(0)
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     a, b = (torch.randn(SIDE, SIDE, generator=stream).to(dtype) for _ in range(2))
-    took = _seconds(lambda: torch.mm(a, b))
+    took = seconds(lambda: torch.mm(a, b))
     if took < SECONDS:  # the first one also loaded its kernel
-        took = _seconds(lambda: torch.mm(a, b))
+        took = seconds(lambda: torch.mm(a, b))
     repeats = max(1, round(SECONDS / took))
 
     def multiply() -> None:
@@ -111,7 +111,7 @@ def rate(workers: int = WORKERS, precision: Precision = "float32") -> float:
     return workers * repeats * 2 * SIDE**3 / (time.perf_counter() - began)
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def seconds(work: Callable[[], object]) -> float:
     began = time.perf_counter()
     work()
     return time.perf_counter() - began

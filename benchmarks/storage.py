@@ -16,14 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 
 import checkpoints
 import presets
 import simulator
 from benchmarks.figures import Sheet
-from benchmarks.plain import trained
+from benchmarks.plain import seconds, trained
 from checkpoints import Retention, Store
 from simulator.base import rng
 from simulator.base.nested import merged
@@ -68,10 +67,17 @@ def cost_by_change() -> Sheet:
             walls, processor, size = [], [], 0
             for _ in range(7):
                 round += 1
-                fresh = {name: _altered(named[name], round) for name in _some(changed)}
+                some = ["server", *(f"client/{client}" for client in range(changed))] if changed else []
+                fresh = {
+                    name: {
+                        key: tensor + round if tensor.is_floating_point() else tensor
+                        for key, tensor in named[name].items()
+                    }
+                    for name in some
+                }
                 cpu, began = time.process_time(), time.perf_counter()
                 refs |= {name: store.put(tensors) for name, tensors in fresh.items()}
-                store.commit(round, refs, _record(round), [], [])
+                store.commit(round, refs, {"round": round, "accuracy": {"mean": 0.5}}, [], [])
                 walls.append(time.perf_counter() - began)
                 processor.append(time.process_time() - cpu)
                 size = sum(refs[name].size for name in fresh)
@@ -85,18 +91,6 @@ def cost_by_change() -> Sheet:
                 f"{max(0.0, 1 - cpu / wall):.0%}",
             )
     return table
-
-
-def _some(clients: int) -> list[str]:
-    return ["server", *(f"client/{client}" for client in range(clients))] if clients else []
-
-
-def _altered(tensors: dict[str, torch.Tensor], by: int) -> dict[str, torch.Tensor]:
-    return {name: tensor + by if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
-
-
-def _record(round: int) -> dict[str, Any]:
-    return {"round": round, "accuracy": {"mean": 0.5}}
 
 
 # Its share of a round
@@ -130,28 +124,22 @@ def many_sessions() -> Sheet:
         found = checkpoints.sessions(Path(folder))
         assert len(found) == SESSIONS
         for what, act in _ways(Path(folder), found).items():
-            first, *again = [_timed(act) for _ in range(4)]
+            first, *again = [seconds(act) for _ in range(4)]
             table.add(what, f"{first:.2f} s", f"{statistics.median(again):.2f} s")
     return table
 
 
 def _ways(folder: Path, found: list[Path]) -> dict[str, Callable[[], object]]:
     def command(*arguments: str) -> Callable[[], object]:
-        whole = [COMMAND, *arguments, "--sessions-dir", str(folder)]
-        return partial(subprocess.run, whole, check=True, capture_output=True)
+        return partial(subprocess.run, [COMMAND, *arguments], check=True, capture_output=True)
 
+    opened, where = checkpoints.SessionReader, ("--sessions-dir", str(folder))
     return {
-        "`htfl-sim sessions`": command("sessions"),
-        "`htfl-sim --help`, which opens none": lambda: subprocess.run(
-            [COMMAND, "--help"], check=True, capture_output=True
-        ),
-        "open all, newest checkpoint of each": lambda: [
-            checkpoints.SessionReader(each).manifest() for each in found
-        ],
-        "open all, every record of each": lambda: [
-            checkpoints.SessionReader(each).records() for each in found
-        ],
-        "`htfl-sim show` of one": command("show", found[0].name),
+        "`htfl-sim sessions`": command("sessions", *where),
+        "`htfl-sim --help`, which opens none": command("--help"),
+        "open all, newest checkpoint of each": lambda: [opened(each).manifest() for each in found],
+        "open all, every record of each": lambda: [opened(each).records() for each in found],
+        "`htfl-sim show` of one": command("show", found[0].name, *where),
     }
 
 
@@ -195,7 +183,12 @@ def pause_latency() -> Sheet:
         session = folder / "s"
         run = _start_run(folder)
         try:
-            _await(lambda: len(_kept(session)) >= 2, run)
+            _await(
+                lambda: (
+                    checkpoints.is_session(session) and len(checkpoints.SessionReader(session).rounds()) >= 2
+                ),
+                run,
+            )
             reader = checkpoints.SessionReader(session)
             train = [record["timing"]["train"] for record in reader.records()[1:]]
             round = statistics.median(train)
@@ -204,7 +197,7 @@ def pause_latency() -> Sheet:
                 time.sleep(float(draw.uniform(0.2, 1.2)) * round)
                 began = time.perf_counter()
                 command = checkpoints.post(session, "pause")
-                _await(partial(_answered, session, command.id), run)
+                _await(lambda id=command.id: checkpoints.answer(session, id) is not None, run)  # type: ignore[misc]
                 waits.append(time.perf_counter() - began)
                 checkpoints.post(session, "resume")
         finally:
@@ -218,15 +211,6 @@ def pause_latency() -> Sheet:
         f"{round:.2f} s",
     )
     return table
-
-
-def _kept(session: Path) -> list[int]:
-    """The rounds whose checkpoint is there."""
-    return checkpoints.SessionReader(session).rounds() if checkpoints.is_session(session) else []
-
-
-def _answered(session: Path, command: str) -> bool:
-    return checkpoints.answer(session, command) is not None
 
 
 def _start_run(folder: Path) -> subprocess.Popen[bytes]:
@@ -270,12 +254,6 @@ def _settings() -> dict[str, dict[str, Any]]:
 
 def _config() -> Config:
     return Config.read(merged(presets.load("fedlora_htm5").config, _settings()))
-
-
-def _timed(act: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    act()
-    return time.perf_counter() - began
 
 
 if __name__ == "__main__":
