@@ -29,13 +29,13 @@ from tests.app.driving import Blank, drive, notices, opened, shown, until
 from tui.app import runs
 from tui.app.app import HtflApp
 from tui.app.dialogs.run_forms import ForkWish, NewRun
+from tui.app.host import Alert, news, sequence, tell_news
 from tui.app.messages import RunEnded, RunRead, RunStarted
 from tui.app.panels.log import upto
 from tui.app.panels.session_list import SessionList
 from tui.app.runs import Beginning, LaunchOptions, LocalRuns, ProcessRun, ThreadRun, _failure
 from tui.app.steering import Steering, _waiting
 from tui.app.terminal import CANNOT
-from tui.app.toasts import Alert, news, sequence, tell_news
 from tui.app.view import View
 from tui.cli import app as commands
 from tui.cli.tui import _say_who_goes_on
