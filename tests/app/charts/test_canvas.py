@@ -2,7 +2,6 @@
 
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,10 +17,8 @@ from tui.app.charts.look import (
     VIRIDIS_256,
     Canvas,
     Look,
-    row_text,
     text_on,
 )
-from tui.app.widgets import canvas_widget
 from tui.app.widgets.canvas_widget import strips
 from tui.common.cells import TELLING, apart, cut, fit
 
@@ -35,12 +32,6 @@ def test_every_row_keeps_its_width_and_no_text_commands_the_terminal(text, other
     canvas.put(row, column, other, 0)  # also over one half of a wide character, and outside of the grid
     assert [cell_len(line) for line in canvas.text().split("\n")] == [20, 20, 20]
     assert canvas.text().replace("\n", "").isprintable()
-
-
-def test_text_that_begins_before_the_grid_shows_its_end():
-    canvas = Canvas.blank(4, 1)
-    canvas.put(0, -2, "abcdef", 0)
-    assert canvas.text() == "cdef"
 
 
 def test_wide_characters_take_two_cells_marks_none_and_half_of_one_is_a_space():
@@ -73,15 +64,6 @@ def test_a_strip_has_a_segment_for_each_run_of_one_style():
     assert (segment.style.color, segment.style.bgcolor, segment.style.reverse) == (None, None, True)
 
 
-def test_many_colours_in_a_row_cost_one_text(monkeypatch):
-    calls = []
-    monkeypatch.setattr(canvas_widget, "row_text", lambda codes: calls.append(1) or row_text(codes))
-    canvas = Canvas.blank(100, 1)
-    canvas.fg[0] = np.arange(100)
-    assert len([*strips(canvas)[0]]) == 100
-    assert len(calls) == 1  # a matrix has a hundred segments in each of its rows
-
-
 def test_rows_that_differ_in_any_way_are_changed():
     before, after = Canvas.blank(3, 5), Canvas.blank(3, 5)
     after.put(0, 0, "x", DEFAULT)
@@ -89,13 +71,6 @@ def test_rows_that_differ_in_any_way_are_changed():
     after.flags[4, 2] = BOLD
     assert after.changed_rows(before) == [0, 2, 4]
     assert before.changed_rows(Canvas.blank(3, 5)) == []
-
-
-def test_a_window_draws_on_the_grid_it_looks_at():
-    canvas = Canvas.blank(4, 3)
-    canvas.window(1, 1, 2, 3).put(0, 0, "ab", 5)
-    assert canvas.text() == "    \n ab \n    "
-    assert np.argwhere(canvas.fg == 5).tolist() == [[1, 1], [1, 2]]
 
 
 RUNS = ["quickstart-20261122-104512-fedproto-fashion_mnist", "quickstart-20261122-104609-fedgh-fashion_mnist"]
@@ -157,8 +132,3 @@ def test_a_tint_is_neither_olive_nor_red_but_a_grey_that_is_not_the_background(l
 def test_a_terminal_of_all_colours_gets_the_tint_itself():
     assert Look(background=0x000000).tint(0xFF8000, 0.5) == 0x804000
     assert Look(background=0x000000, exact=False).tint(0xFF8000, 0.5) == 0x4E4E4E  # 0.083 bright, as it is
-
-
-def test_every_series_colour_reads_on_dark_and_on_light():
-    for look in (Look(0xE0E0E0, 0x121212), Look(0x222222, 0xFAFAFA), Look(0xEBDBB2, 0x282828)):
-        assert min(contrast(look.series(each), look.background) for each in range(len(OKABE_ITO))) >= 3

@@ -55,15 +55,6 @@ def test_negative_numbers_on_axes_and_in_the_legend_have_a_minus_sign(look, minu
     assert below.split() == [f"{minus}2", f"{minus}1", "0"]
 
 
-@settings(max_examples=25)
-@given(rounds=st.integers(30, 600), at=st.floats(0, 0.999), glyphs=st.sampled_from(list(GLYPHS.values())))
-def test_a_spike_of_one_round_is_seen_in_the_top_row_of_the_plot(rounds, at, glyphs):
-    y = np.full(rounds, 0.1)
-    y[int(at * rounds)] = 1.0
-    spiked, flat = (Figure([Series("a", each)], y_range=(0, 1)) for each in (y, np.full(rounds, 0.1)))
-    assert rows_of(spiked, 40, 12, Look(glyphs=glyphs))[1] != rows_of(flat, 40, 12, Look(glyphs=glyphs))[1]
-
-
 def test_a_gap_is_empty_columns():
     figure = Figure([Series("a", np.array([0.5, 0.5, np.nan, 0.5, 0.5]))], y_range=(0, 1))
     # 9 cells of two dots for rounds 1–5: round 2 in the fifth dot, round 4 in the fourteenth
@@ -92,6 +83,11 @@ def test_ascii_glyphs_are_all_ascii():
         cursor=30,
     )
     assert draw(figure, 60, 20, replace(IN_ASCII, coloured=False)).text().isascii()
+
+
+def test_the_y_axis_shows_the_values_at_both_ends_of_the_x_range():
+    for values in ([9.0, 1, 1, 2], [2, 1, 1, 9.0]):
+        assert Figure([Series("a", np.array(values))]).y_axis().high >= 9
 
 
 def test_at_the_cursor_lines_bands_and_crowds_say_their_values():
@@ -193,14 +189,6 @@ def test_up_to_eight_lines_have_keys_and_more_are_a_crowd_under_pinned_ones():
     assert [line.key for line in lines_of(Figure([pinned, *ones]), LOOK)] == [""] * 9 + ["m"]
     lines = lines_of(Figure([ones[0], replace(ones[1], key="1")]), LOOK)  # a chosen key is not given again
     assert {line.series.name: line.key for line in lines} == {"0": "2", "1": "1"}
-
-
-def test_without_colour_lines_carry_their_keys_and_no_colour_of_their_own():
-    figure = Figure([Series(name, np.full(60, at)) for name, at in (("a", 0.2), ("b", 0.8))], y_range=(0, 1))
-    canvas = draw(figure, 80, 12, NO_COLOUR)
-    plot = "".join(row[:-2] for row in drawn(canvas)[1:10])
-    assert plot.count("1") >= 3 and plot.count("2") >= 3
-    assert all(len({*channels(int(colour))}) == 1 for colour in np.unique(canvas.fg))
 
 
 def test_on_a_terminals_own_background_no_colour_is_made_up_for_it():

@@ -121,17 +121,6 @@ def test_a_column_of_many_points_spans_their_extremes():
     assert (low[0], high[0]) == (0, 10)
 
 
-@pytest.mark.long
-@given(
-    y=st.lists(st.floats(0, 0.1), min_size=50, max_size=400),
-    columns=st.integers(2, 60),
-    at=st.floats(0, 0.999),
-)
-def test_a_spike_of_one_round_reaches_the_top_row_however_crowded_the_columns(y, columns, at):
-    y[int(at * len(y))] = 1.0
-    assert max(spans(y, columns, rows=40)[1]) == 39
-
-
 @given(y=st.lists(shares, min_size=2, max_size=100), columns=st.integers(2, 60), rows=st.integers(1, 60))
 def test_a_line_without_gaps_stays_in_the_plot_and_is_connected(y, columns, rows):
     low, high = (np.array(edge) for edge in spans(y, columns, rows))

@@ -43,7 +43,7 @@ def test_a_mark_stands_over_the_points_in_its_groups_colour_or_reversed():
     points, marks = [[0, 0], [1, 0], [0.5, 1]], ([[0.5, 1]], [1])
     shown = draw(figure(points, [0, 2, 2], marks=marks), 9, 3)
     assert drawn(shown) == ["   [1]   ", "         ", " 0     2 "]
-    assert shown.bg[0, 3:6].tolist() == [colour_of(1, 3, LOOK)] * 3
+    assert shown.bg[0, 3:7].tolist() == [colour_of(1, 3, LOOK)] * 3 + [LOOK.background]
     plain = draw(figure(points, [0, 2, 2], marks=marks), 9, 3, NO_COLOUR)
     assert (plain.flags[0, 3:6] & REVERSE).all()
     assert set(plain.fg.ravel().tolist()) == {NO_COLOUR.text}

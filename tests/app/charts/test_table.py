@@ -21,7 +21,6 @@ from tui.app.charts.table import (
     widths,
 )
 from tui.app.panels.client_rows import COLUMNS, rows_of
-from tui.common.fuzzy import fits
 
 NAMES = [column.name or column.title for column in COLUMNS]
 MODELS = {0: "cnn1", 11: "resnet18-narrow-long"}
@@ -69,10 +68,6 @@ def test_columns_stay_apart_and_within_the_table_at_any_width(width):
     assert all(one.left + one.width <= width for one in found)
 
 
-def test_a_narrow_table_keeps_what_tells_most():
-    assert [NAMES[each.column] for each in places(ROWS, 17)] == ["pinned", "id", "accuracy"]
-
-
 def test_names_keep_their_least_room_before_columns_of_less_worth():
     columns = [Column("name", stretch=True, worth=2, least=16), Column("data", worth=1)]
     assert [place.width for place in layout(columns, [16, 6], 18, 0)] == [15]  # and +1
@@ -111,11 +106,6 @@ def test_rows_without_a_value_come_last_and_equal_ones_stay_in_their_order():
     values = [None, 0.2, float("nan"), 0.9]
     assert (order(values, False), order(values, True)) == ([1, 3, 0, 2], [3, 1, 0, 2])
     assert order(["same"] * 3, False) == order(["same"] * 3, True) == [0, 1, 2]
-
-
-def test_a_filter_wants_every_word():
-    queries = {"": True, "CNN": True, "cnn1 pinned": True, "cnn1 marked": False, "7": False}
-    assert {query: fits(ROWS[0].search, query) for query in queries} == queries
 
 
 def test_a_column_of_trends_is_as_wide_as_the_longest_so_that_its_title_stands_over_it():

@@ -92,12 +92,6 @@ def test_a_study_is_a_board_of_settings_by_seed(home: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_title_that_is_too_long_leaves_out_its_end(home: Path) -> None:
-    _, text = shown(home, size=(60, 16), glyphs="ascii")
-    assert "t: stopped, 6 of 9 points finished: accuracy in %-" in text and text.isascii()
-
-
-@pytest.mark.long
 def test_left_and_right_move_to_other_seeds_and_enter_opens_the_session(home: Path) -> None:
     async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
         await pilot.press("down", "down", "right", "enter")
@@ -153,6 +147,7 @@ def test_of_one_seed_it_says_that_there_is_no_interval(tmp_path: Path) -> None:
     told = dict(board_words.facts(board, board.rows[1], 0))
     assert told["fedgh"] == "60.0 %, one seed: no interval; 1 of 1 seeds finished"
     assert told["Δ vs standalone"] == "+10.0 pp, one pair: no interval, 1 paired"
+    assert board_words._costs({"seconds": 0.31, "simulated seconds": 75.0}) == "0.3 s, 1 min simulated"
     rows, _ = board_words.of_settings(board, wide=False)
     assert rows[1].after == ("60.0", "+10.0")
 

@@ -90,28 +90,6 @@ def test_b_shows_clients_by_rounds_and_again_the_chart(home: Path) -> None:
 
 
 @pytest.mark.long
-def test_without_color_signs_tell_gains_from_losses(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    view = paired(home, client=4)
-    _, text = on_stage("live", view, press_b, size=(80, 24))
-    rows = {line.split()[0]: line.split()[1] for line in text.split("\n")[1:11]}
-    # Until round 19 both are equal. Client 4 can be judged, so 4.1 pp are the end of the scale, and 2 pp below half.
-    assert rows["4"] == "·" * 57 + "▼" * 3
-    assert rows["5"] == "·" * 57 + "+" * 3
-    assert rows["0"] == "·" * 60
-    _, text = on_stage("live", view, press_b, size=(80, 24), glyphs="ascii")
-    assert text.isascii() and "..." in text and "vvv" in text and "+++" in text
-
-
-@pytest.mark.long
-def test_it_fits_every_size(home: Path) -> None:
-    for size in ((60, 16), (200, 60)):
-        _, text = on_stage("live", paired(home), press_b, size=size)
-        assert "7 of 10 clients gain" in text
-        assert max(map(len, text.split("\n"))) <= size[0]
-
-
-@pytest.mark.long
 def test_the_crosshair_is_a_column_of_the_map_and_replay_has_its_round(home: Path) -> None:
     view = paired(home, client=4, crosshair=("rounds", 20.0))
 

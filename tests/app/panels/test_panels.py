@@ -1,4 +1,4 @@
-"""What the panels do: keys, filters, time travel, remarks, files."""
+"""What the panels do: keys, filters, time travel, remarks, files, and the room that they give to what varies."""
 
 import re
 import tracemalloc
@@ -15,9 +15,10 @@ from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.panels.stage import measured, on_stage, read
-from tui.app.charts.table import sorted_rows
+from tui.app.charts.chart import Mark
 from tui.app.messages import ClientPinned
 from tui.app.panels import PANELS, client_rows, cost
+from tui.app.panels.base import marks, recent, sizes, traffic
 from tui.app.panels.client_rows import behind, remarks, rows
 from tui.app.panels.clients import facts_of
 from tui.app.panels.log import lines, matches, upto
@@ -65,14 +66,6 @@ def test_numbers_follow_the_round_travelled_to(view: View) -> None:
 
 
 @pytest.mark.long
-def test_pinned_clients_are_named_by_their_ids(view: View) -> None:
-    pinned = replace(view, pinned=frozenset({7, 3}))
-    assert {row.key: row.cells[0] for row in rows(pinned) if row.cells[0]} == {3: "●", 7: "●"}
-    _, text = on_stage("live", pinned)
-    assert "m mean 82.2 %  3 cnn4 78.2 %  7 cnn3 91.8 %" in text
-
-
-@pytest.mark.long
 def test_the_client_selected_is_under_the_cursor_in_every_panel(view: View) -> None:
     chosen = replace(view, client=4)
 
@@ -92,17 +85,6 @@ def test_the_client_selected_is_under_the_cursor_in_every_panel(view: View) -> N
 
 
 @pytest.mark.long
-def test_moving_a_cursor_selects_the_client(view: View) -> None:
-    async def down(pilot: Any, panel: Any) -> None:
-        panel.first().focus()
-        await pilot.press("j", "G", "k")
-
-    for panel, last in (("live", 7), ("clients", 7)):  # the last but one, the second best
-        app, _ = on_stage(panel, view, down)
-        assert app.selected[-1] == last
-
-
-@pytest.mark.long
 def test_the_client_under_the_cursor_is_selected_after_the_first_round_without_a_key(view: View) -> None:
     """The cursor is on client 0 before the first round. Its page would open on another client, the worst."""
     sorted_by_id = replace(view, client=None, sort=("id", False))
@@ -116,16 +98,6 @@ def test_the_client_under_the_cursor_is_selected_after_the_first_round_without_a
         begun = replace(sorted_by_id, run=replace(view.run, ledger=Ledger.of([])))
         app, text = on_stage(panel, begun, the_first_rounds)
         assert app.selected == [0] and "▶    0 cnn1" in text
-
-
-@pytest.mark.long
-def test_every_line_is_read_in_the_legend_also_where_it_is_narrow(view: View) -> None:
-    _, text = on_stage("similarity", view, size=(80, 24))
-    measured = view.run.ledger.measured[-1]
-    for key, layer in enumerate(measured.layers, 1):
-        assert f"{key} {layer} {measured.mean(layer):.3f}" in text
-    _, text = on_stage("clients", view, size=(80, 24))
-    assert "6 cnn2 70.6 %  m mean 82.2 %" in text
 
 
 @pytest.mark.long
@@ -145,14 +117,6 @@ def test_keys_pin_the_client_under_the_cursor_and_reverse_the_order(view: View) 
         assert app.posted == [ClientPinned(5)]  # 6, 4 and 5 are the worst
     ranked = np.argsort(view.run.records[-1]["accuracy"]["per_client"]).tolist()
     assert order == [ranked, ranked[::-1]] * 2  # by the numbers that are printed
-
-
-@pytest.mark.long
-def test_where_there_is_no_room_for_the_clients_a_line_says_who_is_behind(view: View) -> None:
-    _, text = on_stage("live", view, size=(80, 24))
-    assert " worst 6 cnn2 70.6 % (17 of 24) \n" in text.replace("\n", " \n")  # no drop is significant
-    _, text = on_stage("live", view, size=(120, 40))
-    assert "17 of 24" not in text
 
 
 def test_the_line_counts_the_test_samples_that_the_worst_and_the_drop_rest_on(view: View) -> None:
@@ -248,14 +212,6 @@ def test_y_leads_to_the_losses_f1_and_the_users_own_metrics(view: View) -> None:
 
 
 @pytest.mark.long
-def test_a_session_that_measured_no_test_part_has_the_training_loss_and_no_further_charts(view: View) -> None:
-    assert view.charts[3:] == ("loss",)
-    assert replace(view, chart=4).mode == "band and mean"  # a mode kept from another session
-    _, text = on_stage("live", replace(view, chart=3))
-    assert "loss, round 20: training " in text and "test" not in text[: text.index("\n")]
-
-
-@pytest.mark.long
 def test_a_client_has_both_losses_in_one_chart_and_its_own_numbers(view: View) -> None:
     run = replace(view.run, ledger=Ledger.of(measured(view.run.records)))
     app, text = on_stage("clients", replace(view, run=run, client=4))
@@ -271,21 +227,6 @@ def test_a_client_has_both_losses_in_one_chart_and_its_own_numbers(view: View) -
 
 
 @pytest.mark.long
-def test_the_list_of_clients_begins_with_the_worst_client_of_the_line(tmp_path: Path) -> None:
-    # Both are in order of the accuracy that they print. Few samples are marked, and not sorted elsewhere.
-    held = sessions.samples(3) | {"test": [20, 100, 10]}
-    run = read(sessions.make(tmp_path / "s", rounds=1, clients=3, samples=held))
-    (record,) = run.records
-    told: Any = {**record, "accuracy": {**record["accuracy"], "per_client": [0.40, 0.45, 0.10]}}
-    view = View(replace(run, ledger=Ledger.of([told])), sessions_dir=tmp_path)
-    assert [row.key for row in sorted_rows(rows(view), 3, descending=False)] == [2, 0, 1]
-    assert [row.key for row in sorted_rows(rows(view), 3, descending=True)] == [1, 0, 2]
-    assert behind(view).startswith("worst 2 cnn3 10.0 % (1 of 10)")
-    _, text = on_stage("clients", view)
-    assert "3 clients, worst first" in text
-
-
-@pytest.mark.long
 def test_the_live_file_has_the_losses_and_what_was_measured(view: View) -> None:
     run = replace(view.run, ledger=Ledger.of(measured(view.run.records)))
     app, _ = on_stage("live", view)
@@ -294,14 +235,6 @@ def test_the_live_file_has_the_losses_and_what_was_measured(view: View) -> None:
     assert last["training_loss"] == run.records[-1]["loss"]["mean"]
     assert (last["test_loss"], last["test_f1"]) == (pytest.approx(2.0), pytest.approx(0.5))
     assert last["test_recall_of_0"] == pytest.approx(3.2)
-
-
-@pytest.mark.long
-def test_the_best_accuracy_names_its_round(view: View) -> None:
-    falling = [{**record, "accuracy": {**record["accuracy"]}} for record in view.run.records]
-    falling[7]["accuracy"]["mean"] = 0.99
-    text = on_stage("live", replace(view, run=replace(view.run, ledger=Ledger.of(falling))))[1]
-    assert "best 99.0 % (r8)" in text
 
 
 def test_remarks_say_what_happened_now_and_before(view: View) -> None:
@@ -334,13 +267,6 @@ def test_the_smallest_terminal_has_the_bytes_and_the_unit_of_a_round(view: View)
     assert "bytes per round, MiB" in text
 
 
-@pytest.mark.long
-def test_without_a_session_the_smallest_terminal_says_how_to_open_one() -> None:
-    for panel in ("log", "cost"):
-        _, text = on_stage(panel, View(SessionData(Path())), size=(60, 16))
-        assert "No session is open. Press n to start a run or s to list" in text
-
-
 def test_checkpoints_in_a_row_are_one_line_of_the_log() -> None:
     def saved(*rounds: int) -> list[dict[str, Any]]:
         return [
@@ -364,15 +290,6 @@ def test_checkpoints_in_a_row_are_one_line_of_the_log() -> None:
     assert lines([*saved(1, 2), stop], 60, routine=False)[0].key == (2, 0)
 
 
-@pytest.mark.long
-def test_long_messages_wrap_and_the_log_shows_its_end(view: View) -> None:
-    found = lines(view.run.events, 40)
-    assert all(len(row.cells[2]) <= 40 for row in found)
-    assert " ".join(row.cells[2] for row in found if row.tone == "warning").endswith("or keep fewer")
-    _, text = on_stage("live", view, size=(80, 24))
-    assert text.splitlines()[-1].endswith("stopped: finished")
-
-
 def test_the_log_keeps_to_the_round_shown_and_to_the_filter(view: View) -> None:
     early = replace(view, round=6)
     assert {event["event"] for event in upto(early)} == {"started", "checkpoint", "warning"}
@@ -387,14 +304,6 @@ def test_what_is_shown_makes_a_rectangular_file(panel: str, view: View) -> None:
     app, _ = on_stage(panel, compared)
     columns, table = app.panel.table(compared)
     assert table and {len(row) for row in table} == {len(columns)}
-
-
-@pytest.mark.long
-def test_a_session_that_cannot_be_read_says_why_in_its_place(tmp_path: Path) -> None:
-    broken = read(tmp_path / "gone")
-    for panel in ("live", "clients", "cost"):
-        _, text = on_stage(panel, View(broken, sessions_dir=tmp_path))
-        assert "is not a session" in " ".join(text.split())
 
 
 @pytest.mark.long
@@ -523,3 +432,163 @@ def test_cost_has_the_cost_of_the_highest_target_that_was_reached(view: View) ->
     total = (sent["up_total"] + sent["down_total"]) / 2**20
     assert facts["to 80.0 %"].startswith(f"{total:.1f} MiB, {first} rounds, ")
     assert "to 80.0 %" not in dict(cost.facts_of(replace(view, round=first - 1)))
+
+
+def test_milestones_are_marks_with_a_word_each() -> None:
+    events = (
+        {"event": "forked", "round": 4, "name": "parent", "method": "fedlora"},
+        {"event": "switched", "round": 12, "method": "fedssa", "before": "fedlora"},
+        {"event": "switched", "round": 15, "method": "fedssa", "before": "fedssa"},
+    )
+    run = SessionData(Path("x"), events=events, checkpoints=(10, 16))
+    assert marks(run) == [Mark(4.5, "fork"), Mark(10, "kept"), Mark(12.5, "fedssa"), Mark(15.5, "settings")]
+
+
+def test_an_axis_of_traffic_begins_at_nothing_and_is_in_the_unit_of_its_sizes() -> None:
+    figure = traffic(np.array([np.nan, 2.0 * 2**20]), np.array([4.0 * 2**20, 0]))
+    assert (figure.unit, figure.y_range) == ("MiB", (0.0, 4.2))
+    assert traffic(np.zeros(3), np.zeros(3)).y_range == (0.0, 1.0)
+
+
+def test_sizes_share_the_unit_of_the_largest() -> None:
+    (up, down), unit, bytes = sizes(np.array([512.0, 2**21]), np.array([np.nan, 2**20]))
+    assert (unit, bytes) == ("MiB", 2**20)
+    np.testing.assert_array_equal(up, [512 / 2**20, 2.0])
+    np.testing.assert_array_equal(down, [np.nan, 1.0])
+    assert sizes(np.zeros(2))[1] == "KiB"
+
+
+def test_a_rise_over_some_rounds_is_not_shown_alone_after_a_fall() -> None:
+    said = recent(np.array([0.5, 0.6, 0.7, 0.839, 0.763]))
+    assert said == (
+        "76.3 % (−7.6 pp in a round, +26.3 pp in 4 rounds)",
+        "76.3 % (−7.6 pp in a round)",
+        "76.3 %",
+    )
+    said = recent(np.array([0.5, 0.6, 0.7, 0.7, 0.72]))
+    assert said[1] == "72.0 % (+22.0 pp in 4 rounds)"
+    assert recent(np.array([0.5, 0.6])) == ("60.0 % (+10.0 pp in a round)",) * 2 + ("60.0 %",)
+    assert recent(np.array([0.5])) == ("50.0 %",)
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> View:
+    """A hundred clients."""
+    folder = tmp_path_factory.mktemp("crowd")
+    return View(read(sessions.make(folder / "hundred", rounds=6, clients=100)), sessions_dir=folder)
+
+
+def shares(view: View, size: tuple[int, int]) -> dict[str, float]:
+    """The share of the screen that each part of the panel has."""
+    found: dict[str, float] = {}
+
+    async def measure(pilot: Any, panel: Any) -> None:
+        found.update({name: part.region.area / (size[0] * size[1]) for name, part in panel._parts.items()})
+
+    on_stage("live", view, measure, size=size)
+    return found
+
+
+@pytest.mark.long
+def test_with_a_hundred_clients_accuracy_has_a_third_of_the_screen(crowd: View) -> None:
+    assert min(shares(crowd, size)["accuracy"] for size in ((80, 24), (120, 40), (200, 60))) >= 1 / 3
+
+
+@pytest.mark.long
+def test_with_a_hundred_clients_every_map_says_where_it_shows_means(crowd: View) -> None:
+    _, similarity = on_stage("similarity", crowd, size=(200, 60), glyphs="ascii")
+    assert "rows are means of 1-2 clients" in similarity
+    _, live = on_stage("live", replace(crowd, chart=2), size=(200, 60), glyphs="ascii")
+    assert "rows are means of 2-3 clients" in live and "cells are means of 5-6 x 1-2 clients" in live
+
+
+@pytest.mark.long
+def test_the_matrix_has_what_a_few_clients_leave_and_little_before_it_is_measured(
+    at_home: Path, crowd: View
+) -> None:
+    few = View(read(at_home / "main"), sessions_dir=at_home)
+    bare = replace(crowd, run=read(sessions.make(crowd.library / "bare", rounds=2, clients=100, cka_every=0)))
+    for_few, for_many, unmeasured = (shares(each, (200, 60)) for each in (few, crowd, bare))
+    assert for_few["similarity"] > 2 * for_few["clients"]
+    assert for_many["similarity"] == pytest.approx(for_many["clients"], rel=0.1)
+    assert unmeasured["similarity"] < unmeasured["clients"] / 5
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("panel", ["clients", "cost"])
+def test_a_table_of_few_clients_leaves_the_room_it_does_not_need_to_the_charts(
+    panel: str, at_home: Path, crowd: View
+) -> None:
+    seen: list[int] = []
+
+    async def measure(pilot: Any, shown: Any) -> None:
+        seen.append(shown._parts["clients"].region.height)
+
+    for view in (View(read(at_home / "main"), sessions_dir=at_home), crowd):
+        on_stage(panel, view, measure, size=(200, 60))
+    assert seen[0] == (
+        10 + 2 if panel == "clients" else 16 + 2
+    )  # a line for each client or fact, title and header
+    assert seen[1] >= 24
+
+
+@pytest.mark.long
+def test_traffic_that_is_the_same_in_every_round_gives_way_to_the_loss(at_home: Path, crowd: View) -> None:
+    varying = View(read(at_home / "main"), sessions_dir=at_home)  # client 3 misses every fourth round
+    _, text = on_stage("live", varying)
+    assert "22.8 MiB up, 22.8 MiB down in total" in text
+    steady = View(
+        read(sessions.make(crowd.library / "steady", rounds=3, clients=4)), sessions_dir=crowd.library
+    )
+    app, text = on_stage("live", steady)
+    assert "training loss; 479.2 KiB up and down per round" in text  # 4 × 122,680 bytes
+    losses = [record["loss"]["mean"] for record in steady.run.records]
+    assert app.panel._trend.figure.series[0].y.tolist() == pytest.approx(losses)  # type: ignore[attr-defined]
+    _, text = on_stage("cost", steady, size=(200, 60))
+    assert "total bytes; 479.2 KiB up and down per round" in text and "bytes per round" not in text
+
+
+def alone(folder: Path, losses: bool = True) -> View:
+    """Four clients that send nothing, and whose losses may be unknown."""
+    run, nobody = read(sessions.make(folder / "alone", rounds=3, clients=4, method="standalone")), [0] * 4
+    totals: dict[str, Any] = dict.fromkeys(("up", "down", "up_total", "down_total"), 0)
+    traffic = {**totals, "per_client_up": nobody, "per_client_down": nobody, "by_tensor": {}}
+    records: list[Any] = [{**record, "bytes": traffic} for record in run.records]
+    if not losses:
+        records = [{**each, "loss": {"mean": None, "per_client": [None] * 4}} for each in records]
+    return View(replace(run, ledger=Ledger.of(records)), sessions_dir=folder)
+
+
+@pytest.mark.long
+def test_of_a_method_that_sends_nothing_there_is_no_chart_of_bytes(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def go_round(pilot: Any, panel: Any) -> None:
+        for _ in range(4):
+            seen.append(pilot.app.text())
+            panel.action_unit()
+            await pilot.pause()
+
+    on_stage("cost", alone(tmp_path), go_round, size=(80, 24))
+    charts = (
+        "seconds per round",
+        "accuracy over FLOPs",
+        "accuracy over seconds",
+        "peak memory of the process",
+    )
+    for text, chart in zip(seen, charts, strict=True):
+        assert f"{chart}; standalone sends nothing" in text and "bytes" not in text
+
+
+@pytest.mark.long
+def test_live_shows_the_loss_of_a_method_that_sends_nothing(tmp_path: Path) -> None:
+    assert "training loss; standalone sends nothing" in on_stage("live", alone(tmp_path))[1]
+    assert "standalone sends nothing." in on_stage("live", alone(tmp_path / "b", losses=False))[1]
+
+
+@pytest.mark.long
+def test_the_title_of_accuracy_names_its_mode_where_it_fits_whole(crowd: View) -> None:
+    _, narrow = on_stage("live", replace(crowd, chart=2), size=(120, 40))
+    assert re.match(r"─accuracy .+, best \d\d\.\d % \(r6\)──", narrow)
+    _, wide = on_stage("live", replace(crowd, chart=2), size=(200, 60))
+    assert "(r6), 1 diverged in 1 round; clients × rounds──" in wide.splitlines()[0]

@@ -196,9 +196,3 @@ def test_the_layer_keys_go_shallower_and_deeper_and_stop_at_the_ends(view: View)
 
     on_stage("similarity", view, act)
     assert seen == ["fc1", "conv2", "conv1", "conv1", "conv2"]
-
-
-@pytest.mark.long
-def test_before_the_first_measurement_similarity_says_when_it_comes(view: View) -> None:
-    _, text = on_stage("similarity", replace(view, round=3))
-    assert "first measured after round 5" in text

@@ -1,13 +1,15 @@
-"""The widgets in a living app."""
+"""The widgets in a living app, and the part of the rounds that a line chart shows."""
 
 import numpy as np
 import pytest
+from textual.widgets.option_list import Option
 
 from tests.app.driving import until
 from tests.app.widgets.stage import Refreshed, lines, on_stage
 from tui.app.charts.chart import Figure, Mark, Series
 from tui.app.charts.look import contrast
 from tui.app.charts.table import Column, Row
+from tui.app.dialogs.base import Options
 from tui.app.panels.client_rows import COLUMNS, rows_of
 from tui.app.widgets import Heatmap, LineChart, Table
 
@@ -321,3 +323,124 @@ def test_a_fault_in_a_drawing_is_a_sentence_in_its_place():
         ).replace("  ", "")
 
     on_stage(chart, act)
+
+
+def of_rounds(rounds=101):
+    chart = LineChart()
+    chart.show(grown(rounds))
+    return chart
+
+
+def grown(rounds):
+    return Figure([Series("a", np.arange(float(rounds)))])
+
+
+def test_zooming_halves_the_view_around_the_cursor_or_at_the_newest_rounds():
+    chart, seen = of_rounds(), []
+    for zoom in ("zoom_in", "zoom_in", "zoom_out", "zoom_out"):
+        getattr(chart, zoom)()
+        seen.append(chart.x_range)
+    assert seen == [(51, 101), (76, 101), (51, 101), (1, 101)]
+    chart.put_cursor(40)
+    chart.zoom_in()
+    assert chart.x_range == (15, 65)
+    for _ in range(20):
+        chart.zoom_in()
+    assert chart.x_range == (38, 42)  # a line is still to be seen
+
+
+def test_a_zoomed_view_goes_along_with_the_cursor_and_pans_up_to_the_ends():
+    chart = of_rounds()
+    chart.zoom_in()
+    for at, view in ((50, (50, 100)), (60, (50, 100)), (101, (51, 101))):
+        chart.put_cursor(at)
+        assert chart.x_range == view
+    for share, view in ((-0.5, (26, 76)), (-5, (1, 51)), (50, (51, 101))):
+        chart.pan(share)
+        assert chart.x_range == view
+
+
+def test_a_zoomed_view_follows_the_run_until_it_is_panned_back():
+    chart = of_rounds()
+    chart.zoom_in()
+    chart.show(grown(111))
+    assert chart.x_range == (61, 111)
+    chart.pan(-0.5)
+    chart.show(grown(121))
+    assert chart.x_range == (36, 86)
+    chart.reset_view()
+    assert chart.x_range == (1, 121)
+    chart.show(Figure())
+    chart.zoom_in()
+    chart.show(grown(101))
+    assert chart.x_range == (1, 101)  # an empty chart cannot be zoomed
+
+
+def test_the_cursor_steps_from_one_x_to_the_next_and_stops_at_the_ends():
+    chart = LineChart()
+    places = np.array([1.0, 5.0, 9.0])
+    chart.show(Figure([Series("a", np.zeros(3), places), Series("b", np.zeros(2), np.array([5.0, 6.0]))]))
+    assert chart.step(-1) == 9  # without a cursor, the newest
+    for at, by, to in ((9, -1, 6), (6, -1, 5), (7, 1, 9), (7, -1, 6), (1, -1, 1), (9, 1, 9), (1, 10, 9)):
+        chart.put_cursor(at)
+        assert chart.step(by) == to
+    chart.show(Figure())
+    assert chart.step(1) is None
+
+
+@pytest.mark.long
+def test_the_mouse_points_at_the_nearest_x_while_it_is_pressed_on_the_plot():
+    chart = LineChart()
+    chart.show(Figure([Series("a", np.arange(3.0))], over="rounds"))
+
+    async def act(pilot):
+        await pilot.pause()
+        left = lines(chart)[-2].index("└") + 1
+        middle = left + (78 - left) // 2  # of three rounds; the key at the line's end takes two columns
+        for move, x in ((pilot.mouse_down, left), (pilot.hover, middle), (pilot.mouse_up, middle)):
+            await move(chart, offset=(x, 8))
+        await pilot.hover(chart, offset=(77, 8))  # with no button pressed
+        await pilot.click(chart, offset=(1, 8))  # on the axis
+        await pilot.click(chart, offset=(77, 8))
+        chart.show(Figure([Series("a", np.arange(3.0))], x_label="layer"))  # not over rounds
+        await pilot.click(chart, offset=(40, 8))
+
+    app = on_stage(chart, act)
+    assert [message.x for message in app.posted] == [1, 2, 2, 3]  # moved to, and let go there
+
+
+METHODS = [
+    Option("FedGH", id="fedgh"),
+    Option("FedGen", id="fedgen", disabled=True),
+    Option("FedProto", id="fedproto"),
+    Option("FedProx", id="fedprox"),
+    Option("Standalone", id="standalone"),
+]
+ALL = [option.id for option in METHODS]
+NARROWED = {
+    "f e d p": ["fedproto", "fedprox"],  # the best fits
+    "backspace": ["fedgh", "fedproto", "fedprox"],
+    "backspace backspace backspace": ALL,
+    "f x": ["fedprox"],  # spread letters
+    "S": ["standalone"],  # anew, as nothing has fxs; a capital
+    "backspace f g": ["fedgh"],
+    "backspace backspace q": ALL,  # nothing has it
+}
+
+
+@pytest.mark.long
+def test_letters_narrow_a_list_and_backspace_takes_them_back():
+    listed = Options(*METHODS)
+
+    async def act(pilot):
+        listed.focus()
+        listed.highlighted = 0
+        for keys, left in NARROWED.items():
+            await pilot.press(*keys.split())
+            assert [option.id for option in listed.options] == left, keys
+        await pilot.press("s")
+        assert listed.highlighted_option.id == "standalone"
+        await pilot.press("backspace")
+        assert listed.highlighted_option.id == "standalone"  # also among all
+
+    on_stage(listed, act)

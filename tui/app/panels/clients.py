@@ -11,22 +11,7 @@ from simulator.results.analysis.clients import best_round
 from simulator.results.analysis.measures import client_on_part, part_measures
 from simulator.results.analysis.run import Samples
 from tui.app.charts.chart import Figure, Series
-from tui.app.panels import client_rows
-from tui.app.panels.base import (
-    NAMES,
-    PERCENT,
-    Facts,
-    Part,
-    Values,
-    at_best,
-    at_most,
-    by_column,
-    by_round,
-    marks,
-    no_match,
-    titled,
-    unread,
-)
+from tui.app.panels import base, client_rows
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table
 from tui.app.widgets.screen import room
@@ -61,14 +46,14 @@ class ClientsPanel(client_rows.ClientTable):
     def __init__(self, id: str) -> None:
         self._table = Table(client_rows.COLUMNS, cursor=True, sort="accuracy")
         self._accuracy, self._loss = LineChart(), LineChart()
-        self._facts = Facts()
-        self._clients = Part("clients", self._table)
+        self._facts = base.Facts()
+        self._clients = base.Part("clients", self._table)
         self._room = Vertical(self._clients)  # not the part's own height, because z makes it the screen's
         self._parts = {
             "clients": self._clients,
-            "accuracy": Part("accuracy", self._accuracy),
-            "loss": Part("training loss", self._loss, classes="loss"),
-            "facts": Part("client", self._facts, classes="facts"),
+            "accuracy": base.Part("accuracy", self._accuracy),
+            "loss": base.Part("training loss", self._loss, classes="loss"),
+            "facts": base.Part("client", self._facts, classes="facts"),
         }
         one = Vertical(*(self._parts[name] for name in ("accuracy", "loss", "facts")), classes="one")
         super().__init__(id, self._room, one)
@@ -81,7 +66,7 @@ class ClientsPanel(client_rows.ClientTable):
         ):  # then a client's parts are below the table, in the room that it leaves
             self.set_class(few, "-few")
             self.call_after_refresh(self.redraw)  # once they have their new sizes
-        at_most(self._room, count + 2 if few else None)
+        base.at_most(self._room, count + 2 if few else None)
         self.draw_table(view)
         shown = len(self._table.rows)
         column, descending = self._table.sort
@@ -94,7 +79,7 @@ class ClientsPanel(client_rows.ClientTable):
         note = f"; {client_rows.FEW_MARK} on fewer than {FEW} test samples" * few
         whole = f"{some}{client_rows.drawn(view)}, {order}{lost}"
         self._clients.caption(whole + note, whole, f"{brief}, {order}{lost}", f"{brief}{lost}", brief)
-        self._clients.say(None if shown or not count else no_match("client"))
+        self._clients.say(None if shown or not count else base.no_match("client"))
         self._draw_client(view)
 
     def _draw_client(self, view: View) -> None:
@@ -105,7 +90,7 @@ class ClientsPanel(client_rows.ClientTable):
             return
         sentence = None if isinstance(client, int) else "Select a client in the table."
         if not view.curves.rounds:
-            sentence = unread(view) or BEGINNING
+            sentence = base.unread(view) or BEGINNING
         self._parts["accuracy"].say(sentence)
         self.set_class(sentence is not None, "-empty")
         self._parts["facts"].display = isinstance(client, int)
@@ -113,22 +98,22 @@ class ClientsPanel(client_rows.ClientTable):
             return
         after = f" after round {view.shown}" if view.shown else ""
         self._parts["facts"].caption(f"client {client}{after}")
-        self._facts.tell(facts_of(view, client, room(self._facts).width - NAMES))
+        self._facts.tell(facts_of(view, client, room(self._facts).width - base.NAMES))
         if sentence is None:
             self._draw_curves(view, client)
 
     def _draw_curves(self, view: View, client: int) -> None:
         curves, rounds = view.curves, view.curves.evaluated
-        x, own = rounds.astype(float), curves.accuracy.of(client)[rounds - 1] * PERCENT
+        x, own = rounds.astype(float), curves.accuracy.of(client)[rounds - 1] * base.PERCENT
         series = [
             Series(view.run.models[client], own, x, pinned=True, key=str(client)),
-            Series("mean", curves["accuracy"][rounds - 1] * PERCENT, x, key="m"),
+            Series("mean", curves["accuracy"][rounds - 1] * base.PERCENT, x, key="m"),
         ]
-        scale, milestones = (0.0, PERCENT), marks(view.run)
+        scale, milestones = (0.0, base.PERCENT), base.marks(view.run)
         self._accuracy.show(Figure(series, None, milestones, "round", "%", y_range=scale, over="rounds"))
-        losses = [by_round("training loss", "l", curves.loss.of(client))]
+        losses = [base.by_round("training loss", "l", curves.loss.of(client))]
         losses += [
-            by_round(f"{part} loss", part[0], client_on_part(view.run.records, part, "loss", client))
+            base.by_round(f"{part} loss", part[0], client_on_part(view.run.records, part, "loss", client))
             for part in PARTS
         ]
         found = [losses[0], *(each for each in losses[1:] if len(each.y))]
@@ -158,12 +143,12 @@ class ClientsPanel(client_rows.ClientTable):
         loss, *counts = (*now, *totals)
         best = [best_round(own)[0] for own in accuracy]
         models = [view.run.models[each] for each in shown]
-        values: list[Values] = [shown, models, accuracy[:, -1], best, loss]
+        values: list[base.Values] = [shown, models, accuracy[:, -1], best, loss]
         values += [each.astype(int) for each in counts]
         if samples is not None:
             train = samples.train[shown]
             values += [samples.test[shown], train.sum(axis=1), *train.T]
-        return by_column(dict(zip(columns, values, strict=True)))
+        return base.by_column(dict(zip(columns, values, strict=True)))
 
 
 def facts_of(view: View, client: int, width: int) -> list[tuple[str, str]]:
@@ -181,7 +166,7 @@ def facts_of(view: View, client: int, width: int) -> list[tuple[str, str]]:
             losses.append(f"{part} {number(value)}")
     facts = [
         ("model", view.run.models[client]),
-        ("accuracy", f"{percent(accuracy[-1])}, best {at_best(accuracy)}"),
+        ("accuracy", f"{percent(accuracy[-1])}, best {base.at_best(accuracy)}"),
         *_data(samples, client, width),
         ("loss", ", ".join(losses)),
         ("up", f"{size(up[-1])}, {size(up.sum())} total"),
@@ -189,7 +174,7 @@ def facts_of(view: View, client: int, width: int) -> list[tuple[str, str]]:
         ("rounds", f"took part in {rounds} of {view.shown}"),
     ]
     facts += [
-        (titled(measure), percent(value) if measure == "f1" else number(value))
+        (base.titled(measure), percent(value) if measure == "f1" else number(value))
         for measure in part_measures(records)
         if measure != "loss" and np.isfinite(value := client_on_part(records, "test", measure, client)[-1])
     ]

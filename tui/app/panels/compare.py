@@ -11,23 +11,12 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
 from simulator.base.units import AT_LEAST, at_least
-from simulator.results.analysis import axes
+from simulator.results.analysis import axes, measures
 from simulator.results.analysis.caveats import rows_differ
 from simulator.results.analysis.clients import best_round
 from simulator.results.analysis.comparison import common_round, common_target, differences, standing
 from simulator.results.analysis.costs import COSTS, Cost, comparable_costs, spent
 from simulator.results.analysis.ledger import NO_SCORE, Divergence
-from simulator.results.analysis.measures import (
-    MEASURES,
-    Line,
-    Values,
-    accuracy_of,
-    after_fork,
-    averaged,
-    is_share,
-    measured,
-    part_measures,
-)
 from simulator.results.analysis.partners import verdict
 from simulator.results.analysis.run import SessionData
 from simulator.results.figures.palette import OKABE_ITO, in_order, looks_of
@@ -75,9 +64,9 @@ def is_untrained(line: Seeds) -> bool:
 def shown_of(runs: Iterable[SessionData]) -> tuple[str, ...]:
     """The possible y axes: the measures, the users' own metrics of these sessions, and the accuracy of clients."""
     own = dict.fromkeys(
-        name for run in runs for name in part_measures(run.records) if name not in ("loss", "f1")
+        name for run in runs for name in measures.part_measures(run.records) if name not in ("loss", "f1")
     )
-    return (*MEASURES, *own, OF_CLIENTS)
+    return (*measures.MEASURES, *own, OF_CLIENTS)
 
 
 def key_of(place: int) -> str:
@@ -119,18 +108,18 @@ def figure(
     known = {run.document.get("id") for line in lines for run in line.runs}
     studies = {line.name.rpartition("/")[0] for line in lines}
     prefix = f"{studies.pop()}/" if len(studies) == 1 and len(lines) > 1 else "/"
-    drawn = list[tuple[Seeds, str, int, int, Line]]()
+    drawn = list[tuple[Seeds, str, int, int, measures.Line]]()
     for session, place, (colour, again) in zip(lines, places, colours(lines, places), strict=True):
         if is_untrained(session):
             continue  # the accuracies of its first models are no result
         curves = _curves(session.label.removeprefix(prefix), key_of(place), shown, clients)
         for stroke, (key, name, values) in enumerate(curves, again * len(curves)):
-            found = averaged(name, session.runs, after_fork(values, known), cost)
+            found = measures.averaged(name, session.runs, measures.after_fork(values, known), cost)
             drawn.append((session, key, colour, stroke, found))
     over, unit, x_unit = [line.x for *_, line in drawn], str(cost), 1.0
     if cost == "bytes":
         over, unit, x_unit = sizes(*over)
-    plain = not (is_share(shown) or shown == OF_CLIENTS)
+    plain = not (measures.is_share(shown) or shown == OF_CLIENTS)
     scale = 1.0 if plain else PERCENT
     series, bands = list[Series](), dict[Path, Band]()
     for (session, key, colour, stroke, one), x in zip(drawn, over, strict=True):
@@ -163,11 +152,13 @@ def colours(lines: Sequence[Seeds], places: Sequence[int]) -> list[tuple[int, in
     return [(colour, chosen[:place].count(colour)) for place, colour in enumerate(chosen)]
 
 
-def _curves(name: str, key: str, shown: str, clients: Sequence[int]) -> list[tuple[str, str, Values]]:
+def _curves(
+    name: str, key: str, shown: str, clients: Sequence[int]
+) -> list[tuple[str, str, measures.Values]]:
     """Key, name, and values of a session's line."""
     if shown != OF_CLIENTS:
-        return [(key, name, partial(measured, measure=shown))]
-    return [(f"{key}:{client}", name, partial(accuracy_of, client=client)) for client in clients]
+        return [(key, name, partial(measures.measured, measure=shown))]
+    return [(f"{key}:{client}", name, partial(measures.accuracy_of, client=client)) for client in clients]
 
 
 UNMARKED = (
@@ -199,7 +190,7 @@ class ComparePanel(SizedPanel):
     """
 
     def __init__(self, id: str) -> None:
-        self._unit, self._shown = COSTS[0], str(MEASURES[0])
+        self._unit, self._shown = COSTS[0], str(measures.MEASURES[0])
         self._target: float | None = None  # None: the accuracy that all have reached
         self._chart = LineChart()
         self._table, self._settings = Table(STANDINGS, cursor=True), Table(())
@@ -222,8 +213,8 @@ class ComparePanel(SizedPanel):
             return
         if self._unit not in comparable_costs(runs):
             self._unit = COSTS[0]
-        if self._shown not in (*MEASURES, OF_CLIENTS) and self._shown not in shown_of(runs):
-            self._shown = MEASURES[0]  # the session with this metric is no longer marked
+        if self._shown not in (*measures.MEASURES, OF_CLIENTS) and self._shown not in shown_of(runs):
+            self._shown = measures.MEASURES[0]  # the session with this metric is no longer marked
         target = self.target(runs)
         lines = by_seed(runs, view.marked)
         at_most(self._room, len(lines) + 2)  # the chart gets the room that it does not need
@@ -397,7 +388,12 @@ def row_of(place: int, line: Seeds, target: float, upto: int | None = None) -> R
     run, alone = line.runs[0], len(line.runs) == 1
     stands = [standing(each, target, upto) for each in line.runs]
     there = sum(each.reached is not None for each in stands)
-    cost = ("not yet" if any(each.live for each in line.runs) else "never", NONE, NONE, NONE)
+    cost = (
+        "not yet" if any(each.live for each in line.runs) else "never",
+        NONE,
+        NONE,
+        NONE,
+    )
     if there:
         took = [each.reached or spent(each.run.totals) for each in stands]
         mean, least = fmean(each["rounds"] for each in took), "" if there == len(stands) else AT_LEAST
@@ -417,7 +413,10 @@ def row_of(place: int, line: Seeds, target: float, upto: int | None = None) -> R
         numbers = NO_SCORE, NO_SCORE  # a mean over the others would hide the failure
     elif alone:
         ends = None if upto or last is None else run.round
-        numbers = NONE if best is None else at_best(run.totals["accuracy"][:upto]), at_round(last, ends)
+        numbers = (
+            NONE if best is None else at_best(run.totals["accuracy"][:upto]),
+            at_round(last, ends),
+        )
     return Row(run.folder, (*about, *numbers, *cost), search=" ".join(about))
 
 

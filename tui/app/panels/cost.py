@@ -13,22 +13,7 @@ from simulator.results.analysis.costs import COSTS, SIMULATED, TIME_PARTS, Cost,
 from simulator.results.analysis.timeline import timeline
 from tui.app.charts.chart import Figure, Series
 from tui.app.charts.table import Cell, Column, Row, Rows, Trend, Value, by_columns
-from tui.app.panels import client_rows
-from tui.app.panels.base import (
-    PERCENT,
-    Facts,
-    Part,
-    at_most,
-    by_column,
-    by_round,
-    in_each_round,
-    marks,
-    silent,
-    sizes,
-    steady,
-    traffic,
-    unread,
-)
+from tui.app.panels import base, client_rows
 from tui.app.panels.client_rows import each_once
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table, TimelineChart
@@ -99,7 +84,7 @@ class CostPanel(client_rows.ClientTable):
     def __init__(self, id: str) -> None:
         self._chart, self._metric, self._span = "", 0, 2
         self._charts = {name: LineChart() for name in ("first", "second", "third")}
-        self._tensors, self._facts, self._timeline = Table(TENSORS), Facts(), TimelineChart()
+        self._tensors, self._facts, self._timeline = Table(TENSORS), base.Facts(), TimelineChart()
         self._table = Table(CLIENTS, cursor=True, sort="seconds")
         parts = {name: (TIME, chart) for name, chart in self._charts.items()} | {
             "timeline": (TIMELINE, self._timeline),
@@ -107,7 +92,7 @@ class CostPanel(client_rows.ClientTable):
             "tensors": ("by tensor", self._tensors),
             "facts": ("this round", self._facts),
         }
-        self._parts = {name: Part(*each, classes=name) for name, each in parts.items()}
+        self._parts = {name: base.Part(*each, classes=name) for name, each in parts.items()}
         upper, lower = [*self._parts.values()][:4], [*self._parts.values()][4:]
         self._lower = Horizontal(*lower, classes="lower")
         super().__init__(id, Horizontal(*upper, classes="upper"), self._lower)
@@ -122,7 +107,7 @@ class CostPanel(client_rows.ClientTable):
         facts, doing, models = facts_of(view), costs_of.at_work(view.run), view.run.models
         if self.differs("tables", view.curves, view.round, view.run.config, doing):
             self._table.show(rows(view, doing))
-            at_most(self._lower, max(len(models), len(facts) + 1) + 2)  # the charts get the rest
+            base.at_most(self._lower, max(len(models), len(facts) + 1) + 2)  # the charts get the rest
         if self.differs("tensors", view.curves, view.round):
             self._draw_tensors(view)
         self._table.filter(view.filter)
@@ -140,9 +125,9 @@ class CostPanel(client_rows.ClientTable):
             return
         begun = view.shown > 0
         chosen = self._chosen(view) if begun else ""
-        self.set_class(not begun, "-empty").set_class(begun and silent(view.curves), "-silent")
+        self.set_class(not begun, "-empty").set_class(begun and base.silent(view.curves), "-silent")
         self.set_class(chosen == TIMELINE, "-timeline")
-        self._parts["first"].say(None if begun else unread(view) or BEGINNING)
+        self._parts["first"].say(None if begun else base.unread(view) or BEGINNING)
         if not begun:
             self._parts["first"].caption(TIME)
         elif chosen == TIMELINE:
@@ -173,7 +158,7 @@ class CostPanel(client_rows.ClientTable):
         if name == METRICS:
             found = [*costs_of.method_metrics(view.run.records).items()]
             at = self._metric % len(found)
-            figure = _over_rounds(view, [by_round(found[at][0], "", found[at][1])], from_zero=False)
+            figure = _over_rounds(view, [base.by_round(found[at][0], "", found[at][1])], from_zero=False)
             title = found[at][0] + (f" ({at + 1} of {len(found)}, . next)" if len(found) > 1 else "")
         else:
             figure = charts(view)[name](view)
@@ -183,9 +168,9 @@ class CostPanel(client_rows.ClientTable):
             title += f", {figure.unit}"
         if name in MACHINE and not figure.series[0].y.size:
             missing = f"No {MACHINE[name]} was recorded in these rounds."
-        told = self._chosen(view) if silent(view.curves) else TOTAL
-        if view.record and steady(view.curves) and name == told:
-            title += f"; {in_each_round(view.record)}"
+        told = self._chosen(view) if base.silent(view.curves) else TOTAL
+        if view.record and base.steady(view.curves) and name == told:
+            title += f"; {base.in_each_round(view.record)}"
         self._charts[place].show(figure)
         self._parts[place].caption(title)
         self._parts[place].say(missing)
@@ -200,7 +185,7 @@ class CostPanel(client_rows.ClientTable):
         nothing = "No tensor has been sent yet."
         if view.shown:
             alone = "Every client trains alone. Nothing is sent."
-            nothing = alone if silent(view.curves) else "This method sends no tensors."
+            nothing = alone if base.silent(view.curves) else "This method sends no tensors."
         self._parts["tensors"].say(None if found else nothing)
 
     def labels(self) -> Mapping[str, str]:
@@ -262,13 +247,13 @@ class CostPanel(client_rows.ClientTable):
         clients, rounds = client_rows.shown(view), range(1, view.shown + 1)
         took = zip(clients, curves.client_seconds.select(clients).T, strict=True)
         found |= {f"client {client}": seconds for client, seconds in took}
-        return by_column({"round": rounds, **{name: each[: view.shown] for name, each in found.items()}})
+        return base.by_column({"round": rounds, **{name: each[: view.shown] for name, each in found.items()}})
 
 
 def charts(view: View) -> dict[str, Callable[[View], Figure]]:
     """How to draw each chart of this session. Those up to TIME stand beside the others if there is room."""
     curves, timed = view.curves, has_clock(view)
-    quiet, alike = silent(curves), steady(curves)
+    quiet, alike = base.silent(curves), base.steady(curves)
     total = {TOTAL: partial(_traffic, of="_total")}
     found: dict[str, Callable[[View], Figure]] = {}
     if not quiet:
@@ -287,7 +272,7 @@ def charts(view: View) -> dict[str, Callable[[View], Figure]]:
 
 
 def _traffic(view: View, of: str = "") -> Figure:
-    return traffic(view.curves[f"bytes_up{of}"], view.curves[f"bytes_down{of}"])
+    return base.traffic(view.curves[f"bytes_up{of}"], view.curves[f"bytes_down{of}"])
 
 
 def _time(view: View) -> Figure:
@@ -301,22 +286,28 @@ def _accuracy_over(view: View, cost: Cost) -> Figure:
     curves = view.curves
     over, unit, one, rounds = costs_of.costs(curves, cost), str(cost), 1.0, curves.evaluated
     if cost == "bytes":
-        (over,), unit, one = sizes(over)
-    mean = Series("mean accuracy", curves["accuracy"][rounds - 1] * PERCENT, over[rounds - 1], True, key="m")
+        (over,), unit, one = base.sizes(over)
+    mean = Series(
+        "mean accuracy", curves["accuracy"][rounds - 1] * base.PERCENT, over[rounds - 1], True, key="m"
+    )
     return Figure([mean], x_label=unit, unit="%", over=cost, x_unit=one)
 
 
 def _machine_chart(view: View, name: str) -> Figure:
     if name == "CPU cores":
-        return _over_rounds(view, [by_round(name, "", view.curves["seconds_cpu"] / view.curves["seconds"])])
-    (values,), unit, _ = sizes(view.curves[name.replace("GPU memory", "gpu_memory")])
-    return _over_rounds(view, [by_round(name, "", values)], unit)
+        return _over_rounds(
+            view, [base.by_round(name, "", view.curves["seconds_cpu"] / view.curves["seconds"])]
+        )
+    (values,), unit, _ = base.sizes(view.curves[name.replace("GPU memory", "gpu_memory")])
+    return _over_rounds(view, [base.by_round(name, "", values)], unit)
 
 
 def _over_rounds(view: View, series: list[Series], unit: str = "", from_zero: bool = True) -> Figure:
     top = max((float(np.nanmax(each.y)) for each in series if np.isfinite(each.y).any()), default=0.0)
     scale = (0.0, top * 1.05 or 1.0) if from_zero else None
-    return Figure(series, marks=marks(view.run), x_label="round", unit=unit, y_range=scale, over="rounds")
+    return Figure(
+        series, marks=base.marks(view.run), x_label="round", unit=unit, y_range=scale, over="rounds"
+    )
 
 
 def rows(view: View, doing: tuple[str, ...]) -> Rows:

@@ -19,27 +19,7 @@ from simulator.results.analysis.measures import part_means, part_measures
 from simulator.results.figures.palette import OKABE_ITO
 from tui.app.charts.chart import Band, Figure, Series
 from tui.app.messages import ChartWanted, ClientSelected, CrosshairMoved, SessionOpened
-from tui.app.panels import client_rows, gains, log
-from tui.app.panels.base import (
-    PERCENT,
-    Part,
-    Values,
-    at_best,
-    at_most,
-    awaited_cka,
-    by_column,
-    in_each_round,
-    marks,
-    measures,
-    named_clients,
-    no_match,
-    recent,
-    silent,
-    steady,
-    titled,
-    traffic,
-    unread,
-)
+from tui.app.panels import base, client_rows, gains, log
 from tui.app.panels.client_rows import shown
 from tui.app.panels.session_list import SessionList
 from tui.app.view import ACCURACIES, GAIN, View, in_sight
@@ -57,7 +37,9 @@ class AccuracyChart(Container):
 
     def __init__(self) -> None:
         self._lines = LineChart()
-        self._accuracies = Heatmap(value_range=(0.0, PERCENT), unit="%", decimals=1, axes=("client", "round"))
+        self._accuracies = Heatmap(
+            value_range=(0.0, base.PERCENT), unit="%", decimals=1, axes=("client", "round")
+        )
         self._gains = Heatmap(unit="pp", decimals=1, axes=("client", "round"), signed=True)
         self._accuracies.display = self._gains.display = False
         self._map = self._accuracies
@@ -81,26 +63,28 @@ class AccuracyChart(Container):
         elif view.mode in ACCURACIES:
             self._show_lines(view)
         else:
-            self._lines.show(measures(view, view.mode))
+            self._lines.show(base.measures(view, view.mode))
 
     def _show_lines(self, view: View) -> None:
         curves, models, every = view.curves, view.run.models, view.mode == ACCURACIES[1]
         rounds = curves.evaluated
-        mean, x = curves["accuracy"][rounds - 1] * PERCENT, rounds.astype(float)
+        mean, x = curves["accuracy"][rounds - 1] * base.PERCENT, rounds.astype(float)
         series = [Series("mean", mean, x, pinned=True, colour=MEAN, key="m")]
         series += gains.partner_mean(view)
         pinned = [client for client in sorted(view.pinned) if client < curves.clients]
         others = [client for client in shown(view) if client not in view.pinned] if every else []
-        accuracy = curves.accuracy.select([*pinned, *others])[rounds - 1].T * PERCENT
+        accuracy = curves.accuracy.select([*pinned, *others])[rounds - 1].T * base.PERCENT
         series += [
             Series(models[client], own, x, pinned=client in view.pinned, key=str(client))
             for client, own in zip([*pinned, *others], accuracy, strict=True)
         ]
         band = None
         if not every:
-            low, high = curves.accuracy.by_round(gains.band_of)[rounds - 1].T * PERCENT
+            low, high = curves.accuracy.by_round(gains.band_of)[rounds - 1].T * base.PERCENT
             band = Band(spelled(gains.BAND, glyphs_of(self)), low, high, x, colour=MEAN)
-        self._lines.show(Figure(series, band, marks(view.run), "round", "%", crowd="clients", over="rounds"))
+        self._lines.show(
+            Figure(series, band, base.marks(view.run), "round", "%", crowd="clients", over="rounds")
+        )
 
     def _show_map(self, view: View) -> None:
         if self.comparing:
@@ -108,7 +92,7 @@ class AccuracyChart(Container):
             self._map.scale(gains.reach(found))
         else:
             self._clients, self._rounds = shown(view), view.curves.evaluated
-            found = view.curves.accuracy.select(self._clients)[self._rounds - 1].T * PERCENT
+            found = view.curves.accuracy.select(self._clients)[self._rounds - 1].T * base.PERCENT
         self._map.show(found, [*map(str, self._clients)], [*map(str, self._rounds)])
         self._map.home = (_first_row(view), max(len(self._rounds) - 1, 0))
 
@@ -191,12 +175,12 @@ class LivePanel(client_rows.ClientTable):
         self._log = Table(log.COLUMNS, follows=True)
         self._sessions = SessionList(brief=True)
         self._parts = {
-            "accuracy": Part("accuracy", self._accuracy, classes="accuracy"),
-            "clients": Part("clients", self._table, classes="clients"),
-            "trend": Part("bytes per round", self._trend, classes="trend"),
-            "similarity": Part("CKA", self._map, classes="similarity"),
-            "log": Part("log", self._log, classes="log -bare"),
-            "sessions": Part("sessions", self._sessions, classes="sessions"),
+            "accuracy": base.Part("accuracy", self._accuracy, classes="accuracy"),
+            "clients": base.Part("clients", self._table, classes="clients"),
+            "trend": base.Part("bytes per round", self._trend, classes="trend"),
+            "similarity": base.Part("CKA", self._map, classes="similarity"),
+            "log": base.Part("log", self._log, classes="log -bare"),
+            "sessions": base.Part("sessions", self._sessions, classes="sessions"),
         }
         self._room = Vertical(self._parts["clients"])  # not the part's own height, because of z
         side = Vertical(self._room, self._parts["similarity"], classes="side")
@@ -259,31 +243,31 @@ class LivePanel(client_rows.ClientTable):
         self._parts["clients"].caption(
             f"{shown} of {count} clients{client_rows.drawn(view)}" if shown != count else f"{count} clients"
         )
-        at_most(self._room, max(count, 1) + 2)  # the matrix gets the room that it does not need
-        nobody = no_match("client") if count else unread(view) or BEGINNING
+        base.at_most(self._room, max(count, 1) + 2)  # the matrix gets the room that it does not need
+        nobody = base.no_match("client") if count else base.unread(view) or BEGINNING
         self._parts["clients"].say(None if shown else nobody)
 
     def _draw_trend(self, view: View) -> None:
         """Bytes by round. If they are equal in all rounds, a sentence shows them, and the chart shows the loss."""
-        if not self.differs("trend", view.curves, view.round, unread(view)):
+        if not self.differs("trend", view.curves, view.round, base.unread(view)):
             return
         curves, record, part = view.curves, view.record, self._parts["trend"]
-        part.say(None if curves.rounds else unread(view) or BEGINNING)
+        part.say(None if curves.rounds else base.unread(view) or BEGINNING)
         if record is None:
             part.caption("bytes per round")
             return
-        losses = measures(view, "loss", brief=True)
-        if steady(curves) and losses.series:
-            names, sent = [each.name for each in losses.series], in_each_round(record)
+        losses = base.measures(view, "loss", brief=True)
+        if base.steady(curves) and losses.series:
+            names, sent = [each.name for each in losses.series], base.in_each_round(record)
             part.caption(f"{' and '.join(names)}; {sent}", f"losses; {sent}", sent)
             self._trend.show(losses)
-        elif silent(curves):
+        elif base.silent(curves):
             part.caption("bytes per round")
-            part.say(f"{in_each_round(record)}.")
+            part.say(f"{base.in_each_round(record)}.")
         else:
             about = record["bytes"]
             part.caption(f"{size(about['up_total'])} up, {size(about['down_total'])} down in total")
-            self._trend.show(traffic(curves["bytes_up"], curves["bytes_down"]))
+            self._trend.show(base.traffic(curves["bytes_up"], curves["bytes_down"]))
 
     def _draw_similarity(self, view: View, found: CkaMeasurement | None) -> None:
         client, cursor = view.client, self._map.cursor
@@ -297,7 +281,7 @@ class LivePanel(client_rows.ClientTable):
         part.say(said)
         part.caption("CKA")
         if found is not None:
-            layer, titles = found.layers[-1], named_clients(view.run, found.clients)
+            layer, titles = found.layers[-1], base.named_clients(view.run, found.clients)
             part.caption(f"CKA of {layer}, round {found.round}: {number(found.mean(layer))}{found.whom}")
             self._map.cluster(self.has_class("-full") and len(found.clients) >= CROWD)
             names = list(map(str, found.clients))
@@ -339,7 +323,7 @@ class LivePanel(client_rows.ClientTable):
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """One row per round: accuracies over clients, traffic, seconds, and the accuracy of each client shown."""
         clients, records = client_rows.shown(view), view.run.records[: view.shown]
-        found: dict[str, Values] = {
+        found: dict[str, base.Values] = {
             name: [record[name] for record in records] for name in ("round", "method")
         }
         for share in ("mean", "weighted", "std", "min", "max", "best_mean"):
@@ -352,7 +336,9 @@ class LivePanel(client_rows.ClientTable):
         for name in part_measures(records):
             found |= {f"{part}_{name}": part_means(records, part, name) for part in PARTS}
         own = view.curves.accuracy.select(clients)[: len(records)].T
-        return by_column({**found, **{f"client {each}": of for each, of in zip(clients, own, strict=True)}})
+        return base.by_column(
+            {**found, **{f"client {each}": of for each, of in zip(clients, own, strict=True)}}
+        )
 
 
 def measured(view: View) -> tuple[str, ...]:
@@ -364,7 +350,7 @@ def measured(view: View) -> tuple[str, ...]:
         mean, lost = view.curves["accuracy"][rounds], client_rows.diverged(view)
         if Divergence.of(view.run.totals, view.shown).untrained:
             return f"accuracy: {NO_SCORE}{lost}", f"accuracy: {NO_SCORE}"
-        texts = [f"accuracy {each}, best {at_best(mean)}" for each in recent(mean)]
+        texts = [f"accuracy {each}, best {base.at_best(mean)}" for each in base.recent(mean)]
         return f"{texts[0]}{lost}; {mode}", f"{texts[0]}{lost}", *texts  # the mode is also visible
     records = view.run.records[rounds]
     values = {part: part_means(records, part, mode) for part in PARTS}
@@ -376,8 +362,8 @@ def measured(view: View) -> tuple[str, ...]:
         low, when = best_round(-values["test"])
         said["test"] += f", lowest {number(-low)} (r{when})"
     if mode == "f1" and "test" in said:
-        said["test"] += f", best {at_best(values['test'])}"
-    at = f"{titled(mode)}, round {view.shown}"
+        said["test"] += f", best {base.at_best(values['test'])}"
+    at = f"{base.titled(mode)}, round {view.shown}"
     return f"{at}: {', '.join(said.values())}", at
 
 
@@ -388,7 +374,7 @@ def _unmeasured(view: View) -> str:
     if (computing := view.similarities.computing(view.run)) is not None:
         return f"Computing CKA of round {computing}. Press c to stop."
     if view.run.live and not view.replaying:
-        return awaited_cka(view) or UNMEASURED
+        return base.awaited_cka(view) or UNMEASURED
     return NEVER_MEASURED if view.kept is None else NOT_YET.format(round=view.kept)
 
 
@@ -399,9 +385,9 @@ def beginning(view: View) -> str:
             return "Round 1: all clients have trained. Evaluating them now."
         case {"round": 1, "done": int(done), "clients": int(clients)} if view.run.live:
             working = (client for client, doing in enumerate(at_work(view.run)) if doing == "training")
-            found = named_clients(view.run, working)
+            found = base.named_clients(view.run, working)
             said = f", {' and '.join(found)} {'is' if len(found) == 1 else 'are'} training"
             return (
                 f"Round 1: {done} of {clients} clients have trained{said if 0 < len(found) <= FEW else ''}."
             )
-    return unread(view) or BEGINNING
+    return base.unread(view) or BEGINNING

@@ -1,4 +1,4 @@
-"""The list of sessions: read off the UI thread, and cheaply."""
+"""The Sessions panel: the list, read off the UI thread and cheaply, the preview, and the first steps."""
 
 import threading
 from dataclasses import replace
@@ -8,21 +8,32 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
+from textual.pilot import Pilot
 
 import checkpoints
 from checkpoints import Store
+from htfl_sim import catalog
 from simulator.results.analysis.overview import Summary
+from simulator.results.analysis.run import SessionData
 from simulator.studies.folder import documents
 from simulator.studies.study import Point, StudySpec
 from tests import sessions
-from tests.app.driving import until
+from tests.app.driving import drive, until
 from tests.app.panels.stage import on_stage, read
-from tui.app.charts.table import Cell
+from tui.app.app import HtflApp
+from tui.app.charts.table import Cell, Trend
+from tui.app.dialogs.run_forms import NewRunDialog
+from tui.app.dialogs.upkeep import AttachDialog
+from tui.app.keys import KEYS
 from tui.app.messages import SessionMarked, SessionOpened
 from tui.app.panels import session_list
-from tui.app.panels.session_list import Library, SessionList, age, arranged, words_of
+from tui.app.panels.session_list import STATES, Library, SessionList, age, arranged, words_of
+from tui.app.panels.sessions import NONE_OPEN, OPEN
+from tui.app.runs import LaunchOptions
 from tui.app.view import View
+from tui.common.formatting import spelled
 from tui.common.fuzzy import fits
 
 
@@ -259,3 +270,118 @@ def test_enter_opens_the_session_under_the_cursor_and_marking_marks_it(at_home: 
     assert app.posted[0].folder == at_home / "main"  # type: ignore[attr-defined]
     assert app.posted[1].folder == at_home / "main-fork"  # type: ignore[attr-defined]
     assert "└─ main-fork" in text
+
+
+@pytest.fixture
+def view(at_home: Path) -> View:
+    return View(read(at_home / "main"), sessions_dir=at_home)
+
+
+@pytest.mark.long
+def test_a_state_is_a_glyph_a_word_and_a_colour(view: View) -> None:
+    app, _ = on_stage("sessions", view)
+    by_name = {row.key.name: row.cells[2] for row in app.panel._list.rows}  # type: ignore[attr-defined]
+    assert by_name["main"] == Cell("✓ finished", "plain")
+    assert by_name["begun"] == Cell("■ stopped", "muted")
+    assert all(len(glyph) == 1 for glyph, _ in STATES.values())
+    trends = {row.key.name: row.cells[9] for row in app.panel._list.rows}  # type: ignore[attr-defined]
+    assert trends["main"] == Trend(tuple(view.run.curves["accuracy"]))
+    assert trends["begun"] == Trend((), width=0)
+
+
+@pytest.mark.long
+def test_the_preview_calls_a_session_open_only_if_it_is(view: View) -> None:
+    async def to_main(pilot: Any, panel: Any) -> None:
+        panel._list.put_cursor(view.run.folder)
+
+    none = replace(view, run=SessionData(Path()))
+    for seen, said in ((view, OPEN), (none, NONE_OPEN)):
+        _, text = on_stage("sessions", seen, to_main, size=(200, 60))
+        assert said[:30] in text  # the sentence wraps
+        assert text.count("session is open") == 1
+
+
+@pytest.mark.long
+def test_a_marked_session_has_a_glyph_that_is_no_states(view: View, at_home: Path) -> None:
+    app, _ = on_stage("sessions", replace(view, marked=(at_home / "base",)))
+    flags = {row.key.name: row.cells[0] for row in app.panel._list.rows}  # type: ignore[attr-defined]
+    for glyphs in ("braille", "ascii"):
+        shown, mark = (spelled(flags[name].strip(), glyphs) for name in ("main", "base"))
+        others = {shown, *(spelled(glyph, glyphs) for glyph, _ in STATES.values())}
+        assert len(mark) == 1 and mark not in others
+        assert f"({mark};" in spelled(next(key.about for key in KEYS if key.argument == "mark"), glyphs)
+
+
+def test_the_cursor_previews_the_curve_and_the_settings_that_differ_from_the_one_shown(
+    view: View, at_home: Path
+) -> None:
+    async def act(pilot: Any, panel: Any) -> None:
+        panel.query_one(SessionList).put_cursor(at_home / "base")
+
+    app, text = on_stage("sessions", view, act, size=(120, 40))
+    preview = app.panel._preview
+    curve, shown = preview._chart.figure.series
+    assert (curve.name, shown.name) == ("base", "main")
+    np.testing.assert_allclose(curve.y, read(at_home / "base").curves["accuracy"] * 100)
+    assert "differs from main" in text
+    rows = [row.cells for row in preview._settings.rows]
+    assert ("method.name", "standalone", "fedssa") in rows
+
+
+@pytest.mark.long
+def test_a_session_with_a_damaged_ledger_is_not_finished_and_the_preview_says_why(tmp_path: Path) -> None:
+    broken = sessions.make(tmp_path / "broken", rounds=8, clients=2)
+    sound = sessions.make(tmp_path / "sound", rounds=8, clients=2)
+    damage(broken)
+    view = View(read(sound), sessions_dir=tmp_path)
+
+    async def act(pilot: Any, panel: Any) -> None:
+        panel.query_one(SessionList).put_cursor(broken)
+        await until(pilot, lambda: "damaged" in pilot.app.text())
+
+    for size in ((80, 24), (120, 40)):
+        app, text = on_stage("sessions", view, act, size=size)
+        (row,) = (row for row in app.panel._list.rows if row.key == broken)  # type: ignore[attr-defined]
+        assert row.cells[2] == Cell("✗ damaged", "warning")
+        assert [row.cells[place] for place in (5, 6, 7)] == ["–", "–", "–"]
+        words = " ".join(text.split())
+        assert "ledger" in words and "Reading the session" not in words
+
+
+def test_an_empty_folder_says_what_to_do_first_and_lists_every_preset(tmp_path: Path) -> None:
+    view = View(SessionData(Path()), sessions_dir=tmp_path)
+    names: list[Any] = []
+
+    async def read(pilot: Any, panel: Any) -> None:
+        names.extend(row.key for row in panel._start.list.rows)
+
+    _, text = on_stage("sessions", view, read, size=(80, 24))
+    said = " ".join(text.split())
+    assert "FedLoRA on digits: no download, about a minute" in said
+    assert "Press n for a new run" in said and "`htfl-sim run` starts the quickstart" in said
+    assert names[:2] == ["quickstart", "attach"]
+    assert {*names} == {"attach", *catalog.preset_names()} and len(names) == len({*names})
+
+
+@pytest.mark.long
+def test_enter_takes_the_step_under_the_cursor(tmp_path: Path) -> None:
+    app = HtflApp(LaunchOptions(tmp_path, tmp_path / "data"))
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: app.panel.id == "sessions" and app.focused is not None)
+        for moves, dialog in (((), NewRunDialog), (("down",), AttachDialog)):
+            await pilot.press(*moves, "enter")
+            await until(pilot, lambda wanted=dialog: isinstance(app.screen, wanted))  # type: ignore[misc]
+            if isinstance(app.screen, NewRunDialog):
+                assert app.screen.values["preset"] == "quickstart"
+            await pilot.press("escape")
+            await until(pilot, lambda: len(app.screen_stack) == 1)
+
+    drive(app, script)
+
+
+@pytest.mark.long
+def test_a_folder_with_a_session_lists_it(tmp_path: Path) -> None:
+    sessions.make(tmp_path / "main", rounds=1, clients=2)
+    _, text = on_stage("sessions", View(SessionData(Path()), sessions_dir=tmp_path))
+    assert "1 session in" in text and "first steps" not in text
