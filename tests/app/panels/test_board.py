@@ -63,7 +63,7 @@ Act = Callable[[Pilot[None], SessionsPanel], Awaitable[None]]
 
 async def opened(pilot: Pilot[None], panel: SessionsPanel, folder: Path) -> StudyBoard:
     """The study's board, once it has been read."""
-    panel.query_one(SessionList).put_cursor(folder)
+    panel.query_one(SessionList).focus().put_cursor(folder)
     await pilot.pause()
     await pilot.press("enter")
     board = panel.query_one(StudyBoard)
