@@ -96,15 +96,6 @@ def package(folder: Path, source: str, name: str = "own", module: str = "own_pac
     written(info / "entry_points.txt", f"[htfl_sim.methods]\n{name} = {module}\n")
 
 
-def test_a_method_without_a_card_is_listed_by_its_name(tmp_path: Path) -> None:
-    file = tmp_path / "cardless.py"
-    file.write_text(
-        "from simulator.methods import Method, register\n@register('cardless')\nclass Cardless(Method): pass\n"
-    )
-    registry.load(file)
-    assert registry.get("cardless").card.title == "cardless"
-
-
 def test_the_example_runs_shares_heads_and_counts_them() -> None:
     """Four classes of eight features: a head is 4·8 + 4 numbers, 144 B, for each of three participants."""
     state = federations.run(federations.built(example()).engine, 2)
@@ -176,30 +167,22 @@ def test_the_page_lists_helpers_that_exist_and_every_need() -> None:
     assert {each.__name__ for each in own if each.__name__[0] != "_"} - {"width"} <= listed
 
 
-def test_the_example_is_about_forty_lines() -> None:
-    lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
-    assert sum(bool(line.strip()) for line in lines) <= 45
-
-
-def test_a_plugins_method_stands_beside_the_built_in_ones(tmp_path: Path) -> None:
-    path = written(tmp_path / "mine.py", SMALLEST.format(name="own"))
-    plugin = registry.load(path)
+def test_a_plugins_method_stands_beside_the_built_in_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one in the home folder, without a card. Loading it again does nothing."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = written(tmp_path / "mine.py", SMALLEST.format(name="own").replace("    card", "    other"))
+    plugin = registry.load(Path("~/mine.py"))
     assert plugin == registry.Plugin("mine.py", hashlib.sha256(path.read_bytes()).hexdigest())
+    assert registry.load(path) == plugin
     assert {"own", "fedavg"} <= set(methods.names())
+    assert registry.get("own").card.title == "own"
     assert registry.origin("own") == plugin
     assert registry.origin("fedavg") is None
     assert federations.config("own").method.name == "own"
-
-
-def test_loading_a_plugin_again_does_nothing(tmp_path: Path) -> None:
-    path = written(tmp_path / "mine.py", SMALLEST.format(name="own"))
-    assert registry.load(path) == registry.load(path)
-
-
-def test_a_plugin_may_lie_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    written(tmp_path / "mine.py", SMALLEST.format(name="own"))
-    assert registry.load(Path("~/mine.py")).name == "mine.py"
+    with pytest.raises(ConfigError, match=r"unknown method 'fedavgg'.*fedavg"):
+        registry.get("fedavgg")
 
 
 def test_a_hook_of_a_former_name_alone_is_refused(subtests: pytest.Subtests) -> None:
@@ -215,44 +198,22 @@ def test_a_hook_of_a_former_name_alone_is_refused(subtests: pytest.Subtests) -> 
             assert registry.register(f"own{case}")(both).name == f"own{case}"
 
 
-def test_an_unknown_method_is_refused_with_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=r"unknown method 'fedavgg'.*fedavg"):
-        registry.get("fedavgg")
-
-
-def test_a_plugin_that_fails_says_where_and_leaves_nothing(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for case, (source, message) in enumerate(
-        [
-            ("import os\n1 / 0\n", r"mine\.py failed, line 2: ZeroDivisionError: division by zero\.$"),
-            ("x = (\n", r"mine\.py failed, line 1: SyntaxError"),
-            (
-                "import no_such_module\n",
-                r"failed, line 1: ModuleNotFoundError: No module named 'no_such_module'\.$",
-            ),
-            ("x = 1\n", r"mine\.py registers no method and no model; put @register"),
-            (
-                SMALLEST.format(name="fedavg"),
-                r"failed, line 4: ValueError: a method named 'fedavg' exists already\.$",
-            ),
-            (
-                SMALLEST.format(name="own") + "raise RuntimeError('late')\n",
-                r"failed, line 7: RuntimeError: late\.$",
-            ),
-        ]
+def test_a_plugin_that_fails_says_where_and_leaves_nothing(tmp_path: Path) -> None:
+    own, fedavg, before = SMALLEST.format(name="own"), SMALLEST.format(name="fedavg"), methods.names()
+    for source, message in (
+        ("import os\n1 / 0\n", r"failed, line 2: ZeroDivisionError: division by zero\.$"),
+        ("x = (\n", "failed, line 1: SyntaxError"),
+        ("import no_such_module\n", r"line 1: ModuleNotFoundError: No module named 'no_such_module'\.$"),
+        ("x = 1\n", "registers no method and no model; put @register"),
+        (fedavg, r"failed, line 4: ValueError: a method named 'fedavg' exists already\.$"),
+        (own + "raise RuntimeError('late')\n", r"failed, line 7: RuntimeError: late\.$"),
     ):
-        with subtests.test(case=case):
-            place = tmp_path / str(case)
-            place.mkdir()
-            before = methods.names()
-            with pytest.raises(ConfigError, match=message):
-                registry.load(written(place / "mine.py", source))
-            assert methods.names() == before
-
-
-@pytest.mark.parametrize("name", ["none.py", ""])
-def test_a_plugin_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match=f"cannot read the plugin {re.escape(str(tmp_path / name))}"):
-        registry.load(tmp_path / name)
+        with pytest.raises(ConfigError, match=rf"mine\.py .*{message}"):
+            registry.load(written(tmp_path / "mine.py", source))
+        assert methods.names() == before
+    for name in ("none.py", ""):
+        with pytest.raises(ConfigError, match=f"cannot read the plugin {re.escape(str(tmp_path / name))}"):
+            registry.load(tmp_path / name)
 
 
 def test_a_session_keeps_the_files_name_and_hash_without_its_folder(tmp_path: Path) -> None:
@@ -263,12 +224,8 @@ def test_a_session_keeps_the_files_name_and_hash_without_its_folder(tmp_path: Pa
         "sha256": digest,
     }
     assert str(EXAMPLE.parent) not in (tmp_path / "s" / "session.json").read_text(encoding="utf-8")
-
-
-def test_a_session_of_a_built_in_method_keeps_none(tmp_path: Path) -> None:
-    registry.load(EXAMPLE)
-    Session.create(federations.config("fedavg"), tmp_path / "s", tmp_path).close()
-    assert checkpoints.SessionReader(tmp_path / "s").document["plugin"] is None
+    Session.create(federations.config("fedavg"), tmp_path / "built in", tmp_path).close()
+    assert checkpoints.SessionReader(tmp_path / "built in").document["plugin"] is None
 
 
 def test_a_stopped_session_resumes_with_its_plugin_to_the_same_bits(
@@ -283,23 +240,17 @@ def test_a_stopped_session_resumes_with_its_plugin_to_the_same_bits(
     assert federations.committed(tmp_path / "stopped") == federations.committed(tmp_path / "alone")
 
 
-def test_a_resume_without_the_plugin_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resume_without_the_plugin_or_with_a_changed_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Session.create(example(), tmp_path / "s", tmp_path).close()
     forget(monkeypatch)
-    with pytest.raises(
-        SessionError,
-        match=r"its method comes from the plugin my_method\.py, which is not loaded\. Add `plugin=",
-    ):
+    said = r"its method comes from the plugin my_method\.py, which is not loaded\. Add `plugin="
+    with pytest.raises(SessionError, match=said):
         Session.resume(tmp_path / "s", tmp_path)
-
-
-def test_a_resume_with_a_changed_plugin_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Session.create(example(), tmp_path / "s", tmp_path).close()
-    forget(monkeypatch)
     registry.load(written(tmp_path / "my_method.py", EXAMPLE.read_text(encoding="utf-8") + "\n"))
-    with pytest.raises(
-        SessionError, match=r"my_method\.py is not the one this session was made with"
-    ) as refused:
+    said = r"my_method\.py is not the one this session was made with"
+    with pytest.raises(SessionError, match=said) as refused:
         Session.resume(tmp_path / "s", tmp_path)
     assert refused.value.exit_code == 4
 
@@ -340,80 +291,36 @@ def test_a_session_that_recorded_the_plugins_own_bytes_is_resumed_whatever_it_im
     plugin = registry.load(written(tmp_path / "my_method.py", source))
     alone = hashlib.sha256(source.encode()).hexdigest()
     assert plugin.sha256 != alone
+    assert own_files.local_modules(EXAMPLE.read_bytes()) == {}
     registry.check(tmp_path, "median_head", {"name": "my_method.py", "sha256": alone})
     with pytest.raises(SessionError, match="is not the one this session was made with"):
         registry.check(tmp_path, "median_head", {"name": "my_method.py", "sha256": "0" * 64})
 
 
-def test_a_file_without_local_imports_has_the_hash_of_its_bytes(tmp_path: Path) -> None:
-    source = EXAMPLE.read_bytes()
-    assert own_files.local_modules(source) == {}
-    file, _ = own_files.read("plugin", EXAMPLE)
-    assert file.sha256 == hashlib.sha256(source).hexdigest()
-
-
 def test_an_installed_packages_method_is_listed_unseen_and_loaded_when_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package(tmp_path, SMALLEST.format(name="own"))
-    monkeypatch.syspath_prepend(tmp_path)
-    assert "own" in methods.names()
-    assert "own" not in registry._METHODS
-    Session.create(federations.config("own"), tmp_path / "s", tmp_path).run()
-    digest = hashlib.sha256((tmp_path / "own_package.py").read_bytes()).hexdigest()
-    assert checkpoints.SessionReader(tmp_path / "s").document["plugin"] == {
-        "name": "own_package.py",
-        "sha256": digest,
-    }
-    monkeypatch.delitem(sys.modules, "own_package")
-
-
-def test_methods_are_listed_by_name_wherever_they_come_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    """Its origin is known before it is used. Methods are listed by name wherever they come from. Other entry points,
+    and those of broken modules, are left alone."""
     package(tmp_path, SMALLEST.format(name="a_first"), name="a_first")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert methods.names() == sorted(methods.names())
-    assert methods.names()[0] == "a_first"
-
-
-def test_the_origin_of_an_installed_method_is_known_before_it_is_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    package(tmp_path, SMALLEST.format(name="own"))
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "own_package", raising=False)
-    origin = registry.origin("own")
-    assert origin is not None
-    assert origin.name == "own_package.py"
-    assert registry.origin("nobodys") is None
-    monkeypatch.delitem(sys.modules, "own_package")
-
-
-def test_files_of_installed_methods_are_those_of_this_projects_entry_points_that_exist(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    package(tmp_path, SMALLEST.format(name="own"))
     points = tmp_path / "own_package-1.0.dist-info" / "entry_points.txt"
-    written(points, points.read_text() + "gone = nowhere_at_all\n[another.group]\nx = json\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert registry.installed_files() == {"own_package.py"}
-
-
-def test_of_two_installed_methods_the_one_asked_for_is_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first entry point's module is broken, and is left alone."""
-    package(tmp_path, SMALLEST.format(name="own"))
-    points = tmp_path / "own_package-1.0.dist-info" / "entry_points.txt"
-    written(
-        points,
-        "[another.group]\nown = nowhere_at_all\n"
-        "[htfl_sim.methods]\nbroken = nowhere_at_all\nown = own_package\n",
+    others = (
+        "[another.group]\na_first = nowhere_at_all\nx = json\n[htfl_sim.methods]\n0broken = nowhere_at_all\n"
     )
+    written(points, others + "a_first = own_package\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "own_package", raising=False)
-    assert registry.get("own").name == "own"
+    assert methods.names() == sorted(methods.names())
+    assert methods.names()[:2] == ["0broken", "a_first"]
+    assert "a_first" not in registry._METHODS
+    assert registry.installed_files() == {"own_package.py"}
+    origin = registry.origin("a_first")
+    assert origin is not None and origin.name == "own_package.py"
+    assert registry.origin("nobodys") is None
+    Session.create(federations.config("a_first"), tmp_path / "s", tmp_path).run()
+    digest = hashlib.sha256((tmp_path / "own_package.py").read_bytes()).hexdigest()
+    kept = checkpoints.SessionReader(tmp_path / "s").document["plugin"]
+    assert kept == {"name": "own_package.py", "sha256": digest}
     monkeypatch.delitem(sys.modules, "own_package")
 
 
@@ -447,50 +354,31 @@ def of_own_model(folder: Path, bend: str = "ReLU") -> Config:
     return federations.config("fedavg", rounds=1, federation={"group": ["own_model"]})
 
 
-def test_a_plugin_may_register_a_model_alone_and_a_session_keeps_its_hash(tmp_path: Path) -> None:
-    config = of_own_model(tmp_path)
-    with Session.create(config, tmp_path / "s", tmp_path) as session:
+def test_a_plugin_may_register_a_model_alone_and_a_session_goes_on_with_this_file_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Session.create(of_own_model(tmp_path), tmp_path / "s", tmp_path) as session:
         session.run()
     kept = checkpoints.SessionReader(tmp_path / "s").document["model_plugins"]
     sha256 = hashlib.sha256((tmp_path / "model.py").read_bytes()).hexdigest()
     assert kept == {"own_model": {"name": "model.py", "sha256": sha256}}
-
-
-def test_a_plugins_model_alone_has_an_origin_and_loading_it_again_does_nothing(tmp_path: Path) -> None:
-    of_own_model(tmp_path)
-    of_own_model(tmp_path)
-    origin = registry.origin("own_model", "model")
-    assert origin is not None
-    assert origin.name == "model.py"
+    assert registry.origin("own_model", "model") == registry.Plugin("model.py", sha256)
     assert registry.origin("cnn1", "model") is None
 
-
-@pytest.mark.parametrize("bend", ["ReLU", "Tanh"])
-def test_a_session_goes_on_with_the_model_file_it_was_made_with_and_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bend: str
-) -> None:
-    with Session.create(of_own_model(tmp_path), tmp_path / "s", tmp_path) as session:
-        session.run()
     forget(monkeypatch)
-    of_own_model(tmp_path, bend)
-    if bend == "ReLU":
-        Session.resume(tmp_path / "s", tmp_path).close()
-        return
+    with pytest.raises(SessionError, match=r"its model 'own_model' comes from the plugin model\.py.*plugin="):
+        Session.resume(tmp_path / "s", tmp_path)
+    for _ in range(2):  # loading it again does nothing
+        of_own_model(tmp_path)
+    Session.resume(tmp_path / "s", tmp_path).close()
+
+    forget(monkeypatch)
+    of_own_model(tmp_path, "Tanh")
     with pytest.raises(SessionError, match=r"the plugin model\.py is not the one this session was made with"):
         Session.resume(tmp_path / "s", tmp_path)
     with pytest.raises(SessionError, match=r"is not the one"):
         simulator.fork(tmp_path / "s", tmp_path / "fork", tmp_path, 1, assignments=["rounds=2"])
     assert not (tmp_path / "fork").exists()
-
-
-def test_a_session_says_which_plugin_its_model_comes_from_where_none_is_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Session.create(of_own_model(tmp_path), tmp_path / "s", tmp_path) as session:
-        session.run()
-    forget(monkeypatch)
-    with pytest.raises(SessionError, match=r"its model 'own_model' comes from the plugin model\.py.*plugin="):
-        Session.resume(tmp_path / "s", tmp_path)
 
 
 def test_of_a_plugin_that_fails_no_model_stays(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -83,12 +82,10 @@ THREE = [tried(0, 10, 1.0, 9, 1.0), tried(1, 20, 1.0, 9, 2.0), tried(2, 10, 4.0,
 
 
 def test_a_score_is_the_normalized_utility_and_a_bonus_of_age_times_the_penalty_of_slow_clients() -> None:
-    """T is the median, 2 seconds. Client 2 takes 4, so its penalty is (2 / 4)² = 1/4."""
+    """T is the median, 2 seconds. Client 2 takes 4, so its penalty is (2 / 4)² = 1/4. Without a clock it is
+    1."""
     found = scores(THREE, 10, SelectionConfig(strategy="utility", preferred=0.5))
     assert found == pytest.approx([0.159951, 0.493285, 0.369963], abs=1e-6)
-
-
-def test_without_a_clock_slow_clients_have_no_penalty() -> None:
     untimed = [tried(each.id, each.samples, each.loss, each.last or 0) for each in THREE]
     assert scores(untimed, 10, UTILITY) == pytest.approx([0.159951, 0.493285, 1.479853], abs=1e-6)
 
@@ -179,9 +176,8 @@ def test_a_loss_is_known_when_the_uplink_has_arrived() -> None:
 
 
 def test_without_a_clock_a_round_tells_the_losses_of_its_participants() -> None:
-    told = record(3, {0: 0.5, 2: 1.5}, diverged=[1])
-    told["participants"] = [0, 1, 2]
-    known = history.after({}, told)
+    told = record(3, {0: 0.5, 2: 1.5}, diverged=[1]) | {"participants": [0, 1, 2]}
+    known = history.after({}, told)  # type: ignore[arg-type]
     assert known == {0: Past(1, 3, 0.5, None, 0.5), 1: Past(1, 3), 2: Past(1, 3, 1.5, None, 1.5)}
 
 
@@ -203,10 +199,6 @@ def config(strategy: str, schedule: str | None = None, **more: Any) -> Config:
     return federations.config(
         "fedproto", rounds=5, federation=federation, selection={"strategy": strategy}, **clock, **more
     )
-
-
-def participants(folder: Path) -> list[tuple[int, ...]]:
-    return [tuple(each["participants"]) for each in CheckedReader(folder).records()]
 
 
 @pytest.mark.parametrize(
@@ -242,31 +234,26 @@ def stored(built: Built, state: State, folder: Path) -> State:
     return states.restore(reader, reader.manifest(), federations.built(config))
 
 
-def after_clients(number: int) -> Callable[[], str | None]:
-    """Stops when it is asked for the so-manieth time."""
-    asked = iter(range(10**6))
-    return lambda: "SIGTERM" if next(asked) >= number else None
-
-
 @pytest.mark.long
-def test_a_round_that_a_stop_cut_short_goes_on_with_the_clients_that_it_selected(tmp_path: Path) -> None:
-    with Session.create(config("utility", "buffered"), tmp_path / "alone", tmp_path) as alone:
+def test_a_round_that_a_stop_cut_short_and_a_fork_go_on_with_the_clients_that_were_selected(
+    tmp_path: Path,
+) -> None:
+    asked = iter(range(10**6))
+    chosen = config("utility", "buffered")
+    with Session.create(chosen, tmp_path / "alone", tmp_path) as alone:
         alone.run()
-    with Session.create(config("utility", "buffered"), tmp_path / "s", tmp_path) as first:
-        first.run(stop=after_clients(7))
+    with Session.create(chosen, tmp_path / "s", tmp_path) as first:
+        first.run(stop=lambda: "SIGTERM" if next(asked) >= 7 else None)
     with Session.resume(tmp_path / "s", tmp_path) as second:
         second.run()
     assert federations.committed(tmp_path / "s") == federations.committed(tmp_path / "alone")
-
-
-@pytest.mark.long
-def test_a_fork_selects_as_its_parent_did(tmp_path: Path) -> None:
-    with Session.create(config("utility", "synchronous"), tmp_path / "s", tmp_path) as first:
-        first.run()
     fork(tmp_path / "s", tmp_path / "fork", tmp_path, 3)
     with Session.resume(tmp_path / "fork", tmp_path) as again:
         again.run()
-    assert participants(tmp_path / "fork") == participants(tmp_path / "s")
+    selected = [
+        [each["participants"] for each in CheckedReader(tmp_path / name).records()] for name in ("fork", "s")
+    ]
+    assert selected[0] == selected[1]
 
 
 @pytest.mark.long
