@@ -123,6 +123,18 @@ def on_stage(
     return app, asyncio.run(run())
 
 
+def doing(*actions: str) -> Act:
+    """Call these actions of the panel one after the other."""
+
+    async def act(pilot: Pilot[None], panel: Any) -> None:
+        for action in actions:
+            getattr(panel, f"action_{action}")()
+            await pilot.pause()
+            await pilot.pause()
+
+    return act
+
+
 def pictures(panel: str, view: View, sizes: Sequence[Size], glyphs: Glyphs = "braille") -> dict[Size, str]:
     """What a panel shows at each of the sizes, its terminal being resized from one to the next."""
     seen: dict[Size, str] = {}

@@ -13,7 +13,7 @@ from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.partners import Pair, Partners
 from simulator.results.analysis.run import Samples, SessionData
 from tests import sessions
-from tests.app.panels.stage import on_stage, read
+from tests.app.panels.stage import doing, on_stage, read
 from tui.app.panels import class_map
 from tui.app.panels.class_map import CHANGE, GAIN, RECALL, ClassMap
 from tui.app.view import View
@@ -92,12 +92,7 @@ def instead(view: View, mode: int) -> str:
 
 
 def pressed(times: int) -> Any:
-    async def act(pilot: Any, panel: Any) -> None:
-        for _ in range(times):
-            panel.action_chart()
-            await pilot.pause()
-
-    return act
+    return doing(*["chart"] * times)
 
 
 # What it says
@@ -216,11 +211,8 @@ def test_below_the_map_are_the_classes_and_the_cell_under_the_cursor(view: View)
 @pytest.mark.long
 @pytest.mark.parametrize("glyphs", ["braille", "ascii"])
 def test_it_fits_every_size(view: View, glyphs: Any) -> None:
-    async def look(pilot: Any, panel: Any) -> None:
-        await pressed(2)(pilot, panel)
-
     for size in ((60, 16), (80, 24), (120, 40), (200, 60)):
-        _, text = on_stage("data", view, look, size=size, glyphs=glyphs)
+        _, text = on_stage("data", view, pressed(2), size=size, glyphs=glyphs)
         lines = text.splitlines()
         assert max(map(len, lines)) <= size[0]
         assert any("4 (+16.7 pp" in line for line in lines[-2:]), text

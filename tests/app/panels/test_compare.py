@@ -205,20 +205,6 @@ def test_each_client_of_each_session_has_a_combination_of_colour_and_stroke_of_i
         assert len({one.colour for one in series[:3]}) == len({one.colour for one in series[3:]}) == 1
 
 
-@pytest.mark.long
-def test_settings_that_are_cut_can_still_be_told_apart(at_home: Path) -> None:
-    runs = [
-        replace(
-            run, config={"fine": {"every_so_often": place, "every_now_and_then": place, "x": "long" * place}}
-        )
-        for place, run in enumerate(view_of(at_home, "main", "main-fork", "base").compared, 3)
-    ]
-    _, text = on_stage(
-        "compare", View(runs[0], compared=tuple(runs), marked=tuple(each.folder for each in runs))
-    )
-    assert "often" in text and "then" in text
-
-
 def test_keys_move_the_target_by_a_hundredth_and_cycle_the_x_axis(at_home: Path) -> None:
     view = view_of(at_home, "main", "base")
     seen: list[object] = []

@@ -8,7 +8,7 @@ import pytest
 
 from simulator.results.inspection.client_samples import ClassSample, ClientSamples, FeatureMean
 from tests import sessions
-from tests.app.panels.stage import on_stage, read
+from tests.app.panels.stage import doing, on_stage, read
 from tui.app.messages import EmbeddingWanted, SamplesWanted
 from tui.app.panels.data_features import gone, sample_table
 from tui.app.view import Embeddings, SamplesRead, View, session_of
@@ -32,8 +32,7 @@ def instead(view: View) -> str:
     return str(app.panel._plane._said)  # type: ignore[attr-defined]
 
 
-async def ask(pilot: Any, panel: Any) -> None:
-    panel.action_embed()
+ask, look = doing("embed"), doing("samples")
 
 
 @pytest.mark.long
@@ -170,10 +169,6 @@ def test_where_clients_are_many_the_partition_has_the_whole_width(view: View) ->
 # Samples of the client selected
 
 
-async def look(pilot: Any, panel: Any) -> None:
-    panel.action_samples()
-
-
 def with_samples(view: View, *clients: int, **more: Any) -> View:
     """The same with a text of the class "a" of these clients."""
     found: dict[tuple[str, int], ClientSamples | str] = {
@@ -222,10 +217,8 @@ def test_the_same_key_leads_back_and_so_do_those_of_the_plane(view: View) -> Non
     seen = list[str]()
 
     async def there_and_back(pilot: Any, panel: Any) -> None:
-        for act in (panel.action_samples, panel.action_samples, panel.action_samples, panel.action_embed):
-            act()
-            await pilot.pause()
-            await pilot.pause()
+        for action in ("samples", "samples", "samples", "embed"):
+            await doing(action)(pilot, panel)
             seen.append("t-SNE" if "t-SNE" in pilot.app.text() else "samples")
 
     app, _ = on_stage("data", with_samples(view, 0), there_and_back)

@@ -11,7 +11,7 @@ from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.partners import Pair, Partners, RoundGain, Worst
 from simulator.results.analysis.run import SessionData
 from tests import sessions
-from tests.app.panels.stage import on_stage, read
+from tests.app.panels.stage import doing, on_stage, read
 from tui.app.panels import gains
 from tui.app.view import ACCURACIES, GAIN, View
 
@@ -39,8 +39,7 @@ def paired(home: Path, falls: float = 0.041, client: int = 3, **changes: Any) ->
     return View(run, sessions_dir=home, pair=Pair(run.folder, partner, other), **changes)
 
 
-async def press_b(pilot: Any, panel: Any) -> None:
-    panel.action_gain()
+press_b = doing("gain")
 
 
 def test_the_sentence_counts_those_who_gain_and_names_the_worst() -> None:
@@ -81,11 +80,7 @@ def test_b_shows_clients_by_rounds_and_again_the_chart(home: Path) -> None:
     last = text[text.index("\n 4  ") :].split("\n")[1].split()
     assert last[20] == "−4.1"
 
-    async def twice(pilot: Any, panel: Any) -> None:
-        await press_b(pilot, panel)
-        await press_b(pilot, panel)
-
-    _, text = on_stage("live", view, twice)
+    _, text = on_stage("live", view, doing("gain", "gain"))
     assert " pp in 5 rounds), best" in text
 
 

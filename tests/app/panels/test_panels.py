@@ -14,7 +14,7 @@ from simulator.results.analysis.events import description
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from tests import sessions
-from tests.app.panels.stage import measured, on_stage, read
+from tests.app.panels.stage import doing, measured, on_stage, read
 from tui.app.charts.chart import Mark
 from tui.app.messages import ClientPinned
 from tui.app.panels import PANELS, client_rows, cost
@@ -256,10 +256,7 @@ def test_the_clients_that_diverged_are_counted_up_to_the_round_shown(view: View)
 
 @pytest.mark.long
 def test_the_smallest_terminal_has_the_bytes_and_the_unit_of_a_round(view: View) -> None:
-    async def by_tensor(pilot: Any, panel: Any) -> None:
-        panel.action_chart()
-
-    _, text = on_stage("cost", view, by_tensor, size=(60, 16))
+    _, text = on_stage("cost", view, doing("chart"), size=(60, 16))
     [header] = [line for line in text.splitlines() if line.startswith("tensor")]
     [up] = [line for line in text.splitlines() if re.match(r"\S+ +up ", line)][:1]
     assert header.split()[:3] == ["tensor", "sent", "round"]
@@ -492,14 +489,6 @@ def shares(view: View, size: tuple[int, int]) -> dict[str, float]:
 @pytest.mark.long
 def test_with_a_hundred_clients_accuracy_has_a_third_of_the_screen(crowd: View) -> None:
     assert min(shares(crowd, size)["accuracy"] for size in ((80, 24), (120, 40), (200, 60))) >= 1 / 3
-
-
-@pytest.mark.long
-def test_with_a_hundred_clients_every_map_says_where_it_shows_means(crowd: View) -> None:
-    _, similarity = on_stage("similarity", crowd, size=(200, 60), glyphs="ascii")
-    assert "rows are means of 1-2 clients" in similarity
-    _, live = on_stage("live", replace(crowd, chart=2), size=(200, 60), glyphs="ascii")
-    assert "rows are means of 2-3 clients" in live and "cells are means of 5-6 x 1-2 clients" in live
 
 
 @pytest.mark.long

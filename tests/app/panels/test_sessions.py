@@ -378,10 +378,3 @@ def test_enter_takes_the_step_under_the_cursor(tmp_path: Path) -> None:
             await until(pilot, lambda: len(app.screen_stack) == 1)
 
     drive(app, script)
-
-
-@pytest.mark.long
-def test_a_folder_with_a_session_lists_it(tmp_path: Path) -> None:
-    sessions.make(tmp_path / "main", rounds=1, clients=2)
-    _, text = on_stage("sessions", View(SessionData(Path()), sessions_dir=tmp_path))
-    assert "1 session in" in text and "first steps" not in text

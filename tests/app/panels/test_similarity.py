@@ -9,7 +9,7 @@ import pytest
 from simulator.results.analysis.ledger import least_similar
 from simulator.results.analysis.run import SessionData
 from tests import sessions
-from tests.app.panels.stage import on_stage, read
+from tests.app.panels.stage import doing, on_stage, read
 from tui.app.charts.heatmap import cell_at
 from tui.app.view import Similarities, View, session_of
 
@@ -72,14 +72,9 @@ def test_what_was_computed_from_a_checkpoint_is_shown_beside_what_the_run_measur
 
 
 def test_a_pair_is_shown_by_name_over_rounds_and_by_depth(view: View) -> None:
-    async def least(pilot: Any, panel: Any) -> None:
-        panel.action_least()
-        await pilot.pause()
-        panel.action_least()
-
     cka = view.run.ledger.measured[-1]
     one, other = least_similar(cka.matrix("fc2"))[1]
-    app, text = on_stage("similarity", view, least)
+    app, text = on_stage("similarity", view, doing("least", "least"))
     names = " × ".join(f"{client} {view.run.models[client]}" for client in (one, other))
     assert f"{names}: {cka.matrix('fc2')[one, other]:.3f} of fc2" in text
     assert f"{names}, by depth, read at fc2" in text
@@ -96,8 +91,7 @@ def test_d_begins_at_the_pair_least_alike_wherever_the_cursor_was_put_before(vie
 
     async def act(pilot: Any, panel: Any) -> None:
         async def least() -> None:
-            panel.action_least()
-            await pilot.pause()
+            await doing("least")(pilot, panel)
             seen.append(panel._map.cursor)
 
         panel._map.put_cursor(*pairs[5])
@@ -106,8 +100,7 @@ def test_d_begins_at_the_pair_least_alike_wherever_the_cursor_was_put_before(vie
         panel._map.action_move(1, 0)
         for _ in range(2):
             await least()
-        panel.action_previous()
-        panel.action_previous()
+        await doing("previous", "previous")(pilot, panel)
         await least()
 
     on_stage("similarity", view, act)
@@ -137,9 +130,6 @@ def test_by_depth_is_read_at_the_layer_chosen(view: View) -> None:
 
 @pytest.mark.long
 def test_the_scale_can_be_fitted_to_the_pairs_and_says_so(view: View) -> None:
-    async def fit(pilot: Any, panel: Any) -> None:
-        panel.action_scale()
-
     async def cluster(pilot: Any, panel: Any) -> None:
         panel.action_sort()
         assert "similar clients adjacent" in panel._matrix.border_title
@@ -147,7 +137,7 @@ def test_the_scale_can_be_fitted_to_the_pairs_and_says_so(view: View) -> None:
 
     _, text = on_stage("similarity", view, cluster)
     assert "round 20: 0.490, scale 0–1─" in text and "mean 0.490" in text
-    _, text = on_stage("similarity", view, fit)
+    _, text = on_stage("similarity", view, doing("scale"))
     assert "round 20: 0.490, scale fitted: 0.132–0.799─" in text
     assert "▀▀ 0.799" in text and "▀▀ 0.132" in text
 
@@ -190,8 +180,7 @@ def test_the_layer_keys_go_shallower_and_deeper_and_stop_at_the_ends(view: View)
 
     async def act(pilot: Any, panel: Any) -> None:
         for step in ("previous", "previous", "previous", "previous", "next"):
-            getattr(panel, f"action_{step}")()
-            await pilot.pause()
+            await doing(step)(pilot, panel)
             seen.append(panel._matrix.border_title.split()[2].rstrip(","))
 
     on_stage("similarity", view, act)

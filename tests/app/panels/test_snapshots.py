@@ -16,7 +16,7 @@ from tui.app.view import Embeddings, View, session_of
 
 FOLDER = Path(__file__).parent.parent / "snapshots" / "panels"
 MIDDLE = (120, 40)
-SIZES = ((80, 24), (200, 60))
+SIZES, BETWEEN = ((80, 24), (200, 60)), ((60, 16), (95, 50), (96, 16), (170, 24))
 
 
 def view_of(home: Path, name: str = "main", round: int | None = None) -> View:
@@ -43,56 +43,32 @@ def check(name: str, text: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("panel", PANELS)
-def test_a_panel_holds(panel: str, at_home: Path) -> None:
+def test_a_panel_holds_at_every_size_and_in_an_earlier_round(panel: str, at_home: Path) -> None:
     check(f"{panel}-120x40", on_stage(panel, view_of(at_home), size=MIDDLE)[1])
+    check(f"{panel}-120x40-round7", on_stage(panel, view_of(at_home, round=7), size=MIDDLE)[1])
+    for size, text in pictures(panel, view_of(at_home), (*SIZES, *BETWEEN)).items():
+        if size in SIZES:
+            check(f"{panel}-{size[0]}x{size[1]}", text)
+        lines = text.splitlines()
+        assert len(lines) == size[1] - FRAME_ROWS
+        assert max(map(len, lines)) <= size[0]
+        assert sum(bool(line.strip()) for line in lines) >= 6
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("panel", PANELS)
-def test_a_panel_holds_at_other_sizes_to_which_it_is_resized(panel: str, at_home: Path) -> None:
-    for size, text in pictures(panel, view_of(at_home), SIZES).items():
-        check(f"{panel}-{size[0]}x{size[1]}", text)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("panel", PANELS)
-def test_ascii_glyphs_leave_nothing_that_a_font_may_lack(panel: str, at_home: Path) -> None:
+def test_ascii_glyphs_leave_nothing_that_a_font_may_lack_and_without_colour_all_is_said_in_characters(
+    panel: str, at_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, text = on_stage(panel, view_of(at_home), size=MIDDLE, glyphs="ascii")
     assert text.isascii(), sorted({character for character in text if not character.isascii()})
     check(f"{panel}-120x40-ascii", text)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("panel", PANELS)
-def test_without_colour_everything_is_said_in_characters(
-    panel: str, at_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    _, text = on_stage(panel, view_of(at_home), size=MIDDLE)
-    check(f"{panel}-120x40-no-colour", text)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("panel", PANELS)
-def test_an_earlier_round_is_shown_as_it_was(panel: str, at_home: Path) -> None:
-    _, text = on_stage(panel, view_of(at_home, round=7))
-    check(f"{panel}-120x40-round7", text)
+    check(f"{panel}-120x40-no-colour", on_stage(panel, view_of(at_home), size=MIDDLE)[1])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("panel", PANELS)
 def test_where_there_is_nothing_yet_a_sentence_says_what_to_do(panel: str, at_home: Path) -> None:
     empty = View(read(at_home / "begun"), sessions_dir=at_home / "none")
-    _, text = on_stage(panel, empty, size=(80, 24))
-    check(f"{panel}-80x24-empty", text)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("panel", PANELS)
-def test_no_size_between_leaves_a_panel_blank(panel: str, at_home: Path) -> None:
-    between = [(60, 16), (95, 50), (96, 16), (170, 24)]
-    for (width, height), text in pictures(panel, view_of(at_home), between).items():
-        lines = text.splitlines()
-        assert len(lines) == height - FRAME_ROWS
-        assert max(len(line) for line in lines) <= width
-        assert sum(bool(line.strip()) for line in lines) >= 6
+    check(f"{panel}-80x24-empty", on_stage(panel, empty, size=(80, 24))[1])

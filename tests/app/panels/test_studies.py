@@ -20,7 +20,6 @@ from tests import sessions
 from tests.app.charts.pictures import drawn
 from tests.app.panels.stage import on_stage, read
 from tests.app.panels.test_snapshots import MIDDLE, check
-from tui.app.messages import SessionMarked
 from tui.app.panels.compare import ComparePanel, figure
 from tui.app.panels.session_list import SessionList
 from tui.app.panels.sessions import SessionsPanel, study_facts
@@ -230,38 +229,6 @@ def test_a_line_is_the_mean_and_its_band_the_sample_deviation_of_the_rounds_all_
     assert not figure(alone, range(len(alone)), "mean accuracy", "rounds", []).bands
 
 
-@pytest.mark.long
-def test_keys_mark_a_study_and_fold_it(home: Path) -> None:
-    shown: list[int] = []
-
-    async def act(pilot: object, panel: SessionsPanel) -> None:
-        table = panel.query_one(SessionList)
-        table.put_cursor(home / "t3")
-        panel.action_mark()
-        shown.append(len(table.rows))
-        for _ in range(2):
-            table.fold(home / "t3")
-            shown.append(len(table.rows))
-
-    app, text = on_stage("sessions", view_of(home), act, size=MIDDLE)
-    assert shown == [7, 2, 7]
-    assert [each.folder for each in app.posted if isinstance(each, SessionMarked)] == [home / "t3"]
-    assert "study t3" in text and "6: 4 finished, 1 stopped, 1 not started" in text
-
-
 def test_a_study_whose_list_is_damaged_is_said_to_be(tmp_path: Path) -> None:
     (tmp_path / "points.json").write_text("{")
     assert StudySummary.of(tmp_path, ()).state == "damaged"
-
-
-@pytest.mark.long
-def test_training_settings_in_which_its_lines_differ_are_said_above_the_chart(home: Path) -> None:
-    view = view_of(home)
-    other = {"training": {"lr": 0.01, "epochs": 5, "batch_size": 8}}
-    runs = tuple(
-        replace(run, config=run.config | other) if run.config["method"]["name"] == "fedlora" else run
-        for run in view.compared
-    )
-    _, text = on_stage("compare", replace(view, compared=runs), size=MIDDLE)
-    said = "Rows differ in training.batch_size: 8 (t3/fedlora), 64 (others)."
-    assert text.splitlines()[0] == said
