@@ -20,9 +20,7 @@ from rich.cells import cell_len
 from rich.color import ColorSystem, ColorType
 from rich.segment import Segment
 from rich.style import Style
-from textual._compositor import Compositor
 from textual.color import Color
-from textual.events import Resize
 from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.renderables.background_screen import BackgroundScreen
@@ -42,7 +40,7 @@ from tui.app.charts.look import VIRIDIS_256, Look
 from tui.app.dialogs.base import Behind, Text
 from tui.app.messages import RoundRefused, RunEnded
 from tui.app.panels import PANELS
-from tui.app.panels.base import Facts, SizedPanel
+from tui.app.panels.base import Facts
 from tui.app.panels.client_rows import known
 from tui.app.runs import LaunchOptions
 from tui.app.terminal import COLOURS, FIRST, able, as_seen, nearest
@@ -54,28 +52,6 @@ from tui.app.widgets.screen import Filter
 
 
 ROUNDS = 12
-
-
-@pytest.mark.long
-def test_a_panel_knows_a_new_size_before_it_is_laid_out_in_it(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = opened(home, "main", "live", "clients", "similarity")
-    laid_out: list[tuple[int, bool]] = []
-
-    def noted(panel: SizedPanel, event: Resize) -> None:
-        if panel is app.panel:  # hidden ones are laid out too while nobody presses a key
-            laid_out.append((event.size.width, panel.has_class("-wide")))
-
-    async def script(pilot: Pilot[str]) -> None:
-        await shown(app, pilot)
-        monkeypatch.setattr(SizedPanel, "on_resize", noted)
-        for width in (80, 120):
-            await pilot.resize_terminal(width, 24)
-            await pilot.pause()
-
-    drive(app, script)
-    assert laid_out == [(80, False), (120, True)]
 
 
 @pytest.mark.long
@@ -189,29 +165,6 @@ def test_a_panel_that_is_shown_again_is_drawn_once(
         assert await draws(app, pilot, key, monkeypatch) == [app.panel.id]
 
     drive(app, script)
-
-
-@pytest.mark.long
-def test_a_dialog_that_opens_is_painted_only_once_it_can_be_seen(
-    app: HtflApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Textual would paint it while updates are delayed, and then drop that."""
-    delayed: list[bool] = []
-    whole = Compositor.render_update
-
-    def noted(self: Compositor, *args: Any, **given: Any) -> Any:
-        delayed.append(app._batch_count > 0)
-        return whole(self, *args, **given)
-
-    async def script(pilot: Pilot[Any]) -> None:
-        await settled(app, pilot)
-        monkeypatch.setattr(Compositor, "render_update", noted)
-        await pilot.press("question_mark")
-        await until(pilot, lambda: bool(delayed))
-        await pilot.pause(0.1)
-
-    drive(app, script)
-    assert not any(delayed)
 
 
 def test_the_screen_behind_a_dialog_has_the_colors_that_textual_gives_it() -> None:

@@ -21,7 +21,6 @@ from tui.app.runs import LaunchOptions
 from tui.app.view import View
 from tui.app.watch import Pairing
 from tui.app.widgets import Heatmap, LineChart, Table
-from tui.app.widgets.canvas_widget import CanvasWidget
 from tui.common.formatting import percent, points, size
 
 # The crosshair: one round, or what it cost, in all charts of the screen.
@@ -103,30 +102,6 @@ def test_it_holds_in_all_panels_and_escape_puts_it_away_before_it_leads_back(
         assert app.view.crosshair == ("rounds", float(ROUNDS))
         app.open_session(home / "main")
         assert app.view.crosshair is None
-
-    drive(app, script)
-
-
-@pytest.mark.long
-def test_only_charts_are_drawn_again_when_it_moves(app: HtflApp, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[str] = []
-
-    async def script(pilot: Pilot[Any]) -> None:
-        await shown(app, pilot)
-        await pilot.press("left")
-        await pilot.pause()
-        whole = CanvasWidget._drawing
-        monkeypatch.setattr(
-            CanvasWidget, "_drawing", lambda self, *at: drawn.append(type(self).__name__) or whole(self, *at)
-        )
-        chart = charts(app)[0]
-        await pilot.click(chart, offset=(chart.size.width // 2, 8))
-        await pilot.pause()
-        assert drawn == ["LineChart", "LineChart"] and 4 < (chart.cursor or 0) < 9
-        drawn.clear()
-        await pilot.press("escape", "escape")
-        await pilot.pause()
-        assert drawn == ["LineChart", "LineChart"]
 
     drive(app, script)
 
