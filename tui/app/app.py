@@ -33,7 +33,6 @@ from textual.widgets import ContentSwitcher, Static
 from htfl_sim.configuring import Choices
 from htfl_sim.errors import ConfigError
 from simulator.base.units import cell
-from simulator.results.analysis.costs import Position
 from simulator.results.analysis.reproduction import command_lines
 from simulator.results.analysis.run import SessionData
 from tui.app import messages, rows, terminal
@@ -335,18 +334,16 @@ class Navigation(Host):
         if (chart := self._chart(over_rounds=True)) is not None and (x := chart.step(steps)) is not None:
             self.on_line_chart_pointed(LineChart.Pointed(chart, x))
 
+    def on_view_changed(self, message: messages.ViewChanged) -> None:
+        if any(getattr(self.view, name) != value for name, value in message.changes.items()):
+            self.change(**message.changes)
+
     def on_line_chart_pointed(self, message: LineChart.Pointed) -> None:
         """Put the crosshair of all charts at this x of one of them."""
         figure = message.chart.figure
         if figure.over is not None:
-            self._set_crosshair((figure.over, message.x * figure.x_unit))
-
-    def on_crosshair_moved(self, message: messages.CrosshairMoved) -> None:
-        self._set_crosshair(message.place)
-
-    def _set_crosshair(self, place: Position | None) -> None:
-        if place != self.view.crosshair:
-            self.change(crosshair=place)
+            place = figure.over, message.x * figure.x_unit
+            self.on_view_changed(messages.ViewChanged({"crosshair": place}))
 
     def action_zoom(self, direction: int) -> None:
         """1: in, -1: out, 0: the whole chart."""
@@ -618,9 +615,6 @@ class HtflApp(Navigation):
         if message.folder == self.view.run.folder:
             self.change(pair=message.pair)
 
-    def on_clients_sorted(self, message: messages.ClientsSorted) -> None:
-        self.change(sort=(message.column, message.descending))
-
     def on_new_run_wanted(self, message: messages.NewRunWanted) -> None:
         self.runs.new_run(Choices(preset=message.preset))
 
@@ -643,14 +637,8 @@ class HtflApp(Navigation):
     def on_answered(self, message: messages.Answered) -> None:
         self.steering.answered(message)
 
-    def on_embedding_wanted(self, message: messages.EmbeddingWanted) -> None:
-        self.computations.compute("embeddings", message.round)
-
-    def on_confusion_wanted(self, message: messages.ConfusionWanted) -> None:
-        self.computations.compute("confusions", message.round, message.client)
-
-    def on_samples_wanted(self, message: messages.SamplesWanted) -> None:
-        self.computations.read_samples(message.client)
+    def on_wanted(self, message: messages.Wanted) -> None:
+        self.computations.compute(message.job, message.round, message.client)
 
     def on_round_refused(self, message: messages.RoundRefused) -> None:
         self.say(message.why, "warning", lambda: self.view.shown == message.round)

@@ -266,6 +266,9 @@ class Computations:
 
     def compute(self, job: str, round: int, client: int = 0) -> None:
         """Start a job on a kept round, unless its result is known. If it is under way, only stop it."""
+        if job == "samples":
+            self._read_samples(client)
+            return
         run = self._host.view.run
         now = getattr(self._host.view, job)
         place = (client_of(run, client) if job == "confusions" else session_of(run), round)
@@ -286,7 +289,7 @@ class Computations:
 
         self._start(job, place, f"{name} of round {round}", (round, *arguments), keep)
 
-    def read_samples(self, client: int) -> None:
+    def _read_samples(self, client: int) -> None:
         """Read samples of a client. Stops a running process for another one."""
         run = self._host.view.run
         session, number = session_of(run), int(run.config["federation"]["clients"])

@@ -7,11 +7,11 @@ Keys reach panels by name: for the keys that keys.py gives to panels, the app ca
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from textual.message import Message
 
 from htfl_sim.steering import Answer, Command
-from simulator.results.analysis.costs import Position
 from simulator.results.analysis.partners import Pair
 from simulator.results.analysis.run import SessionData
 
@@ -28,13 +28,6 @@ class ClientSelected(Message):
     """This client is the one under the cursor, in every panel."""
 
     client: int
-
-
-@dataclass
-class CrosshairMoved(Message):
-    """Put the crosshair of all charts at this place; None: hide it."""
-
-    place: Position | None
 
 
 @dataclass
@@ -57,18 +50,19 @@ class NewRunWanted(Message):
 
 
 @dataclass
-class ClientsSorted(Message):
-    """Sort clients by the column of this name, from high to low or not."""
+class ViewChanged(Message):
+    """Show the same with these other values of fields of View."""
 
-    column: str
-    descending: bool
+    changes: dict[str, Any]
 
 
 @dataclass
-class EmbeddingWanted(Message):
-    """Compute t-SNE of this kept round of the session shown, or stop if it is being computed."""
+class Wanted(Message):
+    """Compute a job of `Computations` of the session shown, or stop if it is being computed."""
 
-    round: int
+    job: str
+    round: int = 0
+    client: int = 0
 
 
 @dataclass
@@ -77,21 +71,6 @@ class RoundRefused(Message):
 
     why: str
     round: int
-
-
-@dataclass
-class ConfusionWanted(Message):
-    """The confusion matrix of a client after a kept round is requested."""
-
-    client: int
-    round: int
-
-
-@dataclass
-class SamplesWanted(Message):
-    """Read samples of this client of the session shown."""
-
-    client: int
 
 
 @dataclass

@@ -17,10 +17,9 @@ from tui.app.charts.look import Glyphs
 from tui.app.messages import (
     ClientPinned,
     ClientSelected,
-    EmbeddingWanted,
-    SamplesWanted,
     SessionMarked,
     SessionOpened,
+    Wanted,
 )
 from tui.app.panels import PANELS
 from tui.app.panels.base import SizedPanel
@@ -84,10 +83,7 @@ class Stage(App[None]):
     def on_client_selected(self, message: ClientSelected) -> None:
         self.selected.append(message.client)
 
-    def on_embedding_wanted(self, message: EmbeddingWanted) -> None:
-        self.posted.append(message)
-
-    def on_samples_wanted(self, message: SamplesWanted) -> None:
+    def on_wanted(self, message: Wanted) -> None:
         self.posted.append(message)
 
     def on_session_marked(self, message: SessionMarked) -> None:

@@ -9,7 +9,7 @@ import pytest
 from simulator.results.inspection.client_samples import ClassSample, ClientSamples, FeatureMean
 from tests import sessions
 from tests.app.panels.stage import doing, on_stage, read
-from tui.app.messages import EmbeddingWanted, SamplesWanted
+from tui.app.messages import Wanted
 from tui.app.panels.data_features import gone, sample_table
 from tui.app.view import Embeddings, SamplesRead, View, session_of
 
@@ -85,7 +85,7 @@ def test_t_asks_for_the_picture_to_stop_it_or_to_try_again(view: View) -> None:
     ):
         app, _ = on_stage("data", each, ask)
         assert str(app.panel._plane._said).startswith(said)  # type: ignore[attr-defined]
-        assert app.posted == [EmbeddingWanted(wanted)]
+        assert app.posted == [Wanted("embeddings", wanted)]
 
 
 @pytest.mark.long
@@ -185,9 +185,9 @@ def test_i_reads_the_samples_of_the_client_selected(view: View) -> None:
     own = session_of(view.run)
     failed = replace(view, samples=SamplesRead({(own, 0): "There are no data."}))
     for each, said, posted in (
-        (replace(view, client=3), "client 3 cnn4: samples before round 1", [SamplesWanted(3)]),
+        (replace(view, client=3), "client 3 cnn4: samples before round 1", [Wanted("samples", client=3)]),
         (with_samples(view, under_way=own), "Reading the samples of client 0.", []),
-        (failed, "There are no data.", [SamplesWanted(0)]),
+        (failed, "There are no data.", [Wanted("samples", client=0)]),
     ):
         app, text = on_stage("data", each, look)
         assert app.posted == posted and said in " ".join(text.split()) and "t-SNE" not in text
@@ -223,7 +223,7 @@ def test_the_same_key_leads_back_and_so_do_those_of_the_plane(view: View) -> Non
 
     app, _ = on_stage("data", with_samples(view, 0), there_and_back)
     assert seen == ["samples", "t-SNE", "samples", "t-SNE"]
-    assert app.posted == [EmbeddingWanted(20)]
+    assert app.posted == [Wanted("embeddings", 20)]
 
 
 @pytest.mark.long

@@ -24,7 +24,7 @@ from tui.app.charts.look import HEAT_LEVELS, Glyphs, Look, text_on
 from tui.app.dialogs.base import Dialog, Reflowed, Searched
 from tui.app.host import NO_SESSION, Host
 from tui.app.keys import GROUPS, PLACES, Key
-from tui.app.messages import ClientSelected, ConfusionWanted
+from tui.app.messages import ClientSelected, Wanted
 from tui.app.view import View, client_of, in_force
 from tui.app.widgets.screen import glyphs_of, look_of
 from tui.common import findings
@@ -290,7 +290,7 @@ class WhyDialog(Dialog[None]):
         place = client_of(view.run, view.selected), self._kept
         known = isinstance(view.confusions.found.get(place), Confusion)
         if not known and view.confusions.under_way != place:
-            self.post_message(ConfusionWanted(view.selected, self._kept))
+            self.post_message(Wanted("confusions", self._kept, view.selected))
 
     def action_client(self, step: int) -> None:
         """The client after this one, the worst first."""

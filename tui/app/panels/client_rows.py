@@ -19,7 +19,7 @@ from simulator.results.analysis.costs import at_work
 from simulator.results.analysis.ledger import Divergence
 from simulator.results.analysis.run import Samples, tested
 from tui.app.charts.table import Cell, Column, Rows, Tone, Trend, Value, by_columns
-from tui.app.messages import ClientPinned, ClientSelected, ClientsSorted, PanelWanted
+from tui.app.messages import ClientPinned, ClientSelected, PanelWanted, ViewChanged
 from tui.app.panels.base import SizedPanel
 from tui.app.view import View
 from tui.app.widgets import Table
@@ -264,4 +264,4 @@ class ClientTable(SizedPanel):
 
     def on_table_sorted(self, message: Table.Sorted) -> None:
         if self.SHARES_ORDER:
-            self.post_message(ClientsSorted(*self._table.sort))
+            self.post_message(ViewChanged({"sort": self._table.sort}))

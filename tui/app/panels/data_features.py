@@ -14,7 +14,7 @@ from simulator.results.analysis.run import Samples
 from simulator.results.inspection.client_samples import ClientSamples, Embedding
 from tui.app.charts.look import GLYPHS
 from tui.app.charts.scatter import ScatterFigure, key_of
-from tui.app.messages import ClientSelected, EmbeddingWanted, RoundRefused, SamplesWanted
+from tui.app.messages import ClientSelected, RoundRefused, Wanted
 from tui.app.panels import class_map
 from tui.app.panels.base import Part, SizedPanel, at_most, named_clients, unread
 from tui.app.panels.class_map import ClassMap
@@ -257,9 +257,9 @@ class DataFeaturesPanel(SizedPanel):
         self._put_samples(False)
         under_way, target = self._view.embeddings.computing(self._view.run), self._view.kept
         if under_way is not None:
-            self.post_message(EmbeddingWanted(under_way))
+            self.post_message(Wanted("embeddings", under_way))
         elif target is not None:
-            self.post_message(EmbeddingWanted(target))
+            self.post_message(Wanted("embeddings", target))
         elif self._view.run.round:
             why = gone(self._view).partition("\n")[0]
             self.post_message(RoundRefused(why, self._view.shown))
@@ -273,7 +273,7 @@ class DataFeaturesPanel(SizedPanel):
         wanted = missing and view.samples.under_way != session_of(view.run)
         self._put_samples(wanted or not self._samples.display)
         if wanted:
-            self.post_message(SamplesWanted(client))
+            self.post_message(Wanted("samples", client=client))
 
     def _put_samples(self, shown: bool) -> None:
         """Put samples in the place of the plane, or the plane in theirs."""

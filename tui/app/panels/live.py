@@ -18,7 +18,7 @@ from simulator.results.analysis.ledger import NO_SCORE, CkaMeasurement, Divergen
 from simulator.results.analysis.measures import part_means, part_measures
 from simulator.results.figures.palette import OKABE_ITO
 from tui.app.charts.chart import Band, Figure, Series
-from tui.app.messages import ChartWanted, ClientSelected, CrosshairMoved, SessionOpened
+from tui.app.messages import ChartWanted, ClientSelected, SessionOpened, ViewChanged
 from tui.app.panels import base, client_rows, gains, log
 from tui.app.panels.client_rows import shown
 from tui.app.panels.session_list import SessionList
@@ -123,7 +123,7 @@ class AccuracyChart(Container):
         column = message.cell and message.cell[1]
         if column != self._column:
             round = None if column is None else float(self._rounds[column])
-            self.post_message(CrosshairMoved(None if round is None else ("rounds", round)))
+            self.post_message(ViewChanged({"crosshair": None if round is None else ("rounds", round)}))
 
 
 def _first_row(view: View) -> int:
