@@ -3,7 +3,7 @@
 import numpy as np
 
 from simulator.results.inspection.client_samples import ClassSample, ClientSamples
-from tui.app.charts.look import BOLD, GREYS_256, Array, Canvas, Look
+from tui.app.charts.look import BOLD, GREYS_256, Array, Canvas, Look, codes
 from tui.common.cells import cell_count, fit, head
 from tui.common.formatting import sparkline
 
@@ -20,11 +20,15 @@ def draw_samples(samples: ClientSamples, width: int, height: int, look: Look) ->
         return canvas
     below = canvas
     if samples.channels:
-        canvas.put(0, 0, _header(samples, width, look), look.muted)
+        start = sum(_left(samples, width)) + 3
+        chosen, across = _channels(len(samples.channels), width - start)
+        names = [fit(look.spelled(samples.channels[each]), across, look.glyphs.ellipsis) for each in chosen]
+        canvas.put(0, start, " ".join(names), look.muted)  # over their sparklines
         below = canvas.window(1, 0, height - 1, width)
     elif samples.features:
         rows = min(len(samples.classes), max(height // 3, 1))
-        _draw_means(canvas.window(rows, 0, height - rows, width), samples, look)
+        for row, line in enumerate(feature_lines(samples, width, look)[: max(height - rows - 1, 0)]):
+            canvas.put(rows + 1 + row, 0, line, look.text if row else look.muted, 0 if row else BOLD)
         below = canvas.window(0, 0, rows, width)
     fits = below.height - (len(samples.classes) > below.height)
     for row, each in enumerate(samples.classes[:fits]):
@@ -51,16 +55,10 @@ def class_line(samples: ClientSamples, each: ClassSample, width: int, look: Look
 
 def feature_lines(samples: ClientSamples, width: int, look: Look) -> list[str]:
     """A header, and a line for each feature: its means for the client and for all, and the difference."""
-    texts = [
-        (
-            look.spelled(each.name),
-            f"{each.mean:.4g}",
-            f"{each.overall:.4g}",
-            f"{each.difference:+.2f}",
-        )
-        for each in samples.features
-    ]
-    table = [("mean of", "client", "all", "SDs"), *texts]
+    table = [("mean of", "client", "all", "SDs")]
+    for each in samples.features:
+        numbers = f"{each.mean:.4g}", f"{each.overall:.4g}", f"{each.difference:+.2f}"
+        table.append((look.spelled(each.name), *numbers))
     sizes = [max(cell_count(row[column]) for row in table) for column in range(4)]
     name = max(min(sizes[0], width - sum(sizes[1:]) - 6), 4)
     return [
@@ -83,19 +81,6 @@ def _channels(count: int, room: int) -> tuple[list[int], int]:
     return [place * count // number for place in range(number)], across
 
 
-def _header(samples: ClientSamples, width: int, look: Look) -> str:
-    """The names of the channels over their sparklines."""
-    start = sum(_left(samples, width)) + 3
-    chosen, across = _channels(len(samples.channels), width - start)
-    names = [fit(look.spelled(samples.channels[each]), across, look.glyphs.ellipsis) for each in chosen]
-    return " " * start + " ".join(names)
-
-
-def _draw_means(canvas: Canvas, samples: ClientSamples, look: Look) -> None:
-    for row, line in enumerate(feature_lines(samples, canvas.width, look)[: max(canvas.height - 1, 0)]):
-        canvas.put(row + 1, 0, line, look.text if row else look.muted, 0 if row else BOLD)
-
-
 def _draw_pictures(canvas: Canvas, samples: ClientSamples, look: Look) -> bool:
     """Draw a grid of pictures below their names; half as large if not all fit. False if not even one fits."""
     pictures = [np.array(each.values) for each in samples.classes]
@@ -108,20 +93,16 @@ def _draw_pictures(canvas: Canvas, samples: ClientSamples, look: Look) -> bool:
         fits = (canvas.height // down) * columns
         if fits >= len(small):
             break
+    if len(small) > fits:  # the last line counts the others
+        fits = ((canvas.height - 1) // down) * columns
     if not fits:
         return False
-    rest = len(small) > fits
-    if rest:
-        fits = ((canvas.height - 1) // down) * columns
-        if not fits:
-            return False
     for place, (each, picture) in enumerate(zip(samples.classes[:fits], small[:fits], strict=True)):
         top, left = place // columns * down, place % columns * across
         name = look.spelled(each.name)
         room = max(min(cell_count(name), across - 3 - len(str(each.count))), 1)
-        canvas.put(
-            top, left, head(f"{fit(name, room, look.glyphs.ellipsis)} {each.count}", across - 1), look.text
-        )
+        title = f"{fit(name, room, look.glyphs.ellipsis)} {each.count}"
+        canvas.put(top, left, head(title, across - 1), look.text)
         paint(canvas.window(top + 1, left, down - 1, across - 2), picture, look)
     _draw_rest(canvas, fits, samples, look)
     return True
@@ -132,11 +113,11 @@ def paint(plot: Canvas, picture: Array, look: Look) -> None:
     if len(picture) % 2:
         picture = np.vstack([picture, picture[-1:]])
     above, below = picture[0::2], picture[1::2]
-    if look.coloured and not look.ascii:
+    if look.painted:
         plot.chars[:] = ord("▀")
         plot.fg[:], plot.bg[:] = _grey(above, look), _grey(below, look)
         return
-    ramp = np.array([ord(each) for each in look.glyphs.ramp], np.int32)
+    ramp = codes(look.glyphs.ramp)
     plot.chars[:] = ramp[np.clip((above + below) / 2 * len(ramp), 0, len(ramp) - 1).astype(int)]
 
 

@@ -24,7 +24,7 @@ from simulator.studies.selection import Seeds, by_seed, study_axes
 from tui.app.charts.chart import KEYS, Band, Figure, Series
 from tui.app.charts.look import GLYPHS
 from tui.app.charts.table import Column, Row
-from tui.app.panels.base import PERCENT, Part, SizedPanel, at_best, at_most, no_match, sizes
+from tui.app.panels.base import PERCENT, Part, SizedPanel, Steps, at_best, at_most, no_match, sizes
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table
 from tui.app.widgets.screen import glyphs_of
@@ -172,7 +172,7 @@ STEP = 0.01  # of the target
 NOTE, LOW_NOTE = 3, 1  # rows of the note above the chart, and of a low panel
 
 
-class ComparePanel(SizedPanel):
+class ComparePanel(Steps, SizedPanel):
     """Sessions in one chart, their results, and their different settings."""
 
     LABELS: ClassVar[Mapping[str, str]] = {"chart": "measure", "previous": "lower", "next": "higher"}
@@ -312,17 +312,11 @@ class ComparePanel(SizedPanel):
         self._shown = shown[(shown.index(self._shown) + 1) % len(shown)]
         self.update()
 
-    def action_previous(self) -> None:
-        """Lower the target."""
-        self._move_target(-STEP)
-
-    def action_next(self) -> None:
-        """Raise the target."""
-        self._move_target(STEP)
-
-    def _move_target(self, by: float) -> None:
+    def step(self, by: int) -> None:
+        """Lower or raise the target."""
         if self._view is not None and self._view.compared:
-            self._target = min(max(round(self.target(self._view.compared) + by, 4), 0.0), 1.0)
+            target = self.target(self._view.compared) + by * STEP
+            self._target = min(max(round(target, 4), 0.0), 1.0)
             self.draw(self._view)
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:

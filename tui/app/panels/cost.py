@@ -57,7 +57,7 @@ CLIENTS = (
 SLOW = 1.5  # times the median: slower clients are pointed out
 
 
-class CostPanel(client_rows.ClientTable):
+class CostPanel(base.Steps, client_rows.ClientTable):
     """Charts of cost by round, the clients or the tensors below, and the numbers of the round shown."""
 
     FOLLOWS_PROGRESS = True
@@ -211,15 +211,8 @@ class CostPanel(client_rows.ClientTable):
             self._chart = found[(found.index(self._chosen(self._view)) + 1) % len(found)]
             self.update()
 
-    def action_previous(self) -> None:
-        """Show the method's previous metric, or fewer rounds of the timeline."""
-        self._move(-1)
-
-    def action_next(self) -> None:
-        """Show the method's next metric, or more rounds of the timeline."""
-        self._move(1)
-
-    def _move(self, by: int) -> None:
+    def step(self, by: int) -> None:
+        """Show another metric of the method, or fewer or more rounds of the timeline."""
         if self._view is None or not self._view.shown:
             return
         chosen = self._chosen(self._view)

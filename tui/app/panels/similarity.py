@@ -14,7 +14,7 @@ from simulator.results.analysis.ledger import CkaMeasurement, least_similar
 from tui.app.charts.chart import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.messages import ClientSelected
-from tui.app.panels.base import OPENING, Part, SizedPanel, at_most, awaited_cka, named_clients, unread
+from tui.app.panels.base import OPENING, Part, SizedPanel, Steps, at_most, awaited_cka, named_clients, unread
 from tui.app.panels.data_features import gone
 from tui.app.view import View
 from tui.app.widgets import Heatmap, LineChart, Table
@@ -38,7 +38,7 @@ CKA = (0.0, 1.0)
 LAYERS = (Column("layer", worth=3, stretch=True), Column("CKA", numeric=True, worth=2), Column("", worth=1))
 
 
-class SimilarityPanel(SizedPanel):
+class SimilarityPanel(Steps, SizedPanel):
     """The matrix of one layer, the layers' means, and their course."""
 
     DEFAULT_CSS = """
@@ -208,23 +208,16 @@ class SimilarityPanel(SizedPanel):
         self._fitted = not self._fitted
         self.update()
 
-    def action_previous(self) -> None:
-        """Show the next shallower layer."""
-        self._step(-1)
-
-    def action_next(self) -> None:
-        """Show the next deeper layer."""
-        self._step(1)
-
     def action_sort(self) -> None:
         """Order clients by number, or similar ones next to each other."""
         self._map.cluster(not self._map.clustered)
         self.update()
 
-    def _step(self, layers: int) -> None:
+    def step(self, by: int) -> None:
+        """Show the next shallower or deeper layer."""
         found = self._view.cka if self._view else None
         if found is not None and self._view is not None:
-            place = found.layers.index(self.chosen(found)) + layers
+            place = found.layers.index(self.chosen(found)) + by
             self._layer = found.layers[min(max(place, 0), len(found.layers) - 1)]
             self.draw(self._view)
 
