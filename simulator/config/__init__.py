@@ -286,20 +286,18 @@ class Config(Section):
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> "Config":
         """Validate nested plain values. Raises ConfigError with the first fault, where it is and what to do."""
+        plain = renamed(raw)
+        if "seeds" in plain:
+            raise ConfigError("unknown key 'seeds'. Did you mean 'seed'?")
+        if isinstance(
+            given := plain.get(SEED), Mapping
+        ):  # the seeds of the run's parts have a section of their own
+            parts = {key: each for key, each in given.items() if key != ALL}
+            plain |= {SEED: given.get(ALL, 0), "seeds": parts}
         try:
-            return cls.model_validate(_with_seeds(renamed(raw)))
+            return cls.model_validate(plain)
         except ValidationError as invalid:
             raise ConfigError(_first_fault(invalid, raw)) from invalid
-
-
-def _with_seeds(raw: Raw) -> Raw:
-    """The same with the seeds of the run's parts in a section of their own."""
-    if "seeds" in raw:
-        raise ConfigError("unknown key 'seeds'. Did you mean 'seed'?")
-    if not isinstance(given := raw.get(SEED), Mapping):
-        return raw
-    parts = {key: each for key, each in given.items() if key != ALL}
-    return raw | {SEED: given.get(ALL, 0), "seeds": parts}
 
 
 OF_CLIENTS = {
@@ -434,7 +432,8 @@ def _nearest_key(location: list[str], raw: Mapping[str, Any]) -> str:
     """A hint at the key that was meant: that name in any section, then that description, then a similar name here."""
     *sections, key = location
     known = {section_key(field): _fields(info.annotation) for field, info in Config.model_fields.items()}
-    known["method"] = _method_fields(raw)
+    name = method.get("name") if isinstance(method := raw.get("method"), Mapping) else None
+    known["method"] = list(methods.declared(name).Config.model_fields) if isinstance(name, str) else []
     siblings = list(known) if not sections else known.get(sections[0], [])
     if sections[:2] == ["federation", "timeline"]:
         siblings = list(TimelineEvent.model_fields)
@@ -471,12 +470,6 @@ def section_of(annotation: Any) -> type[Section] | None:
 def _fields(annotation: Any) -> list[str]:
     section = section_of(annotation)
     return [] if section is None else list(section.model_fields)
-
-
-def _method_fields(raw: Mapping[str, Any]) -> list[str]:
-    section = raw.get("method")
-    name = section.get("name") if isinstance(section, Mapping) else None
-    return list(methods.declared(name).Config.model_fields) if isinstance(name, str) else []
 
 
 _NAMES = {bool: "true or false", int: "whole number", float: "number", str: "text"}

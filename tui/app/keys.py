@@ -105,11 +105,6 @@ WORDS = {
 """Other words by which users look for a key, by its action or the action's argument."""
 
 
-def _tab(number: int, panel: str, title: str) -> Key:
-    key = "s" if panel == "sessions" else str(number)
-    return Key(key, f"show_panel('{panel}')", title, f"{title}: {PANELS_SHOW[panel]}.")
-
-
 CHARTS = ("live", "clients", "similarity", "cost", "compare")
 MATRIX = ("similarity",)
 PLANE = ("data",)
@@ -121,7 +116,10 @@ REVERSED = (*TABLES, "cost")
 SORTED = ("live", "clients", "similarity", "cost", "sessions")
 
 GROUPS: dict[str, tuple[Key, ...]] = {
-    "Panels": tuple(_tab(number, *panel) for number, panel in enumerate(PANEL_TITLES.items(), 1)),
+    "Panels": tuple(
+        Key(key, f"show_panel('{panel}')", title, f"{title}: {PANELS_SHOW[panel]}.")
+        for key, (panel, title) in zip("1234567s", PANEL_TITLES.items(), strict=True)
+    ),
     "Run": (
         Key(
             "space", "steer('pause')", "pause",

@@ -126,13 +126,11 @@ def suspend(app: Any, running: str) -> None:
     elif app._driver is None or not app._driver.can_suspend:
         app.say(CANNOT)
     else:
-        app.app_resume_signal.subscribe(app.screen_stack[0], _continue)
+        # Textual takes the mouse when the app continues, also if it was left to the terminal.
+        app.app_resume_signal.subscribe(
+            app.screen_stack[0], lambda app: give_mouse(app._driver, app.has_mouse)
+        )
         app.action_suspend_process()
-
-
-def _continue(app: Any) -> None:
-    """Leave the mouse to the terminal, if it was left to it: Textual takes it when the app continues."""
-    give_mouse(app._driver, app.has_mouse)
 
 
 class AsciiScrollBar(ScrollBarRender):

@@ -287,15 +287,14 @@ class View:
         mine, theirs = ({**vars(view), **vars(view.run)} for view in (self, other))
         seen = within_rounds or not self.run.round
         unseen = _NOT_DRAWN[1:] if seen else _NOT_DRAWN
-        return all(_is(mine[name], theirs[name]) for name in mine if name not in unseen)
+        return all(  # the same objects, without comparing hundreds of rounds; small values may also be equal
+            each is theirs[name] or (isinstance(each, str | int) and each == theirs[name])
+            for name, each in mine.items()
+            if name not in unseen
+        )
 
 
 _NOT_DRAWN = ("progress", "run", "owner", "silence", "pending", "places", "confusions")
-
-
-def _is(mine: object, theirs: object) -> bool:
-    """The same objects, without comparing hundreds of rounds. Small values may also be equal."""
-    return mine is theirs or (isinstance(mine, str | int) and mine == theirs)
 
 
 class Panel(Container):

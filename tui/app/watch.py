@@ -59,14 +59,15 @@ class Pairing:
             self._feed, again = Feed(partner.folder), True
         self._feed.poll()
         now, before = self._feed.run, self._told
-        if again or before is None or not _same(before, now):
+        # What its run does within a round is of no interest.
+        if (
+            again
+            or before is None
+            or before.ledger is not now.ledger
+            or (before.state, before.error) != (now.state, now.error)
+        ):
             self._told = now
             self._post(PairRead(run.folder, Pair(run.folder, partner, now, self._found)))
-
-
-def _same(one: SessionData, other: SessionData) -> bool:
-    """Whether both have the same rounds and state. What its run does within a round is of no interest."""
-    return one.ledger is other.ledger and (one.state, one.error) == (other.state, other.error)
 
 
 POLL_SECONDS = 0.5

@@ -244,7 +244,10 @@ class WhyDialog(Dialog[None]):
             return
         self._key = key
         matrix = self._matrix is not None
-        title = self._matrix_title() if matrix else title_of(view)
+        title = title_of(view)
+        if matrix:
+            where = f" · round {self._kept}" if self._kept else ""
+            title = f"Confusion matrix of client {view.selected}{where} · {view.run.name}"
         self.query_one(".title", Static).update(self.spelled(title))
         self.found = matrix_in(view, view.selected, self._kept) if matrix else found_in(view)
         self._page.tell(self._content)
@@ -267,10 +270,6 @@ class WhyDialog(Dialog[None]):
             view.run.ledger, view.run.document, view.shown, view.selected, view.cka,
             paired and (paired.other.ledger, paired.partner),
         )  # fmt: skip
-
-    def _matrix_title(self) -> str:
-        where = f" · round {self._kept}" if self._kept else ""
-        return f"Confusion matrix of client {self._view.selected}{where} · {self._view.run.name}"
 
     def action_matrix(self) -> None:
         """The confusion matrix in place of the findings, or the findings again."""
