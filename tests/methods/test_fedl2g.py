@@ -20,7 +20,6 @@ from simulator.engine.progress import unobserved
 from simulator.methods import Uplink
 from simulator.methods.fedl2g import FedL2G, FedL2GL
 from simulator.models import Network
-from simulator.models.federation import ClientInfo
 from simulator.sessions.history import changed_settings
 from simulator.training.client import LocalClient
 from simulator.training.forward_mode import plain_attention
@@ -134,7 +133,12 @@ def test_the_pseudo_step_leaves_weights_and_statistics_as_they_were(name: str) -
 
 
 def test_quiz_and_study_batch_are_drawn_from_streams_of_their_own() -> None:
-    """The quiz from one of the client's, the study batch from one of the client's in that round."""
+    """The quiz from one of the client's, the study batch from one of the client's in that round. Of fewer than two
+    batches, the quiz is half."""
+    few = built(training={"batch_size": 1000})
+    local = received(few)
+    study, quiz = few.method.divided(local)
+    assert (len(quiz), len(study)) == (len(local.train) // 2, math.ceil(len(local.train) / 2))
     parts = built(training={"batch_size": 10})
     local = received(parts, client=1, round=2)
     samples = local.train[torch.randperm(len(local.train), generator=reference.stream("quiz", 0, 1))]
@@ -146,13 +150,6 @@ def test_quiz_and_study_batch_are_drawn_from_streams_of_their_own() -> None:
     (_, used_to_study, used_as_quiz) = asked.call_args.args
     for used, expected in ((used_to_study, study[drawn]), (used_as_quiz, quiz)):
         assert torch.equal(used.x, local.batch(expected).x)
-
-
-def test_the_quiz_is_half_of_fewer_than_two_batches() -> None:
-    parts = built(training={"batch_size": 1000})
-    local = received(parts)
-    study, quiz = parts.method.divided(local)
-    assert (len(quiz), len(study)) == (len(local.train) // 2, math.ceil(len(local.train) / 2))
 
 
 @TWINS
@@ -203,56 +200,39 @@ def test_only_the_vectors_learn_in_the_warm_up() -> None:
     assert third.record["loss"]["mean"] > 0
 
 
-def test_the_warm_up_is_fifty_rounds_or_a_twentieth_of_the_run() -> None:
+def test_the_warm_up_is_fifty_rounds_or_a_twentieth_of_the_run_and_fixed_when_the_method_begins() -> None:
+    """A run of 20 rounds warms up for one; extended to 1,000 it does not warm up again. Switched to after round 30 with
+    T_warm = 2: no training in rounds 31 and 32, training in 33."""
     for rounds, t_warm in [(3, 0), (20, 1), (400, 20), (1000, 50), (5000, 50)]:
         assert server_side(rounds=rounds).t_warm == t_warm
-
-
-def test_the_warm_up_is_fixed_when_the_method_begins() -> None:
-    """A run of 20 rounds warms up for one; extended to 1,000 it does not warm up again."""
     settings = federations.config("fedl2g_l", rounds=20).begun()
     assert settings.method.t_warm == 1
     assert changed_settings(settings, None, ["rounds=1000"]).method.t_warm == 1
     assert changed_settings(federations.config("standalone", rounds=400), "fedl2g_l", []).method.t_warm == 20
-
-
-def test_the_warm_up_counts_from_the_round_in_which_the_method_began() -> None:
-    """Switched to after round 30 with T_warm = 2: no training in rounds 31 and 32, training in 33."""
     parts = built(method={"t_warm": 2})
     later = FedL2GL(parts.method.config, replace(parts.federation, begun=30))
-    clients = parts.engine.initial_state().clients
-    local = [federations.local(parts, 0, clients[0], round) for round in (31, 32, 33)]
-    assert [len(later.phases(each)) for each in local] == [0, 0, 1]
+    client = parts.engine.initial_state().clients[0]
+    found = [len(later.phases(federations.local(parts, 0, client, round))) for round in (31, 32, 33)]
+    assert found == [0, 0, 1]
 
 
-def test_the_vectors_gradient_can_be_clipped() -> None:
-    """(3, 4) of norm 5 under a clip of 1: v ← v − η_s·(0.6, 0.8); under 10 as it is."""
-    for clip, expected in ((1.0, [-0.6, -0.8]), (10.0, [-3.0, -4.0])):
-        method = server_side(eta_s=1.0, clip=clip)
-        server = {"vectors": torch.zeros(2, 2)}
-        aggregated = method.aggregate(1, server, [sent(method.federation.clients[0], [0], (3.0, 4.0))])
-        assert aggregated.server["vectors"][0].tolist() == pytest.approx(expected)
-        assert aggregated.metrics == {"guided_classes": 1, "gradient_norm": 5.0}
-
-
-def sent(client: ClientInfo, labels: list[int], *rows: tuple[float, float]) -> Uplink:
-    return Uplink(
-        client, {"gradients": torch.tensor(rows), "labels": torch.tensor(labels, dtype=torch.int32)}
-    )
+def gradients(method: FedL2G, client: int, labels: list[int], *rows: tuple[float, float]) -> Uplink:
+    return sharing.sent(method, client, gradients=torch.tensor(rows), labels=labels)
 
 
 def test_the_server_steps_against_the_mean_of_a_classes_senders() -> None:
     """η_s = 0.5. Class 0: mean of (2, 4) and (4, 0) is (3, 2), so v_0 = (10, 10) − (1.5, 1). Class 1 has one sender:
-    (20, 20) − ½(2, −6)."""
+    (20, 20) − ½(2, −6). (3, 4) of norm 5 under a clip of 1: v ← v − η_s·(0.6, 0.8); under 10 as it is."""
     method = server_side(eta_s=0.5)
-    one, other = method.federation.clients
-    merged = method.aggregate(
-        1,
-        {"vectors": torch.tensor([[10.0, 10.0], [20.0, 20.0]])},
-        [sent(one, [0], (2.0, 4.0)), sent(other, [0, 1], (4.0, 0.0), (2.0, -6.0))],
-    )
+    uplinks = [gradients(method, 0, [0], (2.0, 4.0)), gradients(method, 1, [0, 1], (4.0, 0.0), (2.0, -6.0))]
+    merged = method.aggregate(1, {"vectors": torch.tensor([[10.0, 10.0], [20.0, 20.0]])}, uplinks)
     assert merged.server["vectors"].tolist() == [[8.5, 9.0], [19.0, 23.0]]
     assert merged.metrics == {"guided_classes": 2, "gradient_norm": pytest.approx(math.sqrt(9 + 4 + 4 + 36))}
+    for clip, expected in ((1.0, [-0.6, -0.8]), (10.0, [-3.0, -4.0])):
+        method = server_side(eta_s=1.0, clip=clip)
+        merged = method.aggregate(1, {"vectors": torch.zeros(2, 2)}, [gradients(method, 0, [0], (3.0, 4.0))])
+        assert merged.server["vectors"][0].tolist() == pytest.approx(expected)
+        assert merged.metrics == {"guided_classes": 1, "gradient_norm": 5.0}
 
 
 def test_vectors_start_standard_normal() -> None:

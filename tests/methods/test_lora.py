@@ -13,7 +13,6 @@ from simulator.base.errors import ConfigError
 from simulator.base.rng import drawing_from
 from simulator.base.tensors import Tensors
 from simulator.clock.devices import LIBRARY
-from simulator.config import Config
 from simulator.methods import Aggregated, Uplink
 from simulator.methods.lora import A, Adapter, B, LoRA, decomposed
 from simulator.models import Network
@@ -73,59 +72,50 @@ def shown(lora: LoRA, server: Tensors, client: int) -> Tensor:
     return payload[f"adapter/{LAYER}.{B}"] @ payload[f"adapter/{LAYER}.{A}"]
 
 
-def test_ranks_go_round_or_follow_the_data() -> None:
-    samples = (50, 10, 40, 20, 30, 60)
-    assert method(samples, ranks=[1, 4]).ranks == (1, 4, 1, 4, 1, 4)
-    assert method(samples, ranks=[4, 1, 2], order="samples").ranks == (4, 1, 2, 1, 2, 4)
-    assert method(samples, ranks=[4, 1, 2], order="inverse").ranks == (1, 4, 2, 4, 2, 1)
-
-
 def of_memory(memories: Sequence[float | None], ranks: Sequence[int]) -> LoRA:
     """Clients on phones of these memories, in bytes."""
-    config = federations.config("lora", method={"ranks": ranks, "order": "memory"})
-    clients = federations.federation(["tiny_cnn"] * len(memories))
     devices = tuple(replace(LIBRARY["phone"], memory=memory) for memory in memories)
-    lora = LoRA(config.method, clients.with_devices(devices))
+    federation = federations.federation(["tiny_cnn"] * len(memories)).with_devices(devices)
+    lora: LoRA = sharing.of("lora", federation, ranks=ranks, order="memory")
     lora.check()
     return lora
 
 
-def test_more_memory_gives_a_higher_rank_and_equal_memory_the_same() -> None:
-    """A device without a limit has the most memory. Four sizes make two groups of two."""
+def test_ranks_go_round_or_follow_the_data_or_the_memory() -> None:
+    """A device without a limit has the most memory. Four sizes make two groups of two. Equal memory has one rank."""
+    samples = (50, 10, 40, 20, 30, 60)
+    assert method(samples, ranks=[1, 4]).ranks == (1, 4, 1, 4, 1, 4)
+    assert method(samples, ranks=[4, 1, 2], order="samples").ranks == (4, 1, 2, 1, 2, 4)
+    assert method(samples, ranks=[4, 1, 2], order="inverse").ranks == (1, 4, 2, 4, 2, 1)
     assert of_memory([8e9, 4e9, 80e9, 4e9], [16, 1, 4]).ranks == (4, 1, 16, 1)
     assert of_memory([8e9, None, 16e9, 4e9, None], [1, 4]).ranks == (1, 4, 4, 1, 4)
     assert of_memory([8e9, None, 16e9], [1, 4]).ranks == (1, 4, 1)
     assert of_memory([4e9, 4e9], [3]).ranks == (3, 3)
 
 
-def test_ranks_by_memory_need_devices_with_as_many_sizes() -> None:
-    with pytest.raises(ConfigError, match=r"and they have none\. Set system\.devices, or"):
-        method(order="memory")
-    with pytest.raises(
-        ConfigError, match="has 3 ranks, and the clients' devices have only 2 sizes of memory"
+def test_ranks_and_layers_that_cannot_be_are_refused() -> None:
+    """Ranks by memory need devices with as many sizes."""
+    for refused, why in (
+        (lambda: method(order="memory"), r"and they have none\. Set system\.devices, or"),
+        (
+            lambda: of_memory([4e9, 8e9, 8e9], [1, 2, 3]),
+            "has 3 ranks, .* devices have only 2 sizes of memory",
+        ),
+        (lambda: of_memory([4e9, 4e9], [1, 2]), "has 2 ranks, .* devices have only 1 size of memory"),
+        (lambda: method(ranks=[]), "ranks"),
+        (lambda: method(ranks=[0]), "ranks"),
+        (lambda: method(ranks=[4, -1]), "ranks"),
+        (lambda: method(targets=["fc9"]), r"named fc9: client 0 \(tiny_cnn\) has none"),
+        (lambda: method(architectures=["tiny_resnet6"] * 2), "needs a linear layer besides the head"),
     ):
-        of_memory([4e9, 8e9, 8e9], [1, 2, 3])
-    with pytest.raises(ConfigError, match="has 2 ranks, and the clients' devices have only 1 size of memory"):
-        of_memory([4e9, 4e9], [1, 2])
+        with pytest.raises(ConfigError, match=why):
+            refused()
 
 
 def test_targets_choose_layers_by_the_last_part_of_their_names() -> None:
     assert list(method(targets=["fc2"]).layers("tiny_cnn")) == ["fc2"]
     vit = method(architectures=["tiny_vit1", "tiny_vit1"], targets=["qkv"])
     assert list(vit.layers("tiny_vit1")) == ["vit.blocks.0.attn.qkv"]
-    with pytest.raises(ConfigError, match=r"named fc9: client 0 \(tiny_cnn\) has none"):
-        method(targets=["fc9"])
-
-
-def test_models_of_convolutions_alone_are_refused() -> None:
-    with pytest.raises(ConfigError, match="needs a linear layer besides the head"):
-        method(architectures=["tiny_resnet6", "tiny_resnet6"])
-
-
-def test_a_rank_is_at_least_one() -> None:
-    for ranks in [[], [0], [4, -1]]:
-        with pytest.raises(ConfigError, match="ranks"):
-            Config.read({"method": {"name": "lora", "ranks": ranks}})
 
 
 class OneLayer(Network):

@@ -16,11 +16,6 @@ from simulator.models import GROUPS, Network
 from tests import federations
 
 
-def test_heads_of_one_linear_layer_and_one_width_are_equal() -> None:
-    """The features' layers may differ."""
-    assert needs.same_head(federations.federation(["tiny_cnn", "tiny_mlp", "tiny_vit1"])) is None
-
-
 def test_a_representation_is_flat_and_of_one_width() -> None:
     """FC1 of tiny_cnn and tiny_mlp has 12 numbers, that of tiny_cnn_w2 has 6; conv1 is a stack of planes."""
     for architectures, layer, reason in [
@@ -35,20 +30,17 @@ def test_a_representation_is_flat_and_of_one_width() -> None:
 
 
 def test_a_representation_may_have_another_name_in_every_model() -> None:
-    """The last ones, fc2 and features, have 8 numbers each."""
-    federation = federations.federation(["tiny_mlp", "tiny_vit1"])
-    assert needs.same_width(federation, lambda network: network.layers[-1]) is None
-
-
-def test_a_refusal_of_widths_names_what_each_model_has() -> None:
-    federation = federations.federation(["tiny_vit1", "tiny_cnn_w2"])
-    assert needs.same_width(federation, lambda network: network.layers[-1]) == (
+    """The last ones, fc2 and features, have 8 numbers each. A refusal names what each model has."""
+    assert needs.same_width(federations.federation(["tiny_mlp", "tiny_vit1"])) is None
+    assert needs.same_width(federations.federation(["tiny_vit1", "tiny_cnn_w2"])) == (
         "needs one width of the representation: client 0 (tiny_vit1) has 'features' of width 8, "
         "client 1 (tiny_cnn_w2) has 'fc2' of width 4"
     )
 
 
 def test_a_head_that_is_no_linear_layer_is_not_the_same() -> None:
+    """Heads of one layer and one width are equal, whatever the features' layers."""
+    assert needs.same_head(federations.federation(["tiny_cnn", "tiny_mlp", "tiny_vit1"])) is None
     federation = federations.federation(["tiny_cnn", "tiny_mlp"])
     network = federation.architectures["tiny_mlp"]
     network.head = torch.nn.Bilinear(8, 8, 2)
@@ -73,14 +65,11 @@ def test_the_groups_that_a_refusal_recommends_nest() -> None:
         assert needs.nested_widths(federations.federation(GROUPS[group], shape=shape)) is None
 
 
-def test_a_client_with_too_few_samples_is_refused_and_one_with_enough_is_not() -> None:
+def test_samples_of_another_kind_or_too_few_are_refused() -> None:
     federation = federations.federation(["tiny_cnn"] * 3, samples=[4, 3, 2])
+    assert needs.kind(federation, "image", "so") is None
     assert needs.samples(federation, 2, "so") is None
     assert needs.samples(federation, 4, "so") == "needs 4 training samples (so): client 1 (tiny_cnn) has 3"
-
-
-def test_samples_of_the_kind_that_is_needed_are_accepted() -> None:
-    assert needs.kind(federations.federation(["tiny_cnn"]), "image", "so") is None
 
 
 class Doubled(torch.autograd.Function):
