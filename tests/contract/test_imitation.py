@@ -15,8 +15,7 @@ from simulator.contract import Subject
 from simulator.methods.standalone import Standalone
 from simulator.training import loop
 from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, parts_of
-from tests.contract.device import STAYS
-from tests.contract.imitation import ALLOWED, CUDA, imitated_device
+from tests.contract.imitation import ALLOWED, CUDA, STAYS, imitated_device
 
 
 def noticed(work: Callable[[Tensor], object], *, in_step: bool = False) -> list[str]:

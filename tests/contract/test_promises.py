@@ -8,7 +8,7 @@ import pytest
 
 from simulator.contract import Subject
 from simulator.methods import registry
-from tests.contract.device import PROMISES
+from tests.contract.imitation import PROMISES
 
 HEAD = """
 import itertools, random, time

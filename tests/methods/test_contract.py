@@ -13,7 +13,7 @@ from simulator.contract import Subject
 from simulator.data.specs import Kind
 from simulator.training.precision import Precision
 from tests import federations
-from tests.contract.device import PROMISES
+from tests.contract.imitation import PROMISES
 
 
 @functools.cache
