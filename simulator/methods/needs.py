@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -46,21 +45,21 @@ def forward_derivative(federation: Federation) -> str | None:
             continue
         network = copy.deepcopy(federation.architecture_of(client)).train()
         weights: Tensors = dict(network.named_parameters())
+
+        def answer(weights: Tensors, network: Network = network) -> Tensor:
+            statistics = {name: buffer.clone() for name, buffer in network.named_buffers()}
+            logits: Tensor = functional_call(network, (weights, statistics), (x,))
+            return logits
+
         try:
             with drawing_from(federation.stream("forward derivative")):
-                derivative_along(partial(_answer, network, x), weights, weights)
+                derivative_along(answer, weights, weights)
         # Without values, other operations may fail that work in a round.
         except (RuntimeError, TypeError) as lacking:
             reason = str(lacking).splitlines()[0].rstrip(".")
             if any(words in reason for words in NO_DERIVATIVE):
                 return f"needs models with a forward-mode derivative: {client} has none ({reason})"
     return None
-
-
-def _answer(network: Network, x: Tensor, weights: Tensors) -> Tensor:
-    statistics = {name: buffer.clone() for name, buffer in network.named_buffers()}
-    answer: Tensor = functional_call(network, (weights, statistics), (x,))
-    return answer
 
 
 def same_head(federation: Federation) -> str | None:

@@ -75,7 +75,11 @@ def figures(
                 for name in names
             }
         if by_class:
-            rows, had = {k: _by_class(each) for k, each in tested.items()}, last.get("classes")
+            # The class, its samples, its hits, and its answers, for the classes that have samples or answers.
+            rows, had = {}, last.get("classes")
+            for k, each in tested.items():
+                counted = enumerate(zip(each.support, each.hits, each.answered, strict=True))
+                rows[k] = [[label, *of] for label, of in counted if of[0] or of[2]]
             part["classes"] = {"per_client": _by_client(rows, len(samples), had, news, absent)}
         found[name] = part
     return found
@@ -109,12 +113,6 @@ def macro_f1(answers: Answers) -> float:
         if support
     ]
     return statistics.fmean(scores)
-
-
-def _by_class(answers: Answers) -> list[list[int]]:
-    """The class, its samples, its hits, and its answers, for the classes that have samples or answers."""
-    counts = zip(answers.support, answers.hits, answers.answered, strict=True)
-    return [[label, *each] for label, each in enumerate(counts) if each[0] or each[2]]
 
 
 def _summary(
