@@ -38,7 +38,8 @@ class Tmux:
 
     def start(self, *arguments: str) -> None:
         line = " ".join(map(str, [COMMAND, *arguments]))
-        shell = f"trap : INT; cd {self._folder} && OMP_NUM_THREADS=1 {line}; echo code $?; sleep 600"
+        own_size = "env -u COLUMNS -u LINES OMP_NUM_THREADS=1"
+        shell = f"trap : INT; cd {self._folder} && {own_size} {line}; echo code $?; sleep 600"
         self("new-session", "-d", "-s", "app", "-x", "120", "-y", "40", shell)
 
     def press(self, *keys: str) -> None:
@@ -190,16 +191,15 @@ def test_from_an_empty_folder_to_two_methods_laid_over_one_another(tmux: Tmux, t
 
     # Find the worst client, and see its classes: the list begins with the worst.
     tmux.press("2", "g")
-    worst = int(tmux.find(r"client (\d) after round \d+─")[1])
-    counts = checkpoints.SessionReader(first).document["samples"]["train"][worst]
-    classes = tmux.find(r"classes +(\d) ×(\d+)")
-    assert int(classes[2]) == max(counts) == counts[int(classes[1])]
+    found = tmux.find(r"(?s)client (\d) after round \d+─.*classes +(\d) ×(\d+)")
+    counts = checkpoints.SessionReader(first).document["samples"]["train"][int(found[1])]
+    assert int(found[3]) == max(counts) == counts[int(found[2])]
 
     # Find the pair least alike.
     tmux.press("3")
     tmux("send-keys", "-t", "app", "d")  # and look at once: another pair may be the least alike a round later
     pair = tmux.find(r"client (\d) \w+ × client (\d) \w+: (0\.\d+)")
-    shown = int(tmux.find(r"CKA of \w+, round (\d+)")[1])
+    [shown] = map(int, re.findall(r"CKA of \w+, round (\d+)", pair.string))  # on the same screen
     matrices = [
         np.array(list(record["cka"]["matrix"].values())[-1], float)
         for record in checkpoints.SessionReader(first).records()[max(shown - 3, 0) : shown]
