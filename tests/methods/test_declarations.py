@@ -237,12 +237,9 @@ def test_the_card_of_an_inco_method_has_the_texts_of_the_method_below_it() -> No
     assert [each.name for each in fields(made) if getattr(made, each.name) == getattr(below, each.name)]
 
 
-def test_a_method_that_is_not_of_htfl_sim_has_the_settings_of_all_methods() -> None:
-    assert declarations.settings("mine") is MethodConfig
-
-
 def test_limits_of_a_methods_setting() -> None:
-    """μ of FedLoRA is from 0.5 to below 1."""
+    """μ of FedLoRA is from 0.5 to below 1. A method that is not of htfl-sim has the settings of all methods."""
+    assert declarations.settings("mine") is MethodConfig
     assert limits_of("method.mu", "fedlora") == {"ge": 0.5, "lt": 1}
     assert limits_of("method.mu", "mine") == {}
     assert limits_of("training.lr", "mine") == {"gt": 0}
