@@ -136,8 +136,7 @@ class Choices:
         """
         from simulator.base.federation_section import refuse_joined
         from simulator.base.nested import merged, with_overrides
-        from simulator.config import Config
-        from simulator.config.idle import refuse_idle
+        from simulator.config import Config, refuse_idle
         from simulator.config.user_files import loaded
         from simulator.methods import declared
 

@@ -24,7 +24,7 @@ from simulator.base.record import Record
 from simulator.base.sections import RuntimeConfig
 from simulator.base.tensors import select_device
 from simulator.config import Config as Config
-from simulator.config.idle import cautions as cautions
+from simulator.config import cautions as cautions
 from simulator.engine.builder import build
 from simulator.engine.drawing import drawn
 from simulator.sessions import metadata

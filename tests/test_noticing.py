@@ -9,8 +9,7 @@ import pytest
 
 import checkpoints
 from simulator.base.nested import merged
-from simulator.config import Config
-from simulator.config.idle import cautions
+from simulator.config import Config, cautions
 from simulator.engine.progress import Event, Noticed, RoundFinished, StateChanged
 from simulator.results.analysis.classes import class_counts
 from simulator.sessions.forking import fork

@@ -16,8 +16,7 @@ from simulator.base.errors import ConfigError
 from simulator.base.record import Record
 from simulator.base.rng import numpy_stream
 from simulator.base.sections import SelectionConfig
-from simulator.config import Config
-from simulator.config.idle import cautions
+from simulator.config import Config, cautions
 from simulator.engine.builder import Built
 from simulator.engine.client_states import Known, State
 from simulator.engine.drawing import drawn

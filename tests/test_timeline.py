@@ -21,8 +21,7 @@ from simulator.base.federation_section import TimelineEvent
 from simulator.base.nested import merged
 from simulator.base.record import check_record
 from simulator.base.timeline import resolved
-from simulator.config import Config
-from simulator.config.idle import cautions
+from simulator.config import Config, cautions
 from simulator.engine.drawing import drawn
 from simulator.engine.progress import unobserved
 from simulator.results.inspection.checkpoint import cka as measured_cka

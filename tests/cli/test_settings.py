@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 import htfl_sim as hs
-from simulator.config import keys
-from simulator.config.idle import cautions, idle
+from simulator.config import cautions, idle, keys
 from tests.cli.conftest import TINY, Cli
 from tests.cli.test_bad_input import assert_refused
 from tui.cli.running import diverged

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from simulator import methods
 from simulator.base.errors import ConfigError, NotEnoughMemory
 from simulator.base.sections import RuntimeConfig
-from simulator.config.idle import idle
+from simulator.config import idle
 from simulator.contract import Subject
 from simulator.engine.builder import Built
 from simulator.engine.round import Engine
