@@ -126,10 +126,8 @@ class FedTGP(Method):
         if self.config.distance == "means":  # E_c ‖mean features of class c − P̂^c‖ over the batch's classes
             one_hot = F.one_hot(batch.y, self.federation.num_classes).to(features.dtype)
             counts = one_hot.sum(0)
-            means, present = (
-                one_hot.T @ features / counts.clamp(min=1)[:, None],
-                (counts > 0).to(features.dtype),
-            )
+            means = one_hot.T @ features / counts.clamp(min=1)[:, None]
+            present = (counts > 0).to(features.dtype)
             distance = (length(means - state["guide/mean"]) * present).sum() / present.sum()
         else:
             distance = F.mse_loss(features, state["guide/mean"][batch.y])
