@@ -43,7 +43,7 @@ from tui.app.panels import PANELS
 from tui.app.panels.base import Facts
 from tui.app.panels.client_rows import known
 from tui.app.runs import LaunchOptions
-from tui.app.terminal import COLOURS, FIRST, able, as_seen, nearest
+from tui.app.terminal import COLOURS, FIRST, able, as_seen, nearest, switch_mouse
 from tui.app.view import ColorSlots, View
 from tui.app.widgets import Table
 from tui.app.widgets.screen import Filter
@@ -686,3 +686,15 @@ def test_notices_hide_no_line_of_keys(size: tuple[int, int], of_two: Path) -> No
         assert not hidden(app.screen.query_one(".hint", Static).region)
 
     drive(app, script, size=size, toasts=True)
+
+
+def test_the_mouse_is_given_to_the_terminal_and_taken_back() -> None:
+    given: list[str] = []
+    driver = SimpleNamespace(
+        _disable_mouse_support=lambda: given.append("terminal"),
+        _enable_mouse_support=lambda: given.append("app"),
+    )
+    app = SimpleNamespace(has_mouse=True, _driver=driver, say=lambda said, holds: given.append(said[:9]))
+    switch_mouse(app)
+    switch_mouse(app)
+    assert given == ["terminal", "The mouse", "app", "The mouse"]
