@@ -332,39 +332,6 @@ def test_signals_and_tables_train_and_are_normalized_on_training_samples(
     assert exported.program is not None and "SCALE, SHIFT" in exported.program.read_text()
 
 
-def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for case, (changes, message) in enumerate(
-        [
-            (
-                {"tokens": np.zeros((6, 3))},
-                r"'tokens' must be whole numbers \[n, length\], not float64 \[6, 3\]",
-            ),
-            (
-                {"tokens": np.full((6, 3), -1), "vocabulary": 1},
-                "token -1 is outside the vocabulary of 1: tokens are",
-            ),
-            ({"vocabulary": 5}, "token 9 is outside the vocabulary of 5: tokens are 0"),
-            ({"vocabulary": 2.5}, "'vocabulary' must be one whole number ≥ 0, not float64"),
-            ({"padding": 12, "vocabulary": 10}, "'padding' 12 is outside the vocabulary of 10"),
-            (
-                {"tokens": None, "features": np.zeros((6, 1, 2))},
-                r"'features' must be numbers \[n, features\], not",
-            ),
-            (
-                {"test_tokens": np.zeros((1, 4), int), "test_labels": np.zeros(1, int)},
-                "'test_tokens' differ from 'tokens' in shape",
-            ),
-        ]
-    ):
-        with subtests.test(case=case):
-            place = tmp_path / str(case)
-            place.mkdir()
-            arrays = {"tokens": np.arange(18).reshape(6, 3) % 10, "labels": np.arange(6) % 2} | changes
-            np.savez(place / "mine.npz", **{key: each for key, each in arrays.items() if each is not None})
-            with pytest.raises(DataError, match=message):
-                federations.formed(datasets.load(str(place / "mine.npz"), place))
-
-
 def test_the_form_of_a_file_is_known_without_loading_it(texts: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", images=np.zeros((6, 4, 5), np.uint8), labels=np.zeros(6, int))
     (tmp_path / "b.npz").write_bytes(b"no archive")

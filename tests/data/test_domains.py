@@ -1,6 +1,5 @@
 """Data sets of several domains: those made from others, a folder for each, and clients of one domain or some."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -11,16 +10,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from PIL import Image
 
 from simulator.base.data_section import DataConfig, Dividing
-from simulator.base.errors import ConfigError, DataError
+from simulator.base.errors import ConfigError
 from simulator.base.rng import numpy_stream
 from simulator.data import datasets, image_sets, partition
 from simulator.data.dividing import divided
 from simulator.data.federated import FederatedData, limited
 from simulator.data.samples import ImageSet, joined
-from tests import federations
 from tests.data.strategies import seeds
 
 NO_DATA_DIR = Path("unused")
@@ -234,112 +231,3 @@ def test_classes_and_shards_are_not_dealt_out_to_clients_of_several_domains(
             pytest.raises(ValueError, match=f"partition '{rule}' deals out {dealt} domain by domain"),
         ):
             DataConfig(partition=rule, domains_per_client=2)
-
-
-DECLARED, OLD = DataConfig(domains=True), DataConfig(domains="found")
-
-
-def draw(file: Path, value: int, mode: str = "RGB") -> None:
-    """A picture of 6×4 pixels of one value."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    Image.new(mode, (6, 4), value if mode == "L" else (value,) * 3).save(file)
-
-
-@pytest.fixture
-def office(tmp_path: Path) -> Path:
-    """Grey sketches and coloured photographs of pens and mugs, a sketch more of each."""
-    folder = tmp_path / "office"
-    for label, thing in enumerate(("mug", "pen")):
-        for number in range(3):
-            draw(folder / "sketch" / thing / f"{number}.png", 100 + 10 * label + number, "L")
-        for number in range(2):
-            draw(folder / "photo" / thing / f"{number}.png", 200 + 10 * label + number)
-    return folder
-
-
-def load(path: Path, layout: DataConfig = DECLARED) -> ImageSet:
-    found: ImageSet = federations.formed(datasets.load(str(path), NO_DATA_DIR, config=layout))
-    return found
-
-
-def _a_class_is_missing(folder: Path) -> None:
-    draw(folder / "photo" / "cup" / "x.png", 1)
-
-
-def _a_class_is_empty(folder: Path) -> None:
-    for file in (folder / "sketch" / "pen").iterdir():
-        file.unlink()
-
-
-def _a_domain_is_flat(folder: Path) -> None:
-    draw(folder / "clip art" / "x.png", 1)
-
-
-def _there_is_one_domain(folder: Path) -> None:
-    (folder / "sketch").rename(folder.parent / "elsewhere")
-
-
-class TestFolder:
-    def test_a_folder_for_each_domain_with_the_same_class_folders(self, office: Path) -> None:
-        """One colour domain is enough for all to have three channels, be it the smaller."""
-        images = load(office)
-        assert (images.classes, images.domains) == (("mug", "pen"), ("photo", "sketch"))
-        assert images.images.shape == (10, 4, 6, 3)
-        assert images.images[:, 0, 0, 0].tolist() == [200, 201, 210, 211, 100, 101, 102, 110, 111, 112]
-        assert images.labels.tolist() == [0, 0, 1, 1, 0, 0, 0, 1, 1, 1]
-        assert images.domain is not None and images.domain.tolist() == [0] * 4 + [1] * 6
-        assert not images.has_test_set
-
-    def test_train_and_test_folders_may_each_hold_domains(self, office: Path, tmp_path: Path) -> None:
-        both = tmp_path / "both"
-        both.mkdir()
-        office.rename(both / "train")
-        draw(both / "test" / "sketch" / "pen" / "x.png", 9, "L")
-        draw(both / "test" / "photo" / "mug" / "x.png", 8)
-        images = load(both)
-        assert images.test_from == 10
-        assert images.images[10:, 0, 0, 0].tolist() == [8, 9]
-        assert images.domain is not None and images.domain[10:].tolist() == [0, 1]
-
-    def test_class_folders_have_no_domains(self, office: Path) -> None:
-        for layout in (DataConfig(), OLD):
-            images = load(office / "photo", layout)
-            assert (images.domains, images.domain) == ((), None)
-
-    def test_folders_inside_a_class_folder_belong_to_it_except_in_older_sessions(self, office: Path) -> None:
-        draw(office / "photo" / "mug" / "more" / "x.png", 1)
-        assert (len(load(office)), len(load(office / "photo", DataConfig()))) == (11, 5)
-        assert (len(load(office, OLD)), len(load(office / "photo", OLD))) == (10, 4)
-
-    @pytest.mark.parametrize("layout", [DECLARED, OLD])
-    @pytest.mark.parametrize(
-        ("change", "why"),
-        [
-            (
-                _a_class_is_missing,
-                "sketch has no class folder 'cup', as .*photo has; give every domain the same classes",
-            ),
-            (_a_class_is_empty, "pen has no images; add some or remove the folder in every domain"),
-            (
-                _a_domain_is_flat,
-                "clip art has no class folders, as .*photo has; give every domain the same class",
-            ),
-            (_there_is_one_domain, "office has a single domain, photo; name .*photo itself, or add another"),
-        ],
-    )
-    def test_what_is_odd_is_refused_with_its_folder(
-        self, office: Path, change: Callable[[Path], None], why: str, layout: DataConfig
-    ) -> None:
-        change(office)
-        with pytest.raises(DataError, match=why):
-            load(office, layout)
-
-    def test_other_domains_in_the_test_part_are_refused(self, office: Path, tmp_path: Path) -> None:
-        both = tmp_path / "both"
-        both.mkdir()
-        office.rename(both / "train")
-        draw(both / "test" / "sketch" / "pen" / "x.png", 9, "L")
-        with pytest.raises(
-            DataError, match=r"train and .*test have different domains, such as photo; give both"
-        ):
-            load(both)
