@@ -238,44 +238,40 @@ def test_tokens_are_kept_in_four_bytes_and_are_indices_in_a_batch(texts: Path) -
     assert data.batch(torch.tensor([3]))[0].dtype == torch.int64
 
 
-def test_what_only_images_have_is_refused_for_tokens(texts: Path, subtests: pytest.Subtests) -> None:
-    for case, (more, message) in enumerate(
-        [
-            (
-                {"federation": {"group": "htm5"}},
-                r"Model 'cnn1' takes images, and the samples are tokens \(length 10, vocabulary 29\)\. "
-                r"Groups for tokens: htfe_txt2, .*"
-                r".* your own as `model=FILE\.py:NAME`: it can take length, vocabulary, padding, and num_classes\.",
-            ),
-            (
-                {"federation": {"group": ["textnets:Sensors"]}},
-                "'textnets:Sensors' takes signals, .* are tokens",
-            ),
-            ({"federation": {"group": ["textnets:Rows"]}}, "'textnets:Rows' takes table rows, .* are tokens"),
-            (
-                {"data": {"size": 8}},
-                r"data\.size changes images, and the samples of .* are tokens\. Leave it out",
-            ),
-            ({"data": {"rgb": True}}, r"data\.rgb changes images"),
-            (
-                {"training": {"augment": ["flip"]}},
-                r"training\.augment has 'flip', which changes images, .* tokens",
-            ),
-            (
-                {"models": {"stem": "cifar"}},
-                r"models\.stem changes models of images, and the samples are tokens",
-            ),
-            (
-                {"method": "fedclassavg", "settings": {"contrast": 1.0}},
-                r"needs images \(method\.contrast compares two random views of each image; set it to 0\): .* tokens",
-            ),
-            (
-                {"method": "fml", "settings": {"meme": "cnn5"}},
-                "Model 'cnn5' takes images, and the samples are tokens",
-            ),
-        ]
-    ):
-        with subtests.test(case=case), pytest.raises(ConfigError, match=message):
+WHAT_ONLY_IMAGES_HAVE: list[Any] = [
+    (
+        {"federation": {"group": "htm5"}},
+        (
+            {"federation": {"group": "htm5"}},
+            r"Model 'cnn1' takes images, and the samples are tokens \(length 10, vocabulary 29\)\. Groups for tokens: "
+            r"htfe_txt2, .* your own as `model=FILE\.py:NAME`: it can take length, vocabulary, padding, and num_classes\.",
+        ),
+        r"Groups for tokens: htfe_txt2, .*"
+        r".* your own as `model=FILE\.py:NAME`: it can take length, vocabulary, padding, and num_classes\.",
+    ),
+    ({"federation": {"group": ["textnets:Sensors"]}}, "'textnets:Sensors' takes signals, .* are tokens"),
+    ({"federation": {"group": ["textnets:Rows"]}}, "'textnets:Rows' takes table rows, .* are tokens"),
+    ({"data": {"size": 8}}, r"data\.size changes images, and the samples of .* are tokens\. Leave it out"),
+    ({"data": {"rgb": True}}, r"data\.rgb changes images"),
+    ({"training": {"augment": ["flip"]}}, r"training\.augment has 'flip', which changes images, .* tokens"),
+    ({"models": {"stem": "cifar"}}, r"models\.stem changes models of images, and the samples are tokens"),
+    (
+        {"method": "fedclassavg", "settings": {"contrast": 1.0}},
+        (
+            {"method": "fedclassavg", "settings": {"contrast": 1.0}},
+            r"needs images \(method\.contrast compares two random views of each image; set it to 0\): .* tokens",
+        ),
+    ),
+    (
+        {"method": "fml", "settings": {"meme": "cnn5"}},
+        "Model 'cnn5' takes images, and the samples are tokens",
+    ),
+]
+
+
+def test_what_only_images_have_is_refused_for_tokens(texts: Path) -> None:
+    for more, message in WHAT_ONLY_IMAGES_HAVE:
+        with pytest.raises(ConfigError, match=message):
             build(config(texts, **more), Path())
 
 

@@ -172,39 +172,33 @@ DTYPE = call_of("numpy", "dtype", "f4", False, True)
 ARRAY = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85C\x01b\x87R"
 
 
-def test_a_pickle_of_anything_else_is_refused_by_name(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for case, (stream, why) in enumerate(
-        [
-            (call_of("builtins", "eval", "1"), "has builtins.eval"),
-            (call_of("numpy", "load", "x.npy"), "has numpy.load"),
-            (call_of("numpy", "dtype", "V8"), "has an array of the type 'V8'"),
-            (pickle.dumps({"x": np.array(1.0), "y": np.array([0])}, 3)[:-1], "has an array without samples"),
-            (
-                pickle.dumps({"x": np.zeros((2, 0)), "y": np.array([0])}, 3)[:-1],
-                "has an array without samples",
-            ),
-            (
-                DTYPE + pickle.dumps((3, "<", None, ("a",), {"a": 1}, -1, -1, 0), 2)[2:-1] + b"b",
-                "an array of records",
-            ),
-            (
-                ARRAY + b"(K\x01(Mpqt" + DTYPE + b"\x89C\x01atb",
-                "has an array whose shape is not that of its values",
-            ),
-            (b"Pother\n", "has an object of another file"),
-            (b"}", "has data other than a dictionary of 'x' and 'y'"),
-            (b"garbage", "is damaged"),
-            (b"X\xff\xff\xff\x7f", "is damaged"),
-            (b"Nr\xff\xff\xff\x7f", "needs more than 2 GiB of memory"),
-        ]
-    ):
-        with subtests.test(case=case):
-            place = tmp_path / str(case)
-            place.mkdir()
-            folder = pfllib(place / "theirs", small())
-            npz_of(folder / "test" / "0.npz", stream + b".")
-            with pytest.raises(DataError, match=why):
-                imports.convert(folder, place / "own", unpickle=True)
+A_PICKLE_OF_ANYTHING: list[Any] = [
+    (call_of("builtins", "eval", "1"), "has builtins.eval"),
+    (call_of("numpy", "load", "x.npy"), "has numpy.load"),
+    (call_of("numpy", "dtype", "V8"), "has an array of the type 'V8'"),
+    (pickle.dumps({"x": np.array(1.0), "y": np.array([0])}, 3)[:-1], "has an array without samples"),
+    (pickle.dumps({"x": np.zeros((2, 0)), "y": np.array([0])}, 3)[:-1], "has an array without samples"),
+    (
+        DTYPE + pickle.dumps((3, "<", None, ("a",), {"a": 1}, -1, -1, 0), 2)[2:-1] + b"b",
+        "an array of records",
+    ),
+    (ARRAY + b"(K\x01(Mpqt" + DTYPE + b"\x89C\x01atb", "has an array whose shape is not that of its values"),
+    (b"Pother\n", "has an object of another file"),
+    (b"}", "has data other than a dictionary of 'x' and 'y'"),
+    (b"garbage", "is damaged"),
+    (b"X\xff\xff\xff\x7f", "is damaged"),
+    (b"Nr\xff\xff\xff\x7f", "needs more than 2 GiB of memory"),
+]
+
+
+def test_a_pickle_of_anything_else_is_refused_by_name(tmp_path: Path) -> None:
+    for case, (stream, why) in enumerate(A_PICKLE_OF_ANYTHING):
+        place = tmp_path / str(case)
+        place.mkdir()
+        folder = pfllib(place / "theirs", small())
+        npz_of(folder / "test" / "0.npz", stream + b".")
+        with pytest.raises(DataError, match=why):
+            imports.convert(folder, place / "own", unpickle=True)
 
 
 @pytest.mark.long
@@ -314,41 +308,29 @@ def test_labels_that_begin_at_another_number_are_kept_and_said(tmp_path: Path) -
 OTHER = (images(np.full((4, 3, 8, 8), 9, dtype=np.uint8)) * 2).astype(np.float32)
 
 
-def test_samples_that_are_unclear_are_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for case, (x, y, why) in enumerate(
-        [
-            (OTHER, None, r"values from -1\.\d+ to -1\.\d+.*as in PFLlib's images.*`kind='features'`"),
-            (
-                numbers(4, 3, 1, 8),
-                None,
-                r"can be read in several ways. Use `kind='images'` or `kind='signals'`",
-            ),
-            (
-                numbers(4, 28, 28),
-                None,
-                r"can be read in several ways. Use `kind='signals'` or `kind='features'`",
-            ),
-            (numbers(4, 5, 6, 7, 2), None, r"is not read as images or signals. Use `kind='features'`"),
-            (
-                np.ones((4, 3, 8, 8), dtype=np.float32),
-                None,
-                r"can be \(k/255 − 0.5\)/0.5 or k/255 of bytes k",
-            ),
-            (np.array([[-1, 2]] * 4), None, "has the token -1"),
-            (numbers(4, 5) * np.inf, None, "has a value that is not finite"),
-            (numbers(4, 5), np.array([0.0, 1, 0, 1]), "'y' must be 4 whole numbers, not float64"),
-            (numbers(4, 5), np.array([0, 1, 0]), r"'y' must be 4 whole numbers, not int64 \[3\]"),
-            (numbers(4, 5), np.array([0, 0, 0, 0]), "has a single class"),
-            (numbers(0, 5), np.array([], dtype=int), "has no samples, and a client needs some in each part"),
-        ]
-    ):
-        with subtests.test(case=case):
-            place = tmp_path / str(case)
-            place.mkdir()
-            folder = pfllib(place / "theirs", small(x, np.array([0, 1, 0, 1]) if y is None else y))
-            with pytest.raises(DataError, match=why):
-                hs.catalog.import_federation(folder, place / "own", unpickle=True)
-            assert not list((place / "own").glob("*"))
+SAMPLES_THAT_UNCLEAR: list[Any] = [
+    (OTHER, None, r"values from -1\.\d+ to -1\.\d+.*as in PFLlib's images.*`kind='features'`"),
+    (numbers(4, 3, 1, 8), None, r"can be read in several ways. Use `kind='images'` or `kind='signals'`"),
+    (numbers(4, 28, 28), None, r"can be read in several ways. Use `kind='signals'` or `kind='features'`"),
+    (numbers(4, 5, 6, 7, 2), None, r"is not read as images or signals. Use `kind='features'`"),
+    (np.ones((4, 3, 8, 8), dtype=np.float32), None, r"can be \(k/255 − 0.5\)/0.5 or k/255 of bytes k"),
+    (np.array([[-1, 2]] * 4), None, "has the token -1"),
+    (numbers(4, 5) * np.inf, None, "has a value that is not finite"),
+    (numbers(4, 5), np.array([0.0, 1, 0, 1]), "'y' must be 4 whole numbers, not float64"),
+    (numbers(4, 5), np.array([0, 1, 0]), r"'y' must be 4 whole numbers, not int64 \[3\]"),
+    (numbers(4, 5), np.array([0, 0, 0, 0]), "has a single class"),
+    (numbers(0, 5), np.array([], dtype=int), "has no samples, and a client needs some in each part"),
+]
+
+
+def test_samples_that_are_unclear_are_refused(tmp_path: Path) -> None:
+    for case, (x, y, why) in enumerate(SAMPLES_THAT_UNCLEAR):
+        place = tmp_path / str(case)
+        place.mkdir()
+        folder = pfllib(place / "theirs", small(x, np.array([0, 1, 0, 1]) if y is None else y))
+        with pytest.raises(DataError, match=why):
+            hs.catalog.import_federation(folder, place / "own", unpickle=True)
+        assert not list((place / "own").glob("*"))
 
 
 def test_what_was_unclear_is_read_as_it_is_declared(tmp_path: Path) -> None:
@@ -360,31 +342,28 @@ def without(*names: str) -> Callable[[Path], None]:
     return lambda folder: [(folder / name).unlink() for name in names] and None
 
 
-def test_a_folder_that_is_not_whole_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for case, (change, why) in enumerate(
-        [
-            (without("train/0.npz", "test/0.npz"), r"train has 1 files, and no 0\.npz, but 1\.npz"),
-            (without("train/1.npz"), r"1 files in train, and its config\.json has 2 clients"),
-            (without("test/1.npz"), "2 files in train and 1 in test"),
-            (
-                lambda folder: pickled(folder / "test" / "1.npz", {"x": numbers(1, 4), "y": np.array([0])}),
-                "differs from",
-            ),
-            (lambda folder: (folder / "config.json").write_text("{"), r"config\.json is not JSON"),
-            (lambda folder: (folder / "train" / "0.npz").write_bytes(b"PK"), r"0\.npz is damaged"),
-            (
-                lambda folder: (folder / "train" / "users.json").write_text("{}"),
-                "files of PFLlib and of LEAF",
-            ),
-        ]
-    ):
-        with subtests.test(case=case):
-            place = tmp_path / str(case)
-            place.mkdir()
-            folder = pfllib(place / "theirs", small(), num_clients=2, num_classes=2)
-            change(folder)
-            with pytest.raises(DataError, match=why):
-                imports.convert(folder, place / "own", unpickle=True)
+A_FOLDER_THAT: list[Any] = [
+    (without("train/0.npz", "test/0.npz"), r"train has 1 files, and no 0\.npz, but 1\.npz"),
+    (without("train/1.npz"), r"1 files in train, and its config\.json has 2 clients"),
+    (without("test/1.npz"), "2 files in train and 1 in test"),
+    (
+        lambda folder: pickled(folder / "test" / "1.npz", {"x": numbers(1, 4), "y": np.array([0])}),
+        "differs from",
+    ),
+    (lambda folder: (folder / "config.json").write_text("{"), r"config\.json is not JSON"),
+    (lambda folder: (folder / "train" / "0.npz").write_bytes(b"PK"), r"0\.npz is damaged"),
+    (lambda folder: (folder / "train" / "users.json").write_text("{}"), "files of PFLlib and of LEAF"),
+]
+
+
+def test_a_folder_that_is_not_whole_is_refused(tmp_path: Path) -> None:
+    for case, (change, why) in enumerate(A_FOLDER_THAT):
+        place = tmp_path / str(case)
+        place.mkdir()
+        folder = pfllib(place / "theirs", small(), num_clients=2, num_classes=2)
+        change(folder)
+        with pytest.raises(DataError, match=why):
+            imports.convert(folder, place / "own", unpickle=True)
 
 
 def test_what_is_not_read_is_listed(tmp_path: Path) -> None:
@@ -459,13 +438,19 @@ def test_fractions_are_features_if_the_user_says_so(tmp_path: Path) -> None:
     assert np.array_equal(arrays["features"][:2], np.array(rows, dtype=np.float32))
 
 
-def test_other_numbers_are_features(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for case, rows in enumerate([[[0.5, 1.5]] * 2, [[0.0] * 64, [1.0] * 64], [[0.1] * 64, [0.7] * 64]]):
-        with subtests.test(case=case):
-            place = tmp_path / str(case)
-            place.mkdir()
-            arrays, _, _ = imported(both(place / "f", rows, [0, 1]))
-            assert np.array_equal(arrays["features"][:2], np.array(rows, dtype=np.float32))
+OTHER_NUMBERS_FEATURES: list[Any] = [
+    [[0.5, 1.5]] * 2,
+    [[0.0] * 64, [1.0] * 64],
+    [[0.1] * 64, [0.7] * 64],
+]
+
+
+def test_other_numbers_are_features(tmp_path: Path) -> None:
+    for case, rows in enumerate(OTHER_NUMBERS_FEATURES):
+        place = tmp_path / str(case)
+        place.mkdir()
+        arrays, _, _ = imported(both(place / "f", rows, [0, 1]))
+        assert np.array_equal(arrays["features"][:2], np.array(rows, dtype=np.float32))
 
 
 def test_shakespeares_characters_are_tokens_of_leafs_alphabet(tmp_path: Path) -> None:
@@ -532,53 +517,32 @@ def test_users_with_a_part_alone_and_unlisted_ones_are_left_out_and_said(tmp_pat
     assert {*report["left_out"]} == {"hierarchies", "user bob", "user cleo", "user dan"}
 
 
-def test_a_file_of_leaf_that_cannot_be_read_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for case, (write, why) in enumerate(
-        [
-            (lambda at: (at.write_text("{}"),), "it needs users, num_samples, and user_data"),
-            (lambda at: (at.write_text("[" * 100_000),), "is not JSON"),
-            (
-                lambda at: (at.write_text("[" + "0," * imports.MOST_VALUES + "0]"),),
-                "has more than 24,000,000 values",
-            ),
-            (lambda at: (at.unlink(), os.mkfifo(at)), "it is a pipe"),
-            (
-                lambda at: leaf(at, {"ann": ([[1.5]], [0])}, num_samples=[2]),
-                "must have the same number of samples",
-            ),
-            (
-                lambda at: leaf(at, {"ann": ([[1.5], [1.5, 2]], [0, 1])}),
-                "rows of finite numbers of one length",
-            ),
-            (
-                lambda at: leaf(at, {"ann": ([[1.5], [1e999]], [0, 1])}),
-                "rows of finite numbers of one length",
-            ),
-            (lambda at: leaf(at, {"ann": ([[1.5], "a"], [0, 1])}), "rows of finite numbers of one length"),
-            (
-                lambda at: leaf(at, {"ann": ([[[1]], [[2]]], [{"a": 1}, {}])}),
-                "rows of finite numbers of one length",
-            ),
-            (lambda at: leaf(at, {"ann": (["a b", "b"], [0, 0.5])}), "'y' must be whole numbers or texts"),
-            (
-                lambda at: leaf(at, {"ann": (["a b", "b"], [0, 1 << 80])}),
-                "'y' must have whole numbers of 64 bits",
-            ),
-            (lambda at: both(at.parents[1], ["01.jpg", "02.jpg"], [0, 1]), "the names of image files"),
-            (lambda at: leaf(at, {"bob": ([[1.5]], [0])}), "train and test have different users"),
-            (
-                lambda at: leaf(at.with_name("b.json"), {"ann": ([[1.5]], [0])}),
-                "another file has this user too",
-            ),
-        ]
-    ):
-        with subtests.test(case=case):
-            place = tmp_path / str(case)
-            place.mkdir()
-            folder = both(place / "f", [[1.5], [2.5]], [0, 1])
-            write(folder / "train" / "all_data_0_train_9.json")
-            with pytest.raises(DataError, match=why):
-                imports.convert(folder, place / "own")
+A_FILE_OF_LEAF: list[Any] = [
+    (lambda at: (at.write_text("{}"),), "it needs users, num_samples, and user_data"),
+    (lambda at: (at.write_text("[" * 100_000),), "is not JSON"),
+    (lambda at: (at.write_text("[" + "0," * imports.MOST_VALUES + "0]"),), "has more than 24,000,000 values"),
+    (lambda at: (at.unlink(), os.mkfifo(at)), "it is a pipe"),
+    (lambda at: leaf(at, {"ann": ([[1.5]], [0])}, num_samples=[2]), "must have the same number of samples"),
+    (lambda at: leaf(at, {"ann": ([[1.5], [1.5, 2]], [0, 1])}), "rows of finite numbers of one length"),
+    (lambda at: leaf(at, {"ann": ([[1.5], [1e999]], [0, 1])}), "rows of finite numbers of one length"),
+    (lambda at: leaf(at, {"ann": ([[1.5], "a"], [0, 1])}), "rows of finite numbers of one length"),
+    (lambda at: leaf(at, {"ann": ([[[1]], [[2]]], [{"a": 1}, {}])}), "rows of finite numbers of one length"),
+    (lambda at: leaf(at, {"ann": (["a b", "b"], [0, 0.5])}), "'y' must be whole numbers or texts"),
+    (lambda at: leaf(at, {"ann": (["a b", "b"], [0, 1 << 80])}), "'y' must have whole numbers of 64 bits"),
+    (lambda at: both(at.parents[1], ["01.jpg", "02.jpg"], [0, 1]), "the names of image files"),
+    (lambda at: leaf(at, {"bob": ([[1.5]], [0])}), "train and test have different users"),
+    (lambda at: leaf(at.with_name("b.json"), {"ann": ([[1.5]], [0])}), "another file has this user too"),
+]
+
+
+def test_a_file_of_leaf_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    for case, (write, why) in enumerate(A_FILE_OF_LEAF):
+        place = tmp_path / str(case)
+        place.mkdir()
+        folder = both(place / "f", [[1.5], [2.5]], [0, 1])
+        write(folder / "train" / "all_data_0_train_9.json")
+        with pytest.raises(DataError, match=why):
+            imports.convert(folder, place / "own")
 
 
 def test_leafs_steps_side_by_side_are_not_chosen_from(tmp_path: Path) -> None:
