@@ -241,13 +241,8 @@ def test_tokens_are_kept_in_four_bytes_and_are_indices_in_a_batch(texts: Path) -
 WHAT_ONLY_IMAGES_HAVE: list[Any] = [
     (
         {"federation": {"group": "htm5"}},
-        (
-            {"federation": {"group": "htm5"}},
-            r"Model 'cnn1' takes images, and the samples are tokens \(length 10, vocabulary 29\)\. Groups for tokens: "
-            r"htfe_txt2, .* your own as `model=FILE\.py:NAME`: it can take length, vocabulary, padding, and num_classes\.",
-        ),
-        r"Groups for tokens: htfe_txt2, .*"
-        r".* your own as `model=FILE\.py:NAME`: it can take length, vocabulary, padding, and num_classes\.",
+        r"Model 'cnn1' takes images, and the samples are tokens \(length 10, vocabulary 29\)\. Groups for tokens: "
+        r"htfe_txt2, .* your own as `model=FILE\.py:NAME`: it can take length, vocabulary, padding, and num_cl",
     ),
     ({"federation": {"group": ["textnets:Sensors"]}}, "'textnets:Sensors' takes signals, .* are tokens"),
     ({"federation": {"group": ["textnets:Rows"]}}, "'textnets:Rows' takes table rows, .* are tokens"),
@@ -257,10 +252,7 @@ WHAT_ONLY_IMAGES_HAVE: list[Any] = [
     ({"models": {"stem": "cifar"}}, r"models\.stem changes models of images, and the samples are tokens"),
     (
         {"method": "fedclassavg", "settings": {"contrast": 1.0}},
-        (
-            {"method": "fedclassavg", "settings": {"contrast": 1.0}},
-            r"needs images \(method\.contrast compares two random views of each image; set it to 0\): .* tokens",
-        ),
+        r"needs images \(method\.contrast compares two random views of each image; set it to 0\): .* tokens",
     ),
     (
         {"method": "fml", "settings": {"meme": "cnn5"}},
