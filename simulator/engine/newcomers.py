@@ -19,7 +19,7 @@ from simulator.methods.hooks import Hooks
 from simulator.methods.standalone import Standalone
 from simulator.metrics.evaluation import accuracy_of
 from simulator.runners import Job, Jobs, Runner, local
-from simulator.runners.evaluation import answers_of
+from simulator.runners.evaluation import Asked, answers_of
 from simulator.runners.local import memory_for_training
 from simulator.training.client import LocalClient
 from simulator.training.phase import Phase
@@ -90,9 +90,7 @@ def _measured(
     def accuracy(hooks: Hooks, job: Job | None) -> float | None:
         if job is None:
             return None
-        answers = answers_of(
-            runner, hooks, round, client, job, batch_size=batch_size, parts=("test",), measures={}
-        )
+        answers = answers_of(runner, hooks, round, client, job, asked=Asked(batch_size))
         return accuracy_of(answers["test"])
 
     federation, info = runner.context.federation, runner.info(client)

@@ -7,11 +7,11 @@ example, InCo's hundred clients are five models on one test set. The runner meas
 import copy
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +32,14 @@ from simulator.training.trainer import TrainingContext
 
 Measure = Callable[[Tensor, Tensor], float | None]
 """A metric of a part's scores [n, C] and labels [n], int64, both on the device."""
+
+
+class Asked(NamedTuple):
+    """What clients are asked: parts of their data, with so many samples at a time, and the user's own metrics."""
+
+    batch_size: int
+    parts: Sequence[str] = ("test",)
+    measures: Mapping[str, Measure] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -75,31 +83,32 @@ def evaluate(
 ) -> dict[int, dict[str, Answers]]:
     """The answers of the clients in `jobs` on these parts. A client with a payload receives it first."""
     context = runner.context
-
-    asked = {client: _asked(context, runner.info(client), parts) for client in jobs}
+    # What clients must share to give equal answers: the architecture, and the same images.
+    shared: dict[int, tuple[Any, ...]] = {}
+    for client in jobs:
+        held = [context.data.clients[client].part(name) for name in parts]
+        images = ((indices.data_ptr(), len(indices)) for indices in held)
+        shared[client] = runner.info(client).architecture, *images
     # Models differ after training. Only received ones can be equal.
-    several = Counter(asked.values() if received else ())
-    perhaps = [client for client in jobs if several[asked[client]] > 1]
+    several = Counter(shared.values() if received else ())
+    perhaps = [client for client in jobs if several[shared[client]] > 1]
     answers = dict(zip(perhaps, runner.ask(hooks, round, jobs, perhaps, _made_of), strict=True))
-    kinds = {client: (asked[client], answers.get(client, client)) for client in jobs}
+    kinds = {client: (shared[client], answers.get(client, client)) for client in jobs}
     first = {kind: client for client, kind in reversed(kinds.items())}
-    wanted: dict[str, Any] = {"batch_size": batch_size, "parts": tuple(parts), "measures": dict(measures)}
-    groups = list(_groups(runner, first.values(), asked))
+    alike: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for client in first.values():
+        alike[shared[client]].append(client)
+    groups = [group for each in alike.values() for group in runner.together(sorted(each))]
     stacks = [group for group in groups if len(group) > 1]
-    found = runner.ask_as_one(hooks, round, jobs, stacks, partial(_count_as_one, **wanted))
+    asked = Asked(batch_size, tuple(parts), dict(measures))
+    found = runner.ask_as_one(hooks, round, jobs, stacks, partial(_count_as_one, asked=asked))
     counts: dict[int, dict[str, Answers]] = {}
     for group, of_each in zip(stacks, found, strict=True):
         if of_each is not None:
             counts |= zip(group, of_each, strict=True)
     alone = [client for group in groups for client in group if client not in counts]
-    counts |= zip(alone, runner.ask(hooks, round, jobs, alone, partial(answers_of, **wanted)), strict=True)
+    counts |= zip(alone, runner.ask(hooks, round, jobs, alone, partial(answers_of, asked=asked)), strict=True)
     return {client: counts[first[kinds[client]]] for client in jobs}
-
-
-def _asked(context: TrainingContext, info: ClientInfo, parts: Sequence[str]) -> tuple[Any, ...]:
-    """What clients must share to give equal answers: the architecture, and the same images."""
-    held = [context.data.clients[info.id].part(name) for name in parts]
-    return info.architecture, *((indices.data_ptr(), len(indices)) for indices in held)
 
 
 def answering(hooks: Hooks, context: TrainingContext, info: ClientInfo, round: int, job: Job) -> LocalClient:
@@ -144,55 +153,28 @@ def operations(
     return found
 
 
-def _groups(
-    runner: Runner, clients: Iterable[int], asked: Mapping[int, tuple[Any, ...]]
-) -> Iterator[list[int]]:
-    """The clients in the groups that the runner evaluates as one."""
-    alike: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for client in clients:
-        alike[asked[client]].append(client)
-    for each in alike.values():
-        yield from runner.together(sorted(each))
-
-
 def answers_of(
-    runner: Runner,
-    hooks: Hooks,
-    round: int,
-    client: int,
-    job: Job,
-    *,
-    batch_size: int,
-    parts: Sequence[str],
-    measures: Mapping[str, Measure],
+    runner: Runner, hooks: Hooks, round: int, client: int, job: Job, *, asked: Asked
 ) -> dict[str, Answers]:
     """The client's answers on these parts."""
     context = runner.context
-    with memory_for_evaluation(runner, round, client, batch_size, runner.workers):
+    with memory_for_evaluation(runner, round, client, asked.batch_size, runner.workers):
         local = answering(hooks, context, runner.info(client), round, job)
-        [answers] = _count_all(
-            lambda x: hooks.predict(local, x)[None], context, [local], batch_size, parts, measures
-        )
+        [answers] = _count_all(lambda x: hooks.predict(local, x)[None], context, [local], asked)
         return answers
 
 
 def _count_as_one(
-    runner: Runner,
-    hooks: Hooks,
-    round: int,
-    jobs: Mapping[int, Job],
-    *,
-    batch_size: int,
-    parts: Sequence[str],
-    measures: Mapping[str, Measure],
+    runner: Runner, hooks: Hooks, round: int, jobs: Mapping[int, Job], *, asked: Asked
 ) -> list[dict[str, Answers]] | None:
     """The answers of clients on the same images, stacked; None if stacking fails."""
     context, first = runner.context, next(iter(jobs))
     try:
-        with memory_for_evaluation(runner, round, first, batch_size, at_once=1):
+        with memory_for_evaluation(runner, round, first, asked.batch_size, at_once=1):
             local = [answering(hooks, context, runner.info(k), round, job) for k, job in jobs.items()]
-            size = max(batch_size // len(local), 1)  # batch size for all of them together
-            return _count_all(Stacked(hooks, local).scores, context, local, size, parts, measures)
+            size = max(asked.batch_size // len(local), 1)  # batch size for all of them together
+            scores_of = Stacked(hooks, local).scores
+            return _count_all(scores_of, context, local, asked._replace(batch_size=size))
     except Exception as error:
         if is_of_memory(error):
             raise
@@ -206,15 +188,13 @@ def _count_all(
     scores_of: Callable[[Tensor], Tensor],
     context: TrainingContext,
     clients: Sequence[LocalClient],
-    batch_size: int,
-    parts: Sequence[str],
-    measures: Mapping[str, Measure],
+    asked: Asked,
 ) -> list[dict[str, Answers]]:
     """The answers of clients on the same images. `scores_of` returns the scores of all, [n, B, C]."""
     classes = torch.arange(context.federation.num_classes, device=context.federation.device)
-    own = [_Tally(classes, parts, measures) for _ in clients]
-    for name in parts:
-        for indices in context.data.clients[clients[0].info.id].part(name).split(batch_size):
+    own = [_Tally(classes, asked) for _ in clients]
+    for name in asked.parts:
+        for indices in context.data.clients[clients[0].info.id].part(name).split(asked.batch_size):
             x, y = context.data.batch(indices)
             for tally, scores in zip(own, scores_of(x), strict=True):
                 tally.add(name, scores, y)
@@ -224,14 +204,12 @@ def _count_all(
 class _Tally:
     """Adds up a client's answers."""
 
-    def __init__(self, classes: Tensor, parts: Sequence[str], measures: Mapping[str, Measure]) -> None:
-        self._classes, self._measures = classes, measures
-        device = classes.device
-        self._counts = {
-            name: torch.zeros(3, len(classes), dtype=torch.int64, device=device) for name in parts
-        }
-        self._losses = {name: torch.zeros(1, dtype=torch.float64, device=device) for name in parts}
-        self._shown: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in parts}
+    def __init__(self, classes: Tensor, asked: Asked) -> None:
+        self._classes, self._measures = classes, asked.measures
+        zeros = partial(torch.zeros, device=classes.device)
+        self._counts = {name: zeros(3, len(classes), dtype=torch.int64) for name in asked.parts}
+        self._losses = {name: zeros(1, dtype=torch.float64) for name in asked.parts}
+        self._shown: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in asked.parts}
 
     def add(self, part: str, scores: Tensor, y: Tensor) -> None:
         """Add scores [B, C] of images with labels y."""
@@ -247,31 +225,20 @@ class _Tally:
         figures = [
             torch.cat([self._counts[part].double().flatten(), loss]) for part, loss in self._losses.items()
         ]
-        return {
-            part: replace(_of_figures(each), measured=_measured(self._measures, self._shown[part]))
-            for part, each in zip(self._losses, torch.stack(figures).tolist(), strict=True)
-        }
-
-
-def _measured(
-    measures: Mapping[str, Measure], shown: Sequence[tuple[Tensor, Tensor]]
-) -> dict[str, float | None]:
-    """The values of the user's own metrics on a part; empty for a part without samples."""
-    if not shown:
-        return {}
-    scores, labels = (torch.cat(each) for each in zip(*shown, strict=True))
-    # Each metric gets its own tensors: one that changes them must not change another's value.
-    return {name: measure(scores.clone(), labels.clone()) for name, measure in measures.items()}
-
-
-def _of_figures(values: list[float]) -> Answers:
-    """A tally from hits, answers, and support of every class, in this order, and the loss."""
-    *counts, loss = values
-    classes = len(counts) // 3
-    hits, answered, support = (
-        tuple(map(int, counts[start : start + classes])) for start in range(0, len(counts), classes)
-    )
-    return Answers(hits, answered, support, loss)
+        found, classes = {}, len(self._classes)
+        for part, sums in zip(self._losses, torch.stack(figures).tolist(), strict=True):
+            hits, answered, support = (
+                tuple(map(int, sums[start : start + classes])) for start in range(0, 3 * classes, classes)
+            )
+            measured: dict[str, float | None] = {}
+            if shown := self._shown[part]:  # a part without samples has none
+                scores, labels = (torch.cat(each) for each in zip(*shown, strict=True))
+                # Each metric gets its own tensors: one that changes them must not change another's value.
+                measured = {
+                    name: measure(scores.clone(), labels.clone()) for name, measure in self._measures.items()
+                }
+            found[part] = Answers(hits, answered, support, sums[-1], measured)
+        return found
 
 
 @torch.no_grad()
