@@ -1,76 +1,59 @@
 """What is refused before round 1."""
 
+from typing import Any
+
 import pytest
 
 from simulator.base.errors import ConfigError
+from simulator.base.system_section import SystemConfig
+from simulator.clock.availability import availability
+from simulator.engine.timing import facts
 from tests import federations
 
 
 def test_batchnorm_with_batches_of_one_is_refused_with_what_to_set() -> None:
-    with pytest.raises(
-        ConfigError, match=r"client 1 \(tiny_mlp\) would train on a batch of one sample.*batch_size"
+    """tiny_cnn has no BatchNorm, tiny_mlp has. Of eight images of four clients, one or two are left to train on."""
+    one: dict[str, Any] = {"training": {"batch_size": 1}}
+    few = {"limit": 8, "partition": "iid", "quantity": "equal", "split": "1:1"}
+    beside = r"client 0 \(tiny_cnn\) .* BatchNorm of tiny_mlp, which it trains beside"
+    cases: list[tuple[dict[str, Any], str]] = [
+        (one, r"client 1 \(tiny_mlp\) would train on a batch of one sample.*batch_size"),
+        (
+            {"data": few, "federation": {"group": "tiny_mlp"}},
+            "would train on a batch of one sample.*Use fewer cl",
+        ),
+        (
+            {"models": {"stem": "imagenet"}},
+            r"models\.stem = 'imagenet' changes nothing here: tiny_cnn, tiny_mlp",
+        ),
+    ]
+    for option, methods in (
+        ("meme", ("fml", "fedapen", "fedkd")),
+        ("small", ("fedmrl", "pfedmoe", "pfedafm")),
     ):
-        federations.built(federations.config(training={"batch_size": 1}))
+        for name in methods:
+            method = {"name": name, option: "tiny_mlp"}
+            cases.append(({**one, "federation": {"group": "tiny_cnn"}, "method": method}, beside))
+    for sections, words in cases:
+        classes = {"classes": 1} if "data" in sections else {}
+        with pytest.raises(ConfigError, match=words):
+            federations.built(federations.config(**sections), federations.generated(**classes))
 
 
-@pytest.mark.parametrize(
-    ("method", "option"),
-    [
-        ("fml", "meme"),
-        ("fedapen", "meme"),
-        ("fedkd", "meme"),
-        ("fedmrl", "small"),
-        ("pfedmoe", "small"),
-        ("pfedafm", "small"),
-    ],
-)
-def test_the_batchnorm_of_a_model_trained_beside_is_refused_batches_of_one_too(
-    method: str, option: str
-) -> None:
-    """tiny_cnn has no BatchNorm, tiny_mlp has."""
-    with pytest.raises(
-        ConfigError, match=r"client 0 \(tiny_cnn\) .* BatchNorm of tiny_mlp, which it trains beside"
-    ):
-        federations.built(
-            federations.config(
-                training={"batch_size": 1},
-                federation={"group": "tiny_cnn"},
-                method={"name": method, option: "tiny_mlp"},
-            )
-        )
-
-
-def test_a_client_with_one_image_and_batchnorm_is_refused_with_what_to_change() -> None:
-    """Ten images of four clients, half of each for test: one or two are left to train on."""
-    with pytest.raises(ConfigError, match=r"would train on a batch of one sample.*Use fewer clients"):
-        federations.built(
-            federations.config(
-                data={"limit": 8, "partition": "iid", "quantity": "equal", "split": "1:1"},
-                federation={"group": "tiny_mlp"},
-            ),
-            federations.generated(classes=1),
-        )
-
-
-def test_a_stem_that_no_model_has_is_refused_with_what_has_one() -> None:
-    with pytest.raises(
-        ConfigError, match=r"models\.stem = 'imagenet' changes nothing here: tiny_cnn, tiny_mlp"
-    ):
-        federations.built(federations.config(models={"stem": "imagenet"}))
-
-
-def test_models_without_batchnorm_train_on_one_image_at_a_time() -> None:
-    parts = federations.built(
-        federations.config(training={"batch_size": 1}, federation={"group": "tiny_cnn"}, data={"limit": 40})
-    )
-    assert federations.run(parts.engine, 1).record["diverged"] == []
-
-
-def test_batchnorm_that_sees_more_than_one_value_per_channel_may_train_on_one_image() -> None:
+def test_models_without_batchnorm_or_with_several_values_per_channel_train_on_one_image_at_a_time() -> None:
     """A convolution's output has a value for every pixel."""
-    parts = federations.built(
-        federations.config(
-            training={"batch_size": 1}, federation={"group": "tiny_resnet6"}, data={"limit": 40}
-        )
-    )
-    assert federations.run(parts.engine, 1).record["diverged"] == []
+    for group in ("tiny_cnn", "tiny_resnet6"):
+        sections = {"training": {"batch_size": 1}, "federation": {"group": group}, "data": {"limit": 40}}
+        parts = federations.built(federations.config(**sections))
+        assert federations.run(parts.engine, 1).record["diverged"] == []
+
+
+def test_a_client_has_the_weights_the_samples_and_the_memory_of_its_model() -> None:
+    """64·12 + 12, BatchNorm 2·12, 12·8 + 8, and 8·4 + 4 are 944 weights, with four float32 each."""
+    federation = federations.federation(["tiny_mlp"] * 2, [3, 5], num_classes=4, shape=federations.DIGIT)
+    found = facts(federation, availability(SystemConfig(devices=["phone"]), 2, 0))
+    assert [(each.id, each.architecture, each.train_size) for each in found] == [
+        (0, "tiny_mlp", 3),
+        (1, "tiny_mlp", 5),
+    ]
+    assert {(each.parameters, each.memory) for each in found} == {(944, 944 * 16)}

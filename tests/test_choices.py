@@ -34,16 +34,12 @@ def test_a_list_whose_quotes_the_shell_has_removed_is_one_of_texts() -> None:
     assert list(config.federation.group) == ["cnn1", "timm:vit_tiny_patch16_224"]
 
 
-def test_another_method_does_not_inherit_the_presets_hyper_parameters() -> None:
+def test_another_method_does_not_inherit_the_presets_hyper_parameters_and_its_own_keeps_them() -> None:
     config = Choices(preset="fedlora_htm5", method="fedssa", assignments=["method.mu_0=0.4"]).read()
-    assert config.method.name == "fedssa"
-    assert config.method.model_dump()["mu_0"] == 0.4
-    assert "hidden" not in config.method.model_dump()
-
-
-def test_the_presets_own_method_keeps_its_hyper_parameters() -> None:
-    config = Choices(preset="fedlora_cnn1", method="fedlora").read()
-    assert config.method.model_dump()["structure"] == "direct"
+    found = config.method.model_dump()
+    assert (found["name"], found["mu_0"], "hidden" in found) == ("fedssa", 0.4, False)
+    own = Choices(preset="fedlora_cnn1", method="fedlora").read()
+    assert own.method.model_dump()["structure"] == "direct"
 
 
 def test_a_file_takes_the_place_of_a_preset(tmp_path: Path) -> None:
@@ -57,38 +53,28 @@ def test_a_file_takes_the_place_of_a_preset(tmp_path: Path) -> None:
     )
 
 
-def test_own_data_is_recorded_by_its_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "images").mkdir()
+def test_own_data_is_recorded_by_its_absolute_path_and_a_data_set_s_name_is_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("images", "digits"):
+        (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path)
     assert Choices(dataset="images").read().data.dataset == str(tmp_path / "images")
     assert Choices(assignments=["data.dataset=images"]).read().data.dataset == str(tmp_path / "images")
-
-
-def test_a_data_sets_name_is_not_taken_for_a_folder_of_that_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "digits").mkdir()
-    monkeypatch.chdir(tmp_path)
     assert Choices(dataset="digits").read().data.dataset == "digits"
 
 
-def test_a_name_says_the_preset_and_what_differs_from_it(tmp_path: Path) -> None:
-    named = {
-        "quickstart-20260102-120005": Choices(),
-        "quickstart-fedavg-fashion_mnist-20260102-120005": Choices(method="fedavg", dataset="fashion_mnist"),
-        "fedgh_htm5-20260102-120005": Choices(preset="fedgh_htm5"),
-        "quickstart-K-pfe-20260102-120005": Choices(assignments=["data.dataset='/my data/Kö pfe.npz'"]),
-    }
-    assert {new_name(each.read(), tmp_path, NOON): each for each in named.values()} == named
-
-
-def test_a_run_from_a_file_is_named_by_method_and_data(tmp_path: Path) -> None:
+def test_a_name_says_the_preset_and_what_differs_from_it_and_a_number_if_it_is_taken(tmp_path: Path) -> None:
+    """A run from a file is named by its method and data."""
     (tmp_path / "mine.toml").write_text('method = { name = "fedavg" }\n')
-    config = Choices(file=tmp_path / "mine.toml").read()
-    assert new_name(config, tmp_path, NOON) == "fedavg-digits-20260102-120005"
-
-
-def test_a_name_that_is_taken_gets_a_number(tmp_path: Path) -> None:
+    for choices, name in (
+        (Choices(), "quickstart"),
+        (Choices(method="fedavg", dataset="fashion_mnist"), "quickstart-fedavg-fashion_mnist"),
+        (Choices(preset="fedgh_htm5"), "fedgh_htm5"),
+        (Choices(assignments=["data.dataset='/my data/Kö pfe.npz'"]), "quickstart-K-pfe"),
+        (Choices(file=tmp_path / "mine.toml"), "fedavg-digits"),
+    ):
+        assert new_name(choices.read(), tmp_path, NOON) == f"{name}-20260102-120005"
     for taken in ("quickstart-20260102-120005", "quickstart-20260102-120005-2"):
         (tmp_path / taken).mkdir()
     assert new_name(Choices().read(), tmp_path, NOON) == "quickstart-20260102-120005-3"

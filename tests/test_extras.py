@@ -1,12 +1,16 @@
 """Optional packages: the line that installs one works when typed."""
 
 import re
+import subprocess
 import sys
 import tomllib
-from importlib.metadata import PackageNotFoundError
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 import htfl_sim as hs
 from simulator.base import extras
@@ -15,18 +19,15 @@ from simulator.studies.search import Request, proposed
 from tests import sessions
 from tests.cli.conftest import call
 
-PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
-@pytest.mark.parametrize("extra", ["ray", "tensorboard", "wandb", "mlflow", "tune", "serve"])
-def test_the_line_installs_what_the_extra_asks_for(extra: str) -> None:
-    (requirement,) = PROJECT["project"]["optional-dependencies"][extra]
-    assert extras.install_command(extra) == f"pip install '{requirement}'"
+def test_the_line_installs_what_the_extra_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for extra in ("ray", "tensorboard", "wandb", "mlflow", "tune", "serve"):
+        (requirement,) = PROJECT["optional-dependencies"][extra]
+        assert extras.install_command(extra) == f"pip install '{requirement}'"
 
-
-def test_the_line_names_the_extra_itself_if_htfl_sim_is_not_installed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     def missing(name: str) -> list[str]:
         raise PackageNotFoundError(name)
 
@@ -73,3 +74,35 @@ def test_the_rest_works_without_extras(without: Path) -> None:
     found = {check.what: check for check in hs.machine.doctor(without)}
     assert found["optuna"].status == "missing" and "--sampler random" in found["optuna"].detail
     assert "run: pip install 'optuna>=" in found["optuna"].detail
+
+
+REQUIRED = [Requirement(line) for line in PROJECT["dependencies"]]
+DEVELOPING = [Requirement(line) for line in PROJECT["optional-dependencies"]["dev"]]
+
+
+def floors(requirements: list[Requirement]) -> dict[str, str]:
+    """The lowest version of each that has one."""
+    return {
+        each.name: bound.version
+        for each in requirements
+        for bound in each.specifier
+        if bound.operator == ">="
+    }
+
+
+def test_every_dependency_has_a_floor_and_no_ceiling() -> None:
+    assert [each.name for each in REQUIRED if [bound.operator for bound in each.specifier] != [">="]] == []
+
+
+def test_the_versions_that_the_oldest_environment_installs_are_the_declared_floors() -> None:
+    """What `make test-oldest` gives pip as constraints: another version would leave a floor untried."""
+    given = subprocess.run(
+        [sys.executable, ".ci/lowest"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert dict(line.split("==") for line in given.splitlines()) == floors([*REQUIRED, *DEVELOPING])
+
+
+def test_a_floor_is_no_higher_than_what_these_tests_run_on() -> None:
+    for name, floor in floors(REQUIRED).items():
+        with suppress(PackageNotFoundError):  # not all are installed everywhere
+            assert Version(version(name)) >= Version(floor), name

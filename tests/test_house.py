@@ -2,10 +2,16 @@
 
 import ast
 import functools
+import importlib
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
+from importlib import resources
 from pathlib import Path
+
+import simulator
 
 ROOT = Path(__file__).parents[1]
 
@@ -208,3 +214,19 @@ def test_no_message_of_the_packages_names_a_page() -> None:
             if re.search(r"docs/[\w/-]+\.md", node.value) and id(node) not in quiet
         ]
     assert found == []
+
+
+def test_every_public_name_is_what_it_says_even_after_its_module_was_imported() -> None:
+    for module in ("engine", "sessions", "config", "results"):
+        importlib.import_module(f"simulator.{module}")
+    assert all(callable(getattr(simulator, name)) for name in simulator.__all__)
+
+
+def test_reading_a_configuration_module_loads_no_torch() -> None:
+    code = "import sys, simulator.config, presets, checkpoints; assert 'torch' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_package_says_that_it_is_typed() -> None:
+    for package in ("checkpoints", "htfl_sim", "presets", "simulator", "tui"):
+        assert resources.files(package).joinpath("py.typed").is_file()

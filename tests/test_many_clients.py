@@ -206,11 +206,8 @@ def test_what_is_given_last_wins_under_either_name(tmp_path: Path) -> None:
         )
         [point] = study.points(tmp_path)
         assert point.config["evaluation"]["metrics_for"] == expected
-
-
-def test_a_former_data_seed_in_a_file_gives_way_to_an_axis(tmp_path: Path) -> None:
     raw = config(ALL).to_json()
-    raw["data"]["seed"] = 3
+    raw["data"]["seed"] = 3  # the former name of seed.data
     study = StudySpec(config=raw, over={"seed.data": (0, 1)})
     assert [Config.read(point.config).data_seed for point in study.points(tmp_path)] == [0, 1]
 

@@ -11,6 +11,7 @@ import torch
 import checkpoints
 from checkpoints import Store
 from simulator.engine.progress import ClientStarted, ClientTrained, RoundStarted, StateChanged
+from simulator.metrics.evaluation import accuracy
 from simulator.sessions import watching
 from simulator.sessions.session import Session
 from simulator.sessions.watching import Meter, Watching
@@ -125,3 +126,38 @@ def test_a_round_s_record_says_what_each_client_took_and_a_resumed_one_keeps_it(
         assert min(taken) > 0
         assert timing["workers"] == 1
         assert timing["memory"] > 10 << 20
+
+
+def test_mean_weighted_and_spread() -> None:
+    """Accuracies 0.5 (of 10) and 1.0 (of 30): mean 0.75, weighted (5 + 30)/40, population deviation 0.25."""
+    result = accuracy({0: (5, 10), 1: (30, 30)}, [10, 30], None)
+    assert result == {
+        "mean": 0.75,
+        "std": 0.25,
+        "weighted": 0.875,
+        "min": 0.5,
+        "max": 1.0,
+        "best_mean": 0.75,
+        "best_weighted": 0.875,
+        "per_client": [0.5, 1.0],
+    }
+
+
+def test_a_client_that_is_not_evaluated_stays_as_it_was_or_counts_for_nothing() -> None:
+    """Client 0 keeps 0.5, client 1 moves to 0.9: mean 0.7, weighted (0.5·10 + 0.9·30)/40 = 0.8."""
+    never = accuracy({1: (1, 4)}, [10, 4, 10], None)
+    assert never["per_client"] == [None, 0.25, None]
+    assert never["mean"] == never["weighted"] == never["min"] == never["max"] == 0.25
+    before = accuracy({0: (5, 10), 1: (30, 30)}, [10, 30], None)
+    after = accuracy({1: (27, 30)}, [10, 30], before)
+    assert (before["per_client"], after["per_client"]) == ([0.5, 1.0], [0.5, 0.9])
+    assert (after["mean"], after["weighted"]) == (pytest.approx(0.7), pytest.approx(0.8))
+
+
+def test_the_best_is_kept_and_the_best_weighted_is_of_its_own_round() -> None:
+    """Ten and forty images: 10/10 and 10/40, then 4/10 and 32/40. Means 0.625 and 0.6, weighted 0.4 and 0.72."""
+    first = accuracy({0: (10, 10), 1: (10, 40)}, [10, 40], None)
+    second = accuracy({0: (4, 10), 1: (32, 40)}, [10, 40], first)
+    third = accuracy({0: (9, 10)}, [10, 40], second)
+    best = [(each["best_mean"], each["best_weighted"]) for each in (first, second, third)]
+    assert best == [(0.625, 0.4), (0.625, 0.72), (pytest.approx(0.85), 0.82)]

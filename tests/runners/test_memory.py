@@ -135,6 +135,7 @@ def test_a_payload_that_there_is_no_room_for_is_said_alike(
     for runner in ("parallel", "sequential", "stacked"):
         said = starved(monkeypatch, 1_000, tmp_path / runner, runtime={"runner": runner})
         assert "(tiny_cnn)" in said and "in round 1, in training on batches of 16 samples" in said
+        assert runner != "stacked" or "for client 0 (tiny_cnn) and 2 more as one, in round 1" in said
 
 
 @pytest.mark.long

@@ -19,7 +19,7 @@ from simulator.metrics import user_metrics as metrics
 from simulator.results.analysis.events import description
 from simulator.sessions.session import Session
 from tests import federations
-from tests.runners.on_ray import RAY, STACKS, pids, run
+from tests.runners.conftest import RAY, STACKS, pids, run
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
 
@@ -50,72 +50,52 @@ def assert_same_stacks(subject: Subject) -> None:
     assert there == here
 
 
-SCHEDULES: list[dict[str, Any]] = [
-    {"schedule": "synchronous"},
-    {"schedule": "deadline", "deadline_quantile": 0.5, "late": "next"},
-    {"schedule": "over_selection", "select": 4},
-    {"schedule": "buffered", "buffer": 2},
-    {"schedule": "asynchronous"},
+PHONES = {"devices": {"phone": 0.5, "laptop": 0.5}, "jitter": 0.5}
+SLOW: dict[str, Any] = {
+    "devices": "phone", "default_utilization": 0.0002, "latency": 0, "up": 1e6, "down": 1e6, "partial": "send",
+    "availability": "markov", "availability_on": 0.06, "availability_off": 0.02,
+}  # fmt: skip
+TIMELINE = [
+    {"round": 2, "event": "data", "alpha": 0.3},
+    {"round": 3, "event": "data", "labels": "permuted", "clients": [0, 1]},
+    {"round": 3, "event": "leave", "clients": [2]},
 ]
+CHANGING: dict[str, tuple[str, dict[str, Any]]] = {
+    "synchronous": ("fedproto", {"system": PHONES}),
+    "deadline": (
+        "fedproto",
+        {"system": PHONES | {"schedule": "deadline", "deadline_quantile": 0.5, "late": "next"}},
+    ),
+    "over_selection": ("fedproto", {"system": PHONES | {"schedule": "over_selection", "select": 4}}),
+    "buffered": ("fedproto", {"system": PHONES | {"schedule": "buffered", "buffer": 2}}),
+    "asynchronous": ("fedproto", {"system": PHONES | {"schedule": "asynchronous"}}),
+    "partial": ("fednova", {"system": SLOW, "training": {"batch_size": 4, "steps": 10}}),
+    "timeline": ("fedproto", {"federation": {"timeline": TIMELINE}}),
+}
+"""Rounds on the clock, partial work, and clients that leave and change: by method and settings."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("inner", ["sequential", "stacked"])
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=[each["schedule"] for each in SCHEDULES])
-def test_rounds_on_the_clock_have_the_bits_and_times_that_they_have_in_process(
-    inner: str, schedule: dict[str, Any]
+@pytest.mark.parametrize("name", CHANGING)
+def test_changing_federations_have_the_bits_and_times_that_they_have_in_process(
+    inner: str, name: str
 ) -> None:
-    clock = {"devices": {"phone": 0.5, "laptop": 0.5}, "jitter": 0.5, **schedule}
-    subject = Subject("fedproto")
-    there, here = (
-        run(subject.built(system=clock, runtime=runtime).engine, 4)
-        for runtime in ({**RAY, "inner": inner}, {"runner": inner})
-    )
-    flying = any(record["time"]["in_flight"] for record in here["records"])
-    assert flying == (schedule["schedule"] != "synchronous")
-    assert there == here
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("inner", ["sequential", "stacked"])
-def test_partial_work_has_the_bits_that_it_has_in_process(inner: str) -> None:
-    system = {
-        "devices": "phone",
-        "default_utilization": 0.0002,
-        "latency": 0,
-        "up": 1e6,
-        "down": 1e6,
-        "availability": "markov",
-        "availability_on": 0.06,
-        "availability_off": 0.02,
-        "partial": "send",
-    }
-    subject, training = Subject("fednova"), {"batch_size": 4, "steps": 10}
-    there, here = (
-        run(subject.built(system=system, training=training, runtime=runtime).engine, 4)
-        for runtime in ({**RAY, "inner": inner}, {"runner": "parallel" if inner == "sequential" else inner})
-    )
-    assert there == here
-    flights = [flight for record in here["records"] for flight in record["time"]["flights"]]
-    assert any("steps" in flight for flight in flights)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("inner", ["sequential", "stacked"])
-def test_clients_that_leave_and_change_have_the_bits_that_they_have_in_process(inner: str) -> None:
     """Actors train and evaluate with the data of the round, and with the classes that these have."""
-    timeline = [
-        {"round": 2, "event": "data", "alpha": 0.3},
-        {"round": 3, "event": "data", "labels": "permuted", "clients": [0, 1]},
-        {"round": 3, "event": "leave", "clients": [2]},
-    ]
-    subject = Subject("fedproto")
+    method, sections = CHANGING[name]
+    subject = Subject(method)
+    here_runner = "parallel" if name == "partial" and inner == "sequential" else inner
     there, here = (
-        run(subject.built(federation={"timeline": timeline}, runtime=runtime).engine, 4)
-        for runtime in ({**RAY, "inner": inner}, {"runner": inner})
+        run(subject.built(**sections, runtime=runtime).engine, 4)
+        for runtime in ({**RAY, "inner": inner}, {"runner": here_runner})
     )
-    assert [record.get("timeline") is None for record in here["records"]] == [True, False, False, True]
     assert there == here
+    if name == "timeline":
+        assert [record.get("timeline") is None for record in here["records"]] == [True, False, False, True]
+    elif name == "partial":
+        assert any("steps" in flight for record in here["records"] for flight in record["time"]["flights"])
+    else:
+        assert any(record["time"]["in_flight"] for record in here["records"]) == (name != "synchronous")
 
 
 @pytest.mark.slow

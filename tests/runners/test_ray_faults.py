@@ -21,7 +21,7 @@ from simulator.engine.round import Engine
 from simulator.runners import RoundInterrupted
 from simulator.sessions.session import Session
 from tests import federations
-from tests.runners.on_ray import RAY, STACKS, pids, pool, run
+from tests.runners.conftest import RAY, STACKS, pids, pool, run
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
 

@@ -94,14 +94,14 @@ def test_a_gate_that_closes_ends_the_round_with_what_is_finished() -> None:
         assert len(interrupted.value.updates) == 2
 
 
-@pytest.mark.parametrize("name", runners.names_within())
-def test_a_gate_that_holds_is_asked_again_until_it_opens(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    decisions = iter(["hold", "hold"])
+def test_a_gate_that_holds_is_asked_again_until_it_opens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "POLL_SECONDS", 0.001)
-    parts = federations.built(federations.config("fedavg", runtime={"runner": name, "workers": 1}))
-    updates = run(parts, lambda client: None, lambda finished, running: next(decisions, "go"))
-    assert len(updates) == 4
-    assert next(decisions, None) is None
+    for name in runners.names_within():
+        decisions = iter(["hold", "hold"])
+        parts = federations.built(federations.config("fedavg", runtime={"runner": name, "workers": 1}))
+        gate = lambda finished, running, decisions=decisions: next(decisions, "go")  # noqa: E731
+        assert len(run(parts, lambda client: None, gate)) == 4
+        assert next(decisions, None) is None
 
 
 def test_a_name_is_taken_once_and_an_unknown_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,8 @@ from simulator.studies.folder import documents
 from simulator.studies.study import Point, StudySpec
 from tests import sessions
 
+Scores = dict[str, tuple[tuple[float, ...], ...]]
+"""For each method, the accuracies of each seed by round."""
 T2 = 4.302653
 """The 97.5 % quantile of Student's t with two degrees of freedom."""
 
@@ -108,51 +110,37 @@ def test_a_row_of_which_a_session_learned_nothing_has_no_mean(tmp_path: Path) ->
     assert row.accuracy is None and [cell.accuracy for cell in row.points] == [0.5, None]
 
 
-def test_a_row_has_the_mean_and_the_t_interval_over_its_seeds(tmp_path: Path) -> None:
-    """Of 0.6, 0.7, 0.8 the sample's standard deviation is 0.1, and the interval 0.7 ± t · 0.1 / √3."""
-    study(tmp_path, ("fedgh",), (0, 1, 2))
-    board = board_of(
-        tmp_path,
-        *(seen(tmp_path, f"fedgh-s{seed}", 0.1, last) for seed, last in enumerate((0.6, 0.7, 0.8))),
-    )
-    (row,) = board.rows
-    assert row.accuracy is not None and row.accuracy.mean == approx(0.7) and row.accuracy.n == 3
+def test_rows_have_means_intervals_and_differences_of_planted_scores(tmp_path: Path) -> None:
+    """Of 0.6, 0.7, 0.8 the sample's standard deviation is 0.1, and the interval 0.7 ± t · 0.1 / √3. One seed has none.
+
+    A difference is taken after the last round that both sessions have: with fedgh-s0 at round 2 of 4, 0.5 − 0.4 counts,
+    and not 0.5 − 0.6, and of seed 1, also at round 2, 0.6 − 0.3. A round without an evaluation has the value before.
+    """
     reach = T2 * 0.1 / 3**0.5
-    assert row.interval == (approx(0.7 - reach), approx(0.7 + reach))
-    assert row.difference is None and board.baseline is None
-
-
-def test_one_seed_has_no_interval(tmp_path: Path) -> None:
-    study(tmp_path, ("standalone", "fedgh"), (0,))
-    board = board_of(tmp_path, seen(tmp_path, "standalone-s0", 0.5), seen(tmp_path, "fedgh-s0", 0.6))
-    row = row_of(board, "fedgh")
-    assert row.accuracy is not None and row.accuracy.mean == 0.6 and row.interval is None
-    assert row.difference is not None and row.difference.mean == approx(0.1)
-    assert row.difference.interval is None and row.difference.pairs == 1
-
-
-def test_a_difference_is_taken_after_the_last_round_that_both_sessions_have(tmp_path: Path) -> None:
-    """fedgh-s0 is at round 2 of 4: 0.5 − 0.4 counts, and not 0.5 − 0.6. Of seed 1, also round 2: 0.6 − 0.3."""
-    study(tmp_path, ("standalone", "fedgh"), (0, 1))
-    board = board_of(
-        tmp_path,
-        seen(tmp_path, "standalone-s0", 0.3, 0.4, 0.5, 0.6),
-        seen(tmp_path, "standalone-s1", 0.2, 0.3, 0.4, 0.5),
-        seen(tmp_path, "fedgh-s0", 0.4, 0.5, state="running"),
-        seen(tmp_path, "fedgh-s1", 0.5, 0.6, 0.7, 0.8),
-    )
-    row = row_of(board, "fedgh")
-    assert row.difference is not None
-    assert row.difference.mean == approx((0.1 + 0.3) / 2) and row.difference.pairs == 2
-    assert row.accuracy is not None and row.accuracy.mean == approx((0.5 + 0.6) / 2)
-    assert [(cell.state, cell.round) for cell in row.points] == [("running", 2), ("finished", 4)]
-    assert row.finished == 1
-
-
-def test_the_last_measured_round_counts_where_a_round_has_no_evaluation(tmp_path: Path) -> None:
-    study(tmp_path, ("fedgh",), (0,))
-    (row,) = board_of(tmp_path, seen(tmp_path, "fedgh-s0", 0.3, 0.4, np.nan)).rows
-    assert (row.points[0].accuracy, row.points[0].round) == (0.4, 3)
+    thrice: Scores = {"fedgh": ((0.1, 0.6), (0.1, 0.7), (0.1, 0.8))}
+    pairs: Scores = {
+        "standalone": ((0.3, 0.4, 0.5, 0.6), (0.2, 0.3, 0.4, 0.5)), "fedgh": ((0.4, 0.5), (0.5, 0.6, 0.7, 0.8)),
+    }  # fmt: skip
+    cases: list[tuple[Scores, float, int, tuple[float, float] | None, tuple[float, int] | None]] = [
+        (thrice, 0.7, 3, (0.7 - reach, 0.7 + reach), None),
+        ({"standalone": ((0.5,),), "fedgh": ((0.6,),)}, 0.6, 1, None, (0.1, 1)),
+        (pairs, 0.55, 2, (0.55 - 0.635310, 0.55 + 0.635310), (0.2, 2)),
+        ({"fedgh": ((0.3, 0.4, np.nan),)}, 0.4, 1, None, None),
+    ]
+    for number, (scores, mean, n, interval, difference) in enumerate(cases):
+        home = tmp_path / str(number)
+        study(home, tuple(scores), tuple(range(len(scores["fedgh"]))))
+        read = [
+            seen(home, f"{name}-s{seed}", *each, state="running" if len(each) == n == 2 else "finished")
+            for name, seeds in scores.items()
+            for seed, each in enumerate(seeds)
+        ]
+        row = row_of(board_of(home, *read), "fedgh")
+        assert row.accuracy is not None and (row.accuracy.mean, row.accuracy.n) == (approx(mean), n)
+        assert row.interval == (interval and approx(interval, abs=1e-6))
+        found = row.difference and (row.difference.mean, row.difference.pairs)
+        assert found == (difference and approx(difference))
+        assert [cell.round for cell in row.points] == [len(each) for each in scores["fedgh"]]
 
 
 def test_points_that_have_not_begun_or_are_damaged_stand_in_no_mean(tmp_path: Path) -> None:
@@ -275,12 +263,11 @@ def test_only_the_row_of_a_point_that_changed_is_made_again(tmp_path: Path) -> N
     assert reader.read(known) == after
 
 
-@pytest.mark.parametrize("name", ["standalone-s0", "fedgh-s0"])
-def test_a_row_changes_with_its_baseline(tmp_path: Path, name: str) -> None:
+def test_a_row_changes_with_its_baseline(tmp_path: Path) -> None:
     study(tmp_path, ("standalone", "fedgh"), (0,))
     known = seen(tmp_path, "standalone-s0", 0.5) | seen(tmp_path, "fedgh-s0", 0.6)
     reader = BoardReader(tmp_path / "t")
-    before = row_of(reader.read(known), "fedgh").difference
-    after = row_of(reader.read(known | seen(tmp_path, name, 0.55)), "fedgh").difference
-    assert before is not None and after is not None
-    assert before.mean == approx(0.1) and after.mean == approx(0.05)
+    for changed, difference in (({}, 0.1), (seen(tmp_path, "standalone-s0", 0.55), 0.05), (known, 0.1),
+                                (seen(tmp_path, "fedgh-s0", 0.55), 0.05)):  # fmt: skip
+        found = row_of(reader.read(known | changed), "fedgh").difference
+        assert found is not None and found.mean == approx(difference)

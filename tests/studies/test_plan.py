@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 import checkpoints
-from checkpoints import Damaged, SessionUnreadable
+from checkpoints import SessionUnreadable
 from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw
-from simulator.studies.folder import documents, text_of
+from simulator.studies.folder import Status, documents, text_of, time_left
 from simulator.studies.search import Request, read_request
 from simulator.studies.study import StudySpec
 from simulator.studies.sweep import Plan, plan
+from tests import sessions
 from tests.studies.test_study import TINY
 
 STUDY = StudySpec("quickstart", config=TINY, over={"method": ("fedgh", "fedssa"), "seed": (0, 1)})
@@ -102,20 +103,6 @@ def test_where_a_study_cannot_be_it_is_refused(tmp_path: Path) -> None:
         plan(tmp_path / "t", STUDY).open()
 
 
-def test_a_list_of_points_that_is_none_is_damage(folder: Path) -> None:
-    for text in (
-        "{",
-        "{}",
-        "[3]",
-        '[{"name": "a", "axes": {}}]',
-        '[{"name": "../a", "axes": {}, "config": {"rounds": 1}}]',
-        '[{"name": "..", "axes": {}, "config": {"rounds": 1}}]',
-    ):
-        (folder / "points.json").write_text(text)
-        with pytest.raises(Damaged, match=r"points\.json"):
-            plan(folder)
-
-
 def older_config(study: StudySpec, sessions_dir: Path) -> Raw:
     """The first point's configuration without data.statistics: statistics then came from all samples."""
     config = study.points(sessions_dir)[0].config
@@ -135,3 +122,34 @@ def test_a_tuning_study_of_before_keeps_its_rules_for_points_that_it_does_not_li
     with checkpoints.Group.open(tmp_path / "t", documents(STUDY, [])) as group:
         group.write({checkpoints.TUNING: text_of(asdict(request))})
     assert read_request(tmp_path / "t").base["data"]["statistics"] == "all"
+
+
+def test_a_point_is_as_far_as_its_session_s_files_say(tmp_path: Path) -> None:
+    waiting = Status("p", rounds=20)
+    assert waiting.read(tmp_path / "p") == waiting, "it has none yet"
+    sessions.make(tmp_path / "p", rounds=12, of=20, state="stopped")
+    read = waiting.read(tmp_path / "p")
+    assert (read.state, read.round, read.rounds, read.seconds) == ("stopped", 12, 20, (2.5,))
+    assert read.accuracy is not None and read.best is not None and read.left == 8 * 2.5
+
+
+def test_a_damaged_session_is_a_point_that_failed_with_its_reason(tmp_path: Path) -> None:
+    folder = sessions.make(tmp_path / "p", rounds=2)
+    (folder / "session.json").write_text("{")
+    read = Status("p", rounds=2).read(folder)
+    assert read.state == "failed" and "session.json" in read.reason
+
+
+def test_points_that_have_not_begun_take_what_the_others_do() -> None:
+    for statuses, jobs, seconds in (
+        ([Status("a", 10)], 1, None),  # nothing has been timed
+        ([Status("a", 10, "running", 4, seconds=(1.0, 3.0))], 1, 6 * 2.0),
+        ([Status("a", 10, "running", 4, seconds=(2.0,)), Status("b", 10)], 1, 6 * 2.0 + 10 * 2.0),
+        ([Status("a", 10, "running", 4, seconds=(2.0,)), Status("b", 10)], 2, (6 * 2.0 + 10 * 2.0) / 2),
+        ([Status("a", 10, "running", 4, seconds=(2.0,)), Status("b", 10)], 9, (6 * 2.0 + 10 * 2.0) / 2),
+        # four rounds took 8 s of simulated time, and 6 s are left: three rounds
+        ([Status("a", 10, "running", 4, seconds=(2.0,), until_time=14.0, simulated=8.0)], 1, 3 * 2.0),
+        ([Status("a", 10, "failed", 4, seconds=(2.0,)), Status("b", 5)], 1, 5 * 2.0),
+        ([Status("a", 10, "finished", 10, seconds=(2.0,))], 1, 0.0),
+    ):
+        assert time_left(statuses, jobs) == seconds

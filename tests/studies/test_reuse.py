@@ -93,7 +93,9 @@ def test_tables_and_states_read_a_linked_point_where_it_is(tmp_path: Path) -> No
     assert [point.name for point in plan(study).unbegun] == ["s0", "s1"]
 
 
-def test_finished_points_of_other_code_are_named_before_the_others_run(tmp_path: Path) -> None:
+def test_finished_points_of_other_code_are_named_before_the_others_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     study, (first, _) = prepared(tmp_path, "t", 0, 1)
     run(study, first, IN_STUDY)
     environment = checkpoints.SessionReader(study / "s0").document["environment"]
@@ -104,6 +106,10 @@ def test_finished_points_of_other_code_are_named_before_the_others_run(tmp_path:
     ):
         sweep(plan(study), Launch(study))
     assert not (study / "s1").exists()
+    # of a study that has finished, nothing runs
+    alone, (point,) = prepared(tmp_path, "u", 0)
+    shutil.copytree(study / "s0", alone / point.name)
+    assert not sweep(plan(alone), Launch(alone)).failed
 
 
 @pytest.fixture(scope="module")
@@ -120,57 +126,42 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("words", ["show", "verify", "compare", "plot accuracy --out a.svg", "export"])
-def test_commands_that_read_take_a_linked_point(
-    words: str, linked: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_that_read_take_a_linked_point(linked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(linked)
-    done = call(*words.split(), "two/s0", "--sessions-dir", ".")
-    assert done.code == 0, done.err
-    if words in ("show", "verify"):
-        assert "two/s0 uses one/s0, an identical run." in done.err
-        assert "uses" not in call(words, "one/s0", "--sessions-dir", ".").err
+    for words in ("show", "verify", "compare", "plot accuracy --out a.svg", "export"):
+        done = call(*words.split(), "two/s0", "--sessions-dir", ".")
+        assert done.code == 0, done.err
+        if words in ("show", "verify"):
+            assert "two/s0 uses one/s0, an identical run." in done.err
+            assert "uses" not in call(words, "one/s0", "--sessions-dir", ".").err
 
 
-@pytest.mark.parametrize("words", ["rm", "prune", "tag", "resume", "switch", "stop"])
 def test_commands_that_change_a_session_name_the_one_that_a_linked_point_uses(
-    words: str, linked: Path, monkeypatch: pytest.MonkeyPatch
+    linked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(linked)
     more = {"rm": ["--yes"], "tag": ["paper"], "switch": ["fedgh"], "resume": ["--rounds", "2"]}
     before = federations.committed(linked / "one" / "s0")
-    refused = call(words, "two/s0", *more.get(words, []), "--sessions-dir", ".")
-    assert refused.code == 2 and "two/s0 uses one/s0, an identical run." in refused.err
-    assert federations.committed(linked / "one" / "s0") == before
+    for words in ("rm", "prune", "tag", "resume", "switch", "stop"):
+        refused = call(words, "two/s0", *more.get(words, []), "--sessions-dir", ".")
+        assert refused.code == 2 and "two/s0 uses one/s0, an identical run." in refused.err
+        assert federations.committed(linked / "one" / "s0") == before
     assert not checkpoints.tags_of(linked / "one" / "s0")
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"link": {"session": "plain", "fingerprint": ""}}, "The point two/s0 uses plain by its name"),
-        (
-            {"branch": {"parent": "plain", "round": 1, "method": None, "set": []}},
-            "The point two/s0 continues from plain by its name",
-        ),
-    ],
-)
-def test_a_session_that_a_study_names_keeps_its_name(
-    changes: dict[str, Any], says: str, linked: Path, tmp_path: Path
-) -> None:
-    shutil.copytree(linked / "one" / "s0", tmp_path / "plain")
-    two, (point,) = prepared(tmp_path, "two", 0)
-    if "link" in changes:
-        changes["link"]["fingerprint"] = fingerprint_of(tmp_path / "plain")
-    replace(plan(two), points=(replace(point, **changes),), listed=False).open().close("stopped")
-    refused = call("rename", "plain", "other", "--sessions-dir", tmp_path)
-    assert refused.code == 2 and says in refused.err
-    assert (tmp_path / "plain").is_dir()
-
-
-def test_a_point_keeps_the_name_by_which_its_study_finds_it(linked: Path) -> None:
     refused = call("rename", "one/s0", "s9", "--sessions-dir", linked)
     assert refused.code == 2 and "s0 is a point of the study one" in refused.err
+
+
+def test_a_session_that_a_study_names_keeps_its_name(linked: Path, tmp_path: Path) -> None:
+    shutil.copytree(linked / "one" / "s0", tmp_path / "plain")
+    link = {"session": "plain", "fingerprint": fingerprint_of(tmp_path / "plain")}
+    branch = {"parent": "plain", "round": 1, "method": None, "set": []}
+    two, (point,) = prepared(tmp_path, "two", 0)
+    for uses, changes in (("uses", {"link": link}), ("continues from", {"branch": branch})):
+        changed: Any = replace(point, **changes)  # type: ignore[arg-type]
+        replace(plan(two), points=(changed,), listed=False).open().close("stopped")
+        refused = call("rename", "plain", "other", "--sessions-dir", tmp_path)
+        assert refused.code == 2 and f"The point two/s0 {uses} plain by its name" in refused.err
+    assert (tmp_path / "plain").is_dir()
 
 
 def test_a_dead_link_is_told_with_the_command_that_computes_the_point(linked: Path, tmp_path: Path) -> None:
@@ -191,16 +182,12 @@ def test_a_session_that_two_studies_use_is_in_the_column_of_each(linked: Path) -
     assert row.label == "two"
 
 
-def test_a_study_that_uses_other_sessions_is_ranked(linked: Path) -> None:
-    best = StudySummary.of(linked / "two", []).best_setting
-    assert best is not None and best.accuracy == Summary.read(linked / "one" / "s0").accuracy
-
-
 def test_the_app_shows_a_study_with_the_sessions_that_it_uses(linked: Path) -> None:
     two = linked / "two"
     assert hs.sessions.inside(two) == [linked / "one" / "s0"]
     summary = StudySummary.of(two, [])
     assert (summary.linked, summary.state) == (1, "finished")
+    assert summary.accuracy == Summary.read(linked / "one" / "s0").accuracy is not None
     assert study_facts(summary)[0] == ("points", "1: 1 use an identical run")
     [line] = by_seed([read_overview(linked / "one" / "s0")], [two])
     assert line.name == "one/s0"

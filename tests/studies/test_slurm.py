@@ -50,20 +50,15 @@ def test_the_study_is_prepared_and_its_script_says_what_a_task_takes(cli: Cli, s
     assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["--set=runtime.threads_per_client=3", "--workers=2"], {"cpus-per-task": "6"}),
+def test_what_is_said_of_points_is_asked_of_slurm(cli: Cli, sessions: Path) -> None:
+    for words, expected in (
+        (["--set=runtime.threads_per_client=3", "--workers=2"], {"cpus-per-task": "6", "array": "0-1"}),
         (["--device=cpu"], {"gres": None}),
-        ([], {"array": "0-1"}),
-    ],
-)
-def test_what_is_said_of_points_is_asked_of_slurm(
-    cli: Cli, sessions: Path, words: list[str], expected: dict[str, str | None]
-) -> None:
-    assert cli(*ASKED, *words).code == 0
-    found = directives(sessions / "t" / "slurm.sh")
-    assert {key: found.get(key) for key in expected} == expected
+    ):
+        name = f"t{len(words)}"
+        assert cli("sweep", name, *ASKED[2:], *words).code == 0
+        found = directives(sessions / name / "slurm.sh")
+        assert {key: found.get(key) for key in expected} == expected
 
 
 def test_points_that_compute_on_a_gpu_are_given_one(tmp_path: Path) -> None:
@@ -83,23 +78,16 @@ def test_points_that_compute_on_a_gpu_are_given_one(tmp_path: Path) -> None:
 def test_written_again_a_script_keeps_what_its_user_has_made_of_it_but_for_the_tasks(
     cli: Cli, sessions: Path
 ) -> None:
+    """Also another encoding, and that it may be executed."""
     assert cli(*ASKED).code == 0
     script = sessions / "t" / "slurm.sh"
-    edited = script.read_text().replace("##SBATCH --partition=", "#SBATCH --partition=long")
-    script.write_text(edited)
+    edited = script.read_text().replace("##SBATCH --partition=", "#SBATCH --partition=long").encode()
+    edited += "# für alle\n".encode("latin-1")
+    script.write_bytes(edited)
+    script.chmod(0o750)
     again = cli("sweep", "t", "--extend", "--over=method=standalone,fedgh,fd", "--on=slurm", "--jobs=5")
     assert again.code == 0 and "kept as it was, but for its line --array" in again.err
-    assert script.read_text() == edited.replace("--array=0-1", "--array=0-2%5")
-
-
-def test_a_script_in_another_encoding_that_may_be_executed_stays_so(cli: Cli, sessions: Path) -> None:
-    assert cli(*ASKED).code == 0
-    script = sessions / "t" / "slurm.sh"
-    script.write_bytes(script.read_bytes() + "# für alle\n".encode("latin-1"))
-    script.chmod(0o750)
-    again = cli("sweep", "t", "--extend", "--over=method=standalone,fedgh,fd", "--on=slurm")
-    assert again.code == 0, again.err
-    assert script.read_bytes().endswith("# für alle\n".encode("latin-1"))
+    assert script.read_bytes() == edited.replace(b"--array=0-1", b"--array=0-2%5")
     assert script.stat().st_mode & 0o777 == 0o750
 
 

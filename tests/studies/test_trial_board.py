@@ -80,23 +80,23 @@ def named(scores: dict[int, list[float]]) -> dict[str, list[float]]:
     return {f"fedproto-t{number:02d}-s100": each for number, each in scores.items()}
 
 
-def test_until_all_trials_are_at_a_rung_none_is_promoted(tmp_path: Path) -> None:
+def test_the_better_half_goes_on_once_all_are_at_a_rung_or_one_is_beyond(tmp_path: Path) -> None:
+    """At round 1, trials 1 and 2 lead. Trial 2 has reached round 2: its 0.6 there beats trial 1, which has not. A trial
+    that ended before its rung, as it diverged, does not hold the others up."""
     study(tmp_path)
-    trials = trials_of(tmp_path, named({0: [0.3], 1: [0.5], 2: [0.4]}))
-    assert [(row.rung, row.upto, row.round, row.score, row.out) for row in trials.rows] == [
-        (1, 1, 1, 0.3, False), (1, 1, 1, 0.5, False), (1, 1, 1, 0.4, False), (1, 1, 0, None, False),
+    waits = trials_of(tmp_path, named({0: [0.3], 1: [0.5], 2: [0.4]}))
+    assert [(row.rung, row.upto, row.round, row.score, row.out, row.is_best) for row in waits.rows] == [
+        (1, 1, 1, 0.3, False, False), (1, 1, 1, 0.5, False, True), (1, 1, 1, 0.4, False, False),
+        (1, 1, 0, None, False, False),
     ]  # fmt: skip
-    assert [row.is_best for row in trials.rows] == [False, True, False, False]
-    assert trials.rungs == 3 and trials.chosen == ()
-
-
-def test_the_better_half_goes_on_and_the_others_are_out(tmp_path: Path) -> None:
-    """At round 1, trials 1 and 2 lead. Trial 2 has reached round 2; its 0.6 there beats trial 1, which has not."""
-    study(tmp_path)
-    trials = trials_of(tmp_path, named({0: [0.3], 1: [0.5], 2: [0.4, 0.6], 3: [0.2]}))
-    assert [(row.rung, row.out) for row in trials.rows] == [(1, True), (2, False), (2, False), (1, True)]
-    assert [row.number for row in trials.rows if row.is_best] == [2]
-    assert (of(trials, 2).score, of(trials, 2).round, of(trials, 2).upto) == (0.6, 2, 2)
+    assert waits.rungs == 3 and waits.chosen == ()
+    assert waits.budget == "Each method has 4 trials, halving by 2: 4 to round 1, 2 to round 2, 1 to round 4."
+    later = trials_of(tmp_path, named({0: [0.3], 1: [0.5], 2: [0.4, 0.6], 3: [0.2]}))
+    assert [row.number for row in later.rows if row.is_best] == [2]
+    assert (of(later, 2).score, of(later, 2).round, of(later, 2).upto) == (0.6, 2, 2)
+    beyond = trials_of(tmp_path, named({0: [0.3], 1: [0.5, 0.6], 2: [0.4], 3: []}))
+    for trials in (later, beyond):
+        assert [(row.rung, row.out) for row in trials.rows] == [(1, True), (2, False), (2, False), (1, True)]
 
 
 def test_a_trial_in_which_a_client_diverged_is_neither_best_nor_promoted(tmp_path: Path) -> None:
@@ -120,13 +120,6 @@ def test_a_trial_in_which_a_client_diverged_is_neither_best_nor_promoted(tmp_pat
     assert board_words.trial_facts(board, of(board.trials, 3), 0)[0][1].startswith(
         "a client diverged, so it loses"
     )
-
-
-def test_a_trial_that_ended_before_its_rung_does_not_hold_the_others_up(tmp_path: Path) -> None:
-    """Trial 3 diverged before round 1. Trial 1 is beyond round 1, so this rung is over."""
-    study(tmp_path)
-    trials = trials_of(tmp_path, named({0: [0.3], 1: [0.5, 0.6], 2: [0.4], 3: []}))
-    assert [(row.rung, row.out) for row in trials.rows] == [(1, True), (2, False), (2, False), (1, True)]
 
 
 def test_the_best_trial_is_warned_about_if_its_value_is_at_the_boundary(tmp_path: Path) -> None:
@@ -167,24 +160,23 @@ def test_a_score_is_the_mean_over_the_tuning_seeds_and_the_last_rounds(tmp_path:
     assert trials.scored == "Trials are scored on eval, over the last 2 rounds of seed 100, 101."
 
 
-def test_the_budget_names_its_rungs(tmp_path: Path) -> None:
-    study(tmp_path)
-    trials = trials_of(tmp_path, {})
-    assert (
-        trials.budget == "Each method has 4 trials, halving by 2: 4 to round 1, 2 to round 2, 1 to round 4."
-    )
-
-
 def test_a_request_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     study(tmp_path)
     (tmp_path / "t" / TUNING).write_text("{")
     assert "tuning.json is not what htfl-sim wrote" in BoardReader(tmp_path / "t").read({}).error
 
 
-def test_boundaries_are_of_declared_ranges_unless_others_are_given() -> None:
+def test_boundaries_are_of_declared_ranges_unless_others_are_given_or_nothing_lies_beyond() -> None:
     """λ of FedProto is from 0.01 to 10. A method of the user's has only given ranges."""
-    assert board.boundary(ASKED, "fedproto", {"method.lam": 9.9, "training.lr": 0.1}) == ("method.lam",)
-    assert board.boundary(ASKED, "mine", {"method.lam": 9.9, "training.lr": 0.99}) == ("training.lr",)
+    least = {"training.momentum": 0.0, "training.epochs": 1, "method.server_epochs": 1}
+    most = {"training.momentum": 0.9, "training.epochs": 5, "method.server_epochs": 5}
+    for method, values, expected in (
+        ("fedproto", {"method.lam": 9.9, "training.lr": 0.1}, ("method.lam",)),
+        ("mine", {"method.lam": 9.9, "training.lr": 0.99}, ("training.lr",)),
+        ("fedgh", least, ()),
+        ("fedgh", most, tuple(most)),
+    ):
+        assert board.boundary(ASKED, method, values) == expected
 
 
 def test_a_tuning_study_has_finished_once_its_final_seeds_have(tmp_path: Path) -> None:
@@ -222,10 +214,3 @@ def test_trials_are_rows_with_their_rung_round_score_and_values(tmp_path: Path) 
     assert board_words.trial_facts(board, of(board.trials, 0), 0)[0][1] == (  # type: ignore[arg-type]
         "30.0 % on eval after round 1; rung 1 of 3, to round 1; others were promoted"
     )
-
-
-def test_a_value_beyond_which_the_setting_has_none_is_at_no_boundary() -> None:
-    least = {"training.momentum": 0.0, "training.epochs": 1, "method.server_epochs": 1}
-    assert board.boundary(ASKED, "fedgh", least) == ()
-    most = {"training.momentum": 0.9, "training.epochs": 5, "method.server_epochs": 5}
-    assert board.boundary(ASKED, "fedgh", most) == tuple(most)
