@@ -43,12 +43,12 @@ def equal(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
     return len(some) == len(others) and all(map(torch.equal, some, others))
 
 
-# fedgh's server and fedmrl's clients draw initial weights of their own; fedl2g_l divides each client's samples.
-@pytest.mark.parametrize("method", ["standalone", "fedgh", "fedmrl", "fedl2g_l"])
-def test_three_equal_seeds_give_the_bits_of_one(method: str) -> None:
-    one, three = parts(5, method), parts({"data": 5, "init": 5, "training": 5}, method)
-    assert three[0] == one[0]
-    assert equal(tensors(three[3]), tensors(one[3]))
+def test_three_equal_seeds_give_the_bits_of_one() -> None:
+    """FedGH's server and FedMRL's clients draw initial weights of their own; FedL2G-l divides each client's samples."""
+    for method in ("standalone", "fedgh", "fedmrl", "fedl2g_l"):
+        one, three = parts(5, method), parts({"data": 5, "init": 5, "training": 5}, method)
+        assert three[0] == one[0]
+        assert equal(tensors(three[3]), tensors(one[3]))
 
 
 @pytest.mark.long
@@ -78,18 +78,15 @@ def test_separate_seeds_are_recorded_as_a_table_and_read_back() -> None:
     assert flattened(config.to_json())["seed.init"] == 1
 
 
-GIVEN = [
-    (["seed.data=1"], {"all": 7, "data": 1}),
-    (["seed.data=1", "seed=2"], {"all": 2, "data": 1}),
-    (["seed=2", "seed.data=1"], {"all": 2, "data": 1}),
-    (["data.seed=1"], {"all": 7, "data": 1}),  # the former name
-    (["seed=2"], 2),
-    (["seed={ all = 1, training = 4 }"], {"all": 1, "training": 4}),
-]
-
-
 def test_a_seed_can_be_set_alone_and_in_any_order() -> None:
-    for assignments, said in GIVEN:
+    for assignments, said in (
+        (["seed.data=1"], {"all": 7, "data": 1}),
+        (["seed.data=1", "seed=2"], {"all": 2, "data": 1}),
+        (["seed=2", "seed.data=1"], {"all": 2, "data": 1}),
+        (["data.seed=1"], {"all": 7, "data": 1}),  # the former name
+        (["seed=2"], 2),
+        (["seed={ all = 1, training = 4 }"], {"all": 1, "training": 4}),
+    ):
         raw = with_overrides(seeded(7).to_json(), assignments)
         assert Config.read(raw).to_json()["seed"] == said
 
@@ -101,15 +98,12 @@ def test_with_and_merged_keep_the_other_seeds() -> None:
     assert merged({"seed": 7}, {"seed": {"init": 2}}) == {"seed": {"all": 7, "init": 2}}
 
 
-NO_SEEDS = [
-    (-1, r"'seed' = -1: input should be greater than or equal to 0"),
-    ({"init": -1}, r"'seed.init' = -1: input should be greater than or equal to 0"),
-    ({"inti": 1}, r"unknown key 'seed.inti'. Did you mean 'seed.init'\?"),
-]
-
-
 def test_a_seed_that_is_none_is_refused_by_its_key() -> None:
-    for seed, message in NO_SEEDS:
+    for seed, message in (
+        (-1, r"'seed' = -1: input should be greater than or equal to 0"),
+        ({"init": -1}, r"'seed.init' = -1: input should be greater than or equal to 0"),
+        ({"inti": 1}, r"unknown key 'seed.inti'. Did you mean 'seed.init'\?"),
+    ):
         with pytest.raises(ConfigError, match=message):
             seeded(seed)
 

@@ -86,29 +86,22 @@ def test_every_declared_range_holds_its_default_and_its_ends_are_valid() -> None
                 section.model_validate({**given, key: value})
 
 
-def test_the_first_trial_has_its_own_values_and_all_methods_have_as_many() -> None:
-    for sampler in ("latin", "random", "grid"):
-        each = [proposed(replace(SMALL, sampler=sampler), name, []) for name in SMALL.methods]
-        assert [len(trials) for trials in each] == [4, 4]
+def test_searches_follow_from_their_seed_and_try_the_same_for_all_methods() -> None:
+    """Else a method could win because its draws were luckier. The first trial has the method's own values."""
+    for sampler in search.SAMPLERS:
+        asked = replace(SMALL, sampler=sampler, halving=None, methods=("standalone", "fedproto", "fedssa"))
+        each = [proposed(replace(asked, keys=()), name, []) for name in asked.methods]
+        assert [len(trials) for trials in each] == [4, 4, 4]
         assert all(trials[0].values == {} for trials in each)
         assert all(trial.values for trials in each for trial in trials[1:])
-    assert set(each[1][1].values) == {"training.lr", "method.lam"} and set(each[0][1].values) == {
-        "training.lr"
-    }
-
-
-def test_all_methods_try_the_same_learning_rates() -> None:
-    """Else a method could win because its draws were luckier."""
-    asked = replace(SMALL, halving=None, methods=("standalone", "fedproto", "fedssa"), keys=())
-    for sampler in ("latin", "random", "tpe"):
-        first, *others = (
-            [
-                trial.values["training.lr"]
-                for trial in proposed(replace(asked, sampler=sampler), method, [])[1:]  # type: ignore[arg-type]
-            ]
-            for method in asked.methods
+        if sampler != "grid":  # whose methods have other grids
+            first, *others = ([trial.values["training.lr"] for trial in trials[1:]] for trials in each)
+            assert others == [first, first] and len(set(first)) == 3, sampler
+        one, same, other = (
+            proposed(replace(asked, search_seed=seed), "fedproto", []) for seed in (20, 20, 21)
         )
-        assert others == [first, first] and len(set(first)) == 3, sampler
+        assert one == same and one != other, sampler
+        assert set(one[1].values) == {"training.lr", "method.lam"}
 
 
 def test_a_latin_hypercube_has_one_trial_in_each_part_of_every_range() -> None:
@@ -529,14 +522,6 @@ def test_a_trial_that_a_divergence_stopped_loses_and_ends_nothing(tmp_path: Path
     assert not result.failed and found.values == {} and found.score > 0  # the first trial, with its own rate
 
 
-def test_what_tuning_decides_itself_is_refused() -> None:
-    words = ["method.name=fedproto", "seed=3", "until=0.9"]
-    choices = [Choices(method="fedproto"), Choices(seed=3), Choices(until=0.9)]
-    for each in [*choices, *(Choices(assignments=[word]) for word in words)]:
-        with pytest.raises(ConfigError, match=r"[Tt]uning"):
-            htfl_sim.tuning.request(each, ["fedproto"])
-
-
 def test_a_setting_of_a_method_is_fixed_for_the_methods_that_have_it_and_not_searched() -> None:
     asked = htfl_sim.tuning.request(
         Choices(assignments=["method.lam=3"]), ["fedproto", "fedssa"], keys=["method"]
@@ -547,13 +532,22 @@ def test_a_setting_of_a_method_is_fixed_for_the_methods_that_have_it_and_not_sea
     assert config.method.lam == 3  # type: ignore[attr-defined]
 
 
-def test_a_setting_that_no_method_has_is_neither_fixed_nor_searched() -> None:
-    with pytest.raises(ConfigError, match=r"None of standalone, fedproto has a setting 'method\.mu'"):
-        htfl_sim.tuning.request(Choices(assignments=["method.mu=0.6"]), ["fedproto"])
-    with pytest.raises(
-        ConfigError, match=r"None of standalone, fedproto has a setting 'method\.mu' to search"
+def test_what_no_method_has_and_what_tuning_decides_itself_is_refused() -> None:
+    none = r"None of standalone, fedproto has a setting 'method\.mu'"
+    for choices, ranges, said in (
+        (Choices(assignments=["method.mu=0.6"]), [], none),
+        (Choices(), ["method.mu=linear:0:1"], f"{none} to search"),
+        *(
+            (Choices(assignments=[word]), [], "[Tt]uning")
+            for word in ("method.name=fedproto", "seed=3", "until=0.9")
+        ),
+        *(
+            (each, [], "[Tt]uning")
+            for each in (Choices(method="fedproto"), Choices(seed=3), Choices(until=0.9))
+        ),
     ):
-        htfl_sim.tuning.request(Choices(), ["fedproto"], ranges=["method.mu=linear:0:1"])
+        with pytest.raises(ConfigError, match=said):
+            htfl_sim.tuning.request(choices, ["fedproto"], ranges=ranges)
 
 
 def test_trials_and_final_runs_can_draw_from_separate_samples_and_share_a_seed_of_the_data() -> None:
@@ -594,11 +588,9 @@ def test_a_sweep_with_tuned_values_equals_the_final_runs_and_can_have_more_seeds
     assert StudySpec.of_toml(tomllib.loads(text), tmp_path / "study.toml").to_toml() == text
 
 
-def test_a_sweep_with_tuned_values_waits_for_all_choices(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    in_process(monkeypatch, every=1)
-    tune(tmp_path / "t", SMALL, Launch(tmp_path))
+def test_a_sweep_with_tuned_values_waits_for_all_choices(tmp_path: Path) -> None:
+    begun(tmp_path / "t")
+    (tmp_path / "t" / "study.toml").write_text("[over]\nseed = [0]\n")
     with pytest.raises(
         ConfigError, match=r"t has chosen no values for .* yet\. Continue it: `htfl-sim tune t`"
     ):
@@ -802,15 +794,6 @@ def test_tpe_learns_from_the_first_trial(monkeypatch: pytest.MonkeyPatch) -> Non
     own = {"training.lr": 0.05, "method.lam": 1e6}
     proposed(asked, "fedproto", [0.7, 0.2, 0.9, 0.3, 0.4], own)
     assert [(trial.params, trial.value) for trial in told[:1]] == [({"training.lr": 0.05}, 0.7)]
-
-
-def test_another_search_seed_is_another_search() -> None:
-    for sampler in ("latin", "random", "grid", "tpe"):
-        asked = replace(SMALL, sampler=sampler)  # type: ignore[arg-type]
-        first, same, other = (
-            proposed(replace(asked, search_seed=seed), "fedproto", []) for seed in (20, 20, 21)
-        )
-        assert first == same and first != other, sampler
 
 
 @pytest.mark.long
