@@ -11,6 +11,7 @@ import pytest
 import htfl_sim as hs
 from checkpoints import SessionReader
 from htfl_sim.configuring import check_keys
+from simulator.base.errors import MethodError
 from tests.face.conftest import ROUNDS, tiny
 
 ONE: dict[str, Any] = {
@@ -262,3 +263,17 @@ def test_a_data_set_that_is_here_is_not_fetched(home: Path) -> None:
 def test_the_machine_has_its_checks(home: Path) -> None:
     found = {check.what: check.status for check in hs.machine.doctor()}
     assert found["python"] == found["sessions folder"] == "ok"
+
+
+def test_a_method_that_breaks_a_promise_is_refused_with_their_number() -> None:
+    kept, broken = hs.catalog.Promise("one", True, None), hs.catalog.Promise("two", False, "so")
+    hs.catalog.refuse_broken("m", [kept])
+    with pytest.raises(MethodError, match="'m' breaks 1 of 3 promises"):
+        hs.catalog.refuse_broken("m", [kept, broken, kept])
+
+
+def test_an_error_of_the_system_without_a_path_is_not_called_the_users() -> None:
+    assert hs.errors.fault_of_others(OSError("no path")) is None
+    assert "x.csv" in str(
+        hs.errors.fault_of_others(FileNotFoundError(2, "No such file or directory", "x.csv"))
+    )

@@ -50,6 +50,12 @@ def test_the_study_is_prepared_and_its_script_says_what_a_task_takes(cli: Cli, s
     assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
 
 
+def test_a_point_that_a_study_does_not_have_is_refused_with_those_that_it_has(cli: Cli) -> None:
+    assert cli(*ASKED).code == 0
+    result = cli("sweep", "t", "--point=2")
+    assert result.code == 2 and "study t has the points 0 to 1, and no point 2" in result.err
+
+
 def test_what_is_said_of_points_is_asked_of_slurm(cli: Cli, sessions: Path) -> None:
     for words, expected in (
         (["--set=runtime.threads_per_client=3", "--workers=2"], {"cpus-per-task": "6", "array": "0-1"}),
