@@ -73,6 +73,12 @@ def test_a_study_of_three_clients_and_two_seeds_worked_out_by_hand() -> None:
     assert [each.mean for each in row.sizes.values()] == [approx(0.15), approx(0), approx(0.05)]
 
 
+def test_a_study_has_its_row_of_gains() -> None:
+    both = [replace(each, studies=("t",)) for each in STUDY]
+    [row] = gains(both, "study").rows
+    assert row.sessions == ("gh-0", "gh-1")
+
+
 def test_the_mean_over_the_last_rounds() -> None:
     runs = [
         session("a", "standalone", 0, [0.1, 0.1, 0.1], [0.2, 0.2, 0.2], [0.4, 0.4, 0.4]),
