@@ -167,3 +167,9 @@ def test_a_transformer_block_has_the_parameters_of_its_layers() -> None:
     network = models.architecture("tr_h8_l1", SPEC, 4)
     found = sum(each.numel() for each in network.parameters())
     assert found == 11 * 512 + attention + hidden + norms + 4 * 513
+
+
+def test_the_projections_of_attention_begin_with_biases_of_zero() -> None:
+    """As those of torch.nn.MultiheadAttention."""
+    block = recurrent.Block(8, 2, 16)
+    assert not block.qkv.bias.any() and not block.out.bias.any()
