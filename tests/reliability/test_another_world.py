@@ -180,7 +180,8 @@ def test_a_switch_records_the_files_of_the_new_method(cli: Cli, done: Path) -> N
     with_other_code(done, "method file")  # of a method that the resume still has in force
     assert cli("resume", "done", "--allow-inexact").code == 0
     history = checkpoints.SessionReader(done).manifest().history
-    assert history[-1]["method_files"] == {name: METHOD_FILES[name] for name in ("fedavg.py", "fedprox.py")}
+    files = ("fedavg.py", "fedprox.py", "means.py")
+    assert history[-1]["method_files"] == {name: METHOD_FILES[name] for name in files}
     assert cli("switch", "done", "--set=rounds=5").code == 0
     assert cli("resume", "done").code == 0, "fedlora.py no longer counts"
 
