@@ -637,7 +637,7 @@ def test_tables_and_figures_have_the_simulated_time_energy_and_what_was_used(tmp
     [row] = table.rows
     found = {name: each.mean for name, each in row.extras.items() if each}
     assert found == pytest.approx(expected, rel=1e-9)
-    simulated = row.costs["simulated seconds"]
+    simulated = row.costs["simulated"]
     assert simulated is not None and simulated.mean == records[0]["time"]["ends"]
     figure = hs.plot("accuracy", "s", x="simulated seconds", sessions_dir=tmp_path)
     assert figure.axes[0].get_xlabel() == "simulated time, s"
