@@ -141,7 +141,8 @@ class Choices:
         from simulator.methods import declared
 
         named_files(self.plugins).load()
-        if self.method:
+        chosen = with_overrides({"method": {"name": self.method}}, self.assignments)["method"]
+        if self.method and isinstance(chosen, dict) and chosen.get("name") == self.method:
             declared(self.method)  # an unknown one is refused before the rest is loaded
         from simulator.data.datasets import absolute
 

@@ -29,6 +29,10 @@ def test_set_has_the_last_word_and_the_last_set_the_very_last() -> None:
     assert (config.rounds, config.training.lr) == (9, 0.5)
 
 
+def test_a_method_that_set_exchanges_need_not_be_known() -> None:
+    assert Choices(method="nope", assignments=["method.name=fedavg"]).read().method.name == "fedavg"
+
+
 def test_a_list_whose_quotes_the_shell_has_removed_is_one_of_texts() -> None:
     config = Choices(assignments=["federation.group=[cnn1, timm:vit_tiny_patch16_224]"]).read()
     assert list(config.federation.group) == ["cnn1", "timm:vit_tiny_patch16_224"]
