@@ -1,5 +1,6 @@
 """What kept checkpoints and data show: representations, confusion matrices, and samples to look at."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,6 +30,7 @@ from simulator.results.inspection import checkpoint, models
 from simulator.results.inspection.checkpoint import _guides_logits, representations
 from simulator.results.inspection.client_samples import (
     ClassSample,
+    ClientSamples,
     Embedding,
     FeatureMean,
     as_text,
@@ -349,3 +351,13 @@ def test_samples_pass_from_process_to_process_as_they_are(tmp_path: Path) -> Non
     }
     with pytest.raises(ConfigError, match="has no client 4"):
         hs.sessions.samples(folder, client=4, data_dir=tmp_path)
+
+
+def test_samples_pass_with_names_of_folders_that_are_no_utf_8_and_with_values_that_are_not_finite() -> None:
+    of_class = ClassSample(0, "caf\udce9", 1, values=((math.inf, -math.inf),))
+    [received] = from_bytes(to_bytes([ClientSamples(0, "image", (of_class,))]))
+    assert received.classes == (of_class,)
+    [of_nan] = from_bytes(
+        to_bytes([ClientSamples(0, "table", (), (), (FeatureMean("x", math.nan, 1.0, 0.0),))])
+    )
+    assert math.isnan(of_nan.features[0].mean)

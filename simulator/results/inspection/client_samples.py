@@ -1,8 +1,9 @@
 """What passes from one process to another to be looked at: samples of a client, and the plane. Needs no torch."""
 
 import io
+import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import msgspec
@@ -76,12 +77,13 @@ def as_text(tokens: Iterable[int], names: Sequence[str]) -> str:
 
 def to_bytes(samples: Sequence[ClientSamples]) -> bytes:
     """As JSON."""
-    return msgspec.json.encode(samples)
+    # Unlike msgspec's, it spells names that are no UTF-8, such as those of folders, and NaN.
+    return json.dumps([asdict(each) for each in samples]).encode()
 
 
 def from_bytes(content: bytes) -> tuple[ClientSamples, ...]:
     """What `to_bytes` gave."""
-    return msgspec.json.decode(content, type=tuple[ClientSamples, ...])
+    return msgspec.convert(json.loads(content), tuple[ClientSamples, ...])
 
 
 @dataclass(frozen=True, eq=False)
