@@ -15,6 +15,7 @@ from simulator.base.extras import NotDownloaded
 from simulator.base.extras import forbidden as without_downloads
 from simulator.base.federation_section import GROUPS
 from simulator.base.nested import as_toml, toml_value
+from simulator.methods.declarations import Card
 
 if TYPE_CHECKING:
     from simulator.base.documents import Report
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from simulator.config import Config
     from simulator.config import Setting as Setting
     from simulator.methods.base import Method
-    from simulator.methods.declarations import Card, Declared
+    from simulator.methods.declarations import Declared
     from simulator.models.federation import Federation
 
 __all__ = [
@@ -38,24 +39,30 @@ Told = Callable[[int, int], None]
 preset_groups, preset_names = _presets.groups, _presets.names
 
 
-@dataclass(frozen=True)
-class MethodCard:
-    """A method. parameters: its own settings, as {'key', 'default', 'values', 'description'}.
+@dataclass(frozen=True, kw_only=True)
+class MethodCard(Card):
+    """A method: its card, and `parameters`, its own settings as {'key', 'default', 'values', 'description'}.
 
     space: what `htfl-sim tune` searches, by dotted key. obstacle: why the models in question cannot run it.
     """
 
     name: str
-    card: "Card"
     parameters: list[dict[str, Any]]
     space: "Mapping[str, Range]"
     obstacle: str | None = None
+
+    @property
+    def ranges(self) -> dict[str, str]:
+        """The space, as a table prints it."""
+        from simulator.base.sections import range_text
+
+        return {key: range_text(each) for key, each in self.space.items()}
 
     def to_json(self) -> dict[str, Any]:
         """For programs, with the kind and the ends or options of each range."""
         from simulator.base.sections import range_as_json
 
-        listed = {key: getattr(self.card, key) for key in ("title", "paper", "kind", "needs", "down", "up")}
+        listed = {key: getattr(self, key) for key in ("title", "paper", "kind", "needs", "down", "up")}
         space = {key: range_as_json(each) for key, each in self.space.items()}
         return {"name": self.name, **listed, "parameters": self.parameters, "space": space}
 
@@ -156,7 +163,7 @@ def _of_method(found: "Declared | type[Method]") -> MethodCard:
     ]
     sections = (("training", TrainingConfig), ("method", found.Config))
     space = {f"{name}.{key}": each for name, section in sections for key, each in section.space.items()}
-    return MethodCard(found.name, found.card, parameters, space)
+    return MethodCard(**vars(found.card), name=found.name, parameters=parameters, space=space)
 
 
 def method_choices(config: Mapping[str, Any]) -> list[MethodCard]:

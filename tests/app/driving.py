@@ -10,7 +10,6 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from htfl_sim.catalog import MethodCard
-from simulator.methods.declarations import Card
 from tui.app.app import HtflApp
 from tui.app.keys import KEYS, PANEL_TITLES
 from tui.app.panels import PANELS
@@ -117,4 +116,4 @@ def method_choice(
 ) -> MethodCard:
     """A method in the dialog of a switch, with its parameters as key, default, and meaning."""
     rows = [{"key": key, "default": default, "description": about} for key, default, about in parameters]
-    return MethodCard(name, Card(title, "", "", needs, "", ""), rows, {}, obstacle)
+    return MethodCard(title, "", "", needs, "", "", name=name, parameters=rows, space={}, obstacle=obstacle)

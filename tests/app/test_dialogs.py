@@ -51,7 +51,7 @@ CHOICES = [
     method_choice("heteroavg", "HeteroAvg", "nested architectures", OBSTACLE, ()),
     method_choice("standalone", "Standalone", "nothing", None, ()),
 ]
-KNOWN = [(choice.name, choice.card.title) for choice in CHOICES]
+KNOWN = [(choice.name, choice.title) for choice in CHOICES]
 
 
 def counted(run: SessionData) -> SessionData:

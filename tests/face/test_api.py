@@ -277,3 +277,10 @@ def test_an_error_of_the_system_without_a_path_is_not_called_the_users() -> None
     assert "x.csv" in str(
         hs.errors.fault_of_others(FileNotFoundError(2, "No such file or directory", "x.csv"))
     )
+
+
+def test_a_method_has_the_texts_of_its_card_its_ranges_and_its_name() -> None:
+    fedproto = hs.catalog.method("fedproto")
+    assert (fedproto.name, fedproto.title) == ("fedproto", "FedProto")
+    assert fedproto.needs and fedproto.down and fedproto.up and fedproto.kind and fedproto.paper
+    assert fedproto.ranges.keys() == fedproto.space.keys() >= {"training.lr", "method.lam"}

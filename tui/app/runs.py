@@ -289,7 +289,7 @@ class LocalRuns:
             view, folder = self._host.view, self._options.sessions
             if not self._host.is_at(run.folder):
                 return
-            known = [(each.name, each.card.title) for each in choices if each.obstacle is None]
+            known = [(each.name, each.title) for each in choices if each.obstacle is None]
             dialog = (
                 ShadowDialog(view.run, view.shown, folder, known, view.paired)
                 if beside

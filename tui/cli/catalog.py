@@ -99,7 +99,6 @@ def methods(
       htfl-sim methods my_method --plugin my_method.py --check
       htfl-sim run --method fedlora --set method.mu=0.7
     """
-    from simulator.base.sections import range_text
 
     hs.load_files(plugins)
     if check:
@@ -130,7 +129,7 @@ def methods(
         output.heading("Hyper-parameters (--set method.KEY=VALUE)"),
         output.table(["key", "default", "meaning"], rows) if rows else "none",
         output.heading("Ranges that `htfl-sim tune` searches"),
-        output.facts((key, range_text(each)) for key, each in card.space.items()),
+        output.facts(card.ranges.items()),
     )
 
 

@@ -506,7 +506,7 @@ class SwitchDialog(Form[SwitchWish]):
             return
         choice = self._choices[str(event.option_id)]
         self.complain("")
-        self.query_one("#needs", Static).update(self.spelled(f"needs {choice.card.needs}"))
+        self.query_one("#needs", Static).update(self.spelled(f"needs {choice.needs}"))
         rows = self.query_one("#parameters", VerticalScroll)
         await rows.remove_children()
         await rows.mount_all(
@@ -528,7 +528,7 @@ class SwitchDialog(Form[SwitchWish]):
             self.action_submit()
 
     def _option(self, choice: MethodCard) -> Option:
-        name, title = padded(choice.name, 16), self.spelled(choice.card.title)
+        name, title = padded(choice.name, 16), self.spelled(choice.title)
         now = "  (now)" if choice.name == self._present else ""
         line = Content.assemble((name, "bold"), title, (now, "bold"))
         if choice.obstacle:
