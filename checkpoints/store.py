@@ -1,7 +1,7 @@
-"""The owner's side of a session: create or open it, put states, commit rounds, retire old ones.
+"""The owner's side of a session: create or open it, write states, commit rounds, and remove old checkpoints.
 
-Opening looks whether the session is whole, and refuses damage. Then it sweeps what a crash left, and mends. Looking
-changes nothing. Mending begins when the session is owned, and asks before each change whether it still is.
+Opening inspects the session and refuses damage. Then it repairs what a crash left, and removes leftovers. Inspecting
+changes nothing. Repairs begin when this process owns the session, and check before each change that it still does.
 """
 
 import re
@@ -34,21 +34,21 @@ from checkpoints.schema import Json, ObjectRef, Prefix
 if TYPE_CHECKING:
     from torch import Tensor
 
-May = Callable[[], None]
+CheckOwner = Callable[[], None]
 """Raises when the session is no longer owned."""
 
 
 class Store:
     """The one writer of a session. `put` and `heartbeat` may be called from any thread.
 
-    After a DiskError, or Displaced, the store writes no more: what is on disk is the last commit, and opening the
-    session again is what finds out how things stand.
+    After DiskError or Displaced, the store writes no more. The disk holds the last commit. Open the session again to
+    inspect and repair it.
     """
 
     def __init__(
         self, folder: Path, owner: lock.Ownership, retention: Retention, ledger: bytes, inherited: int = 0
     ) -> None:
-        """Takes over a session that is owned and whole, and whose ledger is this; see `create` and `open`."""
+        """Use `create` or `open`. The session must be owned and whole, and `ledger` is its ledger."""
         self.folder = folder
         self.session = SessionReader(folder)
         self._warnings: list[str] = []
@@ -75,12 +75,12 @@ class Store:
     def create(
         cls, folder: Path, session: Mapping[str, Any], retention: Retention | None = None, ledger: bytes = b""
     ) -> "Store":
-        """Make a session in a folder that is not there, or empty, and own it.
+        """Make a session in a new or empty folder, and own it.
 
-        `session` is what session.json keeps besides id and time, its "format" if that is not 1. A fork begins with
+        `session` has the contents of session.json besides id and time, and "format" if it is not 1. A fork begins with
         `ledger`, its parent's lines of rounds 1, 2, …; if `session` says "parent" with a "round" above 0, it counts as
-        half made until its first commit, and is not opened again. Raises SessionUnreadable for a name that is taken,
-        Damaged for another ledger, DiskError.
+        half made until its first commit, and cannot be opened again. Raises SessionUnreadable for a name that is taken,
+        Damaged for an invalid ledger, and DiskError.
         """
         rounds = check_ledger(ledger)
         owner = None
@@ -96,28 +96,27 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path, *, retention: Retention | None = None, steal: bool = False) -> "Store":
-        """Own a session that is there, cleared of what a crash left. Commands that its checkpoint has applied are
-        answered.
+        """Own an existing session, repaired after a crash. Commands that its checkpoint has applied are answered.
 
-        `steal` takes the session over from a machine that is known to be dead. Raises SessionUnreadable when there is
-        none, Locked, Damaged, UnsupportedVersion, or DiskError when it cannot be written.
+        `steal` takes the session over from a machine that is known to be dead. Raises SessionUnreadable if there is
+        none, Locked, Damaged, UnsupportedVersion, or DiskError if it cannot be written.
         """
         SessionReader(folder)
         owner = lock.Ownership.acquire(folder, steal=steal)
         try:
-            found = _look(folder, owner.before)
+            found = _inspect(folder, owner.before)
             files.make_folder(folder, layout.TMP)
             owner.claim()
         except BaseException:
             owner.let_go()
             raise
         with owner.released_on_failure():
-            warnings = _mend(folder, found, owner.check)
+            warnings = _repair(folder, found, owner.check)
             store = cls(folder, owner, retention or Retention(), found.ledger)
             with store._writing():
                 for warning in warnings:
                     store.warn(warning)
-                # Their effect is in the newest checkpoint, whether or not its owner could say so.
+                # Their effect is in the newest checkpoint, even if its owner did not answer them.
                 applied = found.kept[-1].applied if found.kept else []
                 store._inbox.settle(applied, store._committed)
             return store
@@ -129,7 +128,7 @@ class Store:
 
     @property
     def checkpoint_due(self) -> bool:
-        """Whether the next round needs a checkpoint: the ledger after the last one is as long as can be read back."""
+        """Whether the next round needs a checkpoint: the ledger after the last one has reached its maximum length."""
         return self._ledger.size - self._covered > limits.TAIL - limits.RECORD
 
     @property
@@ -210,8 +209,7 @@ class Store:
     def save_unfinished_round(
         self, round: int, note: Mapping[str, Any], states: Mapping[str, ObjectRef]
     ) -> None:
-        """Make what is done of the next round durable, in place of what was saved of it before, until the round's
-        commit.
+        """Save the finished part of the next round durably until its commit. Replaces an earlier saved part.
 
         `states` names objects ("client/3/state", "client/3/uplink"); `note` is the caller's. Raises DiskError.
         """
@@ -226,7 +224,7 @@ class Store:
             self._discard(unnamed)
 
     def unfinished_round(self) -> UnfinishedRound | None:
-        """What was saved of the next round, checked when the session was opened; None if nothing was."""
+        """The saved part of the next round, checked when the session was opened; None if there is none."""
         return self._unfinished.get(max(self._round, 0) + 1)
 
     def load_unfinished(
@@ -246,12 +244,12 @@ class Store:
             raise Damaged(f"{self.folder}, unfinished round {unfinished.round}, {name}: {error}") from error
 
     def commands(self) -> list[Command]:
-        """The new commands, in order of id. What is no command is refused, with a warning. Raises DiskError."""
+        """The new commands, in order of id. Invalid ones are refused with a warning. Raises DiskError."""
         with self._writing():
             return self._inbox.new()
 
     def answer(self, command: Command, outcome: Outcome, message: str = "", round: int | None = None) -> None:
-        """Say durably what became of a command, and in which round; it will not be handed out again."""
+        """Write the outcome of a command durably, and its round. `commands` does not return it again."""
         with self._writing():
             self._inbox.answer(reply(command, outcome, message, round))
 
@@ -263,7 +261,7 @@ class Store:
     def tag(
         self, add: Iterable[str], remove: Iterable[str] = (), note: str | None = None
     ) -> directories.Marks:
-        """Change what the session is marked with; all of it. Raises ValueError for what is no tag or no note."""
+        """Change the session's tags and note, and return all of them. Raises ValueError for an invalid tag or note."""
         with self._writing():
             return directories.change_marks(self.folder, add, remove, self._owner.check, note)
 
@@ -274,13 +272,13 @@ class Store:
             self.event("warning", **about, message=message)
 
     def take_warnings(self) -> list[str]:
-        """What has been found amiss since the last call, first of all by opening: sentences, which are events too."""
+        """The warnings since the last call, and at first those of opening: sentences that are events too."""
         with self._guard:
             taken, self._warnings = self._warnings, []
             return taken
 
     def heartbeat(self, state: str | None = None, **progress: Any) -> None:
-        """Tell watchers how far it got; written at most twice a second, at once when `state` is a new one."""
+        """Write the progress for other processes: at most twice a second, but a new `state` at once."""
         with self._writing():
             self._state = state or self._state
             self._progress = progress
@@ -294,7 +292,7 @@ class Store:
             return pruned
 
     def close(self, state: str = "stopped") -> None:
-        """Let go of the session; `state` is what it is in from now on ("stopped", "finished")."""
+        """Release the session; `state` is its state from now on ("stopped", "finished")."""
         if self.forked:
             return
         with self._guard:
@@ -329,14 +327,14 @@ class Store:
         """Give a manifest its name, as long as this process owns the session and nobody else has written in it."""
         newest = self._committed
 
-        def may() -> None:
+        def check() -> None:
             self._owner.check()
             self._ledger.check()
             if any(round > newest and round != manifest.round for round in manifests.rounds(self.folder)):
                 raise FileExistsError
 
         try:
-            files.link_new(self.folder, manifests.path(manifest.round), raw, may)
+            files.link_new(self.folder, manifests.path(manifest.round), raw, check)
         except FileExistsError:
             raise SessionUnreadable(
                 f"{self.folder}: round {manifest.round} was written by another program. Stop it, then resume."
@@ -358,7 +356,7 @@ class Store:
         return Pruned(rounds, sum(ref.size for ref in unused))
 
     def _discard(self, unnamed: list[ObjectRef]) -> None:
-        """Remove what no unfinished round names any more, unless a checkpoint does."""
+        """Remove objects that an unfinished round no longer names, unless a checkpoint names them."""
         self._objects.discard((ref for ref in unnamed if ref not in self._kept), self._owner.check)
 
     def _before(self, round: int, record: Mapping[str, Any] | None) -> Prefix:
@@ -419,7 +417,7 @@ class Store:
 
 @dataclass(frozen=True)
 class _Found:
-    """A session as it was found: the checkpoints, those that are not of its course, the ledger and what follows it."""
+    """A session as it was found: its checkpoints, strays from another course of rounds, its ledger, and the rest."""
 
     kept: list[Manifest]
     strays: list[Manifest]
@@ -427,7 +425,7 @@ class _Found:
     ledger: bytes
     tail: bytes
     torn: int | None
-    """How many bytes the events end in that are no whole line; None when there are no events at all."""
+    """The number of bytes of an incomplete line at the end of the events; None if there is no file of events."""
     warnings: list[str]
 
     @property
@@ -435,7 +433,7 @@ class _Found:
         return self.kept[-1].round if self.kept else 0
 
 
-def _look(folder: Path, left: Json | None) -> _Found:
+def _inspect(folder: Path, left: Json | None) -> _Found:
     """Read a session whose lock is held, and change nothing; `left` is its last owner's note.
 
     Raises Damaged when a manifest, or an object of the newest, is missing or altered, or the ledger cannot be rebuilt.
@@ -472,29 +470,29 @@ def _look(folder: Path, left: Json | None) -> _Found:
     return _Found(kept, strays, raw, text, tail, torn, [*amiss, *([lost] if lost else [])])
 
 
-def _mend(folder: Path, found: _Found, may: May) -> list[str]:
-    """Bring a session that is owned into order; returns what was amiss, as sentences."""
+def _repair(folder: Path, found: _Found, check_owner: CheckOwner) -> list[str]:
+    """Repair an owned session. Returns the faults as sentences."""
     for name in layout.FOLDERS:
-        may()
+        check_owner()
         files.make_folder(folder, name)
-    mended = [*found.warnings, *_mend_ledger(folder, found, may)]
+    mended = [*found.warnings, *_repair_ledger(folder, found, check_owner)]
     if found.torn is None:
-        may()
+        check_owner()
         files.replace(folder, layout.EVENTS, b"")
         mended.append(f"{layout.EVENTS} was gone; it begins anew.")
     elif found.torn:
-        may()
+        check_owner()
         files.cut(folder, layout.EVENTS, found.torn)
         mended.append(f"{layout.EVENTS} was torn; its whole lines were kept.")
     for stray in found.strays:
-        may()
+        check_owner()
         files.remove(folder, manifests.path(stray.round))
         mended.append(
             f"{manifests.path(stray.round)} is not of this session's course: an owner wrote it after it had been "
             "displaced. It was removed."
         )
-    usable, lost = _unfinished(folder, found.newest, may)
-    _sweep(folder, found.kept, usable, may)
+    usable, lost = _unfinished(folder, found.newest, check_owner)
+    _remove_leftovers(folder, found.kept, usable, check_owner)
     return mended + lost
 
 
@@ -518,10 +516,10 @@ def _course(folder: Path, kept: list[Manifest]) -> tuple[bytes, bytes, bytes, li
     return raw, text, tail, strays
 
 
-def _mend_ledger(folder: Path, found: _Found, may: May) -> Iterator[str]:
+def _repair_ledger(folder: Path, found: _Found, check_owner: CheckOwner) -> Iterator[str]:
     if found.ledger == found.raw and files.look(folder, layout.LEDGER) is not None:
         return
-    may()
+    check_owner()
     files.replace(folder, layout.LEDGER, found.ledger)
     files.sync_folder(folder)
     if is_rebuilt := found.raw[: len(found.ledger)] != found.ledger:
@@ -533,7 +531,9 @@ def _mend_ledger(folder: Path, found: _Found, may: May) -> Iterator[str]:
         yield f"{layout.LEDGER} had a torn line after the last checkpoint; it was cut off."
 
 
-def _unfinished(folder: Path, newest: int, may: May) -> tuple[list[UnfinishedRound], list[str]]:
+def _unfinished(
+    folder: Path, newest: int, check_owner: CheckOwner
+) -> tuple[list[UnfinishedRound], list[str]]:
     """The unfinished round after the newest checkpoint's, if it is whole; all others are removed."""
     usable, lost = [], []
     for round in manifests.rounds(folder, layout.PARTIAL):
@@ -547,28 +547,30 @@ def _unfinished(folder: Path, newest: int, may: May) -> tuple[list[UnfinishedRou
             reason = f"{manifests.path(round, layout.PARTIAL)} does not follow round {newest}, the newest checkpoint's"
         except Damaged as error:
             reason = str(error).removesuffix(".")
-        _remove(folder, manifests.path(round, layout.PARTIAL), may)
+        _remove(folder, manifests.path(round, layout.PARTIAL), check_owner)
         if round > newest:  # else the round was finished, and only this was left to do
             lost.append(f"{reason}; the finished clients of round {round} are computed again.")
     return usable, lost
 
 
-def _sweep(folder: Path, kept: list[Manifest], usable: list[UnfinishedRound], may: May) -> None:
-    """Remove what belongs to no commit; objects only if a manifest shows that those are not lost."""
+def _remove_leftovers(
+    folder: Path, kept: list[Manifest], usable: list[UnfinishedRound], check_owner: CheckOwner
+) -> None:
+    """Remove what belongs to no commit. Objects stay if no manifest is left, since they may be needed."""
     for name in files.names(folder, layout.TMP):
-        _remove(folder, f"{layout.TMP}/{name}", may)
+        _remove(folder, f"{layout.TMP}/{name}", check_owner)
     named: list[Manifest | UnfinishedRound] = [*kept, *usable]
     used = {ref.sha256 for each in named for ref in each.states.values()}
     for ref in objects.present(folder) if kept else ():
         if ref.sha256 not in used:
-            may()
+            check_owner()
             files.remove(folder, ref.name)
 
 
-def _remove(folder: Path, name: str, may: May) -> None:
+def _remove(folder: Path, name: str, check_owner: CheckOwner) -> None:
     if files.is_folder(files.look(folder, name)):
         raise SessionUnreadable(f"{folder / name} is a folder the store did not make. Move it away.")
-    may()
+    check_owner()
     files.remove(folder, name)
 
 

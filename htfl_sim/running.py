@@ -40,7 +40,7 @@ Progress = bool | Callable[[Record], object]
 """False: no output. True: one line per round, or a bar in a notebook. A function receives each round's record."""
 
 
-class _Held:
+class _OpenSession:
     """The open session of a folder, shared by every `Run` of that folder in this process.
 
     It is closed when the last of them is collected, and when the process ends.
@@ -89,10 +89,10 @@ def _close_quietly(sessions: list[Session]) -> None:
             sessions.pop().close()
 
 
-_HELD: WeakValueDictionary[Path, _Held] = WeakValueDictionary()
+_OPEN_SESSIONS: WeakValueDictionary[Path, _OpenSession] = WeakValueDictionary()
 """The sessions of this process by folder, so a notebook's cell that runs again continues the same one."""
-_ELSEWHERE = ("runtime", "preset", "profile", "rounds")
-"""Sections that do not make a different run: its machine and its names. `_agreed` checks the rest."""
+_MAY_DIFFER = ("runtime", "preset", "profile", "rounds")
+"""Sections that may differ when a run continues a session. `_agreed` also checks `rounds` and parts of `runtime`."""
 
 
 class Run(Results):
@@ -113,8 +113,8 @@ class Run(Results):
         super().__init__(path, data_dir)
         self._how = how
         place = self.path.resolve()
-        held = _HELD.get(place) if session is None else None
-        self._held = _HELD[place] = held or _Held(self.path, session)
+        held = _OPEN_SESSIONS.get(place) if session is None else None
+        self._held = _OPEN_SESSIONS[place] = held or _OpenSession(self.path, session)
 
     def run(self, until: int | None = None, progress: Progress = False) -> Self:
         """Run until the last round, or until this one is finished. In that case, the session stays open.
@@ -377,7 +377,7 @@ def _agreed(folder: Path, config: Config) -> int | None:
     differs = [
         f"{key} {toml_value(made.get(key))}, not {toml_value(wanted.get(key))}"
         for key in dict.fromkeys([*wanted, *made])
-        if (key in bits or key.split(".")[0] not in _ELSEWHERE) and made.get(key) != wanted.get(key)
+        if (key in bits or key.split(".")[0] not in _MAY_DIFFER) and made.get(key) != wanted.get(key)
     ]
     planned = config.rounds if differs else metadata.planned(session).rounds
     if config.rounds < planned:

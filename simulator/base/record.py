@@ -1,8 +1,8 @@
-"""A line of the ledger, as a type, and the table of its scalars.
+"""The type of a ledger record, which is one line of the ledger, and the table of its scalars.
 
-Whoever writes or reads a record uses this type, and `check_record` holds what was read against it. The text under a
-key is its row in docs/ledger.md, and `When` names the setting that the key needs. Objects may have more keys than the
-types know: later versions add some.
+All code that writes or reads records uses this type, and `check_record` checks what was read. The text under a key is
+its row in docs/ledger.md, and `When` names the setting that adds the key. Objects may have unknown keys, because later
+versions add some.
 """
 
 import re
@@ -51,7 +51,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class When:
-    """The key is there where this setting asks for it."""
+    """The setting that adds the key to a record."""
 
     setting: str
 
@@ -60,7 +60,7 @@ Client = Annotated[str, Spelled(re.compile("0|[1-9][0-9]{0,8}"))]
 ByClient = Annotated[
     Annotated[list[V], FirstFault()] | Annotated[dict[Client, V], FirstFault()], ListOrNames()
 ]
-"""A figure of each client in their order, or of those that are named."""
+"""A value for each client in their order, or for the named clients."""
 
 
 def _counts_classes(rows: list[list[int]]) -> bool:
@@ -208,7 +208,7 @@ class Cka(TypedDict):
 
 
 class Taken(TypedDict, total=False):
-    """What a round took besides its seconds; earlier versions wrote only some of it."""
+    """The resources that a round took besides its seconds. Earlier versions wrote only some of them."""
 
     waited: Amount
     """seconds of pauses in the round or before it"""
@@ -432,7 +432,7 @@ class Record(TypedDict):
 
 
 def check_record(record: Mapping[str, Any], clients: int) -> Record:
-    """The same, which is a record of a session of so many clients; raises ValueError, saying what is wrong."""
+    """The same mapping, checked as a record of a session with this many clients. Raises ValueError."""
     found = checked(Record, record)
     by_client: dict[str, Any] = {
         "accuracy.per_client": found["accuracy"]["per_client"],
@@ -481,7 +481,7 @@ Unit = Literal["share", "bytes", "FLOPs", "seconds", "simulated seconds", "joule
 
 
 class Scalar(NamedTuple):
-    """What a record has one of. Everything that shows, compares, draws, or exports rounds goes through these rows."""
+    """A single value of a record. All code that shows, compares, draws, or exports rounds uses these rows."""
 
     column: str
     """Its name in CSV files, data frames, trackers, and arrays of rounds."""
@@ -491,7 +491,7 @@ class Scalar(NamedTuple):
     title: str = ""
     """Its name in `show`, in `compare`, on axes, and in the app. A scalar without one is only in tables."""
     compared: Literal["", "last", "per round", "of all rounds"] = ""
-    """Of which rounds `compare` shows it if its column is named: '' for none."""
+    """How `compare` folds the rounds if its column is named. Empty: `compare` has no such column."""
     optional: bool = False
     """Whether records may lack it. Tables have its column only if a round has it."""
     listed: bool = False
@@ -560,13 +560,13 @@ SCALARS = (
 """In the order of the columns of a table of rounds."""
 
 
-# To be shown
+# For terminals
 
 _LEGIBLE = {int, float, type(None), bool}
 
 
 def legible(value: T) -> T:
-    """The same JSON with a mark in place of every control character: whatever shows it, no terminal is steered."""
+    """The same JSON with a mark in place of every control character, so that it cannot steer a terminal."""
 
     def walk(value: Any) -> Any:
         match value:

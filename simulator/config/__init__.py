@@ -1,7 +1,7 @@
 """The configuration of one run: its sections and the method's own, frozen and complete.
 
-It is read from nested mappings (a preset, a TOML file, assignments) and refuses what it does not know, naming the
-nearest key it does know. A method's section is read by what the method declares, without torch.
+It is read from nested mappings (a preset, a TOML file, assignments). Unknown keys are rejected with the nearest known
+key. A method's section is checked against the settings that the method declares, without torch.
 """
 
 import re
@@ -201,7 +201,7 @@ class Config(Section):
 
     @property
     def many(self) -> bool:
-        """Whether there are so many clients that not everything is done of everybody."""
+        """Whether there are so many clients that evaluation and records cover only some of them by default."""
         return self.federation.clients > MANY
 
     @property
@@ -327,7 +327,7 @@ OF_CLIENTS = {
         False,
     ),
 }  # fmt: skip
-"""By key, or by section if all of its keys are alike: what `decides_clients` says."""
+"""The answers of `decides_clients`, by key, or by section if all of its keys have the same answer."""
 
 
 def decides_clients(key: str) -> bool:
@@ -350,7 +350,7 @@ def keys() -> list[str]:
 
 
 def limits_of(key: str, method: str) -> dict[str, float]:
-    """What numbers a setting may have, as gt, ge, lt, and le; nothing is known of a method of the user's."""
+    """The bounds of a setting's numbers: gt, ge, lt, and le. Empty for the methods of users."""
     name, _, inner = key.partition(".")
     field = Config.model_fields.get(name)
     section = section_of(field.annotation) if field and inner else None
@@ -564,7 +564,7 @@ def _takes(annotation: Any) -> str:
     return _NAMES.get(annotation, getattr(annotation, "__name__", str(annotation)))
 
 
-# Settings that cannot act, because another setting decides that they are never read
+# Idle settings: another setting decides that they are never read
 
 _READ_UNDER: dict[str, dict[str, tuple[str, ...]]] = {
     **{
@@ -591,7 +591,7 @@ def idle(config: Config) -> list[str]:
     return [
         sentence
         for key in _READ_UNDER
-        if flat[key] != usual[key] and (sentence := _sentence(key, config)) is not None
+        if flat[key] != usual[key] and (sentence := _why_idle(key, config)) is not None
     ]
 
 
@@ -632,7 +632,7 @@ def refuse_idle(config: Config, keys: Iterable[str]) -> None:
     for key in keys:
         if key in _OF_SWEEPS:
             raise ConfigError(f"{key} changes nothing here: it is for {_OF_SWEEPS[key]}. Leave it out.")
-        if key in _READ_UNDER and (sentence := _sentence(key, config)) is not None:
+        if key in _READ_UNDER and (sentence := _why_idle(key, config)) is not None:
             raise ConfigError(f"{sentence} Leave it out, or change that.")
 
 
@@ -641,8 +641,8 @@ def _flat(config: Config) -> Raw:
     return _IDLE_DEFAULTS | flattened(config.to_json())
 
 
-def _sentence(key: str, config: Config) -> str | None:
-    """That a key is never read; None if it is."""
+def _why_idle(key: str, config: Config) -> str | None:
+    """The sentence that a key is never read; None if it is read."""
     flat = _flat(config)
     readers = _READ_UNDER[key]
     if any(flat[other] in values for other, values in readers.items()):

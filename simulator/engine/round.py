@@ -1,7 +1,7 @@
 """One round, from the state before it to the state after it and the ledger's record.
 
 rng → participants → for each: downlink, local phases, uplink → aggregation on the server → evaluation → record.
-One direction, no room entered twice; the old state is left as it was.
+The state before the round does not change.
 """
 
 import time
@@ -62,7 +62,7 @@ from simulator.training.precision import tf32_in_force
 from simulator.training.trainer import TrainingContext, rate
 
 LONGEST_REASON = 300
-"""Letters of an error that a warning repeats."""
+"""The maximum length of an error in a warning."""
 
 
 @dataclass(frozen=True)
@@ -151,16 +151,15 @@ class Engine:
         self.clock = None if config.system is None else Clock(config, federation, method, self.selector)
 
     def open(self, *, exact: bool = True) -> Sequence[Node]:
-        """Get hold of the machines that clients are computed on, if there are any beside this; raises like
-        `Runner.open`."""
+        """Start the other machines that compute clients, if there are any. Raises like `Runner.open`."""
         return self._runner.open(self._hooks, exact=exact)
 
     def initial_state(self) -> State:
-        """The state before round 1, of which clients' parts are drawn when they are asked for."""
+        """The state before round 1. Each client's part is drawn on first use."""
         self._set_threads()
         beginning = self.beginning(self._federation.seed_of_draws(initial=True))
         for client in self._federation.of_each:
-            beginning(client.id)  # what cannot be drawn is refused now rather than in round 1
+            beginning(client.id)  # so that models that cannot be drawn are refused before round 1
         clients = ClientStates(beginning, StateCache(self._config.runtime.cache))
         return State(0, self._on_device(self._hooks.init_server()), clients, None)
 
@@ -169,12 +168,11 @@ class Engine:
         return Beginning(self._federation, self._hooks, models)
 
     def take_over(self, state: State, before: Method) -> tuple[State, str]:
-        """The state another method, or this one with other hyper-parameters, left, as this one starts from it; in words
-        too.
+        """The state from which this method continues after `before`, and a sentence about the change.
 
-        Client models stay. What the method keeps beside them stays if it kept the same before; else the server takes
-        what `Method.adopt` says and the rest starts as before round 1. Uplinks in flight are dropped, unless only other
-        settings than the method's change.
+        Client models stay. If only settings change and the method keeps the same tensors, these stay too. Otherwise,
+        the server takes over what `Method.adopt` returns, and the rest starts as before round 1. Uplinks in flight are
+        dropped if the method or its settings change.
         """
         self._set_threads()
         server = self._on_device(self._hooks.init_server())
@@ -203,8 +201,8 @@ class Engine:
         """Round t = state.round + 1. Same state, same bits, whatever the number of workers.
 
         `gate` is asked between clients; `finished` are updates of an earlier attempt, which are not computed again.
-        `measure`, asked after evaluation, wants CKA though none is due. Raises RoundInterrupted, with all finished
-        updates.
+        `measure` is asked after evaluation, and returns true to measure CKA although it is not due. Raises
+        RoundInterrupted with all finished updates.
         """
         with tf32_in_force(self._config.training.precision, self._federation.device):
             return self._round(state, observe, gate, finished, measure)
@@ -261,7 +259,7 @@ class Engine:
         self._tell(observe)
         evaluated = time.perf_counter()
 
-        before, news, standing = state.record, self._config.records_changed, known.standing
+        before, only_changed, standing = state.record, self._config.records_changed, known.standing
         absent = now.federation.absent
         record: Record = {
             "round": t,
@@ -269,10 +267,14 @@ class Engine:
             "participants": list(participants),
             "diverged": [update.client.id for update in updates if update.diverged],
             "accuracy": accuracy(
-                evaluation.counts(answers), now.test_sizes, standing and standing["accuracy"], news, absent
+                evaluation.counts(answers),
+                now.test_sizes,
+                standing and standing["accuracy"],
+                only_changed,
+                absent,
             ),
-            "loss": evaluation.losses(updates, None if news else len(clients), before),
-            "bytes": wire.traffic(before and before["bytes"], news),
+            "loss": evaluation.losses(updates, None if only_changed else len(clients), before),
+            "bytes": wire.traffic(before and before["bytes"], only_changed),
             "params": wire.params(),
             "flops": evaluation.operations(took.flops, server_flops),
             "cka": cka,
@@ -283,17 +285,17 @@ class Engine:
                 "server": trained - collected,
                 "evaluate": evaluated - trained,
                 "checkpoint": 0.0,
-                "per_client": evaluation.seconds(updates, None if news else len(clients)),
+                "per_client": evaluation.seconds(updates, None if only_changed else len(clients)),
                 "workers": self._runner.workers,
                 "at": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
             },
         }
         if now.sizes:
-            record["evaluation"] = evaluation.figures(
-                answers, now.sizes, standing and standing["evaluation"], news, absent, self._by_class
+            record["evaluation"] = evaluation.part_metrics(
+                answers, now.sizes, standing and standing["evaluation"], only_changed, absent, self._by_class
             )
         changes.write(record, len(now.federation.present))
-        if news:
+        if only_changed:
             record["clients"] = len(clients)
         if self._config.wire.drop:
             record["dropped"] = dropped
@@ -340,7 +342,7 @@ class Engine:
         return self.selector.select(present, wanted, round, known)
 
     def _usual_interval(self) -> int:
-        """Rounds between measurements of CKA if no setting says it: by what they and training cost."""
+        """The default number of rounds between measurements of CKA, from the cost of CKA and of training."""
         clients, settings = self._federation.clients, self._config
         test = sum(len(each.test) for each in self._data.clients)
         shown = min(len(clients), settings.cka.clients) * min(test, settings.cka.probe)
@@ -348,7 +350,7 @@ class Engine:
         return cka_matrices.interval(shown, of_all * settings.federation.participants / len(clients))
 
     def _due_cka(self, after: State, trained: Collection[int], asked: Callable[[], bool]) -> Cka | None:
-        """CKA if due or asked for. By default a run goes on where it cannot be measured, and says why."""
+        """CKA if it is due or requested. If it cannot be measured by default, the run continues with a warning."""
         every, by_default, t = self._cka_every, self._config.cka.every is None, after.round
         due = every and (t % every == 0 or (by_default and t == 1))
         if not due or not by_default:
@@ -365,7 +367,7 @@ class Engine:
         return None
 
     def _cka(self, state: State, trained: Collection[int], memory: int | None = None) -> Cka:
-        """How alike the clients' models are after a round, layer by layer, as the ledger has it. Raises ConfigError."""
+        """The similarity of the clients' models after a round, layer by layer, for the ledger. Raises ConfigError."""
         settings, now = self._config.cka, self._enter(state.round)
         aggregated = self._compares == "aggregated"
         layers, most = cka_matrices.compared(
@@ -398,7 +400,7 @@ class Engine:
         cka_matrices.check_size(common, len(self._federation.clients), self._config.cka.clients)
 
     def close(self) -> None:
-        """Let go of what clients are computed on."""
+        """Release the runner's threads, devices, and machines."""
         self._runner.close()
 
     def _train(
@@ -470,9 +472,10 @@ class Engine:
         new: Collection[int],
         observe: Observer,
     ) -> tuple[dict[int, dict[str, Answers]], dict[int, float]]:
-        """The answers of every client whose model or data changed since it was last evaluated, or as configured.
+        """The answers of the clients that are evaluated, and their evaluation's operations if the clock counts them.
 
-        `new`: the clients whose answers may differ from those known. Absent clients have none.
+        By default, clients whose model or data changed since they were last evaluated. `new`: the clients whose
+        answers may differ from the known ones.
         """
         t, settings, now = after.round, self._config.evaluation, self._now
         present = {each.id for each in now.federation.present}
@@ -487,7 +490,7 @@ class Engine:
             chosen = sorted(eligible[each] for each in draw)
         elif settings.clients == "all" and (unmeasured or aggregated):
             chosen = list(eligible)
-        elif settings.clients == "all":  # of the others, nothing has changed since they were last evaluated
+        elif settings.clients == "all":  # the others have not changed since they were last evaluated
             chosen = [client for client in eligible if client in new]
         else:
             chosen = [client for client in participants if client in present]
@@ -498,7 +501,7 @@ class Engine:
             payload = now.hooks.downlink(t + 1, after.server, infos[k]) if aggregated else None
             return Job(after.clients[k], payload)
 
-        # What depends on the round goes with the payload: it is the next one's.
+        # The payload is that of the next round.
         parts = ("test", *(name for name in now.parts if name != "test"))
         jobs, round, size = Jobs(chosen, job), t + aggregated, settings.batch_size
         answers = evaluate(
@@ -509,12 +512,12 @@ class Engine:
         return answers, operations(self._runner.context, now.hooks, round, jobs, answers) if counts else {}
 
     def _tell(self, observe: Observer) -> None:
-        """Pass on what the runner has to say."""
+        """Pass the runner's notes to the observer."""
         for note in self._runner.take_notes():
             observe(Warned(note))
 
     def _unmeasured(self, before: Record | None) -> bool:
-        """Whether the last record, if there is one, lacks what is measured now."""
+        """Whether there is no last record, or it lacks metrics that are measured now."""
         known = {} if before is None else before.get("evaluation", {})
         return before is None or any(
             name not in known
@@ -531,7 +534,7 @@ class Engine:
         return now
 
     def _set_threads(self) -> None:
-        """The server computes with as many threads as a client, or a resumed process could add up differently."""
+        """Use as many threads on the server as for a client. Otherwise, sums could differ after a resume."""
         torch.set_num_threads(self._config.runtime.threads_per_client)
 
     def _on_device(self, tensors: Mapping[str, Tensor]) -> Tensors:
@@ -548,10 +551,10 @@ def keeps_the_same(
 
 
 def adoption(server: Tensors, adopted: Tensors) -> str:
-    """What a method's server took over at a switch, in words."""
+    """The parts that a method's server took over at a switch, in words."""
     taken = dict.fromkeys(name.split("/")[0] for name in adopted)
     missing = [name for name in server if name not in adopted]
-    # Of a part taken over in part, what is missing by its full name: head/bias.
+    # If a part is taken over incompletely, its missing tensors have their full names: head/bias.
     fresh = dict.fromkeys(name if name.split("/")[0] in taken else name.split("/")[0] for name in missing)
     said = [f"takes over {', '.join(taken)}"] * bool(taken) + [f"starts {', '.join(fresh)} afresh"] * bool(
         fresh

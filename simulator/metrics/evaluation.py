@@ -1,8 +1,8 @@
-"""The ledger's figures of a round: its accuracy, its training, and the held-out parts of clients' data.
+"""The metrics in a round's ledger record: accuracy, training, and the held-out parts of clients' data.
 
-A record's `evaluation` has, for every part that is measured, accuracy, loss and macro-F1, each as mean, mean weighted
-by the part's samples, and per client. Beside them it has the counts of each client by class. Models are selected on
-`eval`; `test` is for what is then reported.
+A record's `evaluation` has accuracy, loss, and macro-F1 for each measured part: the mean, the mean weighted by the
+part's samples, and the value of each client. It can also have counts by class. Select models on `eval`, and report
+`test`.
 """
 
 import math
@@ -25,9 +25,9 @@ Counts = tuple[int, int]
 
 
 def measured_parts(settings: EvaluationConfig, data: FederatedData) -> tuple[str, ...]:
-    """The parts whose figures are recorded: the configured ones, by default all that the split has.
+    """The parts whose metrics are recorded: the configured ones, by default all that the split has.
 
-    Raises ConfigError for one that it lacks.
+    Raises ConfigError for a part that it lacks.
     """
     there = tuple(name for name in PARTS if any(len(client.part(name)) for client in data.clients))
     if settings.parts is None:
@@ -45,24 +45,25 @@ def counts_classes(settings: EvaluationConfig, clients: int, classes: int) -> bo
     return clients * classes <= CLASS_CELLS if settings.classes is None else settings.classes
 
 
-def figures(
+def part_metrics(
     answers: Mapping[int, Mapping[str, Answers]],
     sizes: Mapping[str, Sequence[int]],
     before: Mapping[str, Any] | None,
-    news: bool = False,
+    only_changed: bool = False,
     absent: Collection[int] = (),
     by_class: bool = False,
 ) -> dict[str, PartMetrics]:
-    """Of every part in `sizes` (samples by client), what was answered now; other clients stay as they were `before`.
+    """The metrics of every part in `sizes` (samples by client). Clients without new answers keep those of `before`.
 
     Null stands for a client that was never evaluated on the part or is absent, and for a loss that is not finite.
-    With `news`, `per_client` names those alone who answered now. With `by_class`, answers are also counted by class.
+    With `only_changed`, `per_client` has only the clients that answered now. With `by_class`, answers are also counted
+    by class.
     """
     found: dict[str, PartMetrics] = {}
     for name, samples in sizes.items():
         tested = {client: parts[name] for client, parts in answers.items() if parts[name].samples}
         last: Mapping[str, Any] = (before or {}).get(name, {})
-        summary = partial(_summary, samples=samples, news=news, absent=absent)
+        summary = partial(_summary, samples=samples, only_changed=only_changed, absent=absent)
         part: PartMetrics = {
             "accuracy": summary({k: accuracy_of(each) for k, each in tested.items()}, last.get("accuracy")),
             "loss": summary({k: mean_loss(each) for k, each in tested.items()}, last.get("loss")),
@@ -80,7 +81,7 @@ def figures(
             for k, each in tested.items():
                 counted = enumerate(zip(each.support, each.hits, each.answered, strict=True))
                 rows[k] = [[label, *of] for label, of in counted if of[0] or of[2]]
-            part["classes"] = {"per_client": _by_client(rows, len(samples), had, news, absent)}
+            part["classes"] = {"per_client": _by_client(rows, len(samples), had, only_changed, absent)}
         found[name] = part
     return found
 
@@ -104,8 +105,8 @@ def mean_loss(answers: Answers) -> float | None:
 def macro_f1(answers: Answers) -> float:
     """Mean over the classes that the part has of F1 = 2·hits / (answered + support).
 
-    A class the client has no sample of has no recall and is left out, also where it was answered: that counts against
-    the classes that should have been.
+    A class without samples has no recall, so it is left out. Wrong answers of that class lower the recall of the true
+    classes.
     """
     scores = [
         2 * hits / (answered + support)
@@ -119,7 +120,7 @@ def _summary(
     values: Mapping[int, float | None],
     before: Mapping[str, Any] | None,
     samples: Sequence[int],
-    news: bool,
+    only_changed: bool,
     absent: Collection[int],
 ) -> Measured[float]:
     every = by_client.known(before, values, absent)
@@ -127,7 +128,7 @@ def _summary(
     return {
         "mean": statistics.fmean(every.values()) if every else None,
         "weighted": statistics.fmean(every.values(), weights) if every else None,
-        "per_client": _by_client(values, len(samples), before, news, absent),
+        "per_client": _by_client(values, len(samples), before, only_changed, absent),
     }
 
 
@@ -135,13 +136,13 @@ def _by_client(
     values: Mapping[int, Any],
     clients: int,
     before: Mapping[str, Any] | None,
-    news: bool,
+    only_changed: bool,
     absent: Collection[int],
 ) -> list[Any] | dict[str, Any]:
-    """What a record has by client: all values that are known, or with `news` those of now."""
-    if news:
+    """The `per_client` of a record: all known values, or with `only_changed` the new ones."""
+    if only_changed:
         left = [client for client in by_client.known(before, {}) if client in absent] if absent else ()
-        return by_client.written({**values, **dict.fromkeys(left)}, None)  # none of what absent ones had
+        return by_client.written({**values, **dict.fromkeys(left)}, None)  # absent clients lose their values
     return by_client.written(by_client.known(before, values, absent), clients)
 
 
@@ -149,21 +150,21 @@ def accuracy(
     counts: Mapping[int, Counts],
     test_sizes: Sequence[int],
     before: Mapping[str, Any] | None,
-    news: bool = False,
+    only_changed: bool = False,
     absent: Collection[int] = (),
 ) -> Accuracy:
-    """Accuracy of every client, those not evaluated this round as they last were, and its summary.
+    """Each client's last measured accuracy, and a summary of them.
 
-    `before` is that of the round before, with the accuracies of all who were evaluated so far. With `news`,
-    `per_client` names those alone who were evaluated now; the summary is of all the same.
+    `before` is that of the round before, with the accuracies of all clients evaluated so far. With `only_changed`,
+    `per_client` has only the clients that were evaluated now. The summary is always over all.
 
-    `mean` and `std` (population) weigh clients alike; `weighted` weighs them by test samples; `per_client` has null
-    for a client never evaluated, or absent now; `best_mean` and `best_weighted` are the highest so far. All but these
-    are null if all that were ever evaluated are absent.
+    `mean` and `std` (population) weigh clients alike; `weighted` weighs them by test samples. `per_client` has null
+    for a client that was never evaluated or is absent now. `best_mean` and `best_weighted` are the highest so far.
+    The others are null if all clients that were ever evaluated are absent.
     """
     now = {client: correct / samples for client, (correct, samples) in counts.items()}
     values = list(by_client.known(before, now, absent).values())
-    summary, best = _summary(now, before, test_sizes, news, absent), before or {}
+    summary, best = _summary(now, before, test_sizes, only_changed, absent), before or {}
     means = summary["mean"], best.get("best_mean")
     weighted = summary["weighted"], best.get("best_weighted", best.get("weighted"))
     return {
@@ -179,10 +180,10 @@ def accuracy(
 
 
 def losses(updates: list[LocalUpdate], clients: int | None, before: Record | None) -> Loss:
-    """Mean training loss of each participant's first phase; null where it took no part, diverged or had no phase.
+    """Mean training loss of each client's first phase; null if it did not take part, diverged, or had no phase.
 
-    The cross-entropy is the mean over the clients that recorded it. A session whose record `before` has none, because
-    it is older, continues without.
+    The cross-entropy is the mean over the clients that recorded it. If the record `before` is of an older version and
+    has none, there is none.
     """
     sound = [update for update in updates if not update.diverged]
     firsts = {update.client.id: next(iter(update.losses.values()), None) for update in sound}
@@ -198,13 +199,13 @@ def losses(updates: list[LocalUpdate], clients: int | None, before: Record | Non
 
 
 def seconds(updates: list[LocalUpdate], clients: int | None) -> list[Any] | dict[str, Any]:
-    """What each participant's update took; null for who took no part, and where an earlier program computed it."""
+    """Seconds of each client's update; null if it did not take part, or if an earlier process computed it."""
     known = {update.client.id: round(update.seconds, 4) for update in updates if update.seconds is not None}
     return by_client.written(known, clients)
 
 
 def phase_losses(updates: list[LocalUpdate]) -> dict[str, float]:
-    """The mean loss of every phase after a client's first, which the ledger has no other place for.
+    """The mean loss of each phase after a client's first. The first one is in `losses`.
 
     Clients may have different phases. A mean is over those that have the phase.
     """

@@ -1,4 +1,4 @@
-"""A run and its session directory: the engine's rounds, committed to the store one after the other, and steered."""
+"""Runs a session: computes rounds, commits each to the session directory, and follows commands between them."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -38,24 +38,24 @@ from simulator.sessions.steering import Steering, never, unasked
 from simulator.sessions.watching import Watching
 
 BY_WATCHER = "watcher "
-"""The beginning of the reason of a stop."""
-AS_TORCH_HAS_IT = "float32, convolutions in tf32"
-"""What CUDA computed in before there was a precision to set."""
+"""How the reason of a stop by a watcher begins."""
+OLD_CUDA_PRECISION = "float32, convolutions in tf32"
+"""The precision on CUDA before `training.precision` existed."""
 
 
 @dataclass(frozen=True)
 class RemoteMachines:
-    """The machines beside this one that were got hold of, on which the session's clients are computed."""
+    """The other machines that compute the session's clients."""
 
     found: Sequence[Node]
 
     @property
     def differences(self) -> list[str]:
-        """What of them gives other bits than this machine's, as 'node b: torch 2.6 → 2.7'."""
+        """The properties by which their bits differ from this machine's: 'node b: torch 2.6 → 2.7'."""
         return [f"node {place['node']}: {each}" for place in self.found for each in place["inexact"]]
 
     def record(self, store: Store, round: int) -> None:
-        """Tell of them, if there are any: how many clients are at work on each at a time, and its environment."""
+        """Write an event with each machine's environment and number of clients at a time, if there are any."""
         if self.found:
             store.event("nodes", round=round, nodes=[*self.found])
 
@@ -87,17 +87,17 @@ class Session:
         self._state = state
         self._history = history
         self._new, self._exact = False, True
-        """Whether this process made the session; whether all that computes clients must have this machine's bits."""
+        """Whether this process made the session, and whether other machines must give the same bits as this one."""
         self._steering = Steering(store, self._checked)
         self._commits = Commits(store, state.round)
-        self._begun = state.round  # the last round that began: a switch applies after it at the earliest
-        self._applied: list[Command] = []  # switches in force that no checkpoint says yet
+        self._begun = state.round  # the last round that began; a switch applies after it
+        self._applied: list[Command] = []  # switches in force that are not in a checkpoint yet
         self._phase = "running"
         self._watching = Watching(store, built.federation)
         tested = [client.num_test for client in built.data.clients]
         self._noticing = Noticing(store, config.watch, tested)
         self._noticed: str | None = None  # why a watcher wants the run to stop
-        self.warnings: list[str] = []  # what was amiss with the session's files when it was opened
+        self.warnings: list[str] = []  # faults of the session's files that opening it found
 
     @classmethod
     def create(
@@ -110,11 +110,11 @@ class Session:
         allow_inexact: bool = False,
         look: Callable[[Document], Sequence[str]] = lambda document: (),
     ) -> "Session":
-        """Make a session in `folder`, where there must be none yet, and own it.
+        """Make a session in a new or empty `folder`, and own it.
 
-        `workers` is how many clients train at a time here; `allow_inexact` permits that other machines, whose bits
-        differ, compute clients. `look` is shown session.json, and returns warnings. Raises ConfigError or DataError
-        before anything is written, SessionUnreadable or DiskError when the folder cannot be had.
+        `workers`: clients that train at a time on this machine. `allow_inexact` permits other machines whose bits
+        differ. `look` receives session.json and returns warnings. Raises ConfigError or DataError
+        before anything is written, SessionUnreadable or DiskError if the folder cannot be used.
         """
         metadata.refuse_taken(folder)
         here = metadata.with_workers(config, workers)
@@ -150,12 +150,12 @@ class Session:
         allow_inexact: bool = False,
         steal: bool = False,
     ) -> "Session":
-        """Own a session that is there, at its last checkpoint.
+        """Own an existing session at its last checkpoint.
 
-        `workers`, `device` and `settings`, 'key=value' of the machine's, replace the recorded ones. Raises SessionError
-        when the data or the method's plugin are not the same, or when the result would no longer be bit-identical,
-        unless `allow_inexact`; SessionUnreadable when the session is locked, damaged or of another version,
-        ConfigError.
+        `workers`, `device`, and `settings` ('key=value' of machine settings) replace the recorded ones. Raises
+        SessionError if the data or the method's plugin differ, or if the result would no longer be bit-identical and
+        `allow_inexact` is not set. Raises SessionUnreadable for a session that is locked, damaged, or of another
+        version, and ConfigError.
         """
         reader = CheckedReader(folder)
         config, history = metadata.current(reader, overrides(workers, device, settings, folder))
@@ -191,7 +191,7 @@ class Session:
 
     @property
     def report(self) -> Report | None:
-        """What was read of the data set."""
+        """The report of reading the data set."""
         return self._built.data.report
 
     @property
@@ -226,12 +226,12 @@ class Session:
         checkpoint: Callable[[], bool] = unasked,
         upto: int | None = None,
     ) -> RunOutcome:
-        """Run rounds until the last one, a stop, or `upto`: after that round the session waits, open, to be run on.
+        """Run rounds until the last one, a stop, or round `upto`. After `upto`, the session stays open.
 
-        A stop is a reason that `stop` gives, asked between clients and between rounds, or the command; the finished
-        clients of a round it cuts short are kept for the next `resume`. With `training.on_divergence = "stop"` a round
-        in which a client diverged is the last. Watchers may pause or stop the run after any round. `checkpoint` is
-        asked as often.
+        The run stops when `stop` returns a reason, or at the command `stop`. `stop` and `checkpoint` are asked between
+        clients and between rounds. A stop keeps the finished clients of its round for the next `resume`. With
+        `training.on_divergence = "stop"`, a round in which a client diverged is the last. Watchers may pause or stop
+        the run after any round.
         """
         self._watching.observe = observe
         self._steering.heed(stop, checkpoint)
@@ -240,7 +240,7 @@ class Session:
             self._between_rounds()
             if self.finished:
                 return self._end("finished", self.goal_reached)
-            # A resume goes on all the same: whoever asked for the stop has seen it.
+            # A resume ignores an earlier divergence or watcher's stop, which the user has seen.
             reason = self._steering.stop_reason or (None if opened else self._divergence() or self._noticed)
             if reason is not None:
                 return self._end("stopped", reason)
@@ -261,7 +261,7 @@ class Session:
                 raise
 
     def close(self) -> None:
-        """Let go of the session directory. A fork of the process that owns it has nothing to let go of."""
+        """Release the session directory. Does nothing in a fork of the process that owns it."""
         if self._store.forked:
             return
         self._built.engine.close()
@@ -281,7 +281,7 @@ class Session:
         return self._new and self._store.round is None and self._store.unfinished_round() is None
 
     def _remove_unbegun(self, refused: ConfigError | DataError) -> None:
-        """Leave nothing of a new session whose first round is refused, so that its name is free again."""
+        """Remove a new session whose first round is refused, so that its name is free again."""
         if self._unbegun and not isinstance(refused, MachinesLost):
             self.close()
             checkpoints.remove(self.folder)
@@ -298,13 +298,13 @@ class Session:
         self._begun = manifest.round
 
     def _catch_up(self) -> None:
-        """Have the watchers know the finished rounds, and what was told of later ones that are lost."""
+        """Show the watchers the finished rounds, and their own notices about later rounds that are lost."""
         if self._noticing.on:
             reader = CheckedReader(self.folder)
             self._noticing.catch_up(reader.records()[: self.round], self._history, reader.events())
 
     def _round(self, kept: dict[int, LocalUpdate]) -> None:
-        """One round, with a checkpoint if it is due, else only a line in the ledger."""
+        """Run one round. Write a checkpoint if it is due, and otherwise only a line in the ledger."""
         steering = self._steering
         self._begun = self.round + 1
         state = self._built.engine.round(
@@ -344,7 +344,7 @@ class Session:
             self._steering.hold()
 
     def _between_rounds(self) -> None:
-        """Heed what is asked for, and wait here while the run is paused."""
+        """Carry out commands between rounds, and wait while the run is paused."""
         while True:
             self._heed(())
             for command, config in () if self.finished else self._steering.take_changes(self.round):
@@ -356,14 +356,14 @@ class Session:
             time.sleep(POLL_SECONDS)
 
     def _divergence(self) -> str | None:
-        """Why the run is to stop now, if a client diverged in the last round and the settings want that."""
+        """The reason to stop, if a client diverged in the last round and the settings stop a run for that."""
         record = self._state.record
         if record is None or self.config.training.on_divergence == "continue" or not record.get("diverged"):
             return None
         return f"divergence of client {', '.join(map(str, record['diverged']))}"
 
     def _between_clients(self, updates: Sequence[LocalUpdate], running: int) -> Decision:
-        """Heed what is asked for: whether the next client may start."""
+        """Carry out commands, and decide whether the next client may start."""
         self._heed(updates)
         if self._steering.stop_reason is not None:
             self._enter("stopping")
@@ -375,7 +375,7 @@ class Session:
         return "go"
 
     def _heed(self, updates: Sequence[LocalUpdate]) -> None:
-        """Take in commands and signals; write a checkpoint if one is wanted, with the round's finished clients."""
+        """Read commands and signals. If a checkpoint is requested, write it with the round's finished clients."""
         self._steering.read()
         self._watching.look()
         if not self._steering.save:
@@ -388,7 +388,7 @@ class Session:
         self._steering.save = False
 
     def _enter(self, phase: str) -> None:
-        """Say, once, that the run is in another phase. Then answer who asked for it: they may look at once."""
+        """Announce a new phase once. Answer its commands afterwards, so that their senders already see it."""
         if phase != self._phase:
             before, self._phase = self._phase, phase
             if phase == "paused":
@@ -401,7 +401,7 @@ class Session:
             self._steering.answer(self._steering.pausing, "no client trains", self.round)
 
     def _checked(self, command: Command, before: Config | None, may_wait: bool) -> Config:
-        """What a switch asks for, checked against the models. Raises ConfigError, also if it comes too late."""
+        """The configuration after a switch, checked against the models. Raises ConfigError, also if it is too late."""
         far = (0, None) if may_wait else (self._begun, self.record)
         config = asked_for(before or self.config, command.arguments, *far)
         built = rebuild(self._built, config)
@@ -410,12 +410,12 @@ class Session:
         return config
 
     def _switch(self, command: Command, config: Config) -> None:
-        """Go on under other settings, from a checkpoint of exactly this round."""
+        """Continue with other settings, from a checkpoint of exactly this round."""
         self._checkpoint()
         before = self.config
         begun = self.round if config.method.name != before.method.name else None
         built = rebuild(self._built, config, begun)
-        # Before what the old one computes on is let go: it may be the same.
+        # Open the new machines before the old ones are released: they may be the same.
         found = RemoteMachines(built.engine.open(exact=self._exact))
         taken, adopted = built.engine.take_over(self._state, self._built.method)
         dropped, self._state = len(self._state.in_flight) - len(taken.in_flight), taken
@@ -458,7 +458,7 @@ class Session:
         self._steering.answer(self._applied, f"in force since round {self.round}", self.round)
 
     def _keep(self, updates: Sequence[LocalUpdate]) -> None:
-        """Keep the finished clients of the round under way; the state they started from has a checkpoint."""
+        """Save the finished clients of the current round, and a checkpoint of the state before it."""
         self._checkpoint()
         if updates:
             states.save_unfinished(self._store, self.round + 1, self._history, updates)
@@ -473,7 +473,7 @@ class Session:
 
 
 class Noticing:
-    """Has the watchers look at each new record: what they notice goes there and into events, and may hold the run."""
+    """Shows each new record to the watchers. Writes their notices into the record and the events."""
 
     def __init__(self, store: Store, settings: WatchConfig, tested: Sequence[int]) -> None:
         """tested: each client's number of test samples."""
@@ -494,10 +494,11 @@ class Noticing:
     def catch_up(
         self, records: Sequence[Record], history: Sequence[Entry], events: Sequence[Event] = ()
     ) -> None:
-        """Look at the finished rounds, about which nothing new is told; what goes on under these settings is told
-        again.
+        """Show the watchers the finished rounds, without new notices.
 
-        events: of this session. What they tell is not written twice if its round was lost and is run again.
+        At the round of a switch of watchers they forget, so conditions that last are noticed again.
+
+        events: this session's. Their notices are not written again if their round was lost and runs again.
         """
         if self._watchers is None:
             return
@@ -513,7 +514,7 @@ class Noticing:
                 self._told.add((event["round"], event["watcher"], tuple(event["clients"])))
 
     def look(self, record: Record) -> list[Noticed]:
-        """What is noticed after this round, also in its record. It is written before the round is committed."""
+        """The notices after this round. They are added to its record, and written before the round is committed."""
         found = self._watchers.after(record) if self._watchers is not None else []
         if found:
             record["watch"] = found
@@ -529,16 +530,16 @@ class Noticing:
 
 
 def stop_reason(noticed: Sequence[Noticed]) -> str | None:
-    """Why these stop the run; None if they do not."""
+    """The reason of the first notice that stops the run; None if there is none."""
     stops = [each for each in noticed if each.action == "stop"]
     return f"{BY_WATCHER}{stops[0].watcher}: {stops[0].message}" if stops else None
 
 
 def other_bits(session: CheckedReader, config: Config, on_cuda: bool) -> list[str]:
-    """What of a configuration gives other bits than the session's settings in force, as 'precision float32 → bf16'."""
+    """Changes of the settings in force that change the bits, such as 'precision float32 → bf16'."""
     history = session.manifest().history if session.rounds() else []
     raw = settings_in_force(session.document, history)
-    then = raw["training"].get("precision", AS_TORCH_HAS_IT if on_cuda else "float32")
+    then = raw["training"].get("precision", OLD_CUDA_PRECISION if on_cuda else "float32")
     now = config.training.precision
     ways = [_sums(RuntimeConfig.model_validate(raw.get("runtime", {}))), _sums(config.runtime)]
     return [

@@ -3,56 +3,47 @@
 Points of an existing study stay as they are listed. An `Executor` runs them on its machine or cluster.
 """
 
-from collections.abc import Callable, Iterable
+import json
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import checkpoints
-from checkpoints import TUNING, Group, SessionUnreadable
-from simulator.base.errors import ConfigError, nearest
+from checkpoints import POINTS, TUNING, Command, DiskError, Group, SessionReader, SessionUnreadable
+from simulator.base.documents import Link
+from simulator.base.environment import changed_code
+from simulator.base.errors import ConfigError, SessionError, nearest
 from simulator.base.extras import install_command
 from simulator.base.nested import Raw
 from simulator.config.user_files import Files
 from simulator.results.analysis.axes import SEEDS, group_label
 from simulator.results.analysis.caveats import rows_differ
-from simulator.studies.folder import (
-    STUDY,
-    as_asked,
-    documents,
-    read_points,
-    read_study,
-    refuse_changed,
-    session_of,
-    status_of,
-)
-from simulator.studies.study import Point, StudySpec
-
-if TYPE_CHECKING:
-    from simulator.studies.executor import Backend
-import json
-import signal
-import time
-from collections import Counter
-from collections.abc import Sequence
-from typing import Literal
-
-from checkpoints import POINTS, Command, DiskError, SessionReader
-from simulator.base.documents import Link
-from simulator.base.environment import changed_code
-from simulator.base.errors import SessionError
+from simulator.results.analysis.run import SILENT_SECONDS
 from simulator.sessions.reader import CheckedReader, unrecorded
-from simulator.studies.executor import DIVERGED, REUSED, Ended, Executor, Here, Launch
+from simulator.studies.executor import DIVERGED, REUSED, Backend, Ended, Executor, Here, Launch
 from simulator.studies.folder import (
     FAILED,
     FINISHED,
     LIVE,
     STARTING,
     STOPPED,
+    STUDY,
     WAITING,
     Status,
+    as_asked,
+    documents,
+    read_points,
+    read_study,
+    refuse_changed,
     run_key,
+    session_of,
+    status_of,
 )
+from simulator.studies.study import Point, StudySpec
 
 
 @dataclass(frozen=True)
@@ -67,7 +58,7 @@ class Plan:
 
     @property
     def unbegun(self) -> list[Point]:
-        """The points that have no session yet and use none of another point."""
+        """The points that have no session, neither their own nor one of another point."""
         return [point for point in self.points if not checkpoints.is_session(session_of(self.folder, point))]
 
     def caveats(self) -> list[str]:
@@ -158,7 +149,7 @@ def checked(name: str) -> str:
     return name
 
 
-def backend(name: str) -> "type[Backend]":
+def backend(name: str) -> type[Backend]:
     """The backend of that name. Raises ConfigError for an unknown name, or if this machine cannot use it."""
     match checked(name):
         case "ray":
@@ -174,8 +165,6 @@ def backend(name: str) -> "type[Backend]":
             raise ConfigError(
                 "Slurm runs these points itself. `htfl-sim sweep STUDY … --on slurm` writes the script to submit."
             )
-    from simulator.studies.executor import Here
-
     return Here
 
 
@@ -183,8 +172,6 @@ POLL_SECONDS = 0.1
 """Seconds between two looks at signals, commands, and ended processes."""
 LOOK_SECONDS = 1.0
 """Seconds between two readings of the running points' files."""
-STILL_SECONDS = 10.0
-"""Seconds without a heartbeat after which the holder of a session on another machine counts as dead."""
 ATTEMPTS = 3
 """How often a point may lose its node in one sweep."""
 
@@ -309,7 +296,7 @@ class Sweep:
                 if not self._executor and (self._reason or not self._unfinished()):
                     break
                 time.sleep(POLL_SECONDS)
-        self._settle("applied", "every point has stopped")
+        self._answer_all("applied", "every point has stopped")
         return SweepResult(tuple(self._statuses.values()), self._reason)
 
     def _unfinished(self) -> bool:
@@ -324,7 +311,7 @@ class Sweep:
             self._reason = stopping
             self._executor.stop()
         if not self._reason:
-            self._hold()
+            self._pause_points()
         done = sum(status.state == FINISHED for status in self._statuses.values())
         self._group.note(self._phase(), done=done, points=len(self._points))
 
@@ -338,7 +325,7 @@ class Sweep:
                 self._paused = True
                 self._asked.append(command)
             case "resume":
-                self._settle("refused", "a resume came before it had an effect")
+                self._answer_all("refused", "a resume came before it had an effect")
                 self._paused = False
                 for name in self._held:
                     self._executor.tell(name, "resume")
@@ -351,7 +338,7 @@ class Sweep:
                     command, "refused", "a study takes pause, resume and stop; name one of its sessions"
                 )
 
-    def _hold(self) -> None:
+    def _pause_points(self) -> None:
         """While paused: ask every running point to pause, and report when all have paused."""
         if not self._paused:
             return
@@ -361,9 +348,9 @@ class Sweep:
             self._executor.tell(name, "pause")
         self._held |= ready
         if all(state == "paused" for state in states.values()):
-            self._settle("applied", "no point trains")
+            self._answer_all("applied", "no point trains")
 
-    def _settle(self, outcome: Literal["applied", "refused"], message: str) -> None:
+    def _answer_all(self, outcome: Literal["applied", "refused"], message: str) -> None:
         for command in self._asked:
             self._group.answer(command, outcome, message)
         self._asked.clear()
@@ -437,10 +424,10 @@ class Sweep:
                 self._statuses[name] = read if read.state in LIVE else replace(read, state=status.state)
             elif status.state in LIVE:
                 read = status.read(self._folder(name))
-                unowned = read.state not in (*LIVE, FINISHED, FAILED) or self._is_still(name)
+                unowned = read.state not in (*LIVE, FINISHED, FAILED) or self._is_silent(name)
                 self._statuses[name] = replace(read, state=WAITING) if unowned else read
 
-    def _is_still(self, name: str) -> bool:
+    def _is_silent(self, name: str) -> bool:
         """Whether the heartbeat of a session's holder on another machine has stopped for too long."""
         try:
             beat = SessionReader(self._folder(name)).heartbeat()
@@ -449,7 +436,7 @@ class Sweep:
         now = time.monotonic()
         if name not in self._beats or self._beats[name][0] != beat:
             self._beats[name] = beat, now
-        return beat is not None and now - self._beats[name][1] >= STILL_SECONDS
+        return beat is not None and now - self._beats[name][1] >= SILENT_SECONDS
 
     def _is_done(self, status: Status) -> bool:
         """Whether a point has its last round, or a checkpoint at the round up to which it is to run."""

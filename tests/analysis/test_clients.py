@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from simulator.base.record import check_record
 from simulator.base.sections import MANY
-from simulator.metrics.evaluation import figures
+from simulator.metrics.evaluation import part_metrics
 from simulator.results.analysis.classes import ClassCounts, class_counts, class_table, recalls
 from simulator.results.analysis.clients import (
     ClientResult,
@@ -246,7 +246,7 @@ def test_sums_over_classes_are_the_accuracies_of_the_record(rounds: Any) -> None
             client: {"test": each} for client, each in now.items() if client not in absent and each.samples
         }
         sizes = {"test": [1, 1, 1, 1]}
-        both = [figures(told, sizes, before, short, absent, by_class=True) for short in (news, False)]
+        both = [part_metrics(told, sizes, before, short, absent, by_class=True) for short in (news, False)]
         before = both[1]
         records.append(record(number, 0.5, evaluation=both[0]))
         full.append(both[1]["test"])

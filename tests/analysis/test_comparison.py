@@ -9,14 +9,14 @@ from simulator.base.errors import ConfigError
 from simulator.base.units import span
 from simulator.results.analysis.comparison import (
     Setting,
-    at_moment,
     common_round,
     common_target,
     described,
     differences,
-    moment,
+    parsed_time,
     standing,
     table,
+    upto_time,
 )
 from simulator.results.analysis.ledger import Lines
 from simulator.results.analysis.run import SessionData
@@ -159,7 +159,7 @@ def test_sessions_without_a_clock_times_that_are_none_and_times_of_nobody_are_re
 
 
 def test_a_time_may_be_a_part_of_a_second() -> None:
-    assert (moment(0.25), moment("2h")) == (0.25, 7200)
+    assert (parsed_time(0.25), parsed_time("2h")) == (0.25, 7200)
 
 
 def test_a_pivot_says_at_which_time_it_is() -> None:
@@ -172,7 +172,7 @@ def test_a_ledger_as_text_is_cut_as_one_that_was_read() -> None:
     lines = tuple(json.dumps(each, sort_keys=True, separators=(",", ":")).encode() for each in whole.records)
     text = clocked("text", [(10, 0.2)])
     object.__setattr__(text, "ledger", Lines(Path("text"), lines, 1))
-    for each in at_moment([whole, text], 35)[0]:
+    for each in upto_time([whole, text], 35)[0]:
         assert each.totals["accuracy"].tolist() == [0.2, 0.5, 0.6]
 
 

@@ -16,7 +16,7 @@ from simulator.base.sections import CLASS_CELLS, EvaluationConfig
 from simulator.base.tensors import part
 from simulator.methods import Method
 from simulator.metrics import user_metrics
-from simulator.metrics.evaluation import counts_classes, figures, macro_f1, mean_loss
+from simulator.metrics.evaluation import counts_classes, macro_f1, mean_loss, part_metrics
 from simulator.runners.evaluation import Answers
 from simulator.sessions import history
 from tests import federations
@@ -42,7 +42,7 @@ HALF = Answers((6, 0), (12, 0), (6, 6), 24.0)
 
 def test_means_weigh_clients_alike_and_weighted_ones_by_samples() -> None:
     """Accuracies 1 (of 4) and 0.5 (of 12): mean 0.75, weighted 10/16. Losses 1 and 2: 1.5, 28/16. F1: 2/3, 1/2."""
-    result = figures({0: {"test": RIGHT}, 1: {"test": HALF}}, {"test": [4, 12]}, None)
+    result = part_metrics({0: {"test": RIGHT}, 1: {"test": HALF}}, {"test": [4, 12]}, None)
     assert result == {
         "test": {
             "accuracy": {"mean": 0.75, "weighted": 0.625, "per_client": [1.0, 0.5]},
@@ -58,9 +58,9 @@ def test_means_weigh_clients_alike_and_weighted_ones_by_samples() -> None:
 
 def test_who_is_not_evaluated_now_stays_as_before_and_who_never_was_is_null() -> None:
     sizes = {"eval": [4, 12, 4]}
-    first = figures({0: {"eval": RIGHT}}, sizes, None)
+    first = part_metrics({0: {"eval": RIGHT}}, sizes, None)
     assert first["eval"]["accuracy"] == {"mean": 1.0, "weighted": 1.0, "per_client": [1.0, None, None]}
-    second = figures({1: {"eval": HALF}}, sizes, first)
+    second = part_metrics({1: {"eval": HALF}}, sizes, first)
     assert second["eval"]["accuracy"]["per_client"] == [1.0, 0.5, None]
     assert second["eval"]["loss"]["mean"] == 1.5
 
@@ -68,20 +68,20 @@ def test_who_is_not_evaluated_now_stays_as_before_and_who_never_was_is_null() ->
 def test_answers_are_counted_by_class_without_classes_that_have_neither_samples_nor_answers() -> None:
     """Class 0: all 3 found. Class 1: of 2 samples one is taken for class 3, which has none. Class 2: neither."""
     some = Answers((3, 1, 0, 0), (3, 1, 0, 1), (3, 2, 0, 0), 1.0)
-    result = figures({1: {"test": some}}, {"test": [4, 5]}, None, by_class=True)
+    result = part_metrics({1: {"test": some}}, {"test": [4, 5]}, None, by_class=True)
     assert result["test"]["classes"] == {"per_client": [None, [[0, 3, 3, 3], [1, 2, 1, 1], [3, 0, 0, 1]]]}
 
 
 def test_counts_by_class_stay_until_a_client_is_evaluated_again_or_absent() -> None:
     sizes = {"eval": [4, 12, 4]}
     right, half = [[0, 2, 2, 2], [1, 2, 2, 2]], [[0, 6, 6, 12], [1, 6, 0, 0]]
-    first = figures({0: {"eval": RIGHT}}, sizes, None, by_class=True)
-    second = figures({1: {"eval": HALF}}, sizes, first, by_class=True)
+    first = part_metrics({0: {"eval": RIGHT}}, sizes, None, by_class=True)
+    second = part_metrics({1: {"eval": HALF}}, sizes, first, by_class=True)
     assert second["eval"]["classes"]["per_client"] == [right, half, None]
-    third = figures({}, sizes, second, absent={0}, by_class=True)
+    third = part_metrics({}, sizes, second, absent={0}, by_class=True)
     assert third["eval"]["classes"]["per_client"] == [None, half, None]
-    news = figures({1: {"eval": RIGHT}}, sizes, second, news=True, absent={0}, by_class=True)
-    assert news["eval"]["classes"]["per_client"] == {"0": None, "1": right}
+    changed = part_metrics({1: {"eval": RIGHT}}, sizes, second, only_changed=True, absent={0}, by_class=True)
+    assert changed["eval"]["classes"]["per_client"] == {"0": None, "1": right}
 
 
 def test_counts_by_class_are_recorded_by_default_where_they_are_few() -> None:

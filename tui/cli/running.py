@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 Mention = Callable[[str], str]
 """From a command to the line to type: `resume x` → `htfl-sim resume x --sessions-dir …`."""
-_RUNS = ("resume ", "sweep ", "tune ")
-"""Commands that need the user's files again."""
+_NEED_USER_FILES = ("resume ", "sweep ", "tune ")
+"""Commands whose lines repeat the options of the user's files."""
 
 
 def run(
@@ -166,7 +166,7 @@ def resume(
             "--progress": progress,
             "--json": as_json or None,
         }
-        _go_on(folder, [option for option, value in given.items() if value is not None])
+        _continue_paused(folder, [option for option, value in given.items() if value is not None])
         return
     changed = [*([f"runtime.runner={runner}"] if runner else []), *set_]
     from simulator.sessions.history import overrides
@@ -201,7 +201,7 @@ def resume(
         carry_out(opened, mention(places.sessions_dir, own.options()), progress, as_json)
 
 
-def _go_on(folder: Path, options_given: list[str]) -> None:
+def _continue_paused(folder: Path, options_given: list[str]) -> None:
     """Resume a live session if it is paused. Raises Locked otherwise."""
     who, state, name = *hs.steering.owner_of(folder), hs.folders.typed(folder)
     if state not in ("paused", "pausing"):
@@ -386,7 +386,7 @@ def mention(sessions_dir: Path | None, files: Iterable[str] = ()) -> Mention:
     """A function from a command to the line to type, with the sessions folder and the options of the user's files."""
     where = f" --sessions-dir {sessions_dir}" if sessions_dir else ""
     given = "".join(f" {each if each.startswith('--') else shlex.quote(each)}" for each in files)
-    return lambda command: f"htfl-sim {command}{given if command.startswith(_RUNS) else ''}{where}"
+    return lambda command: f"htfl-sim {command}{given if command.startswith(_NEED_USER_FILES) else ''}{where}"
 
 
 def rehearse(config: "Config", folder: Path, data_dir: str | None, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""Several sessions side by side: how good each became, what a target took it, which settings differ."""
+"""Compares sessions: their accuracies, the cost of reaching a target accuracy, and the settings that differ."""
 
 import math
 from collections import Counter
@@ -51,7 +51,7 @@ _SEPARATE = "Group by these to separate them, or select the best on eval."
 
 @dataclass(frozen=True, eq=False)
 class Standing:
-    """One of the sessions: its best and its last mean accuracy (None: none, or no score), and what a target took.
+    """A session's best and last mean accuracy, and the cost of reaching a target. None: not measured, or no score.
 
     best, last: up to a round, if one was given.
     """
@@ -66,9 +66,9 @@ class Standing:
 
 
 def standing(run: SessionData, target: float | None = None, upto: int | None = None) -> Standing:
-    """How a session stands towards a target accuracy (0…1), and after a round (None: the last).
+    """A session's standing towards a target accuracy (0…1), up to a round (None: the last).
 
-    target: None: its own `until`, else the highest multiple of 0.05 that it reached, 0 for none.
+    target: None: its own `until`, or else the highest multiple of 0.05 that it reached.
     """
     if target is None:
         target = float(run.config.get("until") or 0.0) or common_target([run])
@@ -94,7 +94,7 @@ def common_target(runs: Sequence[SessionData]) -> float:
 
 
 def differences(runs: Sequence[SessionData]) -> list[tuple[str, tuple[Any, ...]]]:
-    """The settings that not all runs have alike, by dotted name, with each run's value; None where it has none."""
+    """The settings that differ between runs, by dotted name, with each run's value. None: it has no such setting."""
     flat = [flattened(run.config) for run in runs]
     rows = [
         (name, tuple(one.get(name) for one in flat)) for name in dict.fromkeys(n for one in flat for n in one)
@@ -104,15 +104,15 @@ def differences(runs: Sequence[SessionData]) -> list[tuple[str, tuple[Any, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class SessionResult(Numbers[float | None]):
-    """What one session came to; None: not measured, or the session has no score."""
+    """The results of one session. None: not measured, or the session has no score."""
 
     run: SessionData
     round: int | None
-    """The round that is best on the clients' eval parts, the first of equals, where one is selected."""
+    """With `select`, the first of the rounds that are best on the clients' eval parts."""
     on_eval: float | None
     reached: dict[Cost, float] | None
     spent: dict[Cost, float] | None
-    """What the target took, or where it was not reached all rounds; None without a target."""
+    """The cost of reaching the target, or of all rounds if it was not reached. None without a target."""
     own: Mapping[str, float | None]
     """The user's own metrics on the test part, by name, in the round that `worst` is of."""
     extras: Mapping[str, float | None]
@@ -139,7 +139,7 @@ def table(
 
     baseline: a value on the first axis ('standalone'), or 'AXIS=VALUE'; what differs in the other axes has a baseline
     of its own. select 'eval': of each group the settings and rounds that are best on eval. last: the last accuracy is
-    the mean over so many last rounds. columns: the columns to show, in this order; EXTRAS are shown only if named.
+    the mean over this many last rounds. columns: the columns to show, in this order; EXTRAS are shown only if named.
     at_time: only the rounds that had ended by this simulated time count, and sessions that end before are left out.
     Raises ConfigError for an unknown axis or column, a baseline that no group is, a target outside 0…1.
     """
@@ -148,9 +148,9 @@ def table(
     if target is not None and not 0 <= target <= 1:
         raise ConfigError(f"the target is an accuracy from 0 to 1, as 0.9; it is {target:g}.")
     asked, moved = list(runs), list[str]()
-    seconds = None if at_time is None else moment(at_time)
+    seconds = None if at_time is None else parsed_time(at_time)
     if seconds is not None:
-        runs, moved = at_moment(runs, seconds)
+        runs, moved = upto_time(runs, seconds)
     wanted = checked(by, runs) or varying(runs) or ("session",)
     extras = [name for name in EXTRAS if any(name.startswith(each) for each in columns)]
     notes = _of_data(runs) + (unfinished(asked) if seconds is None else moved) + _switched(runs)
@@ -166,10 +166,10 @@ def table(
     differ = rows_differ(configs, (*wanted, *_named(runs, wanted, found)))
     if target is not None or any(EXTRAS[name][0] == "joules" for name in extras):
         differ += energy_differs(configs)
-    opposite = _baselines(wanted, list(found), baseline)
+    baselines = _baselines(wanted, list(found), baseline)
     rows = []
     for key, (chosen, outcomes) in found.items():
-        against = found[opposite[key]][1] if key in opposite and opposite[key] != key else []
+        against = found[baselines[key]][1] if key in baselines and baselines[key] != key else []
         rows.append(_row(wanted, key, chosen, outcomes, against, select))
     notes += [*joined(of_groups), *averaged(kept, _SEPARATE), *dependent(members(kept))]
     diverged = divergences(
@@ -189,7 +189,7 @@ def outcome(
     last_rounds: int = 1,
     extras: Sequence[str] = (),
 ) -> SessionResult:
-    """What a session came to. One whose every update diverged has costs alone."""
+    """The results of a session. If every update diverged, it has only costs."""
     totals, diverged = run.totals, Divergence.of(run.totals)
     if diverged.untrained:
         totals = totals.without_scores()
@@ -223,7 +223,7 @@ def outcome(
 
 
 def _extra(run: SessionData, totals: Totals, last: int, name: str) -> float | None:
-    """An extra column of a session, of what EXTRAS says that it is of."""
+    """A session's value in an extra column. EXTRAS has its kind and how it is folded to a number."""
     kind, fold = EXTRAS[name]
     scored = bool(np.isfinite(totals["accuracy"]).any())
     times = [record["time"] for record in run.records if "time" in record] if kind in _OF_CLOCK else []
@@ -317,7 +317,7 @@ def _row(
 def _point(
     label: str, outcomes: list[SessionResult], select: Select | None
 ) -> tuple[str, list[SessionResult], list[Note]]:
-    """Which settings a row is of, in words where it has several, their outcomes, and what is to be said of it."""
+    """The settings of a row in words, if there are several to choose from; their outcomes; and notes on the choice."""
     runs = [each.run for each in outcomes]
     differ = varying(runs)
     points: dict[Key, list[SessionResult]] = {}
@@ -359,7 +359,7 @@ def _by_seed(
 
 
 def _baselines(by: Sequence[str], keys: Sequence[Key], baseline: str | None) -> dict[Key, Key]:
-    """For each group the one it is compared with: the baseline's value on its axis, and its own on the others."""
+    """The baseline of each group: the baseline's value on its axis, and the group's own values on the others."""
     if baseline is None:
         return {}
     axis, equals, value = baseline.rpartition("=")
@@ -377,14 +377,14 @@ def _baselines(by: Sequence[str], keys: Sequence[Key], baseline: str | None) -> 
 def _named(
     runs: Sequence[SessionData], by: Sequence[str], rows: Mapping[Key, tuple[str, list[SessionResult]]]
 ) -> set[str]:
-    """The settings whose chosen value stands in every row."""
+    """The settings whose chosen value is shown in every row."""
     if not all(chosen for chosen, _ in rows.values()):
         return set()
     return set.intersection(*(set(varying(group)) for group in groups(runs, by).values()))
 
 
 def _of_data(runs: Sequence[SessionData]) -> list[str]:
-    """Whether sessions with the same data settings have the same images and partition."""
+    """A note if sessions with the same data settings have other images or another partition."""
     prints: dict[Key, set[str]] = {}
     for run in runs:
         known = axes(run)
@@ -398,7 +398,7 @@ def _of_data(runs: Sequence[SessionData]) -> list[str]:
 
 
 def _switched(runs: Sequence[SessionData]) -> list[str]:
-    """Which sessions' rounds are not all of the method that they are listed under."""
+    """A note on sessions that switched their method."""
     courses = {
         run.name: list(dict.fromkeys(entry["method"]["name"] for entry in run.history)) for run in runs
     }
@@ -417,7 +417,7 @@ def _mean_of_last(values: Array, rounds: int) -> float | None:
     return math.fsum(known) / len(known) if len(known) else None
 
 
-def moment(time: float | str) -> float:
+def parsed_time(time: float | str) -> float:
     """A simulated time in seconds, from seconds or text such as '2h'. Raises ConfigError."""
     try:
         seconds = seconds_of(time)
@@ -428,7 +428,7 @@ def moment(time: float | str) -> float:
     return float(seconds)
 
 
-def at_moment(runs: Sequence[SessionData], seconds: float) -> tuple[list[SessionData], list[str]]:
+def upto_time(runs: Sequence[SessionData], seconds: float) -> tuple[list[SessionData], list[str]]:
     """The sessions with only the rounds that had ended by this simulated time, and notes on those that are left out.
 
     A session that ends before is left out, because nobody knows its accuracy at that time. So is one whose first round
