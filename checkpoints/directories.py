@@ -50,7 +50,9 @@ def in_private(folder: Path) -> Iterator[Path]:
     if layout.is_private(folder.name):
         yield folder
         return
-    _refuse_taken(folder)
+    if not is_free(folder):
+        refuse_remains(folder)
+        raise SessionUnreadable(f"{folder} is there already. Choose another name.")
     place = folder.resolve()
     files.make_folders(place.parent)
     with _new_private(place) as private, _speaking_of(folder, private):
@@ -85,12 +87,6 @@ def lay_out(folder: Path, session: Mapping[str, Any], ledger: bytes) -> lock.Own
         owner.let_go()
         raise
     return owner
-
-
-def _refuse_taken(folder: Path) -> None:
-    if not is_free(folder):
-        refuse_remains(folder)
-        raise SessionUnreadable(f"{folder} is there already. Choose another name.")
 
 
 @contextmanager
@@ -142,7 +138,8 @@ def _own(folder: Path, done: str, steal: bool = False) -> Iterator[Path]:
         for each in session_folders(place) if layout.is_group(place) else ():
             with lock.holding(each, steal=steal):
                 pass  # one by one: there may be more than open files
-        with files.storage(folder), _held(place):
+        with files.storage(folder), _opened(place) as descriptor:
+            _hold(descriptor)  # also when it gets another name
             yield place
 
 
@@ -177,14 +174,6 @@ def remove_leftover(leftover: Leftover, *, steal: bool = False) -> None:
                 "process ends. If its machine is dead, add `steal=True`."
             )
         shutil.rmtree(leftover.path)
-
-
-@contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """Hold a folder while this lasts, also when it gets another name."""
-    with _opened(folder) as descriptor:
-        _hold(descriptor)
-        yield
 
 
 @contextmanager

@@ -7,11 +7,10 @@ A round's record is made fit to be written: JSON has no NaN and no infinities, a
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import isfinite
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, cast
 
 import checkpoints
@@ -22,47 +21,6 @@ from simulator.base.record import Record
 from simulator.base.tensors import on_host
 from simulator.engine.client_states import Beginning, Loader, State
 from simulator.sessions.states import Stored, digest, name_of, noted
-
-NOTHING: Mapping[str, ObjectRef] = MappingProxyType({})
-
-
-def put(store: Store, state: State, known: Mapping[str, ObjectRef] = NOTHING) -> dict[str, ObjectRef]:
-    """The objects of a state, of which those are `known` that are in the store and unchanged since. Raises DiskError.
-
-    Of the clients' states that are not in memory, one at a time is.
-    """
-    everybody = store.session.document["format"] == 1
-    refs = {"server": store.put(on_host(state.server))}
-    for client in range(len(state.clients)) if everybody else state.clients.begun():
-        name = name_of(client)
-        stays = name in known and client not in state.clients.changed
-        refs[name] = known[name] if stays else store.put(on_host(state.clients[client]))
-    return refs
-
-
-def put_in_flight(store: Store, state: State) -> tuple[dict[str, ObjectRef], dict[str, Dispatched] | None]:
-    """The objects of uplinks in flight, and the note of them; None where there are none. Raises DiskError."""
-    refs, notes = dict[str, ObjectRef](), dict[str, Dispatched]()
-    for each in state.in_flight:
-        client = each.update.client.id
-        parts = {"state": each.update.tensors, "uplink": each.update.uplink, "received": each.received}
-        for part, tensors in parts.items():
-            refs[f"{name_of(client)}/{part}"] = store.put(on_host(tensors))
-        note = cast(Dispatched, {**noted(each.update), "dispatch": each.dispatch})
-        if each.flight is not None:
-            note["flight"], note["down"] = each.flight.facts(), each.down
-        notes[str(client)] = note
-    return refs, notes or None
-
-
-def left_out(state: State, refs: Mapping[str, ObjectRef]) -> bool:
-    """Whether clients have no object, being as they began."""
-    return len(refs) <= len(state.clients)  # the server has one, too
-
-
-def recorded(beginning: Beginning) -> Initial:
-    """What a manifest says of such clients: what they are drawn from, and the digest of some draws."""
-    return {**beginning.facts(), "sha256": digest(beginning.federation, beginning.seed)}
 
 
 class Commits:
@@ -83,16 +41,47 @@ class Commits:
         """Another method may keep other things beside every model."""
         self._refs = {}
 
+    def put(
+        self, state: State
+    ) -> tuple[dict[str, ObjectRef], dict[str, ObjectRef], Initial | None, dict[str, Dispatched] | None]:
+        """The objects of a state and of uplinks in flight, what clients without one begin with, and the uplinks' note.
+
+        Clients' states are written one after the other: of those that are not in memory, one at a time is. Raises
+        DiskError.
+        """
+        store, clients = self._store, state.clients
+        everybody = store.session.document["format"] == 1
+        refs = {"server": store.put(on_host(state.server))}
+        for client in range(len(clients)) if everybody else clients.begun():
+            name = name_of(client)
+            stays = name in self._refs and client not in clients.changed
+            refs[name] = self._refs[name] if stays else store.put(on_host(clients[client]))
+        flying, notes = dict[str, ObjectRef](), dict[str, Dispatched]()
+        for each in state.in_flight:
+            client = each.update.client.id
+            parts = {"state": each.update.tensors, "uplink": each.update.uplink, "received": each.received}
+            for part, tensors in parts.items():
+                flying[f"{name_of(client)}/{part}"] = store.put(on_host(tensors))
+            note = cast(Dispatched, {**noted(each.update), "dispatch": each.dispatch})
+            if each.flight is not None:
+                note["flight"], note["down"] = each.flight.facts(), each.down
+            notes[str(client)] = note
+        beginning = clients.beginning
+        if len(refs) > len(clients):  # the server has one, too: nobody is as they began
+            return refs, flying, None, notes or None
+        if self._initial is None or self._initial[0] is not beginning:
+            initial: Initial = {**beginning.facts(), "sha256": digest(beginning.federation, beginning.seed)}
+            self._initial = beginning, initial
+        return refs, flying, self._initial[1], notes or None
+
     def commit(self, state: State, history: list[Entry], applied: Sequence[str]) -> State:
         """Make a checkpoint, and let go of what it holds: the same state comes back. Raises DiskError, TooLarge."""
         record = state.record
         assert record is not None
         began = time.perf_counter()
-        refs = put(self._store, state, self._refs)
-        flying, note = put_in_flight(self._store, state)
+        refs, flying, initial, note = self.put(state)
         if self._store.round != state.round:  # the ledger has no line of it yet
             record["timing"]["checkpoint"] = time.perf_counter() - began
-        initial = self._recorded(state.clients.beginning) if left_out(state, refs) else None
         self._store.commit(state.round, {**refs, **flying}, record, history, list(applied), initial, note)
         self._store.event("checkpoint", round=state.round)
         written: dict[int, Loader] = {
@@ -103,44 +92,33 @@ class Commits:
         self._refs, self.round = refs, state.round
         return replace(state, clients=state.clients.written(written))
 
-    def _recorded(self, beginning: Beginning) -> Initial:
-        if self._initial is None or self._initial[0] is not beginning:
-            self._initial = beginning, recorded(beginning)
-        return self._initial[1]
-
 
 def too_large(fault: TooLarge, record: Record, session: Path | None) -> ConfigError:
     """The refusal of a round that could not be read back, with what to change. session: that of the rounds before."""
     raw = canonical(record)
     if len(raw) < limits.RECORD and limits.values(raw) <= limits.RECORD_VALUES:
-        return ConfigError(f"{fault} {_BESIDE_RECORDS.get(fault.what, 'Use fewer federation.clients.')}")
+        remedies = {
+            "A state": "Use a method or models (federation.group) that keep less.",
+            "ledger.jsonl": "Start a new session with evaluation.metrics_for=changed, or a larger cka.every.",
+        }
+        return ConfigError(f"{fault} {remedies.get(fault.what, 'Use fewer federation.clients.')}")
     sizes = {part: len(canonical(value)) for part, value in record.items()}
     largest = max(sizes, key=sizes.__getitem__)
     return ConfigError(
         f"{fault} Its largest part is {largest} ({sizes[largest]:,} bytes). "
-        f"{_remedy(largest, 'clients' in record, _counts_classes(record), session)}"
+        f"{_remedy(largest, record, session)}"
     )
 
 
-_BESIDE_RECORDS = {
-    "A state": "Use a method or models (federation.group) that keep less.",
-    "ledger.jsonl": "Start a new session with evaluation.metrics_for=changed, or a larger cka.every.",
-}
-
-
-def _counts_classes(record: Record) -> bool:
-    return any("classes" in part for part in record.get("evaluation", {}).values())
-
-
-def _remedy(part: str, news: bool, classes: bool, session: Path | None) -> str:
-    """What makes a part smaller. news: the record only names changed clients. classes: it counts by class."""
+def _remedy(part: str, record: Record, session: Path | None) -> str:
+    """What makes a part of a record smaller."""
     if part == "method_metrics":
         return "Let the method's aggregate() return fewer metrics."
     if part == "cka":
         settings = ["cka.every=0"]
-    elif part == "evaluation" and classes:
+    elif part == "evaluation" and any("classes" in each for each in record["evaluation"].values()):
         settings = ["evaluation.classes=false"]
-    elif news:
+    elif "clients" in record:  # it only names those that changed
         return "Start a new session with a smaller federation.participation."
     else:
         settings = ["evaluation.metrics_for=changed", "evaluation.initial=skip"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import checkpoints
 from checkpoints import DiskError, SessionUnreadable, canonical
-from simulator.base.documents import Document, Event
+from simulator.base.documents import Document
 from simulator.base.environment import COMPARED, changed_code
 from simulator.base.nested import Raw
 from simulator.config import Config
@@ -58,8 +58,11 @@ def fingerprint_of(folder: Path) -> str | None:
     """The fingerprint of a session. None for a fork, after a switch, with inexact rounds, and of an older session."""
     session = CheckedReader(folder)
     found = session.document.get("fingerprint")
-    if found is None or session.parent is not None or any(map(_is_inexact, session.events())):
+    if found is None or session.parent is not None:
         return None
+    for event in session.events():
+        if event.get("inexact") or any(node["inexact"] for node in event.get("nodes", [])):
+            return None
     newest = session.newest()
     return None if newest and len(newest.history) > 1 else found
 
@@ -114,7 +117,3 @@ def _other_code(made: Document, wanted: Document) -> list[str]:
             if now.get((kind, name)) != sha256
         ),
     ]
-
-
-def _is_inexact(event: Event) -> bool:
-    return bool(event.get("inexact")) or any(node["inexact"] for node in event.get("nodes", []))

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import checkpoints
-from checkpoints import Damaged, Manifest, ObjectRef, Store
-from simulator.base.documents import Change, Dispatched, Entry, Initial, Parent
+from checkpoints import Damaged, Store
+from simulator.base.documents import Change, Entry, Parent
 from simulator.base.environment import changed_code
 from simulator.base.errors import ConfigError, SessionError
 from simulator.base.nested import Raw
@@ -20,8 +20,8 @@ from simulator.config import Config
 from simulator.engine.builder import Built, build, rebuild
 from simulator.engine.client_states import State
 from simulator.engine.progress import Observer, unobserved
-from simulator.sessions import committing, metadata, states
-from simulator.sessions.committing import with_finite_record
+from simulator.sessions import metadata, states
+from simulator.sessions.committing import Commits, with_finite_record
 from simulator.sessions.history import (
     SETTINGS,
     begun_after,
@@ -61,11 +61,11 @@ class Source:
 
     def config_after(self, round: int) -> Config:
         """The settings that round t ended with."""
-        return _under(self.session, self.config, self._entries_to(round))
+        return _under(self.session, self.config, self.history_to(round))
 
     def begun_after(self, round: int) -> int:
         """The round after which the method that round t ended with began."""
-        return begun_after(self._entries_to(round))
+        return begun_after(self.history_to(round))
 
     def state_after(self, at_round: int, allow_inexact: bool, observe: Observer) -> tuple[State | None, int]:
         """The state after a round, and how many rounds were run for it; None if its checkpoint is kept as it is."""
@@ -81,9 +81,8 @@ class Source:
         built = rebuild(self.built, self.config_after(nearest), self.begun_after(nearest))
         state = self.load(nearest, built, allow_inexact)
         for round in range(nearest + 1, at_round + 1):
-            for entry in self._switches_at(
-                round
-            ):  # in turn: what one takes over, the next may take over from it
+            # In turn: what one takes over, the next may take over from it.
+            for entry in (each for each in self.history[1:] if each["from_round"] == round):
                 following = rebuild(
                     built, _under(self.session, self.config, [entry]), self.begun_after(round)
                 )
@@ -106,14 +105,8 @@ class Source:
 
     def history_to(self, round: int) -> list[Entry]:
         """The history as it stood after a round."""
-        return [entry.copy() for entry in self._entries_to(round)]
-
-    def _entries_to(self, round: int) -> list[Entry]:
         entries = entries_to(self.history, round)
         return entries if round else entries[:1]
-
-    def _switches_at(self, round: int) -> list[Entry]:
-        return [entry for entry in self.history[1:] if entry["from_round"] == round]
 
     def _kept(self) -> str:
         return ", ".join(map(str, self.session.rounds())) or "none"
@@ -130,7 +123,7 @@ class Source:
 
     def changed_code(self, round: int, *, with_method: bool) -> list[str]:
         """What differs here from the code that made the session, with the files of the method after round t."""
-        files = metadata.method_files(self.session, self._entries_to(round)) if with_method else {}
+        files = metadata.method_files(self.session, self.history_to(round)) if with_method else {}
         return changed_code(self.session.document["environment"], files)
 
     def _refuse_inexact(self, nearest: int, at_round: int, allow_inexact: bool) -> None:
@@ -140,7 +133,7 @@ class Source:
             *(each["from_round"] for each in self.history if first < each["from_round"] <= at_round),
         ]
         every = (
-            metadata.changes(self.session, self.config, self.built, self._entries_to(round))
+            metadata.changes(self.session, self.config, self.built, self.history_to(round))
             for round in begins
         )
         changes = list(dict.fromkeys(each for found in every for each in found))
@@ -154,7 +147,11 @@ class Source:
         """A round run again must have given what the parent's ledger says."""
         then, now = self.records[state.round - 1], state.record
         assert now is not None
-        if not allow_inexact and _result(then) != _result(_told_as(then, now)):
+        if "cross_entropy" not in then["loss"]:  # an earlier version did not write it
+            loss = now["loss"].copy()
+            loss.pop("cross_entropy", None)
+            now = {**now, "loss": loss}
+        if not allow_inexact and _result(then) != _result(now):
             raise SessionError(
                 f"{self.session.folder}: round {state.round}, run again, gave other results than its ledger has. "
                 f"Add `allow_inexact=True`, or fork at a round whose checkpoint is kept: {self._kept()}."
@@ -163,14 +160,6 @@ class Source:
 
 def _under(session: CheckedReader, config: Config, entries: Sequence[Entry]) -> Config:
     return metadata.read_config(session, settings_in_force({"config": config.to_json()}, entries))
-
-
-def _told_as(then: Record, now: Record) -> Record:
-    """A record without what an earlier version did not write."""
-    loss = now["loss"].copy()
-    if "cross_entropy" not in then["loss"]:
-        loss.pop("cross_entropy", None)
-    return {**now, "loss": loss}
 
 
 def _result(record: Record) -> dict[str, Any]:
@@ -221,7 +210,13 @@ def fork(
     before = source.config_after(at_round)
     config = changed_settings(before, method, assignments, MAY_CHANGE)
     if config.data_seed != before.data_seed:
-        config = _with_partition_of(before, config)
+        if config.seeds.data is not None:
+            raise ConfigError(
+                "'seed.data' cannot change in a fork, which keeps its parent's data. "
+                "Leave it out, or use seed.training."
+            )
+        # Written out, it stays when the run's seed changes.
+        config = config.with_(seed__data=before.data_seed)
     if config.rounds <= at_round:
         raise ConfigError(f"Round {at_round} would be the fork's last. Add rounds: `rounds={at_round + 10}`.")
     if at_round and (goal := reached(config, source.records[at_round - 1])):
@@ -239,9 +234,8 @@ def fork(
     said = unrecorded(source.session)
     warnings = (said,) if said else ()
     built = rebuild(source.built, before, source.begun_after(at_round), runs=False)
-    after = rebuild(
-        built, config, at_round if replaced else None
-    )  # refused now rather than after rounds have been run again
+    # Refused now rather than after rounds have been run again.
+    after = rebuild(built, config, at_round if replaced else None)
     if not at_round:
         after.engine.initial_state()  # what cannot begin is refused now rather than when the fork is run
     state, replayed = source.state_after(at_round, allow_inexact, observe)
@@ -288,7 +282,7 @@ def _write(
             store.warn(sentence, round=round)
         if round == 0:
             return
-        history = source.history_to(round)
+        history = [entry.copy() for entry in source.history_to(round)]
         if changes:
             change: Change = {
                 "before": history[-1]["method"]["name"],
@@ -301,37 +295,14 @@ def _write(
             history.append(history_entry(config, round + 1, change))
         if state is None:
             assert kept is not None
-            _share(store, parent, kept)
+            for ref, name in {ref: name for name, ref in kept.states.items()}.items():
+                try:
+                    store.import_object(parent.folder, ref)
+                except Damaged:
+                    parent.check(kept, name, thorough=True)  # says more: the state, and the way back
+                    raise
             refs, initial, note = dict(kept.states), kept.initial, kept.in_flight
         else:
-            refs, initial, note = _put(store, state)
+            refs, flying_refs, initial, note = Commits(store, round).put(state)
+            refs |= flying_refs
         store.commit(round, refs, source.records[round - 1], history, [], initial, note)
-
-
-def _put(
-    store: Store, state: State
-) -> tuple[dict[str, ObjectRef], Initial | None, dict[str, Dispatched] | None]:
-    """New objects of the state, what clients without one begin with, and the note of uplinks in flight."""
-    refs = committing.put(store, state)
-    left_out = committing.left_out(state, refs)
-    flying, note = committing.put_in_flight(store, state)
-    return {**refs, **flying}, committing.recorded(state.clients.beginning) if left_out else None, note
-
-
-def _share(store: Store, parent: CheckedReader, manifest: Manifest) -> None:
-    """Take the objects of the parent's checkpoint as they are."""
-    for ref, name in {ref: name for name, ref in manifest.states.items()}.items():
-        try:
-            store.import_object(parent.folder, ref)
-        except Damaged:
-            parent.check(manifest, name, thorough=True)  # says more: the state, and the way back
-            raise
-
-
-def _with_partition_of(before: Config, config: Config) -> Config:
-    """The settings with the partition's seed written out: it stays when the run's seed changes."""
-    if config.seeds.data is not None:
-        raise ConfigError(
-            "'seed.data' cannot change in a fork, which keeps its parent's data. Leave it out, or use seed.training."
-        )
-    return config.with_(seed__data=before.data_seed)

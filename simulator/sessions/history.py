@@ -163,7 +163,8 @@ def asked_for(
     after which no round is left: `done` are finished, or will be before it can take hold. record: of the last one.
     """
     method, assignments = arguments.get("method"), arguments.get("set", [])
-    if not isinstance(method, str | None) or not _are_texts(assignments):
+    are_texts = isinstance(assignments, list) and all(isinstance(each, str) for each in assignments)
+    if not isinstance(method, str | None) or not are_texts:
         raise ConfigError("a switch names a method, or settings as key=value, or both.")
     if (at_round := boundary(arguments)) > config.rounds:
         raise ConfigError(f"the run ends with round {config.rounds}, before round {at_round}.")
@@ -251,10 +252,6 @@ def differences(before: Config, after: Config) -> list[str]:
 
 def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 PRECISION = "training.precision"

@@ -339,7 +339,8 @@ class Session:
         self._watching(RoundFinished(record))
         for each in noticed:
             self._watching(each)
-        self._noticed = stop_reason(noticed)
+        stops = [each for each in noticed if each.action == "stop"]
+        self._noticed = f"{BY_WATCHER}{stops[0].watcher}: {stops[0].message}" if stops else None
         if any(each.action == "pause" for each in noticed):
             self._steering.hold()
 
@@ -527,12 +528,6 @@ class Noticing:
             self._store.event("noticed", round=round, **notice, action=action)
             self._told.add((round, watcher, clients))
         return Noticed(round, watcher, notice["message"], clients, action)
-
-
-def stop_reason(noticed: Sequence[Noticed]) -> str | None:
-    """The reason of the first notice that stops the run; None if there is none."""
-    stops = [each for each in noticed if each.action == "stop"]
-    return f"{BY_WATCHER}{stops[0].watcher}: {stops[0].message}" if stops else None
 
 
 def other_bits(session: CheckedReader, config: Config, on_cuda: bool) -> list[str]:

@@ -71,7 +71,10 @@ class Watching:
             case Warned(message):
                 self._store.event("warning", message=message, round=self._progress.get("round", 0))
             case StateChanged(state, _):
-                self._count_waiting(state)
+                # What waits between two rounds counts for the later one.
+                if self._held_since is not None:
+                    self._waited += time.perf_counter() - self._held_since
+                self._held_since = time.perf_counter() if state == "paused" else None
                 self._store.heartbeat(state, **self._progress)
         self.observe(event)
 
@@ -87,12 +90,6 @@ class Watching:
         """What the round took besides its seconds, for its record: how long it was held, processors, memory."""
         waited, self._waited = self._waited, 0.0
         return {"waited": waited, **self._meter.of_round()}
-
-    def _count_waiting(self, state: str) -> None:
-        """How long the run is paused; what waits between two rounds counts for the later one."""
-        if self._held_since is not None:
-            self._waited += time.perf_counter() - self._held_since
-        self._held_since = time.perf_counter() if state == "paused" else None
 
     def _mark(self, letter: str, *clients: int) -> None:
         for client in clients:
