@@ -1,16 +1,8 @@
-"""`make bench WHAT=app`: what the terminal app costs.
+"""`make bench WHAT=app`: what the terminal app costs, in processor time, as other programs may run.
 
-A refresh: a round has come, the panel is shown anew and its screen composed; median of many. Opening: a session of
-1,000 rounds and 100 clients, from disk to a drawn screen. Times are the processor's, as other programs may run. The
-wire: bytes that the app writes to its terminal, a pseudo-terminal of 120×40, when nothing happens and when a round of
-100 clients ends every second.
-
-Large: a refresh with 1,000 clients, and with 500 sessions in the list (`python -m benchmarks.app large`).
-
-Keys: seconds of the wall's clock from a key until the last that the app writes of it, for 200 keys in all panels, by
-itself and beside a run with two workers. Beside them the app's own processor time, and the time less that in which its
-main thread waited for a processor: these hold on a machine that others use too. `python -m benchmarks.app keys`
-measures keys alone.
+Keys: seconds of the wall's clock from a key until the last that the app writes of it, by itself and beside a run with
+two workers; beside them the app's own processor time, and the time less that in which its main thread waited for a
+processor. `python -m benchmarks.app keys` measures keys alone, `large` 1,000 clients and 500 sessions.
 """
 
 import argparse
@@ -82,8 +74,6 @@ SILENCE, PATIENCE = (
 
 
 class Stage(App[None]):
-    """One panel."""
-
     def __init__(self, name: str) -> None:
         super().__init__()
         self.panel = PANELS[name](name)
@@ -115,7 +105,6 @@ def growing(rounds: int, more: int, clients: int = CLIENTS, cka_every: int = 10)
 
 
 def staged(name: str, script: Callable[[Stage, Pilot[None]], Awaitable[Answered]]) -> Answered:
-    """The result of a script beside one panel."""
 
     async def run() -> Answered:
         app = Stage(name)
@@ -173,7 +162,6 @@ def listed(folder: Path) -> tuple[float, float, float]:
 
 
 def large(console: Console) -> None:
-    """Measure with MANY clients, and with SESSIONS sessions in the folder, and print it."""
     runs = growing(60, REFRESHES, MANY, cka_every=0)
     title = f"A refresh: {MANY} clients, 60 rounds, {SIZE[0]}×{SIZE[1]}; processor time"
     table = Sheet(title, ("what", "ms"))
@@ -191,7 +179,6 @@ def large(console: Console) -> None:
 
 
 def read(folder: Path) -> tuple[SessionData, float]:
-    """A session as the app reads it, and the processor seconds that it takes."""
     began = time.process_time()
     feed = Feed(folder)
     feed.poll()
@@ -410,7 +397,6 @@ def document() -> dict[str, object]:
 
 
 def main() -> None:
-    """Measure and print."""
     console = Console()
     runs = growing(ROUNDS, REFRESHES)
     title = f"A refresh: {CLIENTS} clients, {ROUNDS} rounds, {SIZE[0]}×{SIZE[1]}; processor time"

@@ -1,9 +1,7 @@
 """`make bench`: how fast clients train on this device, beside what it can reach and beside a loop without a simulator.
 
-The rates of matrix products. Sessions of HtM5 on all of Fashion-MNIST (N=10, two classes each, batch 64, one local
-epoch) as a share of that in float32. The training of a round beside a plain PyTorch loop over the same clients, by
-group of models, batch size, and way. On the CPU also by workers and threads; on a CUDA device (`WHAT=gpu`) also the
-most memory, and the tables are written into docs/performance.md. Every ratio is taken in one run.
+On a CUDA device (`WHAT=gpu`) the tables are written into docs/performance.md. Every ratio is taken in one run.
+
 """
 
 import argparse
@@ -56,7 +54,7 @@ class Bench:
     def __init__(
         self, console: Console, rounds: int, device: torch.device = figures.CPU, images: int | None = None
     ) -> None:
-        """`images`: on which each client trains, where a group's number would take too long; whole batches at least."""
+        """images: on which each client trains, where a group's number would take too long; whole batches at least."""
         self.figures: dict[str, float] = {}
         self._console, self._rounds, self._images, self._device = console, rounds, images, device
         self._kind = device.type
@@ -191,7 +189,6 @@ class Bench:
         self.figures |= {f"{name}/{kind}": found[kind] for kind in kinds}
 
     def end(self) -> None:
-        """What could not be measured."""
         for each in self._refused:
             self._console.print(f"not measured: {each}", style="dim", highlight=False)
 
@@ -204,7 +201,6 @@ def write(path: Path, part: str, sheet: Sheet) -> None:
 
 
 def compared(console: Console, path: Path, before: figures.Figures, now: figures.Figures) -> None:
-    """Print what has become of the figures of an earlier run, and what got slower."""
     found = figures.changes(before, now)
     sheet = Sheet(f"Against {path}", ("figure", "before", "now", "now / before"))
     for change in found:
@@ -216,7 +212,6 @@ def compared(console: Console, path: Path, before: figures.Figures, now: figures
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """Reads a whole number of a command line that is not below `least`."""
 
     def number(text: str) -> int:
         if (found := int(text)) < least:

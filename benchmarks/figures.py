@@ -1,8 +1,5 @@
-"""Tables of a benchmark, its figures as a file, and what has become of them since an earlier one.
-
-A file is JSON: which machine measured, the features of its CPU, and the figures, each a number under a name such as
-`matrix/htm5/64/standalone/share`. The last word says what is measured.
-"""
+"""Tables of a benchmark, its figures as a JSON file, and what has become of them since an earlier one.
+Figures are numbers under a name such as `matrix/htm5/64/standalone/share`, whose last word says what is measured."""
 
 import json
 import os
@@ -24,20 +21,17 @@ WORDS = ("group", "method", "figure", "way", "what")
 
 @dataclass
 class Sheet:
-    """A title, columns, and rows of as many cells."""
-
     title: str
     columns: tuple[str, ...]
     rows: list[tuple[str, ...]] = field(default_factory=list)
 
     def add(self, *cells: str) -> None:
-        """One more row. Raises ValueError where its cells are not those of the columns."""
+        """Raises ValueError where its cells are not those of the columns."""
         if len(cells) != len(self.columns):
             raise ValueError(f"{len(cells)} cells for the columns {', '.join(self.columns)}")
         self.rows.append(cells)
 
     def shown(self) -> Table:
-        """As a terminal has it."""
         table = Table(title=self.title)
         for column in self.columns:
             table.add_column(column, justify="left" if column in WORDS else "right")
@@ -46,7 +40,6 @@ class Sheet:
         return table
 
     def markdown(self) -> str:
-        """As a page has it, its title above it."""
         lines = [self.columns, tuple("---" for _ in self.columns), *self.rows]
         return "\n".join([f"{self.title}:", "", *(f"| {' | '.join(cells)} |" for cells in lines)])
 
@@ -71,15 +64,12 @@ TOLERANCE = 1.1
 
 @dataclass(frozen=True)
 class Change:
-    """A figure then and now."""
-
     name: str
     before: float
     now: float
 
     @property
     def ratio(self) -> float:
-        """Now over before."""
         return self.now / self.before
 
 
@@ -97,7 +87,6 @@ def machine(device: torch.device = CPU) -> dict[str, str | int]:
 
 
 def features() -> list[str]:
-    """Those of FEATURES that the CPU has; empty where Linux does not list them."""
     try:
         listed = CPU_INFO.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -107,7 +96,7 @@ def features() -> list[str]:
 
 
 def write(path: Path, figures: Figures, device: torch.device = CPU) -> None:
-    """Write the figures of this machine. Raises ConfigError where that cannot be done."""
+    """Raises ConfigError where that cannot be done."""
     document = {
         "format": FORMAT,
         "machine": machine(device),
@@ -168,7 +157,6 @@ def _refuse_another_machine(path: Path, then: Any, now: Mapping[str, str | int])
 
 
 def changes(before: Figures, now: Figures) -> list[Change]:
-    """The figures that both runs have, in the order of this one."""
     return [Change(name, before[name], figure) for name, figure in now.items() if name in before]
 
 

@@ -1,13 +1,11 @@
 """`make bench WHAT=htfllib ARGS=FOLDER`: accuracy and seconds of a round beside HtFLlib's, on the same split.
 
-FOLDER is a checkout of TsingZ0/HtFLlib. Nothing in it is changed: benchmarks/htfllib_inside.py says what its script
-gets from outside. There are three sets: texts of 40 words (class: one of four plays) with HtFE-txt-2, generated signals
-in the form of UCI HAR with HtFE-sen-8, and Fashion-MNIST, two classes per client, with HtM5. For each seed, the split,
-the batch size, the learning rate, and the number of rounds are the same, with one local epoch and plain SGD. Texts and
-signals have one thread, images one per core. HtFLlib runs twice for each seed: as it is, and with what differs changed
-from outside. A difference is paired by seed.
+FOLDER is a checkout of TsingZ0/HtFLlib, in which nothing is changed. For each seed, the split, the batch size, the
+learning rate, and the number of rounds are the same, with one local epoch and plain SGD. HtFLlib runs twice for each
+seed: as it is, and with what differs changed from outside. A difference is paired by seed.
 
 HtFLlib evaluates before it trains. Its "round number" r is the state after r rounds, as here.
+
 """
 
 import argparse
@@ -55,10 +53,7 @@ Numbers = NDArray[np.int64]
 
 def write_plays(file: Path, folder: Path) -> None:
     """Write an .npz of texts: 40 words in a row that roles of one play say. The class is the play.
-
-    The words come from the data set `shakespeare` in that folder. Words that are not among the 2,000 most frequent ones
-    are token 1. There is no padding, so token 0 is unused.
-    """
+    Words that are not among the 2,000 most frequent ones are token 1. There is no padding, so token 0 is unused."""
     samples = datasets.get("shakespeare").load(folder)
     assert isinstance(samples, ArraySet)
     assert samples.user is not None
@@ -220,7 +215,6 @@ class Course:
 
 
 def config(setting: Setting, method: str, file: Path, seed: int, rounds: int) -> Config:
-    """Our run."""
     ours = METHODS[method][0]
     return hs.config(
         {
@@ -237,7 +231,6 @@ def config(setting: Setting, method: str, file: Path, seed: int, rounds: int) ->
 
 
 def arguments(setting: Setting, method: str, rounds: int) -> list[str]:
-    """The same run for HtFLlib's script."""
     _, algorithm, more = METHODS[method]
     same = {
         "-data": setting.name,
@@ -256,7 +249,6 @@ def arguments(setting: Setting, method: str, rounds: int) -> list[str]:
 
 
 def ours(run: Config, folder: Path) -> Course:
-    """Run it as a session, and read its ledger."""
     accuracy: list[float] = []
     ends: list[tuple[float, float]] = []
 
@@ -425,7 +417,6 @@ def compared(
 
 
 def main() -> None:
-    """Compare and print."""
     assert __doc__ is not None
     parser = argparse.ArgumentParser(prog="python -m benchmarks.htfllib", description=__doc__.splitlines()[0])
     parser.add_argument("checkout", type=Path, help="checkout of TsingZ0/HtFLlib")

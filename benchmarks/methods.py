@@ -1,10 +1,8 @@
 """`make bench WHAT=methods`: what a round of each method costs in time and memory, relative to a round of standalone.
 
-Setting: HtM5 on 14,000 images of Fashion-MNIST, N=10, two classes each, batch 64, one local epoch, two workers of one
-thread. Each method runs in a process of its own. Its peak memory is read first; then its rounds take turns with
-standalone's, timed by the processor's clock, so that other programs disturb both little and alike. The ratio of counted
-operations is the ratio of times to expect: a method that costs more than its extra passes explain has an overhead
-worth finding.
+Each method runs in a process of its own. Its peak memory is read first; then its rounds take turns with standalone's,
+timed by the processor's clock, so that other programs disturb both little and alike. The ratio of counted operations
+is the ratio of times to expect.
 """
 
 import argparse
@@ -26,7 +24,6 @@ BASELINE = "standalone"
 
 
 def config(method: str) -> Config:
-    """A run of that method in the setting."""
     return Config.read(
         {
             "rounds": 10,
@@ -41,7 +38,7 @@ def config(method: str) -> Config:
 
 
 def measure(method: str, rounds: int) -> dict[str, Any]:
-    """The figures of one method, in a process that has done nothing else."""
+    """In a process that has done nothing else."""
     try:
         run = Ours(config(method))
     except ConfigError as refused:
@@ -64,7 +61,6 @@ def measure(method: str, rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure every method, or some of them, and print."""
     assert __doc__ is not None
     parser = argparse.ArgumentParser(prog="python -m benchmarks.methods", description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", choices=methods.names(), metavar="METHOD")

@@ -1,11 +1,8 @@
 """What `make bench` trains and times: sessions, and beside them matrix products and a loop without a simulator.
 
-The matrix rate is measured before and after a method's rounds, with as many threads as workers. The plain loop is what
-a researcher writes: a model, an optimizer and a DataLoader for each client. One client trains after another, with all
-of the machine's cores, or on its CUDA device. Images are normalized beforehand; on a CUDA device they come batch by
-batch from pinned memory. Models with their initial weights, the clients' images, steps and optimizer are those of the
-configuration. The arithmetic is torch's own: on a CUDA device convolutions in TF32, products in float32, and whatever
-kernels it likes.
+The plain loop is what a researcher writes: a model, an optimizer and a DataLoader for each client. One client trains
+after another, with all of the machine's cores, or on its CUDA device. Models with their initial weights, the clients'
+images, steps and optimizer are those of the configuration. The arithmetic is torch's own.
 """
 
 import copy
@@ -137,9 +134,7 @@ def session(
     """A session of the method's HtM5 preset on Fashion-MNIST, of so many rounds and one before them.
 
     Seconds a round; operations a second of its training, and of matrix products; the share of the one in the other; the
-    share of a round that is neither training nor evaluation; the accuracy it reached.
-
-    Raises ConfigError for a method without such a preset.
+    share of a round that is neither training nor evaluation; the accuracy. Raises ConfigError without such a preset.
     """
     before = ceiling()
     records = trained(method, rounds, folder, device)
@@ -330,11 +325,8 @@ def beside(config: Config, rounds: int) -> dict[str, float]:
 
 
 def by_workers(config: Config, rounds: int) -> dict[tuple[int, int], float]:
-    """Seconds of the training of a round by (workers, threads of each), in turn: medians.
-
-    The first pair is the default, one worker of one thread per core. The bits of a result depend on the threads, and
-    never on the workers.
-    """
+    """Seconds of the training of a round by (workers, threads of each), in turn: medians. The first pair is the
+    default."""
     cores = os.cpu_count() or 1
     runs = {pair: Ours(_with(config, *pair)) for pair in ((cores, 1), (cores + 1, 1), (1, cores), (1, 1))}
     turns = [{pair: each.round()[0] for pair, each in runs.items()} for _ in range(rounds + 1)][1:]

@@ -1,10 +1,8 @@
 """`make bench WHAT=scale`: cost of a run of 10,000 clients, ten of them in each round, beside one of 100 clients.
 
-Each run is a process of its own on Fashion-MNIST, with as many participants, of as many images each: 100 clients take a
-hundredth of the images. Clients that have never taken part are skipped by evaluation, and figures are of news, however
-many there are. Start-up is from an imported torch to the first round, a round the median of those after the first; both
-in processor time too, which a loaded machine stretches less. `drawing` is what of it goes into drawing the models of
-those that take part for the first time, which of 100 clients are few after some rounds.
+Each run is a process of its own on Fashion-MNIST, with as many participants, of as many images each. Start-up is from
+an imported torch to the first round, a round the median of those after the first. `drawing` is what of it goes into
+drawing the models of those that take part for the first time.
 """
 
 import argparse
@@ -99,7 +97,6 @@ def run(clients: int, group: str, rounds: int, method: str, folder: Path) -> dic
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
     parser.add_argument("--clients", type=int, nargs="+", default=[100, 1_000, 10_000])
     parser.add_argument("--groups", nargs="+", default=list(GROUPS))

@@ -1,8 +1,5 @@
 """`make bench WHAT=storage`: what keeping a session costs, and how soon one answers.
-
-Four tables: a checkpoint by how much of the state changed; its share of a round; opening and listing many long
-sessions; from `pause` to paused. Setting: the sizes of HtM5 on Fashion-MNIST, 10 clients, two workers of one thread.
-"""
+Setting: the sizes of HtM5 on Fashion-MNIST, 10 clients, two workers of one thread."""
 
 import json
 import shutil
@@ -39,7 +36,6 @@ MB = 1_000_000
 
 
 def main() -> None:
-    """Measure and print, table by table."""
     console = Console()
     console.print(f"data: {_images()['dataset']}")
     for table in (cost_by_change, share_of_a_round, many_sessions, pause_latency):

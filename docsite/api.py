@@ -1,7 +1,4 @@
-"""The names a module offers, with signatures and docstrings, as Markdown made from the code.
-
-Signatures are those of the source: there a type has its own name, and a default is written as somebody wrote it.
-"""
+"""The names a module offers, with signatures and docstrings of the source, as Markdown."""
 
 import ast
 import importlib
@@ -93,7 +90,6 @@ def _argument(given: ast.arg, default: ast.expr | None) -> str:
 
 
 def _about(definition: Definition) -> str:
-    """Its docstring; indented parts of it are code."""
     return f"{ast.get_docstring(definition) or ''}\n"
 
 

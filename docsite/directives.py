@@ -1,7 +1,5 @@
-"""An extension of Python-Markdown: a comment `<!-- made by NAME arguments -->` in a page gives way to what NAME makes.
-
-On a page that is read as it lies in the repository the comment is not seen; the site shows what was made.
-"""
+"""An extension of Python-Markdown: a comment `<!-- made by NAME arguments -->` in a page gives way to what NAME
+makes."""
 
 import re
 from collections.abc import Callable
@@ -25,8 +23,6 @@ _BEFORE_FENCES = 30
 
 
 class Directives(Extension):
-    """Put into zensical.toml by this module's name."""
-
     def extendMarkdown(self, md: Markdown) -> None:
         md.preprocessors.register(_Maker(md), "docsite", _BEFORE_FENCES)
 

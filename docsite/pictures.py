@@ -1,8 +1,4 @@
-"""Draws every picture under docs/images: `make pictures`.
-
-It trains small runs on the handwritten digits that ship with scikit-learn. The screens are the app's own screenshots of
-them, and the figures are those of `hs.plot`. A second call reuses the sessions in build/pictures.
-"""
+"""Draws every picture under docs/images: `make pictures`. Sessions in build/pictures are used again."""
 
 import asyncio
 import os

@@ -1,7 +1,4 @@
-"""The tables that pages get from the code: keys of a configuration and of a record, and the library's devices.
-
-`python -m docsite.tables` puts the devices into docs/devices.md.
-"""
+"""The tables that pages get from the code. `python -m docsite.tables` puts the devices into docs/devices.md."""
 
 import ast
 import inspect

@@ -26,7 +26,6 @@ Decision = Literal["go", "hold", "leave"]
 """Whether the next client may start: yes; not now, ask again; no more in this round."""
 
 POLL_SECONDS = 0.1
-"""Seconds between two questions to the gate while no client finishes."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,6 @@ class LocalUpdate:
 
     client: ClientInfo
     tensors: Tensors
-    """The client's new state."""
     uplink: Tensors
     losses: Mapping[str, float]
     """Mean training loss over all steps of each phase, weighted by batch size, and of the terms that losses name. Under
@@ -61,20 +59,15 @@ class LocalUpdate:
 
 @dataclass(frozen=True)
 class Job:
-    """A client's start of a round: its state, and the payload from the server.
-
-    Without a payload, it receives nothing.
-    """
+    """A client's start of a round: its state, and the payload from the server, if it receives one."""
 
     tensors: Mapping[str, Tensor]
     payload: Mapping[str, Tensor] | None
 
 
 class Jobs(Mapping[int, Job]):
-    """Clients' jobs. Each is made on demand, on any thread, so memory holds only the jobs of running clients.
-
-    Iterating over it gives the clients and makes no job.
-    """
+    """Clients' jobs, each made on demand, on any thread, so memory holds only those of running clients. Keys make
+    none."""
 
     def __init__(self, clients: Sequence[int], make: Callable[[int], Job]) -> None:
         self._clients = dict.fromkeys(clients)
@@ -124,7 +117,6 @@ Gate = Callable[[Sequence[LocalUpdate], int], Decision]
 
 
 def always_go(updates: Sequence[LocalUpdate], running: int) -> Decision:
-    """A gate that is always open."""
     return "go"
 
 
@@ -134,9 +126,7 @@ class Listener:
 
     gate: Gate = always_go
     begun: Callable[[int], None] = lambda client: None
-    """Called when a client starts."""
     done: Callable[[LocalUpdate], None] = lambda update: None
-    """Called when a client has finished."""
 
 
 class Finished(NamedTuple):
@@ -163,9 +153,8 @@ def portioned(clients: Sequence[int], size: int) -> list[list[int]]:
 class Runner(ABC):
     """Computes clients. Every runner repeats its own bits; the docstring of its file states which runners share them.
 
-    A runner is given portions of clients with `start` and returns them one by one with `next_finished`, in any order.
-    `carry_out` builds a whole round on these two. A runner may take the steps of a portion's clients
-    together: for that, `local` divides a client's round into prepare, train, and finish.
+    A runner is given portions of clients with `start` and returns them with `next_finished`, in any order. `carry_out`
+    builds a whole round on these two. A runner may take the steps of a portion's clients together.
     """
 
     name: ClassVar[str]
@@ -200,10 +189,11 @@ class Runner(ABC):
         self.context = self.context.at(round)
 
     def open(self, hooks: Hooks, *, exact: bool = True) -> Sequence[Node]:
-        """Start the machines that compute clients. Returns those other than this one, with what their bits depend on.
+        """Start the machines that compute clients, once. Returns those other than this one, with what their bits
+        depend on.
 
-        Does nothing the second time. Raises ConfigError if they are unavailable or, if `exact`, have other bits;
-        DataError if they lack the data. A runner that was not opened opens itself on first use.
+        Raises ConfigError if they are unavailable or, if `exact`, have other bits; DataError if they lack the data.
+
         """
         return ()
 
@@ -217,11 +207,8 @@ class Runner(ABC):
 
     @abstractmethod
     def next_finished(self, seconds: float) -> Finished | None:
-        """The next finished portion, in any order. Waits at most `seconds`, then returns None.
-
-        A runner that computes on the calling thread takes as long as the portion takes. Raises the errors of the
-        portion.
-        """
+        """The next finished portion, in any order; None after `seconds`. Raises its errors.
+        A runner that computes on the calling thread takes as long as the portion takes."""
 
     def computes_here(self, portion: Sequence[object]) -> bool:
         """Whether `next_finished` computes such a portion on the calling thread, and nothing at the same time."""
@@ -243,7 +230,6 @@ class Runner(ABC):
         clients: Sequence[int],
         question: Question[Result],
     ) -> list[Result]:
-        """These clients' answers to a question, in their order."""
         return self.each(clients, lambda client: question(self, hooks, round, client, jobs[client]))
 
     def ask_as_one(
@@ -258,17 +244,14 @@ class Runner(ABC):
         return [question(self, hooks, round, {client: jobs[client] for client in group}) for group in groups]
 
     def together(self, clients: Sequence[int]) -> list[list[int]]:
-        """Clients of one architecture with the same test images, in groups that answer as one.
-
-        By default, each is alone.
-        """
+        """Clients of one architecture with the same test images, in groups that answer as one."""
         return [[client] for client in clients]
 
     def portions(self, clients: Sequence[int], finished: Collection[int] = ()) -> list[list[int]]:
         """The clients, divided into the portions that `start` takes, in the order to start them.
 
-        The bits of a portion do not depend on the others, so another machine can compute it. `finished` is
-        `Work.finished`.
+        The bits of a portion do not depend on the others, so another machine can compute it.
+
         """
         return [[client] for client in clients]
 
@@ -284,11 +267,9 @@ class Runner(ABC):
         )
 
     def say(self, sentence: str) -> None:
-        """Tell the user something about the run."""
         self._said.append(sentence)
 
     def say_once(self, sentence: str) -> None:
-        """Tell the user, unless the same text was told before."""
         if sentence not in self._said:
             self.say(sentence)
 
@@ -298,11 +279,9 @@ class Runner(ABC):
         return notes
 
     def close(self) -> None:
-        """Release threads and devices. Subclasses override it if they have any."""
         return
 
     def info(self, client: int) -> ClientInfo:
-        """The federation's information about a client."""
         return self.context.federation.clients[client]
 
 
@@ -323,12 +302,10 @@ def register(name: str) -> Callable[[R], R]:
 
 
 def names() -> list[str]:
-    """All runners' names, in alphabetical order."""
     return sorted(_RUNNERS)
 
 
 def names_within() -> list[str]:
-    """The names of the runners that compute in this process."""
     return [name for name in names() if _RUNNERS[name].within]
 
 
@@ -340,11 +317,8 @@ def get(name: str) -> type[Runner]:
 
 
 def carry_out(runner: Runner, work: Work, listener: Listener | None = None) -> list[LocalUpdate]:
-    """The updates of all clients of `work.jobs`, in client order.
-
-    Asks the gate before each portion starts. Raises RoundInterrupted with the finished updates when the gate ends the
-    round before all clients have started.
-    """
+    """The updates of all clients of `work.jobs`, in client order. Asks the gate before each portion starts.
+    Raises RoundInterrupted with the finished updates when the gate ends the round before all clients have started."""
     listener = listener or Listener()
     runner.open(work.hooks)
     alone = [[client] for client in work.jobs]

@@ -51,7 +51,6 @@ class Answers:
     answered: tuple[int, ...]
     """Samples of any class that were assigned to this class."""
     support: tuple[int, ...]
-    """Samples of the class."""
     loss: float
     """Cross-entropy of the scores, summed over the samples."""
     measured: Mapping[str, float | None] = field(default_factory=dict)
@@ -81,7 +80,6 @@ def evaluate(
     *,
     received: bool,
 ) -> dict[int, dict[str, Answers]]:
-    """The answers of the clients in `jobs` on these parts. A client with a payload receives it first."""
     context = runner.context
     # What clients must share to give equal answers: the architecture, and the same images.
     shared: dict[int, tuple[Any, ...]] = {}
@@ -156,7 +154,6 @@ def operations(
 def answers_of(
     runner: Runner, hooks: Hooks, round: int, client: int, job: Job, *, asked: Asked
 ) -> dict[str, Answers]:
-    """The client's answers on these parts."""
     context = runner.context
     with memory_for_evaluation(runner, round, client, asked.batch_size, runner.workers):
         local = answering(hooks, context, runner.info(client), round, job)
@@ -202,8 +199,6 @@ def _count_all(
 
 
 class _Tally:
-    """Adds up a client's answers."""
-
     def __init__(self, classes: Tensor, asked: Asked) -> None:
         self._classes, self._measures = classes, asked.measures
         zeros = partial(torch.zeros, device=classes.device)
@@ -257,10 +252,8 @@ def _made_of(runner: Runner, hooks: Hooks, round: int, client: int, job: Job) ->
 
 class _reading(Operations):
     """A context that hashes this thread's operations with their arguments.
-
-    Results of earlier operations are left out, because they follow from the rest. So every value that answers depend on
-    counts, whether a network, the method's state, or other code holds it.
-    """
+    Results of earlier operations follow from the rest. So every value that answers depend on counts, whatever holds
+    it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -295,7 +288,6 @@ class _reading(Operations):
 
 
 def _place(tensor: Tensor) -> tuple[Any, ...]:
-    """A tensor's address in memory, and its layout."""
     return tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride()
 
 

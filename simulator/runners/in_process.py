@@ -55,7 +55,6 @@ class SequentialRunner(Runner):
             return Finished([self.compute(work, client)])
 
     def compute(self, work: Work, client: int) -> LocalUpdate:
-        """The client's update."""
         return local.update(self.context, self.info(client), work)
 
     def computes_here(self, portion: Sequence[object]) -> bool:
@@ -139,11 +138,9 @@ class ParallelRunner(Runner):
         self._pool.shutdown()
 
     def _cost(self, client: int) -> tuple[int, int]:
-        """Sort key, longest first."""
         return -self.weight(client), client
 
     def _on_stream(self) -> contextlib.AbstractContextManager[object]:
-        """A separate stream for this thread's work on a CUDA device; nothing on a CPU."""
         device = self.context.federation.device
         if device.type != "cuda":
             return contextlib.nullcontext()
@@ -172,10 +169,8 @@ class StackedRunner(ParallelRunner):
         return f"in stacks of {settings.stack}"
 
     def portions(self, clients: Sequence[int], finished: Collection[int] = ()) -> list[list[int]]:
-        """Stacks, and then the single clients. Each of these is alone, because two of them together could form a stack.
-
-        A stack stays whole: once one of its clients has finished, the others train alone.
-        """
+        """Stacks, and then the single clients, each alone: two of them together could form a stack.
+        A stack stays whole: once one of its clients has finished, the others train alone."""
         done = set(finished)
         every = self._stacks([*clients, *finished])
         stacks = [stack for stack in every if len(stack) > 1 and done.isdisjoint(stack)]

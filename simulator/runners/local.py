@@ -1,8 +1,5 @@
-"""The parts of a round: one client's in three pieces, the server's, and errors that say what to do without memory.
-
-A client's part is prepare, train, and finish, so a runner may take steps together. The server aggregates, and then
-trains its own modules if the method has any.
-"""
+"""The parts of a round: one client's (prepare, train, and finish, so that a runner may take steps together), and the
+server's, which aggregates, and then trains its own modules if the method has any."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -93,7 +90,6 @@ def finish(prepared: Prepared) -> LocalUpdate:
 
 
 def update(context: TrainingContext, info: ClientInfo, work: Work) -> LocalUpdate:
-    """Client k's part of a round, from its state and the downlink's payload to its new state and its uplink."""
     began = time.perf_counter()
     job, most = work.jobs[info.id], work.limits.get(info.id)
     prepared = prepare(work.hooks, context, info, work.round, job, work.dispatch, most)
@@ -103,8 +99,6 @@ def update(context: TrainingContext, info: ClientInfo, work: Work) -> LocalUpdat
 
 
 class ServerUpdate(NamedTuple):
-    """The server's result of a round: its new state, the method's metrics, and the operations."""
-
     aggregated: Aggregated
     flops: int
 

@@ -1,12 +1,8 @@
 """A study as a board: a row for each setting, a column for each seed, and in each cell a session as far as it is.
 
-    reader = BoardReader(folder)
-    board = reader.read(seen)        # `seen` has the sessions of the folder as last read
-
-The numbers are those of `compare`: the last mean accuracy of each session, its mean over the seeds, and the paired
-difference from Standalone. While sessions run, means, differences, and costs are those after the last round that all
-sessions have finished that have begun. A tuning study also has its trials: their rungs, their scores on eval, and the
-best so far. `StudySummary` is a study in one line. Nothing here needs torch, so that the app shows it at once.
+The numbers are those of `compare`. While sessions run, means, differences, and costs are those after the last round
+that all sessions have finished that have begun. A tuning study also has its trials: their rungs, scores on eval, and
+the best so far. `StudySummary` is a study in one line. Nothing here needs torch, so that the app shows it at once.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -61,11 +57,7 @@ class Seen:
 @dataclass(frozen=True)
 class PointCell:
     """A point: its session's state, its last finished round, and its last mean accuracy, 0…1; None without a score.
-
-    seeds: of data, initial weights, and training.
-    linked: the session of an identical run that it uses, if any. error: why its session cannot be read. untrained:
-    every client diverged in every round.
-    """
+    linked: the session of an identical run that it uses, if any. error: why its session cannot be read."""
 
     point: str
     folder: Path
@@ -81,12 +73,10 @@ class PointCell:
 
     @property
     def seed(self) -> str:
-        """Its seed in words."""
         return seed_words(*self.seeds)
 
 
 Placed = tuple[Point, PointCell, Seen | None]
-"""A point, its cell, and its session if that has been read."""
 
 
 def _placed(study: Path, seen: Mapping[Path, Seen]) -> list[Placed]:
@@ -102,7 +92,6 @@ def _placed(study: Path, seen: Mapping[Path, Seen]) -> list[Placed]:
 
 
 def _with(cell: PointCell, seen: Seen | None) -> PointCell:
-    """The cell with its session as far as it is."""
     if seen is None:
         return cell
     summary, totals = seen.summary, seen.totals
@@ -119,7 +108,6 @@ def _with(cell: PointCell, seen: Seen | None) -> PointCell:
 
 
 def last_of(values: Array) -> float | None:
-    """The last measured value; None without any."""
     known = values[np.isfinite(values)]
     return float(known[-1]) if known.size else None
 
@@ -129,7 +117,6 @@ class TrialRow:
     """A trial. cells: by tuning seed. rung: the one that it works toward or has reached, from 1; upto: its last round.
 
     score: its mean eval accuracy there, or as far as it is, 0…1; None before the first. out: others were promoted.
-    lost: a client diverged, so that it loses and has no score.
     boundary: the keys of the best trial whose values lie at the boundary of their ranges.
     """
 
@@ -152,15 +139,12 @@ class TrialRow:
 
     @property
     def words(self) -> str:
-        """Its values."""
         return ", ".join(f"{key}={spelled(value)}" for key, value in self.values.items()) or "its own values"
 
 
 @dataclass(frozen=True)
 class TrialBoard:
-    """The trials of all methods. seeds: the tuning seeds. budget, scored: what each method may try, and how it is
-    scored, as sentences. chosen: the methods whose choice is made.
-    """
+    """budget, scored: what each method may try, and how it is scored, as sentences. chosen: methods with a choice."""
 
     seeds: tuple[str, ...]
     rows: tuple[TrialRow, ...]
@@ -250,7 +234,6 @@ class _Trial(Trial):
         return score_of(self.request, known, upto)
 
     def lost(self, upto: int) -> bool:
-        """Whether a client diverged up to a round, so that it loses."""
         return has_lost(self.request, [*self.totals.values()], upto)
 
 
@@ -297,10 +280,7 @@ def _rows(request: Request, trials: Sequence[_Trial], chosen: Raw | None) -> lis
 @dataclass(frozen=True)
 class BoardRow:
     """A setting. cells: by seed, None where the study has no such point; the rest: over its seeds.
-
-    interval: Student's 95 % interval of the mean, None of one seed. difference: from the baseline's row, if any. costs:
-    means. Those of an unfinished board are up to its `round`.
-    """
+    interval: Student's 95 % interval. costs: means. Those of an unfinished board are up to its `round`."""
 
     label: str
     method: str
@@ -313,23 +293,17 @@ class BoardRow:
 
     @property
     def points(self) -> list[PointCell]:
-        """Its points."""
         return [cell for cell in self.cells if cell is not None]
 
     @property
     def finished(self) -> int:
-        """The number of its finished points."""
         return sum(cell.state == FINISHED for cell in self.points)
 
 
 @dataclass(frozen=True)
 class Board:
-    """The rows of a study in its order. seeds: the columns. baseline: the method of the row to compare with, if any.
-
-    round: the one that the rows are compared at; None: all their sessions have finished, and each has its last round.
-    notes: what to know of the comparison, as sentences. trials: those of a tuning study, whose rows are the final
-    seeds. error: why the study cannot be read.
-    """
+    """The rows of a study. round: the one that the rows are compared at; None: each session has its last round.
+    notes: what to know of the comparison. trials: of a tuning study, whose rows are the final seeds."""
 
     folder: Path
     seeds: tuple[str, ...] = ()
@@ -343,8 +317,6 @@ class Board:
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """The points of a row."""
-
     key: Key
     label: str
     method: str
@@ -392,7 +364,6 @@ class BoardReader:
         return found
 
     def read(self, seen: Mapping[Path, Seen]) -> Board:
-        """The board, by the sessions as last read, by their folders."""
         try:
             cells = _placed(self.folder, seen)
             if is_tuning := (self.folder / checkpoints.TUNING).exists():
@@ -509,10 +480,7 @@ def _plain(value: object) -> object:
 
 @dataclass(frozen=True)
 class Setting:
-    """The sessions of a study that differ only in their seeds. name: the values on the study's other axes.
-
-    points: the number of its points, which may have no session yet.
-    """
+    """The sessions of a study that differ only in their seeds. points: the number of its points, begun or not."""
 
     name: str
     sessions: tuple[Summary, ...]
@@ -531,7 +499,6 @@ class Setting:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all its points have finished sessions, of their own or of identical runs."""
         return 0 < self.points == sum(each.state == "finished" for each in self.sessions)
 
     @property
@@ -541,7 +508,6 @@ class Setting:
 
     @property
     def best(self) -> float | None:
-        """The mean over these sessions, in their best rounds."""
         return None if self.is_untrained else _mean(each.best for each in self.level)
 
 
@@ -555,14 +521,13 @@ class StudySummary:
     points: int
     sessions: tuple[Summary, ...]
     linked: int = 0
-    """The number of points that use the session of an identical run."""
+    """Points that use the session of an identical run."""
     settings: tuple[Setting, ...] = ()
     is_tuning: bool = False
-    """Whether `htfl-sim tune` runs it, and not `htfl-sim sweep`."""
 
     @classmethod
     def of(cls, folder: Path, sessions: Sequence[Summary]) -> "StudySummary":
-        """Summarize the study in a folder that has these sessions. The state of an unreadable study is 'damaged'."""
+        """The study in a folder that has these sessions. The state of an unreadable one is 'damaged'."""
         try:
             placed = _placed(folder, {Path(each.path): Seen(each) for each in sessions})
             reader = GroupReader(folder)
@@ -601,17 +566,15 @@ class StudySummary:
 
     @property
     def finished(self) -> int:
-        """The number of finished points."""
         return sum(each.state == "finished" for each in self.sessions) + self.linked
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The methods of its sessions."""
         return tuple(dict.fromkeys(each.method for each in self.sessions if each.method))
 
     @property
     def dataset(self) -> str | None:
-        """Its sessions' data set; None if they have several."""
+        """None if its sessions have several."""
         found = {each.dataset for each in self.sessions}
         return found.pop() if len(found) == 1 else None
 
@@ -623,7 +586,7 @@ class StudySummary:
 
     @property
     def best_setting(self) -> Setting | None:
-        """The ranked setting with the highest accuracy, the first of equals; None if there is none."""
+        """The ranked setting with the highest accuracy, the first of equals."""
         return max(self.ranked, key=lambda each: each.accuracy or 0.0, default=None)
 
     @property
@@ -633,12 +596,10 @@ class StudySummary:
 
     @property
     def best(self) -> float | None:
-        """The accuracy of the best setting in the best rounds of its sessions."""
         return None if self.best_setting is None else self.best_setting.best
 
     @property
     def created(self) -> str | None:
-        """The time its first session was made."""
         return min((each.created for each in self.sessions if each.created), default=None)
 
 

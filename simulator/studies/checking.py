@@ -1,10 +1,7 @@
 """Check what points need before any of them runs, and estimate what they cost.
 
-Checked are their data, models that their methods can run, and users' files, which are listed with each point.
-
-Costs are operations counted by step, and seconds from one timed round. A client takes one step of every kind (phase,
-batch size); the other steps cost as many operations. One full round is timed, or read from a point's ledger. All other
-operations are assumed to take the same time each. All rounds of a point count like its first.
+Costs are operations counted by step, and seconds from one timed round, or from a point's ledger. A client takes one
+step of every kind (phase, batch size); the other steps cost as many. All rounds of a point count like its first.
 """
 
 import contextlib
@@ -38,15 +35,12 @@ from simulator.training.phase import Batch, Phase
 
 
 def needed(config: Raw) -> tuple[OwnFile, ...]:
-    """The entries of a point's list: kind, name, and SHA-256 of each file. The files must be loaded."""
+    """Kind, name, and SHA-256 of each file that a point lists. The files must be loaded."""
     return tuple(metadata.needed_files(Config.read(config)))
 
 
 def refuse_unnamed(study: StudySpec, points: Iterable[Point]) -> None:
-    """Raise ConfigError if a point needs a model or a figure from a loaded file that the study does not name.
-
-    Each point runs in its own process, which loads the files that the study names.
-    """
+    """Raise ConfigError if a point needs a loaded file that the study does not name, so that its process lacks it."""
     named: dict[str, set[str]] = {kind: {Path(file).name for file in files} for kind, files in study.files}
     for point in points:
         for file in point.files:
@@ -59,10 +53,7 @@ def refuse_unnamed(study: StudySpec, points: Iterable[Point]) -> None:
 
 
 def refuse_other(study: Path, points: Iterable[Point]) -> None:
-    """Raise SessionError unless every file in a point's list is loaded, or exists with the same bytes.
-
-    A session checks its own files. This check also covers a point without a session.
-    """
+    """Raise SessionError unless every file in a point's list is loaded, or exists with the same bytes."""
     for point in points:
         if not point.files:
             continue
@@ -100,11 +91,8 @@ def _refuse_other(study: Path, listed: OwnFile, found: str) -> None:
 
 
 def check(points: Iterable[Point], sessions_dir: Path, data_dir: Path, *, on_eval: bool = False) -> None:
-    """Build every kind of point without training. Points that differ only in the seed are checked once.
-
-    on_eval: the points must measure the clients' eval parts. Raises ConfigError with the point's name if a method
-    cannot run its models, and DataError.
-    """
+    """Build every kind of point without training; points that differ only in the seed once.
+    on_eval: they must measure the clients' eval parts. Raises ConfigError with the point's name, and DataError."""
     kinds: dict[bytes, Point] = {}
     for point in points:
         kinds.setdefault(_kind(point), point)
@@ -160,7 +148,6 @@ def begun(point: Point, config: Config, sessions_dir: Path, data_dir: Path) -> B
 
 
 def on_cpu(point: Point) -> Config:
-    """A point's configuration for a check on this machine, whatever device it will run on."""
     return Config.read(merged(point.config, {"runtime": {"device": "cpu"}}))
 
 
@@ -175,7 +162,6 @@ def _without_seed(branch: Raw) -> Raw:
 
 
 def foundation(config: Config) -> bytes:
-    """The settings that determine data, clients, and models."""
     raw = config.to_json()
     return checkpoints.canonical(
         {**{key: raw[key] for key in ("data", "federation", "models")}, "seed": config.data_seed}
@@ -197,10 +183,7 @@ class Cost:
 
 
 def costs(folder: Path, points: Sequence[Point], data_dir: Path) -> list[Cost]:
-    """The cost of every point of the study in `folder`, in order. Finished rounds cost nothing.
-
-    Raises ConfigError or DataError for a point that cannot run.
-    """
+    """Of every point, in order; finished rounds cost nothing. Raises ConfigError or DataError."""
     statuses = [status_of(folder, point) for point in points]
     left = [max(status.rounds - status.round, 0) for status in statuses]
     counted: dict[bytes, float] = {}
@@ -238,7 +221,6 @@ class RoundCounter:
         self._built: dict[bytes, Built] = {}
 
     def flops(self, point: Point) -> float:
-        """Operations in a round of a point."""
         config = Config.read(merged(point.config, {**_LITTLE, "runtime": {"device": "cpu"}}))
         key = foundation(config) if point.branch is None else b""
         if point.branch is None and key in self._built:
@@ -261,7 +243,6 @@ def _counted(config: Config, built: Built) -> float:
 
 
 def _round(built: Built) -> tuple[Record, float]:
-    """The first round's record and seconds."""
     state = built.engine.initial_state()
     began = time.perf_counter()
     record = built.engine.round(state, unobserved).record
@@ -291,8 +272,6 @@ class _CountingEngine(Engine):
 
 
 class _CountingRunner(SequentialRunner):
-    """Runs clients in order and counts the operations of each."""
-
     def compute(self, work: Work, client: int) -> LocalUpdate:
         job = work.jobs[client]
         local_client = _CountingClient(self.context, self.info(client), work.round, job.tensors)

@@ -42,7 +42,6 @@ class Launch:
     """The last rounds over which trials are scored, for their progress; 0: the points are no trials."""
 
     def options(self) -> Iterator[str]:
-        """The same as options of `simulator.studies.point`."""
         yield from ("--data-dir", str(self.data_dir))
         for option, value in (("--workers", self.workers), ("--device", self.device)):
             if value is not None:
@@ -54,7 +53,6 @@ class Launch:
             yield from ("--upto", str(self.upto))
 
     def workers_of(self, point: Point) -> int | None:
-        """The clients that a point trains at a time, if that is set."""
         said: int | None = point.config["runtime"]["workers"]
         return said if self.workers is None else self.workers
 
@@ -62,9 +60,7 @@ class Launch:
 @dataclass(frozen=True)
 class Ended:
     """How a point's process ended: its exit code, below zero for a signal, and the end of its stderr.
-
-    `lost`: its actor or node is gone, which is not the point's own failure.
-    """
+    lost: its actor or node is gone, which is not the point's own failure."""
 
     code: int
     words: str
@@ -108,7 +104,6 @@ class Executor(AbstractContextManager["Executor"]):
         return len(self.names())
 
     def read(self, status: Status) -> Status:
-        """The current status of a running point."""
         return status.read(self._study / status.name)
 
     def state(self, name: str) -> str | None:
@@ -118,7 +113,7 @@ class Executor(AbstractContextManager["Executor"]):
         return None
 
     def tell(self, name: str, command: str) -> None:
-        """Send a command to the session of a running point: 'pause' or 'resume'."""
+        """Send 'pause' or 'resume' to the session of a running point."""
         with suppress(SessionUnreadable, DiskError):  # it has just ended, or will report the problem itself
             checkpoints.post(self._study / name, command)
 
@@ -165,10 +160,7 @@ class Process:
         pass_fds: Sequence[int] = (),
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        """Run `main` of a module with these arguments and environment variables, which replace the present ones.
-
-        Raises OSError if the system cannot start a process.
-        """
+        """Run `main` of a module with these arguments and environment. Raises OSError."""
         # An unnamed file: a pipe would break if its reader died first.
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 - read when the process has ended
         try:
@@ -194,14 +186,13 @@ class Process:
         return self._process.poll()
 
     def wait(self, seconds: float | None = None) -> int | None:
-        """Wait for its end, or until the timeout. Returns what `poll` returns."""
+        """What `poll` returns, after its end or the timeout."""
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
 
     def send(self, signal: int) -> None:
-        """Send it a signal. Does nothing if it has ended."""
         self._process.send_signal(signal)
 
     def words(self) -> str:
@@ -211,7 +202,6 @@ class Process:
         return self._words.read().decode(errors="replace").strip()
 
     def close(self) -> None:
-        """Close the file of its stderr."""
         self._words.close()
 
 

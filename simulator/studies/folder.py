@@ -1,11 +1,10 @@
 """A study in the sessions folder: STUDY/study.toml is the request, STUDY/points.json lists its points in order.
 
 points.json decides: it holds each point's complete configuration, so a study continues unchanged if a preset changes.
-study.toml may be edited. An edit that would change a point is rejected. One that adds points needs `extend`.
+study.toml may be edited; an edit that adds points needs `extend`, and one that changes a point is rejected.
 
-A point may use the session of an identical run instead of its own. points.json has this link: the session's name in
-the sessions folder, and its fingerprint. A session that was deleted or changed has another fingerprint or none. Then
-the link is dead, and the next sweep computes the point.
+A point may link to the session of an identical run, by its name and fingerprint. If that was deleted or changed, the
+link is dead, and the next sweep computes the point.
 """
 
 import hashlib
@@ -50,15 +49,12 @@ def read_study(folder: Path) -> StudySpec:
 
 
 def study_text(folder: Path) -> str:
-    """The unchanged text of the study file, for display. Raises SessionUnreadable or DiskError."""
+    """The unchanged text of the study file, for display."""
     return _text(folder, STUDY).decode(errors="replace")
 
 
 def read_points(folder: Path) -> tuple[Point, ...]:
-    """The points of a study in the sessions folder, in order, read again only if their file has changed.
-
-    Raises SessionUnreadable or DiskError.
-    """
+    """The points of a study, in order. Raises SessionUnreadable or DiskError."""
     version = None
     with suppress(OSError):  # that of reading says more
         at = (folder / POINTS).stat()
@@ -84,7 +80,6 @@ def _points(folder: Path, version: tuple[int, ...] | None) -> tuple[Point, ...]:
 
 
 def documents(study: StudySpec, points: Sequence[Point]) -> dict[str, bytes]:
-    """The two files of a study, by name."""
     asked = {"asked": study.digest()}
     listed = [
         {key: value for key, value in asdict(point).items() if value not in (None, ())} | asked
@@ -94,7 +89,6 @@ def documents(study: StudySpec, points: Sequence[Point]) -> dict[str, bytes]:
 
 
 def text_of(document: Any) -> bytes:
-    """points.json or tuning.json."""
     return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
 
 
@@ -170,17 +164,13 @@ def session_of(study: Path, point: Point) -> Path:
 
 
 def sessions_of(study: Path) -> set[Path]:
-    """The folders of the sessions that a study's points use; none of a folder that is no study."""
     if not checkpoints.is_group(study):
         return set()
     return {session_of(study, point) for point in read_points(study)}
 
 
 def sessions_in(study: Path) -> list[Path]:
-    """The sessions in a study's folder, in order, then those of identical runs that its points use.
-
-    An unreadable list of points counts as empty. Raises DiskError.
-    """
+    """The sessions in a study's folder, in order, then those of identical runs. An unreadable list counts as empty."""
     own = checkpoints.sessions(study)
     with suppress(SessionUnreadable):
         own += sorted(path for path in sessions_of(study) - {*own} if checkpoints.is_session(path))
@@ -188,10 +178,8 @@ def sessions_in(study: Path) -> list[Path]:
 
 
 def linked_session(place: Path) -> Path | None:
-    """The session that a point uses, if `place` is STUDY/POINT and has no session of its own. None for another place.
-
-    Raises SessionUnreadable for a dead link, and DiskError.
-    """
+    """The session that a point without its own uses, if `place` is STUDY/POINT. Raises SessionUnreadable for a dead
+    link."""
     study = place.parent
     if place.exists() or not checkpoints.is_group(study):
         return None
@@ -233,10 +221,7 @@ def run_key(point: Point) -> bytes | None:
 
 
 def points_on(session: Path) -> tuple[list[str], list[str]]:
-    """The points that use this session, and those that continue from one of its rounds, as STUDY/POINT.
-
-    Of all studies in its sessions folder, but for those whose lists are unreadable.
-    """
+    """The points that use this session, and those that branch off from it, as STUDY/POINT, in all readable studies."""
     name, users, branches = checkpoints.name_of(session), list[str](), list[str]()
     for study in checkpoints.groups(checkpoints.sessions_folder(session)):
         with suppress(SessionUnreadable, DiskError):
@@ -250,7 +235,7 @@ def points_on(session: Path) -> tuple[list[str], list[str]]:
 
 
 def rename_links(study: Path, before: str) -> None:
-    """Let points use the sessions of their own study under its new name. Does nothing in a folder that is no study."""
+    """Let points use the sessions of their own study under its new name."""
     entries, own = list[Any](), f"{before}/"
     with suppress(SessionUnreadable, DiskError):
         read_points(study)  # raises for a damaged list
@@ -287,11 +272,9 @@ class Status:
     losers: int = 0
     """The number of clients of a trial that diverged."""
     reason: str = ""
-    """Why it failed or was stopped."""
     until_time: float = 0.0
     """Simulated seconds after which it ends; 0: it ends with its last round."""
     simulated: float | None = None
-    """Simulated seconds after its round; None without a clock."""
     untrained: bool = False
     """Whether every client diverged in every round, so that there is no score."""
     diverged: bool = False
@@ -299,12 +282,12 @@ class Status:
 
     @property
     def rounds_left(self) -> int:
-        """Rounds until its end; with `until_time`, by the mean simulated time of a round."""
+        """With `until_time`, by the mean simulated time of a round."""
         return rounds_left(self.rounds, self.round, self.until_time, self.simulated)
 
     @property
     def left(self) -> float | None:
-        """Seconds until its end, by the mean of its latest rounds; None before the first."""
+        """Seconds, by the mean of its latest rounds; None before the first."""
         left = self.rounds_left
         return 0.0 if not left else fmean(self.seconds) * left if self.seconds else None
 
@@ -341,15 +324,12 @@ class Status:
 
 
 def status_of(study: Path, point: Point, last: int = 0) -> Status:
-    """The status of a point of the study in a folder. last: that of `Status`."""
     return Status(point.name, point.rounds, last=last).read(session_of(study, point))
 
 
 def time_left(statuses: Sequence[Status], jobs: int) -> float | None:
-    """Seconds until all points are done, `jobs` at a time. Points that have not begun are assumed to take as long.
-
-    None until a round has been timed.
-    """
+    """Seconds until all points are done, `jobs` at a time; those that have not begun take as long. None before a
+    round."""
     known = [fmean(status.seconds) for status in statuses if status.seconds]
     if not known:
         return None

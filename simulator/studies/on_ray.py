@@ -1,7 +1,7 @@
 """Points on Ray: each has an actor on a node, which watches a process like those of a local sweep.
 
-Points of a study are compared with each other, so the nodes must compute the same bits. A thread of this process
-watches each point. Its actor works in the study's folder if its node shares that folder, else in a private one.
+Points of a study are compared with each other, so the nodes must compute the same bits.
+
 """
 
 import math
@@ -38,9 +38,8 @@ LOOK_SECONDS = 1.0
 PATIENCE = 15.0
 """Seconds without an answer from a node before the user reads that no node has room."""
 CALLS = 8
-"""Threads of an actor: one waits for the point's process, the others answer."""
+"""One waits for the point's process, the others answer."""
 LEAVE_SECONDS = 30.0
-"""Seconds that an actor has to remove its private folder."""
 FAILED = 1
 
 
@@ -56,7 +55,8 @@ class _Unbegun(Exception):
 
 
 class RemotePoint(threading.Thread):
-    """Runs a point on a node, steers it, and copies its session back if the node does not share the study's folder."""
+    """A thread that runs a point on a node, steers it, and copies its session back if the node does not share the
+    folder."""
 
     def __init__(self, point: Point, study: Path, shown: str, launch: Launch, needs: Needs) -> None:
         """`shown`: path of a file in the study's folder. A node that has it shares that folder."""
@@ -72,11 +72,9 @@ class RemotePoint(threading.Thread):
         self._host: str | None = None
 
     def stop(self) -> None:
-        """Stop it at its next client boundary."""
         self._stopping.set()
 
     def tell(self, command: str) -> None:
-        """Send its session a command, if the sweep cannot reach its files."""
         self._commands.put(command)
 
     def run(self) -> None:
@@ -142,7 +140,6 @@ class RemotePoint(threading.Thread):
         return ray.get(ref)
 
     def _run_at(self, actor: Any, study: Path, parent: str | None) -> Ended:
-        """Run the point in a folder of the node, and steer it meanwhile."""
         variables = {name: os.environ[name] for name in ("OMP_NUM_THREADS",) if name in os.environ}
         workers = self._needs.cpus // int(self._point.config["runtime"]["threads_per_client"])
         ref = actor.run.remote(study, self._point.name, self._launch, workers, parent, variables)
@@ -205,16 +202,13 @@ def _end(actor: Any, lodged: bool) -> None:
 
 
 COUNT_SECONDS = 5.0
-"""Seconds between two counts of the nodes."""
 ANSWER_SECONDS = 120.0
 """Seconds that nodes have to report their libraries: each loads torch."""
 
 
 class OnNodes(Executor):
-    """Runs points on Ray.
-
-    Sessions are in the study's folder, or on the node until the point ends and they are copied.
-    """
+    """Runs points on Ray. Sessions are in the study's folder, or on the node until the point ends and they are
+    copied."""
 
     takes_over = True
 
@@ -309,7 +303,7 @@ class OnRay(Backend):
         return OnNodes(group, self._launch, self._needs, self.room)
 
     def room(self) -> int:
-        """The number of points that fit. At least one, which then waits until it fits."""
+        """At least one, which then waits until it fits."""
         if (now := time.monotonic()) - self._counted > COUNT_SECONDS:
             self._counted = now
             with suppress(Exception):  # if Ray is gone, the running points report it
@@ -413,7 +407,6 @@ def refuse_mixed(needs: Needs) -> None:
 
 
 def node_info(device: str) -> NodeInfo:
-    """The facts about this node that bits depend on."""
     from simulator.base.tensors import select_device
 
     host = socket.gethostname()
@@ -424,7 +417,6 @@ def node_info(device: str) -> NodeInfo:
 
 
 def refuse_unlike(nodes: list[NodeInfo]) -> None:
-    """Raise ConfigError with two nodes and their differences unless all are equal."""
     for node in nodes:
         if node.refusal:
             raise ConfigError(f"node {node.host}: {node.refusal}")

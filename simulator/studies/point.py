@@ -1,8 +1,7 @@
-"""One point of a study, in its own process.
+"""One point of a study, in its own process: it creates or resumes its session and runs it to its end.
 
-It creates or resumes its session and runs it to its end. A signal, the session's command, or the end of its sweep
-stops it between two clients, with a checkpoint. The sweep holds one end of a pipe, which closes when the sweep dies.
-On a node of a cluster, the node's actor holds that end.
+A signal, the session's command, or the end of its sweep stops it between two clients, with a checkpoint. The sweep
+(on a node of a cluster, the node's actor) holds one end of a pipe, which closes when it dies.
 """
 
 import argparse
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
 ABANDONED = "the end of its sweep"
 AGAIN_SECONDS = 1.0
-"""Seconds between two attempts to open a session that another process holds."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -78,11 +76,9 @@ class Reused(Exception):
 
 
 def opened(study: Path, point: Point, launch: Launch, reuse: str | None = None) -> "Session":
-    """The session of a point, new or at its last checkpoint. The users' files that it needs must be loaded.
-
-    It is taken over from another machine if its heartbeat has stopped. Raises the errors of creating or resuming, and
-    Reused if `reuse` names a place ('study', 'sessions') where an identical run is finished.
-    """
+    """The session of a point, new or at its last checkpoint, taken over if its heartbeat on another machine has
+    stopped. The users' files must be loaded. Raises the errors of creating or resuming, and Reused if `reuse` names a
+    place ('study', 'sessions') where an identical run is finished."""
     from simulator.sessions.session import Session
 
     def look(document: Document) -> Sequence[str]:

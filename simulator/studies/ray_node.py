@@ -1,8 +1,5 @@
 """Code on a node: an actor that watches one point, which runs in its own process.
-
-It works in the study's folder if its node shares that folder. Otherwise it receives what the point needs into a
-private folder, and sends its session back.
-"""
+Unless its node shares the study's folder, it receives what the point needs into a private one, and sends it back."""
 
 import fcntl
 import os
@@ -30,13 +27,12 @@ _YOUNG = 60.0
 
 @dataclass(frozen=True)
 class Bundle:
-    """The files that a point needs besides sessions if the study's folder is not shared."""
+    """The files that a point needs besides sessions: the list of points, and kind, name, and contents of users'
+    files."""
 
     study: str
     points: bytes
-    """The list of points."""
     files: Sequence[tuple[str, str, bytes]]
-    """Kind, name, and contents of the users' files."""
 
 
 class PointActor:
@@ -52,7 +48,6 @@ class PointActor:
         self._packed: Iterator[Parcel] | None = None
 
     def host(self) -> str:
-        """The name of the node."""
         return socket.gethostname()
 
     def sees(self, folder: Path, shown: str) -> bool:
@@ -75,10 +70,7 @@ class PointActor:
         return study
 
     def receive(self, name: str, parcel: Parcel | None) -> None:
-        """Receive a piece of a session into the private folder; None ends it.
-
-        The name may begin with that of a group.
-        """
+        """Receive a piece of a session, whose name may begin with that of a group; None ends it."""
         assert self._lodging is not None
         if name not in self._arriving:
             group, _, own = name.rpartition("/")
@@ -101,11 +93,8 @@ class PointActor:
         parent: str | None,
         variables: Mapping[str, str],
     ) -> Ended:
-        """Run the point in a process, and wait for its end. Raises OSError if the node cannot start one.
-
-        parent: the session it branches off, under the name it was received. variables: of the environment, replacing
-        Ray's.
-        """
+        """Run the point, and wait for its end. Raises OSError if the node cannot start a process.
+        parent: the session it branches off, as it was received. variables: of the environment, in place of Ray's."""
         if self._files is not None:
             launch = replace(launch, files=self._files)
         theirs, mine = os.pipe()
@@ -138,20 +127,17 @@ class PointActor:
             os.close(mine)
 
     def stop(self) -> None:
-        """Stop the process at its next client boundary, or keep it from starting."""
         with self._guard:
             self._stopped = True
             if self._process is not None:
                 self._process.send(signal.SIGTERM)
 
     def look(self, folder: Path, status: Status) -> tuple[Status, str | None]:
-        """The status of a point in the private folder, and what its session is doing."""
         with suppress(SessionUnreadable, DiskError):
             return status.read(folder), SessionReader(folder).state()
         return status, None
 
     def tell(self, folder: Path, command: str) -> None:
-        """Send a command to the session of a point in the private folder."""
         with suppress(SessionUnreadable, DiskError):
             checkpoints.post(folder, command)
 
@@ -162,7 +148,6 @@ class PointActor:
         return next(self._packed, None)
 
     def leave(self) -> None:
-        """Remove the private folder."""
         if self._lodging is not None:
             self._lodging.leave()
 

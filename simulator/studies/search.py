@@ -1,7 +1,7 @@
 """What a tuning study asks for, the trials that are proposed for it, and their scores.
 
-Latin hypercubes (SciPy) and random draws are the same points of a unit cube for all methods. Its first axes are the
-settings of training, so all methods try the same learning rates, and none is lucky. So do grids. TPE is Optuna's.
+Latin hypercubes and random draws are the same points of a unit cube for all methods. Its first axes are the settings
+of training, so all methods try the same learning rates, and none is lucky. So do grids. TPE is Optuna's.
 """
 
 import json
@@ -71,7 +71,7 @@ class Request:
     search_seed: int = SEED
 
     def checked(self) -> "Request":
-        """The request, if it can be carried out. Raises ConfigError with the reason otherwise."""
+        """The request, if it can be carried out. Raises ConfigError."""
         if self.sampler not in SAMPLERS:
             raise ConfigError(
                 f"There is no sampler '{self.sampler}'.{nearest(self.sampler, SAMPLERS)} Use {', '.join(SAMPLERS)}."
@@ -101,11 +101,8 @@ class Request:
         return self
 
     def rungs(self, trials: int | None = None) -> list[tuple[int, int]]:
-        """The number of trials, and the round to which they run, of each rung: 9 trials by 3 to 30 rounds are
-        (9, 4), (3, 10), (1, 30).
-
-        trials: those of the method, with a budget of FLOPs or a grid, which may have fewer than the budget.
-        """
+        """Trials of each rung, and the round they run to: 9 trials by 3 to 30 rounds are (9, 4), (3, 10), (1, 30).
+        trials: those of the method, with a budget of FLOPs or a grid, which may have fewer than the budget."""
         counted = self.budget_flops is not None or self.sampler == "grid"
         budget = trials if counted and trials else self.budget
         if self.halving is None:
@@ -122,8 +119,7 @@ class Request:
         ]
 
     def last_at(self, upto: int) -> int:
-        """The number of last rounds over whose mean a trial is scored after a round: all of `last` after the last one,
-        and before that in proportion, at least one."""
+        """The last rounds over which a trial is scored after a round: at rungs, fewer in proportion, at least one."""
         return max(1, math.ceil(self.last * upto / self.rounds)) if self.proportional else self.last
 
     def space(self, method: str) -> dict[str, Range]:
@@ -160,7 +156,6 @@ class Request:
         }
 
     def fixed(self, method: str) -> Raw:
-        """The values of the method's own settings that are not searched."""
         fields = _config(method).model_fields
         return {key: each for key, each in self.base.get("method", {}).items() if key in fields}
 
@@ -178,7 +173,6 @@ class Trial:
     values: Mapping[str, Any] = field(hash=False)
 
     def name(self, seed: int) -> str:
-        """The point of the trial with a seed."""
         return f"{self.method}-t{self.number:02d}-s{seed}"
 
 
@@ -186,12 +180,8 @@ T = TypeVar("T", bound=Trial)
 
 
 def proposed(request: Request, method: str, scores: Sequence[float], own: Raw | None = None) -> list[Trial]:
-    """The trials of a method so far, and the next ones: all of them, or a batch of TPE's.
-
-    `scores` are those of the trials so far, which TPE learns from. own: the settings of the first trial, by dotted key,
-    with which TPE learns from it too. The same scores give the same trials. Raises
-    ConfigError without Optuna, which `random` and `tpe` need.
-    """
+    """A method's trials so far, and the next ones: all, or a batch of TPE's. Raises ConfigError without Optuna.
+    scores: of the trials so far. own: the first trial's settings, by dotted key, from which TPE learns too."""
     space = request.space(method)
     match request.sampler:
         case _ if not space:
@@ -221,7 +211,6 @@ def _points(request: Request) -> list[list[float]]:
 
 
 def _placed(space: Mapping[str, Range], point: Sequence[float]) -> Raw:
-    """The values at a point of the unit cube."""
     return {key: _at(each, place) for (key, each), place in zip(space.items(), point, strict=False)}
 
 
@@ -237,7 +226,7 @@ def _at(range: Range, place: float) -> Any:
 
 
 def _grid(request: Request, space: Mapping[str, Range]) -> list[Raw]:
-    """Points of a grid: all choices, and three even steps of the other ranges. Each comes once.
+    """All choices, and three even steps of the other ranges. Each point comes once.
 
     The values that all methods have come in one order for all of them. Once each has come, they come again in that
     order, with other values of the method's own.
@@ -334,7 +323,6 @@ Score = Callable[[T, int], float | None]
 
 
 def _best(trials: Iterable[T], score: Score[T], upto: int) -> list[T]:
-    """The trials that have a score, the best first; of equals the earlier."""
     known = [(found, each) for each in trials if (found := score(each, upto)) is not None]
     return [each for _, each in sorted(known, key=lambda pair: (-pair[0], pair[1].number))]
 
@@ -343,9 +331,7 @@ def climbed(
     request: Request, trials: Sequence[T], score: Score[T], is_over: Callable[[Sequence[T], int], bool]
 ) -> tuple[dict[int, int], list[T]]:
     """The place of each trial's rung, by its number, and the trials at the highest one.
-
-    is_over: whether these trials have all reached the rung that ends with a round, so that the best go on.
-    """
+    is_over: whether these trials have all reached the rung that ends with a round, so that the best go on."""
     rungs, alive = request.rungs(len(trials)), list(trials)
     at = dict.fromkeys((each.number for each in alive), 0)
     for place, ((_, upto), (count, _)) in enumerate(pairwise(rungs), 1):
@@ -365,11 +351,9 @@ class Trials:
         self.points = {point.name: point for point in listed}
 
     def as_listed(self, points: Iterable[Point]) -> tuple[Point, ...]:
-        """The points, with the settings and links of those that the study lists."""
         return tuple(self.points.get(point.name, point) for point in points)
 
     def of(self, method: str) -> list[Trial]:
-        """The trials of a method."""
         found = {
             int(point.axes[TRIAL]): values_of(point)
             for point in self.points.values()
@@ -383,20 +367,17 @@ class Trials:
         return {point.axes["method"]: point for point in self.points.values() if point.is_final}
 
     def session(self, name: str) -> Path:
-        """The folder of a point's session, which may be that of an identical run."""
+        """Of a point; it may be that of an identical run."""
         return session_of(self._folder, self.points[name]) if name in self.points else self._folder / name
 
     def sessions(self, trial: Trial) -> list[Path]:
-        """The sessions of a trial, one for each tuning seed."""
+        """One for each tuning seed."""
         return [self.session(trial.name(seed)) for seed in self._request.tuning_seeds]
 
     def score(self, trial: Trial, upto: int) -> float | None:
-        """A trial's score after a round: the mean over the tuning seeds of the mean eval accuracy of the last rounds.
-
-        At a rung, these are fewer in proportion: a trial's first rounds say little about its end. A round without an
-        accuracy counts as 0. None if a client diverged, so that the trial loses. Raises ConfigError where nothing was
-        measured on eval.
-        """
+        """After a round, the mean over tuning seeds of the mean eval accuracy of the last rounds; one without it
+        counts as 0. None if a client diverged, so that the trial loses. Raises ConfigError where nothing was measured
+        on eval."""
         return score_of(self._request, list(map(_totals, self.sessions(trial))), upto)
 
     def choice(self, trials: Sequence[Trial]) -> Trial | None:
@@ -409,7 +390,6 @@ class Trials:
         return None
 
     def lost(self, trials: Sequence[Trial]) -> list[Trial]:
-        """The trials that a diverged client made lose."""
         reached, request = self.reached(trials), self._request
         return [
             each
@@ -456,12 +436,11 @@ def read_request(folder: Path) -> Request:
 
 
 def rounds_of(session: Path) -> int:
-    """The finished rounds of a session; 0 if there is none."""
     return read_overview(session).totals.rounds if checkpoints.is_session(session) else 0
 
 
 def score_of(request: Request, sessions: Sequence[Totals], upto: int) -> float | None:
-    """The score of a trial after a round, from its sessions, one for each tuning seed. None if it loses."""
+    """After a round, from a trial's sessions, one for each tuning seed. None if it loses."""
     if has_lost(request, sessions, upto):
         return None
     last = request.last_at(upto)
@@ -469,7 +448,6 @@ def score_of(request: Request, sessions: Sequence[Totals], upto: int) -> float |
 
 
 def has_lost(request: Request, sessions: Sequence[Totals], upto: int) -> bool:
-    """Whether a client diverged in a trial up to a round, and the study lets such trials lose."""
     return request.diverged == "loses" and any(Divergence.of(each, upto) for each in sessions)
 
 

@@ -14,33 +14,28 @@ from simulator.results.analysis.run import SessionData
 from simulator.studies.folder import linked_session, read_points, refuse_dead, session_of
 
 TAGGED = "tag:"
-"""The prefix of a tag in place of a session's name."""
 Selected = tuple[Path, int | None, str]
 """A session's folder, the number of the trial that it is, and the study to which it belongs; '' for none."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """sessions: the folders in order, each once, with the number of a tuning study's trial. waiting: points, as
-    STUDY/POINT, that have no session yet. studies: of each folder, those by which it was named, or in which it lies."""
+    """sessions: in order, each once, with the number of a tuning study's trial. waiting: points, as STUDY/POINT,
+    without a session. studies: of each folder, those by which it was named, or in which it lies."""
 
     sessions: dict[Path, int | None]
     waiting: tuple[str, ...]
     studies: dict[Path, tuple[str, ...]]
 
     def __iter__(self) -> Iterator[Path]:
-        """The folders, in order."""
         return iter(self.sessions)
 
 
 def select(names: Sequence[str], sessions_dir: Path) -> Selection:
-    """Find the sessions of these names.
+    """Find the sessions of these names: of a session or study, 'STUDY/POINT', a path, a glob, or 'tag:NAME'.
 
-    A name is that of a session or study in `sessions_dir`, 'STUDY/POINT', a path, a glob like 't3/*', or 'tag:NAME' for
-    all sessions with that tag.
-
-    Raises SessionUnreadable for an unknown name, or a glob or tag without sessions. Raises Damaged for a study whose
-    list of points is unreadable. The caller checks whether the sessions are readable.
+    Raises SessionUnreadable for an unknown name, or a glob or tag without sessions; Damaged for a study whose list of
+    points is unreadable. The caller checks whether the sessions are readable.
     """
     found, studies = dict[Path, int | None](), dict[Path, dict[str, None]]()
     for folder, trial, study in (each for name in names for each in _named(name, sessions_dir)):
@@ -90,7 +85,6 @@ def _matching(pattern: str, sessions_dir: Path) -> list[Selected]:
 
 
 def _tagged(tag: str, sessions_dir: Path) -> list[Selected]:
-    """The sessions with this tag. A damaged list of tags counts as empty."""
     known: set[str] = set()
     found = list[Selected]()
     for folder in checkpoints.session_folders(sessions_dir):
@@ -106,9 +100,7 @@ def _tagged(tag: str, sessions_dir: Path) -> list[Selected]:
 
 def _sessions(path: Path) -> Iterator[Selected]:
     """The folder itself; for a study, the sessions of its points, also of those that have not begun.
-
-    A tuning study that has final runs is those alone: its trials have other budgets and values.
-    """
+    A tuning study that has final runs is those alone: its trials have other budgets and values."""
     if checkpoints.is_group(path):
         points = read_points(path)
         for point in [point for point in points if point.is_final] or points:
@@ -140,25 +132,20 @@ def study_axes(runs: Iterable[SessionData], studies: Collection[Path]) -> tuple[
 
 @dataclass(frozen=True, eq=False)
 class Seeds:
-    """Sessions of a study that differ only in their seeds, or a single session.
-
-    It is named after the common part of their names.
-    """
+    """Sessions of a study that differ only in their seeds, or one session; named after the common part of their
+    names."""
 
     name: str
     runs: tuple[SessionData, ...]
 
     @property
     def label(self) -> str:
-        """The name, and the number of seeds."""
         return self.name if len(self.runs) == 1 else f"{self.name}, {len(self.runs)} seeds"
 
 
 def by_seed(runs: Sequence[SessionData], studies: Collection[Path]) -> list[Seeds]:
-    """The runs in order. Runs of these studies that differ only in their seed form one group.
-
-    The session of an identical run belongs to the first study that has a point for it.
-    """
+    """The runs in order; those of these studies that differ only in their seed form one group.
+    The session of an identical run belongs to the first study that has a point for it."""
     users, trials = dict[Path, Path](), dict[tuple[Path, Path], int | None]()
     for study in reversed(list(studies)):
         with suppress(SessionUnreadable, DiskError):  # an unreadable study, or a session

@@ -1,7 +1,5 @@
 """A study for Slurm: one script in its folder, an array with a task for each point. A tuning study is one job.
-
-Users may edit the script. Writing it again changes only the line with the task numbers.
-"""
+Users may edit it. Writing it again changes only the line with the task numbers."""
 
 import re
 import shlex
@@ -18,12 +16,11 @@ from simulator.studies.study import Point
 
 SCRIPT, LOGS = "slurm.sh", "slurm-logs"
 WORKERS = 4
-"""Clients at a time in each point, by default."""
 _ARRAY = re.compile(r"^#SBATCH --array=.*$", re.MULTILINE)
 
 
 class Written(NamedTuple):
-    """A script: its path, and whether it existed before and only its tasks changed."""
+    """kept: it existed before, and only its tasks changed."""
 
     path: Path
     kept: bool
@@ -53,10 +50,8 @@ def write(
     *,
     tunes: bool = False,
 ) -> Written:
-    """Write the script of a study, with at most `jobs` points at once.
-
-    gpus: this machine has some, so points ask for one. tunes: a tuning study, which is one job. Raises DiskError.
-    """
+    """Write the script of a study, with at most `jobs` points at once. Raises DiskError.
+    gpus: this machine has some, so points ask for one. tunes: a tuning study, which is one job."""
     path = group.folder / SCRIPT
     array = f"#SBATCH --array=0-{len(points) - 1}" + (f"%{jobs}" if jobs else "")
     # Keep the user's text, encoding, and permissions.
@@ -140,7 +135,6 @@ def _command(command: str, launch: Launch, threads: int) -> Iterator[str]:
 
 
 def _on_gpu(points: Sequence[Point], launch: Launch, gpus: bool) -> bool:
-    """Whether a point gets a GPU: as its configuration says, otherwise if this machine has one."""
     devices = {str(launch.device or point.config["runtime"]["device"]) for point in points}
     return "cuda" in devices or ("auto" in devices and gpus)
 

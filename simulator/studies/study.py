@@ -32,7 +32,6 @@ from simulator.sessions.history import begun_after, changed_settings, settings_i
 from simulator.sessions.reader import CheckedReader
 
 METHOD = "method"
-"""The axis of methods. A configuration calls it method.name."""
 _FILES = ("plugins", "models", "metrics", "selections")
 _TEXTS = ("title", "preset", "profile", "settings_from", "from")
 _KEYS = (*_TEXTS, *_FILES, "config", "methods", "over")
@@ -48,9 +47,9 @@ _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 class Point:
     """One session of a study: its name, its value on each axis, and its complete configuration.
 
-    `branch` is {'parent', 'round', 'method', 'set'} if it continues a session from a round. parent: the name in the
-    sessions folder or a path; method and set: the arguments of a fork. `files`: the users' files that it needs, with
-    their SHA-256, as in a session; older studies have none.
+    `branch` is {'parent', 'round', 'method', 'set'} if it continues a session (a name or a path) from a round; method
+    and set: the arguments of a fork. `files`: the users' files that it needs, with their SHA-256; older studies have
+    none.
     """
 
     name: FolderName
@@ -59,16 +58,14 @@ class Point:
     branch: Raw | None = None
     files: Annotated[tuple[OwnFile, ...], InJson(list[OwnFile])] = ()
     link: Link | None = None
-    """The finished session of an identical run, if the point uses that."""
 
     @property
     def rounds(self) -> int:
-        """The round at which it ends."""
         return int(self.config["rounds"])
 
     @cached_property
     def seeds(self) -> tuple[int, int, int]:
-        """The seeds of data, initial weights, and training."""
+        """Of data, initial weights, and training."""
         return seeds_of(self.config)
 
     @property
@@ -96,14 +93,13 @@ class Point:
 
 @dataclass(frozen=True)
 class StudySpec:
-    """What a study asks for. `config` overrides the preset, and each point's values on the axes `over` override both.
-
-    `methods` has settings of single methods, such as tuned ones. They override `config`, and the axes override them.
+    """What a study asks for. `config` overrides the preset, `methods` that for single methods, and `over`, the axes,
+    all.
 
     `preset` may name axes in braces: '{method}_htm5'. `settings_from` is a preset whose training, data, and federation
-    settings all points take; their own presets give the rest. With `origin`, 'SESSION@ROUND', the points branch off
-    there, and there is no preset. Without any of these, `config` is complete. `files` are the users' files that points
-    may need; `config` and `over` name what they contain.
+    settings all points take. With `origin`, 'SESSION@ROUND', the points branch off there, and there is no preset.
+    Without any of these, `config` is complete. `files` are the users' files; `config` and `over` name what they
+    contain.
     """
 
     preset: str | None = None
@@ -123,7 +119,7 @@ class StudySpec:
 
     @classmethod
     def of_toml(cls, raw: Raw, where: Path) -> "StudySpec":
-        """The study in the TOML text from `where`. Raises ConfigError for unknown keys and invalid values."""
+        """The study in the TOML text from `where`. Raises ConfigError."""
         for key in raw:
             if key not in _KEYS:
                 raise ConfigError(
@@ -154,10 +150,8 @@ class StudySpec:
         return replace(self, config=config, over=over, files=self.files | names.files)
 
     def to_toml(self) -> str:
-        """The study as a file. Equal studies give equal text.
-
-        Raises ConfigError for a path that is not valid Unicode, which TOML cannot hold.
-        """
+        """Equal studies give equal text. Raises ConfigError for a path that is not valid Unicode, which TOML cannot
+        hold."""
         said: Raw = {
             "title": self.title,
             "preset": self.preset,
@@ -184,8 +178,8 @@ class StudySpec:
     def points(self, sessions_dir: Path) -> list[Point]:
         """Every point; the last axis varies fastest. Does not load the study's files.
 
-        Raises ConfigError with the point's name for invalid settings; PresetError; and, if the study branches off,
-        SessionUnreadable or DiskError.
+        Raises ConfigError with the point's name; PresetError; and, if it branches off, SessionUnreadable or DiskError.
+
         """
         if not self.over:
             raise ConfigError("a study needs an axis; for example: `over={'seed': [0, 1, 2]}`.")
@@ -219,10 +213,7 @@ class StudySpec:
         return points
 
     def settings_of(self, axes: Raw) -> Raw:
-        """The settings of a point with these values on the axes, before they are completed.
-
-        Raises ConfigError, and PresetError.
-        """
+        """The settings of a point with these axes, before they are completed. Raises ConfigError, and PresetError."""
         config, over = merged(self.config, {}), dict(axes)
         own = config.get("method")
         method = over.pop(METHOD, over.pop("method.name", own.get("name") if isinstance(own, dict) else None))
@@ -266,9 +257,7 @@ class StudySpec:
 
 def name(axes: Mapping[str, Any]) -> str:
     """A point's name: the values of method and preset, the seed as s0, and others as the key's last part and value.
-
-    The whole key is used if two keys have the same last part. Raises ConfigError if the result cannot name a session.
-    """
+    The whole key is used if two keys have the same last part. Raises ConfigError."""
     words, ends = [], Counter(key.rpartition(".")[2] for key in axes)
     for key, value in axes.items():
         text, end = _spelled(value), key.rpartition(".")[2]
@@ -334,7 +323,6 @@ def settings_after(session: CheckedReader, round: int) -> tuple[Config, int]:
 
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
 _MOST = 10_000
-"""The maximum number of values of an axis. More are a typing error."""
 
 
 def axis(assignment: str) -> tuple[str, tuple[Any, ...]]:
@@ -400,12 +388,11 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def shipped_studies() -> list[str]:
-    """Their names, in alphabetical order."""
     return sorted(path.stem for path in _SHIPPED.glob("*.toml"))
 
 
 def shipped_file(name: str) -> Path:
-    """The file of one. Raises ConfigError with the nearest name for an unknown one."""
+    """Raises ConfigError with the nearest name."""
     if name not in shipped_studies():
         raise ConfigError(
             f"there is no study '{name}'.{nearest(name, shipped_studies())} There are {', '.join(shipped_studies())}."

@@ -1,7 +1,4 @@
-"""Plan the points of a study, and run them in order, several at once, until all are done or a stop is requested.
-
-Points of an existing study stay as they are listed. An `Executor` runs them on its machine or cluster.
-"""
+"""Plan the points of a study, and run them in order, several at once, until all are done or a stop is requested."""
 
 import json
 import signal
@@ -71,21 +68,15 @@ class Plan:
         return rows_differ(rows, axes)
 
     def open(self, waiting: Callable[[], bool] | None = None, *, steal: bool = False) -> Group:
-        """Lock the study's folder and write the study. Raises Locked while another sweep runs it, and DiskError.
-
-        `steal` takes the lock over from a dead machine.
-        """
+        """Lock the study's folder, from a dead machine if `steal`, and write the study. Raises Locked and DiskError."""
         files = {} if self.listed else documents(self.study, self.points)
         return Group.open(self.folder, files, waiting=waiting, steal=steal)
 
 
 def plan(folder: Path, study: StudySpec | None = None, extend: bool = False) -> Plan:
-    """Plan `study` in `folder`. Without `study`, plan the study that is in the folder, if it names no Python files.
-
-    Raises ConfigError for invalid settings, and for a study that would change an existing one; `extend` permits more
-    points. Loads the files of `study`, which the user has named. Raises SessionError if one differs from what a point
-    lists; SessionUnreadable, PresetError, or DiskError.
-    """
+    """Plan `study`, or the one in the folder if it names no Python files. Runs the files of `study`. `extend`: add
+    points. Raises ConfigError for invalid settings and for a study that would change an existing one; SessionError if
+    a file differs from what a point lists; SessionUnreadable, PresetError, or DiskError."""
     sessions_dir = folder.parent
     there = checkpoints.is_group(folder)
     if study is None:
@@ -116,10 +107,8 @@ def plan(folder: Path, study: StudySpec | None = None, extend: bool = False) -> 
 
 
 def load(folder: Path, files: Files, points: Iterable[Point]) -> None:
-    """Run the files that the user has named for a study, once they are those that its points list.
-
-    Raises SessionError for another file, and ConfigError for one that fails.
-    """
+    """Run the files that the user has named, once they are those that the points list. Raises SessionError,
+    ConfigError."""
     if files != Files():
         from simulator.studies.checking import refuse_other_code  # needs torch
 
@@ -169,7 +158,6 @@ def backend(name: str) -> type[Backend]:
 
 
 POLL_SECONDS = 0.1
-"""Seconds between two looks at signals, commands, and ended processes."""
 LOOK_SECONDS = 1.0
 """Seconds between two readings of the running points' files."""
 ATTEMPTS = 3
@@ -187,7 +175,6 @@ class SweepResult:
 
     @property
     def failed(self) -> list[Status]:
-        """The points that failed."""
         return [status for status in self.statuses if status.state == FAILED]
 
 
@@ -281,10 +268,8 @@ class Sweep:
                 self._twins[name] = firsts.setdefault(wanted, name)
 
     def run(self, stop: Callable[[], str | None]) -> SweepResult:
-        """Run until all points are done, `stop` returns a reason, or the command `stop` arrives.
-
-        All points have ended when this returns or raises.
-        """
+        """Until all points are done, `stop` returns a reason, or the command `stop` arrives. All points have ended
+        then."""
         with self._executor:
             while True:
                 self._heed(stop())
@@ -300,7 +285,6 @@ class Sweep:
         return SweepResult(tuple(self._statuses.values()), self._reason)
 
     def _unfinished(self) -> bool:
-        """Whether any point has to start, or runs in another process."""
         return any(self._statuses[name].state in (WAITING, *LIVE) for name in self._open)
 
     def _heed(self, signalled: str | None) -> None:
@@ -378,7 +362,6 @@ class Sweep:
                 self._change(name, state=FAILED, reason=f"no process for it: {error.strerror or error}")
 
     def _end(self, name: str, how: Ended) -> None:
-        """Record the end of a point."""
         self._held.discard(name)
         for line in how.words.splitlines():
             if line.startswith("warning: "):
@@ -459,10 +442,7 @@ def say_unrecorded(study: Path, finished: Sequence[Point], say: Callable[[str], 
 
 
 def refuse_other_code(study: Path, finished: Sequence[Point], otherwise: str) -> None:
-    """Raise SessionError if the code that made finished points differs from the code that would run the others.
-
-    otherwise: what to do if that code is gone.
-    """
+    """Raise SessionError if other code made finished points. otherwise: what to do if that code is gone."""
     for point in finished:
         document = CheckedReader(session_of(study, point)).document
         if differs := changed_code(document["environment"], document.get("method_files", {})):

@@ -1,13 +1,9 @@
 """Tuning: a study that searches each method's hyper-parameters with the same budget, then runs the chosen values.
 
-    tune(folder, request, launch)             # trials of all methods, then the final seeds
-    tuned(folder)                             # each method's choice, from the files alone
-
 Trials are scored on the clients' eval parts, never on test data, with seeds of their own. Each method's first trial has
 the values that it has without tuning. With halving, all trials run to a first rung, and the best continue from their
-checkpoints, so no round is computed twice. Rungs are synchronous: a trial is promoted once all trials of its rung are
-there. So the choice depends neither on the order in which points finish, nor on a stop in between. How many trials a
-budget of training FLOPs allows is counted before anything runs.
+checkpoints, so no round is computed twice. A trial is promoted once all trials of its rung are there, so the choice
+depends neither on the order in which points finish, nor on a stop in between.
 """
 
 import math
@@ -70,7 +66,6 @@ if TYPE_CHECKING:
 
 
 _MOST = 8
-"""Differences named in one sentence."""
 MOST = 1024
 """Proposed trials of a method, so that a budget is no endless search."""
 _WITHOUT_FLOPS = ("training.clip", "training.momentum")
@@ -81,9 +76,8 @@ _WITHOUT_FLOPS = ("training.clip", "training.momentum")
 class Tuned:
     """A method after tuning. score: of the chosen trial, on eval, 0…1. trials, rounds, flops: what its tuning took.
 
-    boundary: chosen values at the boundary of their ranges. final: the test accuracies of the final seeds; None before
-    the end, and if one of them has no score. lost: the number of trials in which a client diverged. If these are all,
-    there is no choice and no final run: number and score are None. diverged: the final runs' diverged clients.
+    boundary: chosen values at the boundary of their ranges. final: the final seeds' test accuracies; None before the
+    end, and if one has no score. lost: trials in which a client diverged; if these are all, number and score are None.
     """
 
     method: str
@@ -106,7 +100,6 @@ class Step:
     points: tuple[Point, ...]
     upto: int
     trials: bool = True
-    """Whether these are trials. A trial that a divergence stopped loses."""
 
 
 def tune(
@@ -124,8 +117,7 @@ def tune(
 ) -> SweepResult:
     """Run, or continue, a tuning study until all is done or `stop` returns a reason. None: the request that is there.
 
-    `say` receives a note about trials of an older htfl-sim, for each step. Raises ConfigError for another request
-    than the one that is there, for one that cannot be carried out, and for trials without an eval accuracy;
+    Raises ConfigError for another request, one that cannot be carried out, and trials without an eval accuracy;
     SessionError if other code made the finished trials; SessionUnreadable if there is no such study, or a trial is
     damaged; Locked, and DiskError.
     """
@@ -158,10 +150,7 @@ def tune(
 def write_slurm(
     folder: Path, request: Request | None, launch: Launch, jobs: int | None, gpus: bool
 ) -> slurm.Written:
-    """Write a tuning study with its first points, and the script of the job that runs it. None as in `tune`.
-
-    Raises as `tune`, and ConfigError for points that Slurm cannot run.
-    """
+    """Write a tuning study with its first points, and the script of its job. Raises as `tune`, and if Slurm cannot."""
     request, launch = agreed(folder, request, launch)
     first = next(steps(folder, request, launch.data_dir))
     slurm.check(folder, first.points)
@@ -174,10 +163,8 @@ def write_slurm(
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a study runs, before it runs. trials: those that are known, with the FLOPs of a round. rungs: the number of
-    trials and the round of each, by method. flops, seconds: of the rounds of trials and final runs that are left.
-    unknown: the number of each method's trials that depend on scores.
-    """
+    """What a study runs: known trials with the FLOPs of a round; rungs by method; FLOPs and seconds that are left.
+    unknown: the number of each method's trials that depend on scores."""
 
     request: Request
     trials: tuple[tuple[Trial, float], ...]
@@ -188,8 +175,7 @@ class Forecast:
 
 
 def forecast(folder: Path, request: Request | None, launch: Launch) -> Forecast:
-    """The trials of a study and their cost. Trials that are not known cost the mean of their method, and so do final
-    runs. Raises as `tune`."""
+    """Trials that are not known cost the mean of their method, and so do final runs. Raises as `tune`."""
     request, launch = agreed(folder, request, launch)
     listed, step = Trials(folder, request), next(steps(folder, request, launch.data_dir))
     points = list(listed.points.values()) or list(step.points)
@@ -245,10 +231,8 @@ def agreed(folder: Path, request: Request | None, launch: Launch) -> tuple[Reque
 
 
 def _checkable(request: Request) -> Iterator[Point]:
-    """Points that fail if a later one must: those of the first trials, and those with a setting that builds others.
-
-    Raises ConfigError if a range has a value that its setting does not take.
-    """
+    """Points that fail if a later one must: first trials, and those with a setting that builds others.
+    Raises ConfigError if a range has a value that its setting does not take."""
     seed = request.tuning_seeds[0]
     for method in request.methods:
         yield _point(request, Trial(method, 0, {}), seed)
@@ -262,7 +246,6 @@ def _checkable(request: Request) -> Iterator[Point]:
 
 
 def plan_of(folder: Path, request: Request, step: Step, launch: Launch) -> Plan:
-    """The study with the points that it lists, and those of a step."""
     listed = Trials(folder, request).points
     points = {**listed, **{point.name: point for point in step.points}}
     spec = StudySpec(
@@ -272,10 +255,8 @@ def plan_of(folder: Path, request: Request, step: Step, launch: Launch) -> Plan:
 
 
 def steps(folder: Path, request: Request, data_dir: Path) -> Iterator[Step]:
-    """The steps of a tuning study, in order, each for all methods. Ask for the next once those before it are done.
-
-    A budget of FLOPs is counted on the data in `data_dir` before the first one.
-    """
+    """In order, each for all methods. Ask for the next once those before it are done. Counts a budget of FLOPs
+    first."""
     listed = Trials(folder, request)
 
     def step(trials: Mapping[str, Sequence[Trial]], upto: int) -> Step:
@@ -344,10 +325,7 @@ def firsts(request: Request, trials: Sequence[Trial]) -> list[Trial]:
 
 
 def tuned(folder: Path) -> list[Tuned]:
-    """Each method's result, in order. A method is left out until its choice is made. Reads files alone.
-
-    Raises SessionUnreadable if there is no such study, and DiskError.
-    """
+    """Each method's result, in order; none until its choice is made. Raises SessionUnreadable, and DiskError."""
     request = read_request(folder)
     listed = Trials(folder, request)
     chosen, found = listed.finals, list[Tuned]()
@@ -381,10 +359,7 @@ def tuned(folder: Path) -> list[Tuned]:
 
 
 def tried(folder: Path) -> "tuple[dict[str, list[Tried]], list[str]]":
-    """By method, all trials that have finished a round, with their scores; and the keys whose ranges are logarithmic.
-
-    Raises SessionUnreadable if there is no such study, and DiskError.
-    """
+    """By method, trials that have finished a round, with their scores; and the keys with logarithmic ranges."""
     from simulator.results.figures.sensitivity import Tried  # needs matplotlib
 
     request = read_request(folder)
@@ -406,10 +381,8 @@ def tried(folder: Path) -> "tuple[dict[str, list[Tried]], list[str]]":
 
 
 def with_choices(folder: Path) -> StudySpec:
-    """A study of the tuned methods with their chosen values and the final seeds, to be changed or extended.
-
-    Raises SessionUnreadable if there is no tuning study, ConfigError before all its choices are made, and DiskError.
-    """
+    """A study of the tuned methods with their chosen values and the final seeds.
+    Raises SessionUnreadable without a tuning study, ConfigError before all its choices are made, and DiskError."""
     request = read_request(folder)
     chosen = Trials(folder, request).finals
     missing = [method for method in request.methods if method not in chosen]
@@ -469,9 +442,7 @@ def _point(request: Request, trial: Trial, seed: int, final: bool = False) -> Po
 
 def affordable(request: Request, trials: Iterable[Trial], flops: Callable[[Trial], float]) -> list[Trial]:
     """As many of a method's first trials as the budget allows. flops: of a round of a trial.
-
-    With halving, a promoted trial counts as the mean of all. Raises ConfigError if the first trial is too much.
-    """
+    With halving, a promoted trial counts as the mean of all. Raises ConfigError if the first trial is too much."""
     assert request.budget_flops is not None
     least, seeds = request.rungs(MOST)[0][1], len(request.tuning_seeds)
     tried, costs, fitting = list[Trial](), list[float](), 0
@@ -492,8 +463,8 @@ def affordable(request: Request, trials: Iterable[Trial], flops: Callable[[Trial
 
 
 def left(request: Request, costs: Sequence[float], ran: Sequence[Sequence[int]] = ()) -> float:
-    """The FLOPs of the rungs that are not done. costs: of a round of each trial. ran: the rounds so far of the first
-    trials, with each tuning seed; the others have none."""
+    """The FLOPs of the rungs that are not done. costs: of a round of each trial. ran: rounds so far, by trial and
+    seed."""
     seeds, mean, total, before = len(request.tuning_seeds), sum(costs) / len(costs), 0.0, 0
     for count, upto in request.rungs(len(costs)):
         rounds = upto - before

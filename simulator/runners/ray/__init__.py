@@ -1,7 +1,4 @@
-"""Clients on Ray: engine, store, and aggregation stay in this process, and actors compute the clients.
-
-Ray is imported only by a run that uses it.
-"""
+"""Clients on Ray: engine, store, and aggregation stay in this process, and actors compute the clients."""
 
 from simulator.runners.ray.runner import RayRunner
 

@@ -16,15 +16,12 @@ from ray import exceptions
 from simulator.base.errors import ConfigError
 
 LOCAL = "local"
-"""The address that starts Ray on this machine, for this process alone."""
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # actors without a GPU see the same devices as this process
 }
 ANSWER_SECONDS = 10.0
-"""Seconds that a cluster has to answer."""
 STORE = 2**28
-"""Minimum size in bytes of the object store of a Ray that is started here."""
 DEATHS = (
     exceptions.RayActorError,
     exceptions.ObjectLostError,
@@ -37,8 +34,6 @@ DEATHS = (
 
 
 class Needs(NamedTuple):
-    """The resources of an actor on a node."""
-
     cpus: int
     gpus: float
 
@@ -52,8 +47,8 @@ class Needs(NamedTuple):
 def connect(address: str, needs: Needs | None = None, actors: int = 1, in_transit: int = 0) -> bool:
     """Connect this process to Ray if it is not connected yet. Returns whether Ray was started here.
 
-    A Ray that is started here has room for `actors` actors, or is as large as this machine. Its object store holds the
-    bytes in transit. Raises ConfigError if there is no such cluster, or if it has another version.
+    Such a Ray has room for `actors` actors, or is as large as this machine; its object store holds the bytes in
+    transit. Raises ConfigError if there is no such cluster, or if it has another version.
     """
     if ray.is_initialized():
         return False
@@ -89,41 +84,34 @@ def room(needs: Needs) -> int:
 
 
 def nodes_with_room(needs: Needs) -> list[str]:
-    """The ids of the nodes that fit an actor if nobody else uses them."""
     return [node for node, has in _nodes() if _room_of(has, needs)]
 
 
 def most_cores() -> int:
-    """The largest number of cores on a node."""
     return max((int(has.get("CPU", 0)) for _, has in _nodes()), default=0)
 
 
 def has_gpus() -> bool:
-    """Whether any node has a GPU."""
     return any(has.get("GPU", 0) >= 1 for _, has in _nodes())
 
 
 def disconnect() -> None:
-    """Disconnect from Ray. A Ray that was started here ends."""
     ray.shutdown()
 
 
 def short_message(error: BaseException, longest: int = 200) -> str:
-    """An error of Ray in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     words = " ".join((lines or [type(error).__name__])[:2]).rstrip(".")
     return words if len(words) <= longest else f"{words[: longest - 1]}…"
 
 
 def _nodes() -> Iterator[tuple[str, dict[str, float]]]:
-    """The id and the resources of each live node."""
     for node in ray.nodes():
         if node["Alive"]:
             yield node.get("NodeID", ""), node["Resources"]
 
 
 def _room_of(has: dict[str, float], needs: Needs) -> int:
-    """The number of actors that fit on a node with these resources."""
     by_cpus = int(has.get("CPU", 0)) // needs.cpus
     if not needs.gpus:
         return by_cpus
@@ -138,10 +126,10 @@ def _refuse_where_nobody_answers(address: str) -> None:
 
 
 def _show_token(address: str) -> None:
-    """Use this user's token for a cluster that requires one.
+    """Use this user's token for a cluster that requires one. Raises ConfigError if there is none.
 
     Ray does so only for 'auto'. But `ray start --head` requires a token if ~/.ray/auth_token exists, and every Ray that
-    ray.init() started leaves that file behind. Raises ConfigError if there is no token.
+    ray.init() started leaves that file behind.
     """
     by_client = address.startswith("ray://")
     if address in (LOCAL, "auto") or not (by_client or _asks_for_token(address)):
@@ -174,10 +162,10 @@ def _asks_for_token(address: str) -> bool:
 
 
 def _on_a_thread_that_stays(start: Callable[[], object]) -> None:
-    """Run `start` on a thread that lives as long as the process.
+    """Run `start` on a thread that lives as long as the process. Raises its errors.
 
     On Linux, processes that Ray starts end with the thread that started them. On any thread but the main one, Ray
-    leaves signals to the program. Raises the errors of `start`.
+    leaves signals to the program.
     """
     over, failed = threading.Event(), []
 

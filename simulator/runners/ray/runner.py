@@ -1,8 +1,8 @@
 """The Ray runner: actors compute the clients of a round, longest first, and return their updates portion by portion.
 
 An actor has one of the in-process runners (`runtime.inner`) and receives a bundle: one client, several in parallel,
-or a stack. Bundles depend only on the clients' states and payloads. So the bits equal those of that runner in one
-process, whichever actor computes a bundle, and however often.
+or a stack. Bundles depend only on the clients' states and payloads, so the bits equal those of that runner in one
+process.
 """
 
 import math
@@ -52,7 +52,6 @@ So it does not wait while its answer travels. Clients that are given too early w
 another one becomes idle, and a pause would wait for them too.
 """
 PATIENCE = 5.0
-"""Seconds without any actor before the user reads so."""
 UNPRINTED = "|".join(
     [
         "A worker died or was killed",
@@ -204,9 +203,7 @@ class RayRunner(Runner):
 
     def longest_first(self, groups: Iterable[Sequence[int]]) -> list[Sequence[int]]:
         """Groups of clients in starting order: longest first, by measured or estimated time.
-
-        Clients without a measured time are assumed to take as long per sample and parameter as the others.
-        """
+        Clients without a measured time are assumed to take as long per sample and parameter as the others."""
         groups = list(groups)
         weights = {client: self.weight(client) for group in groups for client in group}
         timed = [client for client in weights if client in self._seconds]
@@ -217,7 +214,6 @@ class RayRunner(Runner):
         return sorted(groups, key=lambda group: (-sum(likely[client] for client in group), group[0]))
 
     def _taken(self, together: list[LocalUpdate], sent: "_Sent") -> list[LocalUpdate]:
-        """Convert updates from an actor into updates of this process."""
         device = self.context.federation.device
         taken = [
             replace(
@@ -264,7 +260,6 @@ class RayRunner(Runner):
 
     @property
     def _opened(self) -> "WorkerPool":
-        """The actors of this run."""
         assert self._pool is not None
         return self._pool
 
@@ -295,9 +290,7 @@ class RayRunner(Runner):
 
     def _received(self, seconds: float) -> "tuple[_Sent, Any] | Lost | None":
         """An answer, with what it answers, or `Lost` if an actor died. None if no answer came within `seconds`.
-
-        Raises ConfigError after too many actors died on the same portion.
-        """
+        Raises MachinesLost after too many actors died on the same portion."""
         from simulator.runners.ray.workers import Died, reaching
 
         pool = self._opened
@@ -367,8 +360,6 @@ def entered(
 
 
 class _Sent(NamedTuple):
-    """A portion of clients that an actor has been given."""
-
     round: int
     portion: Sequence[int]
     worker: "Worker"
@@ -376,7 +367,7 @@ class _Sent(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """Replaces an answer: the actor died, and the portions that it was given must start again."""
+    """The actor died, and the portions that it was given must start again."""
 
     portions: Sequence[Sequence[int]]
 
@@ -398,7 +389,6 @@ class _Waiting:
         return (self._queues[worker] or self._queues[None] or longest).popleft()
 
     def again(self, groups: Sequence[Sequence[int]]) -> None:
-        """Groups whose actor died."""
         self._queues[None].extendleft(reversed(groups))
 
 
@@ -411,7 +401,6 @@ class _Lonely:
         self._said = False
 
     def look(self, ready: int, needed: bool) -> None:
-        """Check whether actors are ready, if any are needed."""
         now = time.monotonic()
         if ready or not needed:
             if self._said and ready:

@@ -1,7 +1,4 @@
-"""What an actor computes clients with: its inner runner, and everything but their states and payloads.
-
-The configuration determines it.
-"""
+"""What an actor computes clients with: its inner runner, and everything but their states and payloads."""
 
 import hashlib
 import json
@@ -41,7 +38,7 @@ def inner_kind(settings: RuntimeConfig) -> type[Runner]:
 
 
 def clients_at_once(settings: RuntimeConfig) -> int:
-    """Clients that an actor computes at a time. A stack counts as one."""
+    """A stack counts as one."""
     return settings.workers_per_actor if settings.inner == "parallel" else 1
 
 
@@ -52,7 +49,7 @@ def same_bits(settings: RuntimeConfig) -> str:
 
 
 def inner_runner(context: TrainingContext, settings: RuntimeConfig) -> Runner:
-    """Make the runner. Raises ConfigError like `inner_kind`, and if it cannot run these clients."""
+    """Raises ConfigError like `inner_kind`, and if it cannot run these clients."""
     runner = inner_kind(settings)(context, settings.model_copy(update={"workers": clients_at_once(settings)}))
     runner.workers_key = "runtime.workers_per_actor"
     return runner
@@ -72,11 +69,10 @@ class WorkerSetup:
     method: Mapping[str, Any]
     runtime: RuntimeConfig
     files: tuple[Sent, ...]
-    """The users' files that define the method and the models."""
 
     @classmethod
     def of(cls, context: TrainingContext, hooks: Hooks, runtime: RuntimeConfig) -> "WorkerSetup":
-        """The setup of a run. Raises ConfigError for data that no other process could load."""
+        """Raises ConfigError for data that no other process could load."""
         source = context.data.source
         if source is None:
             raise ConfigError(
@@ -111,9 +107,7 @@ class WorkerSetup:
 
     def set_up(self, held: FederatedData | None = None) -> tuple[Runner, Hooks]:
         """A runner with data and networks, and the method's hooks, on this node. Reuses `held` if it is the same data.
-
-        Raises ConfigError if the device or method is missing; DataError if the data are missing or differ.
-        """
+        Raises ConfigError if the device or method is missing; DataError if the data are missing or differ."""
         for file in self.files:
             LOADERS[file.kind](own_files.receive(file))
         device = select_device(self.federation.device.type)
@@ -139,7 +133,6 @@ class WorkerSetup:
 
 
 def _from_anywhere(source: Source) -> Source:
-    """The same with absolute paths: an actor may start in another folder."""
     config = source.config
     paths = {"dataset": datasets.absolute(config.dataset)}
     if isinstance(config.public, str):

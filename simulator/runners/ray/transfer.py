@@ -1,9 +1,8 @@
 """Tensors on their way between processes, and states that an actor keeps after it has returned them.
 
 Their exact bytes, of any dtype, are in private memory after arrival. For a state that an actor keeps, the driver sends
-a name in place of the tensors. So the actor that trained a client also evaluates it, and often trains it again, without
-another transfer. The driver alone decides what an actor keeps. An actor works on its tasks in the order in which they
-were sent, so the driver knows what is there when a task begins.
+a name in place of the tensors. The driver alone decides what an actor keeps. An actor works on its tasks in the order
+in which they were sent, so the driver knows what is there when a task begins.
 """
 
 import hashlib
@@ -29,10 +28,8 @@ Packed = list[tuple[str, str, tuple[int, ...], NDArray[np.uint8]]]
 
 
 class Message(dict[str, Tensor]):
-    """Named tensors. Another process receives them as a plain dict of contiguous CPU tensors that it owns.
-
-    In transit, their bytes are NumPy arrays, which Ray does not pickle and copies once.
-    """
+    """Named tensors; another process receives a plain dict of contiguous CPU tensors that it owns.
+    In transit, their bytes are NumPy arrays, which Ray does not pickle and copies once."""
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[[Packed], dict[str, Tensor]], tuple[Packed]]:
         packed = [
@@ -59,10 +56,7 @@ def bytes_of(tensor: Tensor) -> NDArray[np.uint8]:
 
 
 class Payloads:
-    """The clients' payloads in the object store. Equal payloads are stored once.
-
-    Copies of the same tensors are equal. Other payloads are compared by their hashes.
-    """
+    """The clients' payloads in the object store, equal ones once: copies of the same tensors, or equal hashes."""
 
     def __init__(self, put: Callable[[Message], Any]) -> None:
         self._put = put
@@ -72,7 +66,6 @@ class Payloads:
         """The hashes of the latest tensors."""
 
     def put(self, payload: Mapping[str, Tensor] | None) -> Any:
-        """The reference to a payload; None for no payload."""
         if payload is None:
             return None
         key = self._hash(payload)
@@ -101,21 +94,16 @@ LIMIT = 2**28
 
 
 class Kept(NamedTuple):
-    """Names a client's state: the actor has returned it with this task."""
-
     task: int
     client: int
 
 
 class Orders(NamedTuple):
-    """What an actor does with the states that it keeps, as sent with each task."""
+    """What an actor does with the states that it keeps: drop some, and keep those of this task of a run's driver."""
 
     driver: str
-    """Identifies the run's driver. Runs can share an actor."""
     task: int
-    """Number of this task. States that it returns are kept under it."""
     dropped: tuple[Kept, ...]
-    """States to drop before the task."""
 
 
 class ActorStates:
@@ -125,12 +113,10 @@ class ActorStates:
         self._kept: dict[str, dict[Kept, Tensors]] = defaultdict(dict)
 
     def begin(self, orders: Orders) -> None:
-        """Drop what the driver no longer needs."""
         for name in orders.dropped:
             self._kept[orders.driver].pop(name, None)
 
     def found(self, driver: str, state: Mapping[str, Tensor] | Kept) -> Mapping[str, Tensor]:
-        """A client's state, as sent or as kept."""
         return self._kept[driver][state] if isinstance(state, Kept) else state
 
     def keep(self, orders: Orders, client: int, tensors: Mapping[str, Tensor]) -> Tensors:
@@ -141,7 +127,6 @@ class ActorStates:
         return laid_out
 
     def forget(self, driver: str) -> None:
-        """Drop everything of a run that is over."""
         self._kept.pop(driver, None)
 
 
@@ -169,12 +154,10 @@ class KnownStates:
         self._dropped: dict[Hashable, list[Kept]] = defaultdict(list)
 
     def at(self, actor: Hashable, client: int, state: Mapping[str, Tensor]) -> Kept | None:
-        """The name of this state if the actor keeps it."""
         place = self._places.get(client)
         return place.name if place and place.actor is actor and place.state.matches(state) else None
 
     def keeper(self, client: int) -> Hashable | None:
-        """The actor that keeps a state of this client, if any does."""
         return self._places[client].actor if client in self._places else None
 
     def orders(self, actor: Hashable) -> Orders:

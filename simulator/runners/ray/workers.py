@@ -1,8 +1,7 @@
 """The actors of a run: what each does on its node, and how they are started, checked, and replaced when they die.
 
-An actor's answer depends only on its arguments. A state that it keeps is a copy of what the driver would send. So bits
-do not depend on which actor computes a client, or in which order. Runs of one process that need the same actors share
-them, so a switch to another method starts none.
+An actor's answer depends only on its arguments, so bits do not depend on which actor computes a client. Runs of one
+process that need the same actors share them, so a switch to another method starts none.
 """
 
 import os
@@ -32,7 +31,7 @@ from simulator.runners.ray.transfer import ActorStates, Kept, KnownStates, Messa
 from simulator.training.precision import tf32_in_force
 
 MOST_RUNS = 2
-"""Runs that an actor can be set up for at a time: the current one, and the one before a switch."""
+"""The current one, and the one before a switch."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +46,11 @@ class ActorInfo:
 
 @dataclass(frozen=True)
 class Refused:
-    """An error for the user, on its way to the main process."""
-
     error: HtflError
 
 
 @dataclass(frozen=True)
 class TaskResult:
-    """The result of a question, and the actor's notes for the user."""
-
     result: Any
     notes: Sequence[str]
 
@@ -110,7 +105,6 @@ class Actor:
         return TaskResult(self._parcelled(result, orders), runner.take_notes())
 
     def forget(self, run: str, driver: str) -> None:
-        """Forget a run that is over."""
         self._states.forget(driver)
         self._unequip(run)
 
@@ -143,7 +137,6 @@ def _on(device: torch.device, tensors: Mapping[str, Tensor]) -> dict[str, Tensor
 
 
 START_SECONDS = 120.0
-"""Seconds that the first actor has to get ready."""
 OTHERS_SECONDS = 30.0
 """Seconds to wait for each further actor. The others join when they have room."""
 FAILED_STARTS = 3
@@ -151,8 +144,6 @@ FAILED_STARTS = 3
 
 
 class Wants(NamedTuple):
-    """A run's demands on Ray, except the number of actors."""
-
     address: str
     needs: Needs
 
@@ -164,12 +155,9 @@ class Worker:
     handle: Any
     given: int = 0
     until: float = 0.0
-    """On the monotonic clock, in seconds."""
 
 
 class Died(NamedTuple):
-    """Replaces an answer: the actor that should have sent it is gone."""
-
     node: str
     reason: str
 
@@ -190,10 +178,8 @@ class SharedWorkers:
 
     @classmethod
     def borrow(cls, wants: Wants, most: int | None, here: int, largest: int) -> "SharedWorkers":
-        """The actors for a run: `most`, or as many as fit. `here`: the number if Ray is started for it.
-
-        `largest`: the largest number of bytes of the states that an actor receives at once. Raises ConfigError.
-        """
+        """The actors for a run: `most`, or as many as fit. here: the number if Ray is started for it. Raises
+        ConfigError. largest: the largest number of bytes of the states that an actor receives at once."""
         with cls._guard:
             if cluster.connect(wants.address, wants.needs, here, cluster.bytes_in_transit(largest, here)):
                 cls._started_here = True
@@ -211,10 +197,7 @@ class SharedWorkers:
             return pool
 
     def give_back(self) -> None:
-        """Release the actors of a run.
-
-        When no run needs them, they end, and so does a Ray that was started for them.
-        """
+        """When no run needs the actors, they end, and so does a Ray that was started for them."""
         with self._guard:
             self._users -= 1
             if self._users:
@@ -254,7 +237,6 @@ class WorkerPool:
 
     shared: SharedWorkers
     most: int | None
-    """The maximum number of actors for the run; None: all."""
     setup: WorkerSetup
     exact: bool
     say: Callable[[str], None]
@@ -270,10 +252,8 @@ class WorkerPool:
         self._sent = [ray.put(self.setup)]  # in a list, so that an actor that has it does not fetch it
 
     def gather(self) -> None:
-        """Wait until all actors are ready, or one is and the others have no room yet.
-
-        Raises ConfigError or DataError.
-        """
+        """Wait until all actors are ready, or one is and the others have no room yet. Raises ConfigError or
+        DataError."""
         deadline = time.monotonic() + START_SECONDS
         self.call()
         while self._joining and time.monotonic() < deadline:
@@ -309,9 +289,7 @@ class WorkerPool:
 
     def heed(self, ref: Any, *, at_once: bool = False) -> bool:
         """Add an actor that has got ready. Returns False if `ref` is something else.
-
-        Raises ConfigError or DataError for an unusable actor if `at_once` is set, or if no other is left.
-        """
+        Raises ConfigError or DataError for an unusable actor if `at_once` is set, or if no other is left."""
         if (worker := self._joining.pop(ref, None)) is None:
             return False
         try:
@@ -342,11 +320,8 @@ class WorkerPool:
         return True
 
     def free(self, keepers: Collection[Any] = (), ahead: float = 0.0) -> Worker | None:
-        """A ready actor for the next clients: idle, or expected to finish its only portion within `ahead` seconds.
-
-        An idle one comes first, then one of `keepers`, then the one that has been idle longest, so that nodes are used
-        evenly.
-        """
+        """A ready actor: idle, or expected to finish its only portion within `ahead` seconds. An idle one comes first,
+        then one of `keepers`, then the one that has been idle longest, so that nodes are used evenly."""
         now = time.monotonic()
         idle = [worker for worker in self._joined if not worker.given]
         able = idle or [
@@ -364,10 +339,8 @@ class WorkerPool:
         payloads: Iterable[Any],
         seconds: float,
     ) -> tuple[Any, int]:
-        """Send clients to an actor, with the arguments of `Actor.ask`, and the seconds that they are expected to take.
-
-        Returns the reference to its answer, and the number of the task.
-        """
+        """Send clients to an actor, and return the reference to its answer, and the number of the task.
+        seconds: that they are expected to take."""
         worker.until = max(time.monotonic(), worker.until if worker.given else 0.0) + seconds
         worker.given += 1
         self._joined[worker] = self._joined.pop(worker)  # moves it behind the others
@@ -380,11 +353,10 @@ class WorkerPool:
         return ask(self._run, self._sent, orders, question, round, sent, *payloads), orders.task
 
     def put(self, message: Any) -> Any:
-        """Put an object where every actor can read it."""
         return ray.put(message)
 
     def answer(self, ref: Any, worker: Worker) -> TaskResult | Died:
-        """An actor's answer. Raises the user's errors. Replaces an actor that died."""
+        """Raises the user's errors. Replaces an actor that died."""
         worker.given -= 1
         try:
             found: TaskResult | Refused = ray.get(ref)
@@ -399,7 +371,6 @@ class WorkerPool:
 
     @property
     def ready(self) -> int:
-        """The number of actors that are ready."""
         return len(self._joined)
 
     def places(self) -> list[Node]:
@@ -420,7 +391,6 @@ class WorkerPool:
         ]
 
     def close(self) -> None:
-        """Release the actors at the end of the run."""
         # At the end of a process, Ray may be shut down already. Any call would then start it again.
         if ray.is_initialized():
             for worker in self._joined:
