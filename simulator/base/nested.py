@@ -54,11 +54,8 @@ def read_toml(path: Path) -> Raw:
 
 def with_overrides(raw: Mapping[str, Any], assignments: Iterable[str]) -> Raw:
     """`raw` with dotted assignments such as 'training.epochs=10' applied.
-
     Values are TOML. Bare words are strings, and `null` leaves the key unset.
-
-    Raises ConfigError for one that is not `key=value`.
-    """
+    Raises ConfigError for one that is not `key=value`."""
     values = []
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
@@ -118,10 +115,7 @@ def with_method(raw: Mapping[str, Any], name: str) -> Raw:
 
 
 def merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> Raw:
-    """`base`, overridden by `patch` section by section, both with today's names of keys.
-
-    A value removes one of `base` that it replaces.
-    """
+    """`base`, overridden by `patch` section by section, with today's names. A value removes one that it replaces."""
     result, patch = renamed(base), renamed(patch)
     for key, (section, _) in ALTERNATIVES.items():
         if isinstance(given := patch.get(section), Mapping):
@@ -148,10 +142,7 @@ def flattened(raw: Mapping[str, Any], prefix: str = "") -> Raw:
 
 
 def as_toml(raw: Mapping[str, Any]) -> str:
-    """TOML text: plain values first, then one table per section.
-
-    An unset key is a comment, because TOML has no null.
-    """
+    """TOML text: plain values first, then one table per section. An unset key is a comment: TOML has no null."""
     return "\n".join(_lines(raw, ())) + "\n"
 
 

@@ -1,8 +1,6 @@
 """The sections of a configuration: frozen, complete, and strict about keys and values.
-
 They stand on the ground, so that data, training and methods can name theirs; `config` puts them together. A section
-says which ranges of its values are worth trying when it is tuned.
-"""
+says which ranges of its values are worth trying when it is tuned."""
 
 import ast
 import functools
@@ -63,10 +61,8 @@ Space = Mapping[str, Range]
 
 
 def range_of(text: str) -> tuple[str, Range]:
-    """'training.lr=log:0.001:0.1', 'method.mu=linear:0:1', or 'training.clip=1,5,10' as a key and a range.
-
-    Raises ConfigError.
-    """
+    """'training.lr=log:0.001:0.1', 'method.mu=linear:0:1', or 'training.clip=1,5,10' as key and range. Raises
+    ConfigError."""
     key, equals, given = (each.strip() for each in text.partition("="))
     kind, *ends = given.split(":")
     if not equals or not key or not given:
@@ -345,10 +341,7 @@ class MethodConfig(Section):
             cls.space = space
 
     def begun(self, rounds: int) -> Self:
-        """The section with the values that are fixed when the method begins, for this many rounds.
-
-        An extension keeps them.
-        """
+        """The section with the values that are fixed when the method begins; an extension of the rounds keeps them."""
         return self
 
 
@@ -580,10 +573,8 @@ def unknown_strategy(name: str) -> ConfigError:
 
 
 def section_of(words: Iterable[str]) -> Raw:
-    """The section that the words of the option `watch` stand for: 'plateau', 'plateau:rounds=20,action=stop', 'all'.
-
-    Empty without words. Raises ConfigError.
-    """
+    """The section for the words of `watch`, such as 'plateau', 'plateau:rounds=20,action=stop', 'all'. Raises
+    ConfigError."""
     found: Raw = {}
     for word in words:
         name, _, options = word.partition(":")

@@ -1,7 +1,4 @@
-"""The section `system` of a configuration: the clients' devices, their availability, and rounds on the computed clock.
-
-Without the section, a run has no clock.
-"""
+"""The section `system`: the clients' devices, their availability, and rounds on the computed clock."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal

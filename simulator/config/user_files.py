@@ -1,8 +1,6 @@
 """The Python files of a user's own that a run needs: named where its settings are written, then loaded by their paths.
-
 A file is run because a user named it, on a command line, in a configuration, or from Python; never because a session or
-a study names it.
-"""
+a study names it."""
 
 import importlib
 from collections.abc import Iterator, Mapping
@@ -58,10 +56,8 @@ class Files:
 
     def confirmed(self, given: "Files", where: Path) -> "Files":
         """These files, which the study at `where` names, at the paths of the user, and the user's other ones.
-
         A user names a file by `given`, or has run it in this process. Raises SessionError for the other files. Runs
-        nothing.
-        """
+        nothing."""
         found, missing = list[tuple[str, ...]](), list[tuple[str, str]]()
         for (kind, mine), (_, theirs) in zip(self, given, strict=True):
             paths = list[str]()
@@ -140,10 +136,8 @@ class Names:
 
 def loaded(raw: Mapping[str, Any]) -> Raw:
     """`raw` with names alone in it, as `Names.raw` leaves it, once the files that it names have been run.
-
     For what a user has written, never for what a session's files say. Raises ConfigError for a file that cannot be
-    read, or fails.
-    """
+    read, or fails."""
     names = Names(Path())
     result = names.raw(raw)
     names.files.load()

@@ -1,9 +1,7 @@
 """Figures by client, as records have them: a list with an entry for each, or an object of those there is news of.
-
-A list is easy to read. With 10,000 clients it takes a megabyte per round, of which ten entries are new. So a record
-may name clients instead: {"3": 0.5, "17": 0.75}. A client that is not named kept its accuracy, had no loss, or sent no
-bytes. `evaluation.metrics_for` decides. A session's ledger may have records of both kinds.
-"""
+A list is easy to read. With 10,000 clients it takes a megabyte per round, of which ten entries are new. So a record may
+name clients instead: {"3": 0.5, "17": 0.75}. A client that is not named kept its accuracy, had no loss, or sent no
+bytes. `evaluation.metrics_for` decides. A session's ledger may have records of both kinds."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -40,10 +38,7 @@ def written(
 def known(
     before: Mapping[str, Any] | None, now: Mapping[int, Any], absent: Collection[int] = ()
 ) -> dict[int, Any]:
-    """The figures of all clients that have one: those of the record before, on top of them those of now.
-
-    Absent clients have none.
-    """
+    """The figures of all present clients that have one: those of the record before, and on top of them those of now."""
     found = {**dict(items(before["per_client"] if before else ())), **now}
     there = [client for client in sorted(found) if found[client] is not None and client not in absent]
     return {client: found[client] for client in there}
@@ -51,9 +46,7 @@ def known(
 
 def arrived(record: Record) -> list[int]:
     """The clients that a round gave the state they trained, ascending.
-
-    Their uplinks ended in the round, used or not. Those in flight, lost with their clients, or diverged did not.
-    """
+    Their uplinks ended in the round, used or not. Those in flight, lost with their clients, or diverged did not."""
     if "time" in record:
         flights = record["time"]["flights"]
         return sorted({flight["client"] for flight in flights if flight["fate"] != "lost"})
@@ -69,10 +62,8 @@ def trained(records: Iterable[Record]) -> frozenset[int]:
 
 def standing(records: Iterable[Record], before: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
     """What is known of every client after these records, which follow `before`, the same after those before them.
-
     The sections `accuracy` and `evaluation` of the last record, in which `per_client` is every figure by client that
-    was measured so far: {client: figure}. None where nothing was recorded yet.
-    """
+    was measured so far: {client: figure}. None where nothing was recorded yet."""
     known = None if before is None else dict(before)
     for record in records:
         last = known or {}

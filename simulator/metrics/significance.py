@@ -13,10 +13,7 @@ FEW = 20
 
 
 def standard_errors(before: Any, after: Any, tested: Any) -> Array:
-    """[N] the change from one accuracy to another, in standard errors of a difference of two shares.
-
-    Both are over as many test samples. No change is 0 errors.
-    """
+    """[N] the change from one accuracy to another, in standard errors of a difference of two shares [N]."""
     change, middle = np.asarray(after - before, float), (before + after) / 2
     error = np.sqrt(2 * middle * (1 - middle) / np.maximum(tested, 1))
     return np.asarray(np.divide(change, error, out=np.zeros_like(change), where=error > 0))

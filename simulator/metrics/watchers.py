@@ -1,8 +1,6 @@
 """Watchers: each looks at the records of a run in turn and tells what needs attention.
-
 What they notice follows from the records alone, so a run that is resumed notices the same. Each tells something once,
-when it begins. After it has ended, it can be told again.
-"""
+when it begins. After it has ended, it can be told again."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -97,9 +95,7 @@ class _Falling(_Watch):
 
 class _Divergence(_Watch):
     """A client's loss is not finite, or the mean training loss explodes.
-
-    It explodes if it is above that of the method's first round, and above a multiple of the lowest one since.
-    """
+    It explodes if it is above that of the method's first round, and above a multiple of the lowest one since."""
 
     method = message = ""
     first = lowest = float("nan")
@@ -126,10 +122,7 @@ class _Divergence(_Watch):
 
 
 class _Plateau(_Watch):
-    """The mean test accuracy has no new best for so many rounds, under one method.
-
-    A new best is more than `plateau_gain` above the one before.
-    """
+    """For so many rounds of one method, the mean test accuracy is at most `plateau_gain` above its best before."""
 
     method, best, since, round = "", -1.0, 0, 0
 
@@ -178,10 +171,8 @@ class _Collapse(_Watch):
 
 class _Losing(_Watch):
     """A client only loses: it stays below its first evaluation, or falls in one evaluation after the other.
-
-    Both count if the change is significant. A record may repeat an earlier evaluation, so equal accuracies are no
-    fall, and do not end a series of falls.
-    """
+    Both count if the change is significant. A record may repeat an earlier evaluation, so equal accuracies are no fall,
+    and do not end a series of falls."""
 
     def __init__(self, settings: WatchConfig, tested: Sequence[int] | None) -> None:
         super().__init__(settings, tested)

@@ -1,7 +1,4 @@
-"""The models by name, and the groups that assign them to clients: client i gets model i mod X.
-
-Building a model draws its initial weights from a stream.
-"""
+"""The models by name, and the groups that assign them to clients: client i gets model i mod X."""
 
 import copy
 from collections.abc import Callable, Iterable, Iterator
@@ -47,10 +44,7 @@ class ImageShape(ImageSpec):
 
 
 def spec_for(samples: InputSpec, config: ModelsConfig) -> InputSpec:
-    """The input of models: the spec of the samples. For images, it includes the configured stem.
-
-    Raises ConfigError for a stem if the samples are no images.
-    """
+    """The input of models: the spec of the samples, and for images the stem. Raises ConfigError for any other stem."""
     if isinstance(samples, ImageSpec):
         return ImageShape(samples.channels, samples.height, samples.width, config.stem)
     if config.stem is not None:
@@ -103,9 +97,7 @@ def register(
     kind: Kind | tuple[Kind, ...] = "image",
 ) -> Callable[[Builder], Builder]:
     """Add a model under `name`. Raises ValueError if the name is taken.
-
-    `kind` is the kind of samples that it accepts, or several. `smallest_side` and `stems` are for models of images.
-    """
+    `kind` is the kind of samples that it accepts, or several. `smallest_side` and `stems` are for models of images."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
 
     def add(builder: Builder) -> Builder:
@@ -171,11 +163,9 @@ def build(
     features: int | None = None,
 ) -> Network:
     """A network on the CPU with initial weights drawn from `stream`.
-
     `weights` replaces all but the head's with published ones: True for the hub's, else a path. With `features`, the
     features are pooled to that width, before a new head. Raises ConfigError if the samples do not fit the model;
-    DataError if there are no such weights.
-    """
+    DataError if there are no such weights."""
     model = get(name)
     _check_fits(model, spec)
     with drawing_from(stream):
@@ -241,9 +231,7 @@ def fitting(spec: InputSpec) -> str:
 
 def _check_by_trying(model: RegisteredModel, network: Network, spec: InputSpec) -> None:
     """Load a state and train a step, as a client does, but with shapes that have no values.
-
-    Raises ConfigError for a wrong input or output shape, a state that does not load, and a step that fails.
-    """
+    Raises ConfigError for a wrong input or output shape, a state that does not load, and a step that fails."""
     sizes = " or data.size" if spec.kind == "image" else ""
     x = blank(spec, 2, "meta")
     with _refusing(model, f"does not take {spec.noun} of {spec}", f"choose another model{sizes}"):

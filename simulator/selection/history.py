@@ -1,7 +1,4 @@
-"""What the server knows of the clients from earlier rounds, and a strategy of those that it can select.
-
-It follows from the ledger, so a resumed run knows the same.
-"""
+"""What the server knows of clients from earlier rounds. It follows from the ledger, so a resumed run knows the same."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -34,10 +34,7 @@ class Step(NamedTuple):
 
 
 def steps(trainer: Trainer, phase: Phase) -> Iterator[Step]:
-    """Train the phase's modules in place, one step per call of `next`.
-
-    The host reads no value here, so it never waits for the device. Raises StepFailed.
-    """
+    """Train the phase's modules in place, one step per `next`. It never waits for the device. Raises StepFailed."""
     freeze_all_but(trainer.nets, phase.trains)
     take = _PlainStep(trainer, phase)
     for number, batch in enumerate(trainer.batches(phase), start=1):
@@ -61,10 +58,8 @@ def steps(trainer: Trainer, phase: Phase) -> Iterator[Step]:
 
 class _PlainStep:
     """A step of a phase, from a batch to updated weights, as single calls of torch.
-
     It contains everything a step does, and reads no value. So another implementation, such as a captured graph that is
-    replayed, can replace it.
-    """
+    replayed, can replace it."""
 
     def __init__(self, trainer: Trainer, phase: Phase) -> None:
         settings = trainer.federation.training

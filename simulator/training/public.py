@@ -13,10 +13,7 @@ from simulator.training.trainer import Trainer
 
 
 class PublicBatches(Sequence[Batch]):
-    """Batches of some public samples, gathered one at a time.
-
-    A batch's `y` has the places of its samples among them.
-    """
+    """Batches of some public samples, gathered one at a time. A batch's `y` has their places among them."""
 
     def __init__(self, public: PublicData, samples: Tensor, places: Sequence[Tensor]) -> None:
         self._public, self._samples, self._places = public, samples, places
@@ -39,9 +36,7 @@ def shuffled(
     trainer: Trainer, phase: str, samples: Tensor, size: int, *, epochs: int = 1, steps: int | None = None
 ) -> PublicBatches:
     """Batches of these public samples (indices [n]) for so many epochs, or steps, in an order drawn for each epoch.
-
-    The order follows from the stream of the trainer's phase. A rest of one sample joins the batch before it.
-    """
+    The order follows from the stream of the trainer's phase. A rest of one sample joins the batch before it."""
     sizes = batch_sizes(len(samples), size)
     left = epochs * len(sizes) if steps is None else steps
     stream = trainer.stream(f"batches/{phase}")
