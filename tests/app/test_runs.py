@@ -29,14 +29,23 @@ from tests.app.driving import Blank, drive, notices, opened, shown, until
 from tui.app import runs
 from tui.app.app import HtflApp
 from tui.app.dialogs.run_forms import ForkWish, NewRun
-from tui.app.host import Alert, news, sequence, tell_news
-from tui.app.messages import RunEnded, RunRead, RunStarted
+from tui.app.host import Alert, sequence, tell_news
 from tui.app.panels.log import upto
 from tui.app.panels.session_list import SessionList
-from tui.app.runs import Beginning, LaunchOptions, LocalRuns, ProcessRun, ThreadRun, _failure
+from tui.app.runs import (
+    Beginning,
+    LaunchOptions,
+    LocalRuns,
+    ProcessRun,
+    RunEnded,
+    RunStarted,
+    ThreadRun,
+    _failure,
+)
 from tui.app.steering import Steering, _waiting
 from tui.app.terminal import CANNOT
 from tui.app.view import View
+from tui.app.watch import RunRead
 from tui.cli import app as commands
 from tui.cli.tui import _say_who_goes_on
 
@@ -644,14 +653,17 @@ def run(*events: Any, document: Any = {"id": "x"}) -> SessionData:  # noqa: B006
     return SessionData(Path("mu07"), document=document, events=events)
 
 
-def test_what_came_since_the_last_reading_is_news() -> None:
-    assert list(news(run(BEFORE), run(BEFORE, NOTICED))) == [NOTICED]
-    assert list(news(run(BEFORE, NOTICED), run(BEFORE, NOTICED, BEFORE))) == []
-
-
-def test_what_was_there_when_a_session_is_opened_is_no_news() -> None:
-    assert list(news(run(document={}), run(NOTICED))) == []
-    assert list(news(run(BEFORE), replace(run(BEFORE, NOTICED), folder=Path("other")))) == []
+def test_what_came_since_the_last_reading_is_news_and_nothing_when_a_session_is_opened() -> None:
+    later = run(BEFORE, NOTICED)
+    for before, now, number in (
+        (run(BEFORE), later, 1),
+        (later, run(BEFORE, NOTICED, BEFORE), 0),
+        (run(document={}), later, 0),
+        (run(BEFORE), replace(later, folder=Path("other")), 0),
+    ):
+        said: list[str] = []
+        tell_news(before, now, "off", lambda words, _, said=said: said.append(words), said.append)  # type: ignore[misc]
+        assert len(said) == number
 
 
 def test_a_terminal_rings_and_shows_a_short_notice_also_under_tmux() -> None:

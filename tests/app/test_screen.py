@@ -38,13 +38,12 @@ from tests.app.driving import drive, notices, opened, shown, until
 from tui.app.app import FILE, SESSIONS, HtflApp, Preferences, free_path, write_csv
 from tui.app.charts.look import VIRIDIS_256, Look
 from tui.app.dialogs.base import Behind, Text
-from tui.app.messages import RoundRefused, RunEnded
 from tui.app.panels import PANELS
 from tui.app.panels.base import Facts
 from tui.app.panels.client_rows import known
-from tui.app.runs import LaunchOptions
+from tui.app.runs import LaunchOptions, RunEnded
 from tui.app.terminal import COLOURS, FIRST, able, as_seen, nearest, switch_mouse
-from tui.app.view import ColorSlots, View
+from tui.app.view import ColorSlots, RoundRefused, View
 from tui.app.widgets import Table
 from tui.app.widgets.screen import Filter
 

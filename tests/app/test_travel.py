@@ -16,10 +16,9 @@ from tests.app.driving import drive, opened, shown, text, typed_at_once, until
 from tests.app.panels.stage import on_stage, read
 from tui.app import watch
 from tui.app.app import HtflApp
-from tui.app.messages import PairRead
 from tui.app.runs import LaunchOptions
 from tui.app.view import View
-from tui.app.watch import Pairing
+from tui.app.watch import Pairing, PairRead
 from tui.app.widgets import Heatmap, LineChart, Table
 from tui.common.formatting import percent, points, size
 

@@ -1,8 +1,7 @@
 """The terminal app: the panels of one session, dialogs over them, and the keys for both.
 
-The app moves through panels and rounds (`Navigation`), and owns its parts: `steering` sends commands to runs, `runs`
-are those started here, and `computations` are processes that compute. All read and change one `view`. When it
-changes, the visible panel draws it.
+It owns its parts: `steering` sends commands to runs, `runs` are those started here, and `computations` are processes
+that compute. All read and change one `view`. When it changes, the visible panel draws it.
 """
 
 import asyncio
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar, get_type_hints
 
 import msgspec
-from textual.app import App, ComposeResult, ScreenStackError
+from textual.app import ComposeResult, ScreenStackError
 from textual.binding import BindingType
 from textual.command import CommandPalette
 from textual.containers import Vertical
@@ -35,36 +34,37 @@ from htfl_sim.errors import ConfigError
 from simulator.base.units import cell
 from simulator.results.analysis.reproduction import command_lines
 from simulator.results.analysis.run import SessionData
-from tui.app import messages, rows, terminal
+from tui.app import terminal
 from tui.app.charts.look import Glyphs
 from tui.app.dialogs import upkeep
 from tui.app.dialogs.base import SMALLEST, Choice, Choose, Text, TooSmall
 from tui.app.dialogs.pages import Help, WhyDialog, show_effects, show_settings
 from tui.app.dialogs.run_forms import NewRun
-from tui.app.host import (
-    NO_SESSION,
-    Alert,
-    Background,
-    Computations,
-    Holds,
-    Host,
-    MethodChoices,
-    Severity,
-    Toasts,
-    tell_news,
-)
+from tui.app.host import NO_SESSION, Alert, Computations, Host, tell_news
 from tui.app.keys import KEYS, PANEL_TITLES, PLACES, Commands, bindings
 from tui.app.panels import PANELS, client_rows
 from tui.app.panels.base import Part
-from tui.app.panels.session_list import SessionList
-from tui.app.runs import LaunchOptions, LocalRuns
+from tui.app.runs import LaunchOptions, LocalRuns, RunEnded, RunStarted
 from tui.app.steering import Steering
-from tui.app.view import ColorSlots, Panel, View, in_sight
-from tui.app.watch import Watch
+from tui.app.view import (
+    ClientPinned,
+    ClientSelected,
+    ColorSlots,
+    NewRunWanted,
+    Panel,
+    PanelWanted,
+    RoundRefused,
+    SessionMarked,
+    SessionOpened,
+    View,
+    ViewChanged,
+    Wanted,
+    in_sight,
+)
+from tui.app.watch import Answered, ComparedRead, PairRead, RunRead
 from tui.app.widgets import LineChart, Table
-from tui.app.widgets.screen import AppScreen, Filter, offer_focus
+from tui.app.widgets.screen import Filter
 from tui.common.errors import explain
-from tui.common.formatting import spelled
 
 PATIENCE = 2.0
 """Seconds after which a key no longer waits for the one before it."""
@@ -88,24 +88,21 @@ class KeyQueue:
     the key that opens a form would be lost. If a form has to be prepared first, keys wait for it. Escape cancels it.
     """
 
-    def __init__(
-        self, app: App[Any], deliver: Callable[[KeyEvent], Awaitable[None]], choices: MethodChoices
-    ) -> None:
-        """`deliver` handles a key. A form that waits for `choices` holds the keys back."""
-        self._app, self._deliver, self._choices = app, deliver, choices
+    def __init__(self, app: Host, deliver: Callable[[KeyEvent], Awaitable[None]]) -> None:
+        self._app, self._deliver = app, deliver
         self._keys: deque[KeyEvent] = deque()
         self._following: asyncio.Task[None] | None = None
 
     @property
     def under_way(self) -> bool:
         """Whether a key has not taken effect yet, for another reason than a form that is being prepared."""
-        return self._following is not None and not self._choices.awaited
+        return self._following is not None and not self._app.methods.awaited
 
     async def put(self, key: KeyEvent) -> None:
         """Deliver a key now, or after those before it."""
-        if key.key == "escape" and self._choices.awaited:
+        if key.key == "escape" and self._app.methods.awaited:
             self._keys.clear()
-            self._choices.forget()
+            self._app.methods.forget()
         elif self._following is not None:
             self._keys.append(key)
         else:
@@ -117,24 +114,20 @@ class KeyQueue:
         self._following = asyncio.create_task(self._follow(target))
 
     async def _follow(self, target: Widget) -> None:
-        """Wait for the key, for the messages that it caused, for a form that it requested, and for the focused or new
-        part.
-        """
+        """Wait for the key, the messages that it caused, a form that it requested, and the focused or new part."""
         for part in (target, target, None):
             passed = Passed()
             with suppress(TimeoutError, ScreenStackError):  # the key may have ended the app
                 if part is None:
-                    await asyncio.wait_for(self._prepared(), PREPARING)
+                    async with asyncio.timeout(PREPARING):
+                        while self._app.methods.awaited:
+                            await asyncio.sleep(0.02)
                 if (part or self._app.focused or self._app.screen).post_message(passed):
                     await asyncio.wait_for(passed.arrived.wait(), PATIENCE)
         if self._keys:
             self._app.call_later(self._hand_out, self._keys.popleft())
         else:
             self._following = None
-
-    async def _prepared(self) -> None:
-        while self._choices.awaited:
-            await asyncio.sleep(0.02)
 
 
 FILE = "app.json"
@@ -146,8 +139,8 @@ SESSIONS = 200
 class Preferences:
     """What is kept between starts of the app.
 
-    theme: its name. chart: the accuracy chart's mode. sort: the column by which clients are sorted, and whether
-    from high to low. pins: the pinned clients, by session id. places: the slots of compared lines, by folder and name.
+    chart: the accuracy chart's mode. sort: the column by which clients are sorted, and whether from high to low. pins:
+    the pinned clients, by session id. places: the slots of compared lines, by folder and name.
     """
 
     theme: str = ""
@@ -194,12 +187,12 @@ EXPORTS: tuple[Choice, ...] = (
 )
 
 
-def offer_export(host: Host, picture: Callable[[], str]) -> None:
-    """Ask what to write, and write it. `picture` draws the screen as SVG."""
+def offer_export(host: Host) -> None:
+    """Ask what to write, and write it."""
 
     def write(what: str) -> None:
         try:
-            path, text = export(what, host.view, host.panel, picture)
+            path, text = export(host, what)
         except Exception as error:  # shown, and the app continues
             host.say(explain(error)[0], "error")
         else:
@@ -211,23 +204,23 @@ def offer_export(host: Host, picture: Callable[[], str]) -> None:
     host.ask(Choose("Export", "Files go to the folder in which you started the app.", EXPORTS), write)
 
 
-def export(what: str, view: View, panel: Panel, picture: Callable[[], str]) -> tuple[Path, str]:
+def export(host: Host, what: str) -> tuple[Path, str]:
     """Write one of EXPORTS. Returns the file, and its text if the user should read it at once.
 
     Raises OSError, or the project's errors for an unreadable session.
     """
-    name = view.run.name
+    name = host.view.run.name
     if what == "command":
         if not name:
             raise ConfigError(NO_SESSION)
-        path, text = free_path(Path(), f"{name}-again", "txt"), "\n\n".join(command_lines(view.run.folder))
-        path.write_text(text.replace("\n\n", "\n") + "\n", encoding="utf-8", errors="surrogateescape")
-        return path, text
-    path = free_path(Path(), f"{name or 'htfl-sim'}-{panel.id}", what)
+        path, lines = free_path(Path(), f"{name}-again", "txt"), command_lines(host.view.run.folder)
+        path.write_text("\n".join([*lines, ""]), encoding="utf-8", errors="surrogateescape")
+        return path, "\n\n".join(lines)
+    path = free_path(Path(), f"{name or 'htfl-sim'}-{host.panel.id}", what)
     if what == "csv":
-        write_csv(path, *panel.table(view))
+        write_csv(path, *host.panel.table(host.view))
     else:
-        path.write_text(picture(), encoding="utf-8")
+        path.write_text(host.export_screenshot(title=f"htfl-sim · {name}"), encoding="utf-8")
     return path, ""
 
 
@@ -247,140 +240,13 @@ def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object
         writer.writerows(map(cell, row) for row in rows)
 
 
-class Navigation(Host):
-    """The part of the app with the path back for Escape, and the actions of keys that move or select."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._came_from: list[str] = []
-
-    # Panels
-
-    def on_panel_wanted(self, message: messages.PanelWanted) -> None:
-        """Show another panel; Escape returns to this one."""
-        self._came_from.append(self.panel.id or "")
-        self.show_panel(message.panel)
-
-    def action_show_panel(self, panel: str) -> None:
-        """Show a panel from its tab."""
-        self._came_from.clear()
-        self.show_panel(panel)
-
-    def key_escape(self) -> None:
-        """Hide the crosshair, or return to the panel that Enter left."""
-        if self.panel.back():
-            self.draw_rows()
-        elif self.view.crosshair is not None:
-            self.change(crosshair=None)
-        elif self._came_from:
-            self.show_panel(self._came_from.pop())
-
-    # Clients and sessions
-
-    def on_client_selected(self, message: messages.ClientSelected) -> None:
-        if self.view.shown and message.client != self.view.client:
-            self.change(client=message.client)
-
-    def on_session_marked(self, message: messages.SessionMarked) -> None:
-        folder, marked = message.folder, self.view.marked
-        self.mark_all([each for each in marked if each != folder] if folder in marked else [*marked, folder])
-
-    def action_compare(self) -> None:
-        """Show the marked sessions beside the current one."""
-        run, marked = self.view.run, self.view.marked
-        if run.name and run.folder not in marked:
-            self.mark_all((run.folder, *marked))
-        self.show_panel("compare")
-
-    def mark_all(self, folders: Sequence[Path]) -> None:
-        """Mark these sessions and no others."""
-        compared = tuple(run for run in self.view.compared if {run.folder, run.folder.parent} & {*folders})
-        self.change(marked=tuple(folders), compared=compared)
-        self.files.compare(tuple(folders))
-
-    # Rounds
-
-    def action_travel(self, rounds: int) -> None:
-        """Show an earlier or a later round; the newest is live."""
-        if self.view.run.round:
-            self._show_round(max(1, self.view.shown + rounds))
-        else:
-            self.say("No round is finished yet.", holds=lambda: not self.view.run.round)
-
-    def action_goto(self, round: int) -> None:
-        """Show this round, or the newest if it is later."""
-        self.action_travel(round - self.view.shown)
-
-    def action_live(self) -> None:
-        """Show the newest round, and hide the crosshair."""
-        self.change(round=None, crosshair=None)
-
-    def action_replay(self) -> None:
-        """Show the round under the crosshair."""
-        if (at := self.view.cursor()) is None:
-            how = "Choose a round first: move the crosshair with ← and →, or click in a chart."
-            self.say(how, holds=lambda: self.view.cursor() is None)
-        else:
-            self._show_round(int(at))
-
-    def _show_round(self, round: int) -> None:
-        """Show this round; the newest is live. The crosshair disappears: the charts' cursor marks the round shown."""
-        self.change(round=None if round >= self.view.run.round else round, crosshair=None)
-
-    # Charts
-
-    def action_crosshair(self, steps: int) -> None:
-        """Move the crosshair; the first step shows it at the newest round."""
-        if (chart := self._chart(over_rounds=True)) is not None and (x := chart.step(steps)) is not None:
-            self.on_line_chart_pointed(LineChart.Pointed(chart, x))
-
-    def on_view_changed(self, message: messages.ViewChanged) -> None:
-        if any(getattr(self.view, name) != value for name, value in message.changes.items()):
-            self.change(**message.changes)
-
-    def on_line_chart_pointed(self, message: LineChart.Pointed) -> None:
-        """Put the crosshair of all charts at this x of one of them."""
-        figure = message.chart.figure
-        if figure.over is not None:
-            place = figure.over, message.x * figure.x_unit
-            self.on_view_changed(messages.ViewChanged({"crosshair": place}))
-
-    def action_zoom(self, direction: int) -> None:
-        """1: in, -1: out, 0: the whole chart."""
-        if (chart := self._chart()) is not None:
-            {1: chart.zoom_in, -1: chart.zoom_out, 0: chart.reset_view}[direction]()
-
-    def action_pan(self, share: float) -> None:
-        """Move a zoomed chart by a share of its width."""
-        if (chart := self._chart()) is not None:
-            chart.pan(share)
-
-    def action_maximise(self) -> None:
-        """Give the focused part the whole screen, with its title, or undo that."""
-        if self.screen.maximized is not None:
-            self.screen.minimize()
-        elif (widget := self.screen.focused or self._chart()) is not None:
-            part = next((each for each in widget.ancestors if isinstance(each, Part)), widget)
-            self.screen.maximize(part, container=False)
-
-    def _chart(self, over_rounds: bool = False) -> LineChart | None:
-        """The focused chart, else the panel's first visible one. over_rounds: only one that shows a crosshair."""
-        charts = self.panel.walk_children(LineChart)
-        shown = [chart for chart in charts if chart.is_on_screen]
-        if not shown and self.screen.maximized is None:  # a panel that has just appeared has no layout yet
-            shown = [chart for chart in charts if in_sight(chart)]
-        able = (chart for chart in (self.screen.focused, *shown) if isinstance(chart, LineChart))
-        return next((chart for chart in able if not over_rounds or chart.figure.over is not None), None)
-
-
 KEEP, STOP, LEAVE = "keep", "stop", "leave"
 """The app's result: the run of this process continues, is to stop, or does not exist."""
 FRAME_ROWS = 3  # status, tabs, and keys
-NOT_OF_CLIENTS = ("log", "compare", "sessions")  # their filter has words of its own; all others list clients
 SETTLED_SECONDS = 0.05  # seconds after a resize without drawing, until the parts have their new sizes
 
 
-class HtflApp(Navigation):
+class HtflApp(Host):
     """`htfl-sim tui`. `start`: the session to show, the run to begin, or the contents of the new-run form."""
 
     CSS_PATH = "style.tcss"
@@ -401,40 +267,29 @@ class HtflApp(Navigation):
         state: Path | None = None,
     ) -> None:
         """state: the folder of preferences that are kept between starts; None: nowhere."""
-        super().__init__()
         self._state, self._preferences = state, Preferences.read(state)
-        self.sessions_dir = options.sessions
-        self.glyphs = glyphs
-        self.animation_level = "none"
-        self.has_mouse = True
-        self.ended_by: int | None = None
-        """The signal that ended the app, if one did."""
         kept = self._preferences
-        self.view = View(
+        view = View(
             SessionData(Path()),
             chart=max(kept.chart, 0),
             sort=client_rows.known(kept.sort),
             places=ColorSlots(kept.places),
             sessions_dir=options.sessions,
         )
-        self.files = Watch(self.post_message)
-        self.background = Background(self, self.draw, lambda fault: self.say(fault, "error"))
-        self.methods = MethodChoices(self.background)
+        panels = panels if panels is not None else [PANELS[name](name) for name in PANEL_TITLES]
+        super().__init__(view, options.sessions, glyphs, panels)
+        self.animation_level = "none"
+        self.has_mouse = True
+        self.ended_by: int | None = None
+        """The signal that ended the app, if one did."""
         self.runs = LocalRuns(self, options)
         self.computations = Computations(self, options.data)
         self.steering = Steering(self, self.runs, self.computations)
-        self._toasts = Toasts(self)
-        self._key_queue = KeyQueue(self, super().on_event, self.methods)
+        self._key_queue = KeyQueue(self, super().on_event)
         self._xterm = terminal.XtermFilter()
-        self._alert = alert
-        self._start = start
-        self.panels = panels if panels is not None else [PANELS[name](name) for name in PANEL_TITLES]
-        self._drawn: tuple[str, View] | None = None
-        self._words: dict[str, str] = {}
-        """The filter of each panel with its own words, and under "" that of all others."""
-
-    def get_default_screen(self) -> AppScreen[None]:
-        return AppScreen(id="_default")
+        self._alert, self._start = alert, start
+        self._came_from: list[str] = []
+        """The panels that Escape returns to."""
 
     def compose(self) -> ComposeResult:
         self._prepare(self.size)
@@ -484,10 +339,9 @@ class HtflApp(Navigation):
         return [*filters, self._xterm] if self.console.color_system == "256" else filters
 
     def on_resize(self, event: Resize) -> None:
-        width, height = event.size
         self.delay_update(SETTLED_SECONDS)
         self._prepare(event.size)
-        small = width < SMALLEST[0] or height < SMALLEST[1]
+        small = event.size.width < SMALLEST[0] or event.size.height < SMALLEST[1]
         if small and not isinstance(self.screen, TooSmall):
             self.push_screen(TooSmall())
         elif not small and isinstance(self.screen, TooSmall):
@@ -498,128 +352,78 @@ class HtflApp(Navigation):
         for panel in self.panels:
             panel.prepare(size.width, size.height - FRAME_ROWS)
 
-    # What is shown
-
-    @property
-    def main(self) -> Any:
-        """The screen under all dialogs."""
-        return self.screen_stack[0]
-
-    @property
-    def panel(self) -> Panel:
-        shown = self.main.query_one("#panels", ContentSwitcher).visible_content
-        assert isinstance(shown, Panel)
-        return shown
-
     @property
     def waiting(self) -> list[str]:
-        """Requests that are not done yet, in the words of the status row."""
-        return [*self.steering.waiting, *self.background.doing]
-
-    def draw(self) -> None:
-        """Update the rows and the visible panel."""
-        if not self.is_running:  # the app is ending, but results of earlier reads still arrive
-            return
-        self._toasts.review()
-        panel = self.panel
-        before = self._drawn
-        if not (
-            before
-            and before[0] == panel.id
-            and self.view.looks_like(before[1], within_rounds=panel.FOLLOWS_PROGRESS)
-        ):
-            self._drawn = (panel.id or "", self.view)
-            try:
-                panel.show(self.view)
-            except Exception as fault:  # an error in drawing must not end the app, and the run with it
-                self.say(explain(fault)[0], "error")
-        self.draw_rows()  # the footer has the keys of what the panel shows now
-        for screen in self.screen_stack:
-            if isinstance(screen, WhyDialog) and screen.is_mounted:
-                screen.follow(self.view)
-
-    def draw_rows(self) -> None:
-        if self.is_running and self.main.is_mounted:
-            rows.draw(self.main, self.view, self.panel, self.waiting, self.glyphs)
-
-    def say(self, message: str, severity: Severity = "information", holds: Holds | None = None) -> None:
-        self._toasts.show(spelled(message, self.glyphs), severity, holds)
-
-    def show_panel(self, panel: str) -> None:
-        if self.screen.maximized is not None:
-            self.screen.minimize()
-        before, shown = (each if each in NOT_OF_CLIENTS else "" for each in (self.panel.id, panel))
-        self._words[before] = self.view.filter
-        self.query_one("#panels", ContentSwitcher).current = panel
-        self.change(filter=self._words.get(shown, ""))
-        self._focus_panel()
-
-    def _focus_panel(self) -> None:
-        if self.is_running:
-            offer_focus(self.main, self.panel.first())  # under a dialog, which keeps its own focus
-
-    def watch_theme(self) -> None:
-        if self.is_running and self.screen_stack:
-            self._drawn = None
-            self.call_after_refresh(self.draw)
+        return [*self.steering.waiting, *super().waiting]
 
     # Messages from reading, panels, and runs
 
-    def open_session(self, folder: Path, exists: bool = True) -> None:
-        self.files.follow(folder if exists and folder.name else None)
-        self._words.clear()
-        self.change(
-            run=SessionData(folder), round=None, crosshair=None, client=None, pinned=frozenset(), filter=""
-        )
-
-    def go_to(self, folder: Path) -> None:
-        """Show this session in Live."""
-        self.open_session(folder)
-        self.show_panel("live")
-
-    def session_changed(self, folder: Path, now: Path | None) -> None:
-        if now != folder and folder in self.view.marked:
-            places = (now if each == folder else each for each in self.view.marked)
-            self.mark_all([each for each in places if each is not None])
-        if now != folder and self.view.run.folder == folder:
-            self.open_session(now or Path())
-        for each in self.screen_stack[0].query(SessionList):
-            each.look()
-
-    def on_session_opened(self, message: messages.SessionOpened) -> None:
-        self.go_to(message.folder)
-
-    def on_run_read(self, message: messages.RunRead) -> None:
+    def on_run_read(self, message: RunRead) -> None:
         run = self.runs.with_failure(message.run)
         if run.folder != self.view.run.folder:
             return
-        before = self.view.run.error
-        tell_news(self.view.run, run, self._alert, self.say, partial(terminal.write, self._driver))
+        before = self.view.run
+        tell_news(before, run, self._alert, self.say, partial(terminal.write, self._driver))
         pinned = self.view.pinned
-        if run.document and not self.view.run.document:
+        if run.document and not before.document:
             self.call_after_refresh(self._focus_panel)  # there was almost nothing to focus
             pinned = self._preferences.pinned(run.document["id"])
         self.change(run=run, pinned=pinned)
-        if run.error and run.error != before:
+        if run.error and run.error != before.error:
             fault = run.folder, run.error
             self.say(run.error, "error", lambda: (self.view.run.folder, self.view.run.error) == fault)
 
-    def on_client_pinned(self, message: messages.ClientPinned) -> None:
-        self.change(pinned=self.view.pinned ^ {message.client})
-        self._preferences.pin(self.view.run.document.get("id", ""), self.view.pinned)
-
-    def on_compared_read(self, message: messages.ComparedRead) -> None:
+    def on_compared_read(self, message: ComparedRead) -> None:
         self.change(compared=message.runs)
 
-    def on_pair_read(self, message: messages.PairRead) -> None:
+    def on_pair_read(self, message: PairRead) -> None:
         if message.folder == self.view.run.folder:
             self.change(pair=message.pair)
 
-    def on_new_run_wanted(self, message: messages.NewRunWanted) -> None:
+    def on_answered(self, message: Answered) -> None:
+        self.steering.answered(message)
+
+    def on_run_started(self, message: RunStarted) -> None:
+        self.runs.started(message)
+
+    def on_run_ended(self, message: RunEnded) -> None:
+        self.runs.ended(message)
+
+    def on_client_pinned(self, message: ClientPinned) -> None:
+        self.change(pinned=self.view.pinned ^ {message.client})
+        self._preferences.pin(self.view.run.document.get("id", ""), self.view.pinned)
+
+    def on_client_selected(self, message: ClientSelected) -> None:
+        if self.view.shown:
+            self._show_changed(client=message.client)
+
+    def on_view_changed(self, message: ViewChanged) -> None:
+        self._show_changed(**message.changes)
+
+    def _show_changed(self, **changes: Any) -> None:
+        if any(getattr(self.view, name) != value for name, value in changes.items()):
+            self.change(**changes)
+
+    def on_line_chart_pointed(self, message: LineChart.Pointed) -> None:
+        """Put the crosshair of all charts at this x of one of them."""
+        figure = message.chart.figure
+        if figure.over is not None:
+            self._show_changed(crosshair=(figure.over, message.x * figure.x_unit))
+
+    def on_panel_wanted(self, message: PanelWanted) -> None:
+        """Show another panel; Escape returns to this one."""
+        self._came_from.append(self.panel.id or "")
+        self.show_panel(message.panel)
+
+    def on_new_run_wanted(self, message: NewRunWanted) -> None:
         self.runs.new_run(Choices(preset=message.preset))
 
-    def on_chart_wanted(self) -> None:
-        self.change(chart=self.view.next_chart)
+    def on_session_opened(self, message: SessionOpened) -> None:
+        self.go_to(message.folder)
+
+    def on_session_marked(self, message: SessionMarked) -> None:
+        folder, marked = message.folder, self.view.marked
+        self.mark_all([each for each in marked if each != folder] if folder in marked else [*marked, folder])
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         if self.is_running and self.panel.id == "sessions":  # its keys now steer another session
@@ -628,25 +432,32 @@ class HtflApp(Navigation):
     def on_session_list_listed(self) -> None:
         self.draw_rows()
 
-    def on_run_started(self, message: messages.RunStarted) -> None:
-        self.runs.started(message)
-
-    def on_run_ended(self, message: messages.RunEnded) -> None:
-        self.runs.ended(message)
-
-    def on_answered(self, message: messages.Answered) -> None:
-        self.steering.answered(message)
-
-    def on_wanted(self, message: messages.Wanted) -> None:
+    def on_wanted(self, message: Wanted) -> None:
         self.computations.compute(message.job, message.round, message.client)
 
-    def on_round_refused(self, message: messages.RoundRefused) -> None:
+    def on_round_refused(self, message: RoundRefused) -> None:
         self.say(message.why, "warning", lambda: self.view.shown == message.round)
 
-    # Actions of keys
+    def on_filter_filtered(self, message: Filter.Filtered) -> None:
+        self.change(filter=message.words)
+        if message.done:
+            self._focus_panel()
 
-    def action_steer(self, what: str) -> None:
-        self.steering.steer(what)
+    # Actions of keys: panels and dialogs
+
+    def action_show_panel(self, panel: str) -> None:
+        """Show a panel from its tab."""
+        self._came_from.clear()
+        self.show_panel(panel)
+
+    def key_escape(self) -> None:
+        """Hide the crosshair, or return to the panel that Enter left."""
+        if self.panel.back():
+            self.draw_rows()
+        elif self.view.crosshair is not None:
+            self.change(crosshair=None)
+        elif self._came_from:
+            self.show_panel(self._came_from.pop())
 
     def action_panel(self, action: str) -> None:
         """Call the visible panel's action, if it has one. The table of keys says which panels have it."""
@@ -659,49 +470,104 @@ class HtflApp(Navigation):
             places, panel = ", ".join(PLACES[each] for each in key.where), self.panel.id
             self.say(f"{key.print} works in {places}: {key.about}", holds=lambda: self.panel.id == panel)
 
-    def action_filter(self) -> None:
-        self.query_one(Filter).ask(self.view.filter)
+    def action_steer(self, what: str) -> None:
+        self.steering.steer(what)
 
-    def on_filter_filtered(self, message: Filter.Filtered) -> None:
-        self.change(filter=message.words)
-        if message.done:
-            self._focus_panel()
-
-    def action_export(self) -> None:
-        offer_export(self, lambda: self.export_screenshot(title=f"htfl-sim · {self.view.run.name}"))
-
-    def action_command_palette(self) -> None:
-        if not any(isinstance(screen, CommandPalette) for screen in self.screen_stack):
-            self.push_screen(
-                CommandPalette(
-                    providers=[Commands], placeholder="Search for commands", id="--command-palette"
-                )
-            )
-
-    def action_describe(self) -> None:
-        show_settings(self)
+    action_describe = show_settings
+    action_effect = show_effects
+    action_edit = upkeep.edit
+    action_export = offer_export
+    action_mouse = terminal.switch_mouse
+    action_suspend = terminal.suspend
 
     def action_why(self) -> None:
         self.push_screen(WhyDialog(self.view))
 
-    def action_effect(self) -> None:
-        show_effects(self)
-
-    def action_edit(self, what: str) -> None:
-        upkeep.edit(self, what)
-
     def action_help(self) -> None:
         self.push_screen(Help(self.panel.place))
+
+    def action_attach(self) -> None:
+        self.ask(upkeep.AttachDialog(self.sessions_dir), self.go_to)
+
+    def action_filter(self) -> None:
+        self.query_one(Filter).ask(self.view.filter)
+
+    def action_compare(self) -> None:
+        """Show the marked sessions beside the current one."""
+        run, marked = self.view.run, self.view.marked
+        if run.name and run.folder not in marked:
+            self.mark_all((run.folder, *marked))
+        self.show_panel("compare")
+
+    def action_command_palette(self) -> None:
+        if not any(isinstance(screen, CommandPalette) for screen in self.screen_stack):
+            words = "Search for commands"
+            self.push_screen(CommandPalette(providers=[Commands], placeholder=words, id="--command-palette"))
 
     def action_change_theme(self) -> None:
         themes = [(name, name, "") for name in sorted(self.available_themes)]
         self.ask(Choose("Theme", "", themes, str(self.theme)), lambda name: setattr(self, "theme", name))
 
-    def action_mouse(self) -> None:
-        terminal.switch_mouse(self)
+    # Actions of keys: rounds and charts
 
-    def action_attach(self) -> None:
-        self.ask(upkeep.AttachDialog(self.sessions_dir), self.go_to)
+    def action_travel(self, rounds: int) -> None:
+        """Show an earlier or a later round; the newest is live."""
+        if self.view.run.round:
+            self._show_round(max(1, self.view.shown + rounds))
+        else:
+            self.say("No round is finished yet.", holds=lambda: not self.view.run.round)
+
+    def action_goto(self, round: int) -> None:
+        """Show this round, or the newest if it is later."""
+        self.action_travel(round - self.view.shown)
+
+    def action_live(self) -> None:
+        """Show the newest round, and hide the crosshair."""
+        self.change(round=None, crosshair=None)
+
+    def action_replay(self) -> None:
+        """Show the round under the crosshair."""
+        if (at := self.view.cursor()) is None:
+            how = "Choose a round first: move the crosshair with ← and →, or click in a chart."
+            self.say(how, holds=lambda: self.view.cursor() is None)
+        else:
+            self._show_round(int(at))
+
+    def _show_round(self, round: int) -> None:
+        """Show this round; the newest is live. The crosshair disappears: the charts' cursor marks the round shown."""
+        self.change(round=None if round >= self.view.run.round else round, crosshair=None)
+
+    def action_crosshair(self, steps: int) -> None:
+        """Move the crosshair; the first step shows it at the newest round."""
+        if (chart := self._chart(over_rounds=True)) is not None and (x := chart.step(steps)) is not None:
+            self.on_line_chart_pointed(LineChart.Pointed(chart, x))
+
+    def action_zoom(self, direction: int) -> None:
+        """1: in, -1: out, 0: the whole chart."""
+        if (chart := self._chart()) is not None:
+            {1: chart.zoom_in, -1: chart.zoom_out, 0: chart.reset_view}[direction]()
+
+    def action_pan(self, share: float) -> None:
+        """Move a zoomed chart by a share of its width."""
+        if (chart := self._chart()) is not None:
+            chart.pan(share)
+
+    def action_maximise(self) -> None:
+        """Give the focused part the whole screen, with its title, or undo that."""
+        if self.screen.maximized is not None:
+            self.screen.minimize()
+        elif (widget := self.screen.focused or self._chart()) is not None:
+            part = next((each for each in widget.ancestors if isinstance(each, Part)), widget)
+            self.screen.maximize(part, container=False)
+
+    def _chart(self, over_rounds: bool = False) -> LineChart | None:
+        """The focused chart, else the panel's first visible one. over_rounds: only one that shows a crosshair."""
+        charts = self.panel.walk_children(LineChart)
+        shown = [chart for chart in charts if chart.is_on_screen]
+        if not shown and self.screen.maximized is None:  # a panel that has just appeared has no layout yet
+            shown = [chart for chart in charts if in_sight(chart)]
+        able = (chart for chart in (self.screen.focused, *shown) if isinstance(chart, LineChart))
+        return next((chart for chart in able if not over_rounds or chart.figure.over is not None), None)
 
     # Leaving
 
@@ -709,9 +575,6 @@ class HtflApp(Navigation):
         """A signal ends the app as `stop` does."""
         self.ended_by = number
         self.exit(STOP)
-
-    def action_suspend(self) -> None:
-        terminal.suspend(self, self.runs.name if self.runs.running else "")
 
     async def action_quit(self) -> None:
         if not self.runs.running:

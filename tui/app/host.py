@@ -1,8 +1,7 @@
-"""What every part of the app has: the app's interface, notices that are shown while they are true, and slow work."""
+"""The app without its keys: what it shows, notices that stand while they are true, and slow work."""
 
 import os
-from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,71 +10,226 @@ from typing import Any, Literal, TypeVar
 from textual.app import App
 from textual.notifications import Notification, Notify
 from textual.screen import ModalScreen
+from textual.widgets import ContentSwitcher
 from textual.widgets._toast import Toast
 
 from htfl_sim.catalog import MethodCard, method_choices
-from simulator.base.documents import Event
 from simulator.results.analysis.events import description
 from simulator.results.analysis.run import SessionData
 from simulator.results.inspection.client_samples import ClientSamples
+from tui.app import rows
+from tui.app.charts.look import Glyphs
+from tui.app.dialogs.base import Dialog
+from tui.app.panels.session_list import SessionList
 from tui.app.view import Panel, View, client_of, session_of
 from tui.app.watch import Watch
+from tui.app.widgets.screen import AppScreen, offer_focus
 from tui.app.workers import Worker, images_of
 from tui.common.errors import explain
+from tui.common.formatting import spelled
 
 Answer = TypeVar("Answer")
 Result = TypeVar("Result")
 Severity = Literal["information", "warning", "error"]
+SECONDS: dict[Severity, float] = {"information": 5.0, "warning": 8.0, "error": 12.0}
 Holds = Callable[[], bool]
 """Whether a notice is still true."""
 NO_SESSION = "No session is open. Press a to open one or n to start a run."
+NOT_OF_CLIENTS = ("log", "compare", "sessions")  # their filter has words of its own; all others list clients
 AT_ONCE = 40
 """The samples of up to this many clients are all read for the first one, so that the others appear at once."""
 
 
-class Background:
-    """The tasks of this process besides display, each on its own thread: a word or two by topic."""
+class Host(App[str]):
+    """Shows a session in one of its panels."""
 
-    def __init__(self, app: App[Any], changed: Callable[[], None], failed: Callable[[str], None]) -> None:
-        """`changed` is called if the texts change, `failed` with the sentence of an error."""
-        self._app, self._changed, self._failed = app, changed, failed
-        self._doing: dict[str, str] = {}
+    def __init__(self, view: View, sessions_dir: Path, glyphs: Glyphs, panels: Sequence[Panel]) -> None:
+        super().__init__()
+        self.view, self.sessions_dir, self.glyphs, self.panels = view, sessions_dir, glyphs, panels
+        self.files = Watch(self.post_message)
+        self.background = Background(self)
+        self.methods = MethodChoices(self.background)
+        self._held: list[tuple[Notification, Holds]] = []
+        self._drawn: tuple[str, View] | None = None
+        self._words: dict[str, str] = {}
+        """The filter of each panel with its own words, and under "" that of all others."""
+
+    def get_default_screen(self) -> AppScreen[None]:
+        return AppScreen(id="_default")
 
     @property
-    def doing(self) -> list[str]:
-        """The texts of running tasks, oldest first."""
-        return list(self._doing.values())
+    def main(self) -> Any:
+        """The screen under all dialogs."""
+        return self.screen_stack[0]
 
-    def is_at(self, topic: str) -> bool:
-        return topic in self._doing
+    @property
+    def panel(self) -> Panel:
+        """The visible panel."""
+        shown = self.main.query_one("#panels", ContentSwitcher).visible_content
+        assert isinstance(shown, Panel)
+        return shown
+
+    @property
+    def waiting(self) -> list[str]:
+        """Requests that are not done yet, in the words of the status row."""
+        return list(self.background.doing.values())
+
+    def change(self, **changes: Any) -> None:
+        """Show another View."""
+        self.view = replace(self.view, **changes)
+        self.draw()
+
+    def draw(self) -> None:
+        """Update the rows and the visible panel."""
+        if not self.is_running:  # the app is ending, but results of earlier reads still arrive
+            return
+        self._review()
+        panel, before = self.panel, self._drawn
+        if (
+            before is None
+            or before[0] != panel.id
+            or not self.view.looks_like(before[1], panel.FOLLOWS_PROGRESS)
+        ):
+            self._drawn = (panel.id or "", self.view)
+            try:
+                panel.show(self.view)
+            except Exception as fault:  # an error in drawing must not end the app, and the run with it
+                self.say(explain(fault)[0], "error")
+        self.draw_rows()  # the footer has the keys of what the panel shows now
+        for screen in self.screen_stack:
+            if isinstance(screen, Dialog) and screen.is_mounted:
+                screen.follow(self.view)
+
+    def draw_rows(self) -> None:
+        """Update the rows around the panels."""
+        if self.is_running and self.main.is_mounted:
+            rows.draw(self.main, self.view, self.panel, self.waiting, self.glyphs)
+
+    def watch_theme(self) -> None:
+        if self.is_running and self.screen_stack:
+            self._drawn = None
+            self.call_after_refresh(self.draw)
+
+    def show_panel(self, panel: str) -> None:
+        """Show a panel, by its id."""
+        if self.screen.maximized is not None:
+            self.screen.minimize()
+        before, shown = (each if each in NOT_OF_CLIENTS else "" for each in (self.panel.id, panel))
+        self._words[before] = self.view.filter
+        self.query_one("#panels", ContentSwitcher).current = panel
+        self.change(filter=self._words.get(shown, ""))
+        self._focus_panel()
+
+    def _focus_panel(self) -> None:
+        if self.is_running:
+            offer_focus(self.main, self.panel.first())  # under a dialog, which keeps its own focus
+
+    # Sessions
+
+    def open_session(self, folder: Path, exists: bool = True) -> None:
+        """Show a session, live; `Path()`: none. It is read as soon as it exists."""
+        self.files.follow(folder if exists and folder.name else None)
+        self._words.clear()
+        self.change(
+            run=SessionData(folder), round=None, crosshair=None, client=None, pinned=frozenset(), filter=""
+        )
+
+    def go_to(self, folder: Path) -> None:
+        """Show this session in Live."""
+        self.open_session(folder)
+        self.show_panel("live")
+
+    def session_changed(self, folder: Path, now: Path | None) -> None:
+        """Follow a change to a session by the user. now: its folder since then; None: it is gone."""
+        if now != folder and folder in self.view.marked:
+            places = (now if each == folder else each for each in self.view.marked)
+            self.mark_all([each for each in places if each is not None])
+        if now != folder and self.view.run.folder == folder:
+            self.open_session(now or Path())
+        for each in self.main.query(SessionList):
+            each.look()
+
+    def mark_all(self, folders: Sequence[Path]) -> None:
+        """Mark these sessions and no others."""
+        compared = tuple(run for run in self.view.compared if {run.folder, run.folder.parent} & {*folders})
+        self.change(marked=tuple(folders), compared=compared)
+        self.files.compare(tuple(folders))
+
+    # Notices and dialogs
+
+    def say(self, message: str, severity: Severity = "information", holds: Holds | None = None) -> None:
+        """Show a notice of one sentence in place of an equal one. It disappears early when it does not hold any more,
+        and is not shown if it does not hold now.
+        """
+        self._review()
+        if holds is not None and not holds():
+            return
+        text = spelled(message, self.glyphs)
+        self._withdraw([each for each in self._notifications if each.message == text])
+        notice = Notification(text, severity=severity, timeout=SECONDS[severity], markup=False)
+        if holds is not None:
+            self._held.append((notice, holds))
+        self._on_notify(Notify(notice))
+
+    def _review(self) -> None:
+        held = [(each, holds, holds()) for each, holds in self._held if not each.has_expired]
+        self._held = [(each, holds) for each, holds, true in held if true]
+        self._withdraw([each for each, _, true in held if not true])
+
+    def _withdraw(self, notices: Sequence[Notification]) -> None:
+        toasts = {id(toast._notification): toast for toast in self.screen.query(Toast)} if notices else {}
+        for each in notices:
+            if (toast := toasts.get(id(each))) is not None:
+                toast._expire()  # with the room that it takes
+            elif each in self._notifications:
+                self._unnotify(each)
+
+    def say_unread(self) -> None:
+        """Say that no session is open, or that it is not open yet, as long as this is so."""
+        name = self.view.run.name
+        why = f"{name} is not open yet." if name else NO_SESSION
+        self.say(why, holds=lambda: self.view.run.name == name and not self.view.run.document)
+
+    def ask(self, dialog: ModalScreen[Answer], then: Callable[[Answer], None]) -> None:
+        """Show a dialog. `then` receives its result, unless the user cancels it."""
+        self.push_screen(dialog, lambda given: None if given is None else then(given))
+
+    def is_at(self, folder: Path) -> bool:
+        """Whether this session is still shown, without a dialog, so an earlier request for it still applies."""
+        return len(self.screen_stack) == 1 and self.view.run.folder == folder
+
+
+class Background:
+    """Slow tasks, each on its own thread. doing: a word or two for the status row by topic, the oldest first."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.doing: dict[str, str] = {}
 
     def begin(self, topic: str, doing: str) -> None:
-        """Show this text from now on."""
-        self._doing.pop(topic, None)
+        """Show this text from now on; "": none."""
+        self.doing.pop(topic, None)
         if doing:
-            self._doing[topic] = doing
-        self._changed()
-
-    def end(self, topic: str) -> None:
-        self.begin(topic, "")
+            self.doing[topic] = doing
+        self._host.draw()
 
     def tell(self, topic: str, doing: str) -> None:
         """`begin`, from a thread."""
-        self._app.call_from_thread(self.begin, topic, doing)
+        self._host.call_from_thread(self.begin, topic, doing)
 
     def run(self, topic: str, doing: str, work: Callable[[], Result], then: Callable[[Result], None]) -> None:
-        """Run a slow task. `then` receives its result, unless it fails. An empty text shows nothing."""
+        """Run a slow task. `then` receives its result, unless it fails."""
 
         def carry_out() -> None:
             try:
                 ending = partial(then, work())
             except Exception as error:  # any error is shown, and the app continues
-                ending = partial(self._failed, explain(error)[0])
-            self._app.call_from_thread(ending)
-            self._app.call_from_thread(self.end, topic)
+                ending = partial(self._host.say, explain(error)[0], "error")
+            self._host.call_from_thread(ending)
+            self.tell(topic, "")
 
         self.begin(topic, doing)
-        self._app.run_worker(carry_out, thread=True)
+        self._host.run_worker(carry_out, thread=True)
 
 
 class MethodChoices:
@@ -89,7 +243,7 @@ class MethodChoices:
     @property
     def awaited(self) -> bool:
         """Whether a function is still to be called with them."""
-        return self._then is not None and self._background.is_at("choices")
+        return self._then is not None and "choices" in self._background.doing
 
     def forget(self) -> None:
         self._then = None
@@ -109,145 +263,6 @@ class MethodChoices:
         else:
             self._then = then
             self._background.run("choices", "checking the methods…", lambda: method_choices(config), keep)
-
-
-SECONDS: dict[Severity, float] = {"information": 5.0, "warning": 8.0, "error": 12.0}
-
-
-class Toasts:
-    """The notices of an app that may end before their time."""
-
-    def __init__(self, app: App[Any]) -> None:
-        self._app = app
-        self._shown: list[tuple[Notification, Holds]] = []
-
-    def show(self, text: str, severity: Severity, holds: Holds | None) -> None:
-        """Show a notice, unless it is not true any more. It replaces an equal one."""
-        self.review()
-        if holds is not None and not holds():
-            return
-        self._remove([each for each in self._app._notifications if each.message == text])
-        notice = Notification(text, severity=severity, timeout=SECONDS[severity], markup=False)
-        if holds is not None:
-            self._shown.append((notice, holds))
-        self._app._on_notify(Notify(notice))
-
-    def review(self) -> None:
-        self._shown = [(each, holds) for each, holds in self._shown if not each.has_expired]
-        if over := [each for each, holds in self._shown if not holds()]:
-            self._shown = [(each, holds) for each, holds in self._shown if each not in over]
-            self._remove(over)
-
-    def _remove(self, notices: list[Notification]) -> None:
-        toasts = {id(toast._notification): toast for toast in self._app.screen.query(Toast)}
-        for each in notices:
-            if (toast := toasts.get(id(each))) is not None:
-                toast._expire()  # with the room that it takes
-            elif each in self._app._notifications:
-                self._app._unnotify(each)
-
-
-Alert = Literal["off", "bell", "desktop"]
-BELL = "\a"
-LONGEST = 200
-"""Characters of a desktop notice."""
-
-
-def news(before: SessionData, now: SessionData) -> Iterator[Event]:
-    """What watchers have noticed since the session was read before. Nothing when it is opened."""
-    if before.document and before.folder == now.folder and before.events is not now.events:
-        for event in now.events[len(before.events) :]:
-            if event["event"] == "noticed":
-                yield event
-
-
-def sequence(text: str, alert: Alert, environment: Mapping[str, str] = os.environ) -> str:
-    """The characters that make a terminal ring and, for 'desktop', show a notice (OSC 9).
-
-    tmux passes the notice on only if its option `allow-passthrough` is on. screen does not, so there it only rings.
-    """
-    if alert == "off":
-        return ""
-    if alert == "bell" or "STY" in environment:
-        return BELL
-    plain = "".join(each for each in text if each.isprintable())[:LONGEST]
-    notice = f"\x1b]9;htfl-sim: {plain}{BELL}"
-    if "TMUX" in environment:
-        notice = "\x1bPtmux;" + notice.replace("\x1b", "\x1b\x1b") + "\x1b\\"
-    return BELL + notice
-
-
-def tell_news(
-    before: SessionData,
-    now: SessionData,
-    alert: Alert,
-    say: Callable[[str, Severity], None],
-    write: Callable[[str], object],
-) -> None:
-    """Tell what watchers noticed since `before`. say: shows a sentence. write: sends characters to the terminal."""
-    for event in news(before, now):
-        words = f"Round {event['round']}: {description(event)}"
-        say(words, "warning")
-        if found := sequence(f"{now.name}, {words}", alert):
-            write(found)
-
-
-class Host(App[str]):
-    """The app as its parts see it: it shows a session."""
-
-    view: View
-    files: Watch
-    sessions_dir: Path
-    background: Background
-    methods: MethodChoices
-
-    @property
-    @abstractmethod
-    def panel(self) -> Panel:
-        """The visible panel."""
-
-    @abstractmethod
-    def draw(self) -> None:
-        """Update the display."""
-
-    @abstractmethod
-    def draw_rows(self) -> None:
-        """Update the rows around the panels."""
-
-    @abstractmethod
-    def say(self, message: str, severity: Severity = "information", holds: Holds | None = None) -> None:
-        """Show a notice of one sentence. It disappears early when it does not hold any more."""
-
-    @abstractmethod
-    def show_panel(self, panel: str) -> None:
-        """Show a panel, by its id."""
-
-    @abstractmethod
-    def open_session(self, folder: Path, exists: bool = True) -> None:
-        """Show a session, live; `Path()`: none. It is read as soon as it exists."""
-
-    @abstractmethod
-    def session_changed(self, folder: Path, now: Path | None) -> None:
-        """Follow a change to a session by the user. now: its folder since then; None: it is gone."""
-
-    def change(self, **changes: Any) -> None:
-        """Show another View."""
-        self.view = replace(self.view, **changes)
-        self.draw()
-
-    def say_unread(self) -> None:
-        """Say that no session is open, or that it is not open yet, as long as this is so."""
-        name = self.view.run.name
-        why = f"{name} is not open yet." if name else NO_SESSION
-        self.say(why, holds=lambda: self.view.run.name == name and not self.view.run.document)
-
-    def ask(self, dialog: ModalScreen[Answer], then: Callable[[Answer], None]) -> None:
-        """Show a dialog. `then` receives its result, unless the user cancels it."""
-        self.push_screen(dialog, lambda given: None if given is None else then(given))
-
-    def is_at(self, folder: Path) -> bool:
-        """Whether this session is still shown, without a dialog, so an earlier request for it still applies."""
-        return len(self.screen_stack) == 1 and self.view.run.folder == folder
 
 
 class Computations:
@@ -324,12 +339,12 @@ class Computations:
         self, job: str, place: object, doing: str, arguments: Any, keep: Callable[[Any], None]
     ) -> None:
         """Start a job for a place, and `keep` its result, or the reason of its failure."""
-        run: SessionData = self._host.view.run
         try:
-            worker = self._at_work[job] = Worker(job, run.folder, self._data_dir, *arguments)
+            worker = Worker(job, self._host.view.run.folder, self._data_dir, *arguments)
         except OSError as error:
             keep(explain(error)[0])
             return
+        self._at_work[job] = worker
         self._show(job, under_way=place)
 
         def ended(found: Any) -> None:
@@ -348,3 +363,46 @@ class Computations:
 
     def _show(self, job: str, **changes: Any) -> None:
         self._host.change(**{job: replace(getattr(self._host.view, job), **changes)})
+
+
+Alert = Literal["off", "bell", "desktop"]
+BELL = "\a"
+LONGEST = 200
+"""Characters of a desktop notice."""
+
+
+def sequence(text: str, alert: Alert, environment: Mapping[str, str] = os.environ) -> str:
+    """The characters that make a terminal ring and, for 'desktop', show a notice (OSC 9).
+
+    tmux passes the notice on only if its option `allow-passthrough` is on. screen does not, so there it only rings.
+    """
+    if alert == "off":
+        return ""
+    if alert == "bell" or "STY" in environment:
+        return BELL
+    plain = "".join(each for each in text if each.isprintable())[:LONGEST]
+    notice = f"\x1b]9;htfl-sim: {plain}{BELL}"
+    if "TMUX" in environment:
+        notice = "\x1bPtmux;" + notice.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+    return BELL + notice
+
+
+def tell_news(
+    before: SessionData,
+    now: SessionData,
+    alert: Alert,
+    say: Callable[[str, Severity], None],
+    write: Callable[[str], object],
+) -> None:
+    """Tell what watchers noticed since the session was read before. Nothing when it is opened.
+
+    say: shows a sentence. write: sends characters to the terminal.
+    """
+    if not before.document or before.folder != now.folder or before.events is now.events:
+        return
+    for event in now.events[len(before.events) :]:
+        if event["event"] == "noticed":
+            words = f"Round {event['round']}: {description(event)}"
+            say(words, "warning")
+            if found := sequence(f"{now.name}, {words}", alert):
+                write(found)

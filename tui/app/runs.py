@@ -32,7 +32,6 @@ from tui.app.dialogs.run_forms import (
     ShadowDialog,
 )
 from tui.app.host import Host
-from tui.app.messages import RunEnded, RunStarted
 from tui.common.errors import WATCHED, explain
 
 if TYPE_CHECKING:
@@ -120,6 +119,22 @@ def _options(values: Mapping[str, object]) -> Iterator[str]:
     for option, value in values.items():
         for each in value if isinstance(value, list | tuple) else () if value is None else (value,):
             yield from (f"--{option}", str(each))
+
+
+@dataclass
+class RunStarted(Message):
+    """A run started here owns its session now."""
+
+    folder: Path
+
+
+@dataclass
+class RunEnded(Message):
+    """A run started here is over: 'finished' or 'stopped'; failed, if there is a sentence with the reason."""
+
+    folder: Path
+    state: str
+    failure: str | None = None
 
 
 class LocalRun(threading.Thread):
@@ -387,12 +402,12 @@ class LocalRuns:
 
     def started(self, message: RunStarted) -> None:
         """The session exists, and its files can be read."""
-        self._host.background.end(_topic(message.folder))
+        self._host.background.begin(_topic(message.folder), "")
         if self._host.view.run.folder == message.folder:
             self._host.files.follow(message.folder)
 
     def ended(self, message: RunEnded) -> None:
-        self._host.background.end(_topic(message.folder))
+        self._host.background.begin(_topic(message.folder), "")
         name, over = name_of(message.folder), self._latest(message.folder)
 
         def holds() -> bool:

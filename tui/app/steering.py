@@ -18,8 +18,8 @@ from simulator.studies.board import StudySummary
 from tui.app.dialogs.base import Choose, confirm
 from tui.app.dialogs.run_forms import SwitchDialog, SwitchWish
 from tui.app.host import NO_SESSION, Computations, Host
-from tui.app.messages import Answered
 from tui.app.runs import LocalRuns
+from tui.app.watch import Answered
 from tui.common.formatting import some
 
 Listed = Summary | StudySummary

@@ -116,13 +116,10 @@ RUNS = "{name} runs in this process, so suspending the app would stop it. Press 
 CANNOT = "The app cannot be suspended in this terminal. Press q to leave it."
 
 
-def suspend(app: Any, running: str) -> None:
-    """Give the terminal back to the shell until `fg`, or say why not.
-
-    running: the session that this process runs; "" for none.
-    """
-    if running:
-        app.say(RUNS.format(name=running), holds=lambda: app.runs.running)
+def suspend(app: Any) -> None:
+    """Give the terminal back to the shell until `fg`, or say why not."""
+    if app.runs.running:
+        app.say(RUNS.format(name=app.runs.name), holds=lambda: app.runs.running)
     elif app._driver is None or not app._driver.can_suspend:
         app.say(CANNOT)
     else:

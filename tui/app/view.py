@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from textual.containers import Container
+from textual.message import Message
 from textual.widget import Widget
 
 from htfl_sim.folders import sessions_folder
@@ -351,3 +352,69 @@ class Panel(Container):
 def in_sight(part: Widget) -> bool:
     """Whether a widget is displayed, or will be after the present layout."""
     return all(each.display for each in part.ancestors_with_self if isinstance(each, Widget))
+
+
+@dataclass
+class ClientPinned(Message):
+    """Pin this client, or unpin it. A panel changes nothing itself: it sends a message, and the app makes a View."""
+
+    client: int
+
+
+@dataclass
+class ClientSelected(Message):
+    """This client is the one under the cursor, in every panel."""
+
+    client: int
+
+
+@dataclass
+class PanelWanted(Message):
+    """Show another panel with more about the selection. Escape returns."""
+
+    panel: str
+
+
+@dataclass
+class NewRunWanted(Message):
+    """Show the form for a new run of this preset."""
+
+    preset: str
+
+
+@dataclass
+class ViewChanged(Message):
+    """Show the same with these other values of fields of View."""
+
+    changes: dict[str, Any]
+
+
+@dataclass
+class Wanted(Message):
+    """Compute a job of `Computations` of the session shown, or stop if it is being computed."""
+
+    job: str
+    round: int = 0
+    client: int = 0
+
+
+@dataclass
+class RoundRefused(Message):
+    """Say why nothing can be computed of this round of the session shown, as long as it is the one shown."""
+
+    why: str
+    round: int
+
+
+@dataclass
+class SessionOpened(Message):
+    """Show this session instead of the present one."""
+
+    folder: Path
+
+
+@dataclass
+class SessionMarked(Message):
+    """Mark this session for comparison, or remove the mark."""
+
+    folder: Path

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from textual.message import Message
@@ -11,11 +12,49 @@ from textual.message import Message
 from htfl_sim import sessions
 from htfl_sim.errors import DiskError, SessionUnreadable
 from htfl_sim.folders import sessions_folder
-from htfl_sim.steering import Command, answer_to
+from htfl_sim.steering import Answer, Command, answer_to
 from simulator.results.analysis.feed import Feed
 from simulator.results.analysis.partners import Pair, Partner, Partners
 from simulator.results.analysis.run import LIVE, SessionData
-from tui.app.messages import Answered, ComparedRead, PairRead, RunRead
+
+
+class Latest(Message):
+    """A message that replaces one of its kind which the app has not handled yet."""
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, type(self))
+
+
+@dataclass
+class RunRead(Latest):
+    """The session shown, as it is now."""
+
+    run: SessionData
+
+
+@dataclass
+class ComparedRead(Latest):
+    """The marked sessions as they are now, in order of marking."""
+
+    runs: tuple[SessionData, ...]
+
+
+@dataclass
+class PairRead(Latest):
+    """The partner of the session in `folder` as it is now; None: it has none."""
+
+    folder: Path
+    pair: Pair | None
+
+
+@dataclass
+class Answered(Message):
+    """The answer to a command that the app posted. None: its session is now `ended`, or gone, without an answer."""
+
+    command: Command
+    answer: Answer | None
+    ended: str = ""
+
 
 SEARCH_SECONDS = 4.0
 """Seconds between two searches of the folder of sessions."""

@@ -14,19 +14,12 @@ from simulator.results.analysis.feed import Feed
 from simulator.results.analysis.run import SessionData
 from tui.app.app import FRAME_ROWS
 from tui.app.charts.look import Glyphs
-from tui.app.messages import (
-    ClientPinned,
-    ClientSelected,
-    SessionMarked,
-    SessionOpened,
-    Wanted,
-)
 from tui.app.panels import PANELS
 from tui.app.panels.base import SizedPanel
 from tui.app.panels.session_list import SessionList
 from tui.app.panels.sessions import UNREAD
 from tui.app.terminal import use_scroll_bars
-from tui.app.view import View
+from tui.app.view import ClientPinned, ClientSelected, SessionMarked, SessionOpened, View, Wanted
 
 
 def read(folder: Path) -> SessionData:

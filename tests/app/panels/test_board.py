@@ -20,13 +20,12 @@ from tui.app.app import HtflApp
 from tui.app.charts.look import ASCII, BRAILLE, Look
 from tui.app.charts.scatter import TradeoffFigure, TradeoffPoint, draw_tradeoff
 from tui.app.charts.table import Cell
-from tui.app.messages import SessionOpened
 from tui.app.panels import board as board_words
 from tui.app.panels.board import StudyBoard, tradeoff
 from tui.app.panels.session_list import Library, SessionList
 from tui.app.panels.sessions import SessionsPanel
 from tui.app.runs import LaunchOptions
-from tui.app.view import View
+from tui.app.view import SessionOpened, View
 
 NARROW = (80, 24)
 REACHED = {"standalone": 0.8, "fedlora": 0.95, "fedgh": 0.87}

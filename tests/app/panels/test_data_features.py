@@ -9,9 +9,8 @@ import pytest
 from simulator.results.inspection.client_samples import ClassSample, ClientSamples, FeatureMean
 from tests import sessions
 from tests.app.panels.stage import doing, on_stage, read
-from tui.app.messages import Wanted
 from tui.app.panels.data_features import gone, sample_table
-from tui.app.view import Embeddings, SamplesRead, View, session_of
+from tui.app.view import Embeddings, SamplesRead, View, Wanted, session_of
 
 
 @pytest.fixture

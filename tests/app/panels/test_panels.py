@@ -16,13 +16,12 @@ from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.panels.stage import doing, measured, on_stage, read
 from tui.app.charts.chart import Mark
-from tui.app.messages import ClientPinned
 from tui.app.panels import PANELS, client_rows, cost
 from tui.app.panels.base import marks, recent, sizes, traffic
 from tui.app.panels.client_rows import behind, remarks, rows
 from tui.app.panels.clients import facts_of
 from tui.app.panels.log import lines, matches, upto
-from tui.app.view import View
+from tui.app.view import ClientPinned, View
 from tui.common.formatting import percent, points
 
 CKA_OF_THREE = {**sessions.cka(3, 5), "clients": [1, 3, 5]}

@@ -27,12 +27,11 @@ from tui.app.charts.table import Cell, Trend
 from tui.app.dialogs.run_forms import NewRunDialog
 from tui.app.dialogs.upkeep import AttachDialog
 from tui.app.keys import KEYS
-from tui.app.messages import SessionMarked, SessionOpened
 from tui.app.panels import session_list
 from tui.app.panels.session_list import STATES, Library, SessionList, age, arranged, words_of
 from tui.app.panels.sessions import NONE_OPEN, OPEN
 from tui.app.runs import LaunchOptions
-from tui.app.view import View
+from tui.app.view import SessionMarked, SessionOpened, View
 from tui.common.formatting import spelled
 from tui.common.fuzzy import fits
 

@@ -22,6 +22,7 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from tui.app.view import View
 from tui.app.widgets.screen import AppScreen, glyphs_of
 from tui.common.cells import cell_count, padded
 from tui.common.formatting import spelled
@@ -111,6 +112,9 @@ class Dialog(ModalScreen[Result], AppScreen[Result]):
         """Show the letters by which a list is narrowed, in front of the keys."""
         typed = f"{message.letters}_ backspace · " if message.letters else ""
         self.query_one(".hint", Static).update(self.spelled(typed + self.hint))
+
+    def follow(self, view: View) -> None:
+        """Show what has become of the view, if this is a page of it."""
 
     def action_cancel(self) -> None:
         self.dismiss(None)

@@ -24,8 +24,7 @@ from tui.app.charts.look import HEAT_LEVELS, Glyphs, Look, text_on
 from tui.app.dialogs.base import Dialog, Reflowed, Searched
 from tui.app.host import NO_SESSION, Host
 from tui.app.keys import GROUPS, PLACES, Key
-from tui.app.messages import ClientSelected, Wanted
-from tui.app.view import View, client_of, in_force
+from tui.app.view import ClientSelected, View, Wanted, client_of, in_force
 from tui.app.widgets.screen import glyphs_of, look_of
 from tui.common import findings
 from tui.common.cells import head, padded

@@ -16,9 +16,9 @@ from simulator.studies.board import Board, BoardRow, PointCell, StudySummary, Tr
 from tui.app.charts.look import BOLD, Canvas, Look
 from tui.app.charts.scatter import TradeoffFigure, TradeoffPoint, draw_tradeoff
 from tui.app.charts.table import Cell, Column, Row, Rows, Tone, layout, widths
-from tui.app.messages import SessionOpened
 from tui.app.panels.base import PERCENT, WIDE, Facts, Part
 from tui.app.panels.session_list import STATES
+from tui.app.view import SessionOpened
 from tui.app.widgets import Table
 from tui.app.widgets.canvas_widget import CanvasWidget
 from tui.app.widgets.screen import look_of, offer_focus, room

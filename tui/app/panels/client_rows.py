@@ -19,9 +19,8 @@ from simulator.results.analysis.costs import at_work
 from simulator.results.analysis.ledger import Divergence
 from simulator.results.analysis.run import Samples, tested
 from tui.app.charts.table import Cell, Column, Rows, Tone, Trend, Value, by_columns
-from tui.app.messages import ClientPinned, ClientSelected, PanelWanted, ViewChanged
 from tui.app.panels.base import SizedPanel
-from tui.app.view import View
+from tui.app.view import ClientPinned, ClientSelected, PanelWanted, View, ViewChanged
 from tui.app.widgets import Table
 from tui.common.formatting import NONE, percent, points, size
 

@@ -14,11 +14,10 @@ from simulator.results.analysis.run import Samples
 from simulator.results.inspection.client_samples import ClientSamples, Embedding
 from tui.app.charts.look import GLYPHS
 from tui.app.charts.scatter import ScatterFigure, key_of
-from tui.app.messages import ClientSelected, RoundRefused, Wanted
 from tui.app.panels import class_map
 from tui.app.panels.base import Part, SizedPanel, at_most, named_clients, unread
 from tui.app.panels.class_map import ClassMap
-from tui.app.view import View, session_of
+from tui.app.view import ClientSelected, RoundRefused, View, Wanted, session_of
 from tui.app.widgets import Heatmap, SampleList, Scatter
 from tui.app.widgets.screen import glyphs_of, room
 from tui.app.workers import images_of, looked_at

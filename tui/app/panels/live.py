@@ -18,11 +18,10 @@ from simulator.results.analysis.ledger import NO_SCORE, CkaMeasurement, Divergen
 from simulator.results.analysis.measures import part_means, part_measures
 from simulator.results.figures.palette import OKABE_ITO
 from tui.app.charts.chart import Band, Figure, Series
-from tui.app.messages import ChartWanted, ClientSelected, SessionOpened, ViewChanged
 from tui.app.panels import base, client_rows, gains, log
 from tui.app.panels.client_rows import shown
 from tui.app.panels.session_list import SessionList
-from tui.app.view import ACCURACIES, GAIN, View, in_sight
+from tui.app.view import ACCURACIES, GAIN, ClientSelected, SessionOpened, View, ViewChanged, in_sight
 from tui.app.widgets import Heatmap, LineChart, Table
 from tui.app.widgets.screen import glyphs_of, room
 from tui.common.formatting import number, percent, size, spelled
@@ -313,7 +312,8 @@ class LivePanel(client_rows.ClientTable):
 
     def action_chart(self) -> None:
         """Show the next of the view's charts: accuracies, losses, F1, the user's own metrics."""
-        self.post_message(ChartWanted())
+        if self._view is not None:
+            self.post_message(ViewChanged({"chart": self._view.next_chart}))
 
     def action_gain(self) -> None:
         """Show the gains over the partner as a map, or the chart again."""
