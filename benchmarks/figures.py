@@ -1,5 +1,7 @@
 """Tables of a benchmark, its figures as a JSON file, and what has become of them since an earlier one.
-Figures are numbers under a name such as `matrix/htm5/64/standalone/share`, whose last word says what is measured."""
+
+Figures are numbers under a name such as `matrix/htm5/64/standalone/share`, whose last word says what is measured.
+"""
 
 import json
 import os

@@ -53,7 +53,9 @@ Numbers = NDArray[np.int64]
 
 def write_plays(file: Path, folder: Path) -> None:
     """Write an .npz of texts: 40 words in a row that roles of one play say. The class is the play.
-    Words that are not among the 2,000 most frequent ones are token 1. There is no padding, so token 0 is unused."""
+
+    Words that are not among the 2,000 most frequent ones are token 1. There is no padding, so token 0 is unused.
+    """
     samples = datasets.get("shakespeare").load(folder)
     assert isinstance(samples, ArraySet)
     assert samples.user is not None

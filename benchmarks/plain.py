@@ -326,7 +326,8 @@ def beside(config: Config, rounds: int) -> dict[str, float]:
 
 def by_workers(config: Config, rounds: int) -> dict[tuple[int, int], float]:
     """Seconds of the training of a round by (workers, threads of each), in turn: medians. The first pair is the
-    default."""
+    default.
+    """
     cores = os.cpu_count() or 1
     runs = {pair: Ours(_with(config, *pair)) for pair in ((cores, 1), (cores + 1, 1), (1, cores), (1, 1))}
     turns = [{pair: each.round()[0] for pair, each in runs.items()} for _ in range(rounds + 1)][1:]

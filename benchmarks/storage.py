@@ -1,5 +1,7 @@
 """`make bench WHAT=storage`: what keeping a session costs, and how soon one answers.
-Setting: the sizes of HtM5 on Fashion-MNIST, 10 clients, two workers of one thread."""
+
+Setting: the sizes of HtM5 on Fashion-MNIST, 10 clients, two workers of one thread.
+"""
 
 import json
 import shutil

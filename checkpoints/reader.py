@@ -108,7 +108,8 @@ class SessionReader:
         expected: Mapping[str, TensorSpec] | None = None,
     ) -> None:
         """That a state's object is there, or also (`thorough`) read and hash it, and compare what its header says
-        with `expected`; raises Damaged like `load`."""
+        with `expected`; raises Damaged like `load`.
+        """
         ref = manifest.states[name]
         try:
             if thorough:

@@ -1,5 +1,6 @@
 """An extension of Python-Markdown: a comment `<!-- made by NAME arguments -->` in a page gives way to what NAME
-makes."""
+makes.
+"""
 
 import re
 from collections.abc import Callable

@@ -550,7 +550,8 @@ def check_renamable(session: Place, name: str, *, sessions_dir: Place | None = N
 
 def check_idle(session: Place, *, steal: bool = False, sessions_dir: Place | None = None) -> None:
     """Raise Locked if a process runs the session, or a study or one of its sessions. Changes check again, under the
-    lock."""
+    lock.
+    """
     place, sessions = _all_of(session, sessions_dir)
     for folder in dict.fromkeys((place, *sessions)):
         reader: checkpoints.GroupReader | checkpoints.SessionReader | None = None

@@ -297,7 +297,8 @@ def measured_rounds(rounds: int, **sections: Any) -> tuple[list[int], list[str]]
 @pytest.mark.long
 def test_by_default_cka_is_measured_after_round_1_and_every_tenth_round() -> None:
     """A round's three participants train on 32 samples for 10 epochs: 960. Four clients are shown the 16 samples of
-    the probe: 64, which takes 64 / 3 / 960 = 2.2 % of a round, and 0.2 % of ten."""
+    the probe: 64, which takes 64 / 3 / 960 = 2.2 % of a round, and 0.2 % of ten.
+    """
     assert measured_rounds(20, cka={"every": None, "probe": 16}, training={"epochs": 10}) == ([1, 10, 20], [])
 
 

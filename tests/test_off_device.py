@@ -150,7 +150,8 @@ def test_portions_have_every_byte_once_in_order_and_fit(sizes: dict[str, int], r
 
 def test_every_state_of_a_session_goes_this_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the server and four clients for the checkpoint of round 1; then, as the first client has finished
-    round 2, its state and its uplink, which are kept."""
+    round 2, its state and its uplink, which are kept.
+    """
     seen: list[list[str]] = []
     heard: list[Any] = []
 

@@ -140,7 +140,8 @@ def test_of_what_a_checkpoint_holds_nothing_is_in_memory_but_what_the_cache_has_
     tmp_path: Path,
 ) -> None:
     """Also not a state that a round left as it was: a step too small for float32 moves nothing, and the client's object
-    is the one it had."""
+    is the one it had.
+    """
     still = {"federation": {"clients": 2, "group": "tiny"}, "training": {"lr": 1e-38}}
     for name, sections in (("moves", {}), ("stays", still)):
         settings = config("standalone", **sections, runtime={"cache": 0})

@@ -301,7 +301,8 @@ def test_an_installed_packages_method_is_listed_unseen_and_loaded_when_asked_for
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its origin is known before it is used. Methods are listed by name wherever they come from. Other entry points,
-    and those of broken modules, are left alone."""
+    and those of broken modules, are left alone.
+    """
     package(tmp_path, SMALLEST.format(name="a_first"), name="a_first")
     points = tmp_path / "own_package-1.0.dist-info" / "entry_points.txt"
     others = (

@@ -82,7 +82,8 @@ THREE = [tried(0, 10, 1.0, 9, 1.0), tried(1, 20, 1.0, 9, 2.0), tried(2, 10, 4.0,
 
 def test_a_score_is_the_normalized_utility_and_a_bonus_of_age_times_the_penalty_of_slow_clients() -> None:
     """T is the median, 2 seconds. Client 2 takes 4, so its penalty is (2 / 4)² = 1/4. Without a clock it is
-    1."""
+    1.
+    """
     found = scores(THREE, 10, SelectionConfig(strategy="utility", preferred=0.5))
     assert found == pytest.approx([0.159951, 0.493285, 0.369963], abs=1e-6)
     untimed = [tried(each.id, each.samples, each.loss, each.last or 0) for each in THREE]

@@ -168,7 +168,8 @@ def test_payloads_have_the_scalars_of_the_formula(row: str, tmp_path: Path) -> N
 @pytest.mark.long
 def test_what_differs_in_the_paper_is_known() -> None:
     """FedKD's factors are fewer than the proxy's weights: how many depends on the weights, which are near their draw
-    here. FedGH's header has a bias there, and FedMRL sends the whole proxy."""
+    here. FedGH's header has a bias there, and FedMRL sends the whole proxy.
+    """
     assert all(16.52 < each < 20 * PROXY / 1e6 for each in scalars("fedkd", **KD))
     assert round(scalars("fedgh", bias=True)[1], 2) == TABLE["FedGH"][2][1]
     assert scalars("fedmrl", d_1=512) == scalars("fml")

@@ -113,7 +113,8 @@ def normal(*shape: int, purpose: str = "sent") -> Tensor:
 
 def test_noise_has_the_deviation_of_the_update_times_the_factor() -> None:
     """A weight of 5 + N(0, 1) that was trained to 0.02·N(0, 1) further away: with factor 0.5 the noise has deviation
-    0.01, within 5 standard errors of 1/√(2·40000), and no bias."""
+    0.01, within 5 standard errors of 1/√(2·40000), and no bias.
+    """
     before, update = 5 + normal(200, 200, purpose="before"), 0.02 * normal(200, 200)
     wire = noisy(0.5)
     wire.down(0, {"model/weight": before})

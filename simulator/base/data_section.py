@@ -142,7 +142,8 @@ class DataConfig(Section):
     @property
     def finds_domains(self) -> bool:
         """The rule of older sessions: folders that have only folders are domains, only `train` and `test` are splits,
-        and images in deeper folders and EXIF orientation are ignored."""
+        and images in deeper folders and EXIF orientation are ignored.
+        """
         return self.domains == "found"
 
     def reads(self, key: str) -> bool:

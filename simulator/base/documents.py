@@ -1,6 +1,8 @@
 """A session's other JSON, and a study's points.json, as types: settings, session.json, history, events.
+
 The text under a key is its row in docs/ledger.md. Objects may have more keys than the types know: later versions add
-some."""
+some.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -20,7 +20,9 @@ RAISED = (Exception, SystemExit)
 
 class HtflError(Exception):
     """An error whose message tells a user what is wrong, where, and what to do.
-    `exit_code` follows the command line's contract: 2 configuration, 3 data, 4 session, 5 storage, 7 memory."""
+
+    `exit_code` follows the command line's contract: 2 configuration, 3 data, 4 session, 5 storage, 7 memory.
+    """
 
     exit_code = 1
 
@@ -80,7 +82,9 @@ def is_of_memory(error: BaseException) -> bool:
 
 def nearest(word: str, known: Iterable[str], titles: Mapping[str, str] | None = None) -> str:
     """A hint at the end of an error message: ' Did you mean …?', or nothing if no name is near.
-    Capitals, hyphens, and underscores do not count. titles: what names are called elsewhere, such as in papers."""
+
+    Capitals, hyphens, and underscores do not count. titles: what names are called elsewhere, such as in papers.
+    """
     spelled = {_spelling(title): name for name, title in (titles or {}).items()}
     spelled |= {_spelling(name): name for name in reversed(list(known))}
     close = difflib.get_close_matches(_spelling(word), list(spelled)[::-1], n=1, cutoff=0.5)

@@ -1,5 +1,7 @@
 """Optional packages: load one, or name the command that installs it.
-Also dry runs, which download nothing: what is not on this machine is refused with the command that downloads it."""
+
+Also dry runs, which download nothing: what is not on this machine is refused with the command that downloads it.
+"""
 
 import importlib
 import re
@@ -33,8 +35,10 @@ _REMEDIES = {
 
 def complaint_of(error: BaseException) -> str | None:
     """The sentence for an error that another program defines and raises, such as a missing login. None for others.
+
     htfl-sim's own requirements are no other programs: if they raise an error, htfl-sim called them wrongly. The
-    exception are their errors of networks and files."""
+    exception are their errors of networks and files.
+    """
     error = cause if isinstance(cause := getattr(error, "cause", None), BaseException) else error  # Ray's
     module = type(error).__module__.partition(".")[0]
     if module in OURS or module in sys.stdlib_module_names:
@@ -69,7 +73,9 @@ def _plain(name: str) -> str:
 
 def install_command(extra: str, package: str | None = None) -> str:
     """The command that installs the packages of an extra. It works in any folder: htfl-sim is on no package index.
-    Without the metadata of htfl-sim, it names the `package`, by default the one that is called as the extra."""
+
+    Without the metadata of htfl-sim, it names the `package`, by default the one that is called as the extra.
+    """
     try:
         entries = [entry.partition(";") for entry in requires("htfl-sim") or []]
     except PackageNotFoundError:  # its files were copied here, without its metadata
@@ -103,7 +109,9 @@ def allowed() -> bool:
 
 def not_downloaded(what: str, *command: str, **options: str | None) -> NotDownloaded:
     """The error of a dry run for something that is not here, such as 'cifar10 is not in FOLDER'.
-    `command` downloads it. `options` are its flags, with an underscore for the dash; None: without it."""
+
+    `command` downloads it. `options` are its flags, with an underscore for the dash; None: without it.
+    """
     given = [(f"--{key.replace('_', '-')}", value) for key, value in options.items() if value is not None]
     line = shlex.join([*command, *chain(*given)])
     return NotDownloaded(

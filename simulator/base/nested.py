@@ -54,8 +54,11 @@ def read_toml(path: Path) -> Raw:
 
 def with_overrides(raw: Mapping[str, Any], assignments: Iterable[str]) -> Raw:
     """`raw` with dotted assignments such as 'training.epochs=10' applied.
+
     Values are TOML. Bare words are strings, and `null` leaves the key unset.
-    Raises ConfigError for one that is not `key=value`."""
+
+    Raises ConfigError for one that is not `key=value`.
+    """
     values = []
     for assignment in assignments:
         key, equals, text = assignment.partition("=")

@@ -1,6 +1,8 @@
 """Users' Python files. Each is run once, from exactly the hashed bytes, and is known by its name and SHA-256.
+
 Only files that a user names on the command line, in a configuration, or in Python are run, never files that a session
-or a study names."""
+or a study names.
+"""
 
 import ast
 import hashlib
@@ -24,7 +26,9 @@ Kind = Literal["plugin", "model", "metric", "selection"]
 @dataclass(frozen=True)
 class OwnFile:
     """A file that was run: its path as given, its name without a folder, and a SHA-256 (hex).
-    The hash covers its bytes. If it imports local files, it covers theirs too."""
+
+    The hash covers its bytes. If it imports local files, it covers theirs too.
+    """
 
     kind: Kind
     name: str
@@ -78,7 +82,9 @@ def _import_from(path: Path) -> None:
 
 def load(kind: Kind, path: Path) -> tuple[OwnFile, ModuleType]:
     """Run a file. Does nothing if the same bytes were run before.
-    Raises ConfigError for one that cannot be read or fails (with the line), and for another of the same name."""
+
+    Raises ConfigError for one that cannot be read or fails (with the line), and for another of the same name.
+    """
     path = path.expanduser()
     file, source = read(kind, path)
     known = _LOADED.get((kind, file.name))
@@ -97,7 +103,9 @@ def load(kind: Kind, path: Path) -> tuple[OwnFile, ModuleType]:
 
 def is_same(recorded: str, present: str) -> bool:
     """Whether a session's file, by its recorded hash, is the one that was run here.
-    Earlier versions recorded the hash of a file's own bytes alone, whatever it imports."""
+
+    Earlier versions recorded the hash of a file's own bytes alone, whatever it imports.
+    """
     return recorded in (present, _ALONE.get(present))
 
 
@@ -114,7 +122,9 @@ def _sha256(source: bytes) -> str:
 
 def local_modules(source: bytes) -> dict[str, bytes]:
     """The bytes of every module that this code imports from a file outside of Python and its packages, by name.
-    Imports are found in the text, also inside functions. Nothing is run."""
+
+    Imports are found in the text, also inside functions. Nothing is run.
+    """
     found: dict[str, bytes] = {}
     waiting = [(source, "")]
     while waiting:

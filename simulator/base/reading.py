@@ -1,5 +1,7 @@
 """Open the files that users, configurations, and sessions name: regular ones, up to a size.
-Reading a pipe may wait forever, and a device such as /dev/zero may never end."""
+
+Reading a pipe may wait forever, and a device such as /dev/zero may never end.
+"""
 
 import hashlib
 import os
@@ -28,7 +30,9 @@ _KINDS = {
 
 def read_bytes(path: Path, name: str = "", most: int = MOST, error: type[HtflError] = ConfigError) -> bytes:
     """The contents of a regular file. `name` says in errors what it is.
-    Raises `error` for a file that cannot be read, is not a regular one, or has more than `most` bytes."""
+
+    Raises `error` for a file that cannot be read, is not a regular one, or has more than `most` bytes.
+    """
     with _opened(path, name or str(path), most, error) as file:
         content = file.read(most + 1)
     if len(content) > most:  # it grew, or the system does not say its size

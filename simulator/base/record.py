@@ -1,7 +1,9 @@
 """The type of a ledger record, which is one line of the ledger, and the table of its scalars.
+
 All code that writes or reads records uses this type, and `check_record` checks what was read. The text under a key is
 its row in docs/ledger.md, and `When` names the setting that adds the key. Objects may have unknown keys, because later
-versions add some."""
+versions add some.
+"""
 
 import re
 from collections.abc import Mapping

@@ -1,8 +1,11 @@
 """Random streams keyed by (seed, purpose, round, client), and a context that makes torch's layers draw from one.
+
 Every draw of a run comes from a stream for one purpose. No global generator is seeded or read. So there is no generator
 state to save, and a new draw changes no other draw.
+
 torch's layers (initial weights, dropout, stochastic depth) draw from a global generator that threads share. Within
-`drawing_from(stream)`, the same calls on this thread draw from `stream`."""
+`drawing_from(stream)`, the same calls on this thread draw from `stream`.
+"""
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +34,9 @@ def torch_stream(
     seed: int, purpose: str, round: int = 0, client: int = EVERYONE, device: torch.device | str = "cpu"
 ) -> torch.Generator:
     """A torch generator for one purpose (initial weights, batch order, dropout), on `device`.
-    The meta device has no values to draw, so its generator is on the CPU."""
+
+    The meta device has no values to draw, so its generator is on the CPU.
+    """
     if torch.device(device).type == "meta":
         device = "cpu"
     return torch.Generator(device=device).manual_seed(seed_of(seed, purpose, round, client) % 2**63)
@@ -60,8 +65,10 @@ _MAY_DRAW = TAKES_GENERATOR | _DROPOUT_DIMS.keys() | _ATTENTION.keys() | _CANNOT
 
 class drawing_from(TorchFunctionMode):
     """A context in which this thread's torch functions draw from `stream`.
+
     Draws on another device come from a stream with the same seed there. Raises TypeError for a function whose draws
-    cannot be directed, because determinism is never given up silently."""
+    cannot be directed, because determinism is never given up silently.
+    """
 
     def __init__(self, stream: torch.Generator) -> None:
         super().__init__()
@@ -120,7 +127,9 @@ class drawing_from(TorchFunctionMode):
 
 class drawing_nothing(TorchFunctionMode):
     """A context for the meta device: functions that fill a tensor with draws leave it unchanged, without values.
-    torch would run each of them through slow Python versions of its kernels."""
+
+    torch would run each of them through slow Python versions of its kernels.
+    """
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Any = None

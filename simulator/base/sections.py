@@ -1,6 +1,8 @@
 """The sections of a configuration: frozen, complete, and strict about keys and values.
+
 They stand on the ground, so that data, training and methods can name theirs; `config` puts them together. A section
-says which ranges of its values are worth trying when it is tuned."""
+says which ranges of its values are worth trying when it is tuned.
+"""
 
 import ast
 import functools
@@ -62,7 +64,8 @@ Space = Mapping[str, Range]
 
 def range_of(text: str) -> tuple[str, Range]:
     """'training.lr=log:0.001:0.1', 'method.mu=linear:0:1', or 'training.clip=1,5,10' as key and range. Raises
-    ConfigError."""
+    ConfigError.
+    """
     key, equals, given = (each.strip() for each in text.partition("="))
     kind, *ends = given.split(":")
     if not equals or not key or not given:
@@ -103,7 +106,8 @@ Limits = Mapping[str, float]
 
 def is_at_boundary(range: Range, value: Any, limits: Limits = MappingProxyType({})) -> bool:
     """Whether a value lies in the outer 5 % of a range, or is the first or last of ordered choices, and the setting may
-    have a value beyond."""
+    have a value beyond.
+    """
     match range:
         case Choice(options):
             numbers = [each for each in options if isinstance(each, int | float)]
@@ -574,7 +578,8 @@ def unknown_strategy(name: str) -> ConfigError:
 
 def section_of(words: Iterable[str]) -> Raw:
     """The section for the words of `watch`, such as 'plateau', 'plateau:rounds=20,action=stop', 'all'. Raises
-    ConfigError."""
+    ConfigError.
+    """
     found: Raw = {}
     for word in words:
         name, _, options = word.partition(":")

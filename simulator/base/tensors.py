@@ -1,9 +1,12 @@
 """Flat named tensors: the only form in which states and payloads are kept, sent, and stored.
+
 Names have the form `part/parameter`, such as `model/conv1.weight` or `adapter/down.weight`.
+
 Copies from a CUDA device to the host pass through pinned memory, on their own stream. By default, torch copies one
 tensor after another into ordinary memory, and the host waits for each. Here, the copies of a whole state are queued
 next to the device's other work, into memory that it writes by itself. The host waits once. Then the values are moved to
-ordinary memory, so that the same pinned bytes serve the next state."""
+ordinary memory, so that the same pinned bytes serve the next state.
+"""
 
 import functools
 import os
@@ -103,7 +106,9 @@ A larger state passes in portions, and the host waits for each.
 
 def on_host(tensors: Mapping[str, Tensor]) -> Tensors:
     """The tensors in the host's memory, complete when this returns. Tensors that are there stay as they are.
-    The values include all work that the current stream of their device has received so far."""
+
+    The values include all work that the current stream of their device has received so far.
+    """
     away: dict[torch.device, Tensors] = {}
     for name, tensor in tensors.items():
         if tensor.device.type == "cuda":

@@ -51,8 +51,10 @@ class Timeline(NamedTuple):
 
 def resolved(events: Sequence[TimelineEvent], clients: int, unseen: Collection[int], seed: int) -> Timeline:
     """The events with their clients; `seed` is the data's. Raises ConfigError for events that contradict each other.
+
     A client whose first event is to join is absent before. Fractions of joining and leaving clients are drawn among
-    those that no list names."""
+    those that no list names.
+    """
     if not events:
         return Timeline()
     order = sorted(range(len(events)), key=lambda number: events[number].round)

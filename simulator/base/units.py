@@ -1,7 +1,10 @@
 """The format of numbers and times in tables, in figures, on the command line, and in the app.
+
 An accuracy is a percentage with one decimal, 84.7 %. A size is in powers of 1,024, 119.8 KiB, like the papers' KB. A
 count of operations or parameters is in powers of 1,000, 1.2M. A dash is a missing value.
-Also users' names of sessions, classes, and files, in a form that is safe for other programs."""
+
+Also users' names of sessions, classes, and files, in a form that is safe for other programs.
+"""
 
 import math
 import re

@@ -1,6 +1,8 @@
 """The configuration of one run: its sections and the method's own, frozen and complete.
+
 It is read from nested mappings (a preset, a TOML file, assignments). Unknown keys are rejected with the nearest known
-key. A method's section is checked against the settings that the method declares, without torch."""
+key. A method's section is checked against the settings that the method declares, without torch.
+"""
 
 import re
 import types
@@ -166,7 +168,9 @@ class Config(Section):
     @property
     def measured_clients(self) -> tuple[int, ...]:
         """The clients whose training parts are measured: those that take part and are present in round 1, ascending.
-        If nobody is, those of the first round in which somebody is."""
+
+        If nobody is, those of the first round in which somebody is.
+        """
         timeline, seen = self.timeline, set(range(self.federation.clients)) - set(self.unseen_clients)
         present = (seen - timeline.absent_at(round) for round in (1, *timeline.rounds))
         return tuple(sorted(next(filter(None, present))))
@@ -224,8 +228,10 @@ class Config(Section):
 
     def with_(self, **changes: Any) -> "Config":
         """The same with other values: `with_(rounds=50, method__mu=0.7)`, two underscores for the dot of a key.
-        `method="fedgh"` is another method with its own defaults; a mapping changes several keys of its section. Raises
-        ConfigError for what is unknown or not valid."""
+
+        `method="fedgh"` is another method with its own defaults; a mapping changes several keys of its section.
+        Raises ConfigError for what is unknown or not valid.
+        """
         raw = self.to_json()
         if isinstance(name := changes.pop("method", None), str):
             raw = with_method(raw, name)
@@ -326,8 +332,10 @@ OF_CLIENTS = {
 
 def decides_clients(key: str) -> bool:
     """Whether a setting decides a client's data or first weights, or the model with which it is evaluated.
+
     A client can be compared with itself in another session only if these agree. Raises KeyError for a key that is in no
-    list, so that a new one is not forgotten."""
+    list, so that a new one is not forgotten.
+    """
     return OF_CLIENTS[key] if key in OF_CLIENTS else OF_CLIENTS[key.partition(".")[0]]
 
 

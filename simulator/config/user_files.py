@@ -1,6 +1,8 @@
 """The Python files of a user's own that a run needs: named where its settings are written, then loaded by their paths.
+
 A file is run because a user named it, on a command line, in a configuration, or from Python; never because a session or
-a study names it."""
+a study names it.
+"""
 
 import importlib
 from collections.abc import Iterator, Mapping
@@ -56,8 +58,10 @@ class Files:
 
     def confirmed(self, given: "Files", where: Path) -> "Files":
         """These files, which the study at `where` names, at the paths of the user, and the user's other ones.
+
         A user names a file by `given`, or has run it in this process. Raises SessionError for the other files. Runs
-        nothing."""
+        nothing.
+        """
         found, missing = list[tuple[str, ...]](), list[tuple[str, str]]()
         for (kind, mine), (_, theirs) in zip(self, given, strict=True):
             paths = list[str]()
@@ -102,7 +106,8 @@ class Names:
     def raw(self, raw: Mapping[str, Any]) -> Raw:
         """`raw` with `nets/mynets.py:MyNet` in federation.group as `mynets:MyNet`, `figures/f1.py` in
         evaluation.metrics as `f1`, `mypick.py` in selection.strategy as `mypick`, and paths such as data.indices
-        absolute."""
+        absolute.
+        """
         result = merged(raw, {})
         own = (GROUP, METRICS, SELECTION)
         for section, name in (*((key.split(".")[0], key.split(".")[1]) for key in own), *PATHS.values()):
@@ -112,7 +117,8 @@ class Names:
 
     def value(self, key: str, given: Any) -> Any:
         """The same of the value of one dotted key. What is neither a name nor names is for the configuration to
-        refuse."""
+        refuse.
+        """
         if key in (GROUP, METRICS) and isinstance(given, list | tuple):
             return [self.value(key, each) for each in given]
         if not isinstance(given, str):
@@ -136,8 +142,10 @@ class Names:
 
 def loaded(raw: Mapping[str, Any]) -> Raw:
     """`raw` with names alone in it, as `Names.raw` leaves it, once the files that it names have been run.
+
     For what a user has written, never for what a session's files say. Raises ConfigError for a file that cannot be
-    read, or fails."""
+    read, or fails.
+    """
     names = Names(Path())
     result = names.raw(raw)
     names.files.load()

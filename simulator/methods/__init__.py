@@ -1,6 +1,7 @@
 """The methods, one file each. A method's file is imported when something computes with it.
 
-So a new method needs only a new file, and listings need no torch."""
+So a new method needs only a new file, and listings need no torch.
+"""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,8 @@
 """The interface of a method. Wire, training, and engine carry it out.
 
 A method object holds its configuration and the facts of the federation, which do not change. It receives and returns
-server state, client state, and payloads as flat named tensors."""
+server state, client state, and payloads as flat named tensors.
+"""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,7 +49,8 @@ class Method:
     """A federated method. Subclass it in a file of `simulator/methods/` and register it by name.
 
     In the order of a round: `downlink`, `receive`, `phases`, `uplink`, `aggregate`, `server_phases`,
-    `after_server_phases`. By default, nothing is sent or kept, and the model is trained with cross-entropy."""
+    `after_server_phases`. By default, nothing is sent or kept, and the model is trained with cross-entropy.
+    """
 
     name: ClassVar[str]
     """Set by `register`."""
@@ -93,7 +95,8 @@ class Method:
         """The client's own state before round 1, besides its model. Names must not begin with 'model/'.
 
         It depends only on the client, the method's settings, and keyed streams. A client that has not taken part yet is
-        not stored, and this is called again whenever its state is needed."""
+        not stored, and this is called again whenever its state is needed.
+        """
         return {}
 
     def trained_beside(self) -> Collection[str]:
@@ -107,7 +110,8 @@ class Method:
     def adopt(self, server: Mapping[str, Tensor]) -> Tensors:
         """The tensors to take over from another method's server state at a switch. All others start as before round 1.
 
-        These are the tensors of the parts in `adopts` that this method also has, if their shapes are equal."""
+        These are the tensors of the parts in `adopts` that this method also has, if their shapes are equal.
+        """
         own = {name: tensor.shape for name, tensor in self.init_server().items()}
         adopted: Tensors = {}
         for name in self.adopts():
@@ -138,7 +142,8 @@ class Method:
         """A stale uplink as if the client had begun with `present`, the downlink of now, and changed it as it did.
 
         `received` is the downlink that it began with. By default, this holds for averaged weights, and any other
-        payload stays as it is."""
+        payload stays as it is.
+        """
         return moved(payload, received, present) if self.card.stale == MOVES_LESS else dict(payload)
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
@@ -156,7 +161,8 @@ class Method:
     def after_server_phases(self, server: CentralServer, uplinks: Sequence[Uplink]) -> None:
         """Compute what the server's trained networks are for. Put results into `server.state`.
 
-        There are no gradients. Without server phases, this is not called."""
+        There are no gradients. Without server phases, this is not called.
+        """
         return
 
     def cannot_serve_unseen(self) -> str | None:
@@ -170,7 +176,8 @@ class Method:
     def before_answering(self, local: LocalClient) -> None:
         """Prepare the client for evaluation, after its downlink if it has one.
 
-        Its training samples are available. Changes are discarded afterwards: see `LocalClient.take_statistics`."""
+        Its training samples are available. Changes are discarded afterwards: see `LocalClient.take_statistics`.
+        """
         return
 
     def predict(self, nets: Nets, state: Mapping[str, Tensor], x: Tensor) -> Tensor:

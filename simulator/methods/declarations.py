@@ -2,7 +2,8 @@
 
 Importing a method imports torch, which takes seconds. Listings, completion, and checks of a configuration need only its
 attributes `card`, `answers`, and `Config`. They are evaluated from the method's own source, with no more statements of
-the module than they use."""
+the module than they use.
+"""
 
 import ast
 import re
@@ -27,8 +28,10 @@ BY_ITS_STEPS = "counts by the number of its steps"
 @dataclass(frozen=True)
 class Card:
     """A method's entry in listings: its description, its source, its needs, and its messages.
+
     stale: what a stale uplink does, or nothing if the method takes none. partial: the same for the uplink of a client
-    that has taken only the first steps of its training, which is then in one phase."""
+    that has taken only the first steps of its training, which is then in one phase.
+    """
 
     title: str
     paper: str

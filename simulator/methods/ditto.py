@@ -3,7 +3,8 @@
 Beside the model of FedAvg, every client trains a model of its own, which is held near the received one and answers.
 
 Server state: `ARCHITECTURE/…`, one model w per group. Client state: its own model v_k, and `ditto/begun`, 1 after its
-first round."""
+first round.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -9,7 +9,8 @@ Server state: one row for each class of each client, clients in order and their 
 If a client's data change, S_k has its classes of all rounds.
 `sent/logits` [R, C] is the client's last uplink for the class. `sent/counts` [R] is 1 if that was in the last round in
 which any client sent the class, else 0. Client state: `guide/logits` [C, C] and `guide/known` [C], as last received.
-Only the client's own classes are ever known."""
+Only the client's own classes are ever known.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -100,7 +101,9 @@ class FD(Method):
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> LossParts:
         """ϕ(F(x), y) + γ·ϕ(F(x), F̂_y) (Algorithm 1, line 5). A class without a guide adds nothing to the mean.
-        The sums over the steps are outputs and samples by class, before each step (line 6)."""
+
+        The sums over the steps are outputs and samples by class, before each step (line 6).
+        """
         logits: Tensor = nets.model(batch.x)
         guide, known = state["guide/logits"][batch.y], state["guide/known"][batch.y, None]
         if self.config.distance == "mse":
@@ -132,7 +135,9 @@ class FD(Method):
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         """Store the uplinks client by client. A class that no client sent this round keeps its earlier senders.
-        A stale uplink moves a row less far from the client's last one. A row of zeros was never sent."""
+
+        A stale uplink moves a row less far from the client's last one. A row of zeros was never sent.
+        """
         owner, label = self.federation.held_classes
         logits, counts = server["sent/logits"].clone(), server["sent/counts"].clone()
         senders = torch.zeros_like(owner, dtype=torch.bool)

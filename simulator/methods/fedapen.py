@@ -5,7 +5,8 @@ Besides its own model, every client trains the meme, a network that all clients 
 client learns how much its own model counts.
 
 Server state: `meme/…`, the global meme. Client state: `lam` [], λ, the weight of the own model; `meme/…`, the client's
-last meme."""
+last meme.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -95,7 +96,9 @@ class FedAPEN(SmallModel):
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> LossParts:
         """The sum of both losses. Each reaches only its own network.
-        local: CE + KL(meme ‖ local) + CE of both together; meme: the same with the parts exchanged."""
+
+        local: CE + KL(meme ‖ local) + CE of both together; meme: the same with the parts exchanged.
+        """
         local, meme, lam = nets.model(batch.x), nets["meme"](batch.x), state["lam"]
         with_local = own_cross_entropy(together(lam, local, meme.detach()), batch.y)
         with_meme = own_cross_entropy(together(lam, local.detach(), meme), batch.y)
@@ -118,7 +121,9 @@ class FedAPEN(SmallModel):
     @torch.no_grad()
     def learn(self, local: LocalClient) -> None:
         """λ ← λ − lr · ∂CE/∂λ, kept within 0 and 1, batch by batch over the held-out samples.
-        Both networks are fixed, in evaluation mode. So each sample passes through them once for all epochs."""
+
+        Both networks are fixed, in evaluation mode. So each sample passes through them once for all epochs.
+        """
         local.nets.eval()
         _, held_out = self.divided(local)
         batches = []
@@ -134,7 +139,9 @@ class FedAPEN(SmallModel):
 
     def divided(self, local: LocalClient) -> tuple[Tensor, Tensor]:
         """Indices of the client's samples to train on, and of those for λ. They are the same in every round.
-        At least two remain to train on, also where new data have fewer than the method needs before round 1."""
+
+        At least two remain to train on, also where new data have fewer than the method needs before round 1.
+        """
         stream = self.federation.stream("adaptability", client=local.info.id, initial=False)
         shuffled = local.train[torch.randperm(len(local.train), generator=stream).to(local.train.device)]
         held_out = max(1, int(len(shuffled) * self.config.lam_share))

@@ -2,7 +2,8 @@
 
 Clients of several architectures average within the group that shares one (InCo Aggregation, case study).
 
-Server state: `ARCHITECTURE/…`, one model w per group. Client state: only the model."""
+Server state: `ARCHITECTURE/…`, one model w per group. Client state: only the model.
+"""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -30,9 +31,11 @@ class Layer(NamedTuple):
 @register("fedavg")
 class FedAvg(Method):
     """w ← Σ_{k∈S^t} n_k/n · w_k, in each group of one architecture separately.
+
     The methods that share weights subclass this one. They change what is trained, sent, or merged. HeteroAvg and InCo
     Aggregation change which server model has a client's layers (`server_model`), and with what weight a participant
-    counts (`shares`)."""
+    counts (`shares`).
+    """
 
     card = Card(
         title="FedAvg",

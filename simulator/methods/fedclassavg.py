@@ -2,7 +2,8 @@
 Heterogeneous Neural Networks", ICPP 2022; its contrastive term is Khosla et al., "Supervised Contrastive Learning",
 2020, equation 2.
 
-Server state: `head/weight` [C, K], `head/bias` [C], the global classifier. Client state: none beside the model."""
+Server state: `head/weight` [C, K], `head/bias` [C], the global classifier. Client state: none beside the model.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -83,7 +84,9 @@ def two_views(stream: torch.Generator, batch: Batch) -> Draws:
 
 def supervised_contrast(features: Tensor, labels: Tensor, tau: float) -> Tensor:
     """Σ_i −1/|P(i)| Σ_{p∈P(i)} log( e^{z_i·z_p/τ} / Σ_{a≠i} e^{z_i·z_a/τ} ) / n, z = f/‖f‖ (Khosla, eq. 2).
-    P(i) are the other samples with i's label; every i needs at least one. Features are [n, K], labels [n]."""
+
+    P(i) are the other samples with i's label; every i needs at least one. Features are [n, K], labels [n].
+    """
     z = F.normalize(features, dim=1)
     itself = torch.eye(len(labels), dtype=torch.bool, device=labels.device)
     similarity = (z @ z.T / tau).masked_fill(itself, -torch.inf)

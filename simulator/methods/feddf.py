@@ -4,7 +4,8 @@ and 3.
 Clients are those of FedAvg. The server averages each group of one architecture, and then trains each average to answer
 as the ensemble of all received models does on public samples.
 
-Server state: `ARCHITECTURE/…`, one model x^P per group, after distillation. Client state: only the model."""
+Server state: `ARCHITECTURE/…`, one model x^P per group, after distillation. Client state: only the model.
+"""
 
 import copy
 from collections.abc import Mapping, Sequence

@@ -4,7 +4,8 @@ with the head shared and the features local (§3.3).
 Server state: `generator/…`, which makes features [K] of a class and noise; `adam/…`, the moments of its optimizer;
 `head/…`, the global head; `counts` [N, C], each client's training samples by class, zeros until it has told them;
 `labels` [C], p̂(y), shares of the classes among the last round's participants, zeros before there were any. Client
-state: none beside the model."""
+state: none beside the model.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -233,7 +234,9 @@ def diversity_loss(noise: Tensor, made: Tensor) -> Tensor:
 
 def classes_from(shares: Tensor, count: int, stream: torch.Generator) -> Tensor:
     """Draw `count` classes [count], int64, with these probabilities [C], as a race of exponential times.
-    It needs no cumulative sum, whose order on CUDA is not fixed. A class with probability 0 never wins."""
+
+    It needs no cumulative sum, whose order on CUDA is not fixed. A class with probability 0 never wins.
+    """
     drawn = torch.rand(count, len(shares), generator=stream, dtype=shares.dtype, device=shares.device)
     times = -drawn.clamp(min=torch.finfo(shares.dtype).tiny).log()
     return (shares / times).argmax(1)

@@ -1,7 +1,8 @@
 """FedGH: Yi et al., "FedGH: Heterogeneous Federated Learning with Generalized Global Header", MM 2023, Algorithm 1.
 
 Server state: `head/weight` [C, K], the global header θ. By default, it has no bias, as the traffic in the paper's
-Table 3 shows, and each client keeps its own bias. `bias` adds `head/bias` [C]. Client state: only the model."""
+Table 3 shows, and each client keeps its own bias. `bias` adds `head/bias` [C]. Client state: only the model.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal

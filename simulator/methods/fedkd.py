@@ -6,7 +6,8 @@ weight matrices are sent. A matrix [m, n] has p = min(m, n) singular values; a k
 
 Server state: `meme/…`, the global meme, and the factors of its matrices: `u/…` [m, p], `s/…` [p], `v/…` [p, n]. Client
 state: `projection/weight` [K_k, K_meme], W_h, from the meme's features to the model's. On the wire: the first r factors
-of each matrix, if they are smaller than the matrix; all else as `meme/…`."""
+of each matrix, if they are smaller than the matrix; all else as `meme/…`.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -88,8 +89,10 @@ class FedKD(SmallModel):
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """The sum of both losses. Each reaches its own network, and the meme's also reaches W_h.
+
         local: CE + (KL(meme ‖ local) + MSE(H, W_h·H_meme)) / (CE + CE_meme); meme: the same with the parts exchanged
-        (eqs 1–7). The divisor is the adaptive strength of the distillation. It is a weight, and so held constant."""
+        (eqs 1–7). The divisor is the adaptive strength of the distillation. It is a weight, and so held constant.
+        """
         meme = nets.network("meme")
         h, h_meme = nets.model.features(batch.x), meme.features(batch.x)
         logits, logits_meme = nets.model.head(h), meme.head(h_meme)
@@ -141,7 +144,9 @@ class FedKD(SmallModel):
 
 def decomposed(weights: Mapping[str, Tensor]) -> Tensors:
     """The singular value decomposition U·diag(s)·V of every matrix and kernel, as `u/…`, `s/…`, `v/…`.
-    Computed on the CPU, where it is the same every time. For a matrix that is not finite, all factors are NaN."""
+
+    Computed on the CPU, where it is the same every time. For a matrix that is not finite, all factors are NaN.
+    """
     factors: Tensors = {}
     for name, weight in weights.items():
         if weight.dim() < 2 or not weight.is_floating_point():
@@ -165,8 +170,10 @@ def decomposed(weights: Mapping[str, Tensor]) -> Tensors:
 
 def truncated(weights: Mapping[str, Tensor], factors: Mapping[str, Tensor], energy: float) -> Tensors:
     """The tensors to send.
+
     Of each decomposed weight, these are the fewest leading factors whose squares hold that share of the energy Σ s_i²,
-    if they have fewer numbers than the weight. Every other weight is sent unchanged."""
+    if they have fewer numbers than the weight. Every other weight is sent unchanged.
+    """
     payload: Tensors = {}
     for name, weight in weights.items():
         if (s := factors.get(f"s/{name}")) is not None:

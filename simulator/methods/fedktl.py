@@ -7,7 +7,8 @@ latent vectors of its generator G. Clients then receive an image of every class 
 
 Server state: `transformer/…`, F; `centroids/weight` [C, H], the latent vector Q̄^c of each class; `generator/…`, G,
 which does not change; `images` [C, …], G(Q̄^c); `trained` [1], 0 before the first uplink. Client state: `etf` [C, C],
-v_c in rows, the same on all clients and in all rounds."""
+v_c in rows, the same on all clients and in all rounds.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -283,7 +284,9 @@ def etf(classes: int, stream: torch.Generator) -> Tensor:
 
 def mmd(x: Tensor, y: Tensor) -> Tensor:
     """Maximum mean discrepancy of x and y [n, H]: the mean of k(x, x) + k(y, y) − 2·k(x, y) over all n² pairs.
-    k(a, b) = Σ_s exp(−‖a − b‖² / (2s)) over the bandwidths s."""
+
+    k(a, b) = Σ_s exp(−‖a − b‖² / (2s)) over the bandwidths s.
+    """
 
     def kernel(a: Tensor, b: Tensor) -> Tensor:
         squares = a.square().sum(1)[:, None] + b.square().sum(1) - 2 * a @ b.T

@@ -6,7 +6,8 @@ the mean features [K] and logits [C] of each class, of both networks. Each netwo
 
 Server state: `features/model` [C, K], `logits/model` [C, C], and the same of `proxy`, the means over clients, P̄ and L̄;
 `known/classes` [C], 1 for a class that a client has sent. Client state: `proxy/…`; `zones/strength` [3] and
-`zones/patches` [3], which mix the images of SWAZ (α⋆, g⋆), of DWAZ for M (β⋆_1, g⋆_1), and for Q (β⋆_2, g⋆_2)."""
+`zones/patches` [3], which mix the images of SWAZ (α⋆, g⋆), of DWAZ for M (β⋆_1, g⋆_1), and for Q (β⋆_2, g⋆_2).
+"""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -184,7 +185,9 @@ class FedKWAZ(Method):
     @torch.no_grad()
     def search(self, local: LocalClient) -> Tensors:
         """The pairs (strength, patches) whose mixed images have the largest gaps over the training samples.
-        The gaps are D_MSE(M, Q), D_KL for M as the student, and D_KL for Q as the student."""
+
+        The gaps are D_MSE(M, Q), D_KL for M as the student, and D_KL for Q as the student.
+        """
         local.nets.eval()
         stream, device = local.stream("search", self.federation.device), self.federation.device
         pairs = [(alpha, g) for alpha in self.config.strengths for g in self.config.patches]
@@ -210,7 +213,9 @@ class FedKWAZ(Method):
 
     def global_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """Stage I: CE(ŷ, y) + CE(ŷ, σ(L̄_y)) + MSE(z, P̄_y) of each network, with the anchors of the other one.
-        A class without anchors adds nothing."""
+
+        A class without anchors adds nothing.
+        """
         known = state["known"][batch.y, None]
         loss = torch.zeros((), device=batch.x.device)
         model, proxy = nets.model, nets.network("proxy")
@@ -227,8 +232,10 @@ class FedKWAZ(Method):
 
     def local_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> LossParts:
         """Stage II: ℓ_base of both networks, and ℓ_SWAZ + ℓ_DWAZ of the students.
+
         A teacher is constant, but with `base = "both"`. The sums over the steps are the outputs by class, before each
-        step."""
+        step.
+        """
         model, proxy = nets.model, nets.network("proxy")
         (z, y), (z_proxy, y_proxy) = _outputs(model, batch.x), _outputs(proxy, batch.x)
         teacher = torch.clone if self.config.base == "both" else torch.detach
@@ -312,9 +319,11 @@ def drawn_mix(
     stream: torch.Generator, x: Tensor, strength: Tensor, patches: Tensor, most: int
 ) -> tuple[Tensor, Tensor]:
     """HAPM's draws for a batch of images (Appendix A): its shuffled order π [B], and λ of every pixel [H, W].
+
     Patches lie in a grid of √g × √g, and each is jittered by up to a quarter of its side. Each has a λ from
-    Beta(strength, strength). The first of two patches that overlap counts. Pixels in no patch keep λ = 1. `patches` and
-    `strength` are scalar tensors, so that no value has to be read: there are draws for `most` patches."""
+    Beta(strength, strength). The first of two patches that overlap counts. Pixels in no patch keep λ = 1. `patches`
+    and `strength` are scalar tensors, so that no value has to be read: there are draws for `most` patches.
+    """
     height, width = x.shape[2:]
     number = torch.arange(most, device=x.device)
     side = patches.to(torch.float64).sqrt().round().long()

@@ -2,7 +2,8 @@
 1. Two methods with one rule: FedL2G-l guides the logits (M = C), FedL2G-f the features (M = K).
 
 Server state: `vectors` [C, M], the guiding vectors 𝒢 = {v_y}. Client state: only the model. On the wire: 𝒢 down; up,
-the non-zero rows of the client's gradient π [rows, M] with their classes."""
+the non-zero rows of the client's gradient π [rows, M] with their classes.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Self
@@ -164,11 +165,14 @@ class FedL2G(Method):
 
     def guiding_gradient(self, local: LocalClient, study: Batch, quiz: Batch) -> Tensor:
         """π = ∂ℓ_ce(θ'; quiz)/∂𝒢 [C, M] for the pseudo-step θ' = θ − η_c ∇_θ[ℓ_ce + ℓ_g](θ; study) (eqs 5 and 6).
+
         Of the pseudo-step only −η_c ∇_θ ℓ_g depends on 𝒢, and its derivative by v_y is (2η_c/MB) Σ_{i: y_i=y} J_iᵀ with
         J_i = ∂g(x_i)/∂θ. So with u = ∇ℓ_ce(θ'; quiz), π_y = (2η_c/MB) Σ_{i: y_i=y} J_i u: one product in forward mode
         at θ for the whole batch, and no second-order graph.
+
         Both batches pass in training mode, as in training. BatchNorm uses the batch's own statistics, which J then
-        contains; its updates of running statistics are discarded. Dropout drops the same units in g and in J."""
+        contains; its updates of running statistics are discarded. Dropout drops the same units in g and in J.
+        """
         network = Guided(local.nets.model.train(), self.shown)
         theta = {name: weight.detach() for name, weight in network.named_parameters()}
         statistics = dict(network.named_buffers())

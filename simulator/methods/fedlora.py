@@ -2,7 +2,8 @@
 Algorithm 1, equations 3–10. Equation 10 is the mean of `SharedNetwork`.
 
 Server state: `adapter/down.weight`, `adapter/up.weight`, and their biases, the global adapter A(θ). Client state: only
-the model. The received adapter replaces a participant's. The local model alone predicts."""
+the model. The received adapter replaces a participant's. The local model alone predicts.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal

@@ -5,7 +5,8 @@ distributes. So a client's first round is its transfer learning, after which it 
 digest, revisit, communicate.
 
 Server state: `consensus` [n, C], f̃ on the samples d_j of the last round in which clients sent scores; `round`, that
-round, 0 before it; `begun` [N], 1 for each client that has sent. Client state: none beside the model."""
+round, 0 before it; `begun` [N], 1 for each client that has sent. Client state: none beside the model.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal

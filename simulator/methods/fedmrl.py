@@ -4,7 +4,8 @@ Besides its own model F (K features), a client trains a small model G (d_1 featu
 projection joins their features. F's head reads all of the result, and G's head reads its first d_1 numbers.
 
 Server state: `small/…`, the global small model. Client state: `projection/…`, Linear(d_1 + K → K), which is never sent;
-`small/…`, the client's last small model, because both predict together."""
+`small/…`, the client's last small model, because both predict together.
+"""
 
 from collections.abc import Mapping, Sequence
 

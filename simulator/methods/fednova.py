@@ -1,7 +1,8 @@
 """FedNova: Wang et al., "Tackling the Objective Inconsistency Problem in Heterogeneous Federated Optimization",
 NeurIPS 2020, §4 and §5.
 
-Server state: `ARCHITECTURE/…`, one model w per group. Client state: only the model."""
+Server state: `ARCHITECTURE/…`, one model w per group. Client state: only the model.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -64,7 +65,9 @@ class FedNova(FedAvg):
 
     def norm(self, steps: int) -> float:
         """a_k = ‖a_k‖₁, the weight of a local update of τ gradients: τ for SGD, and for Adam.
-        With momentum ρ, each gradient acts again in later steps: (τ − ρ(1 − ρ^τ)/(1 − ρ))/(1 − ρ)."""
+
+        With momentum ρ, each gradient acts again in later steps: (τ − ρ(1 − ρ^τ)/(1 − ρ))/(1 − ρ).
+        """
         rho = self.federation.training.momentum
         return (steps - rho * (1 - rho**steps) / (1 - rho)) / (1 - rho)
 

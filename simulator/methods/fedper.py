@@ -1,7 +1,8 @@
 """FedPer: Arivazhagan et al., "Federated Learning with Personalization Layers", 2019.
 
 Server state: `ARCHITECTURE/…`, the body of one model per group: all weights but the head's. Client state: only the
-model, whose head stays with the client."""
+model, whose head stays with the client.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -3,7 +3,8 @@ Algorithm 1, equations 3–8 as numbered in arXiv 2105.00243.
 
 A prototype is the mean feature [K] of a class. Server state: `prototypes/mean` [C, K], the global prototypes C̄, and
 `prototypes/known` [C], 1 for a class that a client has sent, and 0 before. Client state: the same two, as last
-received. Only the client's own classes are ever known."""
+received. Only the client's own classes are ever known.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -89,7 +90,9 @@ class FedProto(Method):
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> LossParts:
         """ℓ(h(f(x)), y) + λ·MSE(f(x), C̄_y) (eq. 7). A class without a prototype adds nothing to the mean.
-        The sums over the steps are features and samples by class, before each step."""
+
+        The sums over the steps are features and samples by class, before each step.
+        """
         features = nets.model.features(batch.x)
         distance = (features - state["prototypes/mean"][batch.y]) * state["prototypes/known"][batch.y, None]
         ce = recorded_cross_entropy(nets.model.head(features), batch.y)

@@ -1,6 +1,7 @@
 """FedProx: Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020, Algorithm 2, equation 2.
 
-Server state: `ARCHITECTURE/…`, one model w per group. Client state: only the model."""
+Server state: `ARCHITECTURE/…`, one model w per group. Client state: only the model.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

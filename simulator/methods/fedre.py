@@ -1,7 +1,8 @@
 """FedRE: Yao et al., "FedRE: A Representation Entanglement Framework for Model-Heterogeneous Federated Learning",
 CVPR 2026.
 
-Server state: `head/weight` [C, K], `head/bias` [C], the global classifier. Client state: only the model."""
+Server state: `head/weight` [C, K], `head/bias` [C], the global classifier. Client state: only the model.
+"""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,8 @@
 """FedRep: Collins et al., "Exploiting Shared Representations for Personalized Federated Learning", ICML 2021.
 
 Server state: `ARCHITECTURE/…`, the body of one model per group: all weights but the head's. Client state: only the
-model, whose head stays with the client."""
+model, whose head stays with the client.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

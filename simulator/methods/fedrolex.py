@@ -3,7 +3,8 @@ Extraction", NeurIPS 2022, Algorithm 1.
 
 HeteroFL with moving parts. In round t, counted from 0, a client of width r has ⌈K·r⌉ of a layer's K units, from unit
 t mod K on and from unit 0 after the last. So narrow clients train every weight, too. Server state, client state, and
-payloads are HeteroFL's."""
+payloads are HeteroFL's.
+"""
 
 from dataclasses import replace
 

@@ -4,7 +4,8 @@ Federated Learning", IJCAI 2024, Algorithm 1.
 A head's row s has class s's weights [K] and bias. Server state: `head/weight` [C, K], `head/bias` [C], the global
 header θ; with `holders = "all"` also `sent/weight` [N, C, K], `sent/bias` [N, C], the rows that clients sent last.
 Client state: only the model. On the wire: the rows of the client's seen classes S_k, ascending, so labels need not be
-sent."""
+sent.
+"""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -3,7 +3,8 @@ Data and Model Heterogeneity in Federated Learning", AAAI 2024, Algorithm 1.
 
 A prototype is a vector [K] of a class. Server state: `prototypes/…`, the modules that make one for every class: an
 embedding of C classes, and two layers K → K; `trained` [1], 0 before the first uplink. Client state: `guide/mean`
-[C, K], the prototypes P̂ as last received, and `guide/known` [1], whether there were any."""
+[C, K], the prototypes P̂ as last received, and `guide/known` [1], whether there were any.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -160,7 +161,9 @@ class FedTGP(Method):
 
     def server_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """−log(e^{−(d_y + δ)} / (e^{−(d_y + δ)} + Σ_{c≠y} e^{−d_c})), d_c = ‖mean − P_c‖, mean over the batch.
-        A stale mean counts by its weight."""
+
+        A stale mean counts by its weight.
+        """
         distance = distances(batch.x, nets["prototypes"]())
         own = F.one_hot(batch.y, self.federation.num_classes)
         return mean_cross_entropy(-(distance + own * state["margin"]), batch)
@@ -200,8 +203,10 @@ def distances(means: Tensor, others: Tensor) -> Tensor:
 
 def length(vectors: Tensor) -> Tensor:
     """‖v‖ over the last dimension. Its gradient is 0 at v = 0.
+
     Entries are divided by the largest one before they are squared. A deep network whose BatchNorm has seen few batches
-    can have features with squares that are too large for a float32."""
+    can have features with squares that are too large for a float32.
+    """
     largest = vectors.detach().abs().amax(-1, keepdim=True).clamp(min=torch.finfo(vectors.dtype).tiny)
     shares: Tensor = torch.linalg.vector_norm(vectors / largest, dim=-1)
     return shares * largest.squeeze(-1)

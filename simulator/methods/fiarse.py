@@ -8,7 +8,8 @@ of one.
 Server state: `ARCHITECTURE/…`, the weights w of a whole model per group, without running statistics. Client state: the
 model, with 0 for weights that the client does not hold, and `theta` [1], the θ of its last round. On the wire:
 `values/…`, the held entries of a tensor in order; down, if some are not held, also `mask/…`: which ones are held, 32
-per int32."""
+per int32.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
@@ -113,7 +114,9 @@ class FIARSE(Method):
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """Cross-entropy of the model with weights w·m, m = 1 where |w| ≥ θ. A weight below θ has no gradient.
-        ∂m/∂|w| is set to 2θ/(|w| + θ)² where m = 1, so ∂(w·m)/∂w = m·(1 + |w|·2θ/(|w| + θ)²)."""
+
+        ∂m/∂|w| is set to 2θ/(|w| + θ)² where m = 1, so ∂(w·m)/∂w = m·(1 + |w|·2θ/(|w| + θ)²).
+        """
         theta = state["theta"]
         effective = {}
         for name in of_layers(nets.model):

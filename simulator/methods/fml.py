@@ -2,7 +2,8 @@
 
 Besides its own model, every client trains the meme, a small network that all clients share. Server state: `meme/…`,
 the global meme. Client state: only the model. The received meme replaces a participant's. The local model alone
-predicts."""
+predicts.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -51,7 +52,9 @@ class FML(SmallModel):
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """The sum of both losses. Each reaches only its own network.
-        local: α·CE + (1−α)·KL(meme ‖ local); meme: β·CE + (1−β)·KL(local ‖ meme)."""
+
+        local: α·CE + (1−α)·KL(meme ‖ local); meme: β·CE + (1−β)·KL(local ‖ meme).
+        """
         local, meme = nets.model(batch.x), nets["meme"](batch.x)
         alpha, beta = self.config.alpha, self.config.beta
         of_local = alpha * recorded_cross_entropy(local, batch.y) + (1 - alpha) * divergence(meme, local)

@@ -1,7 +1,8 @@
 """HeteroAvg, heterogeneous aggregation: Chan et al., "Internal Cross-layer Gradients for Extending Homogeneity to
 Heterogeneity in Federated Learning" (InCo Aggregation), ICLR 2024, §3.1.
 
-Server state: `ARCHITECTURE/…`, one model w of the clients' largest architecture. Client state: only the model."""
+Server state: `ARCHITECTURE/…`, one model w of the clients' largest architecture. Client state: only the model.
+"""
 
 from collections.abc import Sequence
 
@@ -28,7 +29,9 @@ class HeteroAvgConfig(MethodConfig):
 @register("heteroavg")
 class HeteroAvg(FedAvg):
     """w_l ← mean of w_{l,k} over the participants whose models have layer l, whatever their size.
-    As a base class before another method built on FedAvg, it gives that method nested models instead of groups."""
+
+    As a base class before another method built on FedAvg, it gives that method nested models instead of groups.
+    """
 
     card = Card(
         title="HeteroAvg",

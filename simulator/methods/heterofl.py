@@ -4,7 +4,8 @@ Clients", ICLR 2021, Algorithm 1, §3.
 Clients have one architecture at different widths r. A narrower model is a part of the widest one: the first ⌈K·r⌉ of a
 layer's K units. Server state: `ARCHITECTURE/…`, the weights W of the widest model, without running statistics. Client
 state: the model, and `own` [C], 1 for the client's classes and 0 for the others. On the wire: the client's part of W.
-Its place follows from the client's architecture and the round."""
+Its place follows from the client's architecture and the round.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -107,7 +108,9 @@ class HeteroFL(Method):
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """Cross-entropy, with logits of classes that the client lacks set to 0 (§3).
-        Without BatchNorm, every layer but the head computes (W/r)x + b/r instead of Wx + b."""
+
+        Without BatchNorm, every layer but the head computes (W/r)x + b/r instead of Wx + b.
+        """
         model = nets.model
         scales = self.config.scaler and self.config.scale_layers and model.rate != 1 and not norms(model)
         divided = [name for name in of_layers(model) if not name.startswith("head.")] if scales else []

@@ -1,7 +1,8 @@
 """A method's hooks, as the engine and the runners call them.
 
 Each draws from its own keyed stream. Its result is checked at once. An error in a user's code is reported with its
-file, line, and hook, and with the client, phase, and step."""
+file, line, and hook, and with the client, phase, and step.
+"""
 
 import ctypes
 import inspect
@@ -105,7 +106,9 @@ class Hooks:
 
     def uplink(self, local: LocalClient, before: Mapping[str, Tensor]) -> tuple[Tensors, Tensors]:
         """The participant's payload to the server, and its kept tensors: those of `before`, with new values.
-        Both may contain numbers that are not finite. The client has then diverged, which is no fault of the method."""
+
+        Both may contain numbers that are not finite. The client has then diverged, which is no fault of the method.
+        """
         with self._calling_on("uplink", local):
             payload = checks.payload(self.method.uplink(local))
             return payload, checks.state(local.tensors(), before)

@@ -2,7 +2,8 @@
 Federated Learning", ICLR 2024, Algorithm 1, Theorem 3.1, equation 2.
 
 A rule of the server on top of the layer-wise merge of a base method: FedAvg, FedProx, FedNova, Scaffold, or MOON.
-Server state: the base method's, one model w of the clients' largest architecture. Client state: the base method's."""
+Server state: the base method's, one model w of the clients' largest architecture. Client state: the base method's.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -120,7 +121,9 @@ class InCo(HeteroAvg):
 
     def cross_layers(self) -> Iterator[tuple[str, str]]:
         """Every layer with cross-layer updates, and its layer 0: the first of its shape in its stage.
-        In the released code, layer 0 of a stage of convolutions is the second one, and is used for those after it."""
+
+        In the released code, layer 0 of a stage of convolutions is the second one, and is used for those after it.
+        """
         network = self.federation.architectures[self.federation.largest]
         shapes = {name: weight.shape for name, weight in network.named_parameters()}
         for stage in network.stages():

@@ -1,7 +1,8 @@
 """LG-FedAvg: Liang et al., "Think Locally, Act Globally: Federated Learning with Local and Global
 Representations", 2020.
 
-Server state: `head/weight` [C, K], `head/bias` [C]. Client state: only the model."""
+Server state: `head/weight` [C, K], `head/bias` [C]. Client state: only the model.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 

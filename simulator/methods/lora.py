@@ -6,7 +6,8 @@ al. 2024) decomposes the mean product, and FLoRA (Wang et al. 2024) stacks the f
 All clients of one architecture have the same frozen body W, which follows from the seed or a file. Server state:
 `ARCHITECTURE/PATH.lora_A.weight` and `….lora_B.weight`, the factors A [r, in] and B [out, r] of each adapted layer at
 the largest rank, or with FLoRA `ARCHITECTURE/PATH.weight`, the sum of all rounds' products; and `ARCHITECTURE/head.…`.
-Client state: only the model, with its update merged: W + (α/r)·BA. The names are those of peft."""
+Client state: only the model, with its update merged: W + (α/r)·BA. The names are those of peft.
+"""
 
 import copy
 import math
@@ -274,7 +275,9 @@ class LoRA(Method):
         self, payload: Mapping[str, Tensor], received: Mapping[str, Tensor], present: Mapping[str, Tensor]
     ) -> Tensors:
         """FlexLoRA: factors of the present product plus the change of the client's, because each SVD turns the factors.
-        FLoRA's factors are a change by themselves."""
+
+        FLoRA's factors are a change by themselves.
+        """
         found = moved(payload, received, present)
         if self.config.aggregation == "flexlora":
             for path in [name.removesuffix(f".{A}") for name in payload if name.endswith(A)]:
@@ -335,8 +338,10 @@ class LoRA(Method):
 
     def spread(self, updates: Sequence[Factors]) -> dict[str, Tensor]:
         """How much of the rank the joined updates use: means over the adapted layers.
+
         `effective_rank`: exp(entropy of the singular values' shares) (Roy and Vetterli 2007). `energy_beyond_lowest`:
-        the share of ‖BA‖² outside of its best approximation at the lowest rank of a client. An update of zero has 0."""
+        the share of ‖BA‖² outside of its best approximation at the lowest rank of a client. An update of zero has 0.
+        """
         ranks, energies = [], []
         for b, a in updates:  # BA = Q_B (R_B R_Aᵀ) Q_Aᵀ has the singular values of the small factor
             values = torch.linalg.svdvals(torch.linalg.qr(b).R @ torch.linalg.qr(a.T).R.T)

@@ -36,8 +36,10 @@ def collected_means(
     local: LocalClient, name: str, complete: bool, of: Callable[[Network, Tensor], Tensor] = Network.features
 ) -> tuple[Tensor, Tensor]:
     """The collected `sums_by_class` as means [|S_k|, D] of the client's classes, and these labels, int32.
+
     Unless `complete`, a class may be in none of the batches. It then has the mean of the trained networks, `of` which
-    `class_means` computes it."""
+    `class_means` computes it.
+    """
     labels = torch.tensor(local.info.classes, device=local.federation.device)
     sums, samples = local.collected[name][labels], local.collected["samples"][labels, None]
     means = sums / samples
@@ -98,7 +100,9 @@ def sample_shares(uplinks: Sequence[Uplink]) -> list[float]:
 
 def toward(before: Tensor, mean: Tensor, uplinks: Sequence[Uplink]) -> Tensor:
     """(1 − a) · before + a · mean, with a the mean weight of the uplinks over their samples.
-    Without stale ones: the mean."""
+
+    Without stale ones: the mean.
+    """
     if all(uplink.weight == 1 for uplink in uplinks):
         return mean
     total = sum(uplink.client.samples for uplink in uplinks)
@@ -122,8 +126,10 @@ def weighted_sum(uplinks: Sequence[Uplink], name: str, weights: Sequence[float])
 
 def class_averages(before: Tensor, known: Tensor, uplinks: Sequence[Uplink], rows: str) -> Tensor:
     """A row [C, D] per class: Σ_k n_kc row_kc / Σ_k n_kc over the uplinks with class c. Those of other classes stay.
+
     Uplinks have `rows` [|S_k|, D], `labels`, and, unless all count the same, `counts`. `known` [C] is 0 for classes
-    that were never sent. Other rows move less far towards stale ones, as `toward` does."""
+    that were never sent. Other rows move less far towards stale ones, as `toward` does.
+    """
     sums, weights, samples = torch.zeros_like(before), torch.zeros_like(known), torch.zeros_like(known)
     for uplink in uplinks:
         labels = uplink.payload["labels"].long()

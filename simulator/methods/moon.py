@@ -2,7 +2,8 @@
 
 Server state: `ARCHITECTURE/…`, one model w per group. Client state: the model, and `taken/part` [1], whether the client
 has trained before. Until the received model replaces it, the model is the local one of the client's last round (the
-paper's previous local model)."""
+paper's previous local model).
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -61,7 +62,9 @@ class MOON(FedAvg):
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """CE + μ·ℓ_con, ℓ_con = −log(e^{sim(z, z_glob)/τ} / (e^{sim(z, z_glob)/τ} + e^{sim(z, z_prev)/τ})) (eq. 3).
-        With the exponents a and b, this is log(1 + e^{b − a})."""
+
+        With the exponents a and b, this is log(1 + e^{b − a}).
+        """
         z = nets.model.features(batch.x)
         with torch.no_grad():  # both are frozen
             latest, previous = (nets.network(name).features(batch.x) for name in ("global", "previous"))

@@ -5,7 +5,8 @@ Besides its own model F, a client trains a small extractor G that all share, and
 for each feature. The head h of F reads α ⊙ F(x) + (1 − α) ⊙ G(x). F with α, and G, are trained in turns.
 
 Server state: `small/…`, the global extractor. Client state: `alpha/weight` [K], α, which is never sent; `small/…`, the
-extractor as last received, because α was trained with it."""
+extractor as last received, because α was trained with it.
+"""
 
 from collections.abc import Mapping, Sequence
 

@@ -5,7 +5,8 @@ A small extractor G, which all clients share, makes an image of the same size fr
 from both images. F and G are trained in turns. F alone predicts, from the image itself.
 
 Server state: `extractor/…`, the global extractor. Client state: only the model. The received extractor replaces a
-participant's."""
+participant's.
+"""
 
 from collections.abc import Mapping, Sequence
 

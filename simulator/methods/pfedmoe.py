@@ -5,7 +5,8 @@ Besides its own model F, a client trains a small extractor G that all share, and
 gives the shares with which the features of G and F are mixed. F's head reads the mixture.
 
 Server state: `small/…`, the global extractor. Client state: `gate/…`, which is never sent; `small/…`, the client's last
-extractor, because all three predict together."""
+extractor, because all three predict together.
+"""
 
 import math
 from collections.abc import Mapping, Sequence

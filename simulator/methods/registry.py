@@ -4,7 +4,8 @@ A built-in method is imported on its first use, and torch with it. What it decla
 
 A plugin is a user's file that registers methods, models, and data sets with `register`, like built-in ones. A session
 stores its name and hash. A package names each of its methods as an entry point of the group `htfl_sim.methods`: the
-method's name, and the module that registers it. The module is imported on the first use of the method."""
+method's name, and the module that registers it. The module is imported on the first use of the method.
+"""
 
 import hashlib
 import sys
@@ -115,7 +116,9 @@ def load(path: Path) -> Plugin:
 
 def run_plugin(plugin: Plugin, path: Path, run: Callable[[], object]) -> None:
     """Run the code of a plugin and note which methods, models, and data sets it registers. If it fails, none stays.
-    Raises ConfigError for one that fails, with the line, or registers nothing."""
+
+    Raises ConfigError for one that fails, with the line, or registers nothing.
+    """
     from simulator.data import datasets
     from simulator.models import registry as models
 

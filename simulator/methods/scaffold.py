@@ -2,7 +2,8 @@
 Algorithm 1, equations 3–5.
 
 Server state: `ARCHITECTURE/…`, one model w per group, and `control/ARCHITECTURE/…`, its control variate c. Client
-state: `control/…`, c_k. Control variates have the names and shapes of the weights, and start at zero."""
+state: `control/…`, c_k. Control variates have the names and shapes of the weights, and start at zero.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

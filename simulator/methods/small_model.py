@@ -1,7 +1,8 @@
 """What methods share in which a small network of all clients travels, and is trained beside each client's own model.
 
 Server state: the network's weights, under its name. With a private module, the client state has the client's last small
-model too, because it answers together with the client's own model."""
+model too, because it answers together with the client's own model.
+"""
 
 import copy
 from collections.abc import Collection, Mapping, Sequence

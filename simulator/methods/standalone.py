@@ -1,6 +1,7 @@
 """Standalone: every client trains alone. The papers compare with it as the lower bound.
 
-State: only the model. Traffic: none."""
+State: only the model. Traffic: none.
+"""
 
 from simulator.methods.base import Card, Method
 from simulator.methods.registry import register

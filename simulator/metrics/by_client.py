@@ -1,7 +1,9 @@
 """Figures by client, as records have them: a list with an entry for each, or an object of those there is news of.
-A list is easy to read. With 10,000 clients it takes a megabyte per round, of which ten entries are new. So a record may
-name clients instead: {"3": 0.5, "17": 0.75}. A client that is not named kept its accuracy, had no loss, or sent no
-bytes. `evaluation.metrics_for` decides. A session's ledger may have records of both kinds."""
+
+A list is easy to read. With 10,000 clients it takes a megabyte per round, of which ten entries are new. So a record
+may name clients instead: {"3": 0.5, "17": 0.75}. A client that is not named kept its accuracy, had no loss, or sent no
+bytes. `evaluation.metrics_for` decides. A session's ledger may have records of both kinds.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -46,7 +48,9 @@ def known(
 
 def arrived(record: Record) -> list[int]:
     """The clients that a round gave the state they trained, ascending.
-    Their uplinks ended in the round, used or not. Those in flight, lost with their clients, or diverged did not."""
+
+    Their uplinks ended in the round, used or not. Those in flight, lost with their clients, or diverged did not.
+    """
     if "time" in record:
         flights = record["time"]["flights"]
         return sorted({flight["client"] for flight in flights if flight["fate"] != "lost"})
@@ -62,8 +66,10 @@ def trained(records: Iterable[Record]) -> frozenset[int]:
 
 def standing(records: Iterable[Record], before: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
     """What is known of every client after these records, which follow `before`, the same after those before them.
+
     The sections `accuracy` and `evaluation` of the last record, in which `per_client` is every figure by client that
-    was measured so far: {client: figure}. None where nothing was recorded yet."""
+    was measured so far: {client: figure}. None where nothing was recorded yet.
+    """
     known = None if before is None else dict(before)
     for record in records:
         last = known or {}

@@ -1,9 +1,11 @@
 """How alike the clients' models have become, layer by layer: CKA between all pairs of clients on one probe batch.
+
 For Gram matrices K = XXᵀ and L = YYᵀ of n samples, linear CKA = HSIC(K, L) / √(HSIC(K, K) · HSIC(L, L)) (Kornblith et
 al. 2019, §3). It measures how alike two networks represent the same samples, whatever the basis and the scale they do
 it in. Both estimators of HSIC are inner products ⟨K̃, L̃⟩ of matrices centred each by itself, up to a factor that
 cancels: Kornblith's with K̃ = HKH, and the unbiased one (Song et al. 2012, which Nguyen et al. 2021 put into CKA) with
-K̃ "U-centred" (Székely and Rizzo 2014). So each network is centred and scaled once, and all pairs are one product."""
+K̃ "U-centred" (Székely and Rizzo 2014). So each network is centred and scaled once, and all pairs are one product.
+"""
 
 import itertools
 import math
@@ -60,7 +62,9 @@ _COLUMNS = 8192
 
 def probe(data: FederatedData, seed: int, images: int = PROBE) -> Tensor:
     """Indices of the probe, ascending: so many of all clients' test samples, the same in every round of a run.
-    Where there are fewer, all of them. Raises DataError when they are too few for CKA."""
+
+    Where there are fewer, all of them. Raises DataError when they are too few for CKA.
+    """
     test: Tensor = data.as_client(torch.cat([client.test for client in data.clients]), 0).unique()
     if len(test) < FEWEST_IMAGES:
         raise DataError(
@@ -74,9 +78,11 @@ def probe(data: FederatedData, seed: int, images: int = PROBE) -> Tensor:
 
 def common_layers(federation: Federation, wanted: Sequence[str] | None = None) -> Layers:
     """The layers that at least two clients have, all of them or the `wanted` ones.
+
     A layer is the same in two networks when it bears the same name: stage 2 of any ResNet, block 7 of any ViT (InCo
     Aggregation, appendix E.1). The last one, which the head reads, is the same in all networks; where their names for
-    it differ it is called "features". Raises ConfigError for a wanted layer that no two clients have."""
+    it differ it is called "features". Raises ConfigError for a wanted layer that no two clients have.
+    """
     last = {network.layers[-1] for network in federation.architectures.values()}
     own = {  # architecture → layer → its own name
         architecture: {name: name for name in network.layers[:-1]}
@@ -123,8 +129,10 @@ def compared(
     most: int = SAMPLED,
 ) -> tuple[Layers, int]:
     """The layers as those present clients have them that are compared, and the largest number of such clients.
+
     clients: those with trained models; None: all. Of a federation of more than `most`, or than fit into a record, so
-    many are drawn. Raises like `common_layers`."""
+    many are drawn. Raises like `common_layers`.
+    """
     layers = among(common_layers(federation, wanted), federation.present_ids)
     if clients is not None:
         layers = among(layers, clients)
@@ -145,8 +153,10 @@ def check_size(layers: Layers, clients: int, most: int) -> None:
 
 def interval(shown: int, trained: float) -> int:
     """Rounds between measurements by default: ten, or as many tens as it takes to stay within 2 % of training.
+
     `shown` are the samples that all compared clients see for a measurement, `trained` those of a round's steps. A shown
-    sample takes about a third of a trained one (docs/cka.md, What it costs)."""
+    sample takes about a third of a trained one (docs/cka.md, What it costs).
+    """
     return USUAL * max(1, math.ceil(shown / (3 * max(trained, 1)) / SHARE / USUAL))
 
 
@@ -157,8 +167,10 @@ def room(layers: Layers) -> int:
 
 def drawn(clients: Collection[int], federation: Federation, seed: int, most: int = SAMPLED) -> list[int]:
     """The clients whose models are compared, ascending: of a federation of more than `most`, at most so many.
+
     They are the first of one order of all clients, drawn once for a run, so that a client that takes part later changes
-    little."""
+    little.
+    """
     if len(federation.clients) <= most:
         return sorted(clients)
     order = rng.numpy_stream(seed, "cka/clients").permutation(len(federation.clients)).tolist()
@@ -176,12 +188,14 @@ def measure(
     memory: int | None = None,
 ) -> Cka:
     """CKA of every pair of clients in every one of `layers`, as the ledger keeps it under "cka".
+
     `tensors_of` gives a client's state; it is asked once per client, where `each` does that client's work. In the
     result, "order" is the layers, shallow to deep; "layers" their means over the pairs i < j; "matrix" has a row and a
-    column per client of the federation, null where one has no such layer, is not among those of `layers`, or CKA is not
-    defined. In a federation of more than `most` clients, only those of `layers` have a row and a column, and "clients"
-    names them. Whatever `each` does side by side, the bits are the same. `memory`: bytes that one client's outputs may
-    take; raises ConfigError if they take more."""
+    column per client of the federation, null where one has no such layer, is not among those of `layers`, or CKA is
+    not defined. In a federation of more than `most` clients, only those of `layers` have a row and a column, and
+    "clients" names them. Whatever `each` does side by side, the bits are the same. `memory`: bytes that one client's
+    outputs may take; raises ConfigError if they take more.
+    """
 
     def grams_of(client: int) -> Grams:
         own = {layer: names[client] for layer, names in layers.items() if client in names}
@@ -254,8 +268,10 @@ def _rounded(value: float) -> float | None:
 
 def centred_gram(x: Tensor, debiased: bool = False) -> Tensor:
     """The centred Gram matrix of a layer's outputs x [n, …], scaled to norm 1: [n²], float32.
+
     The inner product of two such is their CKA, that of one with itself 1. All NaN where CKA is 0/0: for outputs that
-    are the same for every sample, or not finite."""
+    are the same for every sample, or not finite.
+    """
     x = x.flatten(1).to(torch.float32)
     x = x / torch.linalg.vector_norm(x)
     # Centring the features centres their Gram matrix; done afterwards, it would subtract large numbers from each other.

@@ -1,7 +1,9 @@
 """The metrics in a round's ledger record: accuracy, training, and the held-out parts of clients' data.
+
 A record's `evaluation` has accuracy, loss, and macro-F1 for each measured part: the mean, the mean weighted by the
 part's samples, and the value of each client. It can also have counts by class. Select models on `eval`, and report
-`test`."""
+`test`.
+"""
 
 import math
 import statistics
@@ -49,9 +51,11 @@ def part_metrics(
     by_class: bool = False,
 ) -> dict[str, PartMetrics]:
     """The metrics of every part in `sizes` (samples by client). Clients without new answers keep those of `before`.
-    Null stands for a client that was never evaluated on the part or is absent, and for a loss that is not finite. With
-    `only_changed`, `per_client` has only the clients that answered now. With `by_class`, answers are also counted by
-    class."""
+
+    Null stands for a client that was never evaluated on the part or is absent, and for a loss that is not finite.
+    With `only_changed`, `per_client` has only the clients that answered now. With `by_class`, answers are also counted
+    by class.
+    """
     found: dict[str, PartMetrics] = {}
     for name, samples in sizes.items():
         tested = {client: parts[name] for client, parts in answers.items() if parts[name].samples}
@@ -97,8 +101,10 @@ def mean_loss(answers: Answers) -> float | None:
 
 def macro_f1(answers: Answers) -> float:
     """Mean over the classes that the part has of F1 = 2·hits / (answered + support).
+
     A class without samples has no recall, so it is left out. Wrong answers of that class lower the recall of the true
-    classes."""
+    classes.
+    """
     scores = [
         2 * hits / (answered + support)
         for hits, answered, support in zip(answers.hits, answers.answered, answers.support, strict=True)
@@ -145,11 +151,14 @@ def accuracy(
     absent: Collection[int] = (),
 ) -> Accuracy:
     """Each client's last measured accuracy, and a summary of them.
+
     `before` is that of the round before, with the accuracies of all clients evaluated so far. With `only_changed`,
     `per_client` has only the clients that were evaluated now. The summary is always over all.
-    `mean` and `std` (population) weigh clients alike; `weighted` weighs them by test samples. `per_client` has null for
-    a client that was never evaluated or is absent now. `best_mean` and `best_weighted` are the highest so far. The
-    others are null if all clients that were ever evaluated are absent."""
+
+    `mean` and `std` (population) weigh clients alike; `weighted` weighs them by test samples. `per_client` has null
+    for a client that was never evaluated or is absent now. `best_mean` and `best_weighted` are the highest so far.
+    The others are null if all clients that were ever evaluated are absent.
+    """
     now = {client: correct / samples for client, (correct, samples) in counts.items()}
     values = list(by_client.known(before, now, absent).values())
     summary, best = _summary(now, before, test_sizes, only_changed, absent), before or {}
@@ -169,8 +178,10 @@ def accuracy(
 
 def losses(updates: list[LocalUpdate], clients: int | None, before: Record | None) -> Loss:
     """Mean training loss of each client's first phase; null if it did not take part, diverged, or had no phase.
+
     The cross-entropy is the mean over the clients that recorded it. If the record `before` is of an older version and
-    has none, there is none."""
+    has none, there is none.
+    """
     sound = [update for update in updates if not update.diverged]
     firsts = {update.client.id: next(iter(update.losses.values()), None) for update in sound}
     known = {client: loss for client, loss in firsts.items() if loss is not None}
@@ -192,7 +203,9 @@ def seconds(updates: list[LocalUpdate], clients: int | None) -> list[Any] | dict
 
 def phase_losses(updates: list[LocalUpdate]) -> dict[str, float]:
     """The mean loss of each phase after a client's first. The first one is in `losses`.
-    Clients may have different phases. A mean is over those that have the phase."""
+
+    Clients may have different phases. A mean is over those that have the phase.
+    """
     found: dict[str, list[float]] = {}
     for update in updates:
         for phase in list(update.losses)[1:]:

@@ -1,6 +1,8 @@
 """Watchers: each looks at the records of a run in turn and tells what needs attention.
+
 What they notice follows from the records alone, so a run that is resumed notices the same. Each tells something once,
-when it begins. After it has ended, it can be told again."""
+when it begins. After it has ended, it can be told again.
+"""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -95,7 +97,9 @@ class _Falling(_Watch):
 
 class _Divergence(_Watch):
     """A client's loss is not finite, or the mean training loss explodes.
-    It explodes if it is above that of the method's first round, and above a multiple of the lowest one since."""
+
+    It explodes if it is above that of the method's first round, and above a multiple of the lowest one since.
+    """
 
     method = message = ""
     first = lowest = float("nan")
@@ -171,8 +175,10 @@ class _Collapse(_Watch):
 
 class _Losing(_Watch):
     """A client only loses: it stays below its first evaluation, or falls in one evaluation after the other.
-    Both count if the change is significant. A record may repeat an earlier evaluation, so equal accuracies are no fall,
-    and do not end a series of falls."""
+
+    Both count if the change is significant. A record may repeat an earlier evaluation, so equal accuracies are no
+    fall, and do not end a series of falls.
+    """
 
     def __init__(self, settings: WatchConfig, tested: Sequence[int] | None) -> None:
         super().__init__(settings, tested)

@@ -140,7 +140,9 @@ class Federation:
     @cached_property
     def held_classes(self) -> tuple[Tensor, Tensor]:
         """A row for each class of each client, clients in order, classes ascending: client [R] and class [R], int64.
-        Classes that a client holds in any round have a row."""
+
+        Classes that a client holds in any round have a row.
+        """
         every = [self.clients, *(stage.clients for stage in self.stages)]
         rows = sorted(
             {(client.id, label) for clients in every for client in clients for label in client.classes}
@@ -157,7 +159,9 @@ class Federation:
     @cached_property
     def first_weights(self) -> Mapping[str, Tensors]:
         """Weights and buffers of each architecture on the device, drawn from the server's stream, or pretrained.
-        They follow from the configuration, so everyone knows them without a message."""
+
+        They follow from the configuration, so everyone knows them without a message.
+        """
         return {
             name: {
                 key: tensor.to(self.device)
@@ -210,7 +214,9 @@ class Federation:
         self, purpose: str, round: int = 0, client: int = rng.EVERYONE, *, initial: bool | None = None
     ) -> torch.Generator:
         """A keyed stream of draws on the CPU, so results do not depend on the device.
-        `initial` draws follow from seed.init, others from seed.training. Default: those of round 0 are initial."""
+
+        `initial` draws follow from seed.init, others from seed.training. Default: those of round 0 are initial.
+        """
         initial = round == 0 if initial is None else initial
         return rng.torch_stream(self.seed_of_draws(initial=initial), purpose, round, client)
 

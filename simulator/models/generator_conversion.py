@@ -3,7 +3,8 @@
     python -m simulator.models.generator_conversion SOURCE TARGET
 
 PyTorch's files are pickles, and a pickle can run code. So another process reads the source, with torch's unpickler for
-weights, which accepts tensors alone. htfl-sim itself never reads it."""
+weights, which accepts tensors alone. htfl-sim itself never reads it.
+"""
 
 import os
 import subprocess

@@ -1,7 +1,9 @@
 """Image generators, and the safetensors files that have them.
+
 A generator has two parts. Its mapping network makes a latent vector from noise. Its synthesis network makes an image
 from a latent vector. A file has the weights, and the generator's design as JSON in its metadata. Only safetensors are
-read, because other formats can run code: `generator_conversion` makes such a file from one of PyTorch's."""
+read, because other formats can run code: `generator_conversion` makes such a file from one of PyTorch's.
+"""
 
 import json
 import math
@@ -103,7 +105,9 @@ def save(generator: Generator, design: Design, file: Path) -> None:
 
 def design_of(file: Path) -> Design:
     """The design in a file, whose tensors have the names and shapes of that design. Reads no values.
-    Raises DataError for a file that is missing, damaged, or not a generator's."""
+
+    Raises DataError for a file that is missing, damaged, or not a generator's.
+    """
     try:
         refuse_irregular(file, f"the generator {file}", error=DataError)
         with safe_open(file, framework="pt") as opened:

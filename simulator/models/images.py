@@ -1,11 +1,14 @@
 """Convolutional networks of images: the CNNs of the papers, ResNets, GoogLeNet, and MobileNetV2.
+
 ResNets (He et al. 2016) are torchvision's blocks, for any number of stages and blocks, with torchvision's names of
-parameters. So a shallower network's are a subset, by name and shape, of a deeper one's with the same stages: ResNet10 ⊂
-14 ⊂ 18 ⊂ 22 ⊂ 26 (InCo Aggregation §4.1). GoogLeNet (Szegedy et al. 2015) and MobileNetV2 (Sandler et al. 2018) are
-torchvision's, without auxiliary heads.
+parameters. So a shallower network's are a subset, by name and shape, of a deeper one's with the same stages:
+ResNet10 ⊂ 14 ⊂ 18 ⊂ 22 ⊂ 26 (InCo Aggregation §4.1). GoogLeNet (Szegedy et al. 2015) and MobileNetV2 (Sandler et al.
+2018) are torchvision's, without auxiliary heads.
+
 They were made for 224 pixels. By default, images of up to 64 pixels per side enter a ResNet through a 3×3 convolution
 at full resolution, because the 7×7 convolution and the pooling would leave one pixel of them at stage 4. In the others,
-they keep their resolution in the first two halvings. Feature vectors are pooled to K = 512 (FedL2G §4.1)."""
+they keep their resolution in the first two halvings. Feature vectors are pooled to K = 512 (FedL2G §4.1).
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -25,8 +28,10 @@ CNN_FEATURES = 500
 
 class CNN(Network):
     """conv 5×5 16 → ReLU → maxpool 2 → conv 5×5 F₂ → ReLU → maxpool 2 → FC1 → ReLU → FC2 500 → ReLU → FC3 C.
-    The five CNNs of FedLoRA Table 1, FedGH Table 2, and FedSSA Table 4, also at HeteroFL's widths. No padding.
-    Representations are taken after the ReLU (and the pooling, for the convolutions)."""
+
+    The five CNNs of FedLoRA Table 1, FedGH Table 2, and FedSSA Table 4, also at HeteroFL's widths.
+    No padding. Representations are taken after the ReLU (and the pooling, for the convolutions).
+    """
 
     layers = ("conv1", "conv2", "fc1", "fc2")
 
@@ -59,7 +64,9 @@ class CNN(Network):
 
 class FourLayerCNN(Network):
     """conv 5×5 32 → ReLU → maxpool 2 → conv 5×5 64 → ReLU → maxpool 2 → FC1 512 → ReLU → FC2 C (McMahan et al. 2017).
-    No padding, as in the CNNs above; K = 512 is the width that FedL2G §4.1 gives every model."""
+
+    No padding, as in the CNNs above; K = 512 is the width that FedL2G §4.1 gives every model.
+    """
 
     layers = ("conv1", "conv2", "fc1")
 
@@ -84,8 +91,10 @@ def _pooled(side: int) -> int:
 
 class ResNet(Network):
     """stem → stages of residual blocks → average over the image → K features → head C.
+
     Stage s has width·2^{s−1} channels (times 4 for bottlenecks), and halves the side from the second on. Feature
-    vectors of another width are pooled to K. `rate` is the share of every width, also of K, that is kept."""
+    vectors of another width are pooled to K. `rate` is the share of every width, also of K, that is kept.
+    """
 
     def __init__(
         self,
@@ -203,7 +212,9 @@ class GoogLeNet(_Trunk):
 
 class MobileNetV2(_Trunk):
     """Stages end after the last block of 24, 32, and 96 channels, and after the last convolution.
-    Dropout 0.2 follows."""
+
+    Dropout 0.2 follows.
+    """
 
     ends = ("3", "6", "13", "18")
 

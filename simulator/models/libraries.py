@@ -1,6 +1,8 @@
 """Any classifier of timm or torchvision by its own name: `timm:resnet18`, `torchvision:mobilenet_v3_small`.
+
 They are as published: stem, initial weights, and K are the library's, also for small images. Images are resized only
-for models with a fixed size. The last linear layer is the head, and its input is the features."""
+for models with a fixed size. The last linear layer is the head, and its input is the features.
+"""
 
 from functools import partial
 from typing import Any

@@ -1,6 +1,8 @@
 """The interface of every architecture: named representations, the features before the head, and the head.
+
 Features can be pooled to another width (`models.features`). FedL2G §4.1 does so before every head, so that all have the
-same K."""
+same K.
+"""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -37,8 +39,10 @@ class HiddenHead(nn.Sequential):
 
 class Network(nn.Module):
     """A classifier as features f (output width K) ∘ head h (C classes).
+
     A subclass sets `head`. It lists in `layers` the names of its representations, shallow to deep; the last is the
-    features."""
+    features.
+    """
 
     layers: tuple[str, ...]
     head: nn.Linear | HiddenHead
@@ -65,15 +69,19 @@ class Network(nn.Module):
 
     def stages(self) -> tuple[tuple[str, ...], ...]:
         """Names of the parameters that may learn from a shallower one, stage by stage, shallow to deep.
+
         InCo Aggregation (§3.2) mixes the update of a layer with that of layer 0, the first of its shape in the same
         stage. A residual network lists each stage's convolution weights, a transformer the weights of each block's two
-        LayerNorms. A network without such a list is not mixed."""
+        LayerNorms. A network without such a list is not mixed.
+        """
         return ()
 
     def flattened(self) -> Mapping[str, int] | None:
         """How HeteroFL cuts narrower networks out of this one. A unit is a row of a weight, or an input of it.
+
         Lists the weights that read flattened maps, with the number of columns for each channel. None if a part of the
-        rows does not form a network of these layers."""
+        rows does not form a network of these layers.
+        """
         return None
 
     @property
@@ -88,8 +96,10 @@ _ALIGNMENT = 64
 
 def to_width(features: Tensor, width: int) -> Tensor:
     """Feature vectors [B, in] averaged over `width` even windows: [B, width].
+
     Window i covers ⌊i·in/width⌋ to ⌈(i+1)·in/width⌉. If in < width, values repeat. The means are one matrix product,
-    because torch's own adaptive pooling has no deterministic gradient on CUDA."""
+    because torch's own adaptive pooling has no deterministic gradient on CUDA.
+    """
     given = features.shape[1]
     if given == width:
         return features
@@ -153,7 +163,9 @@ class Pooled(Network):
 
 def with_width(network: Network, width: int | None, name: str) -> Network:
     """The network with features of that width and a new head, or the same one if it has them already.
-    Draws the head's initial weights. Raises ConfigError for a head of an unknown kind. `name` is the model's."""
+
+    Draws the head's initial weights. Raises ConfigError for a head of an unknown kind. `name` is the model's.
+    """
     head = network.head
     if width is None or network.num_features == width:
         return network

@@ -1,6 +1,8 @@
 """Published weights for an architecture, from a user's safetensors file or folder, or from timm's hub.
+
 Only safetensors are read, because other formats can run code. The head keeps its drawn weights, because it has other
-classes."""
+classes.
+"""
 
 from collections.abc import Mapping
 from functools import cache
@@ -31,9 +33,11 @@ TIMM = {
 
 def weights(name: str, network: Network, source: str | bool) -> dict[str, Tensor]:
     """The published parameters of architecture `name`, fitted to `network`, by parameter name.
+
     Kernels for three channels are summed for one. Position embeddings are resampled to the grid of patches. A stem of
     another size than the published one (small images) keeps its drawn weights. Raises ConfigError if no weights are
-    published; DataError if they are missing, damaged, or another model's."""
+    published; DataError if they are missing, damaged, or another model's.
+    """
     path = _hub(name) if source is True else _local(name, Path(str(source)).expanduser())
     try:
         refuse_irregular(path, f"the pretrained weights {path}", error=DataError)

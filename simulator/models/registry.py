@@ -97,7 +97,9 @@ def register(
     kind: Kind | tuple[Kind, ...] = "image",
 ) -> Callable[[Builder], Builder]:
     """Add a model under `name`. Raises ValueError if the name is taken.
-    `kind` is the kind of samples that it accepts, or several. `smallest_side` and `stems` are for models of images."""
+
+    `kind` is the kind of samples that it accepts, or several. `smallest_side` and `stems` are for models of images.
+    """
     kinds = kind if isinstance(kind, tuple) else (kind,)
 
     def add(builder: Builder) -> Builder:
@@ -163,9 +165,11 @@ def build(
     features: int | None = None,
 ) -> Network:
     """A network on the CPU with initial weights drawn from `stream`.
+
     `weights` replaces all but the head's with published ones: True for the hub's, else a path. With `features`, the
     features are pooled to that width, before a new head. Raises ConfigError if the samples do not fit the model;
-    DataError if there are no such weights."""
+    DataError if there are no such weights.
+    """
     model = get(name)
     _check_fits(model, spec)
     with drawing_from(stream):
@@ -231,7 +235,9 @@ def fitting(spec: InputSpec) -> str:
 
 def _check_by_trying(model: RegisteredModel, network: Network, spec: InputSpec) -> None:
     """Load a state and train a step, as a client does, but with shapes that have no values.
-    Raises ConfigError for a wrong input or output shape, a state that does not load, and a step that fails."""
+
+    Raises ConfigError for a wrong input or output shape, a state that does not load, and a step that fails.
+    """
     sizes = " or data.size" if spec.kind == "image" else ""
     x = blank(spec, 2, "meta")
     with _refusing(model, f"does not take {spec.noun} of {spec}", f"choose another model{sizes}"):

@@ -1,6 +1,8 @@
 """The position of a narrower network's weights in those of a wider one with the same layers (HeteroFL, FedRolex).
+
 A dimension of a network consists of units: output channels, inputs, rows of a linear layer. A weight that reads
-flattened maps has several columns per unit, those of one channel. The narrower network has n consecutive units of K."""
+flattened maps has several columns per unit, those of one channel. The narrower network has n consecutive units of K.
+"""
 
 from collections.abc import Callable, Mapping
 
@@ -17,8 +19,10 @@ def places(
     wide: Network, narrow: Network, first: Callable[[int], int], device: torch.device | None = None
 ) -> dict[str, Place]:
     """The place of every parameter of the narrower network, by name, in the wider one's, as indices on `device`.
+
     Of K units, it has those from `first(K)` on, and continues from 0 after the last. All of them keep their own order.
-    The networks are nested: see `needs.nested_widths`."""
+    The networks are nested: see `needs.nested_widths`.
+    """
     columns = wide.flattened() or {}
     sizes = {name: weight.shape for name, weight in wide.named_parameters()}
     return {

@@ -1,8 +1,11 @@
 """Models of token sequences, as in HtFLlib: fastText, logistic regression, LSTM, GRU, BiLSTM, transformers; tiny ones.
+
 Padding never reaches the features. A sequence of nothing but padding counts as one token for recurrent models.
+
 Cells and attention are matrix products. Torch's own LSTM and GRU are one fused operation each. Its FLOPs are not
 counted, it cannot be mapped over clients, and it has no forward-mode derivative on a CPU. Nor have the fused kernels of
-attention, which FedL2G needs, and they have no dropout of each of several clients."""
+attention, which FedL2G needs, and they have no dropout of each of several clients.
+"""
 
 import math
 from collections.abc import Mapping
@@ -150,7 +153,9 @@ class TextLR(Network):
 
 class RecurrentText(Network):
     """embeddings → layers of LSTM or GRU with dropout between → the state after the last token → dropout → head C.
-    With `relu`, the last state passes a ReLU. Representation `state<i>` is the last state of layer i."""
+
+    With `relu`, the last state passes a ReLU. Representation `state<i>` is the last state of layer i.
+    """
 
     def __init__(
         self,
@@ -182,7 +187,9 @@ class RecurrentText(Network):
 
 class BiLSTM(Network):
     """embeddings → an LSTM in each direction → both final states → FC → head C.
-    With attention, the final states weight all states by Luong's dot product, and a layer joins both."""
+
+    With attention, the final states weight all states by Luong's dot product, and a layer joins both.
+    """
 
     layers = ("states", "fc1")
 
@@ -241,7 +248,9 @@ class Block(nn.Module):
 
 class TextTransformer(Network):
     """embeddings · √K + positions → dropout → blocks → the first token → head C.
-    Representation `block<i>` holds all tokens [B, length, K]. Padding is zero in it."""
+
+    Representation `block<i>` holds all tokens [B, length, K]. Padding is zero in it.
+    """
 
     def __init__(
         self,

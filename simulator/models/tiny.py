@@ -42,7 +42,9 @@ class TinyCNN(Network):
 
 class TinyMLP(Network):
     """FC1 12 → BatchNorm → ReLU → dropout 0.1 → FC2 8 → ReLU → head C: statistics and draws in a few lines.
-    It takes images, signals, and table rows. A deep one has another FC 12 after FC1, and nests with the other."""
+
+    It takes images, signals, and table rows. A deep one has another FC 12 after FC1, and nests with the other.
+    """
 
     layers = ("fc1", "fc2")
 

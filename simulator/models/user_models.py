@@ -1,8 +1,11 @@
 """Models from a user's file: `mynets.py` gives `mynets:MyNet`, which works like any other model.
-MyNet is a class or a function that makes an `nn.Module`. Its arguments are any of num_classes and those of the samples'
-spec: in_channels and image_size for images; length, vocabulary, and padding for tokens; in_channels and time for
-signals; in_features for a table. Its head is the linear layer `head`, or a module with `in_features` and
-`out_features`, which reads `features(x)`. The head of `mynets:MyNet@layer` is the layer of that name."""
+
+MyNet is a class or a function that makes an `nn.Module`. Its arguments are any of num_classes and those of the
+samples' spec: in_channels and image_size for images; length, vocabulary, and padding for tokens; in_channels and time
+for signals; in_features for a table. Its head is the linear layer `head`, or a module
+with `in_features` and `out_features`, which reads `features(x)`. The head of
+`mynets:MyNet@layer` is the layer of that name.
+"""
 
 import inspect
 import re
@@ -37,7 +40,9 @@ class Own(Published):
 
 def load(path: Path) -> OwnFile:
     """Make the models of a file available as `stem:Name`. Does nothing the second time.
-    Raises ConfigError for a file that cannot be read or fails, or that has the name of a library."""
+
+    Raises ConfigError for a file that cannot be read or fails, or that has the name of a library.
+    """
     prefix = path.stem
     if not re.fullmatch(r"\w+", prefix) or (prefix in libraries() and prefix not in _FILES):
         raise ConfigError(
@@ -155,7 +160,9 @@ def _check(
     num_classes: int,
 ) -> None:
     """Check that the whole module and its two halves give equal outputs for the same samples.
-    Raises ConfigError if they differ, for example because something follows the head, and for code that fails."""
+
+    Raises ConfigError if they differ, for example because something follows the head, and for code that fails.
+    """
     stream = torch_stream(0, "models/own")
     with torch.device("cpu"), drawing_from(stream):
         x = random(spec, 2, stream)

@@ -1,8 +1,11 @@
 """Vision transformers (Dosovitskiy et al. 2021) from timm.
+
 ViT-B/16 and ViT-B/32 of FedL2G's HtM10, and ViT-S/16 with 8 to 12 blocks of InCo Aggregation, each nested in the next
 by name and shape.
+
 A transformer is built for the images' own size, rounded up to whole patches. Images of another size (28 pixels, patches
-of 16) are resized by bilinear interpolation in the forward pass. `data.size = 224` gives it the papers' input."""
+of 16) are resized by bilinear interpolation in the forward pass. `data.size = 224` gives it the papers' input.
+"""
 
 from typing import Any
 
@@ -16,8 +19,10 @@ from simulator.models.registry import Builder, ImageShape, register
 
 class ViT(Network):
     """patches → blocks of attention and MLP → the class token's features → head C.
+
     Representation `block<i>` holds all tokens [B, 1 + patches, width]. Without `features`, K is the width, and the head
-    is linear. With it, the features are pooled to that K, and the head is K → width → tanh → C."""
+    is linear. With it, the features are pooled to that K, and the head is K → width → tanh → C.
+    """
 
     published = "vit."
 

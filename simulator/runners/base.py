@@ -67,7 +67,8 @@ class Job:
 
 class Jobs(Mapping[int, Job]):
     """Clients' jobs, each made on demand, on any thread, so memory holds only those of running clients. Keys make
-    none."""
+    none.
+    """
 
     def __init__(self, clients: Sequence[int], make: Callable[[int], Job]) -> None:
         self._clients = dict.fromkeys(clients)
@@ -208,7 +209,9 @@ class Runner(ABC):
     @abstractmethod
     def next_finished(self, seconds: float) -> Finished | None:
         """The next finished portion, in any order; None after `seconds`. Raises its errors.
-        A runner that computes on the calling thread takes as long as the portion takes."""
+
+        A runner that computes on the calling thread takes as long as the portion takes.
+        """
 
     def computes_here(self, portion: Sequence[object]) -> bool:
         """Whether `next_finished` computes such a portion on the calling thread, and nothing at the same time."""
@@ -317,8 +320,11 @@ def get(name: str) -> type[Runner]:
 
 
 def carry_out(runner: Runner, work: Work, listener: Listener | None = None) -> list[LocalUpdate]:
-    """The updates of all clients of `work.jobs`, in client order. Asks the gate before each portion starts.
-    Raises RoundInterrupted with the finished updates when the gate ends the round before all clients have started."""
+    """The updates of all clients of `work.jobs`, in client order.
+
+    Asks the gate before each portion starts. Raises RoundInterrupted with the finished updates when the gate ends the
+    round before all clients have started.
+    """
     listener = listener or Listener()
     runner.open(work.hooks)
     alone = [[client] for client in work.jobs]

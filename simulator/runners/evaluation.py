@@ -252,8 +252,10 @@ def _made_of(runner: Runner, hooks: Hooks, round: int, client: int, job: Job) ->
 
 class _reading(Operations):
     """A context that hashes this thread's operations with their arguments.
+
     Results of earlier operations follow from the rest. So every value that answers depend on counts, whatever holds
-    it."""
+    it.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,5 +1,6 @@
 """The parts of a round: one client's (prepare, train, and finish, so that a runner may take steps together), and the
-server's, which aggregates, and then trains its own modules if the method has any."""
+server's, which aggregates, and then trains its own modules if the method has any.
+"""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence

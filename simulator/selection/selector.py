@@ -1,9 +1,11 @@
 """Selects the participants of a round by the run's strategy.
+
 Of htfl-sim's own, `utility` follows Oort: Lai et al., "Oort: Efficient Federated Learning via Guided Participant
 Selection", OSDI 2021, and the authors' selector in FedScale (SymbioticLab/FedScale, thirdparty/oort/oort.py at commit
 ce642665). Taken from the latter are the share of exploration, the clipped and normalized utility, the bonus of age, the
 penalty of slow clients, and the draw above a cutoff. The pacer, which moves the preferred duration, and the list of
-clients that have taken part too often are left out."""
+clients that have taken part too often are left out.
+"""
 
 import math
 import statistics
@@ -51,8 +53,10 @@ class Selector:
         stays: Stays = lambda client: math.inf,
     ) -> tuple[int, ...]:
         """So many of the free clients, without replacement, ascending. All of them if there are no more.
+
         attempt: the number of selections before in the same round. A selection depends on the seed, the round, the
-        attempt, the free clients, and their past."""
+        attempt, the free clients, and their past.
+        """
         if number >= len(free):
             return tuple(free)
         kind = "participants" if self._strategy is None else "selection"
@@ -74,7 +78,9 @@ def available(
     candidates: Sequence[Candidate], number: int, round: int, draws: np.random.Generator
 ) -> list[int]:
     """Clients that stay as long as their last dispatch took, at random; then the others, the longest stay first.
-    A client that was never sent off counts with the median of the others."""
+
+    A client that was never sent off counts with the median of the others.
+    """
     known = [each.seconds for each in candidates if each.seconds is not None]
     usual = statistics.median(known) if known else 0.0
     fitting, others = list[Candidate](), list[Candidate]()
@@ -115,8 +121,10 @@ def utility(settings: SelectionConfig) -> Strategy:
 
 def scores(tried: Sequence[Candidate], round: int, settings: SelectionConfig) -> NDArray[np.float64]:
     """(normalized utility + √(0.1 ln(round) / last round)) · (T / t)^α for t > T, of clients with a last round.
+
     The utility is samples × loss. It is clipped at its 0.9 quantile and normalized to 0…1. T is a quantile of the
-    seconds t. Without a clock, there is no penalty."""
+    seconds t. Without a clock, there is no penalty.
+    """
     utilities = np.array([each.samples * abs(each.loss or 0.0) for each in tried])
     utilities = np.minimum(utilities, np.quantile(utilities, CLIP, method="inverted_cdf"))
     spread = utilities.max() - utilities.min()

@@ -49,7 +49,8 @@ class Source:
     @classmethod
     def read(cls, folder: Path, at_round: int, runtime: Raw, data_dir: Path) -> "Source":
         """The session, its data and its models; `runtime` is laid over its own. Raises ConfigError for no such round,
-        and like `builder.build` and `metadata.check_data`."""
+        and like `builder.build` and `metadata.check_data`.
+        """
         session = CheckedReader(folder)
         records = session.records()
         session.check_round(at_round)

@@ -57,7 +57,9 @@ class Seen:
 @dataclass(frozen=True)
 class PointCell:
     """A point: its session's state, its last finished round, and its last mean accuracy, 0…1; None without a score.
-    linked: the session of an identical run that it uses, if any. error: why its session cannot be read."""
+
+    linked: the session of an identical run that it uses, if any. error: why its session cannot be read.
+    """
 
     point: str
     folder: Path
@@ -280,7 +282,9 @@ def _rows(request: Request, trials: Sequence[_Trial], chosen: Raw | None) -> lis
 @dataclass(frozen=True)
 class BoardRow:
     """A setting. cells: by seed, None where the study has no such point; the rest: over its seeds.
-    interval: Student's 95 % interval. costs: means. Those of an unfinished board are up to its `round`."""
+
+    interval: Student's 95 % interval. costs: means. Those of an unfinished board are up to its `round`.
+    """
 
     label: str
     method: str
@@ -303,7 +307,9 @@ class BoardRow:
 @dataclass(frozen=True)
 class Board:
     """The rows of a study. round: the one that the rows are compared at; None: each session has its last round.
-    notes: what to know of the comparison. trials: of a tuning study, whose rows are the final seeds."""
+
+    notes: what to know of the comparison. trials: of a tuning study, whose rows are the final seeds.
+    """
 
     folder: Path
     seeds: tuple[str, ...] = ()

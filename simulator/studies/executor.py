@@ -60,7 +60,9 @@ class Launch:
 @dataclass(frozen=True)
 class Ended:
     """How a point's process ended: its exit code, below zero for a signal, and the end of its stderr.
-    lost: its actor or node is gone, which is not the point's own failure."""
+
+    lost: its actor or node is gone, which is not the point's own failure.
+    """
 
     code: int
     words: str

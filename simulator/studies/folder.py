@@ -179,7 +179,8 @@ def sessions_in(study: Path) -> list[Path]:
 
 def linked_session(place: Path) -> Path | None:
     """The session that a point without its own uses, if `place` is STUDY/POINT. Raises SessionUnreadable for a dead
-    link."""
+    link.
+    """
     study = place.parent
     if place.exists() or not checkpoints.is_group(study):
         return None
@@ -329,7 +330,8 @@ def status_of(study: Path, point: Point, last: int = 0) -> Status:
 
 def time_left(statuses: Sequence[Status], jobs: int) -> float | None:
     """Seconds until all points are done, `jobs` at a time; those that have not begun take as long. None before a
-    round."""
+    round.
+    """
     known = [fmean(status.seconds) for status in statuses if status.seconds]
     if not known:
         return None

@@ -56,7 +56,8 @@ class _Unbegun(Exception):
 
 class RemotePoint(threading.Thread):
     """A thread that runs a point on a node, steers it, and copies its session back if the node does not share the
-    folder."""
+    folder.
+    """
 
     def __init__(self, point: Point, study: Path, shown: str, launch: Launch, needs: Needs) -> None:
         """`shown`: path of a file in the study's folder. A node that has it shares that folder."""
@@ -207,8 +208,10 @@ ANSWER_SECONDS = 120.0
 
 
 class OnNodes(Executor):
-    """Runs points on Ray. Sessions are in the study's folder, or on the node until the point ends and they are
-    copied."""
+    """Runs points on Ray.
+
+    Sessions are in the study's folder, or on the node until the point ends and they are copied.
+    """
 
     takes_over = True
 

@@ -78,7 +78,8 @@ class Reused(Exception):
 def opened(study: Path, point: Point, launch: Launch, reuse: str | None = None) -> "Session":
     """The session of a point, new or at its last checkpoint, taken over if its heartbeat on another machine has
     stopped. The users' files must be loaded. Raises the errors of creating or resuming, and Reused if `reuse` names a
-    place ('study', 'sessions') where an identical run is finished."""
+    place ('study', 'sessions') where an identical run is finished.
+    """
     from simulator.sessions.session import Session
 
     def look(document: Document) -> Sequence[str]:

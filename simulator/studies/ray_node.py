@@ -1,5 +1,7 @@
 """Code on a node: an actor that watches one point, which runs in its own process.
-Unless its node shares the study's folder, it receives what the point needs into a private one, and sends it back."""
+
+Unless its node shares the study's folder, it receives what the point needs into a private one, and sends it back.
+"""
 
 import fcntl
 import os
@@ -28,7 +30,8 @@ _YOUNG = 60.0
 @dataclass(frozen=True)
 class Bundle:
     """The files that a point needs besides sessions: the list of points, and kind, name, and contents of users'
-    files."""
+    files.
+    """
 
     study: str
     points: bytes
@@ -94,7 +97,9 @@ class PointActor:
         variables: Mapping[str, str],
     ) -> Ended:
         """Run the point, and wait for its end. Raises OSError if the node cannot start a process.
-        parent: the session it branches off, as it was received. variables: of the environment, in place of Ray's."""
+
+        parent: the session it branches off, as it was received. variables: of the environment, in place of Ray's.
+        """
         if self._files is not None:
             launch = replace(launch, files=self._files)
         theirs, mine = os.pipe()

@@ -21,7 +21,8 @@ Selected = tuple[Path, int | None, str]
 @dataclass(frozen=True)
 class Selection:
     """sessions: in order, each once, with the number of a tuning study's trial. waiting: points, as STUDY/POINT,
-    without a session. studies: of each folder, those by which it was named, or in which it lies."""
+    without a session. studies: of each folder, those by which it was named, or in which it lies.
+    """
 
     sessions: dict[Path, int | None]
     waiting: tuple[str, ...]
@@ -100,7 +101,9 @@ def _tagged(tag: str, sessions_dir: Path) -> list[Selected]:
 
 def _sessions(path: Path) -> Iterator[Selected]:
     """The folder itself; for a study, the sessions of its points, also of those that have not begun.
-    A tuning study that has final runs is those alone: its trials have other budgets and values."""
+
+    A tuning study that has final runs is those alone: its trials have other budgets and values.
+    """
     if checkpoints.is_group(path):
         points = read_points(path)
         for point in [point for point in points if point.is_final] or points:
@@ -133,7 +136,8 @@ def study_axes(runs: Iterable[SessionData], studies: Collection[Path]) -> tuple[
 @dataclass(frozen=True, eq=False)
 class Seeds:
     """Sessions of a study that differ only in their seeds, or one session; named after the common part of their
-    names."""
+    names.
+    """
 
     name: str
     runs: tuple[SessionData, ...]
@@ -145,7 +149,9 @@ class Seeds:
 
 def by_seed(runs: Sequence[SessionData], studies: Collection[Path]) -> list[Seeds]:
     """The runs in order; those of these studies that differ only in their seed form one group.
-    The session of an identical run belongs to the first study that has a point for it."""
+
+    The session of an identical run belongs to the first study that has a point for it.
+    """
     users, trials = dict[Path, Path](), dict[tuple[Path, Path], int | None]()
     for study in reversed(list(studies)):
         with suppress(SessionUnreadable, DiskError):  # an unreadable study, or a session

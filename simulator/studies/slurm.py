@@ -1,5 +1,7 @@
 """A study for Slurm: one script in its folder, an array with a task for each point. A tuning study is one job.
-Users may edit it. Writing it again changes only the line with the task numbers."""
+
+Users may edit it. Writing it again changes only the line with the task numbers.
+"""
 
 import re
 import shlex
@@ -51,7 +53,9 @@ def write(
     tunes: bool = False,
 ) -> Written:
     """Write the script of a study, with at most `jobs` points at once. Raises DiskError.
-    gpus: this machine has some, so points ask for one. tunes: a tuning study, which is one job."""
+
+    gpus: this machine has some, so points ask for one. tunes: a tuning study, which is one job.
+    """
     path = group.folder / SCRIPT
     array = f"#SBATCH --array=0-{len(points) - 1}" + (f"%{jobs}" if jobs else "")
     # Keep the user's text, encoding, and permissions.

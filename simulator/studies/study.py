@@ -151,7 +151,8 @@ class StudySpec:
 
     def to_toml(self) -> str:
         """Equal studies give equal text. Raises ConfigError for a path that is not valid Unicode, which TOML cannot
-        hold."""
+        hold.
+        """
         said: Raw = {
             "title": self.title,
             "preset": self.preset,
@@ -257,7 +258,9 @@ class StudySpec:
 
 def name(axes: Mapping[str, Any]) -> str:
     """A point's name: the values of method and preset, the seed as s0, and others as the key's last part and value.
-    The whole key is used if two keys have the same last part. Raises ConfigError."""
+
+    The whole key is used if two keys have the same last part. Raises ConfigError.
+    """
     words, ends = [], Counter(key.rpartition(".")[2] for key in axes)
     for key, value in axes.items():
         text, end = _spelled(value), key.rpartition(".")[2]

@@ -76,7 +76,8 @@ class Plan:
 def plan(folder: Path, study: StudySpec | None = None, extend: bool = False) -> Plan:
     """Plan `study`, or the one in the folder if it names no Python files. Runs the files of `study`. `extend`: add
     points. Raises ConfigError for invalid settings and for a study that would change an existing one; SessionError if
-    a file differs from what a point lists; SessionUnreadable, PresetError, or DiskError."""
+    a file differs from what a point lists; SessionUnreadable, PresetError, or DiskError.
+    """
     sessions_dir = folder.parent
     there = checkpoints.is_group(folder)
     if study is None:
@@ -108,7 +109,8 @@ def plan(folder: Path, study: StudySpec | None = None, extend: bool = False) -> 
 
 def load(folder: Path, files: Files, points: Iterable[Point]) -> None:
     """Run the files that the user has named, once they are those that the points list. Raises SessionError,
-    ConfigError."""
+    ConfigError.
+    """
     if files != Files():
         from simulator.studies.checking import refuse_other_code  # needs torch
 
@@ -231,7 +233,8 @@ class Sweep:
         last: int = 0,
     ) -> None:
         """`observe` receives all points whenever something may have changed. upto: the round at which points are done;
-        None: their last. last: the last rounds over which trials are scored; 0: the points are no trials."""
+        None: their last. last: the last rounds over which trials are scored; 0: the points are no trials.
+        """
         self._upto = upto
         self._group = group
         self._points = {point.name: point for point in points}
@@ -269,7 +272,8 @@ class Sweep:
 
     def run(self, stop: Callable[[], str | None]) -> SweepResult:
         """Until all points are done, `stop` returns a reason, or the command `stop` arrives. All points have ended
-        then."""
+        then.
+        """
         with self._executor:
             while True:
                 self._heed(stop())

@@ -1,6 +1,8 @@
 """Random changes to training samples. Each sample draws its own from one keyed stream.
+
 Each kind of samples has its own changes. Those of images act on normalized images. Pixels that are cut out or padded
-become 0, the mean color of the data set. `RandomView` makes second views, for losses that compare two."""
+become 0, the mean color of the data set. `RandomView` makes second views, for losses that compare two.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,7 +61,9 @@ def crop(x: Tensor, stream: torch.Generator) -> Tensor:
 
 def resized_crop(x: Tensor, stream: torch.Generator) -> Tensor:
     """A window of random area, shape, and place, enlarged to the image's size by bilinear interpolation.
-    As torchvision's RandomResizedCrop, except that a side longer than the image's is cut and not drawn again."""
+
+    As torchvision's RandomResizedCrop, except that a side longer than the image's is cut and not drawn again.
+    """
     height, width = x.shape[2:]
     area, ratio, down, right = _uniform(4, x, stream)
     wide, tall = _sides(x, WINDOW_AREA, area, WINDOW_RATIO, ratio)
@@ -103,7 +107,9 @@ def _sides(
     x: Tensor, areas: tuple[float, float], area: Tensor, ratios: tuple[float, float], ratio: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The sides [B] of rectangles, of which the first is `ratio` of the second, in whole pixels.
-    The draws are turned to areas between these shares of the image's, and to ratios uniform in their logarithm."""
+
+    The draws are turned to areas between these shares of the image's, and to ratios uniform in their logarithm.
+    """
     low, high = (torch.tensor(each).log().item() for each in ratios)
     area = (areas[0] + (areas[1] - areas[0]) * area) * x.shape[2] * x.shape[3]
     ratio = torch.exp(low + (high - low) * ratio)
@@ -143,7 +149,9 @@ def _rectangle(x: Tensor, top: Tensor, tall: Tensor | int, left: Tensor, wide: T
 class RandomView:
     """A second view of each image, as in SimCLR: a resized crop, perhaps mirrored, with changed contrast and
     brightness.
-    A phase's `draws` calls `drawn`, and its loss applies the view to these draws. So the loss stays pure."""
+
+    A phase's `draws` calls `drawn`, and its loss applies the view to these draws. So the loss stays pure.
+    """
 
     area: tuple[float, float] = (0.2, 1.0)
     """Share of the image that the crop covers."""

@@ -25,7 +25,8 @@ REPRESENTATION_BATCH = 512
 
 class LocalClient(Trainer):
     """Client k in round t, as a method sees it: `nets` has a private copy of its weights, `state` the method's
-    tensors."""
+    tensors.
+    """
 
     def __init__(
         self,
@@ -134,7 +135,9 @@ class LocalClient(Trainer):
     @torch.no_grad()
     def take_statistics(self) -> None:
         """Set the statistics of the model's BatchNorms from the client's training samples: static BatchNorm (HeteroFL).
-        They become the means of the batch statistics of one pass, in the order of the samples."""
+
+        They become the means of the batch statistics of one pass, in the order of the samples.
+        """
         norms = [module for module in self.nets.model.modules() if isinstance(module, _BatchNorm)]
         self.nets.eval()
         for norm in norms:
@@ -153,8 +156,10 @@ class LocalClient(Trainer):
         self, of: Callable[[Network, Tensor], Tensor] = Network.features
     ) -> tuple[Tensor, Tensor]:
         """The mean of a network's outputs over each class's training samples, in evaluation mode.
+
         `of` maps the model and samples to [B, D]; by default, to the features. Returns means [|S_k|, D] and their
-        labels [|S_k|], int32, ascending."""
+        labels [|S_k|], int32, ascending.
+        """
         self.nets.eval()
         labels = torch.tensor(self.info.classes, device=self.train.device)
         sums, counts = [], []
@@ -175,7 +180,9 @@ def steps_in(
     of_epoch: int, training: TrainingConfig, epochs: float | None = None, steps: int | None = None
 ) -> int:
     """Steps in so many epochs of this number of batches, or so many steps. Neither: the configured length.
-    A fraction of an epoch is rounded to whole steps, half a step upward, and has at least one step."""
+
+    A fraction of an epoch is rounded to whole steps, half a step upward, and has at least one step.
+    """
     if not of_epoch:
         return 0
     if steps is None and epochs is None:
@@ -201,7 +208,9 @@ def shown_in(samples: int, training: TrainingConfig) -> int:
 
 def batch_sizes(samples: int, batch_size: int) -> list[int]:
     """Sizes of an epoch's batches: full ones and the rest. A rest of one sample joins the batch before it.
-    A BatchNorm in training cannot normalize one sample, because it has no variance."""
+
+    A BatchNorm in training cannot normalize one sample, because it has no variance.
+    """
     full, rest = divmod(samples, batch_size)
     sizes = [batch_size] * full
     if rest == 1 and full:

@@ -1,6 +1,8 @@
 """Floating-point operations, by the formulas of torch's own counter.
+
 `torch.utils.flop_counter.FlopCounterMode` hooks every module of the process, so it cannot run while other threads
-train. This mode reads its table of formulas and sees one thread only."""
+train. This mode reads its table of formulas and sees one thread only.
+"""
 
 import contextlib
 from collections.abc import Hashable, Iterator
@@ -12,7 +14,9 @@ from torch.utils.flop_counter import flop_registry
 
 class Operations(TorchDispatchMode):
     """Base class with a `__torch_dispatch__` that subclasses define. It is never compiled.
-    torch's own base class imports the compiler to prevent compilation, which delays a run's start by seconds."""
+
+    torch's own base class imports the compiler to prevent compilation, which delays a run's start by seconds.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -41,7 +45,9 @@ class counting_flops(Operations):
 
 class FlopCache:
     """FLOPs of one step of each kind, counted in the first such step and then looked up.
-    A kind is everything that determines the count, for example the architecture, the phase, and the batch size."""
+
+    A kind is everything that determines the count, for example the architecture, the phase, and the batch size.
+    """
 
     def __init__(self) -> None:
         self._steps: dict[tuple[Hashable, ...], int] = {}

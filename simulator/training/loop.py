@@ -58,8 +58,10 @@ def steps(trainer: Trainer, phase: Phase) -> Iterator[Step]:
 
 class _PlainStep:
     """A step of a phase, from a batch to updated weights, as single calls of torch.
+
     It contains everything a step does, and reads no value. So another implementation, such as a captured graph that is
-    replayed, can replace it."""
+    replayed, can replace it.
+    """
 
     def __init__(self, trainer: Trainer, phase: Phase) -> None:
         settings = trainer.federation.training

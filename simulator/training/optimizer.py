@@ -1,6 +1,8 @@
 """The optimizers of a phase, and their moments as named tensors if a method keeps them between rounds.
-The update rules are torch's own functions. Its classes around them load the compiler when the first one is made, which
-took a third of a run's start. They also read every parameter's settings again in each step."""
+
+The update rules are torch's own functions. Its classes around them load the compiler when the first one is made,
+which took a third of a run's start. They also read every parameter's settings again in each step.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -48,8 +50,10 @@ class Optimizer(ABC):
 
 class PlainSGD(Optimizer):
     """w ← w − ηg, rounded after the product and after the difference.
+
     torch's own version rounds once or twice, depending on the processor. FedGH's server has used this rule from its
-    first version, and its sessions keep their bits."""
+    first version, and its sessions keep their bits.
+    """
 
     def _move(self, weights: list[Tensor], gradients: list[Tensor]) -> None:
         torch._foreach_sub_(weights, torch._foreach_mul(gradients, self.lr))
@@ -131,8 +135,10 @@ def make(
 
 def moments(kind: Literal["sgd", "adam"], modules: Mapping[str, nn.Module]) -> Tensors:
     """The moments of these modules before the first step: zeros, on the CPU.
+
     Named `module.parameter.moment`, and `step` for Adam's count of steps. Put them into the state under the part that a
-    phase `keeps`."""
+    phase `keeps`.
+    """
     zeros = {
         f"{name}.{key}.{moment}": torch.zeros(parameter.shape, dtype=parameter.dtype)
         for name, module in modules.items()

@@ -96,7 +96,9 @@ def weighing(weights: Tensor | None) -> Iterator[None]:
 
 def own_cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
     """The mean cross-entropy of scores [B, C] and the labels y of the client's own samples, as a part of a loss.
-    With `training.class_weights`, it is Σ w_y ℓ / Σ w_y over the batch, as torch's with weights."""
+
+    With `training.class_weights`, it is Σ w_y ℓ / Σ w_y over the batch, as torch's with weights.
+    """
     weights: Tensor | None = getattr(_recording, "weights", None)
     if weights is None:
         return F.cross_entropy(scores, y)
@@ -106,8 +108,10 @@ def own_cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
 
 def recorded_cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
     """`own_cross_entropy` of the client's own model, recorded as `loss.cross_entropy`.
+
     A loss calls it in place of torch's function. So the ledger has the same number for all methods, whatever their
-    losses add to it, and whatever the weights of classes. If a loss calls it twice, the last call counts."""
+    losses add to it, and whatever the weights of classes. If a loss calls it twice, the last call counts.
+    """
     found = own_cross_entropy(scores, y)
     if (terms := getattr(_recording, "terms", None)) is not None:
         weighted = getattr(_recording, "weights", None) is not None

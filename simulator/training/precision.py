@@ -1,11 +1,14 @@
 """The precision of training.
-float32: all computations. tf32: matrix products and convolutions on CUDA round their factors to 10 bits of mantissa and
-add in float32. bf16: while clients or the server train, networks run under torch's autocast to bfloat16 (8 bits):
+
+float32: all computations. tf32: matrix products and convolutions on CUDA round their factors to 10 bits of mantissa
+and add in float32. bf16: while clients or the server train, networks run under torch's autocast to bfloat16 (8 bits):
 products and convolutions, and the maps between them.
+
 Also with bf16, these stay float32: weights, their gradients, and the optimizer's moments; BatchNorm's statistics; a
 network's outputs (logits, features, representations), and so every loss and all other arithmetic of a method; draws;
 messages; aggregation; evaluation and CKA. tf32 is torch's switch for the whole process, so it applies to the whole
-round."""
+round.
+"""
 
 import threading
 import warnings
@@ -59,8 +62,10 @@ def _capability(device: torch.device) -> tuple[int, int]:
 @contextmanager
 def networks_in(precision: Precision, nets: nn.Module, device: torch.device) -> Iterator[None]:
     """A context in which the modules of `nets` compute in this precision and return float32.
+
     Networks are entered through `represent` and their head, other modules through `forward`. Precision does not apply
-    on the meta device, which has no values."""
+    on the meta device, which has no values.
+    """
     if precision != "bf16" or device.type == "meta":
         yield
         return
@@ -99,9 +104,11 @@ _USERS: list[bool] = []
 @contextmanager
 def tf32_in_force(precision: Precision, device: torch.device) -> Iterator[None]:
     """A context in which CUDA computes in TF32 if that is the precision, and otherwise does not.
+
     By default, torch uses TF32 for convolutions but not for products. Its switches belong to the process, so they are
     set while any run computes, and then reset. Raises ConfigError if another run computes with other switches. Does
-    nothing on a CPU."""
+    nothing on a CPU.
+    """
     global _before
     if device.type != "cuda":
         yield

@@ -1,7 +1,9 @@
 """The training loop for several clients as one: their weights are stacked, and all clients take each step together.
+
 Every tensor gets a first dimension n, one entry per client. `torch.func` differentiates one client's loss, and maps it
 over this dimension. Losses, draws, and batch order are those of the plain loop (`training/loop.py`). The numbers are
-the same except for the rounding of sums."""
+the same except for the rounding of sums.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -45,8 +47,9 @@ class StackedStep(NamedTuple):
 
 def steps(clients: Sequence[LocalClient], phases: Sequence[Phase], reached: Reached) -> Iterator[StackedStep]:
     """Train the clients in place, each by its own of `phases`. One call of `next` takes a step of all.
-    Raises CannotStack if they differ in more than the values of tensors, and torch's error if a loss cannot be
-    mapped."""
+
+    Raises CannotStack if they differ in more than the values of tensors, and torch's error if a loss cannot be mapped.
+    """
     refuse_unlike(clients, phases)
     for client in clients:
         freeze_all_but(client.nets, phases[0].trains)
@@ -219,7 +222,9 @@ class _Stack:
         self, batches: Sequence[Batch], draws: Sequence[Draws], sizes: Sequence[int]
     ) -> frozenset[str]:
         """The weights that the loss reaches. Adds every client's operations.
-        One client also takes the first step of a kind alone, to count its operations. That step is discarded."""
+
+        One client also takes the first step of a kind alone, to count its operations. That step is discarded.
+        """
         kind = (self.clients[0].info.architecture, self.phase.name, self.phase.loss)
         for size in dict.fromkeys(sizes):
             number = sizes.index(size)
@@ -342,9 +347,11 @@ def _clip(weights: Sequence[nn.Parameter], largest: float) -> None:
 
 class layers_of_each(drawing_from):
     """A context within `torch.vmap`: dropout of the client with number `who` draws from that client's stream.
+
     `who` is mapped over: 0, 1, 2, … Raises TypeError for a draw that cannot be made per client. It replaces two
     functions that a map does not accept: `one_hot`, which reads values, and BatchNorm of bfloat16 maps with float32
-    statistics."""
+    statistics.
+    """
 
     def __init__(self, streams: Sequence[torch.Generator], who: Tensor) -> None:
         super().__init__(streams[0])

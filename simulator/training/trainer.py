@@ -39,8 +39,10 @@ class TrainingContext:
 
 def rate(training: TrainingConfig, round: int, rounds: int) -> float:
     """The learning rate η_t in round t of T, both counted from 1. No state is saved for it.
+
     cosine: η_min + (η − η_min)·(1 + cos(π(t − 1)/T))/2 (Loshchilov and Hutter 2017, eq. 5, without restarts), from η in
-    round 1 to nearly η_min in round T. step: η·d^⌊(t − 1)/s⌋, the decay d after every s rounds."""
+    round 1 to nearly η_min in round T. step: η·d^⌊(t − 1)/s⌋, the decay d after every s rounds.
+    """
     done = round - 1
     match training.schedule:
         case "cosine":
@@ -54,7 +56,9 @@ def rate(training: TrainingConfig, round: int, rounds: int) -> float:
 
 class Trainer:
     """One client or the server in round t, as a method and the training loop see it.
-    `nets` and `state` are private and may be changed freely. Their values at the end of the round are kept."""
+
+    `nets` and `state` are private and may be changed freely. Their values at the end of the round are kept.
+    """
 
     def __init__(
         self,
@@ -102,8 +106,10 @@ class Trainer:
 
     def add_network(self, name: str, network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
         """Add a network of this form to `nets` as `name`, with a private copy of these weights.
+
         `network` may be on the meta device, without values. Missing integer counters (BatchNorm's count of batches)
-        start at zero, because they are not sent."""
+        start at zero, because they are not sent.
+        """
         network = copy.deepcopy(network)
         counters = {
             key: torch.zeros(tensor.shape, dtype=tensor.dtype, device=self.federation.device)
@@ -144,8 +150,10 @@ class Trainer:
 
 class CentralServer(Trainer):
     """The server in round t, as a method sees it when it trains the server's modules.
+
     `nets` holds those modules. Each has the weights from the part of the state with its name. `state` is the whole
-    state of the server."""
+    state of the server.
+    """
 
     def __init__(
         self,

@@ -105,7 +105,8 @@ def test_without_a_limit_each_transfer_has_its_own_rate() -> None:
 
 def test_a_transfer_that_joins_halves_the_rate_from_then_on() -> None:
     """100 bit/s. The first sends 100 bits alone in 1 s, then 50 bit/s: 100 bits in 2 s. The second has 100 of its 150
-    bits by then, and sends the others at 100 bit/s in 0.5 s."""
+    bits by then, and sends the others at 100 bit/s in 0.5 s.
+    """
     first, second = Transfer(0.0, 200 / 8, 100.0), Transfer(1.0, 150 / 8, 100.0)
     assert shared([first, second], 100.0) == [3.0, 3.5]
     assert shared([second, first], 100.0) == [3.5, 3.0]

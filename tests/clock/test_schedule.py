@@ -67,7 +67,8 @@ def test_a_deadline_before_the_first_uplink_waits_for_it() -> None:
 
 def test_late_uplinks_that_are_dropped_neither_hold_up_a_round_nor_end_it() -> None:
     """Clients take 2, 2.5, and 7 seconds. Round 2 begins at 4.25, and has all that can count at 6.75. With a deadline
-    of 1 second, client 1's late uplink arrives at 2.5, in a round whose first uplink that counts arrives at 4."""
+    of 1 second, client 1's late uplink arrives at 2.5, in a round whose first uplink that counts arrives at 4.
+    """
     seconds = (2.0, 2.5, 7.0)
     second = run(rules(schedule="deadline", deadline=4.25), 2, seconds=seconds)[1]
     assert brief(second) == (6.75, [(0, 2, "used"), (1, 2, "used")], [2])
@@ -168,7 +169,8 @@ def test_a_buffer_larger_than_the_clients_at_work_is_refused() -> None:
 
 def test_a_client_whose_stale_uplink_is_back_is_not_sent_off_again_in_the_round() -> None:
     """Client 2 flies from 0 to 7, two rounds long. A second dispatch of it in round 3 would take 1 second only, and the
-    round would have two uplinks of one client."""
+    round would have two uplinks of one client.
+    """
     seconds = iter((7.0, 1.0))
 
     def send(clients: Sequence[int], at: float) -> list[Flight]:

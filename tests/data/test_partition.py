@@ -109,7 +109,8 @@ def test_too_few_samples_or_classes_are_refused_with_the_numbers() -> None:
 
 def test_varied_and_equal_shares_by_hand() -> None:
     """Ten clients of two of ten classes: two owners for each class of 101 samples, 50 and 51. U(0.4, 0.6) over two
-    owners is at least 0.4 of the class, and over eight from 0.4 / (0.4 + 7 · 0.6) to 0.6 / (0.6 + 7 · 0.4)."""
+    owners is at least 0.4 of the class, and over eight from 0.4 / (0.4 + 7 · 0.6) to 0.6 / (0.6 + 7 · 0.4).
+    """
     labels = balanced(10, 101)
     counts = counts_of(labels, divide("pathological", labels, 10, quantity="equal"))
     assert set(counts[counts > 0].tolist()) == {50, 51}
@@ -157,7 +158,8 @@ def test_nobody_takes_more_classes_once_above_the_fair_share() -> None:
 
 def test_pfllibs_rule_by_hand() -> None:
     """Two classes of 100, four clients of one class each: two owners a class, an equal share m = 50, least = min(40,
-    200/4/2) = 25, and bounds max(50/10, 25/2) = 12 and 50: the first owner has 12 to 49 images, the second the rest."""
+    200/4/2) = 25, and bounds max(50/10, 25/2) = 12 and 50: the first owner has 12 to 49 images, the second the rest.
+    """
     labels, rule = np.repeat([0, 1], 100), {"quantity": "pfllib", "classes_per_client": 1}
     for seed in range(20):
         held = divide("pathological", labels, 4, 40, generator(seed), **rule)
@@ -268,7 +270,8 @@ def test_shards_are_stretches_of_the_sorted_samples(set_: Any, clients: int, eac
 
 def test_apportioned_counts_by_hand() -> None:
     """7 · (0.5, 0.3, 0.2) = 3.5, 2.1, 1.4: .5 is the largest remainder. The earlier entry wins a tie. With a minimum of
-    1, 6 · (0.8, 0.1, 0.1) rounds to 5, 1, 0, and the first gives one."""
+    1, 6 · (0.8, 0.1, 0.1) rounds to 5, 1, 0, and the first gives one.
+    """
     assert apportion(7, [5, 3, 2]).tolist() == [4, 2, 1]
     assert apportion(5, [1, 1]).tolist() == [3, 2]
     assert apportion(6, [8, 1, 1], minimum=1).tolist() == [4, 1, 1]

@@ -97,7 +97,8 @@ def test_a_section_is_written_as_a_table_of_keys_types_defaults_and_meanings() -
 def test_a_section_whose_source_does_not_stand_alone_has_no_texts() -> None:
     class Inside(Section):
         """Its text goes on
-at the margin."""  # fmt: skip
+at the margin.
+        """  # fmt: skip
 
         share: float = 0.5
         """Of all."""

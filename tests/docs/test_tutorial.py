@@ -64,7 +64,9 @@ def percent(cell: str) -> float:
 @pytest.mark.timeout(1800)
 def test_the_tutorials_commands_print_its_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other processors round differently: the numbers may then differ by a few percentage points, and the choices too.
-    The commands take under 15 minutes on two cores."""
+
+    The commands take under 15 minutes on two cores.
+    """
     monkeypatch.chdir(tmp_path)
     steps = [line for line in _lines() if line.startswith(("htfl-sim tune", "htfl-sim sweep"))]
     for line in steps:

@@ -75,7 +75,9 @@ def test_the_server_takes_the_mean_weighted_by_samples_and_moves_less_far_toward
 
 def test_a_proximal_loss_adds_half_of_its_weight_times_the_squared_distance() -> None:
     """Logits (1, 0) of class 0: CE = log(1 + e⁻¹). Of all weights only the scale differs from the received, 1 from 3:
-    the squared distance is 4."""
+
+    the squared distance is 4.
+    """
     received = {f"received/{name}": each for name, each in Plain(3.0).state_dict().items()}
     given = Nets(Plain(1.0)), received, batch((1, 0, 0)), {}
     of_fedprox, of_ditto = (
@@ -189,7 +191,8 @@ def test_in_fedper_a_client_keeps_the_head_that_it_trained_and_receives_the_mean
 
 def test_in_fedrep_the_head_learns_first_and_then_the_body() -> None:
     """Logits (1, 0) of class 0: the gradient of the head's bias is softmax − one-hot = (−p, p), p = 1/(1 + e). The
-    features are scale · (1, 0), and the head is the identity: dCE/dscale = −p."""
+    features are scale · (1, 0), and the head is the identity: dCE/dscale = −p.
+    """
     fedrep, p = sharing.method("fedrep", ["tiny_cnn"], [4]), 1 / (1 + math.e)
     nets = Nets(Plain())
     loss = fedrep.head_loss(nets, {}, batch((1, 0, 0)), {})
@@ -248,7 +251,8 @@ def test_fedclassavg_adds_the_squared_distance_to_the_head_as_received(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """CE of logits (1, 2) and class 0 is log(1 + e); ρ · 6 with ρ = 0.5. Then both views are the image: features (1, 0)
-    and (0, 1) of class 0, each twice. Of the three others all are positive, one at similarity 2 and two at 0."""
+    and (0, 1) of class 0, each twice. Of the three others all are positive, one at similarity 2 and two at 0.
+    """
     method = sharing.method("fedclassavg", ["tiny_cnn"], rho=0.5, contrast=3.0, tau=0.5)
     loss = method.loss(Nets(Plain()), RECEIVED, batch((1, 2, 0)), {})
     assert loss.item() == pytest.approx(math.log1p(math.e) + 3, rel=1e-14)
@@ -315,7 +319,8 @@ def test_in_ditto_a_clients_own_model_starts_at_the_first_received_one_and_does_
 
 def test_moon_contrasts_the_received_model_with_the_previous_one() -> None:
     """z = (1, 0), z_glob = (2, 0), z_prev = (−1, 0): similarities 1 and −1. With τ = ½ and μ = 3,
-    ℓ_con = −log(e²/(e² + e⁻²)) = log(1 + e⁻⁴)."""
+    ℓ_con = −log(e²/(e² + e⁻²)) = log(1 + e⁻⁴).
+    """
     nets = Nets(Plain(1.0), previous=Plain(-1.0))
     nets["global"] = Plain(2.0)
     loss = sharing.method("moon", ["tiny_cnn"], [4], mu=3.0, tau=0.5).loss(nets, {}, batch((1, 0, 0)), {})
@@ -370,8 +375,10 @@ def test_an_update_is_divided_by_the_number_of_steps() -> None:
 
 def test_the_server_takes_the_mean_direction_times_the_mean_number_of_steps() -> None:
     """n = 4, 12: p = ¼, ¾; τ = 2, 6, so τ_eff = ½ + 4½ = 5. From 10 to 8 and to 4: d = 1, 1, and w = 10 − 5·1 = 5.
+
     (FedAvg would be at 8/4 + 3·4/4 = 5 too: with d equal they agree.) From 10 to 4 and to 4: d = 3, 1, so
-    Σ p d = ¾ + ¾ = 1½ and w = 10 − 5·1½ = 2½, while FedAvg stays at 4. Running statistics take the mean."""
+    Σ p d = ¾ + ¾ = 1½ and w = 10 − 5·1½ = 2½, while FedAvg stays at 4. Running statistics take the mean.
+    """
     fednova = fednova_with([4, 12])
     start = sharing.filled(fednova.init_server(), 10.0)
     for first, second, expected, statistics in ((8.0, 4.0, 5.0, 5.0), (4.0, 4.0, 2.5, 4.0)):
@@ -384,7 +391,8 @@ def test_the_server_takes_the_mean_direction_times_the_mean_number_of_steps() ->
 
 def test_tau_eff_counts_steps_or_norms() -> None:
     """ρ = ½: of three gradients the last acts once, the one before 1 + ½, the first 1 + ½ + ¼: a = 4¼. p = ¼, ¾, τ = 1,
-    3: Σ p τ = 2½; a = 1, 4¼, Σ p a = ¼ + 3 3/16 = 3 7/16. Without momentum, the same, and for Adam."""
+    3: Σ p τ = 2½; a = 1, 4¼, Σ p a = ¼ + 3 3/16 = 3 7/16. Without momentum, the same, and for Adam.
+    """
     assert fednova_with([6], 0.5).norm(3) == pytest.approx(4.25)
     assert fednova_with([6], optimizer="adam").norm(3) == 3
     for momentum, choice, expected in ((0.5, "steps", 2.5), (0.5, "norms", 3.4375), (0.0, "norms", 2.5)):
@@ -409,7 +417,8 @@ def test_with_equal_steps_it_is_fedavg() -> None:
 
 def scaffold_with(architecture: str = "tiny_mlp", **options: float) -> tuple[Scaffold, Tensors]:
     """Four clients of 4, 8, 4 and 4 samples: with batches of two and η = ½, τη = 1, 2, 1 and 1. The server before round
-    1 has 1 in every weight, and zero in the control variates."""
+    1 has 1 in every weight, and zero in the control variates.
+    """
     training = TrainingConfig(batch_size=2, lr=0.5)
     scaffold = sharing.method("scaffold", [architecture] * 4, [4, 8, 4, 4], training, **options)
     server = scaffold.init_server()
@@ -424,10 +433,12 @@ def values(tensors: Tensors, prefix: str) -> set[float]:
 
 def test_two_rounds_of_scaffold_by_hand() -> None:
     """Round 1, clients 0 and 1, from w = 1, c = c_0 = c_1 = 0; trained to 0 and −5:
+
     c_0 = (1 − 0)/1 = 1, c_1 = (1 + 5)/2 = 3; w = 1 + (−1 − 6)/2 = −2½; c = 2/4 · (1 + 3)/2 = 1.
     Round 2, clients 0 and 2; trained to −3½ and −4½:
     c_0 = 1 − 1 + (−2½ + 3½)/1 = 1, c_2 = 0 − 1 + (−2½ + 4½)/1 = 1; w = −2½ + (−1 − 2)/2 = −4;
-    c = 1 + 2/4 · (0 + 1)/2 = 1¼."""
+    c = 1 + 2/4 · (0 + 1)/2 = 1¼.
+    """
     scaffold, server = scaffold_with("tiny_cnn")
     clients = [sharing.start(scaffold, k) for k in range(4)]
     for round, ends, controls, w, c in (
@@ -491,7 +502,8 @@ def zeros(method: Method) -> Tensors:
 
 def test_a_layer_is_the_plain_mean_over_those_that_have_it() -> None:
     """Two small at 1 and 2, one large at 6: shared layers (1 + 2 + 6)/3 = 3, whatever the sample counts; the large
-    model's own stay at its 6. Running statistics, too."""
+    model's own stay at its 6. Running statistics, too.
+    """
     heteroavg = sharing.method("heteroavg", [SMALL, SMALL, LARGE], [1, 50, 7])
     uplinks = trained_to(heteroavg, zeros(heteroavg), 1.0, 2.0, 6.0)
     merged = part(heteroavg.aggregate(1, zeros(heteroavg), uplinks).server, LARGE)

@@ -102,7 +102,8 @@ def test_every_method_keeps_its_promises(
 
 def trials_of_kinds() -> Iterator[Any]:
     """Every method on samples of every other kind that it takes, with one runner. Each kind tries some promises of some
-    methods each time: those that a model can break."""
+    methods each time: those that a model can break.
+    """
     turn = itertools.cycle(KINDS)
     names = [name for name in methods.names() if name not in federations.OF_IMAGES]
     usual = {name: next(turn) for name in names if name not in KIN}

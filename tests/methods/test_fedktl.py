@@ -175,7 +175,8 @@ def mapped(f: Tensors, p: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
 
 def test_two_whole_rounds_equal_the_reference() -> None:
     """Three clients of two classes each. In the first round there are no images yet. The server takes three passes over
-    six prototypes, in batches of four and two."""
+    six prototypes, in batches of four and two.
+    """
     mu, lam, margin, scale, lr, server_lr = 2.0, 0.5, 0.3, 4.0, 0.1, 0.02
     options = {"mu": mu, "lam": lam, "margin": margin, "scale": scale, "server_lr": server_lr}
     config = federations.config(

@@ -47,7 +47,8 @@ def unmixed(size: int = 1) -> Tensors:
 def test_a_class_without_anchors_adds_nothing_to_the_means() -> None:
     """The same of two images of which the second is of an unknown class: half of the anchors' part, and both CEs.
 
-    (0, 0) has the logits (0, 0) in both networks, CE log 2."""
+    (0, 0) has the logits (0, 0) in both networks, CE log 2.
+    """
     state = PLAIN | {
         "known": torch.tensor([1.0, 0.0]),
         "features/proxy": torch.tensor([[3.0, 0.0], [9.0, 9.0]]),
@@ -78,7 +79,8 @@ def test_on_unmixed_images_the_base_trains_each_network_or_both() -> None:
     """τ = 1, x = (1, 0) in every zone, scales 1 and −1. For the model, with p = (σ, 1−σ):
 
     KL(p ‖ q) has σ(1−σ) · (1 − (−1)), in the base and in DWAZ; ½((scale + 1)² + 0) has 2, in the base and in SWAZ.
-    As the base's teacher: KL(q ‖ p) has σ − (1−σ), and the proxy's MSE has 2 once more. The proxy's are minus these."""
+    As the base's teacher: KL(q ‖ p) has σ − (1−σ), and the proxy's MSE has 2 once more. The proxy's are minus these.
+    """
     sigma = 1 / (1 + math.exp(-1))
     own = 2 * (2 * sigma * (1 - sigma)) + 2 * 2
     for base, expected in (("own", own), ("both", own + 2 + 2 * sigma - 1)):
@@ -90,7 +92,8 @@ def test_on_unmixed_images_the_base_trains_each_network_or_both() -> None:
 
 def test_on_mixed_images_only_the_students_have_losses() -> None:
     """The base's losses are those of both networks, whoever is a student. The logits (a, b) and (−a, −b) have this
-    |a − b|: τ² KL is τ² (2σ − 1) · 2·gap/(2τ)."""
+    |a − b|: τ² KL is τ² (2σ − 1) · 2·gap/(2τ).
+    """
 
     def divergence(gap: float) -> float:
         return 4 * math.tanh(gap / 4) * gap / 2
@@ -149,7 +152,8 @@ def shares(
 def test_each_patch_of_the_grid_has_its_own_share() -> None:
     """4×8 in four patches of 2×4. ½ is no shift: ⌊½ · (0 − (−1))⌋ − 1 = −1 for rows of 2; of −1, 0 for columns of 4.
 
-    So rows 0 and 1–2, and columns 0–3 and 4–7. The last row is in no patch. λ = γ/(γ + γ')."""
+    So rows 0 and 1–2, and columns 0–3 and 4–7. The last row is in no patch. λ = γ/(γ + γ').
+    """
     found = shares((4, 8), 4, [[0.5] * 4, [0.5] * 4], [[1.0, 1.0, 3.0, 0.0], [1.0, 3.0, 1.0, 1.0]])
     rows = [[0.5] * 4 + [0.25] * 4, *[[0.75] * 4 + [0.0] * 4] * 2, [1.0] * 8]
     assert found.tolist() == rows
@@ -157,7 +161,8 @@ def test_each_patch_of_the_grid_has_its_own_share() -> None:
 
 def test_patches_shift_by_up_to_a_quarter_and_the_first_counts_where_they_overlap() -> None:
     """16×16 in four patches of 8×8, which shift by −2, −1, 0, or 1. Rows: all by 0. Columns: the left ones by 1 and
-    the right ones by −2, so 1–8 and 6–13; columns 0 and 14–15 are in none."""
+    the right ones by −2, so 1–8 and 6–13; columns 0 and 14–15 are in none.
+    """
     found = shares((16, 16), 4, [[0.5] * 4, [0.75, 0.0] * 2], [[1.0, 3.0, 1.0, 3.0], [1.0, 1.0, 1.0, 1.0]])
     row = [1.0] + [0.5] * 8 + [0.75] * 5 + [1.0] * 2
     assert found.tolist() == [row] * 16

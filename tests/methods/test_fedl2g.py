@@ -134,7 +134,8 @@ def test_the_pseudo_step_leaves_weights_and_statistics_as_they_were(name: str) -
 
 def test_quiz_and_study_batch_are_drawn_from_streams_of_their_own() -> None:
     """The quiz from one of the client's, the study batch from one of the client's in that round. Of fewer than two
-    batches, the quiz is half."""
+    batches, the quiz is half.
+    """
     few = built(training={"batch_size": 1000})
     local = received(few)
     study, quiz = few.method.divided(local)
@@ -202,7 +203,8 @@ def test_only_the_vectors_learn_in_the_warm_up() -> None:
 
 def test_the_warm_up_is_fifty_rounds_or_a_twentieth_of_the_run_and_fixed_when_the_method_begins() -> None:
     """A run of 20 rounds warms up for one; extended to 1,000 it does not warm up again. Switched to after round 30 with
-    T_warm = 2: no training in rounds 31 and 32, training in 33."""
+    T_warm = 2: no training in rounds 31 and 32, training in 33.
+    """
     for rounds, t_warm in [(3, 0), (20, 1), (400, 20), (1000, 50), (5000, 50)]:
         assert server_side(rounds=rounds).t_warm == t_warm
     settings = federations.config("fedl2g_l", rounds=20).begun()
@@ -222,7 +224,9 @@ def gradients(method: FedL2G, client: int, labels: list[int], *rows: tuple[float
 
 def test_the_server_steps_against_the_mean_of_a_classes_senders() -> None:
     """η_s = 0.5. Class 0: mean of (2, 4) and (4, 0) is (3, 2), so v_0 = (10, 10) − (1.5, 1). Class 1 has one sender:
-    (20, 20) − ½(2, −6). (3, 4) of norm 5 under a clip of 1: v ← v − η_s·(0.6, 0.8); under 10 as it is."""
+
+    (20, 20) − ½(2, −6). (3, 4) of norm 5 under a clip of 1: v ← v − η_s·(0.6, 0.8); under 10 as it is.
+    """
     method = server_side(eta_s=0.5)
     uplinks = [gradients(method, 0, [0], (2.0, 4.0)), gradients(method, 1, [0, 1], (4.0, 0.0), (2.0, -6.0))]
     merged = method.aggregate(1, {"vectors": torch.tensor([[10.0, 10.0], [20.0, 20.0]])}, uplinks)

@@ -50,7 +50,8 @@ def lars(method: Method, client: int, *pairs: tuple[float, int], weight: float =
 
 def twice(row: float = 0.0) -> float:
     """The first row after f = 1 of class 0 and f = 1 of class 1, twice over. Where it is a and the other −a, the logits
-    differ by 2a: it becomes a + 1/(1 + e^(2a)) for class 0, and a − 1/(1 + e^(−2a)) for class 1."""
+    differ by 2a: it becomes a + 1/(1 + e^(2a)) for class 0, and a − 1/(1 + e^(−2a)) for class 1.
+    """
     for _ in range(2):
         row += 1 / (1 + math.exp(2 * row))
         row -= 1 / (1 + math.exp(-2 * row))
@@ -117,7 +118,8 @@ def test_a_header_with_a_bias_travels_and_trains_with_it() -> None:
 
 def test_local_averaged_representations_are_class_means_in_class_order() -> None:
     """A network that shows the brightness of its 3×3 image as its first feature. Class 2 has images of brightness
-    2 and 4, class 0 has 10, 20 and 30: means 20 and 3, labels 0 and 2."""
+    2 and 4, class 0 has 10, 20 and 30: means 20 and 3, labels 0 and 2.
+    """
     brightness, labels = torch.tensor([2, 10, 4, 20, 30]), torch.tensor([2, 0, 2, 0, 0])
     images = brightness[:, None, None, None].expand(-1, 3, 3, 1)
     data = federations.pixels(images, labels, [torch.arange(5)], num_classes=3)
@@ -204,7 +206,8 @@ def test_a_row_is_the_plain_mean_over_the_clients_that_see_the_class_and_only_se
 
 def test_mu_falls_as_a_quarter_cosine_from_the_methods_first_round_and_stays_at_zero() -> None:
     """μ_0 = 0.8, T_stable = 4: μ^t = 0.8 cos(π t / 8) up to t = 4, and t counts from 0 (Algorithm 1). Later, the cosine
-    would be −0.31 and −0.8. Switched to after round 30, round 31 is t = 0. Older sessions count t from 1."""
+    would be −0.31 and −0.8. Switched to after round 30, round 31 is t = 0. Older sessions count t from 1.
+    """
     expected = [0.8, 0.8 * math.cos(math.pi / 8), 0.8 * math.sqrt(0.5), 0.0, 0.0, 0.0]
     fedssa = fedssa_with(mu_0=0.8, t_stable=4)
     later = FedSSA(fedssa.config, replace(fedssa.federation, begun=30))
@@ -264,7 +267,8 @@ def test_over_all_holders_the_absent_count_with_what_they_last_sent() -> None:
 
 def test_an_aggregated_evaluation_fuses_as_the_next_round_will(monkeypatch: pytest.MonkeyPatch) -> None:
     """T_stable = 2: after round 1 (μ = ½) clients answer with ½ cos(π/4), that of the payload they received. Weight and
-    bias of three participants are fused, then those of all four."""
+    bias of three participants are fused, then those of all four.
+    """
     asked: list[int] = []
     mu = FedSSA.mu
     monkeypatch.setattr(FedSSA, "mu", lambda self, round: (asked.append(round), mu(self, round))[1])
@@ -310,7 +314,8 @@ TWO_HEADS = {
 
 def test_the_clients_teach_by_their_losses_or_by_their_mean_logits() -> None:
     """y = 0. Plain mean of the logits (.5, .5): log 2. Losses: .75·log(1 + e⁻¹) + .25·log(1 + e). Weighted mean of
-    the logits (.75, .25): log(1 + e^−.5)."""
+    the logits (.75, .25): log(1 + e^−.5).
+    """
     label, draws = torch.tensor([0]), {"noise": torch.zeros(1, 1)}
     for teacher, loss in [("mean_logits", 0.6931472), ("losses", 0.5632617), ("logits", 0.4740770)]:
         method = fedgen_with(teacher=teacher, diversity=0.0)
@@ -485,7 +490,8 @@ def test_three_whole_rounds_equal_the_reference() -> None:
 
 def test_kept_moments_go_on_from_round_to_round_and_change_what_the_next_one_computes() -> None:
     """Ten steps a round: Adam has counted twenty after two. With its moments put back to zero, round 2 gives another
-    generator."""
+    generator.
+    """
     engine = federations.built(federations.config("fedgen", method={"server_steps": 10})).engine
     first = federations.run(engine, 1)
     forgot = {

@@ -302,7 +302,8 @@ def test_an_error_in_any_hook_is_its_authors(mine: Write, tmp_path: Path) -> Non
 
 def test_an_error_of_our_own_stays_ours(mine: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """A built-in method that fails is a bug in htfl-sim: its error passes as it is, with phase and step. So does one of
-    a hook that a plugin inherits."""
+    a hook that a plugin inherits.
+    """
     from simulator.methods.fedprox import FedProx
 
     monkeypatch.setattr(FedProx, "loss", lambda *_: 1 / 0)

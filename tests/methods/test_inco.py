@@ -37,7 +37,8 @@ def method(name: str = "inco_avg", samples: tuple[int, ...] = (4, 4), **options:
 
 def test_the_rule_by_hand() -> None:
     """g_0 = (3, 4), g_k = (10, 0): g_0' = (0.6, 0.8), g_k' = (1, 0), α = 1, θ = β = 0.6, and
-    (1 − 0.36, −0.48) · (5 + 10)/2 = (4.8, −3.6)."""
+    (1 − 0.36, −0.48) · (5 + 10)/2 = (4.8, −3.6).
+    """
     update, theta, beta = mixed(vector(10, 0), vector(3, 4), rule())
     torch.testing.assert_close(update, vector(4.8, -3.6))
     assert (theta.item(), beta.item()) == (pytest.approx(0.6), pytest.approx(0.6))
@@ -45,7 +46,8 @@ def test_the_rule_by_hand() -> None:
 
 def test_a_layer_that_did_not_move_mixes_nothing_and_agreeing_directions_may_be_left_alone() -> None:
     """g_0 = 0 has no direction: θ = β = 0, and g_k keeps its own, (10, 0)/10 · (0 + 10)/2. With only_conflicting,
-    β > 0: g_k itself, (10, 0). For g_k = (−10, 0), β = −0.6: (−1 + 0.36, 0.48) · 7.5, as without the option."""
+    β > 0: g_k itself, (10, 0). For g_k = (−10, 0), β = −0.6: (−1 + 0.36, 0.48) · 7.5, as without the option.
+    """
     update, theta, beta = mixed(vector(10, 0), vector(0, 0), rule())
     torch.testing.assert_close(update, vector(5, 0))
     assert (theta.item(), beta.item()) == (0.0, 0.0)
@@ -57,8 +59,10 @@ def test_a_layer_that_did_not_move_mixes_nothing_and_agreeing_directions_may_be_
 
 def test_the_released_code_by_hand() -> None:
     """Two kernel slices, both with g_0 = (3, 4)/1000.
+
     g_k = (10, 0)/1000: α = 25, β = 30 millionths, weight 1.2; ((1, 0) + 1.2 · (0.6, 0.8)) · 0.0075 = (0.0129, 0.0072).
-    g_k = (−100, 0)/1000: |β|/α = 12, clamped to 5; ((−1, 0) + 5 · (0.6, 0.8)) · 0.0525 = (0.105, 0.21), clamped."""
+    g_k = (−100, 0)/1000: |β|/α = 12, clamped to 5; ((−1, 0) + 5 · (0.6, 0.8)) · 0.0525 = (0.105, 0.21), clamped.
+    """
     for kernel in [(1, 2), (2, 1)]:
         g_0 = vector(3, 4, 3, 4).reshape(1, 2, *kernel) / 1000
         g_k = vector(10, 0, -100, 0).reshape(1, 2, *kernel) / 1000
@@ -70,7 +74,8 @@ def test_the_released_code_by_hand() -> None:
 
 def test_the_released_code_adds_a_little_to_norms_and_alpha() -> None:
     """g_0 = (6, 8)·10⁻⁵, g_k = (0, 1)·10⁻⁴, both of norm 10⁻⁴: α = 10⁻⁸, β = 8·10⁻⁹, so the weight is 8/(10 + 100) in
-    place of 0.8, and ((0, 1) + 0.072727·(0.6, 0.8))/1.001 · 10⁻⁴."""
+    place of 0.8, and ((0, 1) + 0.072727·(0.6, 0.8))/1.001 · 10⁻⁴.
+    """
     update, theta, _ = mixed(
         vector(0, 1) / 1e4, vector(6, 8) / 1e5, rule(variant="released_code", epsilon=1e-7)
     )
@@ -105,7 +110,8 @@ def test_the_update_is_at_right_angles_to_layer_zeros(first: list[float], second
 
 def test_layer_zero_is_the_first_of_its_shape_in_its_stage(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stage 2 begins with a convolution that widens it, of which there is one. In the released code it is the first
-    block's second convolution. What a transformer's block names: here two norms of a ResNet stand for them."""
+    block's second convolution. What a transformer's block names: here two norms of a ResNet stand for them.
+    """
     paper, released = method(), method(variant="released_code")
     later = ("layer2.1.conv1.weight", "layer2.1.conv2.weight")
     stage_1 = ("layer1.0.conv2.weight", "layer1.1.conv1.weight", "layer1.1.conv2.weight")
@@ -158,7 +164,8 @@ def test_layers_that_nobody_sent_stay_and_have_no_theta() -> None:
 
 def test_scaffolds_control_variates_count_the_clients_that_have_a_layer() -> None:
     """Two small and two large clients, one large one takes part: four samples in batches of two at η = ½ are τη = 1,
-    from 4 to 0 is c_k = 4. Shared layers: c = 4/4 = 1; the large model's own: 4/2 = 2."""
+    from 4 to 0 is c_k = 4. Shared layers: c = 4/4 = 1; the large model's own: 4/2 = 2.
+    """
     inco = method("inco_scaffold", samples=(4, 4, 4, 4))
     server = inco.init_server()
     server |= sharing.filled({k: server[k] for k in server if not k.startswith("control/")}, 4.0)
@@ -170,7 +177,9 @@ def test_scaffolds_control_variates_count_the_clients_that_have_a_layer() -> Non
 
 def test_fednovas_step_is_the_mean_over_the_clients_that_have_a_layer() -> None:
     """τ = 2 and 6; from 10 to 4 in both: d = 3 and 1. Shared: 10 − (2 + 6)/2 · (3 + 1)/2 = 2; the large model's own:
-    10 − 6 · 1 = 4. (Weighed by samples, 4 and 12, the first would be 10 − 5 · 1½ = 2½.)"""
+
+    10 − 6 · 1 = 4. (Weighed by samples, 4 and 12, the first would be 10 − 5 · 1½ = 2½.)
+    """
     inco = method("inco_nova", samples=(4, 12))
     server = sharing.filled(inco.init_server(), 10.0)
     uplinks = [sharing.trained_to(inco, k, server, sharing.start(inco, k), 4.0)[1] for k in (0, 1)]

@@ -40,7 +40,8 @@ def joined(
     lora: LoRA, *factors: tuple[Tensor, Tensor], server: Tensors | None = None, weight: float = 1.0
 ) -> Aggregated:
     """What the server makes of uplinks: clients 0, 1, … send these B and A of one layer, zeros for all others, and a
-    head of their own number + 1."""
+    head of their own number + 1.
+    """
     sent = []
     for (b, a), info in zip(factors, lora.federation.clients, strict=False):
         payload: Tensors = {}
@@ -162,7 +163,8 @@ def test_means_fill_lower_ranks_up_with_zeros() -> None:
 
 def test_hetlora_weighs_clients_by_the_norm_of_their_update_or_by_samples_where_nobody_has_moved() -> None:
     """‖ΔW‖ is 4 and √(6² + 8²) = 10: p = 2/7 and 5/7. B: 4·2/7 + 6·5/7 = 38/7, and 8·5/7 = 40/7. Of B = 0, A is
-    (1 + 3·1)/4 in the first rank and 3/4 in the second."""
+    (1 + 3·1)/4 in the first rank and 3/4 in the second.
+    """
     lora = method(ranks=[1, 2], aggregation="hetlora")
     b, a = factors(joined(lora, outer((0, 0, 4.0)), outer((0, 0, 6.0), (1, 1, 8.0))).server)
     assert (b[0, 0].item(), b[1, 1].item()) == pytest.approx((38 / 7, 40 / 7))

@@ -55,7 +55,9 @@ def known(server: Tensors) -> list[float | None]:
 
 def test_prototypes_are_weighted_by_the_counts_of_their_class_or_plainly() -> None:
     """Class 1: (1·2 + 3·10)/4 = 8, though both clients hold four samples, or (2 + 10 + 6)/3 = 6; class 0: 5; class 2:
-    7."""
+
+    7.
+    """
     counted, plain = fedproto_with(), fedproto_with(weighting="plain")
     sent = [prototypes(counted, 0, [5.0, 2.0], [3, 1]), prototypes(counted, 1, [10.0, 7.0], [3, 1])]
     assert known(counted.aggregate(1, counted.init_server(), sent).server) == [5.0, 8.0, 7.0]
@@ -99,7 +101,8 @@ class Line(Network):
 
 def test_prototypes_are_collected_when_it_is_said() -> None:
     """x = 1, prototype 0, λ = 1, η = ¼, two epochs of one batch: w goes 1 → ½ → ¼. The last epoch has seen ½ before
-    its step, both epochs 1 and ½, and afterwards there is ¼."""
+    its step, both epochs 1 and ½, and afterwards there is ¼.
+    """
     training = TrainingConfig(epochs=2, lr=0.25, batch_size=4)
     labels = torch.zeros(4, dtype=torch.int64)
     data = federations.pixels(torch.ones(4, 1, 1, 1), labels, [torch.arange(4)], 1)
@@ -130,7 +133,8 @@ def test_clients_answer_with_the_prototypes_of_this_round() -> None:
 
 def test_the_loss_adds_the_mean_squared_distance_to_the_classes_prototype() -> None:
     """Prototypes (0, 0) and (4, 0). Features (1, 2) of class 0 are 1² + 2² = 5 away, (1, 1) of class 1 are 3² + 1² = 10
-    away: MSE 15/4. With λ = 2, and CE log(1 + e) for logits (1, 2) of class 0, log 2 for (1, 1)."""
+    away: MSE 15/4. With λ = 2, and CE log(1 + e) for logits (1, 2) of class 0, log 2 for (1, 1).
+    """
     mean = torch.tensor([[0.0, 0.0], [4.0, 0.0]], dtype=torch.float64)
     state = {"prototypes/mean": mean, "prototypes/known": torch.ones(2, dtype=torch.float64)}
     loss = fedproto_with(lam=2.0).loss(Nets(Plain()), state, batch((1, 2, 0), (1, 1, 1)), {}).loss
@@ -139,7 +143,8 @@ def test_the_loss_adds_the_mean_squared_distance_to_the_classes_prototype() -> N
 
 def test_prototypes_that_lie_close_and_far_from_zero_are_told_apart() -> None:
     """From 10⁸ + 0.04 it is 0.04 to class 0 at 10⁸ and 0.06 to class 1 at 10⁸ + 0.1. A distance by squares of 10¹⁶,
-    as torch takes it for more than 25 rows, knows them to about 2."""
+    as torch takes it for more than 25 rows, knows them to about 2.
+    """
     x = batch(*[(1e8 + 0.04, 0, 0)] * 30).x
     mean = torch.tensor([[1e8, 0.0], [1e8 + 0.1, 0.0]], dtype=torch.float64)
     state = {"prototypes/mean": mean, "prototypes/known": torch.ones(2)}
@@ -159,7 +164,8 @@ def fedtgp_with(classes: int = 3, **options: Any) -> FedTGP:
 
 def test_the_margin_is_the_largest_distance_or_the_largest_of_the_nearest() -> None:
     """(0,0), (3,0), (3,4): distances 3, 4, 5; to the nearest 3, 3, 4. Class 0 as (0,0) with weight 1 and (4,0) with
-    weight 1/3: its mean is (1,0), which is 2 from the (3,0) of class 1."""
+    weight 1/3: its mean is (1,0), which is 2 from the (3,0) of class 1.
+    """
     triangle = sharing.wide((0.0, 0.0), (3.0, 0.0), (3.0, 4.0))
     for rule, delta in [("largest", 5.0), ("nearest", 4.0)]:
         assert fedtgp_with(margin=rule).margin(triangle, torch.tensor([0, 1, 2])).item() == delta
@@ -182,7 +188,8 @@ class Fixed(nn.Module):
 def test_a_stale_mean_counts_less_and_one_far_away_draws_like_any_other() -> None:
     """(1,0) of class 0 with δ = 2 is 1 and 2 away: log(1 + e), and 1.3132617 with weights 1 and ½ counts (1 + ½)/2. Of
     (1e30, 0), whose square no float32 holds, both distances are 1e30 and p = ½, so that the directions from it give P_0
-    −½ and P_1 ½ in the first coordinate."""
+    −½ and P_1 ½ in the first coordinate.
+    """
     method, margin = fedtgp_with(2), {"margin": torch.tensor(2.0)}
     x, y = torch.tensor([[1.0, 0.0]] * 2), torch.tensor([0, 0])
     stale = WeightedBatch(x, y, torch.tensor([1.0, 0.5]))
@@ -213,7 +220,8 @@ def test_the_server_trains_on_stale_means_by_their_weight() -> None:
 
 def test_a_client_draws_near_to_the_prototypes_once_there_are_any() -> None:
     """Features (1, 2) of class 0 and (3, 4) of class 1, prototypes (3, 2) and (2, 3): λ times the mean square, as in
-    the released code."""
+    the released code.
+    """
     samples, mean = batch((1.0, 2.0, 0), (3.0, 4.0, 1)), torch.tensor([[3.0, 2.0], [2.0, 3.0]])
     own = F.cross_entropy(samples.x.flatten(1), samples.y).item()
     for there, distance in [(0.0, 0.0), (1.0, 10 * (4 + 0 + 1 + 1) / 4)]:
@@ -338,7 +346,8 @@ def test_a_client_is_guided_by_the_mean_over_the_others_or_over_all() -> None:
     """Class 1 was sent by 0, 1 and 2 as 2, 4 and 6: client 0 gets (4 + 6)/2, client 1 (2 + 6)/2, client 2
     (2 + 4)/2. Class 0: client 0 gets 5 from client 3, and that 1 from client 0. Class 2 has nobody but client 1. Over
     all, class 0 is (1 + 5)/2 = 3, class 1 (2 + 4 + 6)/3 = 4, and class 2 is 8. Then only clients 1 and 2 come, with 10
-    and 20 for class 1: client 0's old 2 no longer counts."""
+    and 20 for class 1: client 0's old 2 no longer counts.
+    """
     fd, every = fd_with(), fd_with(include_self=True)
     sent = [outputs(fd, k, *values) for k, values in enumerate(EVERYBODY)]
     server = fd.aggregate(1, fd.init_server(), sent).server
@@ -358,7 +367,8 @@ def test_a_client_is_guided_by_the_mean_over_the_others_or_over_all() -> None:
 
 def test_a_stale_uplink_moves_the_clients_own_rows_and_no_others() -> None:
     """Client 1 sends 10 and 20 with half the weight: its 4 becomes 4 + 6/2 = 7, and its 8 becomes 8 + 12/2 = 14. If it
-    never sent before, they are taken whole."""
+    never sent before, they are taken whole.
+    """
     fd = fd_with(include_self=True)
     stale = outputs(fd, 1, 10.0, 20.0, weight=0.5)
     sent = [outputs(fd, k, *values) for k, values in enumerate(EVERYBODY)]
@@ -372,7 +382,8 @@ def test_the_loss_adds_the_distance_to_the_classes_guide() -> None:
 
     Logits (log 3, 0) of class 0 are probabilities ¾, ¼: CE −log ¾, and −½ log ¾ − ½ log ¼ = log 4 − ½ log 3 against the
     guide (½, ½). Logits (1, 2) of class 0, CE log(1 + e), are 2² + 1² = 5 from the guide (3, 1): MSE 5/4 over four
-    numbers."""
+    numbers.
+    """
     for distance, guide, logits, own, added in (
         ("cross_entropy", [0.5, 0.5], (math.log(3), 0), math.log(4 / 3), (math.log(4) - math.log(3) / 2) / 2),
         ("mse", [3.0, 1.0], (1, 2), math.log1p(math.e), 5 / 4),

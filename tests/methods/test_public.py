@@ -78,7 +78,8 @@ def test_the_loss_is_the_divergence_from_the_teachers_softmax_of_each_sample() -
 
 def test_a_group_starts_at_its_average_and_one_without_a_participant_stays() -> None:
     """Steps of 10⁻³⁰ change no weight. The student's running statistics are those of public samples. Adam's first step
-    is η in the direction of the gradient's sign, and the cosine begins at 1."""
+    is η in the direction of the gradient's sign, and the cosine begins at 1.
+    """
     parts, method, uplinks = feddf(server_lr=1e-30, server_steps=1)
     first = parts.engine.initial_state().server
     averaged = FedAvg.aggregate(method, 1, first, uplinks).server
@@ -137,7 +138,8 @@ def working(round: int, consensus: Tensor | None = None, **options: Any) -> tupl
 
 def test_the_consensus_is_of_the_last_rounds_senders_alone() -> None:
     """One of an earlier round is not sent: if round 2 brings no scores, the samples in round 3 are not those of the
-    consensus."""
+    consensus.
+    """
     fedmd = fedmd_with(subset=2)
     sent = [
         sharing.sent(fedmd, k, scores=each) for k, each in enumerate(([[1, 2], [0, 0]], [[3, 8], [4, -4]]))
@@ -161,7 +163,8 @@ def test_the_server_keeps_a_row_of_scores_for_each_sample_of_the_subset() -> Non
 
 def test_a_clients_first_round_is_its_transfer_learning() -> None:
     """32 public images in batches of 10 are four steps in each of 3 epochs; then two epochs on its own samples. Every
-    public sample is seen once in an epoch, in another order."""
+    public sample is seen once in an epoch, in another order.
+    """
     fedmd, local = working(1, public_epochs=3, public_batch=10, private_epochs=2)
     public, private = fedmd.phases(local)
     assert (public.name, private.name) == ("public", "private")

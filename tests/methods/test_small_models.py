@@ -136,7 +136,8 @@ def test_a_client_answers_with_the_small_model_it_has_or_would_receive_next(name
 
 def test_divergence_by_hand() -> None:
     """p = softmax(log 3, 0) = (¾, ¼), q = (½, ½): KL(p ‖ q) = ¾ log(3/2) + ¼ log(1/2), and half of it in the mean
-    with a second sample on which both agree."""
+    with a second sample on which both agree.
+    """
     teacher = torch.tensor([[math.log(3), 0.0], [1.0, 2.0]], dtype=torch.float64)
     student = torch.tensor([[0.0, 0.0], [1.0, 2.0]], dtype=torch.float64)
     expected = (0.75 * math.log(1.5) + 0.25 * math.log(0.5)) / 2
@@ -219,7 +220,8 @@ def test_alpha_is_the_weight_of_each_of_the_own_features() -> None:
 
 def test_two_whole_rounds_of_pfedafm_equal_the_reference() -> None:
     """The model and α learn before the extractor. α leaves [0, 1] in some steps, and is put back. Clients keep the
-    extractor that they received, with which α was trained."""
+    extractor that they received, with which α was trained.
+    """
     kept: Weights = {}
     outside = 0
 
@@ -260,7 +262,9 @@ def gate(spec: InputSpec, shares: Tensor, reads: Tensor) -> Gate:
 
 def test_the_own_head_reads_the_mixture_of_both_features() -> None:
     """G(x) = x, F(x) = 3x, shares 1/4 and 3/4 for every sample; the own head's logits are (mixture, 0). x = 1:
-    1/4 · 1 + 3/4 · 3 = 2.5."""
+
+    1/4 · 1 + 3/4 · 3 = 2.5.
+    """
     half = gate(ImageSpec(1, 1, 1), torch.zeros(2, 2), torch.zeros(2, 1))
     nets = Nets(Times(3.0, 0), small=extractor(), gate=half)
     torch.testing.assert_close(both("pfedmoe").predict(nets, {}, PIXEL), torch.tensor([[2.5, 0.0]]))
@@ -268,7 +272,8 @@ def test_the_own_head_reads_the_mixture_of_both_features() -> None:
 
 def test_of_tokens_the_gate_reads_the_fraction_of_each_word() -> None:
     """Words 1 and 2 have the vectors (1, 0) and (0, 1). Padding counts for nothing, so three ways to write a half of
-    each give the same, and a third of word 1 gives another."""
+    each give the same, and a third of word 1 gives another.
+    """
     made = gate(TokenSpec(4, 3), torch.eye(2), torch.tensor([[9.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
     shares = made(torch.tensor([[1, 2, 0, 0], [2, 1, 0, 0], [2, 2, 1, 1], [1, 2, 2, 0]]))
     torch.testing.assert_close(shares[:3], torch.tensor([[0.25, 0.75]]).expand(3, 2))
@@ -368,7 +373,8 @@ def at_work(
     round: int = 1, begun: int = 0, samples: int = 4, label: int = 0, **options: Any
 ) -> tuple[FedAPEN, LocalClient]:
     """A FedAPEN and its client of equal images (2, 0), in batches of two. The own logits are (2, 0), and the meme's (0,
-    0)."""
+    0).
+    """
     shape, training = ImageShape(1, 1, 2), TrainingConfig(batch_size=2)
     federation = federations.federation(["tiny_mlp"], [samples], [(0,)], shape=shape, training=training)
     federation = replace(federation, begun=begun)
@@ -505,7 +511,8 @@ def test_a_matrix_comes_back_within_the_energy_and_never_grows(
     seed: int, shape: tuple[int, ...], true_rank: int, energy: float
 ) -> None:
     """‖W − Ŵ‖² ≤ (1 − T)·‖W‖² for matrices and kernels of any true rank, for at most the matrix's own numbers; and one
-    factor less would have left more than that behind."""
+    factor less would have left more than that behind.
+    """
     stream = rng.torch_stream(seed, "tests/matrix")
     rows, columns = shape[0], math.prod(shape[1:])
     left, right = (torch.randn(size, generator=stream) for size in ((rows, true_rank), (true_rank, columns)))
@@ -528,7 +535,8 @@ def test_each_loss_of_fedkd_reaches_its_own_network_and_the_divisor_none() -> No
     W_h·H_meme = (−2, 0): MSE 9/2. CE: −log σ and −log(1 − σ). Either KL is (2σ − 1)·log(σ/(1−σ)) = 2σ − 1.
 
     By the scales, for the pixel 1. Local: σ − 1 from CE, 2σ − 1 from KL, and d/dh (h + 2)²/2 = 3 from MSE. Meme: −σ,
-    1 − 2σ, and d/dh_meme (2h_meme − 1)²/2 = −6. W_h: the meme's MSE alone, d/dw (w·(−1) − 1)²/2 = 3."""
+    1 − 2σ, and d/dh_meme (2h_meme − 1)²/2 = −6. W_h: the meme's MSE alone, d/dw (w·(−1) − 1)²/2 = 3.
+    """
     nets, p = Nets(Plain(1.0), meme=Plain(-1.0)), sigma(1)
     nets["projection"] = nn.Linear(2, 2, bias=False, dtype=torch.float64)
     nets["projection"].load_state_dict({"weight": 2 * torch.eye(2)})
@@ -544,7 +552,8 @@ def test_each_loss_of_fedkd_reaches_its_own_network_and_the_divisor_none() -> No
 
 def test_the_meme_is_the_mean_of_the_restored_ones_weighted_by_training_samples() -> None:
     """n = 1, 1, 2: (4 + 8 + 2·10)/4 = 8, in the meme and in what its new factors make. Matrices in which every number
-    is the same, of rank one, travel as factors."""
+    is the same, of rank one, travel as factors.
+    """
     fedkd = sharing.method("fedkd", ["tiny_mlp", "tiny_cnn", "tiny_mlp"], [1, 1, 2])
     start, uplinks = fedkd.init_server(), []
     for client, value in zip(fedkd.federation.clients, (4.0, 8.0, 10.0), strict=True):
@@ -582,7 +591,8 @@ def test_w_h_joins_features_of_different_widths_and_stays_with_the_client() -> N
 
 def test_factors_travel_only_where_they_are_fewer_numbers_than_the_weight() -> None:
     """Of rank 1, a 2×3 matrix has 2 + 1 + 3 = 6 numbers in its factors and in itself; a 2×4 one 7 and 8. One that is
-    not finite travels as such. The decomposition would raise; a diverged client is the engine's to name."""
+    not finite travels as such. The decomposition would raise; a diverged client is the engine's to name.
+    """
     for columns, travels in [(3, ["meme/w"]), (4, ["s/w", "u/w", "v/w"])]:
         weight = torch.ones(2, columns)
         assert sorted(truncated({"w": weight}, decomposed({"w": weight}), 0.95)) == travels
@@ -640,7 +650,8 @@ def test_the_models_loss_mixes_the_adapters_answer_with_its_own() -> None:
     """R = (1, 2) of class 0 in FC2 and (−1, −2) in FC1. Head: logits (1, 2), CE = log(1 + e). The adapter's hidden unit
     is r_1 + r_2 − 1, and its logits are (hidden, 0). Decomposed: 1 + 2 − 1 = 2, CE = log(1 + e⁻²); of −R it is −4 and
     stays so: log(1 + e⁴). Direct, through a ReLU: relu(−4) = 0, CE log 2. With μ = 0.9: 0.1 of it and 0.9 of the
-    head's."""
+    head's.
+    """
     x, y = torch.tensor([1.0, 2.0], dtype=torch.float64).reshape(1, 1, 1, 2), torch.tensor([0])
     for structure, own, of_minus in (
         ("decomposed", math.log1p(math.exp(-2)), math.log1p(math.exp(4))),
@@ -675,7 +686,8 @@ def test_each_phase_trains_its_part_and_leaves_the_other_untouched() -> None:
 
 def test_the_adapter_lies_beside_fc3_or_beside_fc2_and_fc3() -> None:
     """500 → 60 → 10: 500·60 + 60 + 60·10 + 10 = 30,670 parameters. 2000 → 200 → 10: 402,210. CNN-1 and CNN-2 have an
-    FC1 of 2000, CNN-3 of 1000: client 2 is the first that differs."""
+    FC1 of 2000, CNN-3 of 1000: client 2 is the first that differs.
+    """
     for fedlora, hidden, width, number in (
         (fedlora_with(*HTM5), 60, 500, 30_670),
         (fedlora_with("cnn1", "cnn1", structure="direct"), 200, 2000, 402_210),

@@ -205,7 +205,8 @@ def places(round: int, *architectures: str, begun: int = 0) -> dict[str, slices.
 
 def test_of_eight_units_half_roll_forwards_with_the_rounds_of_the_method() -> None:
     """The window of round t (from 1) begins at (t − 1) mod 8. The authors' code rolls backwards: 5, 6, 7, 0 in the
-    fourth round."""
+    fourth round.
+    """
     for begun in (0, 30):
         found = [places(begun + t, WIDE, HALF, begun=begun)["layer2.0.conv1.weight"][0] for t in (1, 4, 7, 9)]
         windows = [each.flatten().tolist() for each in found]
@@ -214,7 +215,8 @@ def test_of_eight_units_half_roll_forwards_with_the_rounds_of_the_method() -> No
 
 def test_layers_of_equal_width_have_the_same_window_so_that_shortcuts_add_like_to_like() -> None:
     """In round 4. Of four channels the half of tiny_cnn has the last and the first, and so columns 12 … 15 and 0 … 3 of
-    the sixteen of the flattened map."""
+    the sixteen of the flattened map.
+    """
     place = places(4, WIDE, HALF)
     block, shortcut = place["layer2.0.conv2.weight"], place["layer2.0.downsample.0.weight"]
     assert block[0].tolist() == shortcut[0].tolist() == [[3], [4], [5], [6]]

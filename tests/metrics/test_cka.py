@@ -274,7 +274,8 @@ def test_a_client_without_the_layer_has_a_row_and_a_column_of_nulls(trained: tup
 
 def test_a_broken_client_is_null_and_json_takes_it(trained: tuple[Built, State]) -> None:
     """Client 1's weights are NaN; the mean is over the three pairs of the other three. If all weights are 0, it is
-    null."""
+    null.
+    """
     parts, state = trained
     first, second, *others = state.clients
     broken = second | {name: torch.full_like(tensor, math.nan) for name, tensor in floating(second).items()}

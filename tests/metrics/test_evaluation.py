@@ -314,7 +314,8 @@ def test_balanced_accuracy_is_the_mean_recall_of_the_classes_that_a_client_has()
 def test_areas_are_means_over_the_classes_and_need_no_file() -> None:
     """Class 0 has 3 × 2 pairs, of which (0.21, 0.58) is in the wrong order: 5/6. Class 1: 0.91 is above all three, and
     0.21 above one of them: 4/6. Class 0 is at ranks 1, 2, and 4: (1/1 + 2/2 + 3/4) / 3. Class 1 at ranks 1 and 4:
-    (1/1 + 2/4) / 2. A ranking of a single class, or of no numbers, is null."""
+    (1/1 + 2/4) / 2. A ranking of a single class, or of no numbers, is null.
+    """
     precision = ((1 + 1 + 3 / 4) / 3 + (1 + 1 / 2) / 2) / 2
     for area, expected in ((user_metrics.auroc, (5 / 6 + 4 / 6) / 2), (user_metrics.auprc, precision)):
         assert area(SCORES, LABELS) == pytest.approx(expected)

@@ -103,7 +103,8 @@ def test_htfllibs_setting_is_there_for_every_method_that_its_models_can_run(
 ) -> None:
     """HeteroFL, FedRolex, HeteroAvg and InCo need models of which one is a part of another. pFedES needs images.
 
-    FedKWAZ has presets of its own."""
+    FedKWAZ has presets of its own.
+    """
     members = models.members(group)
     federation = federations.federation(members, [40] * len(members), num_classes=classes, shape=spec)
     runs = {

@@ -85,7 +85,8 @@ def test_each_client_of_a_stack_has_its_own_weights_of_classes(name: str) -> Non
 @pytest.mark.parametrize("name", EACH)
 def test_a_round_is_that_of_clients_side_by_side(name: str) -> None:
     """BatchNorm's statistics, dropout, two phases, several networks, corrections, sums, parameters asked for by name,
-    samples of the client's choice; batches of one client are fewer images than another's."""
+    samples of the client's choice; batches of one client are fewer images than another's.
+    """
     told: list[Event] = []
     method = COMPARABLE.get(name, {})
     with reference.double_precision():

@@ -82,7 +82,8 @@ def named(scores: dict[int, list[float]]) -> dict[str, list[float]]:
 
 def test_the_better_half_goes_on_once_all_are_at_a_rung_or_one_is_beyond(tmp_path: Path) -> None:
     """At round 1, trials 1 and 2 lead. Trial 2 has reached round 2: its 0.6 there beats trial 1, which has not. A trial
-    that ended before its rung, as it diverged, does not hold the others up."""
+    that ended before its rung, as it diverged, does not hold the others up.
+    """
     study(tmp_path)
     waits = trials_of(tmp_path, named({0: [0.3], 1: [0.5], 2: [0.4]}))
     assert [(row.rung, row.upto, row.round, row.score, row.out, row.is_best) for row in waits.rows] == [

@@ -300,7 +300,8 @@ def test_the_figure_has_a_plot_for_each_key_and_a_ring_for_each_choice(tmp_path:
 
 def test_the_table_has_the_interval_of_the_final_seeds_which_never_ends_above_100_percent() -> None:
     """Of 50, 60, and 70 % the mean is 60, s is 10, and t(0.975; 2) = 4.3027 gives ± 4.3027 · 10 / √3 = 24.84. Of 80 and
-    100 % the mean is 90, and t(0.975; 1) = 12.706 gives ± 127.06."""
+    100 % the mean is 90, and t(0.975; 1) = 12.706 gives ± 127.06.
+    """
     row = Tuned("fedproto", 0, 4, 8, 1e6, {}, 0.5, (), MeanStd.of([0.5, 0.6, 0.7]))
     one = replace(row, method="standalone", final=MeanStd.of([0.5]))
     wide = replace(row, final=MeanStd.of([0.8, 1.0]))
@@ -881,7 +882,8 @@ def lines_of(status: Status) -> str:
 @pytest.mark.timeout(1200)
 def test_a_study_killed_twenty_times_ends_with_the_same_choice(tmp_path: Path) -> None:
     """Real processes, each killed without warning soon after its first round. By two to 8 rounds, the 4 trials of a
-    method take 4·2 + 2·2 + 1·4 = 16 rounds."""
+    method take 4·2 + 2·2 + 1·4 = 16 rounds.
+    """
     line = [
         sys.executable, "-c", "import sys; from htfl_sim.command import main; sys.exit(main())",
         "tune", "t", "--over", "method=fedproto", "--budget", "4", "--halving", "2",

@@ -54,7 +54,8 @@ def test_a_resized_crop_enlarges_a_window_of_drawn_area_shape_and_place(
     the image stays.
 
     12×12: a third of 144 is 48, and at ratio 4/3 the window is 8 wide and 6 tall: from pixel 1 at its upper left
-    corner, the last column of the first row shows 8, and the last row of the first column 5·12 + 1 = 61."""
+    corner, the last column of the first row shows 8, and the last row of the first column 5·12 + 1 = 61.
+    """
     given(monkeypatch, [0.17 / 0.92, 1.0], [0.5, 0.5], [0.99, 0.0], [0.99, 0.0])
     window, whole = augmentation.resized_crop(counted(4, 2), STREAM)
     expected = torch.tensor([11.0, 11.25, 11.75, 12.0]) + torch.tensor([0.0, 1.0, 3.0, 4.0])[:, None]
@@ -77,7 +78,8 @@ def test_erasing_zeroes_a_rectangle_of_the_drawn_area_shape_and_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """10×10: the largest area, 20, and the largest ratio, 2: √40 ≈ 6 tall and √10 ≈ 3 wide; placed in the upper left
-    corner. The second image is not chosen."""
+    corner. The second image is not chosen.
+    """
     given(monkeypatch, [0.0, 0.9], [1.0, 1.0], [1.0, 1.0], [0.0, 0.0], [0.0, 0.0])
     erased, whole = augmentation.erase(counted(10, 2), STREAM)
     zeros = (erased[0] == 0).nonzero()

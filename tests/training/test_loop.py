@@ -131,7 +131,8 @@ def test_layers_that_draw_in_every_step_draw_from_the_phases_stream_in_every_ste
 
 def test_a_plain_optimizer_has_neither_momentum_nor_weight_decay() -> None:
     """With the configuration's 0.9 and 0.1 in force, a phase's own SGD leaves what it leaves without them. From w = (1,
-    2) with the gradient (0.5, −1) at η = 0.1 it goes to (0.95, 2.1)."""
+    2) with the gradient (0.5, −1) at η = 0.1 it goes to (0.95, 2.1).
+    """
     with_both, phase = {"momentum": 0.9, "weight_decay": 0.1}, Phase("model", plain, optimizer="sgd")
     ends = [federations.state_bits(after("scripted", 1, phase, training=each)) for each in (with_both, {})]
     assert ends[0] == ends[1]
@@ -359,7 +360,8 @@ def run(rounds: int, name: str = "standalone", **training: Any) -> Any:
 @pytest.mark.parametrize("name", ["standalone", "scaffold", "fedl2g_l"])
 def test_a_round_trains_with_its_rate_and_records_it(name: str) -> None:
     """Half of the rate from round 2 on: as one round at the whole and then one at the half. Also where a method
-    computes with the rate."""
+    computes with the rate.
+    """
     scheduled = run(2, name, schedule="step", lr=0.1, lr_step=1, lr_decay=0.5)
     parts = federations.built(federations.config(name, rounds=2, federation={"participation": 1.0}))
     state = federations.settings(parts, training={"lr": 0.1}).engine.round(

@@ -110,7 +110,8 @@ def wrapped(text: str, width: int) -> tuple[str, ...]:
 
 def printable(text: object) -> str:
     """Text on one line, with control characters as escapes: a name or a file must neither steer the terminal nor begin
-    a line."""
+    a line.
+    """
     return escaped(str(text))
 
 

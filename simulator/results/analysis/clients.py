@@ -74,7 +74,8 @@ def falls(
     curves: Curves, by: float = FALL, few: NDArray[np.bool_] | None = None
 ) -> list[tuple[int, list[tuple[int, float]]]]:
     """The rounds, ascending, after which clients were more than `by` (0…1) worse than before; who, and their changes,
-    the largest fall first. few [N]: whose accuracies rest on too few samples to count."""
+    the largest fall first. few [N]: whose accuracies rest on too few samples to count.
+    """
     rounds, clients, changes = curves.accuracy.changes()
     fell = changes < -by
     if few is not None and len(clients):  # before the first round, not even the clients are known
@@ -110,7 +111,8 @@ def change_over(values: Array, rounds: int) -> tuple[float, int]:
 @dataclass(frozen=True)
 class ClientResult:
     """A client after a round. model: None for one of a group not known here; accuracy (0…1), loss: None where the round
-    has none; up, down: bytes."""
+    has none; up, down: bytes.
+    """
 
     client: int
     model: str | None

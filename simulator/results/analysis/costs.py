@@ -160,7 +160,8 @@ def seconds_left(curves: Totals, rounds: int) -> float | None:
 
 def rounds_again(run: SessionData, round: int) -> tuple[int, float]:
     """The rounds that are computed again for the state after `round`, since the checkpoint before; and the seconds they
-    took the first time."""
+    took the first time.
+    """
     kept = max((each for each in run.checkpoints if each <= round), default=0)
     return round - kept, float(run.curves["seconds"][kept:round].sum())
 
@@ -173,7 +174,8 @@ _AT_WORK = {"w": "waiting", "t": "training", "d": "done"}
 def seconds_by_part(curves: Curves) -> dict[str, Array]:
     """[n] seconds of each of TIME_PARTS; NaN where the ledger does not say.
 
-    `clients` includes the server's time where the ledger has no time of the server."""
+    `clients` includes the server's time where the ledger has no time of the server.
+    """
     server = np.where(np.isfinite(curves["seconds_server"]), curves["seconds_server"], 0.0)
     seconds = (
         curves["seconds_train"] - server,

@@ -405,7 +405,8 @@ def _gain(run: SessionData, baseline: SessionData, last: int) -> SessionGain | N
 
 def condition(run: SessionData) -> dict[str, Any]:
     """What two sessions must share so that a gain compares each client with itself, by key: all that decides its data,
-    its first weights, and the model with which it is evaluated."""
+    its first weights, and the model with which it is evaluated.
+    """
     config = merged(defaults(), completed(_resolved(run)))
     known = {key: value for key, value in flattened(config).items() if key in _DECIDING and key not in SEEDS}
     parent = run.document.get("parent")
@@ -507,7 +508,8 @@ def _wilcoxon(differences: Sequence[float]) -> float:
 
 def p_of_equivalence(differences: Sequence[float], margin: float) -> float | None:
     """The p value of two one-sided t tests (Schuirmann, 1987) under 'the mean difference is `margin` or more away
-    from 0'. None for a single pair, and for differences that are all equal."""
+    from 0'. None for a single pair, and for differences that are all equal.
+    """
     if len(differences) < 2 or max(differences) - min(differences) < EQUAL:
         return None
     from scipy import stats  # a second's import
@@ -518,7 +520,8 @@ def p_of_equivalence(differences: Sequence[float], margin: float) -> float | Non
 
 def holm(values: Sequence[float]) -> list[float]:
     """The p values corrected for their number (Holm, 1979): n·p of the smallest one, (n − 1)·p of the next, …; each at
-    least that of the one before, and at most 1."""
+    least that of the one before, and at most 1.
+    """
     corrected, least = [0.0] * len(values), 0.0
     for rank, place in enumerate(sorted(range(len(values)), key=values.__getitem__)):
         least = max(least, min(1.0, (len(values) - rank) * values[place]))

@@ -51,7 +51,8 @@ class CkaMeasurement:
     @classmethod
     def of(cls, record: Record) -> "CkaMeasurement | None":
         """A record's measurement; None where it has none, or no layer that two clients have. Raises what foreign JSON
-        raises when it is read."""
+        raises when it is read.
+        """
         cka = record.get("cka")
         if not cka:
             return None

@@ -93,7 +93,8 @@ def accuracy_of(run: SessionData, client: int) -> Array:
 
 def after_fork(values: Values, drawn: Collection[object]) -> Values:
     """`values` from the fork point on, of sessions forked from one whose id is among `drawn`: the rounds before it are
-    that one's."""
+    that one's.
+    """
 
     def own(run: SessionData) -> Array:
         parent, found = run.document.get("parent"), values(run)

@@ -35,7 +35,8 @@ from simulator.sessions.reader import CheckedReader
 @dataclass(frozen=True)
 class Worst:
     """The client with the lowest gain, 0…1. correct: its correct test samples, under the session and under the partner,
-    and their number; None if it is not known."""
+    and their number; None if it is not known.
+    """
 
     client: int
     gain: float

@@ -166,7 +166,8 @@ class SessionData:
 @dataclass(frozen=True, eq=False)
 class Samples:
     """classes: the names of all C classes. train [N, C]: the samples that each client trains on. test [N]: how many it
-    is tested on."""
+    is tested on.
+    """
 
     classes: tuple[str, ...]
     train: NDArray[np.int64]

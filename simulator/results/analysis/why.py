@@ -58,7 +58,8 @@ class Finding:
 @dataclass(frozen=True)
 class ClassRow:
     """A class of a client. train: its training samples; None if they are not known. before: the correct answers of the
-    round before; None if it had none."""
+    round before; None if it had none.
+    """
 
     label: int
     name: str
@@ -293,7 +294,8 @@ def _data(samples: Samples, client: int) -> Iterator[Finding]:
 
 def overlaps(samples: Samples, client: int) -> Array:
     """[N] how much the classes of each client overlap with those of one client, 0…1: Σ min of their shares. NaN for
-    itself, and for clients without training samples."""
+    itself, and for clients without training samples.
+    """
     totals = samples.train.sum(axis=1, keepdims=True)
     shares = np.divide(samples.train, totals, out=np.zeros(samples.train.shape), where=totals > 0)
     found = np.minimum(shares, shares[client]).sum(axis=1)

@@ -203,7 +203,9 @@ class RayRunner(Runner):
 
     def longest_first(self, groups: Iterable[Sequence[int]]) -> list[Sequence[int]]:
         """Groups of clients in starting order: longest first, by measured or estimated time.
-        Clients without a measured time are assumed to take as long per sample and parameter as the others."""
+
+        Clients without a measured time are assumed to take as long per sample and parameter as the others.
+        """
         groups = list(groups)
         weights = {client: self.weight(client) for group in groups for client in group}
         timed = [client for client in weights if client in self._seconds]
@@ -290,7 +292,9 @@ class RayRunner(Runner):
 
     def _received(self, seconds: float) -> "tuple[_Sent, Any] | Lost | None":
         """An answer, with what it answers, or `Lost` if an actor died. None if no answer came within `seconds`.
-        Raises MachinesLost after too many actors died on the same portion."""
+
+        Raises MachinesLost after too many actors died on the same portion.
+        """
         from simulator.runners.ray.workers import Died, reaching
 
         pool = self._opened

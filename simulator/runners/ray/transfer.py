@@ -29,7 +29,9 @@ Packed = list[tuple[str, str, tuple[int, ...], NDArray[np.uint8]]]
 
 class Message(dict[str, Tensor]):
     """Named tensors; another process receives a plain dict of contiguous CPU tensors that it owns.
-    In transit, their bytes are NumPy arrays, which Ray does not pickle and copies once."""
+
+    In transit, their bytes are NumPy arrays, which Ray does not pickle and copies once.
+    """
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[[Packed], dict[str, Tensor]], tuple[Packed]]:
         packed = [

@@ -179,7 +179,8 @@ class SharedWorkers:
     @classmethod
     def borrow(cls, wants: Wants, most: int | None, here: int, largest: int) -> "SharedWorkers":
         """The actors for a run: `most`, or as many as fit. here: the number if Ray is started for it. Raises
-        ConfigError. largest: the largest number of bytes of the states that an actor receives at once."""
+        ConfigError. largest: the largest number of bytes of the states that an actor receives at once.
+        """
         with cls._guard:
             if cluster.connect(wants.address, wants.needs, here, cluster.bytes_in_transit(largest, here)):
                 cls._started_here = True
@@ -252,8 +253,10 @@ class WorkerPool:
         self._sent = [ray.put(self.setup)]  # in a list, so that an actor that has it does not fetch it
 
     def gather(self) -> None:
-        """Wait until all actors are ready, or one is and the others have no room yet. Raises ConfigError or
-        DataError."""
+        """Wait until all actors are ready, or one is and the others have no room yet.
+
+        Raises ConfigError or DataError.
+        """
         deadline = time.monotonic() + START_SECONDS
         self.call()
         while self._joining and time.monotonic() < deadline:
@@ -289,7 +292,9 @@ class WorkerPool:
 
     def heed(self, ref: Any, *, at_once: bool = False) -> bool:
         """Add an actor that has got ready. Returns False if `ref` is something else.
-        Raises ConfigError or DataError for an unusable actor if `at_once` is set, or if no other is left."""
+
+        Raises ConfigError or DataError for an unusable actor if `at_once` is set, or if no other is left.
+        """
         if (worker := self._joining.pop(ref, None)) is None:
             return False
         try:
@@ -321,7 +326,8 @@ class WorkerPool:
 
     def free(self, keepers: Collection[Any] = (), ahead: float = 0.0) -> Worker | None:
         """A ready actor: idle, or expected to finish its only portion within `ahead` seconds. An idle one comes first,
-        then one of `keepers`, then the one that has been idle longest, so that nodes are used evenly."""
+        then one of `keepers`, then the one that has been idle longest, so that nodes are used evenly.
+        """
         now = time.monotonic()
         idle = [worker for worker in self._joined if not worker.given]
         able = idle or [
@@ -340,7 +346,9 @@ class WorkerPool:
         seconds: float,
     ) -> tuple[Any, int]:
         """Send clients to an actor, and return the reference to its answer, and the number of the task.
-        seconds: that they are expected to take."""
+
+        seconds: that they are expected to take.
+        """
         worker.until = max(time.monotonic(), worker.until if worker.given else 0.0) + seconds
         worker.given += 1
         self._joined[worker] = self._joined.pop(worker)  # moves it behind the others
