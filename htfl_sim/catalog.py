@@ -365,7 +365,7 @@ def report(dataset: Place, settings: Sequence[str] = (), data_dir: Place | None 
     from simulator.base.nested import with_overrides
     from simulator.config import Config
     from simulator.data.datasets import read
-    from simulator.data.report import check, report_of
+    from simulator.data.samples import check_report, report_of
 
     given = with_overrides({}, settings)
     if others := sorted({*given} - {"data"}):
@@ -375,7 +375,7 @@ def report(dataset: Place, settings: Sequence[str] = (), data_dir: Place | None 
     samples = read(config, config.dataset, folders.data_folder(data_dir))
     formed = samples.learned(np.arange(samples.test_from))(samples)
     found = report_of(samples, formed.reading)
-    check(found, config.dataset)
+    check_report(found, config.dataset)
     return found
 
 
@@ -390,9 +390,9 @@ def import_federation(
     files that cannot be read.
     """
     from simulator.base.errors import DataError
-    from simulator.data import imports
+    from simulator.data.other_tools import convert
 
-    found = imports.convert(Path(folder), Path(target), kind, unpickle, split)
+    found = convert(Path(folder), Path(target), kind, unpickle, split)
     try:
         said = report(found.files[0])
     except DataError:
@@ -412,11 +412,11 @@ def export_federation(config: "Config", folder: Place, data_dir: Place | None = 
     """
     import torch
 
-    from simulator.data import pfllib
+    from simulator.data import other_tools
     from simulator.data.federated import load
 
     data = load(config.source(folders.data_folder(data_dir)), torch.device("cpu"))
-    return pfllib.write(data, Path(folder), config.training.batch_size)
+    return other_tools.write(data, Path(folder), config.training.batch_size)
 
 
 def config_keys() -> list[str]:

@@ -127,8 +127,8 @@ COMMAND_LINES = (
     "simulator.studies.slurm",  # a script for the shell
     "simulator.runners.ray.cluster",  # Ray's own command
     "simulator.results.analysis.why",  # the commands that measure what is missing
-    "simulator.data.download",  # pip's
-    "simulator.data.imports",  # the command that allows to unpickle
+    "simulator.data.datasets",  # pip's
+    "simulator.data.other_tools",  # the command that allows to unpickle
 )  # fmt: skip
 """They write whole command lines, and so know flags."""
 

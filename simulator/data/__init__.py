@@ -3,7 +3,7 @@
 Only `federated` and `inputs` import torch, so that listing and completing data sets stays quick.
 """
 
-from simulator.data import decoded, image_sets, number_sets, text_sets
+from simulator.data import array_sets, image_sets
 from simulator.data.datasets import Dataset, register
 from simulator.data.samples import ArraySet, ImageSet
 from simulator.data.specs import ImageSpec, SignalSpec, TableSpec, TokenSpec
@@ -16,9 +16,7 @@ __all__ = [
     "SignalSpec",
     "TableSpec",
     "TokenSpec",
-    "decoded",
+    "array_sets",
     "image_sets",
-    "number_sets",
     "register",
-    "text_sets",
 ]

@@ -1,11 +1,12 @@
-"""The federation's data on the device: the samples once, and the indices of each client's parts."""
+"""The federation's data on the device: the samples once, the indices of each client's parts, and public samples."""
 
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -18,9 +19,8 @@ from simulator.base.errors import ConfigError
 from simulator.base.timeline import Happening
 from simulator.data import datasets
 from simulator.data.dividing import Changed, Changes, Parts, divided
-from simulator.data.inputs import Inputs, inputs_of
-from simulator.data.public import AnySet, PublicData, drawn, of_data_set, set_apart
-from simulator.data.report import report_of
+from simulator.data.inputs import ImageInputs, Inputs, NumberInputs, inputs_of
+from simulator.data.partition import apportion
 from simulator.data.samples import (
     NOTHING_SAID,
     Form,
@@ -31,8 +31,130 @@ from simulator.data.samples import (
     Reading,
     SampleSet,
     UnfittedSet,
+    report_of,
 )
 from simulator.data.specs import InputSpec, TokenSpec
+
+
+@dataclass(frozen=True, eq=False)
+class PublicData:
+    """Public samples on one device, numbered from 0, in the form of the clients' own."""
+
+    inputs: Inputs
+    labels: Tensor
+    """The classes of the data set that the samples are from, int64 [n]."""
+    num_classes: int
+    seed: int
+    """The seed of the partition, from which rounds draw their samples. A fork keeps it."""
+    fingerprint: str
+    """SHA-256 (hex) of the samples and labels."""
+    unknown: tuple[tuple[str, int], ...] = ()
+    """Values that the form of the clients' samples has no place for, with the number of public samples."""
+
+    @classmethod
+    def of(
+        cls, shown: SampleSet, config: DataConfig, seed: int, samples: SampleSet, inputs: Inputs
+    ) -> "PublicData":
+        """The samples `shown`, on the CPU, if they have the form of the clients' `samples`, which have these `inputs`.
+
+        Images of another data set are normalized on themselves, and other samples as the clients' are. Raises
+        ConfigError.
+        """
+        name, everything = f"data.public = '{config.public}'", [np.arange(len(shown))]
+
+        def check(public: InputSpec, clients: InputSpec, fits: bool) -> None:
+            if not fits:
+                are_images = public.kind == clients.kind == "image"
+                remedy = "Use data.size and data.rgb, or" if are_images else "Use"
+                raise ConfigError(
+                    f"{name} has {public.noun} of {public}, and '{config.dataset}' has {clients.noun} of {clients}. "
+                    f"{remedy} another data set, or a share such as 0.1."
+                )
+
+        check(shown.spec, samples.spec, shown.spec.kind == samples.spec.kind)
+        if config.statistics == "client":  # nobody knows the means of all clients, and all know these samples
+            held: Inputs = inputs_of(shown, config.model_copy(update={"statistics": "pooled"}), everything)
+        elif isinstance(inputs, NumberInputs):
+            check(shown.spec, samples.spec, shown.spec == samples.spec)
+            held = replace(inputs, numbers=torch.from_numpy(shown.values))
+        elif isinstance(inputs, ImageInputs) and isinstance(config.public, float):
+            held = replace(inputs, images=torch.from_numpy(shown.values))
+        else:
+            held = inputs_of(shown, config, everything)
+        check(held.spec, inputs.spec, held.spec == inputs.spec)
+        if shown.names != samples.names:
+            raise ConfigError(
+                f"{name} has other tokens, channels, or features than '{config.dataset}', so the same numbers mean "
+                "something else. Use a share of the samples, such as 0.1."
+            )
+        labels = torch.from_numpy(shown.labels)
+        return cls(held, labels, len(shown.classes), seed, shown.fingerprint, shown.unknown)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def batch(self, indices: Tensor) -> Tensor:
+        """The samples at these indices [b] as models take them: [b, …]."""
+        return self.inputs.batch(indices)
+
+    def of_round(self, round: int, most: int | None) -> Tensor:
+        """Indices of the samples that everybody uses in a round, int64, ascending, on the device: all, or `most` drawn.
+
+        They follow from the partition's seed, which everybody knows, so nobody has to send them.
+        """
+        if most is None or most >= len(self):
+            return torch.arange(len(self), device=self.labels.device)
+        stream = rng.torch_stream(self.seed, "data/public/round", round)
+        return torch.randperm(len(self), generator=stream)[:most].sort().values.to(self.labels.device)
+
+    def to(self, device: torch.device) -> "PublicData":
+        """The same on another device."""
+        return replace(self, inputs=self.inputs.to(device), labels=self.labels.to(device))
+
+
+AnySet = TypeVar("AnySet", bound=LabeledSet)
+
+
+def set_apart(samples: AnySet, config: DataConfig, seed: int) -> tuple[AnySet, AnySet]:
+    """The samples without the share in `data.public`, and that share. Raises ConfigError for none or all of them.
+
+    Both keep the shares of classes and domains. With split 'global' or 'own', the share is one of the training samples.
+    """
+    assert isinstance(config.public, float)
+    upto = samples.test_from if config.split in ("global", "own") else len(samples)
+    number = round(config.public * upto)
+    if not 1 < number < upto:
+        few = "less than two public" if number < 2 else "only public"
+        raise ConfigError(
+            f"data.public = {config.public:g} of {upto} samples leaves {few} samples. Use another share."
+        )
+    public = drawn(samples, number, rng.numpy_stream(seed, "data/public"), upto)
+    return samples.take(np.setdiff1d(np.arange(len(samples)), public)), samples.take(public)
+
+
+def of_data_set(samples: AnySet, config: DataConfig, seed: int) -> AnySet:
+    """The public samples of another data set: those of its training part, or `data.public_limit` of them."""
+    number = min(samples.test_from, config.public_limit or samples.test_from)
+    if number == len(samples):
+        return samples
+    return samples.take(drawn(samples, number, rng.numpy_stream(seed, "data/public"), samples.test_from))
+
+
+def drawn(samples: LabeledSet, number: int, stream: np.random.Generator, upto: int | None = None) -> Indices:
+    """The indices of a draw, ascending. The shares of classes, domains, and the data set's test set stay.
+
+    upto: only from the samples before this index.
+    """
+    labels = samples.labels[:upto]
+    is_test = np.arange(len(labels)) >= samples.test_from
+    stratum = 2 * labels + is_test
+    if samples.domain is not None:
+        stratum = stratum * len(samples.domains) + samples.domain[:upto]
+    counts = apportion(number, np.bincount(stratum))
+    members = np.lexsort((stream.random(len(labels)), stratum))
+    starts = np.searchsorted(stratum[members], np.arange(len(counts)))
+    chosen = [members[start : start + count] for start, count in zip(starts, counts, strict=True)]
+    return np.sort(np.concatenate(chosen))
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +266,7 @@ class FederatedData:
         if config.pool is not None:
             samples = pooled(samples, config.pool)
         if config.limit is not None and config.limit < len(samples):
-            samples = limited(samples, config.limit, rng.numpy_stream(seed, "data/limit"))
+            samples = samples.take(drawn(samples, config.limit, rng.numpy_stream(seed, "data/limit")))
         if isinstance(config.public, float):
             samples, shown = set_apart(samples, config, seed)
         parts = divided(config, clients, seed, samples)
@@ -167,19 +289,23 @@ class FederatedData:
         found = fingerprint(formed, parts, changed, changes.labels[1:])
         if _is_measured(formed, config) and (apart or len(seen) < len(trains)):
             found = _with_measured(found, apart, held)
+        if public is not None:
+            found = hashlib.sha256(f"{found} public {public.fingerprint}".encode()).hexdigest()
+            unknown: Counter[str] = Counter(dict(formed.unknown))
+            unknown.update(dict(public.unknown))
         return cls(
             inputs=inputs.to(device),
             labels=torch.from_numpy(labels).to(device),
             classes=samples.classes,
             clients=first,
-            fingerprint=found if public is None else public.with_fingerprint(found),
+            fingerprint=found,
             domains=samples.domains,
             later=tuple(Later(each.round, held) for each, held in zip(changed, others, strict=True)),
             blocks=len(changes.labels),
             names=formed.names,
             public=None if public is None else public.to(device),
             apart=apart,
-            unknown=formed.unknown if public is None else _added(formed.unknown, public.unknown),
+            unknown=formed.unknown if public is None else tuple(sorted(unknown.items())),
             reading=formed.reading,
         )
 
@@ -252,11 +378,6 @@ def pooled(samples: AnySet, pool: str) -> AnySet:
     return samples.take(chosen)
 
 
-def limited(samples: AnySet, limit: int, stream: np.random.Generator) -> AnySet:
-    """`limit` samples drawn without replacement. The shares of classes, domains, and the data set's test set stay."""
-    return samples.take(drawn(samples, limit, stream))
-
-
 def fingerprint(
     samples: SampleSet,
     clients: Sequence[Parts],
@@ -268,20 +389,15 @@ def fingerprint(
     Of changed data, also of later rounds' parts, and of permuted labels.
     """
     digest = hashlib.sha256(samples.fingerprint.encode())
-    _add(digest, clients)
-    for each in changed:
-        digest.update(f"round {each.round}".encode())
-        _add(digest, each.parts)
+    for each in [None, *changed]:
+        if each is not None:
+            digest.update(f"round {each.round}".encode())
+        for part in chain.from_iterable(clients if each is None else each.parts):
+            digest.update(len(part).to_bytes(8, "little"))
+            digest.update(np.ascontiguousarray(part, dtype="<i8").data)
     for block in labels:
         digest.update(np.ascontiguousarray(block, dtype="<i8").data)
     return digest.hexdigest()
-
-
-def _add(digest: "hashlib._Hash", clients: Sequence[Parts]) -> None:
-    for parts in clients:
-        for part in parts:
-            digest.update(len(part).to_bytes(8, "little"))
-            digest.update(np.ascontiguousarray(part, dtype="<i8").data)
 
 
 def _formed(shown: LabeledSet, samples: LabeledSet, form: Form, config: DataConfig) -> SampleSet:
@@ -304,14 +420,6 @@ def _formed(shown: LabeledSet, samples: LabeledSet, form: Form, config: DataConf
             )
         return found
     return shown.learned(None if config.statistics == "all" else np.arange(len(shown)))(shown)
-
-
-def _added(*unknown: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
-    """The numbers of samples with each value, of several sets together."""
-    found: Counter[str] = Counter()
-    for each in unknown:
-        found.update(dict(each))
-    return tuple(sorted(found.items()))
 
 
 def _is_measured(samples: SampleSet, config: DataConfig) -> bool:

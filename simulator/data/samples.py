@@ -1,4 +1,4 @@
-"""A data set in memory: all samples, with the data set's own test set at the end.
+"""A data set in memory: all samples, with the data set's own test set at the end, and the report of what was read.
 
 The form of some samples follows from the data: the columns of a table, the vocabulary of texts, the channels of images.
 Such an `UnfittedSet` gets its form once the clients' training parts are known (`FederatedData.build`).
@@ -7,15 +7,18 @@ Such an `UnfittedSet` gets its form once the clients' training parts are known (
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.base.documents import Report
 from simulator.base.errors import DataError
+from simulator.base.nested import toml_value
 from simulator.data.specs import ImageSpec, InputSpec, TokenSpec
 
 Labels = NDArray[np.int64]
@@ -338,3 +341,73 @@ class UnfittedSet(LabeledSet):
         """The same samples as these values. Raises DataError if they do not fit the spec."""
         array = _stored(values, spec)
         return ArraySet(array, spec, names=tuple(names), unknown=tuple(unknown), **self.common)
+
+
+MOST_LISTED = 100
+"""The maximum number of names in a list that a session records."""
+LONGEST = 300
+"""The maximum number of characters of a name or sentence that a session records."""
+
+
+def report_of(samples: LabeledSet, read: Reading) -> Report:
+    """The report of a sample set, and of what was said when it was read and formed."""
+
+    def counts(names: Sequence[str], numbers: Labels | None) -> dict[str, int]:
+        if numbers is None:
+            return {}
+        return dict(zip(names, np.bincount(numbers, minlength=len(names)).tolist(), strict=True))
+
+    return {
+        "samples": len(samples),
+        "test": len(samples) - samples.test_from,
+        "classes": counts(samples.classes, samples.labels),
+        "domains": counts(samples.domains, samples.domain),
+        "clients": counts(samples.users, samples.user),
+        "features": samples.features(),
+        "left_out": dict(read.left_out),
+        "notes": list(read.notes),
+        "warnings": list(read.warnings),
+    }
+
+
+def check_report(report: Report, dataset: str) -> None:
+    """Raise DataError for samples on which an accuracy says nothing."""
+    held = [name for name, count in report["classes"].items() if count]
+    if len(held) < 2:
+        raise DataError(
+            f"{dataset} has a single class, '{''.join(held)}', so every answer is right. Use data with two classes or "
+            "more, or a setting that reads them: `htfl-sim config data.labels`."
+        )
+    texts = sorted(((count, name) for name, count in report["features"].items() if count), reverse=True)
+    ones, rows = sum(count for count, _ in texts), report["samples"]
+    if 2 * ones > rows:
+        drop, left = [name for name in report["left_out"] if name not in report["features"]], ones
+        for count, name in texts:
+            if 2 * left > rows:
+                drop.append(name)
+                left -= count
+        way = f"Leave out columns of many different texts: `data.ignore={toml_value(drop)}`"
+        if {*report["features"]} <= {*drop}:
+            way = f"Train on the texts of one column instead: `data.text={texts[0][1]}`"
+        raise DataError(
+            f"{dataset}: texts would become {ones:,} columns of zeros and ones, more than half of its {rows:,} rows. "
+            f"{way}."
+        )
+
+
+def recorded_report(report: Report) -> Report:
+    """The report as session.json keeps it: long lists are cut, and names are printable."""
+
+    def cut(found: Any) -> Any:
+        if isinstance(found, Mapping):
+            return {cut(name): cut(each) for name, each in islice(found.items(), MOST_LISTED)}
+        if isinstance(found, Sequence) and not isinstance(found, str):
+            return [cut(each) for each in found[:MOST_LISTED]]
+        if isinstance(found, str):
+            return "".join(each if each.isprintable() else " " for each in found[:LONGEST])
+        return found
+
+    given = cast(dict[str, Any], report)
+    counted = ("classes", "domains", "clients", "features", "left_out", "warnings")
+    numbers = {key: len(given[key]) for key in counted}
+    return cast(Report, {**{key: cut(each) for key, each in given.items()}, "numbers": numbers})

@@ -31,8 +31,8 @@ from simulator.base.reading import sha256_of
 from simulator.clock.devices import rank_correlations
 from simulator.config import Config
 from simulator.config.user_files import PATHS
-from simulator.data import report
 from simulator.data.federated import FederatedData
+from simulator.data.samples import check_report, recorded_report
 from simulator.engine.builder import Built, build, rebuild
 from simulator.methods import registry
 from simulator.metrics import user_metrics as metrics
@@ -206,7 +206,7 @@ def check_data(session: CheckedReader, config: Config, data: FederatedData) -> N
 def check_read(config: Config, data: FederatedData) -> None:
     """Raise DataError if a new run on what was read of the data set would say nothing. Older sessions may go on."""
     if data.report is not None:
-        report.check(data.report, config.data.dataset)
+        check_report(data.report, config.data.dataset)
 
 
 def changes(session: CheckedReader, config: Config, built: Built, history: Sequence[Entry]) -> list[str]:
@@ -297,7 +297,7 @@ def of_new(config: Config, built: Built, parent: Parent | None, *, in_flight: bo
     if (clock := built.engine.clock) is not None:
         names = [device.name for device in clock.devices]
         document["devices"] = {"names": names, "correlations": rank_correlations(clock.devices, clock.facts)}
-    read = {} if built.data.report is None else {"read": report.recorded(built.data.report)}
+    read = {} if built.data.report is None else {"read": recorded_report(built.data.report)}
     for more in ({**read, **_samples(built.data)}, read):
         if _size(whole := {**document, **more}) <= limits.SESSION:
             return whole

@@ -6,7 +6,7 @@ from typing import overload
 import torch
 from torch import Tensor
 
-from simulator.data.public import PublicData
+from simulator.data.federated import PublicData
 from simulator.training.client import batch_sizes
 from simulator.training.phase import Batch
 from simulator.training.trainer import Trainer

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from simulator.base import rng
 from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import Tensors, named, of_module, part
-from simulator.data.federated import FederatedData
+from simulator.data.federated import FederatedData, PublicData
 from simulator.data.inputs import arranged
-from simulator.data.public import PublicData
 from simulator.models.federation import Federation
 from simulator.training import precision
 from simulator.training.flops import FlopCache

@@ -16,7 +16,7 @@ from simulator.base.errors import ConfigError
 from simulator.base.rng import numpy_stream
 from simulator.data import datasets, image_sets, partition
 from simulator.data.dividing import divided
-from simulator.data.federated import FederatedData, limited
+from simulator.data.federated import FederatedData, drawn
 from simulator.data.samples import ImageSet, joined
 from tests.data.strategies import seeds
 
@@ -178,7 +178,7 @@ class TestClients:
         assert owners.max() - owners.min() <= 1
 
     def test_a_limit_takes_of_every_domain_in_proportion(self) -> None:
-        few = limited(in_two(), 30, numpy_stream(0, "tests"))
+        few = in_two().take(drawn(in_two(), 30, numpy_stream(0, "tests")))
         assert few.domain is not None
         assert np.bincount(few.domain).tolist() == [20, 10]
         assert few.images[:, 0, 0, 0].tolist() == [i for i in few.images[:, 0, 0, 0] if i < 120]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError
 from simulator.data.dividing import divided
-from simulator.data.federated import FederatedData, fingerprint, limited, pooled
+from simulator.data.federated import FederatedData, drawn, fingerprint, pooled
 from simulator.data.samples import ImageSet, joined
 
 CPU = torch.device("cpu")
@@ -100,14 +100,14 @@ class TestGlobalTestSet:
 class TestLimit:
     def test_classes_and_test_images_stay_in_proportion(self) -> None:
         # 500 images: 400 to train on and 100 to test on, a tenth of each per class; 250 is half of every part
-        half = limited(image_set(), 250, np.random.default_rng(0))
+        half = image_set().take(drawn(image_set(), 250, np.random.default_rng(0)))
         assert half.test_from == 200
         assert np.bincount(half.labels[:200]).tolist() == [20] * 10
         assert np.bincount(half.labels[200:]).tolist() == [5] * 10
 
     @given(st.integers(1, 499), st.integers(0, 2**32))
     def test_the_number_is_exact_and_no_image_comes_twice(self, limit: int, seed: int) -> None:
-        images = limited(image_set(), limit, np.random.default_rng(seed))
+        images = image_set().take(drawn(image_set(), limit, np.random.default_rng(seed)))
         assert len(images) == limit
         # bytes tell images of equal label apart up to 251 images away
         assert max(np.unique(images.images[:, 0, 0, 0], return_counts=True)[1]) <= 2
@@ -120,8 +120,8 @@ class TestLimit:
         images = image_set(train=200, test=50)
         tuning, final = (pooled(images, pool) for pool in ("tuning", "final"))
         assert (len(tuning), len(final)) == (50, 200)
-        searched = limited(tuning, limit, np.random.default_rng(one)).images
-        reported = limited(final, limit, np.random.default_rng(other)).images
+        searched = tuning.take(drawn(tuning, limit, np.random.default_rng(one))).images
+        reported = final.take(drawn(final, limit, np.random.default_rng(other))).images
         assert not {image.tobytes() for image in searched} & {image.tobytes() for image in reported}
 
     def test_a_limit_above_the_number_of_images_changes_nothing(self) -> None:

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 import htfl_sim as hs
 from simulator.base.errors import ConfigError, DataError
-from simulator.data import imports, unpickling
+from simulator.data import unpickling
+from simulator.data.other_tools import MOST_VALUES, convert
 from tests.cli.conftest import Result, call
 
 Client = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
@@ -198,7 +199,7 @@ def test_a_pickle_of_anything_else_is_refused_by_name(tmp_path: Path) -> None:
         folder = pfllib(place / "theirs", small())
         npz_of(folder / "test" / "0.npz", stream + b".")
         with pytest.raises(DataError, match=why):
-            imports.convert(folder, place / "own", unpickle=True)
+            convert(folder, place / "own", unpickle=True)
 
 
 @pytest.mark.long
@@ -207,7 +208,7 @@ def test_a_small_file_that_unpacks_to_gigabytes_takes_no_memory_here(tmp_path: P
     npz_of(folder / "train" / "0.npz", b"B\x00\x00\x00\xf0" + bytes(300 << 20))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(DataError, match=r"0\.npz needs more than 2 GiB of memory|is damaged"):
-        imports.convert(folder, tmp_path / "own", unpickle=True)
+        convert(folder, tmp_path / "own", unpickle=True)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
 
 
@@ -239,7 +240,7 @@ def test_bytes_become_pfllibs_values_of_torchvision() -> None:
     transforms = pytest.importorskip("torchvision.transforms")
     every = np.arange(256, dtype=np.uint8).reshape(16, 16)
     make = transforms.Compose([transforms.ToTensor(), transforms.Normalize([0.5], [0.5])])
-    from simulator.data.pfllib import PIXELS
+    from simulator.data.other_tools import PIXELS
 
     assert make(every[:, :, None]).numpy().tobytes() == PIXELS[every][None].tobytes()
 
@@ -363,7 +364,7 @@ def test_a_folder_that_is_not_whole_is_refused(tmp_path: Path) -> None:
         folder = pfllib(place / "theirs", small(), num_clients=2, num_classes=2)
         change(folder)
         with pytest.raises(DataError, match=why):
-            imports.convert(folder, place / "own", unpickle=True)
+            convert(folder, place / "own", unpickle=True)
 
 
 def test_what_is_not_read_is_listed(tmp_path: Path) -> None:
@@ -381,7 +382,7 @@ def test_clients_without_test_parts_need_a_split(tmp_path: Path) -> None:
     for file in (folder / "test").iterdir():
         file.unlink()
     with pytest.raises(DataError, match=r"has no test parts.*`split='8:2'`"):
-        imports.convert(folder, tmp_path / "own", unpickle=True)
+        convert(folder, tmp_path / "own", unpickle=True)
     _, clients, _ = imported(folder, split="8:2")
     assert [(len(each["train"]), len(each["test"])) for each in clients] == [(8, 2), (8, 2)]
     assert sorted(clients[1]["train"] + clients[1]["test"]) == [*range(10, 20)]
@@ -391,7 +392,7 @@ def test_a_target_with_files_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "mine").touch()
     with pytest.raises(ConfigError, match=r"is there already. Name a new folder"):
-        imports.convert(pfllib(tmp_path / "theirs", small()), tmp_path / "own", unpickle=True)
+        convert(pfllib(tmp_path / "theirs", small()), tmp_path / "own", unpickle=True)
 
 
 # LEAF
@@ -499,7 +500,7 @@ def test_undivided_users_get_the_split_that_is_asked_for(tmp_path: Path) -> None
         tmp_path / "syn" / "all_data" / "data.json", {"0": (rows, [0, 1] * 5), "1": (rows, [0, 1] * 5)}
     )
     with pytest.raises(DataError, match="has no test parts"):
-        imports.convert(folder, tmp_path / "own")
+        convert(folder, tmp_path / "own")
     _, clients, _ = imported(folder, split="6:2:2")
     assert [[len(part) for part in each.values()] for each in clients] == [[6, 2, 2]] * 2
 
@@ -520,7 +521,7 @@ def test_users_with_a_part_alone_and_unlisted_ones_are_left_out_and_said(tmp_pat
 A_FILE_OF_LEAF: list[Any] = [
     (lambda at: (at.write_text("{}"),), "it needs users, num_samples, and user_data"),
     (lambda at: (at.write_text("[" * 100_000),), "is not JSON"),
-    (lambda at: (at.write_text("[" + "0," * imports.MOST_VALUES + "0]"),), "has more than 24,000,000 values"),
+    (lambda at: (at.write_text("[" + "0," * MOST_VALUES + "0]"),), "has more than 24,000,000 values"),
     (lambda at: (at.unlink(), os.mkfifo(at)), "it is a pipe"),
     (lambda at: leaf(at, {"ann": ([[1.5]], [0])}, num_samples=[2]), "must have the same number of samples"),
     (lambda at: leaf(at, {"ann": ([[1.5], [1.5, 2]], [0, 1])}), "rows of finite numbers of one length"),
@@ -542,7 +543,7 @@ def test_a_file_of_leaf_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         folder = both(place / "f", [[1.5], [2.5]], [0, 1])
         write(folder / "train" / "all_data_0_train_9.json")
         with pytest.raises(DataError, match=why):
-            imports.convert(folder, place / "own")
+            convert(folder, place / "own")
 
 
 def test_leafs_steps_side_by_side_are_not_chosen_from(tmp_path: Path) -> None:
@@ -550,13 +551,13 @@ def test_leafs_steps_side_by_side_are_not_chosen_from(tmp_path: Path) -> None:
     for step in ("all_data", "sampled_data"):
         leaf(tmp_path / "f" / step / "a.json", {"ann": (rows, [0, 1])})
     with pytest.raises(DataError, match=r"has JSON files in sampled_data and in all_data. Name one"):
-        imports.convert(tmp_path / "f", tmp_path / "own", split="8:2")
+        convert(tmp_path / "f", tmp_path / "own", split="8:2")
 
 
 def test_a_folder_of_something_else_is_refused_with_what_is_read(tmp_path: Path) -> None:
     (tmp_path / "cats").mkdir()
     with pytest.raises(DataError, match=r"no federation that htfl-sim knows.*train/0\.npz.*JSON"):
-        imports.convert(tmp_path / "cats", tmp_path / "own")
+        convert(tmp_path / "cats", tmp_path / "own")
 
 
 # Writing

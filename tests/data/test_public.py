@@ -11,8 +11,7 @@ from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError
 from simulator.base.nested import with_overrides
 from simulator.config import Config
-from simulator.data.federated import FederatedData, Source, load
-from simulator.data.public import PublicData, of_data_set, set_apart
+from simulator.data.federated import FederatedData, PublicData, Source, load, of_data_set, set_apart
 from simulator.data.samples import ArraySet, ImageSet, SampleSet, joined
 from simulator.data.specs import SignalSpec, TokenSpec
 from tests import federations

@@ -21,10 +21,8 @@ from scipy.io import savemat
 from torchvision import datasets as published
 
 from simulator.base.errors import DataError
-from simulator.data import datasets, decoded, image_sets
-from simulator.data import download as downloading
-from simulator.data.datasets import silent
-from simulator.data.download import Published, download
+from simulator.data import datasets, image_sets
+from simulator.data.datasets import Published, download, silent
 from tests.data.server import Served, serving
 
 
@@ -140,7 +138,7 @@ def test_a_server_that_does_not_answer_is_reported_with_file_place_and_both_ways
     for part in ("data.bin", str(tmp_path), "htfl-sim data fetch cifar10", "`dataset='digits'`", "refused"):
         assert part in str(error.value)
     assert error.value.exit_code == 3
-    monkeypatch.setattr(downloading, "TIMEOUT", 0.2)
+    monkeypatch.setattr(datasets, "TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as mute, pytest.raises(DataError, match="timed out"):
         fetch(f"http://127.0.0.1:{mute.getsockname()[1]}/", tmp_path / "data.bin")
 
@@ -253,7 +251,7 @@ def test_names_addresses_and_checksums_are_torchvisions(tmp_path: Path) -> None:
         assert {file.parent.name for file in entry.files(tmp_path)} == {theirs.base_folder}
     parts = [tuple(published.SVHN.split_list[part]) for part in ("train", "test")]
     assert [(file.url, file.path, file.md5) for file in image_sets.SVHN.published] == parts
-    reader, files = published.Flowers102, decoded.Flowers102.published
+    reader, files = published.Flowers102, image_sets.Flowers102.published
     known = [reader._file_dict[key] for key in ("image", "label", "setid")]
     assert [(Path(file.path).name, file.md5) for file in files] == known
     assert all(file.url.startswith(reader._download_url_prefix) for file in files)
@@ -370,7 +368,7 @@ CINIC = "CINIC-10.tar.gz"
 @pytest.fixture
 def cinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data folder with a small CINIC-10 archive in it."""
-    publish(monkeypatch, decoded.Cinic10, {CINIC: tar(MEMBERS)}, tmp_path)
+    publish(monkeypatch, image_sets.Cinic10, {CINIC: tar(MEMBERS)}, tmp_path)
     return tmp_path
 
 
@@ -382,10 +380,10 @@ def test_training_images_come_first_each_part_in_the_order_of_its_names(
     assert images.images[:, 5, 5].tolist() == [[255, 0, 255], [102, 51, 0], [0, 200, 0], [0, 0, 250]]
     assert images.labels.tolist() == [0, 0, 9, 9] and images.classes[9] == "truck"
     without_dots = tar({name.removeprefix("./"): content for name, content in MEMBERS.items()})
-    publish(monkeypatch, decoded.Cinic10, {CINIC: without_dots}, cinic)
+    publish(monkeypatch, image_sets.Cinic10, {CINIC: without_dots}, cinic)
     assert datasets.load("cinic10", cinic).fingerprint == images.fingerprint
     more = tar(MEMBERS | {"./train/bird/new.png": encoded((3, 2, 1), (32, 32))})
-    publish(monkeypatch, decoded.Cinic10, {CINIC: more}, cinic)
+    publish(monkeypatch, image_sets.Cinic10, {CINIC: more}, cinic)
     assert not datasets.get("cinic10").is_present(cinic)
     assert len(datasets.load("cinic10", cinic)) == 5
 
@@ -437,7 +435,7 @@ def test_an_archive_that_is_another_one_or_has_no_image_leaves_nothing(
     with pytest.raises(DataError, match=r"needs CINIC-10\.tar\.gz, .* could not be downloaded"):
         datasets.load("cinic10", cinic)
     assert not (cinic / "decoded").exists()
-    publish(monkeypatch, decoded.Cinic10, {CINIC: tar({"./train/cat/x.png": b"\x89PNG no image"})}, cinic)
+    publish(monkeypatch, image_sets.Cinic10, {CINIC: tar({"./train/cat/x.png": b"\x89PNG no image"})}, cinic)
     with pytest.raises(DataError, match=r"CINIC-10\.tar\.gz cannot be decoded"):
         datasets.load("cinic10", cinic)
     assert list((cinic / "decoded").iterdir()) == []
@@ -449,7 +447,7 @@ def test_a_missing_archive_is_downloaded_then_decoded_with_progress(
     archive = tar(MEMBERS)
     told: list[tuple[int, int]] = []
     with serving(archive) as served:
-        publish(monkeypatch, decoded.Cinic10, {CINIC: archive}, url=served.url)
+        publish(monkeypatch, image_sets.Cinic10, {CINIC: archive}, url=served.url)
         images = datasets.load("cinic10", tmp_path / "new", lambda done, total: told.append((done, total)))
     assert len(images) == 4 and {total for _, total in told} == {len(archive)}
     assert len(told) >= 1 + 4  # the download, and each decoded image
@@ -489,7 +487,7 @@ def test_flowers_of_train_and_valid_are_trained_on_and_numbers_order_each_part(
         "flowers-102/imagelabels.mat": matlab(labels=[(102, 1, 7, 7, 1, 102)]),
         "flowers-102/setid.mat": matlab(trnid=[[6, 3]], valid=[[1]], tstid=[[5, 2, 4]]),
     }
-    publish(monkeypatch, decoded.Flowers102, files, tmp_path)
+    publish(monkeypatch, image_sets.Flowers102, files, tmp_path)
     images = datasets.load("flowers102", tmp_path)
     assert images.images.shape == (6, 224, 224, 3) and images.test_from == 3
     assert images.labels.tolist() == [101, 6, 101, 0, 6, 0]
@@ -497,7 +495,7 @@ def test_flowers_of_train_and_valid_are_trained_on_and_numbers_order_each_part(
     assert images.images.reshape(6, -1).std(axis=1).max() <= 1  # one colour to every edge
     assert len(set(images.classes)) == 102 and images.classes[0] == "pink primrose"
     files["flowers-102/102flowers.tgz"] = tar(dict([*photographs.items()][:1]))
-    publish(monkeypatch, decoded.Flowers102, files, tmp_path)
+    publish(monkeypatch, image_sets.Flowers102, files, tmp_path)
     with pytest.raises(DataError, match=r"102flowers\.tgz cannot be decoded .*image_00002\.jpg"):
         datasets.load("flowers102", tmp_path)
 
@@ -524,7 +522,7 @@ def test_the_annotated_validation_images_of_tiny_imagenet_are_the_test_images(
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
             archive.writestr(f"tiny-imagenet-200/{name}", content)
-    publish(monkeypatch, decoded.TinyImageNet, {"tiny-imagenet-200.zip": buffer.getvalue()}, tmp_path)
+    publish(monkeypatch, image_sets.TinyImageNet, {"tiny-imagenet-200.zip": buffer.getvalue()}, tmp_path)
     images = datasets.load("tiny_imagenet", tmp_path)
     assert images.images.shape == (5, 64, 64, 3) and images.test_from == 3
     assert images.labels.tolist() == [0, 0, 1, 1, 0]

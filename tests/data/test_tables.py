@@ -23,7 +23,7 @@ from simulator.base.nested import merged, with_overrides
 from simulator.config import Config
 from simulator.data import datasets, words
 from simulator.data.federated import load
-from simulator.data.report import report_of
+from simulator.data.samples import report_of
 from simulator.sessions.history import completed
 from simulator.sessions.session import Session
 from tests import federations

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import DataError
-from simulator.data import datasets, number_sets, text_sets, words
-from simulator.data.download import PackagedDataset
+from simulator.data import array_sets, datasets, words
+from simulator.data.datasets import PackagedDataset
 from simulator.data.samples import ArraySet, UnfittedSet
 from tests import federations
 
@@ -223,28 +223,28 @@ def play(**said: str) -> str:
 
 
 def test_a_role_says_what_stands_below_its_name() -> None:
-    found = text_sets.roles(play())
+    found = array_sets.roles(play())
     assert found == {"FIRST WITCH": "a" * 90 + "\nAy.", "MACBETH": "b" * 80 + "\n" + "c" * 90}
 
 
 def test_samples_are_eighty_characters_and_the_next_one_is_the_class() -> None:
-    samples = text_sets.samples_of({"macbeth": play()})
+    samples = array_sets.samples_of({"macbeth": play()})
     # The witch has 94 characters: one window of 81. Macbeth has 171: two windows of 81, and the second begins after 81.
     assert samples.users == ("macbeth/FIRST WITCH", "macbeth/MACBETH")
     assert samples.user is not None and samples.user.tolist() == [0, 1, 1]
-    number = text_sets.CHARACTERS.index
+    number = array_sets.CHARACTERS.index
     assert samples.labels.tolist() == [number("a"), number("\n"), number("c")]
     assert samples.values[0].tolist() == [number("a") + 1] * 80  # 0 is padding
 
 
 def test_unknown_characters_are_left_out() -> None:
-    samples = text_sets.samples_of({"macbeth": play(first="a€" * 90)})
+    samples = array_sets.samples_of({"macbeth": play(first="a€" * 90)})
     assert samples.user is not None and samples.user.tolist() == [0, 1, 1]
 
 
 def test_a_text_that_is_no_play_is_left_out() -> None:
     with pytest.raises(DataError, match="no role"):
-        text_sets.samples_of({"sonnets": "Shall I compare thee\nto a day?\n" * 50})
+        array_sets.samples_of({"sonnets": "Shall I compare thee\nto a day?\n" * 50})
 
 
 def tiny_archive(folder: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
@@ -287,7 +287,7 @@ def har(folder: Path, changed: dict[str, str | None] | None = None) -> None:
     files = {}
     changed = changed or {}
     for part, windows in (("train", 2), ("test", 1)):
-        for number, name in enumerate(number_sets.UciHar.SIGNALS):
+        for number, name in enumerate(array_sets.UciHar.SIGNALS):
             rows = [" ".join(f"{number + 10 * row:e}" for _ in range(128)) for row in range(windows)]
             files[f"UCI HAR Dataset/{part}/Inertial Signals/{name}_{part}.txt"] = "\n".join(rows)
         files[f"UCI HAR Dataset/{part}/y_{part}.txt"] = "5\n1\n"[: 2 * windows]
@@ -298,7 +298,7 @@ def har(folder: Path, changed: dict[str, str | None] | None = None) -> None:
             end = next((key for key in changed if name.endswith(f"{key}.txt")), None)
             if (content := changed[end] if end else content) is not None:  # type: ignore[assignment]
                 archive.writestr(name, content)
-    with zipfile.ZipFile(folder / number_sets.UciHar.archive, "w") as outer:
+    with zipfile.ZipFile(folder / array_sets.UciHar.archive, "w") as outer:
         outer.writestr("UCI HAR Dataset.zip", inner.getvalue())
 
 
@@ -335,7 +335,7 @@ def test_a_truncated_or_missing_archive_ends_in_a_sentence(tmp_path: Path) -> No
     with pytest.raises(DataError, match=r"needs .*get it at https://archive\.ics\.uci\.edu"):
         datasets.get("uci_har").fetch(tmp_path)
     har(tmp_path)
-    file = tmp_path / number_sets.UciHar.archive
+    file = tmp_path / array_sets.UciHar.archive
     file.write_bytes(file.read_bytes()[:500])
     with pytest.raises(DataError, match="cannot be read"):
         loaded("uci_har", tmp_path)
@@ -349,7 +349,7 @@ def line(activity: int, value: float | str) -> str:
 
 
 def pamap2(folder: Path, lines: list[str]) -> None:
-    with zipfile.ZipFile(folder / number_sets.Pamap2.archive, "w") as archive:
+    with zipfile.ZipFile(folder / array_sets.Pamap2.archive, "w") as archive:
         archive.writestr("PAMAP2_Dataset/Protocol/subject101.dat", "\n".join(lines))
         archive.writestr("PAMAP2_Dataset/Optional/subject101.dat", "ignored")
 
@@ -379,7 +379,7 @@ def test_lines_of_another_length_are_damaged(tmp_path: Path) -> None:
 
 
 def test_ts_has_channels_between_colons_and_the_label_last() -> None:
-    values, labels = number_sets.read_ts("#x\n@dims 2\n@data\n1,2:3,4:run\n5:6:walk\n", 2)
+    values, labels = array_sets.read_ts("#x\n@dims 2\n@data\n1,2:3,4:run\n5:6:walk\n", 2)
     assert values.tolist() == [[[1, 2], [3, 4]], [[5, 0], [6, 0]]] and labels == ["run", "walk"]
 
 
@@ -388,13 +388,13 @@ def test_damaged_ts_is_refused(subtests: pytest.Subtests) -> None:
         ["", "@data\n", "@data\n1,2,3:a", "@data\n1,2:3:a", "@data\nx:a", "@data\n1:a\n1:2:a"]
     ):
         with subtests.test(case=case), pytest.raises(ValueError):
-            number_sets.read_ts(wrong, 2)
+            array_sets.read_ts(wrong, 2)
 
 
 @given(st.text(max_size=60))
 def test_any_text_as_ts_is_read_or_refused(data: str) -> None:
     try:
-        values, labels = number_sets.read_ts(f"@data\n{data}", 3)
+        values, labels = array_sets.read_ts(f"@data\n{data}", 3)
     except ValueError:
         return
     assert values.shape[0] == len(labels) and values.dtype == np.float32

@@ -20,11 +20,11 @@ from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError
 from simulator.base.tensors import part
 from simulator.config import Config
+from simulator.data.array_sets import CHARACTERS, as_samples
 from simulator.data.federated import ClientData, FederatedData
 from simulator.data.inputs import inputs_of
 from simulator.data.samples import ArraySet, ImageSet, SampleSet
 from simulator.data.specs import InputSpec, SignalSpec, TableSpec, TokenSpec
-from simulator.data.text_sets import CHARACTERS, as_samples
 from simulator.results.analysis.classes import ClassCounts, Confusion, class_counts
 from simulator.results.inspection import checkpoint, models
 from simulator.results.inspection.checkpoint import _guides_logits, representations
