@@ -44,7 +44,7 @@ from simulator.studies.tuning import Tuned, affordable, counting, left, tune, tu
 from tests import sessions
 from tests.cli.conftest import call
 from tests.cli.test_bad_input import rewrite
-from tui.cli.progress import PointLines, PointRecords, table
+from tui.cli.progress import PointLines, table
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed")
 
@@ -868,7 +868,7 @@ def test_the_progress_of_a_trial_is_its_score_on_eval(
     Console(file=shown, width=120).print(table("t", [now], 1, 24))
     assert "score on eval" in shown.getvalue() and "best" not in shown.getvalue()
     with redirect_stdout(io.StringIO()) as told:
-        PointRecords("t").tell(now)
+        PointLines("t", as_json=True).tell(now)
     assert json.loads(told.getvalue())["score"] == now.score
 
 

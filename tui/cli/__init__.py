@@ -71,18 +71,8 @@ _PANELS: dict[str, list[Callable[..., None]]] = {
     "Run": [running.run, tui.tui, running.resume, sweep.sweep, sweep.tune],
     "Steer": [steer.pause, steer.stop, steer.checkpoint, steer.switch, running.fork],
     "Sessions": [
-        sessions.sessions,
-        sessions.show,
-        sessions.why,
-        sessions.tag,
-        sessions.note,
-        sessions.partition,
-        sessions.export,
-        sessions.verify,
-        sessions.inspect,
-        sessions.prune,
-        sessions.rename,
-        sessions.rm,
+        *(sessions.sessions, sessions.show, sessions.why, sessions.tag, sessions.note, sessions.partition),
+        *(sessions.export, sessions.verify, sessions.inspect, sessions.prune, sessions.rename, sessions.rm),
     ],
     "Results": [results.compare, results.plot, results.report],
     "What there is": [catalog.presets, catalog.methods, catalog.models, catalog.datasets, catalog.config],
@@ -98,7 +88,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code. By default, a signal ends the whole process."""
     code = _run(arguments)
     if arguments is None and code in _BY_SIGNAL:
-        _die_by(_BY_SIGNAL[code])
+        from htfl_sim.shown import die_by
+
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        die_by(_BY_SIGNAL[code])
     return code
 
 
@@ -116,15 +111,6 @@ def _run(arguments: Sequence[str] | None) -> int:
     except (Exception, KeyboardInterrupt) as error:
         return _failed(error, debug, given)
     return status if isinstance(status, int) else 0
-
-
-def _die_by(number: int) -> None:
-    from htfl_sim.shown import die_by
-
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-    die_by(number)
 
 
 def _have_standard_streams() -> None:

@@ -1,7 +1,7 @@
 """`htfl-sim presets`, `methods`, `models`, `datasets`, and `config`: list everything to choose from."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import htfl_sim as hs
 from htfl_sim.choices import Plugins, Profile
@@ -14,16 +14,20 @@ if TYPE_CHECKING:
     from htfl_sim.catalog import Preset, Setting
 
 
+PAPER = "List only presets of this paper's tables."
+METHOD = "List only presets of this method."
+DATASET = "List only presets of this data set."
+CHECK = "Check the method against its contract on tiny models, in a few seconds."
+OWN_KEYS = "Also list this method's own keys."
+OWN_DATA = "Data set, or path of your own data, to show."
+
+
 def presets(
     name: Annotated[str | None, argument("[NAME]", completion.presets, "Preset to show.")] = None,
     profile: Profile = None,
-    paper: Annotated[str | None, option("List only presets of this paper's tables.", metavar="PAPER")] = None,
-    method: Annotated[
-        str | None, option("List only presets of this method.", metavar="M", complete=completion.methods)
-    ] = None,
-    dataset: Annotated[
-        str | None, option("List only presets of this data set.", metavar="D", complete=completion.datasets)
-    ] = None,
+    paper: Annotated[str | None, option(PAPER, metavar="PAPER")] = None,
+    method: Annotated[str | None, option(METHOD, metavar="M", complete=completion.methods)] = None,
+    dataset: Annotated[str | None, option(DATASET, metavar="D", complete=completion.datasets)] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the named experiments by paper and table, or show one in full with the papers' numbers.
@@ -41,52 +45,40 @@ def presets(
         return
     wanted = {each.name: each for each in hs.catalog.presets(paper, method, dataset)}
     if as_json:
-        output.emit(list(map(_preset_json, wanted.values())))
+        output.emit(list(map(hs.catalog.preset_json, wanted.values())))
         return
     if not wanted:
         output.say("No preset is like that; see `htfl-sim presets`.")
     for group in hs.catalog.preset_groups():
+        place = (group.paper, group.table)
         rows = []
         for each in (wanted[name] for name in group.presets if name in wanted):
-            printed = [
-                one.shown for one in each.paper if (one.paper, one.table) == (group.paper, group.table)
-            ]
+            printed = [one.shown for one in each.paper if (one.paper, one.table) == place]
             rows.append([each.name, each.title, printed[0] if printed else None])
         if rows and (not paper or paper.casefold() in group.paper.casefold()):
-            where = f"{group.paper}, {group.table}" if group.paper else "Of no paper's table"
+            where = ", ".join(place) if group.paper else "Of no paper's table"
             output.show(output.heading(where), output.table(["name", "what", ">printed"], rows))
 
 
-def _preset(preset: "Preset", profile: str | None, as_json: bool) -> None:
+def _preset(found: "Preset", profile: str | None, as_json: bool) -> None:
     """One preset: its complete configuration, as `run --config` accepts it, and the papers' printed values."""
-    config = hs.catalog.preset_config(preset, profile)
+    config = hs.catalog.preset_config(found, profile)
     if as_json:
-        output.emit(_preset_json(preset) | {"config": config})
+        output.emit(hs.catalog.preset_json(found) | {"config": config})
         return
-    output.show(f"# {preset.title}")
-    for each in preset.paper:
+    output.show(f"# {found.title}")
+    for each in found.paper:
         note = f" ({each.note})" if each.note else ""
         output.show(f"# {each.place}: {each.shown}{note}")
-    for other in preset.profiles:
+    for other in found.profiles:
         output.show(f"# --profile {other.name}: {'; '.join(other.sources)}")
     output.show("", *hs.catalog.as_toml(config).splitlines())
-
-
-def _preset_json(preset: "Preset") -> dict[str, Any]:
-    return {
-        "name": preset.name,
-        "title": preset.title,
-        "paper": [asdict(each) for each in preset.paper],
-        "profiles": [{"name": each.name, "sources": list(each.sources)} for each in preset.profiles],
-    }
 
 
 def methods(
     name: Annotated[str | None, argument("[NAME]", completion.methods, "Method to show.")] = None,
     plugins: Plugins = (),
-    check: Annotated[
-        bool, flag("Check the method against its contract on tiny models, in a few seconds.", "--check")
-    ] = False,
+    check: Annotated[bool, flag(CHECK, "--check")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """List the methods with their papers, requirements and traffic, or show one with its hyper-parameters.
@@ -125,11 +117,11 @@ def methods(
         rows.append([each["key"], default, each["description"] + (f" ({values})" if values else "")])
     del found["space"]
     output.show(
-        output.facts(found.items()),
+        output.facts(found),
         output.heading("Hyper-parameters (--set method.KEY=VALUE)"),
         output.table(["key", "default", "meaning"], rows) if rows else "none",
         output.heading("Ranges that `htfl-sim tune` searches"),
-        output.facts(card.ranges.items()),
+        output.facts(card.ranges),
     )
 
 
@@ -167,17 +159,12 @@ def models(
     if as_json:
         output.emit({"groups": groups, "models": [asdict(each) for each in shown]})
         return
-    columns = ["name", "what", "samples", ">parameters", ">size", ">features", "representations"]
-    rows = [
-        [
-            *(each.name, each.title, each.samples, f"{each.parameters:,}"),
-            *(size(each.bytes), each.features, each.layers),
-        ]
-        for each in shown
-    ]
+    cells: output.Cells = {"name": "name", "what": "title", "samples": "samples"}
+    cells |= {">parameters": lambda each: f"{each.parameters:,}", ">size": lambda each: size(each.bytes)}
+    cells |= {">features": "features", "representations": "layers"}
     output.show(
         output.heading("Models, for 10 classes of 3×32×32 images, 200 tokens, 9×128 signals, or 30 features"),
-        output.table(columns, rows),
+        output.listing(shown, cells),
     )
     if groups:
         output.show(
@@ -187,9 +174,7 @@ def models(
 
 
 def datasets(
-    name: Annotated[
-        str | None, argument("[NAME]", completion.datasets, "Data set, or path of your own data, to show.")
-    ] = None,
+    name: Annotated[str | None, argument("[NAME]", completion.datasets, OWN_DATA)] = None,
     settings: options.Assignments = (),
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
@@ -217,15 +202,14 @@ def datasets(
         output.warn(report["warnings"])
         return
     if settings:
-        raise hs.ConfigError(
-            "--set describes your own data. Name their path: htfl-sim datasets PATH --set KEY=VALUE."
-        )
+        remedy = "Name their path: htfl-sim datasets PATH --set KEY=VALUE."
+        raise hs.ConfigError(f"--set describes your own data. {remedy}")
     if name:
         one = asdict(hs.catalog.dataset(name, data_dir))
         if as_json:
             output.emit(one)
         else:
-            output.show(output.facts(one.items()))
+            output.show(output.facts(one))
         return
     found = [asdict(each) for each in hs.catalog.datasets(data_dir)]
     if as_json:
@@ -239,9 +223,7 @@ def datasets(
 
 def config(
     key: Annotated[str | None, argument("[KEY]", completion.keys, "Key to show.")] = None,
-    method: Annotated[
-        str | None, option("Also list this method's own keys.", metavar="M", complete=completion.methods)
-    ] = None,
+    method: Annotated[str | None, option(OWN_KEYS, metavar="M", complete=completion.methods)] = None,
     plugins: Plugins = (),
     as_json: options.AsJson = False,
 ) -> None:
@@ -270,14 +252,13 @@ def config(
                 "methods": ", ".join(each.methods),
                 "set it": f"--set {each.key}=VALUE",
             }
-            output.show(*([""] if number else []), output.facts(facts.items()))
+            output.show(*([""] if number else []), output.facts(facts))
     else:
-        rows = [[each.key, each.takes, _setting_default(each), each.description] for each in found]
-        output.show(output.table(["key", "takes", "default", "meaning"], rows))
+        cells: output.Cells = {"key": "key", "takes": "takes", "default": _setting_default}
+        output.show(output.listing(found, cells | {"meaning": "description"}))
         if not method:
-            output.say(
-                "A method's own keys: htfl-sim config --method M, or htfl-sim config method.KEY", "dim"
-            )
+            own = "A method's own keys: htfl-sim config --method M, or htfl-sim config method.KEY"
+            output.say(own, "dim")
 
 
 def _cell(value: object) -> object:

@@ -1,94 +1,82 @@
 """Completions for the shell's <Tab> key. Nothing here imports torch, because it runs at every key press."""
 
 from collections.abc import Callable, Iterable
+from functools import wraps
 from pathlib import Path
 
 import typer
 
 import htfl_sim as hs
 
-Completer = Callable[[str], list[str]]
+Known = Callable[[typer.Context, str], Iterable[str]]
 
 
-def of(known: Callable[[], Iterable[str]]) -> Completer:
-    """A completer for names that do not depend on the rest of the command line."""
+def _offered(known: Known) -> Callable[..., list[str]]:
+    """Typer's form of a completion: the known names that begin as the word on the command line does."""
 
-    def complete(incomplete: str) -> list[str]:
-        return [name for name in known() if name.startswith(incomplete)]
+    @wraps(known)
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        return [name for name in known(ctx, incomplete) if name.startswith(incomplete)]
 
     return complete
 
 
-def sessions(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The sessions in the folder from the command line or the environment."""
+def _of(known: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
+    """A completion by names that do not depend on the rest of the command line."""
+
+    def names(ctx: typer.Context, incomplete: str) -> Iterable[str]:
+        return known()
+
+    return _offered(names)
+
+
+def _sessions(ctx: typer.Context, incomplete: str) -> list[str]:
     names = hs.folders.session_names(ctx.params.get("sessions_dir"))
     study, slash, _ = incomplete.partition("/")
-    if slash:
-        names += hs.folders.linked_names(study, ctx.params.get("sessions_dir"))
-    return [name for name in names if name.startswith(incomplete)]
+    return names + (hs.folders.linked_names(study, ctx.params.get("sessions_dir")) if slash else [])
 
 
-def studies(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The studies in the sessions folder, and the shipped ones."""
+def _studies(ctx: typer.Context, incomplete: str) -> Iterable[str]:
     from simulator.studies.study import shipped_studies
 
-    found = hs.folders.study_names(ctx.params.get("sessions_dir"))
-    return [name for name in dict.fromkeys([*found, *shipped_studies()]) if name.startswith(incomplete)]
+    return dict.fromkeys([*hs.folders.study_names(ctx.params.get("sessions_dir")), *shipped_studies()])
 
 
-def steerable(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Sessions, and studies."""
-    there = hs.folders.study_names(ctx.params.get("sessions_dir"))
-    return [*sessions(ctx, incomplete), *(name for name in studies(ctx, incomplete) if name in there)]
-
-
-def axes(incomplete: str) -> list[str]:
-    """The keys of axes, for --over."""
-    return [
-        key
-        for key in ("method=", "seed=", "preset=", *hs.catalog.config_keys())
-        if key.startswith(incomplete)
-    ]
-
-
-def methods(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The methods: built-in ones, those of installed packages, and those of the plugins on the command line."""
+def _methods(ctx: typer.Context, incomplete: str) -> Iterable[str]:
+    """Built-in methods, those of installed packages, and those of the plugins on the command line."""
     from simulator.results.analysis import static_names
 
-    known = static_names.methods(map(Path, ctx.params.get("plugins") or ()))
-    return [name for name in known if name.startswith(incomplete)]
+    return static_names.methods(map(Path, ctx.params.get("plugins") or ()))
 
 
-def assignments(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The configuration's dotted keys, for --set, with those of the method on the line, or else of all methods."""
-    own = [f"method.{key}=" for key in hs.catalog.method_keys(ctx.params.get("method"))]
-    known = [*(f"{key}=" for key in hs.catalog.config_keys()), *own]
-    return [key for key in known if key.startswith(incomplete)]
+def _assignments(ctx: typer.Context, incomplete: str) -> list[str]:
+    """All keys for --set, with those of the method on the line, or else of all methods."""
+    own = (f"method.{key}" for key in hs.catalog.method_keys(ctx.params.get("method")))
+    return [f"{key}=" for key in (*hs.catalog.config_keys(), *own)]
 
 
-def keys(incomplete: str) -> list[str]:
-    """The keys without '=', and every method's."""
-    known = [*hs.catalog.config_keys(), *(f"method.{key}" for key in hs.catalog.method_keys())]
-    return [key for key in known if key.startswith(incomplete)]
-
-
-def model_names() -> list[str]:
-    """The names of the groups and models, from the source."""
+def _models() -> Iterable[str]:
     from simulator.base.federation_section import GROUPS
     from simulator.results.analysis import static_names
 
     return [*GROUPS, *static_names.models()]
 
 
-def watcher_names() -> list[str]:
-    """The names of all watchers of a run, and of all of them at once."""
+def _watchers() -> Iterable[str]:
     from simulator.base.sections import WATCHERS
 
     return ["all", *WATCHERS]
 
 
-places = of(lambda: ("here", "ray", "slurm"))
-presets = of(lambda: hs.catalog.preset_names())
-models = of(model_names)
-watchers = of(watcher_names)
-datasets = of(lambda: hs.catalog.dataset_names())
+sessions, studies, methods, assignments = map(_offered, (_sessions, _studies, _methods, _assignments))
+steerable = _offered(
+    lambda ctx, incomplete: [
+        *_sessions(ctx, incomplete),
+        *hs.folders.study_names(ctx.params.get("sessions_dir")),
+    ]
+)
+axes = _of(lambda: ("method=", "seed=", "preset=", *hs.catalog.config_keys()))
+keys = _of(lambda: [*hs.catalog.config_keys(), *(f"method.{key}" for key in hs.catalog.method_keys())])
+places, models, watchers = _of(lambda: ("here", "ray", "slurm")), _of(_models), _of(_watchers)
+presets = _of(lambda: hs.catalog.preset_names())
+datasets = _of(lambda: hs.catalog.dataset_names())

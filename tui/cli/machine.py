@@ -66,23 +66,22 @@ def check(name: Name, data_dir: options.DataDir = None, as_json: options.AsJson 
     _say_files(hs.catalog.check_dataset(name, data_dir), as_json)
 
 
+KIND = "What the samples are, where they can be read in several ways."
+SPLIT = "Shares of train:test, for a federation without test parts."
+UNPICKLE = "Read PFLlib's pickled files, in a process of its own that runs nothing of them."
+SOURCE, TARGET = "Folder of the federation.", "New folder for samples.npz and clients.json."
+PARTS = "New folder for train, test, and config.json."
+Kind = Literal["images", "signals", "tokens", "features"]
+
+
 @app.command("import")
 @options.expanded
 def import_federation(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the federation.")],
-    target: Annotated[
-        Path, typer.Argument(metavar="TARGET", help="New folder for samples.npz and clients.json.")
-    ],
-    kind: Annotated[
-        Literal["images", "signals", "tokens", "features"] | None,
-        option("What the samples are, where they can be read in several ways.", metavar="KIND"),
-    ] = None,
-    split: Annotated[
-        str | None, option("Shares of train:test, for a federation without test parts.", metavar="SHARES")
-    ] = None,
-    unpickle: Annotated[
-        bool, flag("Read PFLlib's pickled files, in a process of its own that runs nothing of them.")
-    ] = False,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help=SOURCE)],
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help=TARGET)],
+    kind: Annotated[Kind | None, option(KIND, metavar="KIND")] = None,
+    split: Annotated[str | None, option(SPLIT, metavar="SHARES")] = None,
+    unpickle: Annotated[bool, flag(UNPICKLE)] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Turn a federation of PFLlib, HtFLlib, or LEAF into files of htfl-sim, with the same clients and samples.
@@ -107,9 +106,7 @@ def import_federation(
 @app.command("export")
 @options.expanded
 def export_federation(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="New folder for train, test, and config.json.")
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help=PARTS)],
     choices: Choices,
     data_dir: options.DataDir = None,
 ) -> None:
@@ -174,12 +171,12 @@ def doctor(
       htfl-sim doctor
       htfl-sim doctor --json | jq -r '.[] | select(.status != "ok") | .what'
     """
-    findings = [*hs.machine.doctor(sessions_dir, data_dir), *_terminal()]
+    found = [*hs.machine.doctor(sessions_dir, data_dir), *_terminal()]
     if as_json:
-        output.emit([asdict(finding) for finding in findings])
+        output.emit(list(map(asdict, found)))
     else:
         output.show(
-            output.table(["", "status", ""], ([each.what, each.status, each.detail] for each in findings))
+            output.table(["", "status", ""], ([each.what, each.status, each.detail] for each in found))
         )
 
 
@@ -192,33 +189,25 @@ _COLOURS = {
 
 
 def _terminal() -> Iterator["Check"]:
-    console = output.stderr()
-    if not console.is_terminal:
-        yield hs.machine.Check(
-            "terminal", "missing", "stderr is no terminal: a run writes one line per round"
-        )
-    else:
-        yield _room(*console.size)
-        yield _colours(None if console.no_color else console.color_system)
-    unicode = writes_unicode()
-    said = f"stdout writes {(sys.stdout.encoding or 'in no known encoding').lower()}"
-    yield hs.machine.Check(
-        "unicode", "ok" if unicode else "missing", said if unicode else f"{said}; tui uses ASCII glyphs"
-    )
-
-
-def _room(width: int, height: int) -> "Check":
     from tui.app.dialogs.base import SMALLEST
 
-    columns, rows = SMALLEST
-    enough = width >= columns and height >= rows
-    least = f"the app needs {columns}×{rows} and is made for 80×24 and more"
-    return hs.machine.Check("terminal", "ok" if enough else "missing", f"{width}×{height}; {least}")
-
-
-def _colours(system: str | None) -> "Check":
-    term = os.environ.get("TERM", "")
-    if system is None:
-        why = "NO_COLOR is set" if os.environ.get("NO_COLOR") else f"TERM={term}"
-        return hs.machine.Check("colours", "missing", f"none ({why}); the app says everything in characters")
-    return hs.machine.Check("colours", "ok", f"{_COLOURS.get(system, system)} (TERM={term})")
+    check, console, unicode = hs.machine.Check, output.stderr(), writes_unicode()
+    if not console.is_terminal:
+        yield check("terminal", "missing", "stderr is no terminal: a run writes one line per round")
+    else:
+        (columns, rows), (width, height) = SMALLEST, console.size
+        enough = width >= columns and height >= rows
+        least = f"the app needs {columns}×{rows} and is made for 80×24 and more"
+        yield check("terminal", "ok" if enough else "missing", f"{width}×{height}; {least}")
+        term, colours = os.environ.get("TERM", ""), None if console.no_color else console.color_system
+        if colours is None:
+            why = "NO_COLOR is set" if os.environ.get("NO_COLOR") else f"TERM={term}"
+            yield check("colours", "missing", f"none ({why}); the app says everything in characters")
+        else:
+            yield check("colours", "ok", f"{_COLOURS.get(colours, colours)} (TERM={term})")
+    said = f"stdout writes {(sys.stdout.encoding or 'in no known encoding').lower()}"
+    yield (
+        check("unicode", "ok", said)
+        if unicode
+        else check("unicode", "missing", f"{said}; tui uses ASCII glyphs")
+    )

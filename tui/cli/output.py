@@ -3,7 +3,8 @@
 import json
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
@@ -32,9 +33,8 @@ class _Console(Console):
 
 def _console(stream: IO[str], drawn: bool = False) -> Console:
     width = None if drawn or stream.isatty() else UNLIMITED
-    return _Console(
-        file=stream, width=width, force_terminal=drawn or None, markup=False, highlight=False, emoji=False
-    )
+    how: dict[str, Any] = {"markup": False, "highlight": False, "emoji": False}
+    return _Console(file=stream, width=width, force_terminal=drawn or None, **how)
 
 
 def stdout() -> Console:
@@ -130,18 +130,27 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
     return result
 
 
+Cells = dict[str, str | Callable[[Any], object]]
+
+
+def listing(items: Iterable[object], cells: Cells) -> Table:
+    """A table with a row for each item. A cell is an attribute of that name, or what a function returns."""
+    read = [attrgetter(each) if isinstance(each, str) else each for each in cells.values()]
+    return table(list(cells), [[cell(item) for cell in read] for item in items])
+
+
 def warn(sentences: Iterable[str]) -> None:
     """Print warnings to stderr."""
     for sentence in sentences:
         say(f"warning: {sentence}", "yellow")
 
 
-def facts(pairs: Iterable[tuple[str, object]]) -> Table:
+def facts(pairs: Mapping[str, object] | Iterable[tuple[str, object]]) -> Table:
     """Names and values, one pair per line. Pairs without a value are left out."""
     result = Table(box=None, show_header=False, pad_edge=False)
     result.add_column(style="bold")
     result.add_column(overflow="fold")
-    for name, value in pairs:
+    for name, value in pairs.items() if isinstance(pairs, Mapping) else pairs:
         if value not in (None, ""):
             result.add_row(name, value if isinstance(value, Text) else printable(value))
     return result
@@ -173,12 +182,9 @@ class Ticker:
     """A line that is updated in place on a terminal. Elsewhere, it is written once."""
 
     def __init__(self) -> None:
-        console = stderr()
-        self._live = (
-            Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
-        )
-        self._shown = ""
-        self._began = time.monotonic()
+        console, self._shown, self._began = stderr(), "", time.monotonic()
+        live = Live(console=console, auto_refresh=False, transient=True)
+        self._live = live if console.is_terminal else None
 
     def __enter__(self) -> Self:
         if self._live:

@@ -56,22 +56,18 @@ class Best:
         return self._round
 
 
-class Plain:
-    """What writes lines needs neither a beginning nor an end."""
+class Lines:
+    """One line per round, for logs and pipes."""
+
+    def __init__(self, rounds: int, best: Best | None = None) -> None:
+        self._rounds, self._best = rounds, best or Best(None, None)
+        self._state = "running"
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         return
-
-
-class Lines(Plain):
-    """One line per round, for logs and pipes."""
-
-    def __init__(self, rounds: int, best: Best | None = None) -> None:
-        self._rounds, self._best = rounds, best or Best(None, None)
-        self._state = "running"
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -183,8 +179,8 @@ def display(
 ) -> Lines | Bars:
     """Bars if `drawn`, otherwise lines. None: bars if stderr is a terminal.
 
-    record: the one after `done` rounds; best: the round with the best mean so far.
-    untrained: every client diverged in every one of them.
+    record: the one after `done` rounds; best: the round with the best mean so far. untrained: every client diverged in
+    every one of them.
     """
     console, known = output.stderr(drawn=drawn is True), Best(record, best, untrained)
     if drawn is False or not console.is_terminal:
@@ -219,11 +215,15 @@ def tell(event: Event, say: Callable[[str], None]) -> None:
         case Warned(message):
             say(f"warning: {message}")
         case Switch():
-            name = event.method if event.method == event.before else f"{event.before} → {event.method}"
-            settings = [change for change in event.changes if not change.startswith("method ")]
-            say(
-                f"from round {event.from_round} on: {name} ({'; '.join(filter(None, [*settings, event.adopted]))})"
-            )
+            name, settings = switched(event)
+            told = "; ".join(filter(None, [*settings, event.adopted]))
+            say(f"from round {event.from_round} on: {name} ({told})")
+
+
+def switched(switch: Switch) -> tuple[str, list[str]]:
+    """The methods of a switch, and its other changes."""
+    name = switch.method if switch.method == switch.before else f"{switch.before} → {switch.method}"
+    return name, [change for change in switch.changes if not change.startswith("method ")]
 
 
 REDRAW_SECONDS = 0.5
@@ -234,25 +234,36 @@ _WORTH = {state: worth for worth, state in enumerate((WAITING, FINISHED, "stoppe
 _STYLES = {FAILED: "red", FINISHED: "green", WAITING: "dim", "paused": "yellow"}
 
 
-class PointLines(Plain):
-    """A line whenever a point's state changes or a round of it ends."""
+class PointLines:
+    """A line whenever a point's state changes or a round of it ends. With `as_json`, a line of JSON on stdout."""
 
-    unsaid: tuple[str, ...] = (WAITING, FINISHED)
-    """A point that starts in one of these states gets no line."""
-
-    def __init__(self, study: str) -> None:
-        self._study = study
+    def __init__(self, study: str, as_json: bool = False) -> None:
+        self._study, self._as_json = study, as_json
         self._shown: dict[str, tuple[object, ...]] = {}
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
     def __call__(self, statuses: Sequence[Status]) -> None:
+        unsaid = (WAITING,) if self._as_json else (WAITING, FINISHED)  # of points that start in these states
         for status in statuses:
             about = status.state, status.round, status.reason
             known = self._shown.get(status.name)
-            if known != about and (known or status.state not in self.unsaid):
+            if known != about and (known or status.state not in unsaid):
                 self.tell(status)
             self._shown[status.name] = about
 
     def tell(self, status: Status) -> None:
+        """Say it, or print it as JSON: accuracies as shares, `left` in seconds."""
+        if self._as_json:
+            keys = ("state", "round", "rounds", "accuracy", "best", "score")
+            said = {"point": f"{self._study}/{status.name}", **{key: getattr(status, key) for key in keys}}
+            last = {"diverged": status.losers, "left": status.left, "reason": status.reason or None}
+            output.emit(said | last, indent=None)
+            return
         words = [f"{self._study}/{status.name}", status.state, f"round {status.round}/{status.rounds}"]
         if status.last and status.round:
             words.append(_diverged(status) or f"score on eval {percent(status.score)}")
@@ -263,27 +274,6 @@ class PointLines(Plain):
         if status.left and status.state in LIVE:
             words.append(f"{duration(status.left)} left")
         output.say("  ".join(filter(None, [*words, printable(status.reason)])))
-
-
-class PointRecords(PointLines):
-    """Each change as a JSON line on stdout: accuracies as shares, `left` in seconds."""
-
-    unsaid = (WAITING,)
-
-    def tell(self, status: Status) -> None:
-        said = {
-            "point": f"{self._study}/{status.name}",
-            "state": status.state,
-            "round": status.round,
-            "rounds": status.rounds,
-            "accuracy": status.accuracy,
-            "best": status.best,
-            "score": status.score,
-            "diverged": status.losers,
-            "left": status.left,
-            "reason": status.reason or None,
-        }
-        output.emit(said, indent=None)
 
 
 class PointTable:
@@ -319,7 +309,7 @@ class PointTable:
 def of_points(study: str, jobs: int | None, drawn: bool | None, as_json: bool) -> PointLines | PointTable:
     """A table if `drawn`, otherwise lines. None: a table if stderr is a terminal. jobs: points at once, if known."""
     if as_json:
-        return PointRecords(study)
+        return PointLines(study, as_json)
     console = output.stderr(drawn=drawn is True)
     if drawn is False or not console.is_terminal:
         return PointLines(study)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NAMES = "Sessions, studies, STUDY/POINT, globs in quotes, as 't3/*', or tag:NAME."
 Names = Annotated[list[str], argument("NAMES...", completion.sessions, NAMES)]
 BY = "What the rows are: method, dataset, a dotted setting, study, or session. May be repeated. Default: what differs."
-By = Annotated[Sequence[str], option(BY, "--by", metavar="AXIS")]
+By = Annotated[Sequence[str], option(BY, metavar="AXIS")]
 TARGET = "Also print the cost of reaching this mean test accuracy, 0 to 1."
 BASELINE = (
     "Also the difference from this row, seed by seed, with its 95 % interval: a value of the first axis. "
@@ -40,14 +40,18 @@ SELECT = "Part on which each row's settings and round are chosen. The table show
 VARIANCE = (
     "Print how much seed.data, seed.init, and seed.training contribute to the variance of the accuracy."
 )
+Target = Annotated[float | None, option(TARGET, metavar="A")]
+Baseline = Annotated[str | None, option(BASELINE, metavar="VALUE")]
+Select = Annotated[Literal["eval"] | None, option(SELECT)]
+Format = Literal["table", "md", "latex", "csv", "json"]
 
 
 def compare(
     names: Names,
     by: By = (),
-    target: Annotated[float | None, option(TARGET, "--target", metavar="A")] = None,
-    baseline: Annotated[str | None, option(BASELINE, "--baseline", metavar="VALUE")] = None,
-    select: Annotated[Literal["eval"] | None, option(SELECT, "--select")] = None,
+    target: Target = None,
+    baseline: Baseline = None,
+    select: Select = None,
     last: Annotated[int, option(LAST, "--last", metavar="K", least=1)] = 1,
     at_time: Annotated[str | None, option(AT_TIME, "--at-time", metavar="T")] = None,
     columns: Annotated[Sequence[str], option(COLUMNS, "--columns", metavar="NAME")] = (),
@@ -56,9 +60,7 @@ def compare(
     margin: Annotated[float | None, option(MARGIN, "--margin", metavar="PP", panel=GAINS)] = None,
     test: Annotated[Literal["t", "wilcoxon"] | None, option(TEST, "--test", panel=GAINS)] = None,
     correct: Annotated[bool, flag(CORRECT, "--holm", panel=GAINS)] = False,
-    format: Annotated[
-        Literal["table", "md", "latex", "csv", "json"], option("Output format. Default: table.", "--format")
-    ] = "table",
+    format: Annotated[Format, option("Output format. Default: table.")] = "table",
     variance: Annotated[bool, flag(VARIANCE, "--variance")] = False,
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
@@ -124,7 +126,7 @@ COSTS = {"flops": "FLOPs", "simulated": "simulated seconds"}
 """Where Python has another name."""
 KIND = f"Figure: {', '.join(KINDS)}."
 FIGURE_OUT = "File to write: .pdf, .svg, or .png."
-X = (
+HORIZONTAL = (
     "Horizontal axis of accuracy, loss, and metrics: rounds (default), bytes, flops, or seconds. "
     "With a computed clock, also simulated (time) and joules."
 )
@@ -141,6 +143,7 @@ FIGURE_BASELINE = "Method that gains are over. Default: standalone."
 IMAGES = "Number of test images per client in tsne."
 ROUNDS = "Rounds that timeline shows: this many last ones, or a range such as 10-20. Default: the last 5."
 WIDTH = "Width: 3.5 inches (column) or 7.16 (page). Default: what suits the kind."
+X = Literal["rounds", "bytes", "flops", "seconds", "simulated", "joules"]
 
 
 def plot(
@@ -148,9 +151,7 @@ def plot(
     names: Names,
     out: Annotated[Path, option(FIGURE_OUT, "--out", "-o", metavar="FILE")],
     by: By = (),
-    x: Annotated[
-        Literal["rounds", "bytes", "flops", "seconds", "simulated", "joules"] | None, option(X, "--x")
-    ] = None,
+    x: Annotated[X | None, option(HORIZONTAL)] = None,
     round: Annotated[int | None, option(ROUND, "--round", metavar="R", least=1)] = None,
     layer: Annotated[Sequence[str], option(LAYER, "--layer", metavar="L")] = (),
     metric: Annotated[Sequence[str], option(METRIC, "--metric", metavar="M")] = (),
@@ -191,13 +192,13 @@ def plot(
             raise hs.ConfigError(f"--{name} changes nothing of '{kind}', which takes {ours}.")
     if kind == "heatmap" and len(axis) != 2:
         raise hs.ConfigError("heatmap takes two, as --axis method.mu --axis method.hidden.")
+    if kind == "sensitivity" and len(axis) != 1:
+        raise hs.ConfigError("sensitivity takes one --axis, as --axis method.mu.")
+    wanted = {
+        argument: wanted[name] for argument, name in zip(KINDS[kind], known, strict=True) if name in wanted
+    }
     if kind == "sensitivity":
-        if len(axis) != 1:
-            raise hs.ConfigError("sensitivity takes one --axis, as --axis method.mu.")
         wanted["axis"] = axis[0]
-    else:
-        arguments = {option: argument for argument, option in _OPTIONS.items()}
-        wanted = {arguments.get(name, name): value for name, value in wanted.items()}
     if width is not None:
         wanted["width"] = width
     figure = hs.plot(kind, names, out, sessions_dir=sessions_dir, data_dir=data_dir, say=warn, **wanted)
@@ -216,9 +217,9 @@ def report(
     names: Names,
     out: Annotated[Path | None, option(PAGE_OUT, "--out", "-o", metavar="FILE")] = None,
     by: By = (),
-    target: Annotated[float | None, option(TARGET, "--target", metavar="A")] = None,
-    baseline: Annotated[str | None, option(BASELINE, "--baseline", metavar="VALUE")] = None,
-    select: Annotated[Literal["eval"] | None, option(SELECT, "--select")] = None,
+    target: Target = None,
+    baseline: Baseline = None,
+    select: Select = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
 ) -> None:
@@ -231,8 +232,7 @@ def report(
       htfl-sim report t3
       htfl-sim report 'mu/*' --by method.mu --select eval --out mu.html
     """
-    page = hs.report(
-        names, out, by, target, baseline, select, sessions_dir=sessions_dir, data_dir=data_dir, say=warn
-    )
+    places = {"sessions_dir": sessions_dir, "data_dir": data_dir}
+    page = hs.report(names, out, by, target, baseline, select, **places, say=warn)
     kib = page.file.stat().st_size / 1024
     output.say(f"{page.file}: {page.sessions} sessions, {page.figures} figures, {kib:.0f} KiB")

@@ -32,19 +32,19 @@ _NEED_USER_FILES = ("resume ", "sweep ", "tune ")
 """Commands whose lines repeat the options of the user's files."""
 
 
+SESSION = "Name of the new session. Default: a generated name."
+DRY_RUN = "Only check the settings and print what would run."
+TIMING_ONLY = "Only draw the rounds on the computed clock, without training."
+
+
 def run(
     choices: Choices,
-    session: Annotated[
-        str | None, option("Name of the new session. Default: a generated name.", metavar="NAME", panel=WHERE)
-    ] = None,
+    session: Annotated[str | None, option(SESSION, metavar="NAME", panel=WHERE)] = None,
     tag: options.Tags = (),
     *,
     places: options.Folders,
-    dry_run: Annotated[bool, dry_run("Only check the settings and print what would run.", HOW)] = False,
-    timing_only: Annotated[
-        bool,
-        flag("Only draw the rounds on the computed clock, without training.", "--timing-only", panel=HOW),
-    ] = False,
+    dry_run: Annotated[bool, dry_run(DRY_RUN, HOW)] = False,
+    timing_only: Annotated[bool, flag(TIMING_ONLY, "--timing-only", panel=HOW)] = False,
     machine: options.Machine,
     runner: Runner = None,
     watch: Watch = (),
@@ -75,14 +75,8 @@ def run(
     """
     name = hs.folders.checked_name(session) if session is not None else None
     tags = list(map(hs.folders.checked_tag, tag))
-
-    how: dict[str, Any] = {
-        "device": machine.device,
-        "workers": machine.workers,
-        "runner": runner,
-        "watch": watch,
-    }
-    settings = replace(choices, **how).read()
+    how: dict[str, Any] = {"device": machine.device, "workers": machine.workers, "runner": runner}
+    settings = replace(choices, **how, watch=watch).read()
 
     from htfl_sim.configuring import check_names, new_name
     from tui.cli.machine import fetch_missing
@@ -99,18 +93,17 @@ def run(
         return
     from htfl_sim.running import begin
 
-    with begin(
-        settings, folder, data_dir=places.data_dir, allow_inexact=machine.allow_inexact, tags=tags
-    ) as opened:
+    how = {"data_dir": places.data_dir, "allow_inexact": machine.allow_inexact, "tags": tags}
+    with begin(settings, folder, **how) as opened:
         carry_out(opened, mention(places.sessions_dir, choices.files.options()), progress, as_json)
+
+
+MORE_ROUNDS = "New number of rounds. Extends a finished session."
 
 
 def resume(
     session: options.SteerableArgument,
-    rounds: Annotated[
-        int | None,
-        option("New number of rounds. Extends a finished session.", least=1, metavar="N", panel=SCALE),
-    ] = None,
+    rounds: Annotated[int | None, option(MORE_ROUNDS, least=1, metavar="N", panel=SCALE)] = None,
     until: Until = None,
     until_time: UntilTime = None,
     *,
@@ -149,23 +142,12 @@ def resume(
         return
     folder = hs.sessions.own_folder(session, places.sessions_dir)
     if hs.steering.is_live(folder) and not steal:
-        given = {
-            "--rounds": rounds,
-            "--until": until,
-            "--until-time": until_time,
-            "--plugin": own.plugins or None,
-            "--model": own.models or None,
-            "--metric": own.metrics or None,
-            "--selection": own.selections or None,
-            "--data-dir": places.data_dir,
-            "--device": machine.device,
-            "--workers": machine.workers,
-            "--runner": runner,
-            "--set": set_ or None,
-            "--allow-inexact": machine.allow_inexact or None,
-            "--progress": progress,
-            "--json": as_json or None,
-        }
+        given: dict[str, Any] = {"--rounds": rounds, "--until": until, "--until-time": until_time}
+        given |= {"--plugin": own.plugins or None, "--model": own.models or None}
+        given |= {"--metric": own.metrics or None, "--selection": own.selections or None}
+        given |= {"--data-dir": places.data_dir, "--device": machine.device, "--workers": machine.workers}
+        given |= {"--runner": runner, "--set": set_ or None, "--allow-inexact": machine.allow_inexact or None}
+        given |= {"--progress": progress, "--json": as_json or None}
         _continue_paused(folder, [option for option, value in given.items() if value is not None])
         return
     changed = [*([f"runtime.runner={runner}"] if runner else []), *set_]
@@ -179,12 +161,8 @@ def resume(
     if rounds is not None or until is not None or until_time is not None:
         extend(folder, rounds, until, until_time)
     waiting = hs.steering.waiting_switches(folder)
-    how: dict[str, Any] = {
-        "data_dir": places.data_dir,
-        **asdict(machine),
-        "settings": changed,
-        "steal": steal,
-    }
+    how: dict[str, Any] = {"data_dir": places.data_dir, **asdict(machine)}
+    how |= {"settings": changed, "steal": steal}
     with reopen(folder, **how) as opened:
         output.warn(opened.warnings)
         for command in waiting:
@@ -192,10 +170,8 @@ def resume(
         if opened.finished:
             why, remedy = f"round {opened.round} was its last", "More rounds: --rounds N."
             if opened.goal_reached:
-                why, remedy = (
-                    opened.goal_reached,
-                    "More rounds: a higher goal, or 0 to run all: --until, --until-time.",
-                )
+                why = opened.goal_reached
+                remedy = "More rounds: a higher goal, or 0 to run all: --until, --until-time."
             output.say(f"{hs.folders.name_of(folder)} is finished: {why}. {remedy}")
             return
         carry_out(opened, mention(places.sessions_dir, own.options()), progress, as_json)
@@ -217,35 +193,21 @@ def _continue_paused(folder: Path, options_given: list[str]) -> None:
     steer.ask(hs.steering.resume, folder, as_json=False)
 
 
+AT_ROUND = "Last round that both sessions share. 0: the beginning."
+METHOD = "Method of the new session from that round on."
+SEED = "Random seed of the new rounds. The partition of the data stays."
+ROUNDS = "Number of rounds, counted from round 1."
+
+
 def fork(
     session: options.SessionArgument,
-    at_round: Annotated[
-        int,
-        option(
-            "Last round that both sessions share. 0: the beginning.",
-            "--at-round",
-            least=0,
-            metavar="R",
-            panel=WHAT,
-        ),
-    ],
+    at_round: Annotated[int, option(AT_ROUND, "--at-round", least=0, metavar="R", panel=WHAT)],
     name: Annotated[str, option("The new session's name.", "--session", metavar="NEW", panel=WHAT)],
     method: Annotated[
-        str | None,
-        option(
-            "Method of the new session from that round on.",
-            metavar="M",
-            complete=completion.methods,
-            panel=WHAT,
-        ),
+        str | None, option(METHOD, metavar="M", complete=completion.methods, panel=WHAT)
     ] = None,
-    seed: Annotated[
-        int | None,
-        option("Random seed of the new rounds. The partition of the data stays.", metavar="S", panel=SCALE),
-    ] = None,
-    rounds: Annotated[
-        int | None, option("Number of rounds, counted from round 1.", least=1, metavar="N", panel=SCALE)
-    ] = None,
+    seed: Annotated[int | None, option(SEED, metavar="S", panel=SCALE)] = None,
+    rounds: Annotated[int | None, option(ROUNDS, least=1, metavar="N", panel=SCALE)] = None,
     assignments: options.Assignments = (),
     run: Annotated[bool, flag("Run the new session at once, as `resume` would.", "--run")] = False,
     *,
@@ -279,13 +241,21 @@ def fork(
     check_keys(parent, method, assignments, at_round)
 
     from htfl_sim.running import branch, reopen
+    from tui.cli.progress import display
 
     quick = {"seed": seed, "rounds": rounds}
     given = [f"{key}={value}" for key, value in quick.items() if value is not None]
     how: dict[str, Any] = {"data_dir": places.data_dir, **asdict(machine)}
     typed = mention(places.sessions_dir, own.options())
     with ExitStack() as replaying:
-        observe = _Replay(replaying, at_round, progress)
+        shown: list[Any] = []  # usually, no round is run again
+
+        def observe(event: "Event") -> None:
+            if not shown:
+                output.say(f"no checkpoint of round {at_round} is kept: running rounds up to it again")
+                shown.append(replaying.enter_context(display(at_round, 0, None, progress)))
+            shown[0](event)
+
         settings = [*given, *assignments]
         made = branch(parent, folder, at_round, method=method, assignments=settings, observe=observe, **how)
     output.warn(made.warnings)
@@ -304,40 +274,15 @@ def fork(
         "rounds": made.config.rounds,
         "go on": None if run else typed(f"resume {name}"),
     }
-    output.tell(output.facts(facts.items()))
+    output.tell(output.facts(facts))
     if not run:
         if as_json:
-            told = {
-                "session": folder.name,
-                "path": str(folder),
-                "parent": name_of_parent,
-                "round": made.round,
-                "rounds": made.config.rounds,
-                "replayed": made.replayed,
-                "changes": list(made.changes),
-                "adopted": made.adopted,
-            }
-            output.emit(told, indent=None)
+            told: dict[str, Any] = {"session": folder.name, "path": str(folder), "parent": name_of_parent}
+            told |= {"round": made.round, "rounds": made.config.rounds, "replayed": made.replayed}
+            output.emit(told | {"changes": made.changes, "adopted": made.adopted}, indent=None)
         return
     with reopen(folder, **how) as opened:
         carry_out(opened, typed, progress, as_json)
-
-
-class _Replay:
-    """Shows the rounds that are run again, once their first event comes. Usually, there are none."""
-
-    def __init__(self, stack: ExitStack, last: int, drawn: bool | None) -> None:
-        self._stack, self._last, self._drawn = stack, last, drawn
-        self._shown: Any = None
-
-    def __call__(self, event: "Event") -> None:
-        from tui.cli import progress
-
-        if self._shown is None:
-            output.say(f"no checkpoint of round {self._last} is kept: running rounds up to it again")
-            display = progress.display(self._last, 0, None, self._drawn)
-            self._shown = self._stack.enter_context(display)
-        self._shown(event)
 
 
 def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json: bool) -> None:
@@ -420,13 +365,8 @@ def draw(config: "Config", data_dir: str | None, as_json: bool) -> None:
             output.emit(each, indent=None)
     if as_json:
         return
-    total = {
-        key: sum(each[key] for each in rounds)
-        for key in (
-            "sent", "used", "late", "stale", "lost", "used_flops", "wasted_flops", "bytes", "joules"
-        )
-    }  # fmt: skip
-    flops = total["used_flops"] + total["wasted_flops"]
+    numbers = [key for key, value in rounds[-1].items() if isinstance(value, int | float)]
+    total = {key: sum(each[key] for each in rounds) for key in numbers}
     ages: Counter[int] = Counter()
     for each in rounds:
         ages.update({int(age): number for age, number in each["staleness"].items()})
@@ -436,16 +376,17 @@ def draw(config: "Config", data_dir: str | None, as_json: bool) -> None:
         by_age = f"{mean:.1f} on average, at most {max(ages)}"
     clients = len(rounds) * (config.federation.clients - config.federation.unseen_clients)
     fates = ", ".join(f"{total[fate]:,} {fate}" for fate in ("used", "late", "stale", "lost"))
-    facts = [
-        ("rounds", f"{len(rounds):,}"),
-        ("simulated time", f"{rounds[-1]['ends']:,.1f} s"),
-        ("participation", f"{percent(total['sent'] / clients)} of the clients in a round"),
-        ("uplinks", f"{fates}, {rounds[-1]['in_flight']:,} under way"),
-        ("age in rounds", by_age),
-        ("wasted FLOPs", percent(total["wasted_flops"] / flops if flops else 0.0)),
-        ("traffic", size(total["bytes"])),
-        ("energy", f"{total['joules']:,.1f} J"),
-    ]
+    flops = total["used_flops"] + total["wasted_flops"]
+    facts = {
+        "rounds": f"{len(rounds):,}",
+        "simulated time": f"{rounds[-1]['ends']:,.1f} s",
+        "participation": f"{percent(total['sent'] / clients)} of the clients in a round",
+        "uplinks": f"{fates}, {rounds[-1]['in_flight']:,} under way",
+        "age in rounds": by_age,
+        "wasted FLOPs": percent(total["wasted_flops"] / flops if flops else 0.0),
+        "traffic": size(total["bytes"]),
+        "energy": f"{total['joules']:,.1f} J",
+    }
     output.show(output.facts(facts))
 
 

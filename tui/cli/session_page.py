@@ -1,21 +1,21 @@
 """The page of `htfl-sim show`, for people and for programs."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from htfl_sim.sessions import Details, changeable_sections
-from htfl_sim.steering import Command, at_round, described
+from htfl_sim.steering import at_round, described
 from simulator.base.documents import Event
 from simulator.base.nested import toml_value
 from simulator.base.record import SCALARS, Record
 from simulator.base.sections import PARTS
-from simulator.engine.progress import Switch
 from simulator.results.analysis.axes import seed_text
 from simulator.results.analysis.clients import ClientResult
 from simulator.results.analysis.events import description as event_text
 from simulator.results.analysis.ledger import Divergence
 from tui.cli import output, running
+from tui.cli.progress import switched
 from tui.common import findings
 from tui.common.formatting import (
     course,
@@ -35,11 +35,13 @@ WIDEST = 60  # characters of the sparkline of accuracies
 
 def parts(details: Details) -> list[Any]:
     """The page for people."""
-    run = details.run
+    run, record = details.run, details.record
     parts: list[Any] = [output.facts(_facts(details))]
-    if rows := [[each.from_round, *_switch_cells(each)] for each in details.switches]:
-        columns = [">from round", "method", "changed", "state"]
-        parts += [output.heading("Switches"), output.table(columns, rows)]
+    if details.switches:
+        cells: output.Cells = {">from round": "from_round", "method": lambda each: switched(each)[0]}
+        cells |= {"changed": lambda each: "; ".join(switched(each)[1])}
+        cells |= {"state": lambda each: each.adopted or ""}
+        parts += [output.heading("Switches"), output.listing(details.switches, cells)]
     for effect in details.effects:
         parts += [
             output.heading(findings.effect_title(effect)),
@@ -49,30 +51,28 @@ def parts(details: Details) -> list[Any]:
     if rows := list(_timeline(details)):
         columns = [">round", "joined", "left", "data changed", ">present"]
         parts += [output.heading("Clients that joined, left, or changed"), output.table(columns, rows)]
-    if rows := [[_time(each.at), each.kind, _asked(each), each.by] for each in run.pending]:
-        parts += [output.heading("Commands that wait"), output.table(["at", "command", "", "by"], rows)]
-    if details.record:
-        unseen = details.record["unseen"]["clients"] if "unseen" in details.record else ()
-        round, columns = (
-            details.record["round"],
-            [">client", "model", ">accuracy", ">loss", ">up", ">down", ""],
-        )
-        lost = Divergence.of(run.totals, round).untrained > 0
+    if run.pending:
+        cells = {"at": lambda each: _time(each.at), "command": "kind"}
+        cells |= {"": lambda each: described(each) if each.kind == "switch" else "", "by": "by"}
+        parts += [output.heading("Commands that wait"), output.listing(run.pending, cells)]
+    if record:
+        round, lost = record["round"], Divergence.of(run.totals, record["round"]).untrained > 0
+        cells = {">client": "client", "model": "model", ">accuracy": lambda each: percent(each.accuracy)}
+        cells |= {">loss": lambda each: number(each.loss, 4), ">up": lambda each: size(each.up)}
+        cells |= {">down": lambda each: size(each.down), "": lambda each: _remark(each, record)}
         parts += [
             output.heading(f"Clients after round {round}"),
-            output.table(columns, [_client_row(each, unseen) for each in details.clients]),
-            *([] if lost else _held_out(details.record)),
+            output.listing(details.clients, cells),
+            *([] if lost else _held_out(record)),
             *_unseen(details, lost),
             output.heading(f"Numbers of round {round}"),
-            output.facts(_numbers(details.record, lost)),
+            output.facts(_numbers(record, lost)),
             output.heading(f"Traffic of round {round}"),
-            output.facts(_traffic(details.record)),
+            output.facts(_traffic(record)),
         ]
-        if "time" in details.record:
-            parts += [
-                output.heading(f"Simulated time after round {round}"),
-                output.facts(_simulated(details)),
-            ]
+        if "time" in record:
+            heading = output.heading(f"Simulated time after round {round}")
+            parts += [heading, output.facts(_simulated(details))]
     events = map(_event, run.events[-EVENTS_SHOWN:])
     faults = (f"damaged: {fault}" for fault in run.event_faults[:EVENTS_SHOWN])
     return [*parts, output.heading("Events"), output.table(["at", "event", ""], events), *faults]
@@ -83,10 +83,7 @@ def _timeline(details: Details) -> Iterator[list[object]]:
     records = details.run.records[: details.record["round"] if details.record else 0]
     for record in records:
         if changes := record.get("timeline"):
-            named = [
-                ", ".join(map(str, clients))
-                for clients in (changes["joined"], changes["left"], changes["data"])
-            ]
+            named = [", ".join(map(str, changes[key])) for key in ("joined", "left", "data")]
             yield [record["round"], *named, changes["present"]]
 
 
@@ -116,28 +113,35 @@ def _facts(details: Details) -> list[tuple[str, object]]:
     run, summary, config = details.run, details.summary, details.run.config
     means = [record["accuracy"]["mean"] for record in run.records]
     kept = "round " + ", ".join(map(str, run.checkpoints)) if run.checkpoints else "none yet"
+    parent, selection = summary.parent, config.get("selection", {})
+    if selection.get("strategy") != "utility":  # which alone has options
+        selection = {key: value for key, value in selection.items() if key == "strategy"}
+    plugin = run.document.get("plugin")
+    if run.history:
+        plugin = run.history[-1].get("plugin", plugin)
+    disturbed = {key: value for key, value in config.get("wire", {}).items() if value}
     return [
         ("session", f"{summary.name}  ({summary.path}, {size(summary.bytes)})"),
         ("state", f"{summary.state}, round {summary.round} of {summary.rounds}"),
         ("unfinished", _unfinished(details)),
         ("created", summary.created),
-        ("tags", ", ".join(summary.tags) or None),
-        ("note", summary.note or None),
-        ("forked from", _place(summary.parent)),
+        ("tags", ", ".join(summary.tags)),
+        ("note", summary.note),
+        ("forked from", f"{parent['name']} at round {parent['round']}" if parent else None),
         ("forks", ", ".join(f"{fork['name']} at round {fork['round']}" for fork in details.forks)),
-        ("preset", " ".join(filter(None, (config.get("preset"), config.get("profile")))) or None),
+        ("preset", " ".join(filter(None, (config.get("preset"), config.get("profile"))))),
         ("methods", course(summary.methods) if len(summary.methods) > 1 else None),
         ("method", _settings(config["method"])),
         *((name, _settings(config[name])) for name in ("data", "federation", "training", "evaluation")),
         ("until", f"a mean accuracy of {percent(config['until'])}" if config.get("until") else None),
         ("until time", span(config["until_time"]) if config.get("until_time") else None),
-        ("wire", _disturbed(config.get("wire", {}))),
-        ("system", _settings(config["system"]) if config.get("system") else None),
-        ("unseen clients", _settings(config.get("unseen", {})) or None),
-        ("selection", _selection(config.get("selection", {})) or None),
+        ("wire", _settings(disturbed)),
+        ("system", _settings(config.get("system") or {})),
+        ("unseen clients", _settings(config.get("unseen", {}))),
+        ("selection", _settings(selection)),
         *_at_start(details),
         ("as before", _settings(details.as_before)),
-        ("plugin", _plugin(details)),
+        ("plugin", plugin["name"] if plugin else None),
         ("seed", seed_text(config)),
         ("environment", _settings(run.document["environment"])),
         ("checkpoints", kept),
@@ -145,12 +149,6 @@ def _facts(details: Details) -> list[tuple[str, object]]:
         ("accuracy", None if Divergence.of(run.totals).untrained else _curve(means)),
         ("diverged", running.diverged(run.records)),
     ]
-
-
-def _selection(section: dict[str, Any]) -> str:
-    """The strategy, and the options of the one that has some."""
-    strategy = section.get("strategy")
-    return _settings(section if strategy == "utility" else {} if strategy is None else {"strategy": strategy})
 
 
 def _at_start(details: Details) -> Iterator[tuple[str, object]]:
@@ -162,15 +160,6 @@ def _at_start(details: Details) -> Iterator[tuple[str, object]]:
             yield f"{name} at first", _settings(before) if isinstance(before, dict) else str(before)
 
 
-def _plugin(details: Details) -> str | None:
-    """The plugin of the present method, if it has one."""
-    run = details.run
-    plugin = run.document.get("plugin")
-    if run.history:
-        plugin = run.history[-1].get("plugin", plugin)
-    return plugin["name"] if plugin else None
-
-
 def _unfinished(details: Details) -> str | None:
     """The kept part of the unfinished round. A waiting switch changes that round, which then starts again."""
     kept = running.unfinished(details.unfinished)
@@ -180,50 +169,17 @@ def _unfinished(details: Details) -> str | None:
     return kept
 
 
-def _place(parent: dict[str, Any] | None) -> str | None:
-    return f"{parent['name']} at round {parent['round']}" if parent else None
-
-
-def _switch_cells(switch: Switch) -> list[str]:
-    settings = [change for change in switch.changes if not change.startswith("method ")]
-    name = switch.method if switch.method == switch.before else f"{switch.before} → {switch.method}"
-    return [name, "; ".join(settings), switch.adopted or ""]
-
-
-def _asked(command: Command) -> str:
-    return described(command) if command.kind == "switch" else ""
-
-
-def _client_row(client: ClientResult, unseen: Collection[int]) -> list[object]:
-    return [
-        client.client,
-        client.model,
-        percent(client.accuracy),
-        number(client.loss, 4),
-        size(client.up),
-        size(client.down),
-        _remark(client, unseen),
-    ]
-
-
 def _held_out(record: Record) -> list[Any]:
     """The means over clients on each part of their data. Parts without a value are left out."""
     recorded = record.get("evaluation", {})
     measured = {part: recorded[part] for part in PARTS if part in recorded}
     own = list(dict.fromkeys(name for figures in measured.values() for name in figures.get("metrics", {})))
-    rows = [
-        [
-            part,
-            percent(figures["accuracy"]["mean"]),
-            number(figures["loss"]["mean"], 4),
-            number(figures["f1"]["mean"], 4),
-            *(
-                number(figures["metrics"][name]["mean"] if name in figures.get("metrics", {}) else None, 4)
-                for name in own
-            ),
-        ]
-        for part, figures in measured.items()
-    ]
+    rows = []
+    for part, figures in measured.items():
+        metrics = figures.get("metrics", {})
+        means = [figures["loss"]["mean"], figures["f1"]["mean"]]
+        means += [metrics[name]["mean"] if name in metrics else None for name in own]
+        rows.append([part, percent(figures["accuracy"]["mean"]), *(number(each, 4) for each in means)])
     columns = ["part", ">accuracy", ">loss", ">f1", *(f">{name}" for name in own)]
     title = f"Held-out parts after round {record['round']}, means over clients"
     return [output.heading(title), output.table(columns, rows)] if rows else []
@@ -263,11 +219,8 @@ def _numbers(record: Record, lost: bool) -> list[tuple[str, object]]:
 def _traffic(record: Record) -> list[tuple[str, object]]:
     traffic = record["bytes"]
     totals = [
-        (way, f"{size(now)}, {size(total)} since round 1")
-        for way, now, total in (
-            ("up", traffic["up"], traffic["up_total"]),
-            ("down", traffic["down"], traffic["down_total"]),
-        )
+        ("up", f"{size(traffic['up'])}, {size(traffic['up_total'])} since round 1"),
+        ("down", f"{size(traffic['down'])}, {size(traffic['down_total'])} since round 1"),
     ]
     return [*totals, *((name, size(count)) for name, count in traffic["by_tensor"].items())]
 
@@ -277,8 +230,9 @@ def _curve(means: list[float | None]) -> str | None:
     if not known:
         return None
     best = max(known)
-    when = means.index(best) + 1
-    ends = f"{percent(known[0])} → {percent(known[-1])}, best {percent(best)} in round {when}"
+    ends = (
+        f"{percent(known[0])} → {percent(known[-1])}, best {percent(best)} in round {means.index(best) + 1}"
+    )
     return f"{sparkline(means, min(len(means), WIDEST))}  {ends}"
 
 
@@ -297,23 +251,17 @@ def _time(at: object) -> str:
     return str(at)[:19].replace("T", " ")
 
 
-def _remark(client: ClientResult, unseen: Collection[int]) -> str:
+def _remark(client: ClientResult, record: Record) -> str:
     if client.diverged:
         return "diverged"
     if client.dropped:
         return "uplink lost"
+    unseen = record["unseen"]["clients"] if "unseen" in record else ()
     return "" if client.took_part else "unseen" if client.client in unseen else "took no part"
-
-
-def _disturbed(wire: dict[str, Any]) -> str | None:
-    """The simulated losses and noise of the wire; usually none."""
-    return _settings({key: value for key, value in wire.items() if value}) or None
 
 
 def _settings(section: dict[str, Any]) -> str:
     """A section in one line: the name first, if it has one, then the values that are set."""
     pairs = {key: value for key, value in section.items() if value is not None and key != "name"}
-    written = [
-        f"{key}={value if isinstance(value, str) else toml_value(value)}" for key, value in pairs.items()
-    ]
+    written = [f"{key}={each if isinstance(each, str) else toml_value(each)}" for key, each in pairs.items()]
     return "  ".join([section["name"], *written] if "name" in section else written)

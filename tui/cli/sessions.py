@@ -1,7 +1,7 @@
 """The commands about sessions: list, show, explain, mark, export, check, prune, rename, and remove them."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,46 +12,33 @@ import htfl_sim as hs
 from htfl_sim.choices import Device, Settings, Workers
 from tui.cli import completion, options, output
 from tui.cli.options import argument, flag, option
-from tui.common import findings, formatting
+from tui.common import findings
 from tui.common.errors import OutputClosed
+from tui.common.formatting import at_round as in_round
+from tui.common.formatting import branches, counted, course, percent
+from tui.common.formatting import size as size_of
 
 if TYPE_CHECKING:
     from htfl_sim.sessions import Weights
     from simulator.results.analysis.overview import Branch
-    from simulator.results.export.sinks import Target
+
+METHOD = "List only sessions that use or used this method."
+DATASET = "List only sessions with this data set."
+STATE = "List only sessions in this state: running, stopped, finished, damaged, and so on."
+TAG = "List only sessions with this tag. Repeat it for several tags; a session must have all of them."
+ALL = "Also list hidden folders of commands that run or were killed."
+DUPLICATES = "List only groups of sessions with equal fingerprints: identical runs."
 
 
 def sessions(
-    method: Annotated[
-        str | None,
-        option("List only sessions that use or used this method.", metavar="M", complete=completion.methods),
-    ] = None,
-    dataset: Annotated[
-        str | None,
-        option("List only sessions with this data set.", metavar="D", complete=completion.datasets),
-    ] = None,
-    state: Annotated[
-        str | None,
-        option(
-            "List only sessions in this state: running, stopped, finished, damaged, and so on.",
-            metavar="STATE",
-        ),
-    ] = None,
-    tag: Annotated[
-        Sequence[str],
-        option(
-            "List only sessions with this tag. Repeat it for several tags; a session must have all of them.",
-            metavar="TAG",
-        ),
-    ] = (),
+    method: Annotated[str | None, option(METHOD, metavar="M", complete=completion.methods)] = None,
+    dataset: Annotated[str | None, option(DATASET, metavar="D", complete=completion.datasets)] = None,
+    state: Annotated[str | None, option(STATE, metavar="STATE")] = None,
+    tag: Annotated[Sequence[str], option(TAG, metavar="TAG")] = (),
     sessions_dir: options.SessionsDir = None,
     size: Annotated[bool, flag("Also print the size on disk.", "--size")] = False,
-    all_: Annotated[
-        bool, flag("Also list hidden folders of commands that run or were killed.", "--all", "-a")
-    ] = False,
-    duplicates: Annotated[
-        bool, flag("List only groups of sessions with equal fingerprints: identical runs.", "--duplicates")
-    ] = False,
+    all_: Annotated[bool, flag(ALL, "--all", "-a")] = False,
+    duplicates: Annotated[bool, flag(DUPLICATES, "--duplicates")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """List sessions with their rounds, methods, and accuracy. Forks appear under their parents.
@@ -76,18 +63,12 @@ def sessions(
         if as_json:
             output.emit([[each.to_json() for each in group] for group in groups])
         elif groups:
-            rows = [
-                [
-                    number,
-                    each.name,
-                    formatting.course(each.methods),
-                    f"{each.round}/{each.rounds}",
-                    each.state,
-                ]
+            cells = [
+                [number, each.name, course(each.methods), f"{each.round}/{each.rounds}", each.state]
                 for number, group in enumerate(groups, 1)
                 for each in group
             ]
-            output.show(output.table([">group", "name", "method", ">round", "state"], rows))
+            output.show(output.table([">group", "name", "method", ">round", "state"], cells))
         else:
             output.say("No two sessions have the same fingerprint.")
         return
@@ -98,7 +79,7 @@ def sessions(
         output.emit([each.summary.to_json() for each in found])
         return
     if unused := sum(not each.in_use for each in hs.sessions.leftovers(sessions_dir)):
-        left = formatting.counted(unused, "leftover")
+        left = counted(unused, "leftover")
         output.say(f"Killed commands left {left}. Remove with `htfl-sim rm --leftovers`.", "dim")
     if not found:
         folder = hs.folders.sessions_dir(sessions_dir)
@@ -111,12 +92,12 @@ def sessions(
         *(() if any(each.summary.parent for each in found) else ("forked at",)),
         *(() if any(each.summary.tags for each in found) else ("tags",)),
     }
-    table = [_session_row(each) for each in found]
-    columns = [column for column in table[0] if column.lstrip(">") not in left_out]
+    rows = list(map(_session_row, found))
+    columns = [column for column in rows[0] if column.lstrip(">") not in left_out]
     expendable = [
         name for name in ("created", "size", "best", "data", "forked at", "tags") if name not in left_out
     ]
-    output.show(output.table(columns, [[row[each] for each in columns] for row in table], expendable))
+    output.show(output.table(columns, [[row[each] for each in columns] for row in rows], expendable))
     for each in found:
         if each.summary.error:
             output.say(f"{each.summary.name} is damaged: {each.summary.error}", "yellow")
@@ -127,15 +108,15 @@ def _session_row(branch: "Branch") -> dict[str, object]:
 
     each, parent = branch.summary, branch.summary.parent
     return {
-        "name": formatting.branches(branch.last) + each.name,
-        "method": formatting.course(each.methods),
+        "name": branches(branch.last) + each.name,
+        "method": course(each.methods),
         "data": each.dataset,
         ">round": None if each.round is None else f"{each.round}/{each.rounds}",
-        ">accuracy": NO_SCORE if each.untrained else formatting.percent(each.accuracy),
-        ">best": formatting.at_round(each.best, each.best_round),
+        ">accuracy": NO_SCORE if each.untrained else percent(each.accuracy),
+        ">best": in_round(each.best, each.best_round),
         "state": each.state,
         "created": each.created[:16].replace("T", " ") if each.created else None,
-        ">size": formatting.size(each.bytes),
+        ">size": size_of(each.bytes),
         "forked at": f"{parent['name']}@{parent['round']}{' (gone)' * branch.orphan}" if parent else "",
         "tags": ", ".join(each.tags),
     }
@@ -143,9 +124,7 @@ def _session_row(branch: "Branch") -> dict[str, object]:
 
 def show(
     session: options.SessionArgument,
-    round: Annotated[
-        int | None, option("Round after which to show the clients.", "--round", metavar="R")
-    ] = None,
+    round: Annotated[int | None, option("Round after which to show the clients.", metavar="R")] = None,
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -172,16 +151,16 @@ def show(
             output.show(*parts(found))
 
 
+CONFUSION = "Also print the confusion matrix, computed from the checkpoint."
+ROUND = "Round to explain. Default: the last."
+
+
 def why(
     session: options.SessionArgument,
     client: Annotated[int, option("Client to explain.", "--client", least=0, metavar="K")],
-    round: Annotated[
-        int | None, option("Round to explain. Default: the last.", "--round", least=1, metavar="R")
-    ] = None,
+    round: Annotated[int | None, option(ROUND, "--round", least=1, metavar="R")] = None,
     sessions_dir: options.SessionsDir = None,
-    confusion: Annotated[
-        bool, flag("Also print the confusion matrix, computed from the checkpoint.", "--confusion")
-    ] = False,
+    confusion: Annotated[bool, flag(CONFUSION, "--confusion")] = False,
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -210,20 +189,10 @@ def why(
         first.text, output.facts((f"{'!' if each.bad else ' '} {each.topic}", each.text) for each in rest)
     )
     if found.classes:
-        columns = ["class", ">test", ">correct", ">recall", ">round before", ">answered", ">train"]
-        rows = [
-            [
-                each.name,
-                each.samples,
-                each.correct,
-                formatting.percent(each.recall),
-                each.before,
-                each.answered,
-                each.train,
-            ]
-            for each in found.classes
-        ]
-        output.show(output.heading("Classes"), output.table(columns, rows))
+        cells: output.Cells = {"class": "name", ">test": "samples", ">correct": "correct"}
+        cells |= {">recall": lambda each: percent(each.recall), ">round before": "before"}
+        cells |= {">answered": "answered", ">train": "train"}
+        output.show(output.heading("Classes"), output.listing(found.classes, cells))
     if found.missing:
         output.show(output.heading("Missing"), *found.missing)
     if matrix is not None:
@@ -234,9 +203,7 @@ def why(
 
 def tag(
     session: options.SteerableArgument,
-    add: Annotated[
-        Sequence[str], typer.Argument(metavar="[TAG]...", help="Tags to add.", show_default=False)
-    ] = (),
+    add: Annotated[Sequence[str], argument("[TAG]...", help="Tags to add.")] = (),
     remove: Annotated[Sequence[str], option("Tag to remove. May be repeated.", metavar="TAG")] = (),
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
@@ -254,18 +221,16 @@ def tag(
       htfl-sim tag mu07
       htfl-sim compare tag:paper
     """
-    place, chosen = hs.sessions.own_folders(session, sessions_dir)
-    with output.Ticker() as watch:
-        tags = {each: hs.sessions.tag(each, add, remove, watch=watch) for each in chosen}
-    _show_marks("tags", tags, place in tags, as_json)
+
+    def mark(each: Path, watch: Any) -> Any:
+        return hs.sessions.tag(each, add, remove, watch=watch)
+
+    _mark("tags", session, sessions_dir, as_json, mark)
 
 
 def note(
     session: options.SteerableArgument,
-    text: Annotated[
-        str | None,
-        typer.Argument(metavar="[TEXT]", help='The note, in quotes; "" removes it.', show_default=False),
-    ] = None,
+    text: Annotated[str | None, argument("[TEXT]", help='The note, in quotes; "" removes it.')] = None,
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -280,20 +245,26 @@ def note(
       htfl-sim note mu07
       htfl-sim note mu07 ""
     """
+
+    def mark(each: Path, watch: Any) -> Any:
+        return hs.sessions.note(each, text, watch=watch)
+
+    _mark("note", session, sessions_dir, as_json, mark)
+
+
+def _mark(
+    kind: str, session: str, sessions_dir: Path | None, as_json: bool, mark: Callable[[Path, Any], Any]
+) -> None:
+    """Print what `mark` returns for a session, or for each one of a study."""
     place, chosen = hs.sessions.own_folders(session, sessions_dir)
     with output.Ticker() as watch:
-        notes = {each: hs.sessions.note(each, text, watch=watch) for each in chosen}
-    _show_marks("note", notes, place in notes, as_json)
-
-
-def _show_marks(kind: str, marks: Mapping[Path, Any], single: bool, as_json: bool) -> None:
-    """Print the tags or the note of each session. single: of one that was named itself, not of a study's."""
+        marks = {each: mark(each, watch) for each in chosen}
     if as_json:
-        told = [{"session": hs.folders.name_of(each), kind: mark} for each, mark in marks.items()]
-        output.emit(told[0] if single else told)
+        told = [{"session": hs.folders.name_of(each), kind: found} for each, found in marks.items()]
+        output.emit(told[0] if place in marks else told)
         return
-    for each, mark in marks.items():
-        output.show(f"{hs.folders.name_of(each)}: {output.dash(mark) if mark else f'no {kind}'}")
+    for each, found in marks.items():
+        output.show(f"{hs.folders.name_of(each)}: {output.dash(found) if found else f'no {kind}'}")
 
 
 def partition(
@@ -329,48 +300,27 @@ def partition(
 
 
 PROJECT = "htfl-sim"
-
 NUMBERS, WEIGHTS = "Numbers", "Models"
+WHAT = "Table to write as CSV. Default: rounds."
+TO = "Format: csv (the default), tensorboard, wandb, or mlflow."
+FOLLOW = "Keep writing as long as the session runs."
+IN_PROJECT = f"Project of W&B or experiment of MLflow. Default: {PROJECT}."
+MODEL = "Model to write, as client/3, or all. May be repeated."
+AT_ROUND = "Round whose models to write. Default: the last."
+PROGRAM = "Also write a Python file that loads the models with torch alone."
+What = Literal["rounds", "clients", "partition", "cka"]
+To = Literal["csv", "tensorboard", "wandb", "mlflow"]
 
 
 def export(
     session: options.SessionArgument,
-    what: Annotated[
-        Literal["rounds", "clients", "partition", "cka"] | None,
-        option("Table to write as CSV. Default: rounds.", "--what", metavar="TABLE", panel=NUMBERS),
-    ] = None,
-    to: Annotated[
-        Literal["csv", "tensorboard", "wandb", "mlflow"] | None,
-        option(
-            "Format: csv (the default), tensorboard, wandb, or mlflow.",
-            "--to",
-            metavar="WHERE",
-            panel=NUMBERS,
-        ),
-    ] = None,
-    follow: Annotated[
-        bool, flag("Keep writing as long as the session runs.", "--follow", panel=NUMBERS)
-    ] = False,
-    project: Annotated[
-        str | None,
-        option(f"Project of W&B or experiment of MLflow. Default: {PROJECT}.", metavar="NAME", panel=NUMBERS),
-    ] = None,
-    weights: Annotated[
-        Sequence[str],
-        option("Model to write, as client/3, or all. May be repeated.", metavar="CLIENT", panel=WEIGHTS),
-    ] = (),
-    at_round: Annotated[
-        int | None,
-        option("Round whose models to write. Default: the last.", least=0, metavar="R", panel=WEIGHTS),
-    ] = None,
-    program: Annotated[
-        bool,
-        flag(
-            "Also write a Python file that loads the models with torch alone.",
-            "--program/--no-program",
-            panel=WEIGHTS,
-        ),
-    ] = True,
+    what: Annotated[What | None, option(WHAT, "--what", metavar="TABLE", panel=NUMBERS)] = None,
+    to: Annotated[To | None, option(TO, "--to", metavar="WHERE", panel=NUMBERS)] = None,
+    follow: Annotated[bool, flag(FOLLOW, "--follow", panel=NUMBERS)] = False,
+    project: Annotated[str | None, option(IN_PROJECT, metavar="NAME", panel=NUMBERS)] = None,
+    weights: Annotated[Sequence[str], option(MODEL, metavar="CLIENT", panel=WEIGHTS)] = (),
+    at_round: Annotated[int | None, option(AT_ROUND, least=0, metavar="R", panel=WEIGHTS)] = None,
+    program: Annotated[bool, flag(PROGRAM, "--program/--no-program", panel=WEIGHTS)] = True,
     allow_inexact: options.AllowInexact = False,
     *,
     own: options.Own,
@@ -395,40 +345,25 @@ def export(
       htfl-sim export mu07 --weights client/3 --at-round 10
     """
     folder = hs.sessions.folder_of(session, sessions_dir)
+    beside = "--weights" if weights else "numbers: name a model with --weights"
+    given: dict[str, object] = {"--at-round": at_round, "--no-program": None if program else True}
     if weights:
-        refused: dict[str, object] = {
-            "--what": what,
-            "--to": to,
-            "--follow": follow or None,
-            "--project": project,
-        }
-        beside = "--weights"
-    else:
-        refused = {"--at-round": at_round, "--no-program": None if program else True}
-        beside = "numbers: name a model with --weights"
-    if named := [option for option, value in refused.items() if value is not None]:
+        given = {"--what": what, "--to": to, "--follow": follow or None, "--project": project}
+    if named := [option for option, value in given.items() if value is not None]:
         raise hs.ConfigError(f"{', '.join(named)} makes no sense with {beside}.")
     if weights:
         own.load()
-        written = hs.sessions.export_weights(
-            folder,
-            None if [*weights] == ["all"] else [_client_number(each) for each in dict.fromkeys(weights)],
-            out,
-            round=at_round,
-            program=program,
-            data_dir=data_dir,
-            device=device,
-            workers=workers,
-            allow_inexact=allow_inexact,
-        )
-        _tell_weights(written, as_json)
+        clients = None if [*weights] == ["all"] else list(map(_client_number, dict.fromkeys(weights)))
+        how: dict[str, Any] = {"data_dir": data_dir, "device": device, "workers": workers}
+        how |= {"round": at_round, "program": program, "allow_inexact": allow_inexact}
+        _tell_weights(hs.sessions.export_weights(folder, clients, out, **how), as_json)
         return
     if what and to not in (None, "csv"):
         raise hs.ConfigError(f"--what chooses a table for csv; {to} takes all that the rounds have.")
     if project and to not in ("wandb", "mlflow"):
         raise hs.ConfigError("--project belongs to --to wandb and --to mlflow.")
     if what != "partition":
-        _export_rounds(folder, what or "rounds", to or "csv", out, project or PROJECT, follow)
+        _export_rounds(folder, what or "rounds", to or "csv", out, follow, project or PROJECT)
         return
     if follow:
         raise hs.ConfigError("a partition does not change while the session is run: leave --follow out.")
@@ -440,14 +375,7 @@ def export(
         output.say(f"{folder.name}: its partition is in {out}.")
 
 
-def _export_rounds(
-    folder: Path,
-    what: Literal["rounds", "clients", "cka"],
-    to: "Target",
-    out: Path | None,
-    project: str,
-    follow: bool,
-) -> None:
+def _export_rounds(folder: Path, what: Any, to: To, out: Path | None, follow: bool, project: str) -> None:
     from simulator.results.analysis.overview import Summary
     from simulator.results.export.sinks import CsvStream
 
@@ -462,7 +390,7 @@ def _export_rounds(
         output.warn([f"{folder.name} has no score, because every client diverged in every round. {kept}."])
     if not streamed:
         where = f" in {out}" if out else ""
-        output.say(f"{folder.name}: {formatting.counted(sent, 'round')} exported to {to}{where}.")
+        output.say(f"{folder.name}: {counted(sent, 'round')} exported to {to}{where}.")
 
 
 def _tell_weights(written: "Weights", as_json: bool) -> None:
@@ -470,26 +398,18 @@ def _tell_weights(written: "Weights", as_json: bool) -> None:
         again = "1 round was" if written.replayed == 1 else f"{written.replayed} rounds were"
         output.say(f"no checkpoint of round {written.round} is kept: {again} run again.")
     if as_json:
+        keys = ("client", "weights", "program", "accuracy", "recorded", "by_itself", "adapter")
+        found = [{key: getattr(each, key) for key in keys} for each in written.models]
         models = [
-            {
-                "client": each.client,
-                "weights": str(each.weights),
-                "program": each.program and str(each.program),
-                "accuracy": each.accuracy,
-                "recorded": each.recorded,
-                "by_itself": each.by_itself,
-                "adapter": each.adapter and str(each.adapter),
-            }
-            for each in written.models
+            {key: str(value) if isinstance(value, Path) else value for key, value in each.items()}
+            for each in found
         ]
         output.emit({"round": written.round, "replayed": written.replayed, "models": models})
         return
-    percent = formatting.percent
-    rows = [
-        [each.client, each.weights, each.program, percent(each.accuracy), percent(each.recorded)]
-        for each in written.models
-    ]
-    output.show(output.table(["client", "weights", "loader", ">accuracy", ">in the ledger"], rows))
+    cells: output.Cells = {"client": "client", "weights": "weights", "loader": "program"}
+    cells |= {">accuracy": lambda each: percent(each.accuracy)}
+    cells |= {">in the ledger": lambda each: percent(each.recorded)}
+    output.show(output.listing(written.models, cells))
     for each in written.models:
         if each.adapter is not None:
             output.say(f"client {each.client}: its LoRA adapter is in {each.adapter}.")
@@ -528,17 +448,15 @@ def verify(
     folder = hs.folders.study_folder(session, home) or hs.sessions.folder_of(session, sessions_dir)
     if not hs.folders.is_group(folder) and (note := hs.folders.link_note(session, home)):
         output.say(note)
-    findings = hs.sessions.verify(folder)
-    damaged = [finding for finding in findings if finding.severity == "damage"]
+    found = hs.sessions.verify(folder)
+    damaged = [each for each in found if each.severity == "damage"]
     if as_json:
-        output.emit(
-            {"path": str(folder), "sound": not damaged, "findings": [asdict(each) for each in findings]}
-        )
+        listed = list(map(asdict, found))
+        output.emit({"path": str(folder), "sound": not damaged, "findings": listed})
     else:
-        if findings:
-            rows = ([each.severity, each.path, each.message] for each in findings)
-            output.show(output.table(["", "file", "finding"], rows))
-        said = f"damaged in {formatting.counted(len(damaged), 'place')}"
+        if found:
+            output.show(output.listing(found, {"": "severity", "file": "path", "finding": "message"}))
+        said = f"damaged in {counted(len(damaged), 'place')}"
         output.show(f"{folder}: {said if damaged else 'sound, every byte as it was written'}.")
     if damaged:
         raise typer.Exit(DAMAGED)
@@ -563,37 +481,30 @@ def inspect(
     if as_json:
         output.emit({**asdict(found), "path": str(found.path)})
         return
-    rows = [
-        [each.kind, each.name, each.sha256 and each.sha256[:12], each.here or None] for each in found.names
-    ]
+    cells: output.Cells = {
+        "kind": "kind",
+        "name": "name",
+        "sha256": lambda each: each.sha256 and each.sha256[:12],
+    }
+    cells |= {"on this machine": lambda each: each.here or None}
     versions = [(fact, ", ".join(values)) for fact, values in found.versions.items()]
-    output.show(
-        output.facts([("study" if found.is_study else "session", str(found.path)), *versions]),
-        "",
-        output.table(["kind", "name", "sha256", "on this machine"], rows),
-    )
+    about = output.facts([("study" if found.is_study else "session", str(found.path)), *versions])
+    output.show(about, "", output.listing(found.names, cells))
+
+
+KEEP_LAST = "Number of newest checkpoints to keep. Default: as configured."
+KEEP_EVERY = "Also keep every Nth round. Default: as configured."
+KEEP_BEST = "Also keep the best round. Default: as configured."
+PRUNE_STEAL = "Prune although another machine holds the session. Use it only if that machine is dead."
 
 
 def prune(
     session: options.SteerableArgument,
-    keep_last: Annotated[
-        int | None,
-        option("Number of newest checkpoints to keep. Default: as configured.", least=1, metavar="K"),
-    ] = None,
-    keep_every: Annotated[
-        int | None, option("Also keep every Nth round. Default: as configured.", least=1, metavar="N")
-    ] = None,
-    keep_best: Annotated[
-        bool | None, flag("Also keep the best round. Default: as configured.", "--keep-best/--no-keep-best")
-    ] = None,
+    keep_last: Annotated[int | None, option(KEEP_LAST, least=1, metavar="K")] = None,
+    keep_every: Annotated[int | None, option(KEEP_EVERY, least=1, metavar="N")] = None,
+    keep_best: Annotated[bool | None, flag(KEEP_BEST, "--keep-best/--no-keep-best")] = None,
     dry_run: Annotated[bool, flag("Only print what would be removed.", "--dry-run")] = False,
-    steal: Annotated[
-        bool,
-        flag(
-            "Prune although another machine holds the session. Use it only if that machine is dead.",
-            "--steal",
-        ),
-    ] = False,
+    steal: Annotated[bool, flag(PRUNE_STEAL, "--steal")] = False,
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -615,16 +526,15 @@ def prune(
         if not as_json:
             rounds = ", ".join(map(str, pruned.rounds)) or "none"
             verb = "would go" if dry_run else "removed"
-            output.show(
-                f"{hs.folders.name_of(folder)}: checkpoints {verb}: {rounds}; {formatting.size(pruned.bytes)}."
-            )
+            name = hs.folders.name_of(folder)
+            output.show(f"{name}: checkpoints {verb}: {rounds}; {size_of(pruned.bytes)}.")
     if as_json:
         output.emit(told if place not in chosen else told[0])
 
 
 def rename(
     session: options.SteerableArgument,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The new name.", show_default=False)],
+    name: Annotated[str, argument("NAME", help="The new name.")],
     sessions_dir: options.SessionsDir = None,
 ) -> None:
     """Give a session or a study another name. A running one keeps its name.
@@ -643,18 +553,16 @@ def rename(
         output.say(f"{after / 'slurm.sh'} names the former folder. Remove it, and write it again.", "yellow")
 
 
+RM = "Sessions and studies to remove."
+LEFTOVERS = "Remove the hidden folders that killed commands left."
+RM_STEAL = "Remove a session that another machine holds, if you know that machine to be dead."
+
+
 def rm(
-    sessions: Annotated[
-        Sequence[str], argument("SESSION...", completion.steerable, "Sessions and studies to remove.")
-    ] = (),
-    leftovers: Annotated[
-        bool, flag("Remove the hidden folders that killed commands left.", "--leftovers")
-    ] = False,
+    sessions: Annotated[Sequence[str], argument("SESSION...", completion.steerable, RM)] = (),
+    leftovers: Annotated[bool, flag(LEFTOVERS, "--leftovers")] = False,
     yes: Annotated[bool, flag("Remove without asking.", "--yes", "-y")] = False,
-    steal: Annotated[
-        bool,
-        flag("Remove a session that another machine holds, if you know that machine to be dead.", "--steal"),
-    ] = False,
+    steal: Annotated[bool, flag(RM_STEAL, "--steal")] = False,
     sessions_dir: options.SessionsDir = None,
 ) -> None:
     """Remove sessions and studies, with all their rounds and checkpoints, after a question. A running one stays.
@@ -678,9 +586,8 @@ def rm(
         return
     given = [hs.sessions.own_folders(name, sessions_dir) for name in sessions]
     chosen = list(dict.fromkeys(path for path, _ in given))
-    found = [
-        Summary.read(path, sized=True) for path in dict.fromkeys(each for _, own in given for each in own)
-    ]
+    inside = dict.fromkeys(each for _, own in given for each in own)
+    found = [Summary.read(path, sized=True) for path in inside]
     for path in chosen:
         hs.sessions.check_idle(path, steal=steal)
     for path in chosen:
@@ -692,14 +599,9 @@ def rm(
         for point in found_of.branches:
             output.say(f"{point} continues from {path}. Without it, the point cannot start.", "yellow")
     if not yes:
-        rows = [
-            [
-                *(each.name, each.method, each.round),
-                *(formatting.percent(each.best), formatting.size(each.bytes), each.state),
-            ]
-            for each in found
-        ]
-        output.tell(output.table(["name", "method", ">rounds", ">best", ">size", "state"], rows))
+        cells: output.Cells = {"name": "name", "method": "method", ">rounds": "round"}
+        cells |= {">best": lambda each: percent(each.best), ">size": lambda each: size_of(each.bytes)}
+        output.tell(output.listing(found, cells | {"state": "state"}))
         what = [f"the study {path.name}" for path in chosen if hs.folders.is_group(path)]
         what += [f"{len(found)} sessions"] if len(found) > 1 else [each.name for each in found]
         _confirm(" and ".join(what))
@@ -717,9 +619,12 @@ def _remove_leftovers(folder: "Path", yes: bool, steal: bool) -> None:
         output.say(f"{folder} has no leftovers to remove.")
         return
     if not yes:
-        rows = [[str(each.path), formatting.size(hs.sessions.size_on_disk(each.path))] for each in unused]
-        output.tell(output.table(["leftover", ">size"], rows))
-        _confirm(formatting.counted(len(unused), "leftover"))
+        cells: output.Cells = {
+            "leftover": "path",
+            ">size": lambda each: size_of(hs.sessions.size_on_disk(each.path)),
+        }
+        output.tell(output.listing(unused, cells))
+        _confirm(counted(len(unused), "leftover"))
     for each in unused:
         hs.sessions.remove_leftover(each, steal=steal)
         output.say(f"removed {each.path}")

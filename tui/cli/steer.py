@@ -52,12 +52,15 @@ def stop(
     ask(hs.steering.stop, session, as_json, **asdict(waiting), sessions_dir=sessions_dir)
 
 
+CKA = "Also measure the CKA of the clients' models, layer by layer."
+METHOD = "Method to continue with. Leave it out to change only settings, with --set."
+AT_ROUND = "Switch after this round. Default: after the present round."
+
+
 def checkpoint(
     session: options.SessionArgument,
-    cka: Annotated[
-        bool, flag("Also measure the CKA of the clients' models, layer by layer.", "--cka")
-    ] = False,
-    round: Annotated[int | None, option("Kept round to measure, with --cka.", "--round", metavar="R")] = None,
+    cka: Annotated[bool, flag(CKA, "--cka")] = False,
+    round: Annotated[int | None, option("Kept round to measure, with --cka.", metavar="R")] = None,
     *,
     waiting: options.Waiting,
     model: options.ModelFiles = (),
@@ -81,9 +84,7 @@ def checkpoint(
     if cka and (round is not None or not hs.steering.is_live(session, places.sessions_dir)):
         if model:
             hs.load_files(models=model)
-        measured = hs.sessions.similarity(
-            session, round, sessions_dir=places.sessions_dir, data_dir=places.data_dir
-        )
+        measured = hs.sessions.similarity(session, round, **asdict(places))
         folder = hs.sessions.folder_of(session, places.sessions_dir)
         _show_cka(hs.folders.name_of(folder), measured, as_json)
         return
@@ -96,21 +97,9 @@ def checkpoint(
 
 def switch(
     session: options.SessionArgument,
-    method: Annotated[
-        str | None,
-        argument(
-            "[METHOD]",
-            completion.methods,
-            "Method to continue with. Leave it out to change only settings, with --set.",
-        ),
-    ] = None,
+    method: Annotated[str | None, argument("[METHOD]", completion.methods, METHOD)] = None,
     assignments: options.Assignments = (),
-    at_round: Annotated[
-        int | None,
-        option(
-            "Switch after this round. Default: after the present round.", "--at-round", least=0, metavar="R"
-        ),
-    ] = None,
+    at_round: Annotated[int | None, option(AT_ROUND, least=0, metavar="R")] = None,
     *,
     waiting: options.Waiting,
     own: options.Own,

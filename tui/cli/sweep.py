@@ -31,18 +31,22 @@ TUNED = (
     "Tuning study whose chosen values the methods use. "
     "Without --over, the study has the methods and final seeds of it."
 )
-LEFT = "left at once: the points at work stop by themselves, after their next client."
-StudyName = Annotated[
-    str, argument("STUDY", completion.studies, "A study's name, or a study file, or a shipped study's name.")
-]
+FROM = "Session and round from which every point branches off."
+OVER = "Axis of the study: key=a,b,c or key=0..2. May be repeated."
+EXTEND = "Add points to an existing study. Its present points stay."
+ON = "Where points run: here, ray, or slurm, for which it writes a script to submit."
+JOBS = "Number of points to run at once, each with its share of the cores. On a cluster: the most at once."
+POINT = "Run only the point with this number, counted from 0. A task of a Slurm array uses it."
+LEFT = "left at once: the points at work stop by themselves"
+STUDY = "A study's name, or a study file, or a shipped study's name."
+StudyName = Annotated[str, argument("STUDY", completion.studies, STUDY)]
+StudyFile = Annotated[str | None, argument("FILE", help="A study file for the study of that name.")]
+On = Annotated[str, option(ON, metavar="PLACE", complete=completion.places, panel=HOW)]
 
 
 def sweep(
     study: StudyName,
-    study_file: Annotated[
-        str | None,
-        typer.Argument(metavar="FILE", help="A study file for the study of that name.", show_default=False),
-    ] = None,
+    study_file: StudyFile = None,
     *,
     settings_from: Annotated[
         str | None, option(SETTINGS_FROM, metavar="P", complete=completion.presets, panel=WHAT)
@@ -50,56 +54,16 @@ def sweep(
     tuned: Annotated[
         str | None, option(TUNED, metavar="STUDY", complete=completion.studies, panel=WHAT)
     ] = None,
-    origin: Annotated[
-        str | None,
-        option(
-            "Session and round from which every point branches off.",
-            "--from",
-            metavar="SESSION@R",
-            panel=WHAT,
-        ),
-    ] = None,
+    origin: Annotated[str | None, option(FROM, "--from", metavar="SESSION@R", panel=WHAT)] = None,
     over: Annotated[
-        Sequence[str],
-        option(
-            "Axis of the study: key=a,b,c or key=0..2. May be repeated.",
-            metavar="KEY=VALUES",
-            complete=completion.axes,
-            panel=WHAT,
-        ),
+        Sequence[str], option(OVER, metavar="KEY=VALUES", complete=completion.axes, panel=WHAT)
     ] = (),
     setup: Choices,
-    extend: Annotated[
-        bool, flag("Add points to an existing study. Its present points stay.", "--extend", panel=WHAT)
-    ] = False,
+    extend: Annotated[bool, flag(EXTEND, "--extend", panel=WHAT)] = False,
     dry_run: Annotated[bool, dry_run("Only print the points and what they will cost.")] = False,
-    on: Annotated[
-        str,
-        option(
-            "Where points run: here, ray, or slurm, for which it writes a script to submit.",
-            metavar="PLACE",
-            complete=completion.places,
-            panel=HOW,
-        ),
-    ] = HERE,
-    jobs: Annotated[
-        int | None,
-        option(
-            "Number of points to run at once, each with its share of the cores. On a cluster: the most at once.",
-            least=1,
-            metavar="J",
-            panel=HOW,
-        ),
-    ] = None,
-    point: Annotated[
-        int | None,
-        option(
-            "Run only the point with this number, counted from 0. A task of a Slurm array uses it.",
-            least=0,
-            metavar="N",
-            panel=HOW,
-        ),
-    ] = None,
+    on: On = HERE,
+    jobs: Annotated[int | None, option(JOBS, least=1, metavar="J", panel=HOW)] = None,
+    point: Annotated[int | None, option(POINT, least=0, metavar="N", panel=HOW)] = None,
     places: options.Folders,
     machine: options.Machine,
     reuse: options.Reuse = None,
@@ -137,25 +101,11 @@ def sweep(
                 "--point runs a point of a study as it is listed: leave out what would change the study, and --on, "
                 "--jobs, --dry-run."
             )
-    settings = {**setup.settings(), "method.name": setup.method}
-    planned = hs.studies.plan(
-        study,
-        study_file,
-        preset=setup.preset,
-        settings_from=settings_from,
-        profile=setup.profile,
-        tuned=tuned,
-        config=setup.file,
-        origin=origin,
-        over=over,
-        settings=settings,
-        assignments=setup.assignments,
-        plugins=setup.plugins,
-        models=setup.models,
-        metrics=setup.metrics,
-        extend=extend,
-        sessions_dir=places.sessions_dir,
-    )
+    asked: dict[str, Any] = {"preset": setup.preset, "profile": setup.profile, "config": setup.file}
+    asked |= {"settings_from": settings_from, "tuned": tuned, "origin": origin, "over": over}
+    asked |= {"settings": {**setup.settings(), "method.name": setup.method}, "assignments": setup.assignments}
+    asked |= {"plugins": setup.plugins, "models": setup.models, "metrics": setup.metrics}
+    planned = hs.studies.plan(study, study_file, **asked, extend=extend, sessions_dir=places.sessions_dir)
     data = hs.folders.data_folder(places.data_dir).absolute()
     launch = Launch(data, machine.workers, machine.device, planned.study.files, machine.allow_inexact, reuse)
     mention = running.mention(places.sessions_dir, planned.study.files.options())
@@ -183,28 +133,24 @@ def sweep(
             output.say(f"study {planned.folder.name}: {len(names)} points in {planned.folder}")
         _tell_script(script, planned.folder.name, as_json, points=names)
     else:
-        _carry_out(planned, launch, on, jobs, steal, progress, as_json, mention)
+        _carry_out(planned, launch, mention, progress, as_json, on=on, jobs=jobs, steal=steal)
 
 
 def _carry_out(
-    planned: "Plan",
-    launch: "Launch",
-    on: str,
-    jobs: int | None,
-    steal: bool,
-    drawn: bool | None,
-    as_json: bool,
-    mention: running.Mention,
+    planned: "Plan", launch: "Launch", mention: running.Mention, drawn: bool | None, as_json: bool, **how: Any
 ) -> None:
     """Run the study's points. Raises typer.Exit: 129, 130, or 143 after a signal, 8 if points failed."""
     from htfl_sim.shown import Signals
     from tui.cli import progress
 
-    name = planned.folder.name
+    name, on = planned.folder.name, how["on"]
     output.say(f"study {name}: {len(planned.points)} points in {planned.folder}")
     told = False
-    at_once = jobs or (1 if on == HERE else None)
-    with Signals(LEFT) as signals, progress.of_points(name, at_once, drawn, as_json) as shown:
+    at_once = how["jobs"] or (1 if on == HERE else None)
+    with (
+        Signals(f"{LEFT}, after their next client.") as signals,
+        progress.of_points(name, at_once, drawn, as_json) as shown,
+    ):
 
         def wait() -> bool:
             nonlocal told
@@ -215,18 +161,10 @@ def _carry_out(
             told = True
             return signals.stop is None
 
+        how |= {"observe": shown, "waiting": wait, "stop": lambda: signals.stop}
+        how |= {"say": lambda sentence: output.warn([sentence])}
         try:
-            outcome = hs.studies.carry_out(
-                planned,
-                launch,
-                on=on,
-                jobs=jobs,
-                observe=shown,
-                stop=lambda: signals.stop,
-                waiting=wait,
-                say=lambda sentence: output.warn([sentence]),
-                steal=steal,
-            )
+            outcome = hs.studies.carry_out(planned, launch, **how)
         except hs.errors.Locked:
             if signals.exit_code:
                 raise typer.Exit(signals.exit_code) from None
@@ -257,26 +195,18 @@ def _show_cost(planned: "Plan", data_dir: str | None, as_json: bool) -> None:
     found = hs.studies.cost(planned, data_dir)
     seconds, flops = sum(cost.seconds for cost in found), sum(cost.flops for cost in found)
     if as_json:
-        axes = {point.name: point.axes for point in planned.points}
-        points = [
-            {
-                "point": f"{name}/{cost.name}",
-                "axes": axes[cost.name],
-                "rounds": cost.rounds,
-                "flops": cost.flops,
-                "seconds": cost.seconds,
-            }
-            for cost in found
-        ]
-        about = {"notes": planned.caveats(), "points": points, "flops": flops, "seconds": seconds}
-        output.emit({"study": name, **about})
+        axes, points = {point.name: point.axes for point in planned.points}, []
+        for cost in found:
+            about = {key: getattr(cost, key) for key in ("rounds", "flops", "seconds")}
+            points.append({"point": f"{name}/{cost.name}", "axes": axes[cost.name], **about})
+        total = {"points": points, "flops": flops, "seconds": seconds}
+        output.emit({"study": name, "notes": planned.caveats(), **total})
         return
-    rows = (
-        [f"{name}/{cost.name}", cost.rounds, amount(cost.flops), duration(cost.seconds)] for cost in found
-    )
+    cells: output.Cells = {"point": lambda cost: f"{name}/{cost.name}", ">rounds left": "rounds"}
+    cells |= {">FLOPs": lambda cost: amount(cost.flops), ">about": lambda cost: duration(cost.seconds)}
     output.show(
         *planned.caveats(),
-        output.table(["point", ">rounds left", ">FLOPs", ">about"], rows),
+        output.listing(found, cells),
         f"{len(found)} points, {amount(flops)} floating-point operations of training: about {duration(seconds)} "
         "on this machine, one after the other.",
     )
@@ -286,9 +216,8 @@ def _tell_script(script: "Script", study: str, as_json: bool, **more: object) ->
     """Say where the script of a study is, and how to submit it. more: what --json also has."""
     submit = f"sbatch {shlex.quote(str(script.file))}"
     if as_json:
-        output.emit(
-            {"study": study, **more, "script": str(script.file), "kept": script.kept, "submit": submit}
-        )
+        told = {"script": str(script.file), "kept": script.kept, "submit": submit}
+        output.emit({"study": study, **more, **told})
         return
     but = ", but for its line --array" if "points" in more else ""
     stays = f"kept as it was{but}; remove it to have it anew" if script.kept else "written"
@@ -297,10 +226,8 @@ def _tell_script(script: "Script", study: str, as_json: bool, **more: object) ->
 
 
 SEARCH = "Search"
-
-
 NAME = "Name of the tuning study. Without --over, the study of this name continues."
-OVER = "Methods to tune: method=fedgh,fedssa."
+METHODS = "Methods to tune: method=fedgh,fedssa."
 BUDGET = "Number of trials of each method. Default: 10."
 BUDGET_FLOPS = "Training FLOPs for the trials of each method, as 2e15, in place of a number of trials."
 SAMPLER = (
@@ -314,27 +241,24 @@ TUNING_SEEDS = "Seeds of the trials, as 1000 or 1000..1002. They differ from the
 SEEDS = "Seeds of the runs with the chosen values. Default: 0..2."
 LAST = "Score a trial by its mean over this many last rounds. Default: 1."
 ALONE = "Do not tune Standalone as well."
-ON = "Where points run: here, ray, or slurm, for which it writes a script to submit."
 DIVERGED = "Rule for a trial in which a client diverged: it loses (the default), or counts by its score."
 SEARCH_SEED = (
     "Seed of the search's own draws. Default: 20. Studies with other seeds show how much luck there is."
 )
+AT_ONCE = "Number of points to run at once."
 DRY_RUN = "Only print the trials, their rungs, and what they will cost."
 SEPARATE = "Draw the samples of trials and of final runs from two disjoint parts of the data set."
+Sampler = Literal["latin", "random", "grid", "tpe"]
 
 
 def tune(
     name: Annotated[str, argument("NAME", completion.studies, NAME)],
     *,
-    over: Annotated[Sequence[str], option(OVER, metavar="METHODS", panel=WHAT)] = (),
+    over: Annotated[Sequence[str], option(METHODS, metavar="METHODS", panel=WHAT)] = (),
     setup: Choices,
     budget: Annotated[int | None, option(BUDGET, metavar="N", least=1, panel=SEARCH)] = None,
-    budget_flops: Annotated[
-        float | None, option(BUDGET_FLOPS, "--budget-flops", metavar="F", panel=SEARCH)
-    ] = None,
-    sampler: Annotated[
-        Literal["latin", "random", "grid", "tpe"] | None, option(SAMPLER, panel=SEARCH)
-    ] = None,
+    budget_flops: Annotated[float | None, option(BUDGET_FLOPS, metavar="F", panel=SEARCH)] = None,
+    sampler: Annotated[Sampler | None, option(SAMPLER, panel=SEARCH)] = None,
     halving: Annotated[int | None, option(HALVING, metavar="ETA", least=2, panel=SEARCH)] = None,
     keys: Annotated[Sequence[str], option(KEY, "--key", metavar="KEY", panel=SEARCH)] = (),
     ranges: Annotated[Sequence[str], option(SPACE, "--space", metavar="KEY=RANGE", panel=SEARCH)] = (),
@@ -342,16 +266,12 @@ def tune(
     seeds: Annotated[str | None, option(SEEDS, metavar="S", panel=SEARCH)] = None,
     last: Annotated[int | None, option(LAST, metavar="K", least=1, panel=SEARCH)] = None,
     diverged: Annotated[Literal["loses", "counts"] | None, option(DIVERGED, panel=SEARCH)] = None,
-    search_seed: Annotated[
-        int | None, option(SEARCH_SEED, "--search-seed", metavar="S", least=0, panel=SEARCH)
-    ] = None,
+    search_seed: Annotated[int | None, option(SEARCH_SEED, metavar="S", least=0, panel=SEARCH)] = None,
     no_baseline: Annotated[bool, flag(ALONE, "--no-baseline", panel=SEARCH)] = False,
     separate: Annotated[bool, flag(SEPARATE, "--separate", panel=SEARCH)] = False,
     dry_run: Annotated[bool, dry_run(DRY_RUN)] = False,
-    on: Annotated[str, option(ON, metavar="PLACE", complete=completion.places, panel=HOW)] = HERE,
-    jobs: Annotated[
-        int | None, option("Number of points to run at once.", least=1, metavar="J", panel=HOW)
-    ] = None,
+    on: On = HERE,
+    jobs: Annotated[int | None, option(AT_ONCE, least=1, metavar="J", panel=HOW)] = None,
     places: options.Folders,
     machine: options.Machine,
     reuse: options.Reuse = None,
@@ -382,21 +302,12 @@ def tune(
     own = setup.files
     files, _ = hs.studies.named_files(own.plugins, setup.models, own.metrics, own.selections)
     asked = None
-    given: dict[str, Any] = {
-        "budget": budget,
-        "budget_flops": budget_flops,
-        "sampler": sampler,
-        "halving": halving,
-        "keys": keys or None,
-        "ranges": ranges or None,
-        "tuning_seeds": tuning_seeds and tuning.seed_numbers(tuning_seeds),
-        "seeds": seeds and tuning.seed_numbers(seeds),
-        "last": last,
-        "diverged": diverged,
-        "search_seed": search_seed,
-        "baseline": False if no_baseline else None,
-        "separate": separate or None,
-    }
+    given: dict[str, Any] = {"budget": budget, "budget_flops": budget_flops, "sampler": sampler}
+    given |= {"halving": halving, "keys": keys or None, "ranges": ranges or None}
+    given |= {"tuning_seeds": tuning_seeds and tuning.seed_numbers(tuning_seeds)}
+    given |= {"seeds": seeds and tuning.seed_numbers(seeds), "last": last, "diverged": diverged}
+    given |= {"search_seed": search_seed, "baseline": False if no_baseline else None}
+    given |= {"separate": separate or None}
     search = {name: value for name, value in given.items() if value is not None}
     if over:
         files.load()
@@ -408,12 +319,8 @@ def tune(
                     f"Tuning takes methods, as `over='method=fedgh,fedssa'`; '{axis}' is another axis."
                 )
             methods += [str(value) for value in values]
-        asked = tuning.request(
-            replace(setup, device=machine.device, workers=machine.workers),
-            methods,
-            rounds=setup.rounds,
-            **search,
-        )
+        choices = replace(setup, device=machine.device, workers=machine.workers)
+        asked = tuning.request(choices, methods, rounds=setup.rounds, **search)
         if not dry_run:
             fetch_missing(asked.base["data"]["dataset"], places.data_dir)
     elif setup.without_files() != Choices():
@@ -436,21 +343,12 @@ def tune(
         _tell_script(hs.studies.Script(*written), name, as_json)
         return
     with (
-        Signals("left at once: the points at work stop by themselves.") as signals,
+        Signals(f"{LEFT}.") as signals,
         display.of_points(name, jobs or 1, progress, as_json) as shown,
     ):
-        result = search_and_run(
-            folder,
-            asked,
-            launch,
-            jobs,
-            shown,
-            lambda: signals.stop,
-            lambda: signals.stop is None,
-            on,
-            lambda sentence: output.warn([sentence]),
-            steal=steal,
-        )
+        stop: dict[str, Any] = {"stop": lambda: signals.stop, "waiting": lambda: signals.stop is None}
+        how: dict[str, Any] = {"on": on, "say": lambda sentence: output.warn([sentence]), "steal": steal}
+        result = search_and_run(folder, asked, launch, jobs, shown, **stop, **how)
     for status in result.failed:
         output.say(f"{name}/{status.name} failed: {status.reason}", "red")
     _tell_linked(name, folder)
@@ -481,10 +379,10 @@ def _show_trials(name: str, found: "Forecast", as_json: bool) -> None:
         about = {"final_seeds": asked.seeds, "flops": found.flops, "seconds": found.seconds}
         output.emit({"study": name, "trials": trials, "unknown": found.unknown, "rungs": rungs, **about})
         return
-    rows = (
+    rows = [
         [each.method, each.number, hs.tuning.values_of(each.values), amount(flops)]
         for each, flops in found.trials
-    )
+    ]
     by_rungs: dict[str, list[str]] = {}
     for method, steps in found.rungs.items():
         by_rungs.setdefault(", ".join(f"{count} to round {upto}" for count, upto in steps), []).append(method)

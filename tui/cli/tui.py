@@ -36,36 +36,25 @@ _BEGIN = (
 )
 
 
+SESSION = "Session to show, live or ended. With a preset or settings: name of the new session."
+GLYPHS = "Glyphs of plots. Use block or ascii if the font lacks braille."
+ALERT = "What the terminal does when a watcher notices something: bell, or a desktop notice too (OSC 9)."
+SERVE = "Show the app in a browser on this machine."
+SERVE_PORT = f"Port of --serve. Default: {PORT}."
+
+
 def tui(
     setup: Choices,
-    session: Annotated[
-        str | None,
-        option(
-            "Session to show, live or ended. With a preset or settings: name of the new session.",
-            metavar="NAME",
-            panel=WHERE,
-        ),
-    ] = None,
+    session: Annotated[str | None, option(SESSION, metavar="NAME", panel=WHERE)] = None,
     *,
     places: options.Folders,
     device: Device = None,
     workers: Workers = None,
     watch: Watch = (),
-    glyphs: Annotated[
-        Literal["braille", "block", "ascii"],
-        flag("Glyphs of plots. Use block or ascii if the font lacks braille.", panel=HOW),
-    ] = "braille",
-    alert: Annotated[
-        Literal["off", "bell", "desktop"],
-        flag(
-            "What the terminal does when a watcher notices something: bell, or a desktop notice too (OSC 9).",
-            panel=HOW,
-        ),
-    ] = "off",
-    serve: Annotated[bool, flag("Show the app in a browser on this machine.", "--serve", panel=HOW)] = False,
-    port: Annotated[
-        int | None, option("Port of --serve. Default: 8000.", "--port", least=1, metavar="N", panel=HOW)
-    ] = None,
+    glyphs: Annotated[Literal["braille", "block", "ascii"], flag(GLYPHS, panel=HOW)] = "braille",
+    alert: Annotated[Literal["off", "bell", "desktop"], flag(ALERT, panel=HOW)] = "off",
+    serve: Annotated[bool, flag(SERVE, "--serve", panel=HOW)] = False,
+    port: Annotated[int | None, option(SERVE_PORT, "--port", least=1, metavar="N", panel=HOW)] = None,
 ) -> None:
     """Open the terminal app: watch a run, steer it, see earlier rounds, fork it, and compare.
 
@@ -101,22 +90,10 @@ def tui(
     Files(own.plugins).load()
     choices = replace(setup, plugins=(), device=device, workers=workers, watch=watch)
     files = Files(*(tuple(str(Path(file).absolute()) for file in named) for _, named in own))
-    launch_options = LaunchOptions(
-        hs.folders.sessions_dir(places.sessions_dir),
-        hs.folders.data_folder(places.data_dir),
-        workers,
-        device,
-        session,
-        files,
-        apart=terminal.is_web(),
-    )
-    app = HtflApp(
-        launch_options,
-        _start(choices, session, launch_options),
-        glyphs=terminal.able(glyphs),
-        alert=alert,
-        state=user_state_path("htfl-sim"),
-    )
+    folders = hs.folders.sessions_dir(places.sessions_dir), hs.folders.data_folder(places.data_dir)
+    launch = LaunchOptions(*folders, workers, device, session, files, apart=terminal.is_web())
+    how: dict[str, Any] = {"glyphs": terminal.able(glyphs), "alert": alert}
+    app = HtflApp(launch, _start(choices, session, launch), **how, state=user_state_path("htfl-sim"))
     _carry_out(app)
 
 
@@ -131,13 +108,11 @@ def _start(choices: Choices, session: str | None, launch_options: Any) -> Any:
         return None
     if launch_options.apart:  # a page that is opened again must not start a second run
         return choices
-    folder = launch_options.sessions / (
-        hs.folders.checked_name(session) if session else made_up(choices, launch_options.sessions)
-    )
+    name = hs.folders.checked_name(session) if session else made_up(choices, launch_options.sessions)
+    folder = launch_options.sessions / name
     if folder.exists():
-        raise hs.ConfigError(
-            f"{folder} exists already; show it with --session alone, or choose another name."
-        )
+        remedy = "show it with --session alone, or choose another name"
+        raise hs.ConfigError(f"{folder} exists already; {remedy}.")
     return NewRun(choices, folder) if is_here(choices, launch_options.data) else choices
 
 
