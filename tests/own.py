@@ -7,8 +7,8 @@ import pytest
 
 from simulator.base import own_files
 from simulator.metrics import user_metrics as metrics
+from simulator.models import libraries as models
 from simulator.models import registry
-from simulator.models import user_models as models
 from simulator.selection import user_selection
 
 MODEL = """

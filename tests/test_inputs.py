@@ -22,8 +22,8 @@ from simulator.data.inputs import TokenInputs
 from simulator.data.specs import ImageSpec, SignalSpec, TableSpec, TokenSpec
 from simulator.engine.builder import build
 from simulator.models import GROUPS as GROUPS_OF_MODELS
+from simulator.models import libraries as own_models
 from simulator.models import registry
-from simulator.models import user_models as own_models
 from simulator.results.inspection import checkpoint, partition
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session

@@ -26,7 +26,7 @@ PATHS = {
 """The settings that are paths of other files, by kind."""
 _LOADERS: dict[own_files.Kind, str] = {
     "plugin": "simulator.methods.registry",
-    "model": "simulator.models.user_models",
+    "model": "simulator.models.libraries",
     "metric": "simulator.metrics.user_metrics",
     "selection": "simulator.selection.user_selection",
 }

@@ -111,7 +111,7 @@ def _assembled(
             models.pretrained.weights(
                 name, architecture, federation.pretrained
             )  # refused now rather than in round 1
-    if models.user_models.origins(tuple(client.architecture for client in clients)):
+    if models.libraries.origins(tuple(client.architecture for client in clients)):
         # A user's own are tried out as they are made: now rather than in round 1.
         _ = federation.architectures
     if config.system is not None:

@@ -22,7 +22,7 @@ from simulator.methods import needs
 from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
-from simulator.models.slices import Place, places
+from simulator.models.network import Place, places
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
 

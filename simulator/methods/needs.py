@@ -12,8 +12,9 @@ from simulator.base.rng import drawing_from
 from simulator.base.tensors import Tensors
 from simulator.data.inputs import blank
 from simulator.data.specs import SPECS, Kind
-from simulator.models import Network, slices
+from simulator.models import Network
 from simulator.models.federation import ClientInfo, Federation
+from simulator.models.network import nesting_fault
 from simulator.training.forward_mode import NO_DERIVATIVE, derivative_along
 
 LayerOf = Callable[[Network], str]
@@ -107,7 +108,7 @@ def nested_widths(federation: Federation) -> str | None:
     """Every client's model is a narrower one of the largest one's layers, or the largest itself."""
     largest = federation.architectures[federation.largest]
     for client in federation.of_each:
-        if (why := slices.misfit(largest, federation.architecture_of(client))) is not None:
+        if (why := nesting_fault(largest, federation.architecture_of(client))) is not None:
             return (
                 f"needs widths that nest: {client} {why}; the largest is {federation.largest}. "
                 f"Groups made of such widths are {', '.join(NESTED_WIDTHS[federation.spec.kind])}"

@@ -1,17 +1,7 @@
 """Models, each with features and a head, and the groups that assign them to clients."""
 
 from simulator.base.federation_section import GROUPS
-from simulator.models import (
-    hidden_heads,
-    images,
-    libraries,
-    signals,
-    slices,
-    text,
-    tiny,
-    user_models,
-    vit,
-)
+from simulator.models import images, libraries, signals, text, vit
 from simulator.models.network import Network
 from simulator.models.registry import (
     ImageShape,
@@ -30,28 +20,7 @@ from simulator.models.registry import (
 )
 
 __all__ = [
-    "GROUPS",
-    "ImageShape",
-    "Network",
-    "RegisteredModel",
-    "architecture",
-    "assign",
-    "build",
-    "check_kind",
-    "get",
-    "hidden_heads",
-    "images",
-    "libraries",
-    "members",
-    "names",
-    "register",
-    "signals",
-    "slices",
-    "spec_for",
-    "text",
-    "tiny",
-    "trains_on_one_sample",
-    "typical",
-    "user_models",
-    "vit",
-]
+    "GROUPS", "ImageShape", "Network", "RegisteredModel", "architecture", "assign", "build", "check_kind", "get",
+    "images", "libraries", "members", "names", "register", "signals", "spec_for", "text", "trains_on_one_sample",
+    "typical", "vit",
+]  # fmt: skip

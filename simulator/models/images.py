@@ -1,4 +1,4 @@
-"""Convolutional networks of images: the CNNs of the papers, ResNets, GoogLeNet, and MobileNetV2.
+"""Networks of images: the CNNs of the papers, ResNets, GoogLeNet, MobileNetV2, and the smallest ones for tests.
 
 ResNets (He et al. 2016) are torchvision's blocks, for any number of stages and blocks, with torchvision's names of
 parameters. So a shallower network's are a subset, by name and shape, of a deeper one's with the same stages:
@@ -12,18 +12,23 @@ they keep their resolution in the first two halvings. Feature vectors are pooled
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.models.network import Network, to_width
-from simulator.models.registry import RATES, Builder, ImageShape, register
+from simulator.data.specs import InputSpec
+from simulator.models.network import HiddenHead, Network, to_width
+from simulator.models.registry import RATES, Builder, ImageShape, get, register
 
 FEATURES = 512
 CNN_FEATURES = 500
 """K: the papers fix the width of FC2 so that all heads have the same shape."""
+TINY_FEATURES = 8
+Block = Literal["basic", "bottleneck"]
+"""torchvision's residual blocks."""
 
 
 class CNN(Network):
@@ -100,7 +105,7 @@ class ResNet(Network):
         self,
         shape: ImageShape,
         num_classes: int,
-        block: Literal["basic", "bottleneck"],
+        block: Block,
         blocks: Sequence[int],
         width: int = 64,
         features: int = FEATURES,
@@ -149,9 +154,7 @@ class ResNet(Network):
         )
 
 
-def _stage(
-    kind: Literal["basic", "bottleneck"], count: int, channels: int, width: int, stride: int
-) -> tuple[nn.Sequential, int]:
+def _stage(kind: Block, count: int, channels: int, width: int, stride: int) -> tuple[nn.Sequential, int]:
     """`count` residual blocks, the first with the stride, and the number of output channels."""
     from torchvision.models.resnet import BasicBlock, Bottleneck  # takes seconds, so only if needed
 
@@ -246,22 +249,69 @@ def _stem(channels: int, width: int, small: bool) -> nn.Conv2d:
     return nn.Conv2d(channels, width, kernel_size=7, stride=2, padding=3, bias=False)
 
 
-def _cnn(filters: int, fc1: int, rate: float = 1.0) -> Builder:
-    return lambda shape, num_classes: CNN(shape, num_classes, filters, fc1, rate)
+class TinyCNN(Network):
+    """conv 3×3 4 → ReLU → adaptive maxpool 2 → FC1 12 → ReLU → FC2 8 → ReLU → head C."""
+
+    layers = ("conv1", "fc1", "fc2")
+
+    def __init__(self, shape: ImageShape, num_classes: int, rate: float = 1.0) -> None:
+        super().__init__()
+        channels, hidden, features = (math.ceil(full * rate) for full in (4, 12, TINY_FEATURES))
+        self.rate = rate
+        self.conv1 = nn.Conv2d(shape.channels, channels, kernel_size=3)
+        self.fc1 = nn.Linear(4 * channels, hidden)
+        self.fc2 = nn.Linear(hidden, features)
+        self.head = nn.Linear(features, num_classes)
+
+    def represent(self, x: Tensor) -> dict[str, Tensor]:
+        conv1 = F.adaptive_max_pool2d(F.relu(self.conv1(x)), 2)
+        fc1 = F.relu(self.fc1(torch.flatten(conv1, 1)))
+        fc2 = F.relu(self.fc2(fc1))
+        return {"conv1": conv1, "fc1": fc1, "fc2": fc2}
+
+    def flattened(self) -> Mapping[str, int]:
+        return {"fc1.weight": 4}
 
 
-def _resnet(kind: Literal["basic", "bottleneck"], blocks: Sequence[int], **sizes: Any) -> Builder:
-    return lambda shape, num_classes: ResNet(shape, num_classes, kind, blocks, **sizes)
+class TinyMLP(Network):
+    """FC1 12 → BatchNorm → ReLU → dropout 0.1 → FC2 8 → ReLU → head C: statistics and draws in a few lines.
+
+    It takes images, signals, and table rows. A deep one has another FC 12 after FC1, and nests with the other.
+    """
+
+    layers = ("fc1", "fc2")
+
+    def __init__(self, spec: InputSpec, num_classes: int, rate: float = 1.0, deep: bool = False) -> None:
+        super().__init__()
+        hidden, features = math.ceil(12 * rate), math.ceil(TINY_FEATURES * rate)
+        self.rate = rate
+        self.fc1 = nn.Linear(math.prod(spec.shape), hidden)
+        self.norm = nn.BatchNorm1d(hidden)
+        self.dropout = nn.Dropout(0.1)
+        self.between = nn.Linear(hidden, hidden) if deep else None
+        self.fc2 = nn.Linear(hidden, features)
+        self.head = nn.Linear(features, num_classes)
+
+    def represent(self, x: Tensor) -> dict[str, Tensor]:
+        fc1 = self.dropout(F.relu(self.norm(self.fc1(torch.flatten(x, 1)))))
+        deeper = fc1 if self.between is None else F.relu(self.between(fc1))
+        fc2 = F.relu(self.fc2(deeper))
+        return {"fc1": fc1, "fc2": fc2}
+
+    def flattened(self) -> Mapping[str, int]:
+        return {}
 
 
 for _number, (_filters, _fc1) in enumerate(
     [(32, 2000), (16, 2000), (32, 1000), (32, 800), (32, 500)], start=1
 ):
     register(f"cnn{_number}", f"CNN-{_number}: two convolutions (16, {_filters}), FC {_fc1}, FC 500", 16)(
-        _cnn(_filters, _fc1)
+        partial(CNN, filters=_filters, fc1=_fc1)
     )
 for _name, _rate in RATES.items():
-    register(f"cnn1_{_name}", f"CNN-1 at {_rate} of the width", 16)(_cnn(32, 2000, float(_rate)))
+    register(f"cnn1_{_name}", f"CNN-1 at {_rate} of the width", 16)(
+        partial(CNN, filters=32, fc1=2000, rate=float(_rate))
+    )
 register("cnn_4layer", "4-layer CNN: two convolutions (32, 64), FC 512", 16)(FourLayerCNN)
 
 BASIC: dict[int, tuple[int, ...]] = {
@@ -272,32 +322,58 @@ NARROW: dict[str, Any] = {"width": 16, "features": 128}
 """A quarter of the width and a sixteenth of the work: two cores train it in minutes."""
 TINY: dict[str, Any] = {"width": 4, "features": 8}
 """A sixteenth of the width: for tests."""
+
+
+def _resnet(name: str, title: str, blocks: Sequence[int], *, block: Block = "basic", **sizes: Any) -> None:
+    register(name, title, stems=True)(partial(ResNet, block=block, blocks=blocks, **sizes))
+
+
 for _stages, _what in ((1, "one stage"), (2, "each of two stages"), (3, "each of three stages")):
     _depth = 2 + 2 * _stages
-    register(f"resnet{_depth}", f"ResNet{_depth}: one basic block in {_what}", stems=True)(
-        _resnet("basic", (1,) * _stages)
-    )
-for _depth, _blocks in (BASIC | BOTTLENECKS).items():
-    _what = "basic blocks" if _depth in BASIC else "bottlenecks"
-    register(f"resnet{_depth}", f"ResNet{_depth}: {_what} {', '.join(map(str, _blocks))}", stems=True)(
-        _resnet("basic" if _depth in BASIC else "bottleneck", _blocks)
-    )
+    _resnet(f"resnet{_depth}", f"ResNet{_depth}: one basic block in {_what}", (1,) * _stages)
+for _depth, _blocks in BASIC.items():
+    _resnet(f"resnet{_depth}", f"ResNet{_depth}: basic blocks {', '.join(map(str, _blocks))}", _blocks)
+for _depth, _blocks in BOTTLENECKS.items():
+    _what = f"ResNet{_depth}: bottlenecks {', '.join(map(str, _blocks))}"
+    _resnet(f"resnet{_depth}", _what, _blocks, block="bottleneck")
 for _depth in (10, 14, 18, 22, 26):
-    register(f"narrow_resnet{_depth}", f"ResNet{_depth} at a quarter of the width", stems=True)(
-        _resnet("basic", BASIC[_depth], **NARROW)
-    )
-for _depth, _blocks in {6: (1, 1), 10: (2, 2)}.items():
-    _what = ", ".join(map(str, _blocks))
-    register(f"tiny_resnet{_depth}", f"basic blocks {_what} of 4 and 8 channels", stems=True)(
-        _resnet("basic", _blocks, **TINY)
-    )
+    _resnet(f"narrow_resnet{_depth}", f"ResNet{_depth} at a quarter of the width", BASIC[_depth], **NARROW)
+_resnet("tiny_resnet6", "basic blocks 1, 1 of 4 and 8 channels", (1, 1), **TINY)
+_resnet("tiny_resnet10", "basic blocks 2, 2 of 4 and 8 channels", (2, 2), **TINY)
 for _name, _rate in RATES.items():
-    register(f"resnet18_{_name}", f"ResNet18 at {_rate} of the width", stems=True)(
-        _resnet("basic", BASIC[18], rate=float(_rate))
-    )
-for _name, _rate in list(RATES.items())[:2]:
-    register(f"tiny_resnet10_{_name}", f"basic blocks 2, 2 at {_rate} of the width", stems=True)(
-        _resnet("basic", (2, 2), rate=float(_rate), **TINY)
-    )
+    _resnet(f"resnet18_{_name}", f"ResNet18 at {_rate} of the width", BASIC[18], rate=float(_rate))
+for _name in ("w2", "w4"):
+    _rate, _what = RATES[_name], f"basic blocks 2, 2 at {RATES[_name]} of the width"
+    _resnet(f"tiny_resnet10_{_name}", _what, (2, 2), rate=float(_rate), **TINY)
 register("googlenet", "GoogLeNet without auxiliary heads", stems=True)(GoogLeNet)
 register("mobilenet_v2", "MobileNetV2", stems=True)(MobileNetV2)
+register("tiny_cnn", "one convolution, FC 12, FC 8", 3)(TinyCNN)
+register("tiny_cnn_w2", "one convolution, FC 12, FC 8, at 1/2 of the width", 3)(partial(TinyCNN, rate=1 / 2))
+for _name, _title, _options in (
+    ("tiny_mlp", "FC 12 with BatchNorm and dropout, FC 8", {}),
+    ("tiny_mlp2", "FC 12 with BatchNorm and dropout, FC 12, FC 8", {"deep": True}),
+    ("tiny_mlp_w2", "FC 12 with BatchNorm and dropout, FC 8, at 1/2 of the width", {"rate": 1 / 2}),
+):
+    register(_name, _title, kind=("image", "signal", "table"))(partial(TinyMLP, **_options))
+
+
+def _with_hidden(spec: object, num_classes: int, builder: Builder, hidden: int) -> Network:
+    """The builder's network with a hidden layer of this width in its head."""
+    network = builder(spec, num_classes)
+    network.head = HiddenHead(network.num_features, [hidden], num_classes)
+    return network
+
+
+for _name, *_widths in (
+    ("googlenet", 512), ("mobilenet_v2", 256), ("resnet18", 128), ("resnet34", 512, 256, 128), ("resnet50", 512),
+    ("resnet101", 256), ("resnet152", 128), ("tiny_cnn", 6), ("tiny_mlp", 4),
+):  # fmt: skip
+    _model = get(str(_name))
+    for _width in map(int, _widths):
+        register(
+            f"{_name}_h{_width}",  # such as resnet34_h256
+            f"{_model.title}; hidden layer of {_width} in the head",
+            _model.smallest_side,
+            stems=_model.stems,
+            kind=_model.kinds,
+        )(partial(_with_hidden, builder=_model.builder, hidden=_width))

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -11,7 +12,7 @@ from torch.nn import functional as F
 from simulator.base.errors import ConfigError
 from simulator.data.specs import InputSpec, Kind, SignalSpec
 from simulator.models.network import Network, to_width
-from simulator.models.registry import Builder, register
+from simulator.models.registry import register
 
 MLP_FEATURES = 100
 KINDS: tuple[Kind, ...] = ("table", "signal", "image")
@@ -38,16 +39,12 @@ class MLP(Network):
         return {}
 
 
-def _mlp(*hidden: int) -> Builder:
-    return lambda spec, num_classes: MLP(spec, num_classes, hidden)
-
-
 for _hidden in ((), (200,), (500,), (1000, 500), (1000, 500, 200)):
     register(
         "_".join(map(str, ("mlp", *_hidden))),
         f"fully connected layers of {', '.join(map(str, (*_hidden, MLP_FEATURES)))}",
         kind=KINDS,
-    )(_mlp(*_hidden))
+    )(partial(MLP, hidden=_hidden))
 
 
 FEATURES = 512
@@ -97,18 +94,15 @@ class HARCNN(Network):
         return shown | {"features": to_width(torch.flatten(x, 1), self.num_features)}
 
 
-def _harcnn(filters: Sequence[int], kernel: int, stride: int, features: int = FEATURES) -> Builder:
-    return lambda spec, num_classes: HARCNN(spec, num_classes, filters, kernel, stride, features)
-
-
 for _convolutions, _kernel, _strides in ((1, 9, (1, 2, 3)), (2, 9, (1, 2, 3)), (3, 5, (1, 2))):
     for _stride in _strides:
         register(
             f"harcnn{_convolutions}_s{_stride}",
             f"convolutions of {', '.join(map(str, FILTERS[:_convolutions]))}: kernel {_kernel}, stride {_stride}",
             kind="signal",
-        )(_harcnn(FILTERS[:_convolutions], _kernel, _stride))
-register("tiny_harcnn1", "one convolution of 4 channels", kind="signal")(_harcnn((4,), 3, 1, features=8))
+        )(partial(HARCNN, filters=FILTERS[:_convolutions], kernel=_kernel, stride=_stride))
+_tiny = partial(HARCNN, kernel=3, stride=1, features=8)
+register("tiny_harcnn1", "one convolution of 4 channels", kind="signal")(partial(_tiny, filters=(4,)))
 register("tiny_harcnn2", "two convolutions of 4 and 6 channels", kind="signal")(
-    _harcnn((4, 6), 3, 1, features=8)
+    partial(_tiny, filters=(4, 6))
 )

@@ -293,10 +293,6 @@ def positions(length: int, width: int, device: torch.device) -> Tensor:
     return torch.stack((angles.sin(), angles.cos()), 2).flatten(1)
 
 
-def _transformer(heads: int, depth: int, **sizes: int) -> Builder:
-    return lambda spec, num_classes: TextTransformer(spec, num_classes, heads, depth, **sizes)
-
-
 _RELU_LSTM = partial(RecurrentText, cell=LSTM, relu=True)
 _GRU = partial(RecurrentText, cell=GRU)
 _MODELS: tuple[tuple[str, str, Builder], ...] = (
@@ -326,7 +322,7 @@ _MODELS: tuple[tuple[str, str, Builder], ...] = (
         (
             f"tr_h{heads}_l{depth}",
             f"transformer of 512: heads {heads}, blocks {depth}",
-            _transformer(heads, depth),
+            partial(TextTransformer, heads=heads, depth=depth),
         )
         for heads, depth in HTFLLIB
     ),
@@ -334,7 +330,7 @@ _MODELS: tuple[tuple[str, str, Builder], ...] = (
         (
             f"tiny_tr_l{depth}",
             f"transformer of 8: two heads, {blocks}",
-            _transformer(2, depth, features=8, hidden=12),
+            partial(TextTransformer, heads=2, depth=depth, features=8, hidden=12),
         )
         for depth, blocks in ((1, "one block"), (2, "two blocks"))
     ),

@@ -7,6 +7,7 @@ A transformer is built for the images' own size, rounded up to whole patches. Im
 of 16) are resized by bilinear interpolation in the forward pass. `data.size = 224` gives it the papers' input.
 """
 
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -14,7 +15,7 @@ from torch.nn import functional as F
 
 from simulator.models.images import FEATURES
 from simulator.models.network import HiddenHead, Network, to_width
-from simulator.models.registry import Builder, ImageShape, register
+from simulator.models.registry import ImageShape, register
 
 
 class ViT(Network):
@@ -80,17 +81,13 @@ def plain_attention(module: nn.Module) -> None:
             part.fused_attn = False  # type: ignore[assignment]
 
 
-def _vit(**sizes: int) -> Builder:
-    return lambda shape, num_classes: ViT(shape, num_classes, **sizes)
-
-
 for _patch in (16, 32):
     register(f"vit_b_{_patch}", f"ViT-B/{_patch}: patches of {_patch}, twelve blocks of 768, own head")(
-        _vit(patch=_patch, width=768, depth=12, heads=12, features=FEATURES)
+        partial(ViT, patch=_patch, width=768, depth=12, heads=12, features=FEATURES)
     )
 for _depth in range(8, 13):
     register(f"vit_s{_depth}", f"ViT-S/16 of {_depth} blocks of 384")(
-        _vit(patch=16, width=384, depth=_depth, heads=6)
+        partial(ViT, patch=16, width=384, depth=_depth, heads=6)
     )
-register("tiny_vit1", "patches of 4, one block of 8")(_vit(patch=4, width=8, depth=1, heads=2))
-register("tiny_vit2", "patches of 4, two blocks of 8")(_vit(patch=4, width=8, depth=2, heads=2))
+register("tiny_vit1", "patches of 4, one block of 8")(partial(ViT, patch=4, width=8, depth=1, heads=2))
+register("tiny_vit2", "patches of 4, two blocks of 8")(partial(ViT, patch=4, width=8, depth=2, heads=2))

@@ -36,8 +36,8 @@ from simulator.data.samples import check_report, recorded_report
 from simulator.engine.builder import Built, build, rebuild
 from simulator.methods import registry
 from simulator.metrics import user_metrics as metrics
+from simulator.models import libraries as models
 from simulator.models import members
-from simulator.models import user_models as models
 from simulator.selection import user_selection
 from simulator.sessions.fingerprint import fingerprint
 from simulator.sessions.history import asked_for, boundary, differences, history_entry, settings_in_force

@@ -16,7 +16,7 @@ from simulator.base.errors import ConfigError
 from simulator.base.tensors import Tensors, packed, part, unpacked
 from simulator.methods.fiarse import FIARSE
 from simulator.methods.heterofl import of_layers
-from simulator.models import ImageShape, Network, slices
+from simulator.models import ImageShape, Network, network
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Nets
 from tests import federations
@@ -47,14 +47,14 @@ class Uncut(Rows):
 
 def test_half_of_five_units_are_the_first_three() -> None:
     """⌈5 · ½⌉ = 3."""
-    place = slices.places(Rows(5), Rows(3), lambda units: 0)
+    place = network.places(Rows(5), Rows(3), lambda units: 0)
     assert place["rows.bias"][0].tolist() == [0, 1, 2]
     assert place["rows.weight"][0].flatten().tolist() == [0, 1, 2]
     assert place["rows.weight"][1].tolist() == [0]
     assert place["head.weight"][1].tolist() == [0, 1, 2]
     assert place["head.bias"][0].tolist() == [0, 1]
     # The rows of a transformer's qkv are those of q, k and v: a part of the first of them is no narrower layer.
-    why = slices.misfit(Uncut(6), Uncut(3))
+    why = network.nesting_fault(Uncut(6), Uncut(3))
     assert why is not None and "a part of the rows is no narrower layer" in why
 
 
@@ -197,7 +197,7 @@ def test_a_whole_round_equals_the_reference() -> None:
 # FedRolex
 
 
-def places(round: int, *architectures: str, begun: int = 0) -> dict[str, slices.Place]:
+def places(round: int, *architectures: str, begun: int = 0) -> dict[str, network.Place]:
     """Where the weights of client 1 lie in a round."""
     federation = replace(federations.federation(architectures), begun=begun)
     return sharing.of("fedrolex", federation).places(round, federation.clients[1])  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ from simulator.base.errors import ConfigError
 from simulator.config import Config
 from simulator.config.user_files import loaded
 from simulator.models import ImageShape, registry
-from simulator.models import user_models as own_models
+from simulator.models import libraries as own_models
 from tests import federations
 
 SHAPE = ImageShape(1, 8, 8)

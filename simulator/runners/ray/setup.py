@@ -18,7 +18,7 @@ from simulator.data import datasets
 from simulator.data.federated import FederatedData, Source, load
 from simulator.methods import registry
 from simulator.methods.hooks import Hooks
-from simulator.models import user_models as own_models
+from simulator.models import libraries as own_models
 from simulator.models.federation import Federation
 from simulator.runners.base import Runner, get, names, names_within
 from simulator.training.flops import FlopCache
