@@ -122,8 +122,6 @@ COMMAND_LINES = (
     "simulator.results.figures.clients", "simulator.runners.local", "simulator.sessions.history",
     "simulator.sessions.session",
     "simulator.sessions.committing", "simulator.studies.sweep",  # one command with its options as the remedy
-    "simulator.studies.executor", "simulator.studies.point",
-    "simulator.studies.ray_node",  # the arguments of a point's process
     "simulator.studies.slurm",  # a script for the shell
     "simulator.runners.ray.cluster",  # Ray's own command
     "simulator.results.analysis.why",  # the commands that measure what is missing

@@ -1,20 +1,22 @@
 """Executors start, watch, steer, and stop the points of a study: the interface, and processes on this machine."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any, Protocol
 
 import checkpoints
 from checkpoints import DiskError, Group, SessionReader, SessionUnreadable
 from simulator.config.user_files import Files
-from simulator.studies.folder import IN_SESSIONS, IN_STUDY, Status
+from simulator.studies.folder import Status
 from simulator.studies.study import Point
 
 DIVERGED = 6
@@ -41,16 +43,14 @@ class Launch:
     last: int = 0
     """The last rounds over which trials are scored, for their progress; 0: the points are no trials."""
 
-    def options(self) -> Iterator[str]:
-        yield from ("--data-dir", str(self.data_dir))
-        for option, value in (("--workers", self.workers), ("--device", self.device)):
-            if value is not None:
-                yield from (option, str(value))
-        yield from self.files.options()
-        if self.allow_inexact:
-            yield "--allow-inexact"
-        if self.upto is not None:
-            yield from ("--upto", str(self.upto))
+    def to_json(self, **about: Any) -> str:
+        """This, and what else `simulator.studies.point` is told of its process."""
+        return json.dumps({"launch": asdict(self) | {"data_dir": str(self.data_dir)}, **about})
+
+    @classmethod
+    def of(cls, raw: dict[str, Any]) -> "Launch":
+        files = Files(**{kind: tuple(paths) for kind, paths in raw["files"].items()})
+        return cls(**raw | {"data_dir": Path(raw["data_dir"]), "files": files})
 
     def workers_of(self, point: Point) -> int | None:
         said: int | None = point.config["runtime"]["workers"]
@@ -69,14 +69,33 @@ class Ended:
     lost: bool = False
 
 
-class Executor(AbstractContextManager["Executor"]):
-    """Running points, by their names. Their status comes from their files, or from a node that does not share them."""
+class Running(Protocol):
+    """A point at work."""
+
+    def ended(self) -> Ended | None:
+        """How it ended; None while it runs."""
+
+    def stop(self) -> None:
+        """Ask it to stop at its next client boundary."""
+
+
+class Executor(ABC):
+    """Where points run. It is prepared before anything is written, and released at its end.
+
+    The status of running points comes from their files, or from a node that does not share them.
+    """
 
     takes_over = False
     """Whether a point waits until another process releases its session, and takes it over from a dead machine."""
+    warnings: Sequence[str] = ()
+    """Descriptions of the settings that have no effect there."""
+    folder: Path
+    running: dict[str, Any]
+    """Points at work (`Running`), by their names."""
 
-    def __init__(self, study: Path) -> None:
-        self._study = study
+    @abstractmethod
+    def __init__(self, points: Sequence[Point], launch: Launch, jobs: int | None) -> None:
+        """Run at most `jobs` points at once. Raises ConfigError if this is unavailable."""
 
     @property
     @abstractmethod
@@ -84,62 +103,45 @@ class Executor(AbstractContextManager["Executor"]):
         """The number of points that fit at once, now."""
 
     @abstractmethod
-    def names(self) -> list[str]:
-        """The running points."""
-
-    @abstractmethod
     def start(self, point: Point) -> None:
         """Start or resume a point. Raises OSError if the system cannot start a process."""
 
     @abstractmethod
+    def at(self, group: Group) -> AbstractContextManager[object]:
+        """Within it, points run in this folder. Its end stops all of them, and waits for them."""
+
+    def __enter__(self) -> "Executor":
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        """Release what was prepared."""
+        return
+
     def ended(self) -> dict[str, Ended]:
         """The points that have ended since the last call."""
+        found = {name: how for name, each in self.running.items() if (how := each.ended()) is not None}
+        self.running = {name: each for name, each in self.running.items() if name not in found}
+        return found
 
-    @abstractmethod
     def stop(self) -> None:
         """Ask all points to stop at their next client boundary."""
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.names()
-
-    def __len__(self) -> int:
-        return len(self.names())
+        for each in self.running.values():
+            each.stop()
 
     def read(self, status: Status) -> Status:
-        return status.read(self._study / status.name)
+        """The current status of a running point."""
+        return status.read(self.folder / status.name)
 
     def state(self, name: str) -> str | None:
         """What the session of a running point is doing; None if it cannot be read yet."""
         with suppress(SessionUnreadable, DiskError):
-            return SessionReader(self._study / name).state()
+            return SessionReader(self.folder / name).state()
         return None
 
     def tell(self, name: str, command: str) -> None:
         """Send 'pause' or 'resume' to the session of a running point."""
         with suppress(SessionUnreadable, DiskError):  # it has just ended, or will report the problem itself
-            checkpoints.post(self._study / name, command)
-
-    @abstractmethod
-    def __exit__(self, *failure: object) -> None:
-        """Stop all running points at their next client boundary, and wait for them."""
-
-
-class Backend(AbstractContextManager["Backend"]):
-    """A kind of executor. It is prepared before anything is written."""
-
-    warnings: Sequence[str] = ()
-    """Descriptions of the settings that have no effect there."""
-
-    @abstractmethod
-    def __init__(self, points: Sequence[Point], launch: Launch, jobs: int | None) -> None:
-        """Run at most `jobs` points at once. Raises ConfigError if the backend is unavailable."""
-
-    @abstractmethod
-    def executor(self, group: Group) -> Executor:
-        """The executor of the points in this folder."""
-
-    def __exit__(self, *failure: object) -> None:
-        """Release the backend."""
+            checkpoints.post(self.folder / name, command)
 
 
 _ROOT = Path(__file__).parents[2]
@@ -206,12 +208,27 @@ class Process:
     def close(self) -> None:
         self._words.close()
 
+    def ended(self) -> Ended | None:
+        """How it ended, after which it is closed; None while it runs."""
+        if (code := self.poll()) is None:
+            return None
+        how = Ended(code, self.words())
+        self.close()
+        return how
 
-class Here(Backend):
-    """This machine. It runs one point at a time by default; all points use the same GPU if there is one."""
+    def stop(self) -> None:
+        self.send(signal.SIGTERM)
+
+
+class Here(Executor):
+    """Processes on this machine: one point at a time by default; all use the same GPU if there is one.
+
+    They do not receive a Ctrl-C of this terminal. They hold the study's lock. If this process dies, its end of their
+    lifeline closes, and they stop.
+    """
 
     def __init__(self, points: Sequence[Point], launch: Launch, jobs: int | None) -> None:
-        self._launch, self._jobs = launch, jobs or 1
+        self.running, self._launch, self._jobs = {}, launch, jobs or 1
         shares = [point.config["runtime"].get("gpus_per_point", 1.0) for point in points]
         if shares and min(shares) != 1.0:
             self.warnings = [
@@ -219,58 +236,29 @@ class Here(Backend):
                 "as many at once as `jobs` says."
             ]
 
-    def executor(self, group: Group) -> "Children":
-        return Children(group.folder, group.descriptor, self._launch, self._jobs)
-
-
-class Children(Executor):
-    """The running processes, by their points' names.
-
-    They do not receive a Ctrl-C of this terminal. They hold the study's lock. If this process dies, its end of their
-    lifeline closes, and they stop.
-    """
-
-    def __init__(self, study: Path, lock: int, launch: Launch, jobs: int) -> None:
-        """`lock` is the descriptor of the study's lock."""
-        super().__init__(study)
-        self._lock, self._launch, self._jobs = lock, launch, jobs
-        self._theirs, self._mine = os.pipe()
-        self._processes: dict[str, Process] = {}
-
     @property
     def room(self) -> int:
         return self._jobs
 
-    def names(self) -> list[str]:
-        return list(self._processes)
-
     def start(self, point: Point) -> None:
-        options = [*self._launch.options(), "--lifeline", str(self._theirs)]
-        if self._jobs > 1 and self._launch.workers_of(point) is None:  # a single process chooses itself
+        launch = self._launch
+        if self._jobs > 1 and launch.workers_of(point) is None:  # a single process chooses itself
             threads = self._jobs * point.config["runtime"]["threads_per_client"]
-            options += ["--workers", str(max(1, (os.cpu_count() or 1) // threads))]
-        if self._launch.reuse is not False:
-            options += ["--reuse", IN_SESSIONS if self._launch.reuse else IN_STUDY]
-        self._processes[point.name] = Process(
-            "simulator.studies.point", [self._study, point.name, *options], (self._lock, self._theirs)
+            launch = replace(launch, workers=max(1, (os.cpu_count() or 1) // threads))
+        about = launch.to_json(lifeline=self._lifeline)
+        self.running[point.name] = Process(
+            "simulator.studies.point", [self.folder, point.name, about], (self._lock, self._lifeline)
         )
 
-    def ended(self) -> dict[str, Ended]:
-        found = {}
-        for name, process in list(self._processes.items()):
-            if (code := process.poll()) is not None:
-                del self._processes[name]
-                found[name] = Ended(code, process.words())
+    @contextmanager
+    def at(self, group: Group) -> Iterator[None]:
+        self.folder, self._lock = group.folder, group.descriptor
+        self._lifeline, mine = os.pipe()
+        try:
+            yield
+        finally:
+            os.close(mine)
+            for process in self.running.values():
+                process.wait()
                 process.close()
-        return found
-
-    def stop(self) -> None:
-        for process in self._processes.values():
-            process.send(signal.SIGTERM)
-
-    def __exit__(self, *failure: object) -> None:
-        os.close(self._mine)  # the lifeline
-        for process in self._processes.values():
-            process.wait()
-            process.close()
-        os.close(self._theirs)
+            os.close(self._lifeline)

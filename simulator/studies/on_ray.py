@@ -9,12 +9,12 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import ray
 from ray import exceptions
@@ -27,9 +27,9 @@ from simulator.base.errors import ConfigError, HtflError
 from simulator.base.reading import read_bytes
 from simulator.runners.ray import cluster
 from simulator.runners.ray.cluster import DEATHS, Needs, short_message
-from simulator.studies.executor import Backend, Ended, Executor, Launch
+from simulator.studies.executor import Ended, Executor, Launch
 from simulator.studies.folder import STARTING, Status
-from simulator.studies.ray_node import Bundle, PointActor
+from simulator.studies.ray_node import PointActor
 from simulator.studies.study import Point
 
 POLL_SECONDS = 0.2
@@ -62,41 +62,42 @@ class RemotePoint(threading.Thread):
     def __init__(self, point: Point, study: Path, shown: str, launch: Launch, needs: Needs) -> None:
         """`shown`: path of a file in the study's folder. A node that has it shares that folder."""
         super().__init__(name=f"point {point.name}", daemon=True)
-        self.how: Ended | None = None
-        """How it ended, once it has."""
         self.known: RemoteStatus | None = None
         """None while its session is in the study's folder."""
+        self.commands: SimpleQueue[str] = SimpleQueue()
+        """For its session, if the sweep cannot reach its files."""
+        self._how: Ended | None = None
         self._point, self._study, self._shown, self._launch = point, study, shown, launch
         self._needs = needs
         self._stopping = threading.Event()
-        self._commands: SimpleQueue[str] = SimpleQueue()
         self._host: str | None = None
+
+    def ended(self) -> Ended | None:
+        return None if self.is_alive() else self._how
 
     def stop(self) -> None:
         self._stopping.set()
 
-    def tell(self, command: str) -> None:
-        self._commands.put(command)
-
     def run(self) -> None:
         try:
-            self.how = self._carried_out()
+            self._how = self._carried_out()
         except _Unbegun:
-            self.how = Ended(0, "")
+            self._how = Ended(0, "")
         except DEATHS as death:
             who = f"the node {self._host}, or the actor on it," if self._host else "the actor for it"
-            self.how = Ended(FAILED, f"{who} died ({short_message(death)})", lost=True)
-        except exceptions.RayTaskError as fault:
-            where = f"node {self._host}: " if self._host else ""
-            self.how = Ended(FAILED, f"error: {where}{short_message(fault.cause)}")
-        except (exceptions.RayError, ConnectionError) as lost:
-            self.how = Ended(
-                FAILED, f"error: the Ray cluster can no longer be reached ({short_message(lost)})"
-            )
-        except (HtflError, SessionUnreadable, DiskError) as error:
-            self.how = Ended(FAILED, f"error: {error}")
+            self._how = Ended(FAILED, f"{who} died ({short_message(death)})", lost=True)
         except Exception as error:
-            self.how = Ended(FAILED, f"error: {type(error).__name__}: {short_message(error)}")
+            self._how = Ended(FAILED, f"error: {self._words(error)}")
+
+    def _words(self, error: Exception) -> str:
+        match error:
+            case exceptions.RayTaskError():
+                return (f"node {self._host}: " if self._host else "") + short_message(error.cause)
+            case exceptions.RayError() | ConnectionError():
+                return f"the Ray cluster can no longer be reached ({short_message(error)})"
+            case HtflError() | SessionUnreadable() | DiskError():
+                return str(error)
+        return f"{type(error).__name__}: {short_message(error)}"
 
     def _carried_out(self) -> Ended:
         kind = ray.remote(PointActor).options(
@@ -108,7 +109,7 @@ class RemotePoint(threading.Thread):
         )
         actor, lodged = kind.remote(), False
         try:
-            self._host = self._when_there_is_room(actor.host.remote())
+            self._host = str(self._when_there_is_room(actor.host.remote()))
             if self._of(actor.sees.remote(self._study, self._shown)):
                 self.known = None
                 return self._run_at(actor, self._study, None)
@@ -118,26 +119,29 @@ class RemotePoint(threading.Thread):
             self._bring_back(actor, study / self._point.name)
             return how
         finally:
-            _end(actor, lodged)
+            with suppress(Exception):  # it, or Ray itself, may be gone
+                if lodged:
+                    ray.get(actor.leave.remote(), timeout=LEAVE_SECONDS)
+                ray.kill(actor)
 
-    def _when_there_is_room(self, ref: Any) -> str:
+    def _when_there_is_room(self, ref: Any) -> Any:
         before, since = Status(self._point.name, self._point.rounds, last=self._launch.last), time.monotonic()
         status = replace(before.read(self._study / self._point.name), state=STARTING)
         self.known = RemoteStatus(status, None)
-        while not ray.wait([ref], timeout=POLL_SECONDS)[0]:
-            if self._stopping.is_set():
-                raise _Unbegun
-            if time.monotonic() - since > PATIENCE:
-                self.known = RemoteStatus(
-                    replace(status, reason=f"waits for a node with {self._needs}"), None
-                )
-        return str(ray.get(ref))
 
-    def _of(self, ref: Any) -> Any:
+        def look() -> None:
+            if time.monotonic() - since > PATIENCE:
+                waits = replace(status, reason=f"waits for a node with {self._needs}")
+                self.known = RemoteStatus(waits, None)
+
+        return self._of(ref, look)
+
+    def _of(self, ref: Any, meanwhile: Callable[[], None] = lambda: None) -> Any:
         """An actor's answer. Raises _Unbegun if a stop comes first."""
         while not ray.wait([ref], timeout=POLL_SECONDS)[0]:
             if self._stopping.is_set():
                 raise _Unbegun
+            meanwhile()
         return ray.get(ref)
 
     def _run_at(self, actor: Any, study: Path, parent: str | None) -> Ended:
@@ -149,8 +153,8 @@ class RemotePoint(threading.Thread):
             if self._stopping.is_set() and not told:
                 told = True
                 ray.get(actor.stop.remote())
-            while not self._commands.empty():
-                ray.get(actor.tell.remote(folder, self._commands.get()))
+            while not self.commands.empty():
+                ray.get(actor.tell.remote(folder, self.commands.get()))
             if self.known is not None and time.monotonic() - looked >= LOOK_SECONDS:
                 looked = time.monotonic()
                 self.known = RemoteStatus(*ray.get(actor.look.remote(folder, self.known.status)))
@@ -164,11 +168,11 @@ class RemotePoint(threading.Thread):
             for kind, files in self._launch.files
             for file in files
         ]
+        name, session = self._study.name, self._study / self._point.name
         listed = checkpoints.GroupReader(self._study).document(checkpoints.POINTS)
-        bundle = Bundle(self._study.name, listed, own)
-        there: Path = self._of(actor.lodge.remote(bundle))
-        if checkpoints.is_session(self._study / self._point.name):
-            self._send(actor, self._study / self._point.name, f"{self._study.name}/{self._point.name}")
+        there: Path = self._of(actor.lodge.remote(name, listed, own))
+        if checkpoints.is_session(session):
+            self._send(actor, session, f"{name}/{self._point.name}")
         elif (parent := self._parent()) is not None:
             assert self._point.branch is not None
             self._send(actor, self._study.parent / self._point.branch["parent"], parent, live=True)
@@ -180,9 +184,8 @@ class RemotePoint(threading.Thread):
         return None if branch is None else checkpoints.name_of(self._study.parent / branch["parent"])
 
     def _send(self, actor: Any, session: Path, name: str, *, live: bool = False) -> None:
-        for parcel in checkpoints.pack(session, live=live):
+        for parcel in (*checkpoints.pack(session, live=live), None):
             self._of(actor.receive.remote(name, parcel))
-        self._of(actor.receive.remote(name, None))
 
     def _bring_back(self, actor: Any, folder: Path) -> None:
         arrival = Arrival(self._study, self._point.name)
@@ -195,106 +198,37 @@ class RemotePoint(threading.Thread):
             raise
 
 
-def _end(actor: Any, lodged: bool) -> None:
-    with suppress(Exception):  # it, or Ray itself, may be gone
-        if lodged:
-            ray.get(actor.leave.remote(), timeout=LEAVE_SECONDS)
-        ray.kill(actor)
-
-
 COUNT_SECONDS = 5.0
 ANSWER_SECONDS = 120.0
 """Seconds that nodes have to report their libraries: each loads torch."""
 
 
-class OnNodes(Executor):
-    """Runs points on Ray.
+class OnRay(Executor):
+    """Actors of a cluster, or of a Ray instance that the sweep starts on this machine.
 
     Sessions are in the study's folder, or on the node until the point ends and they are copied.
     """
 
     takes_over = True
 
-    def __init__(
-        self, group: Group, launch: Launch, needs: Mapping[str, Needs], has_room: Callable[[], int]
-    ) -> None:
-        """needs: resources of each point on a node; has_room: how many points fit."""
-        super().__init__(group.folder)
-        self._launch, self._needs, self._has_room = launch, needs, has_room
-        self._showing = group.shown()
-        self._shown = ""
-        self._remote: dict[str, RemotePoint] = {}
-
-    @property
-    def room(self) -> int:
-        return self._has_room()
-
-    def names(self) -> list[str]:
-        return list(self._remote)
-
-    def start(self, point: Point) -> None:
-        remote_point = RemotePoint(point, self._study, self._shown, self._launch, self._needs[point.name])
-        self._remote[point.name] = remote_point
-        remote_point.start()
-
-    def ended(self) -> dict[str, Ended]:
-        found = {}
-        for name, remote_point in list(self._remote.items()):
-            if remote_point.how is not None and not remote_point.is_alive():
-                del self._remote[name]
-                found[name] = remote_point.how
-        return found
-
-    def stop(self) -> None:
-        for remote_point in self._remote.values():
-            remote_point.stop()
-
-    def read(self, status: Status) -> Status:
-        known = self._remote[status.name].known
-        return super().read(status) if known is None else known.status
-
-    def state(self, name: str) -> str | None:
-        known = self._remote[name].known
-        return super().state(name) if known is None else known.state
-
-    def tell(self, name: str, command: str) -> None:
-        remote_point = self._remote.get(name)
-        if remote_point is not None and remote_point.known is not None:
-            remote_point.tell(command)
-        else:
-            super().tell(name, command)
-
-    def __enter__(self) -> Self:
-        self._shown = self._showing.__enter__()
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.stop()
-        for remote_point in self._remote.values():
-            remote_point.join()
-        self._showing.__exit__(None, None, None)
-
-
-class OnRay(Backend):
-    """A cluster, or a Ray instance that the sweep starts on this machine."""
-
     def __init__(self, points: Sequence[Point], launch: Launch, jobs: int | None) -> None:
-        self._launch, self._jobs = launch, jobs
+        self.running, self._launch, self._jobs = {}, launch, jobs
         self._counted, self._room = -math.inf, 1
-        self._started = False
         self._shares: dict[tuple[int, float], int] = {}
         address = _address(points)
-        _refuse_ray_in_ray(points)
+        for point in points:
+            if point.config["runtime"]["runner"] == "ray":
+                raise ConfigError(
+                    f"point {point.name} trains its clients on Ray (runtime.runner), so it cannot run on Ray itself. "
+                    "Leave out `on='ray'`, or use another runner."
+                )
         self._started = cluster.connect(address)
         try:
             self._has_gpus = cluster.has_gpus()
             self._needs = {point.name: self._needed(point, len(points)) for point in points}
-            for needs, name in {needs: name for name, needs in self._needs.items()}.items():
-                _refuse_too_small(address, needs, name)
-                if not launch.allow_inexact:
-                    refuse_mixed(needs)
+            self._refuse_unfit(address)
         except BaseException:
-            self._let_go()
+            self.__exit__()
             raise
         shares = {point.config["runtime"].get("gpus_per_point", 1.0) for point in points}
         if shares - {1.0} and not any(needs.gpus for needs in self._needs.values()):
@@ -302,9 +236,23 @@ class OnRay(Backend):
                 f"runtime.gpus_per_point = {min(shares):g} changes nothing here: no point computes on a GPU."
             ]
 
-    def executor(self, group: Group) -> OnNodes:
-        return OnNodes(group, self._launch, self._needs, self.room)
+    def __exit__(self, *failure: object) -> None:
+        if self._started:
+            self._started = False
+            cluster.disconnect()
 
+    @contextmanager
+    def at(self, group: Group) -> Iterator[None]:
+        self.folder = group.folder
+        with group.shown() as self._shown:
+            try:
+                yield
+            finally:
+                self.stop()
+                for remote_point in self.running.values():
+                    remote_point.join()
+
+    @property
     def room(self) -> int:
         """At least one, which then waits until it fits."""
         if (now := time.monotonic()) - self._counted > COUNT_SECONDS:
@@ -313,8 +261,35 @@ class OnRay(Backend):
                 self._room = max(1, *map(cluster.room, set(self._needs.values())))
         return self._room if self._jobs is None else min(self._jobs, self._room)
 
-    def __exit__(self, *failure: object) -> None:
-        self._let_go()
+    def start(self, point: Point) -> None:
+        remote_point = RemotePoint(point, self.folder, self._shown, self._launch, self._needs[point.name])
+        self.running[point.name] = remote_point
+        remote_point.start()
+
+    def read(self, status: Status) -> Status:
+        known = self.running[status.name].known
+        return super().read(status) if known is None else known.status
+
+    def state(self, name: str) -> str | None:
+        known = self.running[name].known
+        return super().state(name) if known is None else known.state
+
+    def tell(self, name: str, command: str) -> None:
+        remote_point = self.running.get(name)
+        if remote_point is not None and remote_point.known is not None:
+            remote_point.commands.put(command)
+        else:
+            super().tell(name, command)
+
+    def _refuse_unfit(self, address: str) -> None:
+        for needs, name in {needs: name for name, needs in self._needs.items()}.items():
+            if not cluster.room(needs):
+                raise ConfigError(
+                    f"the Ray cluster at '{address}' is too small: no node has {needs} for point {name}. Use a smaller "
+                    "runtime.workers, a smaller runtime.gpus_per_point, or another cluster."
+                )
+            if not self._launch.allow_inexact:
+                refuse_mixed(needs)
 
     def _needed(self, point: Point, points: int) -> Needs:
         runtime = point.config["runtime"]
@@ -337,11 +312,6 @@ class OnRay(Backend):
             self._shares[threads, gpus] = next(fitting, 1)
         return self._shares[threads, gpus]
 
-    def _let_go(self) -> None:
-        if self._started:
-            self._started = False
-            cluster.disconnect()
-
 
 def _address(points: Sequence[Point]) -> str:
     addresses = dict.fromkeys(str(point.config["runtime"]["address"]) for point in points)
@@ -351,23 +321,6 @@ def _address(points: Sequence[Point]) -> str:
             "with `runtime.address=ADDRESS`."
         )
     return next(iter(addresses), cluster.LOCAL)
-
-
-def _refuse_too_small(address: str, needs: Needs, point: str) -> None:
-    if not cluster.room(needs):
-        raise ConfigError(
-            f"the Ray cluster at '{address}' is too small: no node has {needs} for point {point}. Use "
-            "a smaller runtime.workers, a smaller runtime.gpus_per_point, or another cluster."
-        )
-
-
-def _refuse_ray_in_ray(points: Sequence[Point]) -> None:
-    for point in points:
-        if point.config["runtime"]["runner"] == "ray":
-            raise ConfigError(
-                f"point {point.name} trains its clients on Ray (runtime.runner), so it cannot run on Ray itself. Leave "
-                "out `on='ray'`, or use another runner."
-            )
 
 
 class NodeInfo(NamedTuple):

@@ -4,7 +4,6 @@ A signal, the session's command, or the end of its sweep stops it between two cl
 (on a node of a cluster, the node's actor) holds one end of a pipe, which closes when it dies.
 """
 
-import argparse
 import json
 import select
 import sys
@@ -22,7 +21,6 @@ from simulator.base.documents import Document
 from simulator.base.errors import ConfigError, HtflError
 from simulator.base.nested import merged
 from simulator.config import Config
-from simulator.config.user_files import Files
 from simulator.sessions.fingerprint import finished_twin
 from simulator.sessions.steering import Signals, die_by
 from simulator.studies.executor import DIVERGED, REUSED, WATCHED, Launch
@@ -36,27 +34,14 @@ ABANDONED = "the end of its sweep"
 AGAIN_SECONDS = 1.0
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a point. The exit code is that of `run`, and stderr says why it failed."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("study", type=Path)
-    parser.add_argument("point")
-    parser.add_argument("--data-dir", type=Path, required=True)
-    parser.add_argument("--lifeline", type=int, required=True)
-    parser.add_argument("--workers", type=int)
-    parser.add_argument("--device")
-    for kind, _ in Files():
-        parser.add_argument(f"--{kind}", action="append", default=[])
-    parser.add_argument("--allow-inexact", action="store_true")
-    parser.add_argument("--reuse", choices=(IN_STUDY, IN_SESSIONS))
-    parser.add_argument("--upto", type=int)
-    parser.add_argument("--node", help="the name of this node of a cluster")
-    parser.add_argument("--parent", type=Path, help="the path of the session that the point branches off")
-    given = parser.parse_args(arguments)
-    where = f"node {given.node}: " if given.node else ""
+def main(arguments: Sequence[str]) -> int:
+    """Run a point of a study, as the JSON of `Launch.to_json` says. The exit code is that of `run`."""
+    study, name, text = arguments
+    about = json.loads(text)
+    where = f"node {about['node']}: " if "node" in about else ""
     with Signals() as signals:
         try:
-            code = _run(given, signals)
+            code = _run(Path(study), name, Launch.of(about.pop("launch")), signals, **about)
         except (HtflError, SessionUnreadable, DiskError, PresetError) as error:
             print(f"error: {where}{error}", file=sys.stderr)
             return error.exit_code
@@ -128,37 +113,45 @@ def opened(study: Path, point: Point, launch: Launch, reuse: str | None = None) 
     )
 
 
-def _run(given: argparse.Namespace, signals: Signals) -> int:
+def _run(
+    study: Path,
+    name: str,
+    launch: Launch,
+    signals: Signals,
+    lifeline: int,
+    node: str | None = None,
+    parent: str | None = None,
+) -> int:
+    """node: the name of this node of a cluster. parent: the path of the session that the point branches off."""
     from simulator.data import datasets
     from simulator.studies.checking import refuse_other
 
     def stop() -> str | None:
-        return signals.stop or (ABANDONED if select.select([given.lifeline], [], [], 0)[0] else None)
+        return signals.stop or (ABANDONED if select.select([lifeline], [], [], 0)[0] else None)
 
-    files = Files(*(tuple(getattr(given, kind)) for kind, _ in Files()))
-    files.load()
-    point = next((each for each in read_points(given.study) if each.name == given.point), None)
+    launch.files.load()
+    point = next((each for each in read_points(study) if each.name == name), None)
     if point is None:
-        raise ConfigError(f"study {given.study.name} has no point '{given.point}'.")
-    refuse_other(given.study, [point])
-    data_dir = given.data_dir
-    if given.node:
-        data_dir = datasets.folder_with(str(point.config["data"]["dataset"]), data_dir)
-    if given.parent:
-        point = replace(point, branch={**(point.branch or {}), "parent": str(given.parent)})
-    launch = Launch(data_dir, given.workers, given.device, files, given.allow_inexact, upto=given.upto)
-    folder = given.study / point.name
+        raise ConfigError(f"study {study.name} has no point '{name}'.")
+    refuse_other(study, [point])
+    if node:
+        dataset = str(point.config["data"]["dataset"])
+        launch = replace(launch, data_dir=datasets.folder_with(dataset, launch.data_dir))
+    if parent:
+        point = replace(point, branch={**(point.branch or {}), "parent": parent})
+    reuse = {True: IN_SESSIONS, None: IN_STUDY, False: None}[launch.reuse]
+    folder = study / point.name
     while not stop():
         begun = checkpoints.is_session(folder)
         try:
-            session = opened(given.study, point, launch, given.reuse)
+            session = opened(study, point, launch, reuse)
             break
         except Reused as link:
             print(link, file=sys.stderr)
             return REUSED
         except SessionUnreadable as error:
             made_meanwhile = not begun and checkpoints.is_session(folder)
-            if not given.node or not (made_meanwhile or isinstance(error, Locked)):
+            if not node or not (made_meanwhile or isinstance(error, Locked)):
                 raise
         # The process that holds it has also lost its node's actor, and stops after its next client.
         time.sleep(AGAIN_SECONDS)
@@ -167,7 +160,7 @@ def _run(given: argparse.Namespace, signals: Signals) -> int:
     with session:
         for warning in session.warnings:
             print(f"warning: {warning}", file=sys.stderr)
-        outcome = session.run(stop=stop, checkpoint=signals.take_checkpoint, upto=given.upto)
+        outcome = session.run(stop=stop, checkpoint=signals.take_checkpoint, upto=launch.upto)
     diverged = outcome.state == "stopped" and str(outcome.reason).startswith("divergence")
     if diverged or outcome.by_watcher:
         print(f"error: stopped after round {outcome.round} by {outcome.reason}", file=sys.stderr)

@@ -6,14 +6,13 @@ Unless its node shares the study's folder, it receives what the point needs into
 import fcntl
 import os
 import shutil
-import signal
 import socket
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import checkpoints
@@ -27,17 +26,6 @@ _YOUNG = 60.0
 """Seconds for which a new private folder counts as used, even if nobody holds it."""
 
 
-@dataclass(frozen=True)
-class Bundle:
-    """The files that a point needs besides sessions: the list of points, and kind, name, and contents of users'
-    files.
-    """
-
-    study: str
-    points: bytes
-    files: Sequence[tuple[str, str, bytes]]
-
-
 class PointActor:
     """Watches a point. While `run` waits for its process, other threads call the other methods."""
 
@@ -45,7 +33,9 @@ class PointActor:
         self._guard = threading.Lock()
         self._process: Process | None = None
         self._stopped = False
-        self._lodging: Lodging | None = None
+        self._home: Path | None = None
+        """A private folder on this node, locked while a process uses it."""
+        self._lock = -1
         self._files: Files | None = None
         self._arriving: dict[str, Arrival] = {}
         self._packed: Iterator[Parcel] | None = None
@@ -57,27 +47,30 @@ class PointActor:
         """Whether this node shares the study's folder, which has a file of that name."""
         return (folder / shown).is_file()
 
-    def lodge(self, bundle: Bundle) -> Path:
-        """Make a private folder for the study, and return its path."""
-        self._lodging = Lodging()
-        study = self._lodging.folder / bundle.study
-        study.mkdir()
-        (study / checkpoints.POINTS).write_bytes(bundle.points)
+    def lodge(self, study: str, points: bytes, files: Sequence[tuple[str, str, bytes]]) -> Path:
+        """Make a private folder for the study, and return its path. files: the users', as kind, name, and contents."""
+        for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+            _remove_if_left(path)
+        self._home = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        self._lock = os.open(self._home, os.O_RDONLY)  # held by processes that inherit it
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        (folder := self._home / study).mkdir()
+        (folder / checkpoints.POINTS).write_bytes(points)
         kept: dict[str, list[str]] = {kind: [] for kind, _ in Files()}
-        for number, (kind, name, data) in enumerate(bundle.files):
-            file = self._lodging.folder / "files" / str(number) / name
+        for number, (kind, name, data) in enumerate(files):
+            file = self._home / "files" / str(number) / name
             file.parent.mkdir(parents=True)
             file.write_bytes(data)
             kept[kind].append(str(file))
         self._files = Files(*(tuple(kept[kind]) for kind, _ in Files()))
-        return study
+        return folder
 
     def receive(self, name: str, parcel: Parcel | None) -> None:
         """Receive a piece of a session, whose name may begin with that of a group; None ends it."""
-        assert self._lodging is not None
+        assert self._home is not None
         if name not in self._arriving:
             group, _, own = name.rpartition("/")
-            place = self._lodging.folder / group
+            place = self._home / group
             place.mkdir(exist_ok=True)
             if group and not checkpoints.is_group(place):
                 (place / checkpoints.POINTS).write_text("[]")
@@ -100,33 +93,28 @@ class PointActor:
 
         parent: the session it branches off, as it was received. variables: of the environment, in place of Ray's.
         """
-        if self._files is not None:
-            launch = replace(launch, files=self._files)
+        launch = replace(launch, workers=workers, files=self._files or launch.files, reuse=False)
         theirs, mine = os.pipe()
-        inherited = [theirs] if self._lodging is None else [theirs, self._lodging.lock]
-        about = ["--lifeline", str(theirs), "--workers", str(workers), "--node", self.host()]
-        if parent is not None and self._lodging is not None:
-            about += ["--parent", str(self._lodging.folder / parent)]
+        about = {"lifeline": theirs, "node": self.host()}
+        if parent is not None and self._home is not None:
+            about["parent"] = str(self._home / parent)
         environment = {name: each for name, each in os.environ.items() if name != "OMP_NUM_THREADS"}
         try:
             with self._guard:
                 if self._stopped:
                     return Ended(0, "")
-                options = [*replace(launch, workers=None).options(), *about]
                 self._process = process = Process(
                     "simulator.studies.point",
-                    [study, point, *options],
-                    inherited,
+                    [study, point, launch.to_json(**about)],
+                    [theirs] if self._home is None else [theirs, self._lock],
                     {**environment, **variables},
                 )
             process.wait()
             with self._guard:
-                code = process.poll()
                 self._process = None
-            assert code is not None
-            words = process.words()
-            process.close()
-            return Ended(code, words)
+            how = process.ended()
+            assert how is not None
+            return how
         finally:
             os.close(theirs)
             os.close(mine)
@@ -135,7 +123,7 @@ class PointActor:
         with self._guard:
             self._stopped = True
             if self._process is not None:
-                self._process.send(signal.SIGTERM)
+                self._process.stop()
 
     def look(self, folder: Path, status: Status) -> tuple[Status, str | None]:
         with suppress(SessionUnreadable, DiskError):
@@ -153,26 +141,12 @@ class PointActor:
         return next(self._packed, None)
 
     def leave(self) -> None:
-        if self._lodging is not None:
-            self._lodging.leave()
-
-
-class Lodging:
-    """A private folder on this node, locked while a process uses it. Unlocked older ones are removed."""
-
-    def __init__(self) -> None:
-        for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-            _remove_if_left(path)
-        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        self.lock = os.open(self.folder, os.O_RDONLY)
-        """The descriptor of its lock. A process that inherits it holds the lock too."""
-        fcntl.flock(self.lock, fcntl.LOCK_EX)
-
-    def leave(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if self._home is not None:
+            shutil.rmtree(self._home, ignore_errors=True)
 
 
 def _remove_if_left(path: Path) -> None:
+    """Remove a private folder that no process holds."""
     with suppress(OSError):
         found = path.lstat()
         if found.st_uid != os.getuid() or time.time() - found.st_mtime < _YOUNG:

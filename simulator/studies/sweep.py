@@ -21,7 +21,7 @@ from simulator.results.analysis.axes import SEEDS, group_label
 from simulator.results.analysis.caveats import rows_differ
 from simulator.results.analysis.run import SILENT_SECONDS
 from simulator.sessions.reader import CheckedReader, unrecorded
-from simulator.studies.executor import DIVERGED, REUSED, Backend, Ended, Executor, Here, Launch
+from simulator.studies.executor import DIVERGED, REUSED, Ended, Executor, Here, Launch
 from simulator.studies.folder import (
     FAILED,
     FINISHED,
@@ -140,7 +140,7 @@ def checked(name: str) -> str:
     return name
 
 
-def backend(name: str) -> type[Backend]:
+def backend(name: str) -> type[Executor]:
     """The backend of that name. Raises ConfigError for an unknown name, or if this machine cannot use it."""
     match checked(name):
         case "ray":
@@ -212,7 +212,7 @@ def sweep(
     with (kind if left else Here)(left, launch, jobs) as there, planned.open(waiting, steal=steal) as group:
         for warning in there.warnings:
             say(warning)
-        running = Sweep(group, planned.points, there.executor(group), observe)
+        running = Sweep(group, planned.points, there, observe)
         running.say = say
         running.reuse(launch.reuse if on == HERE else False, planned)
         outcome = running.run(stop)
@@ -274,7 +274,7 @@ class Sweep:
         """Until all points are done, `stop` returns a reason, or the command `stop` arrives. All points have ended
         then.
         """
-        with self._executor:
+        with self._executor.at(self._group):
             while True:
                 self._heed(stop())
                 for name, how in self._executor.ended().items():
@@ -282,7 +282,7 @@ class Sweep:
                 self._begin()
                 self._look()
                 self._observe(tuple(self._statuses.values()))
-                if not self._executor and (self._reason or not self._unfinished()):
+                if not self._executor.running and (self._reason or not self._unfinished()):
                     break
                 time.sleep(POLL_SECONDS)
         self._answer_all("applied", "every point has stopped")
@@ -330,7 +330,7 @@ class Sweep:
         """While paused: ask every running point to pause, and report when all have paused."""
         if not self._paused:
             return
-        states = {name: self._executor.state(name) for name in self._executor.names()}
+        states = {name: self._executor.state(name) for name in self._executor.running}
         ready = {name for name, state in states.items() if state is not None}
         for name in ready - self._held:
             self._executor.tell(name, "pause")
@@ -352,7 +352,7 @@ class Sweep:
 
     def _begin(self) -> None:
         for name in self._open:
-            if self._reason or self._paused or len(self._executor) >= self._executor.room:
+            if self._reason or self._paused or len(self._executor.running) >= self._executor.room:
                 return
             if self._statuses[name].state != WAITING:
                 continue
@@ -402,7 +402,7 @@ class Sweep:
         """Read the progress of running points again, here or in another process."""
         if (now := time.monotonic()) - self._looked < LOOK_SECONDS:
             return
-        self._looked, at_work = now, set(self._executor.names())
+        self._looked, at_work = now, set(self._executor.running)
         for name in self._open:
             status = self._statuses[name]
             if name in at_work:

@@ -134,7 +134,7 @@ def tune(
         going = replace(launch, upto=step.upto, last=last)
         with kind(step.points, going, jobs) as place, planned.open(waiting, steal=steal) as group:
             group.write({TUNING: text_of(asdict(request))})
-            sweep = Sweep(group, step.points, place.executor(group), observe, step.upto, last)
+            sweep = Sweep(group, step.points, place, observe, step.upto, last)
             sweep.reuse(launch.reuse if on == HERE else False, planned)
             result = sweep.run(stop)
             failed = [each for each in result.failed if not (step.trials and each.diverged)]

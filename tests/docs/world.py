@@ -7,8 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -20,7 +19,7 @@ from simulator.data import datasets
 from simulator.data.samples import ImageSet, joined
 from simulator.models import generators
 from simulator.models.generators import Design
-from simulator.studies.executor import Ended, Executor, Launch
+from simulator.studies.executor import Ended, Here
 from simulator.studies.point import opened
 from simulator.studies.study import Point
 from tests.cli.conftest import call
@@ -120,46 +119,23 @@ def noise(dataset: datasets.Dataset) -> ImageSet:
     return joined((images[:upto], labels[:upto]), (images[upto:], labels[upto:]), classes)
 
 
-class InTurn(Executor):
-    """Runs a study's points in this process, one after the other."""
+@contextmanager
+def points_here() -> Iterator[None]:
+    """Within it sweeps run their points in this process, one after the other."""
+    done: list[str] = []
 
-    def __init__(self, study: Path, lock: int, launch: Launch, jobs: int) -> None:
-        super().__init__(study)
-        self._launch = launch
-        self._done: list[str] = []
-
-    @property
-    def room(self) -> int:
-        return 1
-
-    def names(self) -> list[str]:
-        return list(self._done)
-
-    def start(self, point: Point) -> None:
-        with opened(self._study, point, self._launch) as session:
+    def start(here: Here, point: Point) -> None:
+        with opened(here.folder, point, here._launch) as session:
             session.run()
-        self._done.append(point.name)
+        done.append(point.name)
 
-    def ended(self) -> dict[str, Ended]:
-        found = {name: Ended(0, "") for name in self._done}
-        self._done.clear()
+    def ended(here: Here) -> dict[str, Ended]:
+        found = {name: Ended(0, "") for name in done}
+        done.clear()
         return found
 
-    def stop(self) -> None:
-        return
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return
-
-
-def points_here() -> Any:
-    """Within it sweeps run their points in this process."""
-    return mock.patch("simulator.studies.executor.Children", InTurn)
+    with mock.patch.multiple(Here, start=start, ended=ended):
+        yield
 
 
 class Live:

@@ -85,7 +85,7 @@ class TestOnRay:
         ]
         for jobs, runtime, needs, room in cases:
             there: Any = backend("ray")([point(str(each), **runtime) for each in range(9)], LAUNCH, jobs)
-            assert (there._needs["0"], there.room()) == (needs, room), (jobs, runtime)
+            assert (there._needs["0"], there.room) == (needs, room), (jobs, runtime)
 
     def test_points_that_have_no_place_there_are_refused(self) -> None:
         for points, words in (
