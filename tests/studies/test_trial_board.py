@@ -117,7 +117,7 @@ def test_a_trial_in_which_a_client_diverged_is_neither_best_nor_promoted(tmp_pat
     ]  # fmt: skip
     assert [row.number for row in board.trials.rows if row.is_best] == [2]
     assert of(board.trials, 3).score is None
-    assert board_words.of_trials(board)[3].after[0] == "diverged"
+    assert board_words.of_trials(board)[3].cells[-2] == "diverged"
     assert board_words.trial_facts(board, of(board.trials, 3), 0)[0][1].startswith(
         "a client diverged, so it loses"
     )
@@ -201,17 +201,14 @@ def test_trials_are_rows_with_their_rung_round_score_and_values(tmp_path: Path) 
         seen(tmp_path, named({0: [0.3], 1: [0.5], 2: [0.4, 0.6], 3: [0.2]}))
     )
     rows = board_words.of_trials(board)
-    texts = [
-        [each if isinstance(each, str) else each.text for each in (*row.before, *row.after)] for row in rows
-    ]
+    texts = [[each if isinstance(each, str) else each.text for each in row.cells] for row in rows]  # type: ignore[union-attr]
     assert texts == [
-        ["", "fedproto t00", "1/3", "30.0", "its own values"],
-        ["", "fedproto t01", "2/3", "50.0", "training.lr=0.1"],
-        ["best", "fedproto t02", "2/3", "60.0", "training.lr=0.01"],
-        ["", "fedproto t03", "1/3", "20.0", "training.lr=0.3"],
+        ["", "fedproto t00", "1/3", " r1 ■ ", "30.0", "its own values"],
+        ["", "fedproto t01", "2/3", " r1 ■ ", "50.0", "training.lr=0.1"],
+        ["best", "fedproto t02", "2/3", " r2 ■ ", "60.0", "training.lr=0.01"],
+        ["", "fedproto t03", "1/3", " r1 ■ ", "20.0", "training.lr=0.3"],
     ]
     assert [row.tone for row in rows] == ["muted", "plain", "plain", "muted"]
-    assert [cell.text for row in rows for cell in row.cells if cell] == ["r1 ■", "r1 ■", "r2 ■", "r1 ■"]
     assert board_words.trial_facts(board, of(board.trials, 0), 0)[0][1] == (  # type: ignore[arg-type]
         "30.0 % on eval after round 1; rung 1 of 3, to round 1; others were promoted"
     )

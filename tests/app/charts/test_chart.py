@@ -188,7 +188,7 @@ def test_up_to_eight_lines_have_keys_and_more_are_a_crowd_under_pinned_ones():
     pinned = Series("mean", np.ones(3), pinned=True, key="m")
     assert [line.key for line in lines_of(Figure([pinned, *ones]), LOOK)] == [""] * 9 + ["m"]
     lines = lines_of(Figure([ones[0], replace(ones[1], key="1")]), LOOK)  # a chosen key is not given again
-    assert {line.series.name: line.key for line in lines} == {"0": "2", "1": "1"}
+    assert {line.name: line.key for line in lines} == {"0": "2", "1": "1"}
 
 
 def test_on_a_terminals_own_background_no_colour_is_made_up_for_it():
@@ -247,7 +247,7 @@ def test_lines_of_one_colour_can_be_told_apart_by_their_strokes():
 
     assert all(dots(0)) and len({dots(stroke) for stroke in range(6)}) == 6
     many = lines_of(Figure([Series(str(each), np.ones(3), pinned=True) for each in range(20)]), LOOK)
-    assert len({(line.fg, line.stroke) for line in many}) == 20  # beyond the palette's colors, too
+    assert len({(line.colour, line.stroke) for line in many}) == 20  # beyond the palette's colors, too
 
 
 @given(at=st.integers(2, 97), stroke=st.integers(0, 5))

@@ -7,20 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.app.charts.pictures import drawn, picture
-from tui.app.charts.look import ASCII, BRAILLE, Canvas, Look
-from tui.app.charts.table import (
-    Column,
-    Row,
-    Trend,
-    draw_header,
-    draw_row,
-    layout,
-    left_out,
-    shortened,
-    sorted_rows,
-    widths,
-)
+from tui.app.charts.look import ASCII, BRAILLE, Look
 from tui.app.panels.client_rows import COLUMNS, rows_of
+from tui.app.widgets.table import Column, Row, Table, Trend, layout, left_out, sorted_rows
 
 NAMES = [column.name or column.title for column in COLUMNS]
 MODELS = {0: "cnn1", 11: "resnet18-narrow-long"}
@@ -33,21 +22,19 @@ ROWS = rows_of(
 )
 
 
+def widths(columns, rows):
+    return Table(columns).measured(tuple(rows), columns, Look())
+
+
 def places(rows, width, columns=COLUMNS):
-    return layout(columns, widths(columns, tuple(rows), None, Look()), width, 1)
+    return layout(columns, widths(columns, rows), width, 1)
 
 
 def shown(rows, width, glyphs=BRAILLE, cursor=None):
-    look = Look(glyphs=glyphs)
-    texts = widths(COLUMNS, rows, (1, False), look)
-    columns = layout(COLUMNS, texts, width, 1)
-    canvas = Canvas.blank(width, len(rows) + 1)
-    draw_header(canvas, COLUMNS, columns, (1, False), left_out(texts, columns), look)
-    names = shortened(COLUMNS, columns, rows, look)
-    for line, row in enumerate(rows, 1):
-        here = row.key == cursor
-        draw_row(canvas.window(line, 0, 1, width), row, COLUMNS, columns, names, here, look)
-    return drawn(canvas)
+    table = Table(COLUMNS, cursor=True, sort="id")
+    table.show(rows)
+    table.selected = cursor
+    return drawn(table.draw(width, len(rows) + 1, Look(glyphs=glyphs)))
 
 
 def test_a_table_in_full():
@@ -86,7 +73,7 @@ def test_a_column_in_which_no_row_says_anything_has_no_place():
     columns = [Column("", least=1), Column("a"), Column("b", least=5), Column("c")]
     rows = (Row(1, ("", "x", "", "y")),)
     assert [each.column for each in places(rows, 40, columns)] == [0, 1, 3]
-    assert left_out(widths(columns, rows, None, Look()), places(rows, 40, columns)) == 0
+    assert left_out(widths(columns, rows), places(rows, 40, columns)) == 0
 
 
 def test_a_column_that_stretches_gives_way_and_takes_what_is_left():
@@ -111,9 +98,9 @@ def test_rows_without_a_value_come_last_and_equal_ones_stay_in_their_order():
 def test_a_column_of_trends_is_as_wide_as_the_longest_so_that_its_title_stands_over_it():
     (trend,) = (column for column in COLUMNS if column.title == "trend")
     rows = tuple(Row(place, (Trend((0.5,) * rounds),)) for place, rounds in enumerate((7, 3)))
-    assert widths([trend], rows, None, Look()) == [7]
-    assert widths([Column("a")], (Row(0, ("日本🙂",)),), None, Look()) == [6]
-    assert widths([trend], (Row(0, (Trend((0.5,) * 99),)),), None, Look()) == [40]
+    assert widths([trend], rows) == [7]
+    assert widths([Column("a")], [Row(0, ("日本🙂",))]) == [6]
+    assert widths([trend], [Row(0, (Trend((0.5,) * 99),))]) == [40]
 
 
 def test_the_header_says_how_many_columns_have_no_room():

@@ -1,6 +1,7 @@
 """The board of a study in the app: its points as they fill, what it says of each, and its settings over their costs."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,13 @@ from tests.studies.test_board import board_of, seen, study
 from tui.app.app import HtflApp
 from tui.app.charts.look import ASCII, BRAILLE, Look
 from tui.app.charts.scatter import TradeoffFigure, TradeoffPoint, draw_tradeoff
-from tui.app.charts.table import Cell
 from tui.app.panels import board as board_words
 from tui.app.panels.board import StudyBoard, tradeoff
 from tui.app.panels.session_list import Library, SessionList
 from tui.app.panels.sessions import SessionsPanel
 from tui.app.runs import LaunchOptions
 from tui.app.view import SessionOpened, View
+from tui.app.widgets.table import Cell
 
 NARROW = (80, 24)
 REACHED = {"standalone": 0.8, "fedlora": 0.95, "fedgh": 0.87}
@@ -146,9 +147,10 @@ def test_of_one_seed_it_says_that_there_is_no_interval(tmp_path: Path) -> None:
     told = dict(board_words.facts(board, board.rows[1], 0))
     assert told["fedgh"] == "60.0 %, one seed: no interval; 1 of 1 seeds finished"
     assert told["Δ vs standalone"] == "+10.0 pp, one pair: no interval, 1 paired"
-    assert board_words._costs({"seconds": 0.31, "simulated seconds": 75.0}) == "0.3 s, 1 min simulated"
+    costs = replace(board.rows[1], costs={"seconds": 0.31, "simulated seconds": 75.0})
+    assert dict(board_words.facts(board, costs, 0))["cost"] == "0.3 s, 1 min simulated per seed"
     rows, _ = board_words.of_settings(board, wide=False)
-    assert rows[1].after == ("60.0", "+10.0")
+    assert rows[1].cells[-2:] == ("60.0", "+10.0")
 
 
 @pytest.mark.long
@@ -298,5 +300,5 @@ def test_a_point_whose_process_hangs_is_silent(tmp_path: Path) -> None:
     library._known = {point[0]: ((), point[1].summary)}
     library.silent = frozenset({point[0]})
     (row,) = library.board(BoardReader(tmp_path / "t")).rows
-    assert board_words.said(row.points[0]).startswith("fedgh-s0: silent")
-    assert board_words.of_point(row.points[0]) == Cell("!0", "warning")
+    assert board_words._point_facts(row, 0)[0][1].startswith("fedgh-s0: silent")
+    assert board_words.of_point(row.points[0]) == Cell(" !0 ", "warning")

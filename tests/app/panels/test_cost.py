@@ -11,9 +11,9 @@ from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.panels.stage import Act, on_stage, read
-from tui.app.charts.table import Cell
 from tui.app.panels.cost import charts, facts_of, rows, seconds
 from tui.app.view import View
+from tui.app.widgets.table import Cell
 
 
 @pytest.fixture

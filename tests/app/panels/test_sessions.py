@@ -23,7 +23,6 @@ from tests import sessions
 from tests.app.driving import drive, until
 from tests.app.panels.stage import on_stage, read
 from tui.app.app import HtflApp
-from tui.app.charts.table import Cell, Trend
 from tui.app.dialogs.run_forms import NewRunDialog
 from tui.app.dialogs.upkeep import AttachDialog
 from tui.app.keys import KEYS
@@ -32,6 +31,7 @@ from tui.app.panels.session_list import STATES, Library, SessionList, age, arran
 from tui.app.panels.sessions import NONE_OPEN, OPEN
 from tui.app.runs import LaunchOptions
 from tui.app.view import SessionMarked, SessionOpened, View
+from tui.app.widgets.table import Cell, Trend
 from tui.common.formatting import spelled
 from tui.common.fuzzy import fits
 

@@ -8,10 +8,10 @@ from tests.app.driving import until
 from tests.app.widgets.stage import Refreshed, lines, on_stage
 from tui.app.charts.chart import Figure, Mark, Series
 from tui.app.charts.look import contrast
-from tui.app.charts.table import Column, Row
 from tui.app.dialogs.base import Options
 from tui.app.panels.client_rows import COLUMNS, rows_of
 from tui.app.widgets import Heatmap, LineChart, Table
+from tui.app.widgets.table import Column, Row
 
 wave = Series("wave", np.sin(np.arange(100) / 9) / 2 + 0.5)
 

@@ -57,6 +57,11 @@ class Series:
     stroke: int = 0
     short: str = ""
 
+    @property
+    def drawn_in(self) -> int:
+        """Its color, once `lines_of` has chosen one."""
+        return DEFAULT if self.colour is None else self.colour
+
     @cached_property
     def points(self) -> tuple[Array, Array]:
         """x and y as floats, of one length, x ascending and finite."""
@@ -100,9 +105,22 @@ class Band:
     x: Array | None = None
     colour: int | None = None
 
+    @cached_property
     def edges(self) -> list[Series]:
-        """Its two edges as series, the lower first."""
+        """Its two edges, the lower first."""
         return [Series(self.name, edge, self.x) for edge in (self.low, self.high)]
+
+    def looks(self, look: Look) -> tuple[int, int, bool]:
+        """Its color, the tint of the background with it, and whether that is drawn, or else a character.
+
+        The color is the requested one, else the palette's second, because its mean often has the first. With 256
+        colors, there is no tint of it, so it is gray.
+        """
+        colour = look.muted
+        if look.exact:
+            plain = self.colour is None or not look.coloured
+            colour = look.series(1) if plain else look.clear(self.colour or 0)
+        return colour, look.tint(colour, TINT), look.painted and look.background != DEFAULT
 
 
 @dataclass(frozen=True)
@@ -140,15 +158,13 @@ class Figure:
     def _curves(self) -> list[tuple[Array, Array]]:
         """The points of all lines, and of the edges of the band and its possible replacements."""
         bands = [*self.bands, *([self.band] if self.band else [])]
-        return [one.points for one in (*self.series, *(edge for band in bands for edge in band.edges()))]
+        return [one.points for one in (*self.series, *(edge for band in bands for edge in band.edges))]
 
     @cached_property
     def x_extent(self) -> tuple[float, float]:
         """The first and the last x of all data; (0, 1) without any."""
         known = [x for x, _ in self._curves if x.size]
-        if not known:
-            return 0.0, 1.0
-        return float(min(x[0] for x in known)), float(max(x[-1] for x in known))
+        return (float(min(x[0] for x in known)), float(max(x[-1] for x in known))) if known else (0.0, 1.0)
 
     def places(self) -> Array:
         """Every x of a line, ascending."""
@@ -159,8 +175,7 @@ class Figure:
     def reading(self, one: Series) -> float:
         """The value of a line at the cursor, or its last visible one. Over rounds, that of `common_round`, if any.
 
-        If x is a cost of the run, the value is that of the round nearest to the cursor, because sessions pay by the
-        round. Otherwise, it is the last value until then.
+        Over a cost, it is that of the round nearest to the cursor, because sessions pay by the round.
         """
         if (common := self.common_round) is not None:
             return one.value_at(common)
@@ -173,15 +188,13 @@ class Figure:
 
     @property
     def common_round(self) -> float | None:
-        """The last visible round for which all named lines have a value. Lines that begin later do not count.
+        """The last visible round of which all named lines that have begun have a value; None if there is none.
 
-        At the cursor, it is the last round until then, if that is the same one for all. None: there is none, or x is
-        something else.
+        At the cursor, it is the last round until then, if that is the same one for all.
         """
         if self.over != "rounds":
             return None
-        crowded = self.crowded()
-        named = (one.known_until(self._at) for one in self.series if one.pinned or not crowded)
+        named = (one.known_until(self._at) for one in self.series if one.pinned or not self.crowded)
         found = [x if self.cursor is None else x[-1:] for x in named if x.size]
         both = reduce(np.intersect1d, found) if found else np.empty(0)
         return float(both[-1]) if both.size else None
@@ -210,6 +223,7 @@ class Figure:
             seen.append(y[(x >= shown.low) & (x <= shown.high)])
         return reach(np.concatenate(seen), ceiling=100.0 if self.unit == "%" else 1.0)
 
+    @cached_property
     def crowded(self) -> bool:
         return sum(not one.pinned for one in self.series) > CROWD
 
@@ -263,10 +277,9 @@ def legend_rows(entries: Sequence[Entry], width: int, height: int) -> int:
 
 
 def draw_keys(canvas: Canvas, area: PlotArea, ends: Sequence[tuple[Entry, float]]) -> None:
-    """Write each line's key, and its name if it has one here, next to its end.
+    """Write each line's key and name next to its end: in rows of their own, in the lines' order, while there are any.
 
-    If lines end close together, their keys are in separate rows, in the lines' order. ends: entries with the values at
-    which their lines leave the plot. Keys without a free row are left out.
+    ends: entries with the values at which their lines leave the plot.
     """
     height, right = area.height, area.left + area.width + 1
     shares = [(entry, min(max(area.y.fraction(value), 0.0), 1.0)) for entry, value in ends if value == value]
@@ -305,29 +318,10 @@ def draw_marks(
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
-    """A series with its key, color, and stroke. A line of the crowd has no key."""
-
-    series: Series
-    key: str
-    fg: int
-    stroke: int = 0
-
-    @property
-    def layer(self) -> tuple[bool, int, str, int]:
-        """Lines of one layer are drawn as one: of the same rank, color, key, and stroke."""
-        return self.series.pinned, self.fg, self.key, self.stroke
-
-
-@dataclass(frozen=True, eq=False)
 class Layout:
-    """The layout of a chart.
+    """From the top: `legend` rows of entries, a row for the labels of marks, and the plot, with `ends` on its right."""
 
-    From the top: entries of the legend in some rows, a row for the labels of marks, and the plot. To its right, the
-    text at the end of each line with a key, unless the chart is narrow.
-    """
-
-    lines: Sequence[Line]
+    lines: Sequence[Series]
     entries: Sequence[Entry]
     legend: int
     labelled: bool
@@ -341,17 +335,17 @@ def draw_chart(figure: Figure, width: int, height: int, look: Look) -> Canvas:
     if width < 2 or height < 1:
         return canvas
     layout = laid_out(figure, width, height, look)
-    lines, legend, area = layout.lines, layout.legend, layout.area
+    legend, area = layout.legend, layout.area
     draw_axes(canvas, area, figure.x_label, look)
     if figure.band is not None:
         draw_band(canvas, area, figure.band, look)
     draw_marks(canvas, area, figure.marks, legend if layout.labelled else None, look)
     draw_cursor(canvas, area, figure.cursor, look)
-    draw_lines(canvas, area, lines, look)
+    draw_lines(canvas, area, layout.lines, look)
     if legend:
         draw_legend(canvas, layout.entries, legend, area.left, look)
     if layout.ends:
-        values = [line.series.value_at(area.x.high) for line in lines if line.key]
+        values = [line.value_at(area.x.high) for line in layout.lines if line.key]
         draw_keys(canvas, area, [*zip(layout.ends, values, strict=True)])
     return canvas
 
@@ -365,7 +359,6 @@ def place_at(figure: Figure, column: int, width: int, height: int, look: Look) -
 
 
 def laid_out(figure: Figure, width: int, height: int, look: Look) -> Layout:
-    """The layout for [height, width] cells."""
     lines = lines_of(figure, look)
     if look.ascii:  # drawn with their keys' first characters: a longer key gets a mark of its own
         free = iter([*ascii_uppercase, *(key for key in KEYS if all(line.key != key for line in lines))])
@@ -380,27 +373,26 @@ def laid_out(figure: Figure, width: int, height: int, look: Look) -> Layout:
     ends = list[Entry]()
     if width >= 30:  # the key of each line that has one, and its name if there is room
         room = width // 5 if figure.named and width >= NAMED else 0
-        keyed = [(line, line.series.short or line.series.name) for line in lines if line.key]
-        shown = apart({name for _, name in keyed}, room, look.glyphs.ellipsis)
-        ends = [Entry(line.key, shown[name], "", line.fg) for line, name in keyed]
+        keyed = [line for line in lines if line.key]
+        shown = apart({line.short or line.name for line in keyed}, room, look.glyphs.ellipsis)
+        ends = [Entry(line.key, shown[line.short or line.name], "", line.drawn_in) for line in keyed]
     right = max((1 + cell_count(f"{one.key} {one.name}".rstrip()) for one in ends), default=0)
     area = plot_area(figure.x_axis(), figure.y_axis(), width, height, legend + labelled, right)
     return Layout(lines, entries, legend, labelled, area, ends)
 
 
-def lines_of(figure: Figure, look: Look) -> list[Line]:
-    """The figure's series with colors and keys, in drawing order: the crowd or the plain lines, then the pinned ones.
+def lines_of(figure: Figure, look: Look) -> list[Series]:
+    """The series with colors, keys, and strokes, in drawing order: the crowd or the plain lines, then pinned ones.
 
     The first series of each kind is last, on top. Lines of the crowd have no key and no color of their own.
     """
-    crowded = figure.crowded()
-    ground = None if figure.band is None or not look.coloured else band_tint(figure.band, look)
+    ground = None if figure.band is None or not look.coloured else figure.band.looks(look)[1]
     taken = {one.key for one in figure.series}
     keys = iter([key for key in KEYS if key not in taken])
-    crowd, plain, pinned = list[Line](), list[Line](), list[Line]()
+    crowd, plain, pinned = list[Series](), list[Series](), list[Series]()
     for one in figure.series:
-        if crowded and not one.pinned:
-            crowd.append(Line(one, "", look.muted))
+        if figure.crowded and not one.pinned:
+            crowd.append(replace(one, key="", colour=look.muted, stroke=0))
             continue
         place, stroke = len(plain) + len(pinned), one.stroke
         colour = look.series(place, ground)
@@ -408,16 +400,16 @@ def lines_of(figure: Figure, look: Look) -> list[Line]:
             stroke += place // len(OKABE_ITO)
         elif look.coloured:
             colour = look.clear(one.colour, ground)
-        (pinned if one.pinned else plain).append(Line(one, one.key or next(keys, "?"), colour, stroke))
+        line = replace(one, key=one.key or next(keys, "?"), colour=colour, stroke=stroke)
+        (pinned if one.pinned else plain).append(line)
     return crowd + plain[::-1] + pinned[::-1]
 
 
-def legend_of(figure: Figure, lines: Sequence[Line], look: Look) -> list[Entry]:
+def legend_of(figure: Figure, lines: Sequence[Series], look: Look) -> list[Entry]:
     """Pinned lines, the band, plain lines, and the crowd. Each line has its value at the cursor, or its last shown one.
 
     Values side by side are of the same round, which comes first if it is not that of the cursor or of the longest
-    line. At a cursor, and over a cost, a line that ends earlier says where. The ranges of band and crowd are
-    shown only at a cursor.
+    line. Otherwise, a line that ends earlier says where.
     """
 
     def value_of(one: Series) -> str:
@@ -436,7 +428,7 @@ def legend_of(figure: Figure, lines: Sequence[Line], look: Look) -> list[Entry]:
         return look.spelled(f"{low}{look.glyphs.dash}{reading(max(known), figure.unit)}")
 
     named = [
-        Entry(line.key, line.series.name, value_of(line.series), line.fg, line.series.pinned)
+        Entry(line.key, line.name, value_of(line), line.drawn_in, line.pinned)
         for line in reversed(lines)
         if line.key
     ]
@@ -447,23 +439,29 @@ def legend_of(figure: Figure, lines: Sequence[Line], look: Look) -> list[Entry]:
             entries.append(Entry("at", f"r{common:.0f}", "", look.muted))
     entries += [entry for entry in named if entry.pinned]
     if (band := figure.band) is not None:
-        swatch = "▒" if tinted(look) else look.glyphs.shade
-        entries.append(Entry(swatch, band.name, range_of(band.edges()), band_colour(band, look)))
+        colour, _, tinted = band.looks(look)
+        swatch = "▒" if tinted else look.glyphs.shade
+        entries.append(Entry(swatch, band.name, range_of(band.edges), colour))
     entries += [entry for entry in named if not entry.pinned]
-    if crowd := [line.series for line in lines if not line.key]:
+    if crowd := [line for line in lines if not line.key]:
         entries.append(Entry(str(len(crowd)), figure.crowd, range_of(crowd), look.muted))
     return entries
 
 
-def draw_lines(canvas: Canvas, area: PlotArea, lines: Sequence[Line], look: Look) -> None:
+def draw_lines(canvas: Canvas, area: PlotArea, lines: Sequence[Series], look: Look) -> None:
     """Draw the lines layer by layer. Plain lines share the cells where they meet. A pinned line replaces others."""
     plot, (down, across) = area.window(canvas), look.glyphs.dots
     total = np.zeros((area.height, area.width), int)
     keys, fg = np.zeros_like(total), np.zeros_like(total)
-    for (pinned, colour, key, stroke), group in groupby(lines, key=lambda line: line.layer):
+    for (pinned, colour, key, stroke), group in groupby(
+        lines, key=lambda line: (line.pinned, line.drawn_in, line.key, line.stroke)
+    ):
         dots = np.zeros((area.height * down, area.width * across), int)  # the number of lines with each dot
-        for x, y in stacks([line.series for line in group]):
-            dots += area.dots(x, y, look.glyphs.dots)
+        together: dict[tuple[int, int], list[tuple[Array, Array]]] = {}  # those over the same x
+        for line in group:
+            together.setdefault((id(line.x), len(line.points[0])), []).append(line.points)
+        for points in together.values():
+            dots += area.dots(points[0][0], np.stack([y for _, y in points]), look.glyphs.dots)
         if not look.ascii:  # whose lines have marks
             dots = stroked(dots, stroke, down)
         layer = masks(dots, look.glyphs.dots)
@@ -488,54 +486,25 @@ def density(dots: Array, look: Look) -> Array:
     return np.asarray(np.array(shades, np.int32)[np.ceil(share * 5).astype(int)])
 
 
-def stacks(series: Sequence[Series]) -> list[tuple[Array, Array]]:
-    """x [n] and y [s, n] of the series, with those over the same x together."""
-    together: dict[tuple[int, int], tuple[Array, list[Array]]] = {}
-    for one in series:
-        x, y = one.points
-        together.setdefault((0 if one.x is None else id(one.x), len(x)), (x, []))[1].append(y)
-    return [(x, np.stack(ys)) for x, ys in together.values() if len(x)]
-
-
-def write_keys_on_lines(plot: Canvas, area: PlotArea, lines: Sequence[Line]) -> None:
+def write_keys_on_lines(plot: Canvas, area: PlotArea, lines: Sequence[Series]) -> None:
     """Write each line's key on the line a few times if colors cannot tell lines apart."""
     keyed = [line for line in lines if line.key]
     room = 2 + max((len(line.key) for line in keyed), default=0)
     stride = max(12, room * len(keyed))
     for place, line in enumerate(keyed):
-        x, y = line.series.points
+        x, y = line.points
         low, _, there = area.trace(x, y[None], (1, 1)).clipped(area.height)
         start, end = stride // 2 + room * place, area.width - len(line.key) + 1
         for column in range(start if start < end else start - stride, end, stride):
-            if there[0, column]:
-                plot.put(area.height - 1 - int(low[0, column]), column, line.key, line.fg, BOLD)
-
-
-def band_colour(band: Band, look: Look) -> int:
-    """A band's color: the requested one, else the palette's second, because its mean often has the first.
-
-    With 256 colors, there is no tint of it, so it is gray.
-    """
-    if not look.exact:
-        return look.muted
-    return look.series(1) if band.colour is None or not look.coloured else look.clear(band.colour)
-
-
-def tinted(look: Look) -> bool:
-    """Whether a band is a tint of the background in half cells, and not a character in whole cells."""
-    return look.painted and look.background != DEFAULT
-
-
-def band_tint(band: Band, look: Look) -> int:
-    """The color of a band that is a tint."""
-    return look.tint(band_colour(band, look), TINT)
+            if column >= 0 and there[0, column]:
+                plot.put(area.height - 1 - int(low[0, column]), column, line.key, line.drawn_in, BOLD)
 
 
 def draw_band(canvas: Canvas, area: PlotArea, band: Band, look: Look) -> None:
-    """Shade the area between the band's edges: by color behind the lines, or by a character."""
-    as_tint = tinted(look)
+    """Shade the area between the band's edges: by a tint in half cells behind the lines, or by a character."""
+    _, tint, as_tint = band.looks(look)
     halves_of = (2 if as_tint else 1, 1)
-    low, high = (area.trace(x, y[None], halves_of) for x, y in (edge.points for edge in band.edges()))
+    low, high = (area.trace(x, y[None], halves_of) for x, y in (edge.points for edge in band.edges))
     there = (low.low != NOWHERE) & (high.low != NOWHERE)
     bottom, top = np.minimum(low.low, high.low), np.maximum(low.high, high.high)
     spans = Spans(np.where(there, bottom, NOWHERE), np.where(there, top, NOWHERE))
@@ -545,7 +514,6 @@ def draw_band(canvas: Canvas, area: PlotArea, band: Band, look: Look) -> None:
         plot.chars[halves] = ord(look.glyphs.shade)
         plot.fg[halves] = look.muted
         return
-    tint = band_tint(band, look)
     upper, lower = halves[0::2], halves[1::2]
     plot.bg[upper & lower] = tint
     for half, character in ((upper & ~lower, HALVES[0]), (lower & ~upper, HALVES[1])):
@@ -565,9 +533,8 @@ def draw_cursor(canvas: Canvas, area: PlotArea, cursor: float | None, look: Look
         left = start = min(max(at - len(text) // 2, 0), canvas.width - len(text))
         end, row_below = start + len(text), canvas.chars[area.bottom + 1]
         blank = row_below == ord(" ")
-        while (
-            left > 0 and not blank[left - 1]
-        ):  # also the rest of the words there: a lost digit changes a number
+        # Also the rest of the words there goes: a lost digit changes a number.
+        while left > 0 and not blank[left - 1]:
             left -= 1
         while end < len(blank) and not blank[end]:
             end += 1

@@ -19,11 +19,9 @@ FIGURE_AT_AN_END = re.compile(r"^[-−+]?\.?\d|\d$")
 class HeatFigure:
     """A matrix [n, m], NaN = empty, with the names of its rows and columns, in the order shown.
 
-    value_range: the values of the first and last color, or None for the matrix's own extremes. cursor: (row, column).
-    marked: the row and the column that the margins mark without a cursor; None: none. axes: the meanings of rows and
-    columns. unit: of the values, "%", or "" for none. decimals: of the values. titles: the bottom row's names of rows
-    and columns, if they are longer than those at the edges. signed: whether the values are differences, with 0 in the
-    middle of `value_range`. They then have a sign, also in the characters without color.
+    value_range: the values of the first and last color; None: the extremes. cursor: (row, column). marked: the row and
+    column that the margins mark without one. axes: the meanings of rows and columns. titles: the bottom row's names of
+    both, if longer than those at the edges. signed: the values are differences, with 0 in the middle of `value_range`.
     """
 
     matrix: Array
@@ -39,7 +37,6 @@ class HeatFigure:
     signed: bool = False
 
     def limits(self) -> tuple[float, float]:
-        """The values of the first and the last color."""
         if self.value_range is not None:
             return spread(*self.value_range)
         finite = self.matrix[np.isfinite(self.matrix)]
@@ -52,10 +49,10 @@ class HeatFigure:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The layout of the matrix: the plot's first column, and the values shown, [height × per_cell, …].
+    """The plot's first column, and the values shown, [height × per_cell, …].
 
     per_cell: values stacked in a cell (2: half blocks). down: rows of cells per value. starts: where each column of
-    values begins, in cells, and where the last ends. shape: that of the matrix.
+    values begins, in cells, and where the last ends. shape: of the matrix.
     """
 
     left: int
@@ -89,10 +86,7 @@ class Plan:
 
 
 def plan_of(figure: HeatFigure, width: int, height: int, halves: bool) -> Plan:
-    """The layout: exact cells if the rows fit, else two rows per cell (`halves`), else means of neighbors with a note.
-
-    The cursor's cell always shows its own value.
-    """
+    """Exact cells if the rows fit, else two rows per cell (`halves`), else means of neighbors with a note."""
     rows, columns = figure.matrix.shape
     numbers = number_cells(figure) * columns
     left = bar = 0
@@ -116,7 +110,7 @@ def plan_of(figure: HeatFigure, width: int, height: int, halves: bool) -> Plan:
     if across < WIDEST and 4 * int(starts[-1]) < 3 * room_across:  # some columns are a cell wider than others
         starts = edges(min(room_across, WIDEST * down * shown[1]), shown[1])
     values = binned(figure.matrix, *shown)
-    if figure.cursor is not None and shown != (rows, columns):
+    if figure.cursor is not None and shown != (rows, columns):  # its cell always shows its own value
         at = tuple(_bin_of(*each) for each in zip(figure.cursor, (rows, columns), shown, strict=True))
         values[at] = figure.matrix[figure.cursor]
     return Plan(left, values, per_cell, down, starts, (rows, columns))
@@ -125,10 +119,7 @@ def plan_of(figure: HeatFigure, width: int, height: int, halves: bool) -> Plan:
 def cell_at(
     figure: HeatFigure, width: int, height: int, halves: bool, x: int, y: int
 ) -> tuple[int, int] | None:
-    """(row, column) of the matrix at cell (x, y) of a grid of this size, in the order shown.
-
-    The first one if several share the cell. None outside of the matrix.
-    """
+    """(row, column) of the first value at cell (x, y) of a grid of this size. None outside of the matrix."""
     plan = plan_of(figure, width, height, halves)
     x -= plan.left
     if not (0 <= y < plan.height and 0 <= x < plan.width):
@@ -174,7 +165,7 @@ def binned(matrix: Array, rows: int, columns: int) -> Array:
 
 
 def draw_heatmap(figure: HeatFigure, width: int, height: int, look: Look) -> Canvas:
-    """`figure` on [height, width] cells. Parts without room (bar, labels, bottom row) are left out."""
+    """`figure` on [height, width] cells. Bar, labels, and bottom row are left out without room."""
     canvas = look.blank(width, height)
     if not figure.matrix.size or width < 2 or height < 1:
         return canvas
@@ -183,7 +174,15 @@ def draw_heatmap(figure: HeatFigure, width: int, height: int, look: Look) -> Can
     levels = levels_of(plan.values, figure.limits(), HEAT_LEVELS if look.painted else len(ramp))
     plot = canvas.window(0, plan.left, plan.height, plan.width)
     if look.painted:
-        paint(plot, plan, levels, heat, look)
+        levels = np.repeat(levels, np.diff(plan.starts), axis=1)
+        if plan.per_cell == 2 and len(levels) % 2:
+            levels = np.vstack([levels, np.full_like(levels[:1], -1)])
+        colours = np.where(levels >= 0, heat[levels], look.background)  # an empty value shows the background
+        if plan.per_cell == 1:
+            plot.bg[:] = np.repeat(colours, plan.down, axis=0)
+        else:
+            plot.fg[:], plot.bg[:] = colours[0::2], colours[1::2]
+            plot.chars[:] = np.where((levels[0::2] < 0) & (levels[1::2] < 0), ord(" "), ord("▀"))
     else:
         levels = sign_levels(plan.values, figure) if figure.signed else levels
         shown = codes(ramp + " ")[levels]  # an empty value, of level −1, is the last character
@@ -216,19 +215,6 @@ def sign_levels(values: Array, figure: HeatFigure) -> Array:
     known = np.where(np.isnan(values), 0.0, values)
     size = (np.abs(known) >= seen).astype(int) + (np.abs(known) >= max(large, seen))
     return np.where(np.isnan(values), -1, 2 + np.sign(known).astype(int) * size)
-
-
-def paint(plot: Canvas, plan: Plan, levels: Array, heat: Array, look: Look) -> None:
-    """Color the plot. An empty value shows the background."""
-    levels = np.repeat(levels, np.diff(plan.starts), axis=1)
-    if plan.per_cell == 2 and len(levels) % 2:
-        levels = np.vstack([levels, np.full_like(levels[:1], -1)])
-    colours = np.where(levels >= 0, heat[levels], look.background)
-    if plan.per_cell == 1:
-        plot.bg[:] = np.repeat(colours, plan.down, axis=0)
-        return
-    plot.fg[:], plot.bg[:] = colours[0::2], colours[1::2]
-    plot.chars[:] = np.where((levels[0::2] < 0) & (levels[1::2] < 0), ord(" "), ord("▀"))
 
 
 def write_values(plot: Canvas, plan: Plan, figure: HeatFigure, look: Look) -> None:
@@ -368,10 +354,7 @@ def merged(plan: Plan, figure: HeatFigure, look: Look) -> str:
 
 
 def status(figure: HeatFigure, width: int, look: Look) -> str:
-    """The bottom row: the cell under the cursor and its value, or the range and the mean.
-
-    If rows and columns are the same items, range and mean are those of the pairs. Less is told if `width` is too small.
-    """
+    """The bottom row: the cell under the cursor and its value, or the range and the mean of all."""
     times, values = f" {look.glyphs.times} ", figure.matrix
     if figure.cursor is not None:
         row, column = figure.cursor

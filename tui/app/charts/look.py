@@ -1,8 +1,4 @@
-"""What charts are drawn on and with: a grid of cells, three sets of characters, and colors for any theme.
-
-Every chart returns a Canvas, and every widget shows one. The palette is that of the figures, which this module adapts
-to the terminal: colors are legible on any theme and for color-blind people. Every color is an int 0xRRGGBB.
-"""
+"""What charts are drawn on and with: a grid of cells, sets of characters, and colors (ints 0xRRGGBB) for any theme."""
 
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -60,10 +56,7 @@ class Canvas:
         return Canvas(*(each[part] for each in self.arrays()))
 
     def put(self, row: int, column: int, text: str, fg: int, flags: int = 0) -> None:
-        """Write `text` from (row, column) on. Text outside of the grid is left out.
-
-        A wide character that would lose one of its two cells becomes a space.
-        """
+        """Write `text` from (row, column) on, within the grid. Half of a wide character becomes a space."""
         if not 0 <= row < self.height:
             return
         start, chars = max(column, 0), self.chars[row]
@@ -84,14 +77,12 @@ class Canvas:
         self.flags[row, start:end] = flags
 
     def text(self) -> str:
-        """The characters only, one line per row."""
         return "\n".join(map(row_text, self.chars))
 
     def changed_rows(self, other: "Canvas") -> list[int]:
         """The rows that differ from those of `other`, which has the same size."""
-        same = [
-            (mine == theirs).all(axis=1) for mine, theirs in zip(self.arrays(), other.arrays(), strict=True)
-        ]
+        both = zip(self.arrays(), other.arrays(), strict=True)
+        same = [(mine == theirs).all(axis=1) for mine, theirs in both]
         return [int(row) for row in np.flatnonzero(~np.all(same, axis=0))]
 
     def arrays(self) -> tuple[Array, Array, Array, Array]:
@@ -125,11 +116,10 @@ def row_text(codes: Array) -> str:
     return np.ascontiguousarray(codes, "<u4").tobytes().decode("utf-32-le")
 
 
-def _braille() -> Array:
-    """Code points by dots. Unicode numbers them 1 2 3 7 down the left column and 4 5 6 8 down the right."""
-    masks, unicode_bit = np.arange(256), (0, 3, 1, 4, 2, 5, 6, 7)
-    moved = sum((masks >> ours & 1) << theirs for ours, theirs in enumerate(unicode_bit))
-    return (0x2800 + np.asarray(moved)).astype(np.int32)
+_OF_UNICODE = sum(
+    (np.arange(256) >> ours & 1) << theirs for ours, theirs in enumerate((0, 3, 1, 4, 2, 5, 6, 7))
+)
+"""Unicode numbers the dots of braille 1 2 3 7 down the left column and 4 5 6 8 down the right."""
 
 
 def codes(characters: str) -> Array:
@@ -142,15 +132,13 @@ class GlyphSet:
     """The characters of one set, by default braille.
 
     dots: (rows, columns) of dots in a cell. cells: [2 ** (rows × columns)] code points; bit (row × columns + column) of
-    the index is the dot there. ramp: from low to high, without color; a space is no value. signs: a large loss, a loss,
-    no difference, a gain, and a large gain, without color. bars: from low to high, for
-    sparklines; none fills its cell, so rows stay apart. up, down, pointer: pointers from below, from above, and from
-    the left. The rest: the parts of axes and marks.
+    the index is the dot there. ramp: from low to high, without color. signs: from a large loss to a large gain. bars:
+    from low to high; none fills its cell, so rows stay apart. up, down, pointer: from below, above, and the left.
     """
 
     name: Glyphs = "braille"
     dots: tuple[int, int] = (4, 2)
-    cells: Array = field(default_factory=_braille)
+    cells: Array = field(default_factory=lambda: (0x2800 + np.asarray(_OF_UNICODE)).astype(np.int32))
     ramp: str = "·░▒▓█"
     signs: str = "▼−·+▲"
     bars: str = "▁▂▃▄▅▆▇"
@@ -240,19 +228,13 @@ GREYS_256 = tuple(level * 0x010101 for level in range(8, 239, 10))
 """xterm's grays."""
 
 
-def _grey(light: float) -> int:
-    """The color of GREYS_256 with the nearest luminance."""
-    return min(GREYS_256, key=lambda grey: abs(luminance(grey) - light))
-
-
 @dataclass(frozen=True)
 class Look:
     """The surface on which a chart is drawn, and its characters.
 
-    text, background: those of the app's theme, or DEFAULT if only the terminal knows them (ANSI themes). accent: the
-    cursor and the focus. dark: whether the background is dark. coloured: False under NO_COLOR, where color alone must
-    not carry meaning. exact: False for a terminal with xterm's 256 colors, as over SSH, which does not pass on the
-    terminal's abilities.
+    text, background: of the app's theme, or DEFAULT if only the terminal knows them. accent: the cursor and the focus.
+    coloured: False under NO_COLOR, where color alone must not carry meaning. exact: False with xterm's 256 colors, as
+    over SSH, which does not pass on the terminal's abilities.
     """
 
     text: int = 0xE0E0E0
@@ -308,15 +290,17 @@ class Look:
         return SIGNED_ON_DARK_256 if self.dark else SIGNED_ON_LIGHT_256
 
     def tint(self, colour: int, share: float) -> int:
-        """The background with a share (0…1) of a color.
+        """The background with a share (0…1) of a color; of 256, a gray that is as light and not the background.
 
-        Of xterm's colors, the nearest to a dark tint are an olive and a red, which have another meaning. So it is then
-        a gray that is as light, and differs from the background.
+        Of xterm's colors, the nearest to a dark tint are an olive and a red, which have another meaning.
         """
         tinted = blend(self.background, colour, share)
         if self.exact or tinted == DEFAULT:
             return tinted
-        grey, own = _grey(luminance(tinted)), _grey(luminance(self.background))
+        grey, own = (  # as light
+            min(GREYS_256, key=lambda grey: abs(luminance(grey) - luminance(colour)))
+            for colour in (tinted, self.background)
+        )
         return grey if grey != own else GREYS_256[GREYS_256.index(own) + (2 if self.dark else -2)]
 
     def clear(self, colour: int, ground: int | None = None) -> int:

@@ -18,7 +18,6 @@ class Axis:
     high: float
 
     def fraction(self, value: float) -> float:
-        """The position of one value between the ends."""
         return float(self.fractions(np.asarray(value, float)))
 
     def fractions(self, values: Array) -> Array:
@@ -221,10 +220,7 @@ DASH, POINT, GAP = 9, 2, 3
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """low, high [s, columns]: the rows of dots, counted from the bottom, that each line covers in each column.
-
-    Rows may be outside of the plot. Both are NOWHERE where a line has no value.
-    """
+    """low, high [s, columns]: the rows of dots, from the bottom, that each line covers; NOWHERE without a value."""
 
     low: Array
     high: Array
@@ -238,13 +234,11 @@ class Spans:
 def trace(x: Array, y: Array, columns: int, rows: int) -> Spans:
     """The spans of the lines y [s, n] over x [n] on a plot of columns × rows dots.
 
-    x (ascending) and y are fractions of the axes: 0 is the middle of the first column or lowest row, 1 the middle of
-    the last column or highest row. Points left or right of the plot only give the line its slope there.
+    x (ascending) and y are fractions of the axes: 0 is the middle of the first column or lowest row, 1 that of the last
+    or highest. Points left or right of the plot only give the line its slope there.
     """
     at, height = x * (columns - 1), y * (rows - 1)
-    low = np.full(
-        (len(height), columns), np.nan
-    )  # the extremes of the points in each column; NaN if there are none
+    low = np.full((len(height), columns), np.nan)  # the extremes of the points in each column
     high = low.copy()
     column = np.floor(at + 0.5)
     inside = (column >= 0) & (column < columns)
@@ -254,10 +248,17 @@ def trace(x: Array, y: Array, columns: int, rows: int) -> Spans:
         low[:, column[starts]] = np.fmin.reduceat(points, starts, axis=1)
         high[:, column[starts]] = np.fmax.reduceat(points, starts, axis=1)
     centres = _between(at, height, np.arange(columns, dtype=float))
-    unbroken = np.isfinite(
-        _between(at, height, np.arange(columns - 1) + 0.5)
-    )  # across the edge to the next column
-    return _joined(_whole(np.fmin(low, centres)), _whole(np.fmax(high, centres)), unbroken)
+    across = np.isfinite(_between(at, height, np.arange(columns - 1) + 0.5))  # the edge to the next column
+    low, high = _whole(np.fmin(low, centres)), _whole(np.fmax(high, centres))
+    there = (low != NOWHERE) & (high != NOWHERE)
+    joins, found = across & there[:, :-1] & there[:, 1:], Spans(low.copy(), high.copy())
+    this, following = np.s_[:, :-1], np.s_[:, 1:]
+    for lower, upper in ((this, following), (following, this)):  # where it rises, and where it falls
+        # neighboring columns touch: each reaches half-way to the other where the line jumps between them
+        jumps, middle = joins & (low[upper] > high[lower] + 1), (high[lower] + low[upper]) // 2
+        found.high[lower] = np.where(jumps, np.maximum(found.high[lower], middle), found.high[lower])
+        found.low[upper] = np.where(jumps, np.minimum(found.low[upper], middle + 1), found.low[upper])
+    return found
 
 
 def _between(at: Array, height: Array, where: Array) -> Array:
@@ -277,19 +278,6 @@ def _whole(heights: Array) -> Array:
     """Rows of dots. Heights far outside of the plot are limited so that they do not overflow."""
     rounded = np.floor(np.clip(np.where(np.isnan(heights), 0, heights), -1e6, 1e6) + 0.5).astype(int)
     return np.where(np.isnan(heights), NOWHERE, rounded)
-
-
-def _joined(low: Array, high: Array, unbroken: Array) -> Spans:
-    """Make neighboring columns touch: each reaches half-way to the other where the line jumps between them."""
-    there = (low != NOWHERE) & (high != NOWHERE)
-    joins = unbroken & there[:, :-1] & there[:, 1:]
-    found = Spans(low.copy(), high.copy())
-    this, following = np.s_[:, :-1], np.s_[:, 1:]
-    for lower, upper in ((this, following), (following, this)):  # where it rises, and where it falls
-        jumps, middle = joins & (low[upper] > high[lower] + 1), (high[lower] + low[upper]) // 2
-        found.high[lower] = np.where(jumps, np.maximum(found.high[lower], middle), found.high[lower])
-        found.low[upper] = np.where(jumps, np.minimum(found.low[upper], middle + 1), found.low[upper])
-    return found
 
 
 def counts(spans: Spans, rows: int) -> Array:

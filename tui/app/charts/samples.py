@@ -86,8 +86,15 @@ def _draw_pictures(canvas: Canvas, samples: ClientSamples, look: Look) -> bool:
     pictures = [np.array(each.values) for each in samples.classes]
     if not pictures:
         return False
-    for shrunk in (1, 2):
-        small = [_shrunk(picture, shrunk) for picture in pictures]
+    small = pictures
+    for shrunk in (False, True):
+        if shrunk:  # the mean of 2 × 2 pixels in place of each, without those left over at the edges
+            small = [
+                picture[: rows * 2, : columns * 2].reshape(rows, 2, columns, 2).mean(axis=(1, 3))
+                if (rows := picture.shape[0] // 2) and (columns := picture.shape[1] // 2)
+                else picture
+                for picture in pictures
+            ]
         down, across = (small[0].shape[0] + 1) // 2 + 1, small[0].shape[1] + 2
         columns = (canvas.width + 2) // across
         fits = (canvas.height // down) * columns
@@ -126,15 +133,6 @@ def _grey(brightness: Array, look: Look) -> Array:
         return np.clip(brightness * 255 + 0.5, 0, 255).astype(np.int32) * 0x010101
     greys = np.array(GREYS_256, np.int32)
     return np.asarray(greys[np.clip(brightness * len(greys), 0, len(greys) - 1).astype(int)])
-
-
-def _shrunk(picture: Array, by: int) -> Array:
-    """The mean of `by` × `by` pixels in place of each. Pixels left over at the edges are left out."""
-    rows, columns = (max(side // by, 1) for side in picture.shape)
-    kept = picture[: rows * by, : columns * by]
-    if min(picture.shape) < by:
-        return picture
-    return np.asarray(kept.reshape(rows, by, columns, by).mean(axis=(1, 3)))
 
 
 def _draw_rest(canvas: Canvas, fits: int, samples: ClientSamples, look: Look) -> None:

@@ -12,9 +12,8 @@ from tui.app.charts.plot import Axis, draw_axes, masks, plot_area, reach, spread
 from tui.common.cells import cell_count, cut
 
 KEYS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-IN_TURN = 3 * len(
-    OKABE_ITO
-)  # up to this many groups have the colors of series; more have the scale's, in order
+IN_TURN = 3 * len(OKABE_ITO)
+"""Up to this many groups have the colors of series. More have the scale's, in order."""
 
 
 def key_of(group: int) -> str:
@@ -26,8 +25,8 @@ def key_of(group: int) -> str:
 class ScatterFigure:
     """points [n, 2] of the groups [n], with their names; marks [m, 2], drawn over them, of `mark_groups` [m].
 
-    mark_name: the meaning of a mark ("prototype"). shown: the points [n] to highlight, with dots for the others behind
-    them; None: all. marks_coloured: whether marks, and not points, have their groups' colors.
+    mark_name: the meaning of a mark. shown: the points [n] to highlight, with dots for the others; None: all.
+    marks_coloured: whether marks have their groups' colors.
     """
 
     points: Array
@@ -113,9 +112,9 @@ MARGIN = 0.06  # share of the axis beyond the costs at both ends
 
 @dataclass(frozen=True)
 class TradeoffPoint:
-    """A setting: its cost in the axis's unit, and its accuracy in per cent. front: whether no other one beats it.
+    """A setting: its cost in the axis's unit, and its accuracy in per cent.
 
-    so_far: whether some of its sessions still have rounds to go, so that it will move.
+    front: whether no other one beats it. so_far: whether some of its sessions still have rounds to go.
     """
 
     name: str
@@ -135,18 +134,14 @@ class TradeoffFigure:
 
 
 def draw_tradeoff(figure: TradeoffFigure, width: int, height: int, look: Look) -> Canvas:
-    """`figure` on [height, width] cells: the line through the front, the points, and names where there is room.
-
-    The chosen one's name comes first, then those of the front.
-    """
+    """The line through the front, the points, and names where there is room: the chosen one's, then the front's."""
     canvas, points = look.blank(width, height), figure.points
     if width < 4 or height < 2 or not points:
         return canvas
     low, high = spread(min(each.x for each in points), max(each.x for each in points))
     room = (high - low) * MARGIN
-    x = Axis(
-        0.0 if 0 <= low <= (high - low) / 2 else low - room, high + room
-    )  # from 0 on if they come near it
+    near = 0 <= low <= (high - low) / 2  # then the axis begins at 0
+    x = Axis(0.0 if near else low - room, high + room)
     y = reach(np.array([each.y for each in points]), ceiling=100.0)
     area = plot_area(x, y, width, height, 0, 1)
     draw_axes(canvas, area, figure.x_label, look)

@@ -12,8 +12,6 @@ from tui.common.cells import cell_count
 
 UNITS = ((3600.0, "h"), (60.0, "min"), (1.0, "s"))
 FRAME = 3  # rows of the rounds' numbers and of the x axis
-
-
 PHASES: dict[str, tuple[str, str, str, int | None]] = {
     "latency": ("latency", "·", ".", None),
     "down": ("downlink", "▼", "v", 1),
@@ -57,9 +55,7 @@ def draw_timeline(make: Make, width: int, height: int, look: Look) -> Canvas:
     for row, name in enumerate(names):
         canvas.put(top + row, gutter - 1 - cell_count(name), name, look.muted)
     free = plot.width + 1
-    for round, end in reversed(
-        found.marks
-    ):  # numbers of rounds above their ends, the newest first, if there is room
+    for round, end in reversed(found.marks):  # with its number above, the newest first, if there is room
         if (column := area.column(end / second)) is None:
             continue
         for row in range(rows):

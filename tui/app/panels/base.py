@@ -23,10 +23,10 @@ from simulator.results.analysis.measures import client_on_part, part_means
 from simulator.results.analysis.run import SessionData
 from tui.app.charts.chart import Figure, Mark, Series
 from tui.app.charts.look import GLYPHS
-from tui.app.charts.table import Column, Row
 from tui.app.view import Panel, View
 from tui.app.widgets import LineChart, Table
 from tui.app.widgets.screen import glyphs_of, room
+from tui.app.widgets.table import Column, Row
 from tui.common.cells import cell_count, fit
 from tui.common.errors import explain
 from tui.common.formatting import NONE, at_round, percent, points, size, size_unit, spelled, wrapped

@@ -1,6 +1,6 @@
-"""The texts of a study's board: its rows, and what there is to know of the row and the point under the cursor."""
+"""A study's board: its points by setting and seed, its settings over their costs, and what is known of each."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -15,32 +15,20 @@ from simulator.results.analysis.costs import COSTS, SIMULATED, Cost, pareto_fron
 from simulator.studies.board import Board, BoardRow, PointCell, StudySummary, TrialRow
 from tui.app.charts.look import BOLD, Canvas, Look
 from tui.app.charts.scatter import TradeoffFigure, TradeoffPoint, draw_tradeoff
-from tui.app.charts.table import Cell, Column, Row, Rows, Tone, layout, widths
 from tui.app.panels.base import PERCENT, WIDE, Facts, Part
 from tui.app.panels.session_list import STATES
 from tui.app.view import SessionOpened
-from tui.app.widgets import Table
 from tui.app.widgets.canvas_widget import CanvasWidget
 from tui.app.widgets.screen import look_of, offer_focus, room
+from tui.app.widgets.table import Cell, Column, Row, Rows, Table, Tone, layout
 from tui.common.formatting import NONE, amount, duration, percent, points, size
 
 FIRST, SHOWN, PASSED = 8, 5, 1
 """The worth of the first two columns of seeds in sight, of the others, and of those before them."""
 
 
-@dataclass(frozen=True)
-class GridRow:
-    """A row: the texts before the seeds, a cell for each seed (None: there is none), and the texts after them."""
-
-    key: Hashable
-    before: tuple[str | Cell, ...]
-    cells: tuple[Cell | None, ...]
-    after: tuple[str | Cell, ...]
-    tone: Tone = "plain"
-
-
 class Grid(Table):
-    """Rows of cells by seed. Enter is `Table.Chosen`, as in every table."""
+    """Rows of cells by seed, with texts before and after them. Enter is `Table.Chosen`, as in every table."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "seed(-1)", "seed before", show=False),
@@ -49,34 +37,26 @@ class Grid(Table):
 
     def __init__(self) -> None:
         super().__init__((), cursor=True)
-        self._seeds: tuple[str, ...] = ()
-        self._before: tuple[Column, ...] = ()
-        self._after: tuple[Column, ...] = ()
-        self._at = 0
+        self._seeds: Sequence[str] = ()
+        self._before: Sequence[Column] = ()
+        self._after: Sequence[Column] = ()
+        self.seed = 0
+        """The number of the seed under the cursor."""
         self._first = 0
         """The first seed in sight."""
 
-    @property
-    def seed(self) -> int:
-        """The number of the seed under the cursor."""
-        return self._at
-
     def show_grid(
-        self, rows: Sequence[GridRow], before: Sequence[Column], seeds: Sequence[str], after: Sequence[Column]
+        self, rows: Sequence[Row], before: Sequence[Column], seeds: Sequence[str], after: Sequence[Column]
     ) -> None:
         """Replace the contents. The cursor stays."""
-        self._before, self._seeds, self._after = tuple(before), tuple(seeds), tuple(after)
-        self._at = min(self._at, max(len(seeds) - 1, 0))
-        shown = []
-        for row in rows:  # with room for the cursor's brackets
-            points = ("" if cell is None else replace(cell, text=f" {cell.text} ") for cell in row.cells)
-            shown.append(Row(row.key, (*row.before, *points, *row.after), row.tone, search=str(row.key)))
-        self._show(tuple(shown))
+        self._before, self._seeds, self._after = before, seeds, after
+        self.seed = min(self.seed, max(len(seeds) - 1, 0))
+        self._show(tuple(rows))
 
     def action_seed(self, steps: int) -> None:
-        at = min(max(self._at + steps, 0), max(len(self._seeds) - 1, 0))
-        if at != self._at:
-            self._at = at
+        at = min(max(self.seed + steps, 0), max(len(self._seeds) - 1, 0))
+        if at != self.seed:
+            self.seed = at
             self._show(self._all)
             self.changed()
             self.post_message(self.CursorMoved(self, self.selected))
@@ -87,10 +67,10 @@ class Grid(Table):
 
     def _show(self, rows: Rows) -> None:
         """Show the rows with the columns near the cursor."""
-        at, self._first = len(self._before) + self._at, min(self._first, self._at)
+        at, self._first = len(self._before) + self.seed, min(self._first, self.seed)
         if self._seeds:
-            wanted, across = widths(self._columns_from(0), rows, None, look_of(self)), room(self).width
-            while self._first < self._at and not any(
+            wanted, across = self.measured(rows, self._columns_from(0), look_of(self)), room(self).width
+            while self._first < self.seed and not any(
                 place.column == at for place in layout(self._columns_from(self._first), wanted, across, 1)
             ):
                 self._first += 1
@@ -98,17 +78,16 @@ class Grid(Table):
 
     def _columns_from(self, first: int) -> list[Column]:
         """All columns, those of the seeds from `first` on with more worth than those before."""
-        seeds = [
-            Column(
-                f"{seed} ", numeric=True, worth=PASSED if at < first else FIRST if at < first + 2 else SHOWN
-            )
-            for at, seed in enumerate(self._seeds)
+        worths = [
+            PASSED if at < first else FIRST if at < first + 2 else SHOWN for at in range(len(self._seeds))
         ]
-        return [*self._before, *seeds, *self._after]
+        seeds = zip(self._seeds, worths, strict=True)
+        columns = [Column(f"{seed} ", numeric=True, worth=worth) for seed, worth in seeds]
+        return [*self._before, *columns, *self._after]
 
     def draw(self, width: int, height: int, look: Look) -> Canvas:
         canvas = super().draw(width, height, look)
-        at = len(self._before) + self._at
+        at = len(self._before) + self.seed
         place = next((each for each in self._places if each.column == at), None)
         line = self._place() - self.scroll_offset.y + self._header
         if self._seeds and place is not None and self.rows and self._header <= line < height:
@@ -124,12 +103,11 @@ BEFORE_SEEDS = (
     Column("rung", numeric=True, worth=9),
 )
 AFTER_SEEDS = (Column("eval", numeric=True, worth=9), Column("values", stretch=True, worth=7, least=12))
-ONE_SEED = "one seed: no interval"
 Fact = tuple[str, str]
 Interval = tuple[float, float]
 
 
-def of_settings(board: Board, wide: bool) -> tuple[list[GridRow], tuple[Column, ...]]:
+def of_settings(board: Board, wide: bool) -> tuple[list[Row], tuple[Column, ...]]:
     """The rows of the settings, and the columns after the seeds."""
     has_paper = any(row.paper for row in board.rows)
     title = "mean" if board.round is None else f"mean at r{board.round}"
@@ -139,28 +117,37 @@ def of_settings(board: Board, wide: bool) -> tuple[list[GridRow], tuple[Column, 
         columns.append(Column(title, "Δ", numeric=True, worth=7))
     if has_paper:
         columns.append(Column("paper", numeric=True, worth=6))
+
+    def within(text: str, interval: Interval | None, ends: Callable[[Interval], str]) -> str:
+        """A mean with its interval, if it has one: its ends, or half its width."""
+        if interval is None:
+            return text
+        return f"{text} {ends(interval)}" if wide else f"{text} ±{50 * (interval[1] - interval[0]):.1f}"
+
     rows = []
     for row in board.rows:
-        mean, change = row.accuracy, row.difference
-        after = [_within(_hundred(mean.mean), row.interval, wide, _interval) if mean else NONE]
+        mean, change, paper = row.accuracy, row.difference, NONE
+        after = [within(_hundred(mean.mean), row.interval, _interval) if mean else NONE]
         if board.baseline:
-            after.append(_within(points(change.mean), change.interval, wide, _changes) if change else NONE)
-        after += [_paper(row)] * has_paper
-        rows.append(GridRow(row.label, (row.label,), tuple(map(of_point, row.cells)), tuple(after)))
+            after.append(within(points(change.mean), change.interval, _changes) if change else NONE)
+        if row.paper:  # in parentheses if they are not comparable
+            paper = "/".join(dict.fromkeys(_printed(each.accuracy) for each in row.paper)).replace(" %", "")
+            paper = f"({paper})" if row.paper[0].details else paper
+        cells = (row.label, *map(of_point, row.cells), *after, *[paper] * has_paper)
+        rows.append(Row(row.label, cells, search=row.label))
     return rows, tuple(columns)
 
 
-def of_trials(board: Board) -> list[GridRow]:
+def of_trials(board: Board) -> list[Row]:
     """The rows of a tuning study's trials."""
-    if board.trials is None:
-        return []
-    rows, rungs = [], board.trials.rungs
-    for row in board.trials.rows:
-        before = Cell("best", "gain") if row.is_best else "", name_of(row), f"{row.rung}/{rungs}"
-        points = tuple(of_point(cell, trial=True) for cell in row.cells)
-        after = "diverged" if row.lost else _hundred(row.score), row.words
+    rows = []
+    for row in board.trials.rows if board.trials else ():
+        name, rung = name_of(row), f"{row.rung}/{board.trials.rungs if board.trials else 0}"
+        cells = [of_point(cell, trial=True) for cell in row.cells]
+        score = "diverged" if row.lost else _hundred(row.score)
         tone: Tone = "muted" if row.out or row.lost else "plain"
-        rows.append(GridRow(before[1], before, points, after, tone))
+        best = Cell("best", "gain") if row.is_best else ""
+        rows.append(Row(name, (best, name, rung, *cells, score, row.words), tone, search=name))
     return rows
 
 
@@ -168,19 +155,23 @@ def name_of(trial: TrialRow) -> str:
     return f"{trial.method} t{trial.number:02d}"
 
 
-def of_point(cell: PointCell | None, trial: bool = False) -> Cell | None:
-    """A point's accuracy in per cent and the symbol of its state, with the round unless it is finished."""
+def of_point(cell: PointCell | None, trial: bool = False) -> str | Cell:
+    """A point's accuracy in per cent and the symbol of its state, with the round unless it is finished.
+
+    It has room for the cursor's brackets.
+    """
     if cell is None:
-        return None
-    if cell.state == "waiting":
-        return Cell(NONE, "muted")
+        return ""
     glyph, tone = STATES["damaged"] if cell.error else STATES.get(cell.state, ("?", "plain"))
-    if trial:
-        return Cell(f"r{cell.round} {glyph}", tone)
-    if cell.error:
-        return Cell(glyph, tone)
-    accuracy = "" if cell.accuracy is None else f"{_hundred(cell.accuracy)} "
-    return Cell(f"{accuracy}{glyph}{'' if cell.state == 'finished' else cell.round}", tone)
+    text = glyph
+    if cell.state == "waiting":
+        text, tone = NONE, "muted"
+    elif trial:
+        text = f"r{cell.round} {glyph}"
+    elif not cell.error:
+        accuracy = "" if cell.accuracy is None else f"{_hundred(cell.accuracy)} "
+        text = f"{accuracy}{glyph}{'' if cell.state == 'finished' else cell.round}"
+    return Cell(f" {text} ", tone)
 
 
 def facts(board: Board, row: BoardRow, seed: int) -> list[Fact]:
@@ -190,7 +181,7 @@ def facts(board: Board, row: BoardRow, seed: int) -> list[Fact]:
     if row.accuracy is None:
         found.append((row.label, f"no accuracy yet; {done}"))
     else:
-        between = _interval(row.interval) if row.interval else ONE_SEED
+        between = _interval(row.interval) if row.interval else "one seed: no interval"
         found.append((row.label, f"{percent(row.accuracy.mean)}{when}, {between}; {done}"))
     if (change := row.difference) is not None:
         between = _changes(change.interval) if change.interval else "one pair: no interval"
@@ -198,8 +189,11 @@ def facts(board: Board, row: BoardRow, seed: int) -> list[Fact]:
         found.append((f"Δ vs {board.baseline}", said))
     elif board.baseline and row.method != board.baseline:
         found.append((f"Δ vs {board.baseline}", "no pair yet: both sessions of a seed need an accuracy"))
-    if costs := _costs(row.costs):
-        found.append(("cost", f"{costs} per seed{when}"))
+    costs = [
+        COST_TEXTS[cost](each) for cost, each in row.costs.items() if cost in COST_TEXTS and each == each
+    ]
+    if costs:
+        found.append(("cost", f"{', '.join(costs)} per seed{when}"))
     if row.paper:
         values = dict.fromkeys(f"{_printed(each.accuracy)} ({each.place})" for each in row.paper)
         found.append(("paper", " / ".join(values)))
@@ -215,8 +209,7 @@ def after_round(board: Board) -> str:
 
 def trial_facts(board: Board, row: TrialRow, seed: int) -> list[Fact]:
     """What there is to know of a trial."""
-    trials = board.trials
-    if trials is None:
+    if (trials := board.trials) is None:
         return []
     score = "no score yet"
     if row.lost:
@@ -240,11 +233,6 @@ def _point_facts(row: BoardRow | TrialRow, seed: int) -> list[Fact]:
     cell = row.cells[seed] if seed < len(row.cells) else None
     if cell is None:
         return []
-    return [(f"seed {cell.seed}", said(cell))] + [("damaged", cell.error)] * bool(cell.error)
-
-
-def said(cell: PointCell) -> str:
-    """A point in words."""
     words = f"{cell.point}: {cell.state}"
     if cell.linked:
         words += f", uses the session {cell.linked}"
@@ -252,26 +240,11 @@ def said(cell: PointCell) -> str:
         words += f", round {cell.round} of {cell.rounds}"
     if cell.accuracy is not None:
         words += f", {percent(cell.accuracy)}, best {percent(cell.best)}"
-    return words
-
-
-def _within(text: str, interval: Interval | None, wide: bool, ends: Callable[[Interval], str]) -> str:
-    """A mean with its interval, if it has one: its ends, or half its width."""
-    if interval is None:
-        return text
-    return f"{text} {ends(interval)}" if wide else f"{text} ±{50 * (interval[1] - interval[0]):.1f}"
+    return [(f"seed {cell.seed}", words)] + [("damaged", cell.error)] * bool(cell.error)
 
 
 def _changes(interval: Interval) -> str:
     return f"[{', '.join(map(points, interval))}]"
-
-
-def _paper(row: BoardRow) -> str:
-    """The published values, in parentheses if they are not comparable."""
-    if not row.paper:
-        return NONE
-    values = "/".join(dict.fromkeys(_printed(each.accuracy) for each in row.paper)).replace(" %", "")
-    return f"({values})" if row.paper[0].details else values
 
 
 def _printed(accuracy: float | None) -> str:
@@ -280,26 +253,11 @@ def _printed(accuracy: float | None) -> str:
 
 def _interval(interval: Interval) -> str:
     """The ends of an interval of accuracies, cut at 0 and 100."""
-    low, high = max(interval[0], 0.0), min(interval[1], 1.0)
-    return f"[{_hundred(low)}, {_hundred(high)}]"
+    return f"[{_hundred(max(interval[0], 0.0))}, {_hundred(min(interval[1], 1.0))}]"
 
 
 def _hundred(share: float | None) -> str:
     return NONE if share is None else f"{100 * share:.1f}"
-
-
-def _costs(costs: Mapping[Cost, float]) -> str:
-    """The costs that there are."""
-    formats: dict[Cost, Callable[[float], str]] = {
-        "bytes": size,
-        "FLOPs": lambda value: f"{amount(value)} FLOPs",
-        "seconds": _time,
-        "simulated seconds": lambda value: f"{_time(value)} simulated",
-        "joules": lambda value: f"{amount(value)} J",
-    }
-    return ", ".join(
-        formats[cost](value) for cost, value in costs.items() if cost in formats and value == value
-    )
 
 
 def _time(seconds: float) -> str:
@@ -307,6 +265,13 @@ def _time(seconds: float) -> str:
     return f"{seconds:.1g} s" if 0 < seconds < 0.5 else duration(seconds)
 
 
+COST_TEXTS: dict[Cost, Callable[[float], str]] = {
+    "bytes": size,
+    "FLOPs": lambda value: f"{amount(value)} FLOPs",
+    "seconds": _time,
+    "simulated seconds": lambda value: f"{_time(value)} simulated",
+    "joules": lambda value: f"{amount(value)} J",
+}
 POINTS, TRIALS, PARETO = "points", "trials", "Pareto"
 READING = "Reading the study…"
 NO_POINTS = "No final seed yet: each method first needs its choice of values."
@@ -351,12 +316,10 @@ class StudyBoard(Container):
             self._draw()
 
     def show(self, board: Board) -> None:
-        if board.folder != self.folder:
-            return
-        self._board = board
-        if self._mode not in self.modes:
-            self._mode = self.modes[0]
-        self._draw()
+        if board.folder == self.folder:
+            self._board = board
+            self._mode = self._mode if self._mode in self.modes else self.modes[0]
+            self._draw()
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -410,11 +373,16 @@ class StudyBoard(Container):
             self._cells.say(READING if board is None else board.error)
             self._facts.tell([])
             return
-        head = f"{study.name}: {study.state}"
         if self._mode == PARETO:
-            self._draw_pareto(board, study.name)
+            cost = self._cost if self._cost in self._costs() else self._costs()[0]
+            figure = tradeoff(board, cost, str(self._grid.selected or ""))
+            when = after_round(board)
+            said = f"{study.name}: accuracy in % over {cost}{',' * bool(when)}{when}"
+            self._plot.caption(f"{said}, means over seeds", said)
+            self._plot.say(None if figure.points else NOTHING)
+            self._chart.show(figure)
         else:
-            self._draw_grid(board, head)
+            self._draw_grid(board, f"{study.name}: {study.state}")
         self._draw_facts()
 
     def _draw_grid(self, board: Board, head: str) -> None:
@@ -426,8 +394,7 @@ class StudyBoard(Container):
             self._grid.show_grid(rows, BEFORE_SEEDS, board.trials.seeds, AFTER_SEEDS)
         else:
             rows, columns = of_settings(board, wide=room(self).width >= WIDE)
-            done = sum(row.finished for row in board.rows)
-            every = sum(len(row.points) for row in board.rows)
+            done, every = sum(row.finished for row in board.rows), sum(len(row.points) for row in board.rows)
             what = "final seeds" if board.trials else "points"
             lead = head.removesuffix("finished") if head.endswith(": finished") else f"{head}, "
             said = f"{lead}{done} of {every} {what} finished"
@@ -435,30 +402,19 @@ class StudyBoard(Container):
             self._grid.show_grid(rows, SETTINGS, board.seeds, columns)
         self._cells.say(None if rows else NO_POINTS)
 
-    def _draw_pareto(self, board: Board, name: str) -> None:
-        cost = self._cost if self._cost in self._costs() else self._costs()[0]
-        figure = tradeoff(board, cost, str(self._grid.selected or ""))
-        when = after_round(board)
-        said = f"{name}: accuracy in % over {cost}{',' * bool(when)}{when}"
-        self._plot.caption(f"{said}, means over seeds", said)
-        self._plot.say(None if figure.points else NOTHING)
-        self._chart.show(figure)
-
     def _draw_facts(self) -> None:
-        found, board, facts_now = self._row(), self._board, list[Fact]()
-        title = "point"
+        found, board, title, known = self._row(), self._board, "point", list[Fact]()
         if board is not None and found is not None:
             if isinstance(found, TrialRow):
-                title, facts_now = name_of(found), trial_facts(board, found, self._grid.seed)
+                title, known = name_of(found), trial_facts(board, found, self._grid.seed)
             else:
-                title, facts_now = found.label, facts(board, found, self._grid.seed)
+                title, known = found.label, facts(board, found, self._grid.seed)
         self._about.caption(title)
-        self._facts.tell(facts_now)
+        self._facts.tell(known)
 
     def _row(self) -> BoardRow | TrialRow | None:
         """The row under the cursor, or the chosen one of the chart."""
-        board = self._board
-        if board is None:
+        if (board := self._board) is None:
             return None
         if self._mode == TRIALS and board.trials is not None:
             return next((each for each in board.trials.rows if name_of(each) == self._grid.selected), None)
@@ -519,8 +475,7 @@ def tradeoff(board: Board, cost: Cost, chosen: str = "") -> TradeoffFigure:
         TradeoffPoint(label, x / one, y * PERCENT, (x, y) in front, label in unfinished)
         for label, (x, y) in known.items()
     )
-    names = [each.name for each in points]
-    return TradeoffFigure(points, unit, chosen if chosen in names else next(iter(names), ""))
+    return TradeoffFigure(points, unit, chosen if chosen in known else next(iter(known), ""))
 
 
 class Tradeoff(CanvasWidget, can_focus=True):
@@ -549,11 +504,10 @@ class Tradeoff(CanvasWidget, can_focus=True):
 
     def action_choose(self, steps: int) -> None:
         names = [each.name for each in sorted(self.figure.points, key=lambda each: (each.x, each.y))]
-        if not names:
-            return
-        at = names.index(self.figure.chosen) + steps if self.figure.chosen in names else 0
-        self.show(replace(self.figure, chosen=names[min(max(at, 0), len(names) - 1)]))
-        self.post_message(self.Chosen(self.figure.chosen))
+        if names:
+            at = names.index(self.figure.chosen) + steps if self.figure.chosen in names else 0
+            self.show(replace(self.figure, chosen=names[min(max(at, 0), len(names) - 1)]))
+            self.post_message(self.Chosen(self.figure.chosen))
 
     def draw(self, width: int, height: int, look: Look) -> Canvas:
         return draw_tradeoff(self.figure, width, height, look)

@@ -18,10 +18,10 @@ from simulator.results.analysis.clients import (
 from simulator.results.analysis.costs import at_work
 from simulator.results.analysis.ledger import Divergence
 from simulator.results.analysis.run import Samples, tested
-from tui.app.charts.table import Cell, Column, Rows, Tone, Trend, Value, by_columns
 from tui.app.panels.base import SizedPanel
 from tui.app.view import ClientPinned, ClientSelected, PanelWanted, View, ViewChanged
 from tui.app.widgets import Table
+from tui.app.widgets.table import AnyCell, Cell, Column, Rows, Tone, Trend, Value, by_columns
 from tui.common.formatting import NONE, percent, points, size
 
 TREND = 40  # rounds in a sparkline
@@ -46,7 +46,7 @@ COLUMNS = (
 
 def known(sort: tuple[object, ...]) -> tuple[str, bool]:
     """The saved column to sort by, and whether from high to low. If it is invalid, the worst come first."""
-    names = [column.name or column.title for column in COLUMNS if column.sort]
+    names = [column.called for column in COLUMNS if column.sort]
     match sort:
         case (str(name), bool(descending)) if name in names:
             return name, descending
@@ -134,7 +134,7 @@ def rows_of(
 
     moves = each_once(points, changes)
     recent = [()] * len(clients) if histories is None else [tuple(each) for each in histories.tolist()]
-    columns: list[tuple[Sequence[str | Cell | Trend], Sequence[Value]]] = [
+    columns: list[tuple[Sequence[AnyCell], Sequence[Value]]] = [
         (marks, [float(bool(mark)) for mark in marks]),
         (list(map(str, clients)), clients),
         (names, [name.casefold() for name in names]),
@@ -153,7 +153,7 @@ def rows_of(
 
 def _data_columns(
     clients: Sequence[int], samples: Samples | None
-) -> list[tuple[Sequence[str | Cell | Trend], Sequence[Value]]]:
+) -> list[tuple[Sequence[AnyCell], Sequence[Value]]]:
     """The test and training samples, and the histogram of classes."""
     if samples is None:
         none = [""] * len(clients)

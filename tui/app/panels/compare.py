@@ -23,11 +23,11 @@ from simulator.results.figures.palette import OKABE_ITO, in_order, looks_of
 from simulator.studies.selection import Seeds, by_seed, study_axes
 from tui.app.charts.chart import KEYS, Band, Figure, Series
 from tui.app.charts.look import GLYPHS
-from tui.app.charts.table import Column, Row
 from tui.app.panels.base import PERCENT, Part, SizedPanel, Steps, at_best, at_most, no_match, sizes
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table
 from tui.app.widgets.screen import glyphs_of
+from tui.app.widgets.table import Column, Row
 from tui.common.cells import fit
 from tui.common.formatting import (
     NONE,

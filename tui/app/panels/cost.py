@@ -12,11 +12,11 @@ from simulator.results.analysis.comparison import standing
 from simulator.results.analysis.costs import COSTS, SIMULATED, TIME_PARTS, Cost, seconds_by_part
 from simulator.results.analysis.timeline import timeline
 from tui.app.charts.chart import Figure, Series
-from tui.app.charts.table import Cell, Column, Row, Rows, Trend, Value, by_columns
 from tui.app.panels import base, client_rows
 from tui.app.panels.client_rows import each_once
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table, TimelineChart
+from tui.app.widgets.table import Cell, Column, Row, Rows, Trend, Value, by_columns
 from tui.common.formatting import NONE, amount, duration, percent, size, span
 
 BEGINNING = "No round is finished yet. This panel shows traffic, time, and memory after the first one."

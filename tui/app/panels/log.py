@@ -5,11 +5,11 @@ from itertools import pairwise
 
 from simulator.base.documents import Event
 from simulator.results.analysis.events import description, is_alarming, shown_events
-from tui.app.charts.table import Column, Row, Tone
 from tui.app.panels.base import Part, SizedPanel, no_match, unread
 from tui.app.view import View
 from tui.app.widgets import Table
 from tui.app.widgets.screen import room
+from tui.app.widgets.table import Column, Row, Tone
 from tui.common.formatting import wrapped
 from tui.common.fuzzy import fits
 

@@ -22,10 +22,10 @@ from simulator.results.analysis.ledger import NO_SCORE, Totals
 from simulator.results.analysis.overview import Branch, Summary, read_overview, tree, with_parents
 from simulator.results.analysis.run import LIVE, SILENT_SECONDS
 from simulator.studies.board import Board, BoardReader, Seen, StudySummary
-from tui.app.charts.table import Cell, Column, Row, Tone, Trend
 from tui.app.view import View
 from tui.app.widgets import Table
 from tui.app.widgets.screen import room
+from tui.app.widgets.table import Cell, Column, Row, Tone, Trend
 from tui.common.formatting import NONE, branches, course, duration, percent, printable
 
 ENDED = ("finished", "stopped", "interrupted", "failed", "damaged")

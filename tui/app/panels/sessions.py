@@ -18,13 +18,13 @@ from simulator.results.analysis.overview import Summary
 from simulator.results.analysis.run import SessionData
 from simulator.studies.board import StudySummary
 from tui.app.charts.chart import Figure, Series
-from tui.app.charts.table import Column, Row
 from tui.app.panels.base import PERCENT, Facts, Part, SizedPanel, at_best, by_round, no_match
 from tui.app.panels.board import StudyBoard
 from tui.app.panels.session_list import SessionList, Sketch
 from tui.app.view import NewRunWanted, SessionMarked, SessionOpened, View
 from tui.app.widgets import LineChart, Table
 from tui.app.widgets.screen import glyphs_of, offer_focus
+from tui.app.widgets.table import Column, Row
 from tui.common.formatting import NONE, course, percent, spelled, text_of
 
 UNREAD = "Reading the session…"

@@ -12,13 +12,13 @@ from textual.containers import Vertical
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.ledger import CkaMeasurement, least_similar
 from tui.app.charts.chart import Figure, Series
-from tui.app.charts.table import Column, Row
 from tui.app.panels.base import OPENING, Part, SizedPanel, Steps, at_most, awaited_cka, named_clients, unread
 from tui.app.panels.data_features import gone
 from tui.app.view import ClientSelected, View
 from tui.app.widgets import Heatmap, LineChart, Table
 from tui.app.widgets.canvas_widget import CLUSTERING
 from tui.app.widgets.screen import glyphs_of
+from tui.app.widgets.table import Column, Row
 from tui.common.formatting import number
 
 UNMEASURED = (
