@@ -15,7 +15,7 @@ from simulator.sessions.metadata import of_new
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session
 from tests import federations
-from tests.cli.test_bad_input import rewrite
+from tests.cli.conftest import rewrite
 
 pytestmark = pytest.mark.usefixtures("generated_images")
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from checkpoints.schema import seal, unseal
 from tui.cli import main
 
 TINY = (
@@ -42,6 +43,29 @@ def call(*arguments: object) -> Result:
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
         code = main([str(argument) for argument in arguments])
     return Result(code, out.getvalue(), err.getvalue())
+
+
+def assert_refused(result: Result, code: int, *fragments: str) -> None:
+    """It wrote one error on stderr, as a sentence with these fragments, and nothing on stdout."""
+    assert (result.code, result.out) == (code, ""), result.err
+    last = result.err.splitlines()[-1]
+    assert last.startswith("error: ") and last.endswith((".", "?"))
+    assert "Traceback" not in result.err
+    for fragment in fragments:
+        assert fragment in last
+
+
+def flip(path: Path) -> None:
+    """One bit in the middle of a file."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def rewrite(session: Path, **changes: object) -> None:
+    """Change session.json and seal it again, as another version or another machine would have written it."""
+    document = unseal((session / "session.json").read_bytes(), "session.json")
+    (session / "session.json").write_bytes(seal(document | changes))
 
 
 @pytest.fixture

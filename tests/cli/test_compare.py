@@ -2,8 +2,6 @@
 
 import csv
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +11,7 @@ import htfl_sim as hs
 from simulator.results.analysis.overview import read_overview
 from simulator.studies.selection import by_seed
 from tests import sessions as made
-from tests.cli.conftest import Cli
+from tests.cli.conftest import TINY, Cli
 
 
 @pytest.fixture
@@ -39,14 +37,12 @@ def test_a_table_has_a_row_a_group_under_its_headings(cli: Cli, three: Path) -> 
     assert "0 of 1" in second and "≥ 6" in second
 
 
-@pytest.mark.parametrize(
-    ("format", "begins"),
-    [("md", "| method"), ("latex", r"\begin{tabular}"), ("csv", "method,n,chosen"), ("json", "{")],
-)
-def test_every_format_is_all_there_is_on_stdout(cli: Cli, three: Path, format: str, begins: str) -> None:
-    result = cli("compare", "*", "--by", "method", "--baseline", "fedgh", "--format", format)
-    assert (result.code, result.err) == (0, "")
-    assert result.out.startswith(begins)
+def test_every_format_is_all_there_is_on_stdout(cli: Cli, three: Path) -> None:
+    begins = {"md": "| method", "latex": r"\begin{tabular}", "csv": "method,n,chosen", "json": "{"}
+    for format, beginning in begins.items():
+        result = cli("compare", "*", "--by", "method", "--baseline", "fedgh", "--format", format)
+        assert (result.code, result.err) == (0, "")
+        assert result.out.startswith(beginning)
 
 
 def test_the_numbers_are_those_of_the_ledgers(cli: Cli, three: Path) -> None:
@@ -73,31 +69,6 @@ def test_a_damaged_session_in_a_glob_is_named_and_left_out(cli: Cli, three: Path
     assert result.code == 0
     assert "b-s0 is damaged and left out" in result.err
     assert [line.split(",")[0] for line in result.out.splitlines()] == ["method", "fedlora"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (["c-s0"], 4, "no session and no study 'c-s0'"),
-        (["x*"], 4, "matches no session"),
-        (["*", "--by", "metod"], 2, "Did you mean 'method'?"),
-        (["*", "--by", "method", "--baseline", "fedgg"], 2, "method is one of fedlora, fedgh"),
-        (["*", "--target", "90"], 2, "an accuracy from 0 to 1"),
-        (["*", "--select", "test"], 2, "'test'"),
-        (["*", "--format", "html"], 2, "'html'"),
-        (["*", "--variance", "--target", "0.5"], 2, "--target changes nothing of"),
-    ],
-)
-def test_what_cannot_be_is_refused_in_a_sentence(
-    cli: Cli, three: Path, arguments: list[str], code: int, said: str
-) -> None:
-    result = cli("compare", *arguments)
-    assert (result.code, result.out) == (code, "")
-    assert said in result.err and result.err.count("\n") == 1
-
-
-def test_nothing_but_damage_is_an_error(cli: Cli, three: Path) -> None:
-    (three / "b-s0" / "session.json").write_text("{")
     assert cli("compare", "b*").code == 4
 
 
@@ -106,17 +77,6 @@ def test_a_session_without_a_round_is_left_out(cli: Cli, three: Path) -> None:
     result = cli("compare", "*", "--format", "csv")
     assert "new has finished no round and is left out" in result.err
     assert cli("compare", "new").code == 4
-
-
-@pytest.mark.long
-def test_comparing_does_not_import_torch(three: Path) -> None:
-    script = """
-import sys
-from tui.cli import main
-code = main(["compare", "*", "--by", "method", "--baseline", "fedgh", "--target", "0.5"])
-sys.exit(code or ("torch" in sys.modules) * 99)
-"""
-    subprocess.run([sys.executable, "-c", script], check=True, cwd=three.parent, stdout=subprocess.DEVNULL)
 
 
 @pytest.fixture
@@ -192,3 +152,134 @@ def test_a_final_session_is_no_seed_of_the_trial_with_its_values(tuning: Path) -
     runs = [read_overview(folder) for folder in folders]
     final = replace(runs[0], folder=tuning / "t" / "fedlora-s0")
     assert [len(each.runs) for each in by_seed([*runs, final], [tuning / "t"])] == [2, 1]
+
+
+# `htfl-sim plot`: every kind becomes a file, and what a kind cannot be asked is refused
+
+
+@pytest.fixture
+def drawn(sessions: Path) -> Path:
+    """Two settings of fedlora with CKA, and a session of standalone, of four clients and six rounds."""
+    for name, method, mu in [("a", "fedlora", 0.5), ("b", "fedlora", 0.7), ("c", "standalone", 0.7)]:
+        document = made.config(4, 6, method) | {"method": {"name": method, "mu": mu}}
+        made.make(sessions / name, clients=4, rounds=6, method=method, cka_every=3, document=document)
+    return sessions
+
+
+FIGURES = [
+    "accuracy * --by method --x flops",
+    "box * --by session --round 2",
+    "tradeoff * --target 0.3 --width page",
+    "loss * --by method --x bytes",
+    "loss * --metric objective --metric cross_entropy",
+    "cka a --layer conv1 --round 4",
+    "cka-curves a b --by method",
+    "sensitivity a b --axis method.mu",
+    "heatmap * --axis method.mu --axis method",
+]
+
+
+@pytest.mark.long
+def test_a_kind_becomes_a_file_and_a_line_says_how_large(cli: Cli, drawn: Path) -> None:
+    for line in FIGURES:
+        out = drawn.parent / "figure.svg"
+        result = cli("plot", *line.split(), "--out", out)
+        assert (result.code, result.out) == (0, "")
+        assert f"{out}: " in result.err and "inches" in result.err
+        assert out.read_text().startswith("<?xml")
+        out.unlink()
+
+
+def test_a_figure_that_averages_over_settings_says_so(cli: Cli, drawn: Path) -> None:
+    line = ("plot", "accuracy", "*", "--by", "method")
+    result = cli(*line, "--out", drawn.parent / "figure.svg")
+    assert "FedLoRA is a mean over 2 settings of method.mu. Group by these to separate them." in result.err
+    again = cli(*line, "--by", "method.mu", "--out", drawn.parent / "figure.svg")
+    assert "is a mean over" not in again.err
+
+
+def test_a_figure_over_an_axis_averages_over_the_others_alone(cli: Cli, drawn: Path) -> None:
+    line = ("plot", "sensitivity", "a", "b", "--axis", "method.mu", "--out", drawn.parent / "figure.svg")
+    assert "is a mean over" not in cli(*line).err
+    document = made.config(4, 6) | {"method": {"name": "fedlora", "mu": 0.7, "hidden": 5}}
+    made.make(drawn / "d", clients=4, rounds=6, document=document)
+    said = "mu 0.7 is a mean over 2 settings of method.hidden."
+    assert said in cli(*line[:4], "d", *line[4:]).err
+
+
+def test_a_figure_says_which_training_settings_its_groups_differ_in(cli: Cli, drawn: Path) -> None:
+    document = made.config(4, 6, "fedgh") | {"training": {"lr": 0.5}}
+    made.make(drawn / "d", clients=4, rounds=6, method="fedgh", document=document)
+    result = cli("plot", "box", "c", "d", "--by", "method", "--out", drawn.parent / "figure.svg")
+    assert (
+        "Groups differ in training.epochs: 1 (FedGH), 5 (Standalone); training.lr: 0.01 (Standalone)"
+        in result.err
+    )
+
+
+@pytest.mark.long
+def test_partition_and_the_plane_are_drawn_from_a_real_session(cli: Cli, sessions: Path) -> None:
+    assert (
+        cli("run", *TINY, "--method", "fedproto", "--rounds", "1", "--session", "s", "--no-progress").code
+        == 0
+    )
+    for kind, more in [("partition", []), ("tsne", ["--images", "4"])]:
+        out = sessions.parent / f"{kind}.png"
+        result = cli("plot", kind, "s", *more, "--out", out)
+        assert (result.code, result.out) == (0, ""), result.err
+        assert out.read_bytes().startswith(b"\x89PNG")
+
+
+# `htfl-sim report` in this process: the file it writes, and what it refuses
+
+
+POINTS = json.dumps([{"name": "p", "axes": {}, "config": made.whole(rounds=2)}])
+
+
+@pytest.fixture
+def two(sessions: Path) -> Path:
+    made.make(sessions / "one", rounds=3, document=made.whole())
+    made.make(sessions / "two", rounds=3, document=made.whole(method={"name": "standalone"}))
+    return sessions
+
+
+def test_the_page_is_named_after_the_session_and_lies_here(cli: Cli, two: Path, tmp_path: Path) -> None:
+    result = cli("report", "one")
+    assert result.code == 0 and "one.html: 1 session" in result.err
+    assert "<h1>one</h1>" in (tmp_path / "one.html").read_text(encoding="utf-8")
+
+
+def test_what_cannot_be_read_is_named_on_the_page(cli: Cli, two: Path, tmp_path: Path) -> None:
+    (two / "two" / "session.json").write_bytes(b"{}")
+    assert cli("report", "*", "--out", "page.html").code == 0
+    assert "two is damaged and left out: " in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.long
+def test_settings_that_differ_between_rows_stand_above_the_table(cli: Cli, two: Path, tmp_path: Path) -> None:
+    document = made.whole(method={"name": "fedgh"}, training={"epochs": 5, "batch_size": 8})
+    made.make(two / "three", rounds=3, document=document)
+    assert cli("report", "*", "--by", "method", "--out", "page.html").code == 0
+    above, _, _ = (tmp_path / "page.html").read_text(encoding="utf-8").partition('<table class="results">')
+    assert "Rows differ in training.batch_size: 8 (fedgh), 64 (others)." in above
+
+
+def test_a_study_file_is_told_as_it_was_asked(cli: Cli, two: Path, tmp_path: Path) -> None:
+    study = two / "t3"
+    study.mkdir()
+    made.make(study / "p", rounds=2, document=made.whole())
+    (study / "study.toml").write_text('preset = "quickstart"\n', encoding="utf-8")
+    (study / "points.json").write_text(POINTS, encoding="utf-8")
+    assert cli("report", "t3").code == 0
+    assert "preset = &#34;quickstart&#34;" in (tmp_path / "t3.html").read_text(encoding="utf-8")
+
+
+def test_a_study_file_that_is_a_link_is_not_followed(cli: Cli, two: Path, tmp_path: Path) -> None:
+    study = two / "t3"
+    made.make(study / "p", rounds=2, document=made.whole())
+    (study / "points.json").write_text(POINTS, encoding="utf-8")
+    (tmp_path / "private").write_text("a stranger's wish", encoding="utf-8")
+    (study / "study.toml").symlink_to(tmp_path / "private")
+    assert cli("report", "t3").code == 0
+    page = (tmp_path / "t3.html").read_text(encoding="utf-8")
+    assert "wish" not in page and "study.toml" in page

@@ -14,6 +14,8 @@ PRINTED = (
     *(f"{command} --help" for command in COMMANDS),
     "sessions",
     "show done",
+    "compare done --by method --target 0.5",
+    "plot accuracy done --out f.png",
     "presets",
     "presets fedlora_htm5",
     "presets fedssa_htm5 --profile authors",
@@ -75,6 +77,7 @@ REFUSED = (
     "fork done --at-round 1 --session new --set nokey=1",
     "resume done --set nokey=1",
     "switch done --set nokey=1",
+    *("pause done", "stop done", "checkpoint done"),  # it is finished
     "switch nope fedssa",
     "switch done FedGH",
     "partition nope",
@@ -107,6 +110,14 @@ class NoTorch:
 
 sys.meta_path.insert(0, NoTorch())
 from tui.cli import main
+
+with redirect_stdout(io.StringIO()):
+    main(["--help"])
+if loaded := {{"numpy", "pydantic"}} & set(sys.modules):  # nor does completion wait for them
+    print("--help loads", loaded)
+import tui.app.app  # and all its panels
+if loaded := {{"sklearn", "matplotlib"}} & set(sys.modules):
+    print("the app loads", loaded)
 
 def code_of(arguments):
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:

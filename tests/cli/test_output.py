@@ -5,17 +5,23 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import pytest
+import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
+from typer.testing import CliRunner
 
 from tests.cli.conftest import Cli, call
-from tui.cli import main, output
+from tui.cli import app, main, output
+from tui.cli.options import expanded
 
 WORDS = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=90)
 
@@ -96,112 +102,51 @@ def test_the_version_is_the_distributions(cli: Cli) -> None:
     assert cli("--version").out == f"htfl-sim {version('htfl-sim')}\n"
 
 
-COMMANDS = [
-    "run",
-    "resume",
-    "pause",
-    "stop",
-    "checkpoint",
-    "switch",
-    "fork",
-    "sessions",
-    "show",
-    "why",
-    "verify",
-    "prune",
-    "presets",
-    "methods",
-    "models",
-    "datasets",
-]
-
-
-@pytest.mark.parametrize(
-    "command", [*COMMANDS, "data", "data fetch", "data check", "data import", "data export", "doctor", ""]
-)
-def test_every_help_teaches_by_example(cli: Cli, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_help_teaches_by_example(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    page = cli(*command.split(), "--help")
-    assert page.code == 0
-    examples = page.out.partition("Examples")[2]
-    assert f"htfl-sim {command}".strip() in examples
+    groups = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    inner = [f"data {name}" for name in groups["data"].commands]
+    for command in ("", *groups, *inner):
+        page = cli(*command.split(), "--help")
+        assert page.code == 0
+        assert f"htfl-sim {command}".strip() in page.out.partition("Examples")[2], command
 
 
-@pytest.mark.long
-def test_help_listings_and_completion_import_no_more_than_they_need(done: Path) -> None:
-    script = """
-import sys
-from tui.cli import main
-assert main(["--help"]) == 0
-assert not {"numpy", "pydantic"} & set(sys.modules)  # nor does completion wait for them
-for line in ("run --help", "presets", "presets --json", "sessions", "sessions --size", "show done",
-             "show done --json"):
-    assert main(line.split()) == 0, line
-    assert "torch" not in sys.modules, line
-for line in ("pause done", "stop done", "checkpoint done"):
-    assert main(line.split()) == 4, line  # it is finished
-    assert "torch" not in sys.modules, line
-import tui.app.app  # and all its panels
-assert not {"torch", "sklearn", "matplotlib"} & set(sys.modules)
-"""
-    subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.DEVNULL)
-    offered = complete("htfl-sim run --method fed")
-    assert {"fedavg", "fedgh", "fedlora", "fedssa"} <= set(offered)
-    assert all(name.startswith("fed") for name in offered)
+OFFERED = {
+    "run --preset fedlora_htm5_n": ["fedlora_htm5_n50", "fedlora_htm5_n100"],
+    "run --dataset fa": ["fashion_mnist", "fashion_mnist_domains"],
+    "run --method lg": ["lg_fedavg"],
+    "run --set training.e": ["training.epochs="],
+    "run --set see": ["seed=", "seed.data=", "seed.init=", "seed.training="],
+    "show do": ["done"],
+    "pause do": ["done"],
+    "switch done lg": ["lg_fedavg"],
+    "switch done fedlora --set training.e": ["training.epochs="],
+    "models tiny_c": ["tiny_cnn", "tiny_cnn_h6"],
+    "data fetch cifar10": ["cifar10", "cifar100"],
+    "methods lg": ["lg_fedavg"],
+    "sweep t --over meth": ["method="],
+    "sweep t --on s": ["slurm"],
+    "config method.mu_": ["method.mu_0"],
+}
 
 
-@pytest.mark.parametrize(
-    "line, offered",
-    [
-        ("run --preset fedlora_htm5_n", ["fedlora_htm5_n50", "fedlora_htm5_n100"]),
-        ("run --dataset fa", ["fashion_mnist", "fashion_mnist_domains"]),
-        ("run --set training.e", ["training.epochs="]),
-        ("run --set see", ["seed=", "seed.data=", "seed.init=", "seed.training="]),
-        ("show do", ["done"]),
-        ("resume do", ["done"]),
-        ("pause do", ["done"]),
-        ("switch done lg", ["lg_fedavg"]),
-        ("switch done fedlora --set training.e", ["training.epochs="]),
-        ("fork do", ["done"]),
-        ("fork done --method lg", ["lg_fedavg"]),
-        ("models tiny_c", ["tiny_cnn", "tiny_cnn_h6"]),
-        ("data fetch cifar10", ["cifar10", "cifar100"]),
-        ("methods lg", ["lg_fedavg"]),
-    ],
-)
-def test_the_shell_is_offered_the_names_there_are(
-    done: Path, line: str, offered: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = ["htfl-sim", *line.split()]
-    monkeypatch.setenv("_HTFL_SIM_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", " ".join(words))
-    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
-    assert _completions() == offered
+def test_the_shell_is_offered_the_names_there_are(done: Path) -> None:
+    for line, offered in OFFERED.items():
+        assert complete(f"htfl-sim {line}") == offered, line
 
 
 def complete(line: str) -> list[str]:
-    """What bash would offer, from a process that fails if it imported torch."""
-    script = """
-import atexit, os, sys
-atexit.register(lambda: "torch" in sys.modules and os._exit(9))
-from tui.cli import main
-main()
-"""
+    """What bash would offer."""
     words = line.split()
     asked = {"_HTFL_SIM_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
-    result = subprocess.run(
-        [sys.executable, "-c", script], env=os.environ | asked, capture_output=True, text=True, check=True
-    )
-    return result.stdout.split()
-
-
-def _completions() -> list[str]:
 
     def run() -> None:
         with pytest.raises(SystemExit):
             main([])
 
-    return [line for line in _captured(run) if line]
+    with mock.patch.dict(os.environ, asked):
+        return [line for line in _captured(run) if line]
 
 
 def _captured(run: Callable[[], object]) -> list[str]:
@@ -236,3 +181,33 @@ def test_a_narrow_terminal_drops_expendable_columns_in_order_and_says_so(
         page = _in_terminal(width, lambda: output.table(["n", "x", "y", "z"], rows, ["x", "y"]), monkeypatch)
         assert "".join(page.splitlines()[0].split()) == kept
         assert ("wider terminal" in page) == (kept != "nxyz")
+
+
+# Options that commands share are declared once, as fields of a dataclass that stands among a command's parameters
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two options."""
+
+    left: int = 1
+    right_hand: int = 2
+
+
+def test_a_command_gets_its_options_together() -> None:
+    got: list[tuple[str, Pair, bool]] = []
+
+    @expanded
+    def command(name: str, pair: Pair, loud: bool = False) -> None:
+        got.append((name, pair, loud))
+
+    application = typer.Typer()
+    application.command()(command)
+    assert CliRunner().invoke(application, ["x", "--right-hand", "7", "--loud"]).exit_code == 0
+    assert got == [("x", Pair(1, 7), True)]
+
+
+def test_no_option_of_a_command_is_there_twice() -> None:
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        flags = Counter(flag for each in command.params for flag in each.opts)
+        assert [flag for flag, times in flags.items() if times > 1] == [], name

@@ -83,7 +83,6 @@ def test_a_bad_plugin_is_bad_usage(cli: Cli, tmp_path: Path, source: str | None,
     assert result.code == 2 and fault in result.err and "Traceback" not in result.err
 
 
-@pytest.mark.long
 def test_the_shell_is_offered_the_plugins_methods_without_running_it(tmp_path: Path) -> None:
     plugin = tmp_path / "mine.py"
     plugin.write_text('raise SystemExit\n@register("fed_of_mine")\nclass Mine: ...\n', encoding="utf-8")
@@ -126,7 +125,3 @@ class Mine(Method):
     assert result.code == 2
     assert "BROKEN  the same seed gives the same bits" in result.out
     assert "method 'mine' breaks" in result.err
-
-
-def test_checking_needs_a_name(cli: Cli) -> None:
-    assert "name it" in cli("methods", "--check").err

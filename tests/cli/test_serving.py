@@ -44,11 +44,6 @@ def test_without_the_extra_the_line_that_installs_it_is_named(
     assert re.search(r"`pip install 'textual[-_]serve", refused.err)
 
 
-def test_a_port_without_a_server_is_refused(cli: Cli) -> None:
-    refused = cli("tui", "--port", "8000")
-    assert (refused.code, "Add --serve." in refused.err) == (2, True)
-
-
 @pytest.mark.parametrize(
     ("host", "origin", "taken"),
     [

@@ -21,7 +21,7 @@ import htfl_sim as hs
 from checkpoints import Locked, SessionReader, Store
 from htfl_sim import shown
 from simulator.studies.folder import Status
-from tests.cli.test_bad_input import rewrite
+from tests.cli.conftest import rewrite
 from tests.face.conftest import ROUNDS, tiny
 from tests.federations import committed
 

@@ -25,8 +25,7 @@ from simulator.base.environment import (
 )
 from simulator.data import partition
 from simulator.sessions import metadata
-from tests.cli.conftest import TINY, Cli, call
-from tests.cli.test_bad_input import assert_refused, rewrite
+from tests.cli.conftest import TINY, Cli, assert_refused, call, rewrite
 from tests.reliability.sessions import COMMAND, contents
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 import checkpoints
-from tests.cli.conftest import Cli
-from tests.cli.test_bad_input import assert_refused
+from tests.cli.conftest import Cli, assert_refused
 from tests.reliability.sessions import configuration, contents, start, wait_until
 
 pytestmark = pytest.mark.long

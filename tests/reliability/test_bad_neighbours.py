@@ -8,8 +8,7 @@ import pytest
 
 from checkpoints import SessionReader
 from simulator.results.analysis.feed import Feed
-from tests.cli.conftest import Cli
-from tests.cli.test_bad_input import assert_refused, rewrite
+from tests.cli.conftest import Cli, assert_refused, rewrite
 from tests.reliability.resealed import close, write_ledger
 
 pytestmark = pytest.mark.long

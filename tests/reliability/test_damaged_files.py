@@ -10,8 +10,7 @@ from checkpoints import Damaged, SessionReader
 from simulator.results.analysis.feed import Feed
 from simulator.results.analysis.overview import read_overviews
 from simulator.studies.folder import Status
-from tests.cli.conftest import Cli
-from tests.cli.test_bad_input import assert_refused
+from tests.cli.conftest import Cli, assert_refused
 from tests.federations import committed
 
 

@@ -12,8 +12,7 @@ import pytest
 
 import checkpoints
 from checkpoints.schema import seal, unseal
-from tests.cli.conftest import Cli
-from tests.cli.test_bad_input import assert_refused, rewrite
+from tests.cli.conftest import Cli, assert_refused, rewrite
 from tests.reliability.sessions import COMMAND
 
 pytestmark = pytest.mark.long

@@ -12,8 +12,7 @@ from simulator.config import Config
 from simulator.studies.executor import Here, Launch
 from simulator.studies.study import Point, StudySpec
 from simulator.studies.sweep import backend, plan
-from tests.cli.conftest import TINY, Cli, cli, sessions
-from tests.cli.test_bad_input import assert_refused
+from tests.cli.conftest import TINY, Cli, assert_refused, cli, sessions
 
 __all__ = ["cli", "sessions"]
 ASKED = ("sweep", "t", *TINY, "--rounds=1", "--over=method=standalone,fedgh")

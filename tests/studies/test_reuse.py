@@ -23,8 +23,7 @@ from simulator.studies.selection import by_seed, select
 from simulator.studies.study import Point, StudySpec
 from simulator.studies.sweep import plan, sweep
 from tests import federations
-from tests.cli.conftest import call
-from tests.cli.test_bad_input import rewrite
+from tests.cli.conftest import call, rewrite
 from tui.app.panels.sessions import study_facts
 
 SEEDS = {"all": 7, "data": 1, "init": 1, "training": 1}

@@ -18,8 +18,7 @@ from simulator.studies.executor import Launch
 from simulator.studies.folder import read_points
 from simulator.studies.study import StudySpec
 from tests import federations
-from tests.cli.conftest import TINY, Cli, cli, sessions
-from tests.cli.test_bad_input import assert_refused
+from tests.cli.conftest import TINY, Cli, assert_refused, cli, sessions
 from tests.reliability.sessions import configuration, finish, rounds, start, wait_until
 
 __all__ = ["cli", "sessions"]

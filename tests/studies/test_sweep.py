@@ -12,8 +12,7 @@ from simulator.base.errors import ConfigError
 from simulator.base.nested import flattened
 from simulator.studies.study import StudySpec, shipped_file, shipped_studies
 from tests import federations
-from tests.cli.conftest import TINY, Cli, cli, sessions
-from tests.cli.test_bad_input import assert_refused
+from tests.cli.conftest import TINY, Cli, assert_refused, cli, sessions
 
 __all__ = ["cli", "sessions"]
 pytestmark = pytest.mark.filterwarnings("error")

@@ -42,8 +42,7 @@ from simulator.studies.selection import select
 from simulator.studies.study import StudySpec
 from simulator.studies.tuning import Tuned, affordable, counting, left, tune, tuned
 from tests import sessions
-from tests.cli.conftest import call
-from tests.cli.test_bad_input import rewrite
+from tests.cli.conftest import call, rewrite
 from tui.cli.progress import PointLines, table
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed")
