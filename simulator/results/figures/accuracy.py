@@ -9,7 +9,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.text import Annotation
 from matplotlib.ticker import NullLocator
 
 from simulator.base.errors import ConfigError, nearest
@@ -33,35 +32,35 @@ MOST_TICKS = 6
 NOT_EVALUATED = "none of these sessions has an accuracy in all of its group; run them further."
 
 
+@style.styled()
 def over(runs: Sequence[SessionData], *, x: Cost = "rounds", by: By = (), width: Width = "column") -> Figure:
     """Mean test accuracy over clients against rounds or what they cost; bands are ± 1 sample std over seeds."""
     found = lines(runs, by, lambda run: run.totals["accuracy"], x)
     if not found:
         raise ConfigError(NOT_EVALUATED)
-    figure, axes = style.blank(width)
-    with style.styled():
-        plot = axes[0, 0]
-        label, unit = scaled(x, max(float(line.x.max()) for line in found))
-        look = looks(runs, by)
-        for line in found:
-            band(plot, look[line.label], line, 100.0, unit)
-        plot.set(xlabel=label, ylabel="mean test accuracy, %")
-        if x == "rounds":
-            style.whole_numbers(plot)
-        plot.grid(True)
-        style.legend(plot, len(found))
+    figure, plot = style.single(width)
+    label, unit = scaled(x, max(float(line.x.max()) for line in found))
+    look = looks(runs, by)
+    for line in found:
+        band(plot, look[line.label], line, x, unit, 100.0)
+    plot.set(xlabel=label, ylabel="mean test accuracy, %")
+    style.legend(plot, len(found))
     return figure
 
 
-def band(plot: Axes, look: Look, line: Line, scale: float = 1.0, unit: float = 1.0) -> None:
-    """A line with its band, in the color, dashes, and mark of its look."""
+def band(plot: Axes, look: Look, line: Line, over: Cost, unit: float, scale: float = 1.0) -> None:
+    """A line over rounds or costs with its band, in the color, dashes, and mark of its look; and a grid."""
     x, mean = line.x / unit, line.mean * scale
     plot.plot(x, mean, label=line.label, markevery=max(1, len(x) // 6), **style.stroke(look))
     if line.std is not None:
         spread = line.std * scale
         plot.fill_between(x, mean - spread, mean + spread, color=style.shade(look), alpha=0.18, linewidth=0)
+    if over == "rounds":
+        style.whole_numbers(plot)
+    plot.grid(True)
 
 
+@style.styled()
 def boxes(
     runs: Sequence[SessionData], *, by: By = (), round: int | None = None, width: Width = "column"
 ) -> Figure:
@@ -73,30 +72,42 @@ def boxes(
     found = {label: values for label, values in found.items() if values.size}
     if not found:
         raise ConfigError(NOT_EVALUATED)
-    figure, axes = style.blank(width)
-    with style.styled():
-        plot = axes[0, 0]
-        diamond = {"marker": "D", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 4}
-        drawn: dict[str, Any] = plot.boxplot(
-            [100 * values for values in found.values()],
-            widths=0.55,
-            patch_artist=True,
-            showmeans=True,
-            medianprops={"color": "black", "linewidth": 1.0},
-            meanprops=diamond,
-            flierprops={"marker": "o", "markersize": 2.5, "markeredgewidth": 0.5},
-            whiskerprops={"linewidth": 0.8},
-            capprops={"linewidth": 0.8},
-        )
-        look = looks(runs, by)
-        for label, box in zip(found, drawn["boxes"], strict=True):
-            box.set(facecolor=style.shade(look[label]), alpha=0.55, linewidth=0.8)
-        plot.set(ylabel="test accuracy of a client, %")
-        style.named(plot, range(1, len(found) + 1), list(found), style.WIDTHS[width] - _MARGIN)
-        plot.grid(True, axis="y")
+    figure, plot = style.single(width)
+    diamond = {"marker": "D", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 4}
+    drawn: dict[str, Any] = plot.boxplot(
+        [100 * values for values in found.values()],
+        widths=0.55,
+        patch_artist=True,
+        showmeans=True,
+        medianprops={"color": "black", "linewidth": 1.0},
+        meanprops=diamond,
+        flierprops={"marker": "o", "markersize": 2.5, "markeredgewidth": 0.5},
+        whiskerprops={"linewidth": 0.8},
+        capprops={"linewidth": 0.8},
+    )
+    look = looks(runs, by)
+    for label, box in zip(found, drawn["boxes"], strict=True):
+        box.set(facecolor=style.shade(look[label]), alpha=0.55, linewidth=0.8)
+    plot.set(ylabel="test accuracy of a client, %")
+    style.named(plot, range(1, len(found) + 1), list(found), style.WIDTHS[width] - _MARGIN)
+    plot.grid(True, axis="y")
     return figure
 
 
+def _clients(group: Sequence[SessionData], round: int | None) -> Array:
+    """The clients' accuracies after a round, of all sessions of a group one after the other [clients · seeds]."""
+    rows = [np.zeros(0)]
+    for run in group:
+        curves = run.curves
+        if round is not None and not 1 <= round <= curves.rounds:
+            raise ConfigError(f"{run.name} has no round {round}; it has {curves.rounds}.")
+        if curves.rounds:
+            rows.append(curves.accuracy.after(round or curves.rounds))
+    values = np.concatenate(rows)
+    return np.asarray(values[np.isfinite(values)])
+
+
+@style.styled()
 def tradeoff(
     runs: Sequence[SessionData], *, by: By = (), target: float | None = None, width: Width = "column"
 ) -> Figure:
@@ -112,47 +123,46 @@ def tradeoff(
             points.append((label, *np.mean(spent, axis=0)))
     if not points:
         raise ConfigError("In no group did all sessions reach the target." if target else NOT_EVALUATED)
-    figure, axes = style.blank(width)
-    with style.styled():
-        plot = axes[0, 0]
-        unit, ticks = _traffic_axis(plot, [point[2] for point in points])
-        most = max(point[3] for point in points) or 1.0
-        names: list[Annotation] = []
-        look = {label: each for label, each in looks(runs, by).items() if label in {one[0] for one in points}}
-        marks = dict(zip(look, style.marks(look.values()), strict=True))
-        for label, accuracy, sent, computed in points:
-            area = 30 + 370 * computed / most
-            plot.scatter(
-                sent / unit, 100 * accuracy, s=area, label=label, marker=marks[label],
-                facecolor=style.shade(look[label]), alpha=0.55, edgecolors="black", linewidths=0.6,
-                zorder=2 - computed / most,
-            )  # fmt: skip
-            names.append(plot.annotate(
-                label, (sent / unit, 100 * accuracy), (0, np.sqrt(area) / 2 + 2), textcoords="offset points",
-                ha="center", va="bottom", fontsize=7,
-            ))  # fmt: skip
-        flops, power = scaled("FLOPs", most)
-        said = (
-            f"largest mark: {most / power:.3g}{flops.removeprefix('computation, ').replace('10', '·10', 1)}"
-        )
-        plot.set(ylabel="test accuracy, %", title=said)
-        plot.margins(0.2, 0.25)
-        if ticks:
-            plot.set_xticks([*ticks], [*ticks.values()])
-            plot.xaxis.set_minor_locator(NullLocator())
-        else:
-            plot.set_xticks([tick for tick in plot.get_xticks() if tick >= 0], minor=False)
-        plot.grid(True)
-        if _run_together(figure, names):
-            labels = [name.get_text() for name in names]
-            keys = [
-                Line2D([], [], linestyle="", marker=marks[label], markersize=6, alpha=0.55,
-                       markerfacecolor=style.shade(look[label]), markeredgecolor="black")
-                for label in labels
-            ]  # fmt: skip
-            style.legend_above(figure, keys, labels)
-            for name in names:
-                name.remove()
+    figure, plot = style.single(width)
+    unit, ticks = _traffic_axis(plot, [point[2] for point in points])
+    most = max(point[3] for point in points) or 1.0
+    of_all, labels, names = looks(runs, by), [point[0] for point in points], []
+    look = {label: each for label, each in of_all.items() if label in labels}
+    marks = dict(zip(look, style.marks(look.values()), strict=True))
+    for label, accuracy, sent, computed in points:
+        area = 30 + 370 * computed / most
+        plot.scatter(
+            sent / unit, 100 * accuracy, s=area, label=label, marker=marks[label], facecolor=style.shade(look[label]),
+            alpha=0.55, edgecolors="black", linewidths=0.6, zorder=2 - computed / most,
+        )  # fmt: skip
+        names.append(plot.annotate(
+            label, (sent / unit, 100 * accuracy), (0, np.sqrt(area) / 2 + 2), textcoords="offset points",
+            ha="center", va="bottom", fontsize=7,
+        ))  # fmt: skip
+    flops, power = scaled("FLOPs", most)
+    said = f"largest mark: {most / power:.3g}{flops.removeprefix('computation, ').replace('10', '·10', 1)}"
+    plot.set(ylabel="test accuracy, %", title=said)
+    plot.margins(0.2, 0.25)
+    if ticks:
+        plot.set_xticks([*ticks], [*ticks.values()])
+        plot.xaxis.set_minor_locator(NullLocator())
+    else:
+        plot.set_xticks([tick for tick in plot.get_xticks() if tick >= 0], minor=False)
+    plot.grid(True)
+    figure.draw_without_rendering()
+    boxes = [name.get_window_extent() for name in names]
+    if any(  # names would cover each other, or leave the figure
+        box.x0 < 0 or box.x1 > figure.bbox.x1 or any(box.overlaps(other) for other in boxes[:place])
+        for place, box in enumerate(boxes)
+    ):
+        keys = [
+            Line2D([], [], linestyle="", marker=marks[label], markersize=6, alpha=0.55,
+                   markerfacecolor=style.shade(look[label]), markeredgecolor="black")
+            for label in labels
+        ]  # fmt: skip
+        style.legend_above(figure, keys, labels)
+        for name in names:
+            name.remove()
     return figure
 
 
@@ -181,52 +191,23 @@ def _traffic_axis(plot: Axes, sent: Sequence[float]) -> tuple[float, dict[float,
 
 def short_of(runs: Sequence[SessionData], by: By, target: float) -> list[str]:
     """A sentence for each group in which a session has not reached the target."""
-    missing = {
-        label: f"{sum(_at_best(run, target) is None for run in group)} of {len(group)}"
-        for label, group in grouped(runs, by).items()
-    }
     return [
-        f"{label} is left out: {number} sessions did not reach {100 * target:g} %."
-        for label, number in missing.items()
-        if not number.startswith("0 ")
+        f"{label} is left out: {missing} of {len(group)} sessions did not reach {100 * target:g} %."
+        for label, group in grouped(runs, by).items()
+        if (missing := sum(_at_best(run, target) is None for run in group))
     ]
-
-
-def _run_together(figure: Figure, names: Sequence[Annotation]) -> bool:
-    """Whether names beside their discs would cover each other, or leave the figure."""
-    figure.draw_without_rendering()
-    boxes = [name.get_window_extent() for name in names]
-    return any(
-        box.x0 < 0 or box.x1 > figure.bbox.x1 or any(box.overlaps(other) for other in boxes[:place])
-        for place, box in enumerate(boxes)
-    )
 
 
 def _at_best(run: SessionData, target: float | None) -> tuple[float, float, float] | None:
     """Accuracy, bytes and operations at the round of the best accuracy, or at the first that reached the target."""
-    totals = run.totals
-    if not np.isfinite(totals["accuracy"]).any():
+    totals, accuracy = run.totals, run.totals["accuracy"]
+    if not np.isfinite(accuracy).any():
         return None
-    there = np.flatnonzero(
-        totals["accuracy"] >= (np.nanmax(totals["accuracy"]) if target is None else target)
-    )
+    there = np.flatnonzero(accuracy >= (np.nanmax(accuracy) if target is None else target))
     if not there.size:
         return None
     at = int(there[0])
-    return float(totals["accuracy"][at]), float(costs(totals, "bytes")[at]), float(costs(totals, "FLOPs")[at])
-
-
-def _clients(group: Sequence[SessionData], round: int | None) -> Array:
-    """The clients' accuracies after a round, of all sessions of a group one after the other [clients · seeds]."""
-    rows = []
-    for run in group:
-        curves = run.curves
-        if round is not None and not 1 <= round <= curves.rounds:
-            raise ConfigError(f"{run.name} has no round {round}; it has {curves.rounds}.")
-        if curves.rounds:
-            rows.append(curves.accuracy.after(round or curves.rounds))
-    values = np.concatenate(rows) if rows else np.zeros(0)
-    return np.asarray(values[np.isfinite(values)])
+    return float(accuracy[at]), float(costs(totals, "bytes")[at]), float(costs(totals, "FLOPs")[at])
 
 
 PLAIN, OBJECTIVE = "cross_entropy", "objective"
@@ -267,9 +248,8 @@ def metrics(
 ) -> Figure:
     """Numbers that methods put into `method_metrics`, users' own metrics, and scalars by their columns, a plot each.
 
-    None named: all there are, losses and scalars apart.
-
-    Raises ConfigError for a name that no session has, and where there are more than fit into a figure.
+    None named: all there are, losses and scalars apart. Raises ConfigError for a name that no session has, and where
+    there are more than fit into a figure.
     """
     known = names_of(runs)
     _refuse_unknown(metrics, [*known, *(each.column for each in NUMBERS)], "metric")
@@ -282,25 +262,15 @@ def metrics(
 
 
 def _refuse_unknown(names: Sequence[str], known: Sequence[str], kind: str) -> None:
-    for name in names:
-        if name not in known:
-            there = ", ".join(known[:LARGEST]) or "none"
-            raise ConfigError(
-                f"no session here has a {kind} '{name}'.{nearest(name, known)} There are: {there}."
-            )
+    for name in (name for name in names if name not in known):
+        there = ", ".join(known[:LARGEST]) or "none"
+        raise ConfigError(f"no session here has a {kind} '{name}'.{nearest(name, known)} There are: {there}.")
 
 
 def names_of(runs: Sequence[SessionData]) -> list[str]:
     """The numbers in the sessions' method_metrics and users' own metrics, in the order of their names."""
-    return sorted(
-        {
-            name
-            for run in runs
-            for record in run.records
-            for name, value in _numbers(record).items()
-            if isinstance(value, int | float)
-        }
-    )
+    numbers = (each for run in runs for record in run.records for each in _numbers(record).items())
+    return sorted({name for name, value in numbers if isinstance(value, int | float)})
 
 
 def _numbers(record: Record) -> dict[str, Any]:
@@ -315,12 +285,12 @@ def _numbers(record: Record) -> dict[str, Any]:
 
 def values_of(name: str) -> Callable[[SessionData], Array]:
     """The values of a loss, a metric, or a scalar [n], NaN where a round has none."""
-    scalars = {each.column: each for each in NUMBERS}
+    scalar = next((each for each in NUMBERS if each.column == name), None)
 
     def value(record: Record) -> float:
         found = record["loss"]["mean"] if name == OBJECTIVE else _numbers(record).get(name)
-        if found is None and name in scalars:
-            found = scalars[name].of(record)
+        if found is None and scalar is not None:
+            found = scalar.of(record)
         if name == PLAIN:  # earlier versions had it as a metric of some methods
             found = record["loss"].get(PLAIN, _numbers(record).get(f"{PLAIN}_loss"))
         return float(found) if isinstance(found, int | float) else math.nan
@@ -330,21 +300,22 @@ def values_of(name: str) -> Callable[[SessionData], Array]:
 
 def _lines(runs: Sequence[SessionData], by: By, name: str, x: Cost) -> list[Line]:
     """The lines of a plot. For the cross-entropy, a group in which a session has none has its objective."""
-    found = lines(runs, by, values_of(name), x)
+    value = values_of(name)
+    found = lines(runs, by, value, x)
     if name != PLAIN:
         return found
-    value, drawn = values_of(PLAIN), {line.label for line in found}
+    drawn = {line.label for line in found}
     without = [
         label
         for label, group in grouped(runs, by).items()
         if label not in drawn or not all(np.isfinite(value(run)).any() for run in group)
     ]
     others = [line for line in lines(runs, by, values_of(OBJECTIVE), x) if line.label in without]
-    return [line for line in found if line.label not in without] + [
-        replace(line, label=IN_PLACE.format(line.label)) for line in others
-    ]
+    kept = [line for line in found if line.label not in without]
+    return kept + [replace(line, label=IN_PLACE.format(line.label)) for line in others]
 
 
+@style.styled()
 def _plots(runs: Sequence[SessionData], names: Sequence[str], x: Cost, by: By, width: Width) -> Figure:
     look = looks(runs, by)
     look |= {IN_PLACE.format(label): each for label, each in look.items()}
@@ -353,23 +324,14 @@ def _plots(runs: Sequence[SessionData], names: Sequence[str], x: Cost, by: By, w
         raise ConfigError("none of these sessions has a loss in all of its group; run them further.")
     columns, rows = style.balanced(len(drawn), 3 if width == "page" else 1)
     figure, axes = style.blank(width, 0.05 + 0.78 * rows / columns, rows, columns, len(drawn))
-    labels = list(dict.fromkeys(line.label for found in drawn.values() for line in found))
-    most = max(float(line.x.max()) for found in drawn.values() for line in found)
-    label, unit = scaled(x, most)
-    with style.styled():
-        for plot, (name, found) in zip(axes.flat, drawn.items(), strict=False):
-            for line in found:
-                band(plot, look[line.label], line, unit=unit)
-            plot.set(xlabel=label, title=TITLES.get(name, name.removesuffix("_loss").replace("_", " ")))
-            if x == "rounds":
-                style.whole_numbers(plot)
-            plot.grid(True)
-        axes[0, 0].set_ylabel("mean loss in training" if drawn.keys() & TITLES.keys() else "value")
-        handles = {
-            text: handle
-            for plot in axes.flat[: len(drawn)]
-            for handle, text in zip(*plot.get_legend_handles_labels(), strict=True)
-        }
-        if len(labels) > 1:
-            style.legend_above(figure, [handles[text] for text in labels], labels)
+    label, unit = scaled(x, max(float(line.x.max()) for found in drawn.values() for line in found))
+    handles: dict[str, Any] = {}
+    for plot, (name, found) in zip(axes.flat, drawn.items(), strict=False):
+        for line in found:
+            band(plot, look[line.label], line, x, unit)
+        plot.set(xlabel=label, title=TITLES.get(name, name.removesuffix("_loss").replace("_", " ")))
+        handles |= {text: handle for handle, text in zip(*plot.get_legend_handles_labels(), strict=True)}
+    axes[0, 0].set_ylabel("mean loss in training" if drawn.keys() & TITLES.keys() else "value")
+    if len(handles) > 1:
+        style.legend_above(figure, list(handles.values()), list(handles))
     return figure

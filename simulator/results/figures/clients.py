@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from simulator.base.errors import ConfigError, nearest
-from simulator.results.analysis.ledger import CkaMeasurement, last_measured
+from simulator.results.analysis.ledger import last_measured
 from simulator.results.analysis.run import SessionData
 from simulator.results.figures import palette, style
 from simulator.results.figures.accuracy import values_of
@@ -29,32 +29,36 @@ NOT_MEASURED = (
 )
 
 
+@style.styled()
 def cka_matrices(
     run: SessionData, *, round: int | None = None, layers: Sequence[str] = (), width: Width = "page"
 ) -> Figure:
     """CKA of every pair of clients, a matrix a layer, shallow to deep, at the last measurement up to `round`."""
-    found = _measured(run, round)
+    every = run.ledger.measured
+    found = last_measured(every, every[-1].round if round is None else round) if every else None
+    if found is None:
+        raise ConfigError(NOT_MEASURED.format(run.name))
     chosen = _known_layers(found.layers, layers)
     most = 6 if width == "page" else 3
     columns = len(chosen) if len(chosen) <= most else most - 2 * (width == "page")
     rows = math.ceil(len(chosen) / columns)
     figure, axes = style.blank(width, 0.08 + 0.92 * rows / columns, rows, columns, len(chosen))
-    with style.styled():
-        for plot, layer in zip(axes.flat, chosen, strict=False):
-            plot.imshow(found.matrix(layer), vmin=0, vmax=1, cmap=style.heat(), interpolation="nearest")
-            plot.set(title=style.label(layer))
-            plot.spines[:].set_visible(False)
-            every = max(1, len(found.matrix(layer)) // 5)
-            ticks = range(0, len(found.matrix(layer)), every)
-            named = [str(found.clients[tick]) for tick in ticks]
-            plot.set_xticks(ticks, named)
-            plot.set_yticks(ticks, named)
-        figure.colorbar(axes[0, 0].images[0], ax=axes, label="CKA", shrink=0.85, pad=0.01)
-        figure.supxlabel(f"client (round {found.round}{found.whom})", fontsize=8)
-        figure.supylabel("client", fontsize=8)
+    for plot, layer in zip(axes.flat, chosen, strict=False):
+        matrix = found.matrix(layer)
+        plot.imshow(matrix, vmin=0, vmax=1, cmap=style.heat(), interpolation="nearest")
+        plot.set(title=style.label(layer))
+        plot.spines[:].set_visible(False)
+        ticks = range(0, len(matrix), max(1, len(matrix) // 5))
+        named = [str(found.clients[tick]) for tick in ticks]
+        plot.set_xticks(ticks, named)
+        plot.set_yticks(ticks, named)
+    figure.colorbar(axes[0, 0].images[0], ax=axes, label="CKA", shrink=0.85, pad=0.01)
+    figure.supxlabel(f"client (round {found.round}{found.whom})", fontsize=8)
+    figure.supylabel("client", fontsize=8)
     return figure
 
 
+@style.styled()
 def cka_curves(
     runs: Sequence[SessionData], *, by: By = (), layers: Sequence[str] = (), width: Width = "page"
 ) -> Figure:
@@ -63,46 +67,38 @@ def cka_curves(
     Over seeds the mean; a group is drawn at the rounds that all its sessions measured. Of one group every layer has a
     color, dashes, and a mark; of several every group has a color and dashes, and the layers differ in marks.
     """
-    groups = {
-        label: group for label, group in grouped(runs, by).items() if all(r.ledger.measured for r in group)
-    }
+    groups = {}
+    for label, group in grouped(runs, by).items():
+        if rounds := sorted(set.intersection(*({one.round for one in run.ledger.measured} for run in group))):
+            groups[label] = group, rounds
     if not groups:
         raise ConfigError(NOT_MEASURED.format(", ".join(run.name for run in runs)))
-    measured = [run.ledger.measured[-1].layers for group in groups.values() for run in group]
+    measured = [run.ledger.measured[-1].layers for group, _ in groups.values() for run in group]
     chosen = _known_layers(tuple(dict.fromkeys(layer for each in measured for layer in each)), layers)
     figure, axes = style.blank(width, 0.38, 1, 2)
-    several = len(groups) > 1
-    with style.styled():
-        by_round, by_layer = axes[0]
-        look = looks(runs, by)
-        for label, group in groups.items():
-            color, dashes = style.shade(look[label]), style.DASHES[look[label].dashes]
-            rounds = sorted(set.intersection(*({one.round for one in run.ledger.measured} for run in group)))
-            means = _means(group, rounds, chosen)
-            there = np.flatnonzero(
-                np.isfinite(means).any(axis=0)
-            ).tolist()  # models of other kinds have other layers
-            for depth in there:
-                layer = style.stroke(in_order(depth))
-                if several:
-                    layer |= {"color": color, "linestyle": dashes}
-                by_round.plot(rounds, means[:, depth], **layer)
-            by_layer.plot(there, means[-1, there], color=color, linestyle=dashes, marker="o")
-        by_round.set(xlabel="round", ylabel="mean CKA over pairs")
-        by_layer.set(xlabel="layer, shallow to deep", title="at the last measurement")
-        style.named(
-            by_layer, range(len(chosen)), list(map(style.label, chosen)), style.WIDTHS[width] / 2 - 0.4
-        )
-        for plot in (by_round, by_layer):
-            plot.grid(True)
-        style.whole_numbers(by_round)
-        keys = [
-            Line2D([], [], color=style.shade(look[label]), linestyle=style.DASHES[look[label].dashes])
-            for label in (groups if several else ())
-        ]
-        of_layer = {"color": "#555555", "linestyle": ""} if several else {}
-        keys += [Line2D([], [], **(style.stroke(in_order(depth)) | of_layer)) for depth in range(len(chosen))]
-        style.legend_above(figure, keys, [*(groups if several else ()), *map(style.label, chosen)])
+    by_round, by_layer = axes[0]
+    look, several, keys = looks(runs, by), len(groups) > 1, list[Line2D]()
+    for label, (group, rounds) in groups.items():
+        own = {"color": style.shade(look[label]), "linestyle": style.DASHES[look[label].dashes]}
+        keys += [Line2D([], [], **own)] if several else []
+        means = _means(group, rounds, chosen)
+        # Models of other kinds have other layers.
+        there = np.flatnonzero(np.isfinite(means).any(axis=0)).tolist()
+        for depth in there:
+            by_round.plot(
+                rounds, means[:, depth], **style.stroke(in_order(depth), **(own if several else {}))
+            )
+        by_layer.plot(there, means[-1, there], **own, marker="o")
+    by_round.set(xlabel="round", ylabel="mean CKA over pairs")
+    by_layer.set(xlabel="layer, shallow to deep", title="at the last measurement")
+    names = list(map(style.label, chosen))
+    style.named(by_layer, range(len(chosen)), names, style.WIDTHS[width] / 2 - 0.4)
+    for plot in (by_round, by_layer):
+        plot.grid(True)
+    style.whole_numbers(by_round)
+    of_layer = {"color": "#555555", "linestyle": ""} if several else {}
+    keys += [Line2D([], [], **style.stroke(in_order(depth), **of_layer)) for depth in range(len(chosen))]
+    style.legend_above(figure, keys, [*(groups if several else ()), *names])
     return figure
 
 
@@ -113,14 +109,6 @@ def _means(group: Sequence[SessionData], rounds: Sequence[int], layers: Sequence
         at = {one.round: one for one in run.ledger.measured}
         tables.append([[at[round].mean(layer) for layer in layers] for round in rounds])
     return np.asarray(np.mean(tables, axis=0))
-
-
-def _measured(run: SessionData, round: int | None) -> CkaMeasurement:
-    every = run.ledger.measured
-    found = (every[-1] if every else None) if round is None else last_measured(every, round)
-    if found is None:
-        raise ConfigError(NOT_MEASURED.format(run.name))
-    return found
 
 
 def _known_layers(layers: tuple[str, ...], wanted: Sequence[str]) -> tuple[str, ...]:
@@ -135,6 +123,7 @@ def _known_layers(layers: tuple[str, ...], wanted: Sequence[str]) -> tuple[str, 
 SYMBOLS = {"theta": "θ", "beta": "β"}
 
 
+@style.styled()
 def coefficients(runs: Sequence[SessionData], *, by: By = (), width: Width = "page") -> Figure:
     """θ and β of every layer that learns from a shallower one, as heat over rounds, in the order in which they stand.
 
@@ -144,25 +133,26 @@ def coefficients(runs: Sequence[SessionData], *, by: By = (), width: Width = "pa
     groups = {label: group for label, group in grouped(runs, by).items() if all(map(layers_of, group))}
     if not groups:
         raise ConfigError("none of these sessions was run by InCo Aggregation, whose θ and β these are.")
-    inches = style.WIDTHS[width]
     height = sum(0.55 + 0.115 * len(layers_of(group[0])) for group in groups.values())
-    figure, axes = style.blank(width, height / inches, len(groups), 2)
-    with style.styled():
-        for row, (label, group) in enumerate(groups.items()):
-            layers = layers_of(group[0])
-            for column, (key, symbol) in enumerate(SYMBOLS.items()):
-                plot = axes[row, column]
-                values = _values(group, key, layers)
-                reach = float(np.nanmax(np.abs(values))) or 1.0
-                image = plot.imshow(
-                    values, aspect="auto", cmap="RdBu_r", vmin=-reach, vmax=reach, interpolation="nearest",
-                    extent=(0.5, values.shape[1] + 0.5, len(layers) - 0.5, -0.5),
-                )  # fmt: skip
-                plot.set(title=f"{symbol}, {label}", xlabel="round")
-                plot.set_yticks(range(len(layers)), [_short(each) for each in layers] if column == 0 else [])
-                plot.tick_params(axis="y", labelsize=6)
-                style.whole_numbers(plot)
-                figure.colorbar(image, ax=plot, pad=0.02)
+    figure, axes = style.blank(width, height / style.WIDTHS[width], len(groups), 2)
+    for row, (label, group) in enumerate(groups.items()):
+        layers = layers_of(group[0])
+        for column, (key, symbol) in enumerate(SYMBOLS.items()):
+            plot = axes[row, column]
+            tables = [np.array([values_of(f"{key}/{layer}")(run) for layer in layers]) for run in group]
+            length = min(table.shape[1] for table in tables)
+            values = np.mean([table[:, :length] for table in tables], axis=0)  # [layers, rounds]
+            reach = float(np.nanmax(np.abs(values))) or 1.0
+            image = plot.imshow(
+                values, aspect="auto", cmap="RdBu_r", vmin=-reach, vmax=reach, interpolation="nearest",
+                extent=(0.5, length + 0.5, len(layers) - 0.5, -0.5),
+            )  # fmt: skip
+            plot.set(title=f"{symbol}, {label}", xlabel="round")
+            names = [each.removesuffix(".weight") for each in layers] if column == 0 else []
+            plot.set_yticks(range(len(layers)), names)
+            plot.tick_params(axis="y", labelsize=6)
+            style.whole_numbers(plot)
+            figure.colorbar(image, ax=plot, pad=0.02)
     return figure
 
 
@@ -172,17 +162,7 @@ def layers_of(run: SessionData) -> list[str]:
     return [name.removeprefix("theta/") for name in names if name.startswith("theta/")]
 
 
-def _values(group: Sequence[SessionData], key: str, layers: Sequence[str]) -> np.ndarray:
-    """[layers, rounds], the mean over the sessions up to the shortest."""
-    tables = [np.array([values_of(f"{key}/{layer}")(run) for layer in layers]) for run in group]
-    length = min(table.shape[1] for table in tables)
-    return np.asarray(np.mean([table[:, :length] for table in tables], axis=0))
-
-
-def _short(layer: str) -> str:
-    return layer.removesuffix(".weight")
-
-
+@style.styled()
 def embedding(found: Embedding, *, width: Width = "page") -> Figure:
     """Points in the plane twice: colored by class, and by client; anchors are larger and outlined.
 
@@ -190,18 +170,17 @@ def embedding(found: Embedding, *, width: Width = "page") -> Figure:
     """
     figure, axes = style.blank(width, 0.52, 1, 2)
     names = [str(client) for client in range(int(found.clients.max()) + 1)]
-    with style.styled():
-        by_class, by_client = axes[0]
-        _scatter(by_class, found, found.labels, list(map(style.label, found.classes)), "class")
-        _scatter(by_client, found, found.clients, names, "client")
-        for (x, y), label in zip(found.anchors, found.anchor_labels, strict=True):
-            colour, marker = look(int(label), len(found.classes))
-            by_class.scatter(x, y, s=45, color=colour, marker=marker, **_ANCHOR)
-            by_client.scatter(x, y, s=45, color="white", marker="o", **_ANCHOR)
+    by_class, by_client = axes[0]
+    _scatter(by_class, found, found.labels, list(map(style.label, found.classes)), "class")
+    _scatter(by_client, found, found.clients, names, "client")
+    outlined: Any = {"s": 45, "edgecolors": "black", "linewidths": 1.0, "zorder": 3}
+    for (x, y), label in zip(found.anchors, found.anchor_labels, strict=True):
+        colour, marker = look(int(label), len(found.classes))
+        by_class.scatter(x, y, color=colour, marker=marker, **outlined)
+        by_client.scatter(x, y, color="white", marker="o", **outlined)
     return figure
 
 
-_ANCHOR: Any = {"edgecolors": "black", "linewidths": 1.0, "zorder": 3}
 _SHAPES = ("o", "^", "s")
 
 
@@ -231,34 +210,31 @@ def _scatter(plot: Axes, found: Embedding, of: NDArray[np.int64], names: list[st
         )  # fmt: skip
 
 
-def _key(label: str, colour: str, marker: str, **options: Any) -> Line2D:
-    return Line2D(
-        [], [], linestyle="", color=colour, marker=marker, label=label, **{"markersize": 3.5} | options
-    )
+def _key(label: str, colour: str, marker: str, markersize: float = 3.5, **options: Any) -> Line2D:
+    look: Any = {"linestyle": "", "color": colour, "marker": marker, "markersize": markersize}
+    return Line2D([], [], label=label, **look, **options)
 
 
+@style.styled()
 def partition(held: "Partition", *, width: Width = "column") -> Figure:
     """A bubble for every client and class, its area the training samples; none where it has none."""
     counts, classes = np.asarray(held.counts["train"], np.int64), held.classes
     clients, known = counts.shape
     if not counts.any():
         raise ConfigError("the partition has no samples to show.")
-    most = int(counts.max())
-    inches = style.WIDTHS[width]
-    figure, axes = style.blank(width, min(1.4, 0.32 + 0.52 * known / max(clients, known)))
-    with style.styled():
-        plot = axes[0, 0]
-        client, label = np.nonzero(counts)
-        largest = (0.72 * 72 * (inches - 1.1) / max(clients, known)) ** 2
-        plot.scatter(
-            client, label, s=np.maximum(largest * counts[client, label] / most, 1.0),
-            color=style.colour(4), alpha=0.75, linewidths=0,
-        )  # fmt: skip
-        every = max(1, clients // 20)
-        names = list(map(style.label, classes)) if known <= 30 else [str(number) for number in range(known)]
-        plot.set_xticks(range(0, clients, every))
-        plot.set_yticks(range(0, known, max(1, known // 30)), names[:: max(1, known // 30)])
-        plot.set(xlabel="client", ylabel="class", title=f"largest bubble: {most:,} training samples")
-        plot.set(xlim=(-0.7, clients - 0.3), ylim=(-0.7, known - 0.3))
-        plot.grid(True)
+    most, wide = int(counts.max()), max(clients, known)
+    figure, plot = style.single(width, min(1.4, 0.32 + 0.52 * known / wide))
+    client, label = np.nonzero(counts)
+    largest = (0.72 * 72 * (style.WIDTHS[width] - 1.1) / wide) ** 2
+    plot.scatter(
+        client, label, s=np.maximum(largest * counts[client, label] / most, 1.0), color=style.colour(4),
+        alpha=0.75, linewidths=0,
+    )  # fmt: skip
+    every = max(1, known // 30)
+    names = list(map(style.label, classes)) if known <= 30 else [str(number) for number in range(known)]
+    plot.set_xticks(range(0, clients, max(1, clients // 20)))
+    plot.set_yticks(range(0, known, every), names[::every])
+    plot.set(xlabel="client", ylabel="class", title=f"largest bubble: {most:,} training samples")
+    plot.set(xlim=(-0.7, clients - 0.3), ylim=(-0.7, known - 0.3))
+    plot.grid(True)
     return figure

@@ -1,17 +1,17 @@
 """Gains over a baseline: by client and round, sorted by client; ranks over conditions; accuracy against its costs."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from simulator.base.errors import ConfigError
-from simulator.results.analysis.axes import axes, group_label
+from simulator.results.analysis.axes import MeanStd, axes, group_label
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.comparison import outcome
-from simulator.results.analysis.costs import Cost, comparable_costs, pareto_front, spent
+from simulator.results.analysis.costs import comparable_costs, pareto_front, spent
 from simulator.results.analysis.gain import ALPHA, BASELINE, SessionGain, paired_sessions
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.static_names import titles
@@ -24,6 +24,7 @@ MOST = 6
 """Maps in one figure, at most."""
 
 
+@style.styled()
 def gain_map(
     runs: Sequence[SessionData], *, by: By = (), baseline: str = BASELINE, width: Width = "page"
 ) -> Figure:
@@ -37,23 +38,20 @@ def gain_map(
             f"These are {len(found)} groups, and a figure has room for {MOST} maps. Name fewer sessions."
         )
     maps = {label: _over_rounds(pairs) for label, pairs in found.items()}
-    most = max(float(np.nanmax(np.abs(each))) for each in maps.values()) or 1.0
+    most = 100 * (max(float(np.nanmax(np.abs(each))) for each in maps.values()) or 1.0)
     figure, plots = style.several(len(maps), min(3, len(maps)), 0.4, width)
-    with style.styled():
-        image = None
-        for plot, (label, values) in zip(plots.flat, maps.items(), strict=False):
-            extent = (0.5, values.shape[1] + 0.5, len(values) + 0.5, 0.5)
-            image = plot.imshow(
-                100 * values, cmap="PuOr", vmin=-100 * most, vmax=100 * most, aspect="auto",
-                interpolation="nearest", extent=extent,
-            )  # fmt: skip
-            plot.set(title=label, xlabel="round", ylabel="client, sorted")
-            style.whole_numbers(plot)
-        assert image is not None
-        figure.colorbar(image, ax=list(plots.flat), label=_axis(baseline), pad=0.02)
+    for plot, (label, values) in zip(plots.flat, maps.items(), strict=False):
+        image = plot.imshow(
+            100 * values, cmap="PuOr", vmin=-most, vmax=most, aspect="auto", interpolation="nearest",
+            extent=(0.5, values.shape[1] + 0.5, len(values) + 0.5, 0.5),
+        )  # fmt: skip
+        plot.set(title=label, xlabel="round", ylabel="client, sorted")
+        style.whole_numbers(plot)
+    figure.colorbar(image, ax=list(plots.flat), label=_axis(baseline), pad=0.02)
     return figure
 
 
+@style.styled()
 def gain_clients(
     runs: Sequence[SessionData],
     *,
@@ -64,21 +62,21 @@ def gain_clients(
 ) -> Figure:
     """The gains of all clients of all seeds, sorted; a line for each group. Below zero a client loses."""
     found = _paired(runs, by, baseline, last)
-    figure, plots = style.blank(width)
-    with style.styled():
-        plot, look = plots[0, 0], looks(_of(found), by or "method")
-        for label, pairs in found.items():
-            gains = np.sort(np.concatenate([pair.known for pair in pairs]))
-            share = 100 * (np.arange(len(gains)) + 0.5) / len(gains)
-            every = max(1, len(gains) // 6)
-            plot.plot(share, 100 * gains, label=label, markevery=every, **style.stroke(look[label]))
-        plot.axhline(0, color="black", linewidth=0.8)
-        plot.set(xlabel="clients, sorted by gain, %", ylabel=_axis(baseline), xlim=(0, 100))
-        plot.grid(True)
-        style.legend(plot, len(found))
+    figure, plot = style.single(width)
+    look = looks([pair.run for pairs in found.values() for pair in pairs], by or "method")
+    for label, pairs in found.items():
+        gains = np.sort(np.concatenate([pair.known for pair in pairs]))
+        share = 100 * (np.arange(len(gains)) + 0.5) / len(gains)
+        every = max(1, len(gains) // 6)
+        plot.plot(share, 100 * gains, label=label, markevery=every, **style.stroke(look[label]))
+    plot.axhline(0, color="black", linewidth=0.8)
+    plot.set(xlabel="clients, sorted by gain, %", ylabel=_axis(baseline), xlim=(0, 100))
+    plot.grid(True)
+    style.legend(plot, len(found))
     return figure
 
 
+@style.styled()
 def critical_difference(
     runs: Sequence[SessionData], *, by: By = "method", last: int = 1, width: Width = "column"
 ) -> Figure:
@@ -99,68 +97,62 @@ def critical_difference(
             f"Ranks need at least two groups and two conditions, such as data sets or partitions. These sessions have "
             f"{len(labels)} groups and {len(conditions)} conditions."
         )
-    accuracies = np.array([[table[label][name] for label in labels] for name in conditions])
-    ranks, difference = mean_ranks(accuracies)
+    ranks, difference = mean_ranks(
+        np.array([[table[label][name] for label in labels] for name in conditions])
+    )
     order = np.argsort(ranks, kind="stable")
-    figure, plots = style.blank(width, 0.16 + 0.09 * len(labels))
-    with style.styled():
-        plot, look = plots[0, 0], looks(runs, by)
-        for place, group in enumerate(order):
-            plot.plot(ranks[group], place, **{**style.stroke(look[labels[group]]), "linestyle": ""})
-        for place, (first, last_of) in enumerate(cliques(ranks[order], difference)):
-            at = len(labels) - 0.4 + 0.35 * place
-            plot.plot([ranks[order][first], ranks[order][last_of]], [at, at], color="black", linewidth=2)
-        plot.set_yticks(range(len(labels)), [labels[group] for group in order])
-        plot.set(
-            xlabel=f"mean rank over {len(conditions)} conditions",
-            title=f"critical difference {difference:.2f}",
-        )
-        plot.invert_yaxis()
-        plot.grid(True, axis="x")
+    figure, plot = style.single(width, 0.16 + 0.09 * len(labels))
+    look = looks(runs, by)
+    for place, group in enumerate(order):
+        plot.plot(ranks[group], place, **style.stroke(look[labels[group]], linestyle=""))
+    for place, (first, last_of) in enumerate(cliques(ranks[order], difference)):
+        at = len(labels) - 0.4 + 0.35 * place
+        plot.plot([ranks[order][first], ranks[order][last_of]], [at, at], color="black", linewidth=2)
+    plot.set_yticks(range(len(labels)), [labels[group] for group in order])
+    plot.set(xlabel=f"mean rank over {len(conditions)} conditions")
+    plot.set(title=f"critical difference {difference:.2f}")
+    plot.invert_yaxis()
+    plot.grid(True, axis="x")
     return figure
 
 
+@style.styled()
 def pareto(runs: Sequence[SessionData], *, by: By = (), last: int = 1, width: Width = "page") -> Figure:
     """Test accuracy of the last round against bytes, FLOPs, and seconds of all rounds; means over seeds.
 
     If all sessions have a computed clock, also against simulated seconds, and joules if all count them by one rule.
-
     Bars are ± 1 sample standard deviation. A line joins the groups that no other group beats in both.
     """
-    found: dict[str, tuple[Array, dict[Cost, Array]]] = {}
-    kept: list[SessionData] = []
+    found = {}
     for label, group in grouped(runs, by).items():
         accuracies = np.array([outcome(run, None, None, last).last or np.nan for run in group])
         if np.isfinite(accuracies).all():
-            kept += group
-            totals = [spent(run.totals) for run in group]
-            found[label] = accuracies, {cost: np.array([each[cost] for each in totals]) for cost in totals[0]}
+            found[label] = group, accuracies, [spent(run.totals) for run in group]
     if not found:
         raise ConfigError(NOT_EVALUATED)
-    look = looks(runs, by)
+    look, handles = looks(runs, by), dict[str, Any]()
+    kept = [run for group, *_ in found.values() for run in group]
     shown = [each for each in comparable_costs(kept) if each != "rounds"]
     figure, plots = style.several(len(shown), 3, 0.36, width)
-    with style.styled():
-        handles: dict[str, Any] = {}
-        for plot, cost in zip(plots.flat, shown, strict=False):
-            name, unit = scaled(cost, max(float(costs[cost].max()) for _, costs in found.values()))
-            points = {
-                label: (costs[cost].mean() / unit, 100 * values.mean())
-                for label, (values, costs) in found.items()
-            }
-            front = pareto_front(points)
-            plot.plot(*zip(*front, strict=True), color="0.6", linewidth=0.8, zorder=0)
-            for label, (x, y) in points.items():
-                values, costs = found[label]
-                handles[label] = plot.errorbar(
-                    x, y, xerr=_std(costs[cost] / unit), yerr=_std(100 * values), capsize=2, elinewidth=0.8,
-                    **{**style.stroke(look[label]), "linestyle": ""},
-                )  # fmt: skip
-            plot.set(xlabel=name)
-            plot.grid(True)
-        for plot in plots[:, 0]:
-            plot.set(ylabel="test accuracy, %")
-        style.legend_above(figure, list(handles.values()), list(handles))
+    for plot, cost in zip(plots.flat, shown, strict=False):
+        costs = {label: np.array([each[cost] for each in took]) for label, (_, _, took) in found.items()}
+        name, unit = scaled(cost, max(float(each.max()) for each in costs.values()))
+        points = {
+            label: (costs[label].mean() / unit, 100 * values.mean())
+            for label, (_, values, _) in found.items()
+        }
+        plot.plot(*zip(*pareto_front(points), strict=True), color="0.6", linewidth=0.8, zorder=0)
+        for label, (x, y) in points.items():
+            spread = _std(costs[label] / unit), _std(100 * found[label][1])
+            handles[label] = plot.errorbar(
+                x, y, xerr=spread[0], yerr=spread[1], capsize=2, elinewidth=0.8,
+                **style.stroke(look[label], linestyle=""),
+            )  # fmt: skip
+        plot.set(xlabel=name)
+        plot.grid(True)
+    for plot in plots[:, 0]:
+        plot.set(ylabel="test accuracy, %")
+    style.legend_above(figure, list(handles.values()), list(handles))
     return figure
 
 
@@ -192,33 +184,26 @@ def _paired(
     runs: Sequence[SessionData], by: By, baseline: str, last: int = 1
 ) -> dict[str, list[SessionGain]]:
     """The pairs by the label of their group."""
-    pairs, _ = paired_sessions(runs, baseline, last)
-    by_run = {id(pair.run): pair for pair in pairs}
-    return {
-        label: [by_run[id(run)] for run in group]
-        for label, group in grouped([pair.run for pair in pairs], by or "method").items()
-    }
+    by_run = {pair.run.folder: pair for pair in paired_sessions(runs, baseline, last)[0]}
+    groups = grouped([pair.run for pair in by_run.values()], by or "method")
+    return {label: [by_run[run.folder] for run in group] for label, group in groups.items()}
 
 
 def _axis(baseline: str) -> str:
     return f"gain over {titles().get(baseline, baseline)}, pp"
 
 
-def _of(found: Mapping[str, Sequence[SessionGain]]) -> list[SessionData]:
-    return [pair.run for pairs in found.values() for pair in pairs]
-
-
 def _over_rounds(pairs: Sequence[SessionGain]) -> Array:
     """[clients of all pairs, rounds] the gains, the clients with the highest last gain first."""
-    rounds = min(pair.round for pair in pairs)
-    each = [_accuracies(pair.run, rounds) - _accuracies(pair.baseline, rounds) for pair in pairs]
-    table = np.concatenate(each, axis=1).T
+    rounds, tables = min(pair.round for pair in pairs), []
+    for pair in pairs:
+        own, other = (
+            run.curves.accuracy.select(np.arange(run.curves.clients), 0, rounds)
+            for run in (pair.run, pair.baseline)
+        )
+        tables.append(own - other)
+    table = np.concatenate(tables, axis=1).T
     return np.asarray(table[np.argsort(-table[:, -1], kind="stable")])
-
-
-def _accuracies(run: SessionData, rounds: int) -> Array:
-    accuracy = run.curves.accuracy
-    return accuracy.select(np.arange(accuracy.clients), 0, rounds)
 
 
 def _by_condition(runs: Sequence[SessionData], by: By, last: int) -> dict[str, dict[str, float]]:
@@ -232,18 +217,16 @@ def _by_condition(runs: Sequence[SessionData], by: By, last: int) -> dict[str, d
         and name not in wanted
         and len({one.get(name) for one in known}) > 1
     ]
-    found: dict[str, dict[str, list[float]]] = {}
+    found: dict[str, dict[str, float]] = {}
     for label, group in grouped(runs, by).items():
+        values: dict[str, list[float | None]] = {}
         for run in group:
-            value = outcome(run, None, None, last).last
             settings = axes(run)
             name = group_label(others, tuple(settings.get(each) for each in others))
-            if value is not None:
-                found.setdefault(label, {}).setdefault(name, []).append(value)
-    return {
-        label: {name: math.fsum(values) / len(values) for name, values in row.items()}
-        for label, row in found.items()
-    }
+            values.setdefault(name, []).append(outcome(run, None, None, last).last)
+        means = {name: spread.mean for name, each in values.items() if (spread := MeanStd.of(each))}
+        found |= {label: means} if means else {}
+    return found
 
 
 def _std(values: Array) -> float:

@@ -27,19 +27,13 @@ def axes_of(runs: Sequence[SessionData], by: By) -> tuple[str, ...]:
 
 
 def notes(runs: Sequence[SessionData], by: By, along: Sequence[str] = ()) -> list[str]:
-    """What to know of the groups of a figure, in sentences; `along`: axes that it is drawn over.
-
-    Training and data settings that differ between groups, and settings that a group is a mean over.
-    """
+    """What to know of the groups of a figure, in sentences; `along`: axes that it is drawn over."""
     axes = checked((*along, *([by] if isinstance(by, str) else by)), runs) if along else axes_of(runs, by)
     return caveats(runs, axes)
 
 
 def grouped(runs: Sequence[SessionData], by: By) -> dict[str, list[SessionData]]:
-    """The sessions by the label of their group, without groups that have no score.
-
-    Raises ConfigError if no group has one.
-    """
+    """The sessions by the label of their group, without groups that have no score; raises ConfigError if none has."""
     found = every_group(runs, by)
     kept = {label: group for label, group in found.items() if not is_untrained(group)}
     if not kept:
@@ -56,10 +50,7 @@ def is_untrained(runs: Sequence[SessionData]) -> bool:
 
 
 def every_group(runs: Sequence[SessionData], by: By) -> dict[str, list[SessionData]]:
-    """The sessions by the label of their group, in the order in which the groups first come.
-
-    Methods have the names of their papers.
-    """
+    """The sessions by the label of their group, in the order in which they come, methods as their papers call them."""
     axes = axes_of(runs, by)
     return {style.label(titled(axes, key)): group for key, group in groups(runs, axes).items()}
 
@@ -87,6 +78,12 @@ def lines(runs: Sequence[SessionData], by: By, values: Values, x: Cost = "rounds
     return [line for line in found if line.x.size]
 
 
+_UNITS = {
+    "seconds": (("h", 3600.0), ("min", 60.0), ("s", 1.0)),
+    "joules": (("MJ", 1e6), ("kJ", 1e3), ("J", 1.0)),
+}
+
+
 def scaled(x: Cost, most: float) -> tuple[str, float]:
     """What an axis of this cost is called, and by what its numbers are divided: 'traffic, MiB', 1,048,576."""
     match x:
@@ -97,20 +94,9 @@ def scaled(x: Cost, most: float) -> tuple[str, float]:
             return f"traffic, {SIZES[power]}", 1024.0**power
         case "FLOPs":
             power = int(log10(most)) // 3 * 3 if most >= 1000 else 0
-            return (
-                "computation, FLOPs" if not power else f"computation, 10{_raised(power)} FLOPs"
-            ), 10.0**power
-        case "seconds" | "simulated seconds":
-            unit, seconds = next((each for each in _TIMES if most >= 2 * each[1]), _TIMES[-1])
-            return f"{'simulated ' if x != 'seconds' else ''}time, {unit}", seconds
-        case "joules":
-            unit, joules = next((each for each in _JOULES if most >= 2 * each[1]), _JOULES[-1])
-            return f"energy, {unit}", joules
-
-
-_JOULES = (("MJ", 1e6), ("kJ", 1e3), ("J", 1.0))
-_TIMES = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
-
-
-def _raised(power: int) -> str:
-    return "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(digit)] for digit in str(power))
+            raised = "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(digit)] for digit in str(power))
+            return f"computation, {f'10{raised} ' if power else ''}FLOPs", 10.0**power
+    units = _UNITS["joules" if x == "joules" else "seconds"]
+    unit, size = next((each for each in units if most >= 2 * each[1]), units[-1])
+    name = {"seconds": "time", "simulated seconds": "simulated time", "joules": "energy"}[x]
+    return f"{name}, {unit}", size

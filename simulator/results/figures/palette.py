@@ -84,24 +84,21 @@ def in_order(place: int) -> Look:
 
 
 def channels(colour: int) -> tuple[int, int, int]:
-    """Red, green and blue, 0…255."""
     return colour >> 16 & 255, colour >> 8 & 255, colour & 255
 
 
 def blend(colour: int, other: int, share: float) -> int:
     """`colour` with `share` (0…1) of `other` mixed in."""
-    mixed = (round(a + (b - a) * share) for a, b in zip(channels(colour), channels(other), strict=True))
-    red, green, blue = mixed
+    pairs = zip(channels(colour), channels(other), strict=True)
+    red, green, blue = (round(a + (b - a) * share) for a, b in pairs)
     return red << 16 | green << 8 | blue
 
 
 def luminance(colour: int) -> float:
     """Relative luminance, 0…1 (WCAG 2.1)."""
-    linear = [
-        c / 255 / 12.92 if c / 255 <= 0.04045 else ((c / 255 + 0.055) / 1.055) ** 2.4
-        for c in channels(colour)
-    ]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    shares = (channel / 255 for channel in channels(colour))
+    red, green, blue = (s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def contrast(colour: int, other: int) -> float:
@@ -111,13 +108,10 @@ def contrast(colour: int, other: int) -> float:
 
 
 def readable(colour: int, background: int, ratio: float = 3.0) -> int:
-    """`colour`, moved towards black or white until its contrast with `background` is at least `ratio`.
+    """`colour`, moved to black or white, whichever contrasts more, until its contrast is at least `ratio`.
 
-    3 is what WCAG asks of graphics. Which of black and white: the one that contrasts more with the background.
+    WCAG asks for 3 in graphics.
     """
     end = max((0x000000, 0xFFFFFF), key=lambda extreme: contrast(extreme, background))
-    for step in range(21):
-        moved = blend(colour, end, step / 20)
-        if contrast(moved, background) >= ratio:
-            return moved
-    return end
+    steps = (blend(colour, end, step / 20) for step in range(21))
+    return next((moved for moved in steps if contrast(moved, background) >= ratio), end)

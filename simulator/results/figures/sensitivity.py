@@ -19,6 +19,7 @@ from simulator.results.figures.palette import in_order, looks_of
 from simulator.results.figures.style import Width
 
 
+@style.styled()
 def curve(
     runs: Sequence[SessionData],
     *,
@@ -37,30 +38,28 @@ def curve(
     values = _ordered({key[0] for line in lines.values() for key in line})
     if len(values) < 2:
         raise ConfigError(f"'{axis}' has one value in these sessions; a curve takes two.")
-    figure, axes = style.blank(width)
-    with style.styled():
-        plot = axes[0, 0]
-        numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-        look = looks(runs, by) if by else {"": in_order(0)}
-        for label, line in lines.items():
-            there = [value for value in values if (value,) in line]
-            plot.errorbar(
-                there if numeric else [values.index(value) for value in there],
-                [100 * line[value,].mean for value in there],
-                [100 * (line[value,].std or 0.0) for value in there],
-                capsize=2, label=label, elinewidth=0.8, **style.stroke(look[label]),
-            )  # fmt: skip
-        if numeric and min(values) > 0 and max(values) / min(values) >= 50:
-            plot.set_xscale("log")
-        at = values if numeric else range(len(values))
-        plot.set_xticks(at, [spelled(value) for value in values])
-        plot.minorticks_off()
-        plot.set(xlabel=axis, ylabel=_measure(select))
-        plot.grid(True)
-        style.legend(plot, len(lines))
+    figure, plot = style.single(width)
+    numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    look = looks(runs, by) if by else {"": in_order(0)}
+    for label, line in lines.items():
+        there = [value for value in values if (value,) in line]
+        plot.errorbar(
+            there if numeric else [values.index(value) for value in there],
+            [100 * line[value,].mean for value in there],
+            [100 * (line[value,].std or 0.0) for value in there],
+            capsize=2, label=label, elinewidth=0.8, **style.stroke(look[label]),
+        )  # fmt: skip
+    if numeric and min(values) > 0 and max(values) / min(values) >= 50:
+        plot.set_xscale("log")
+    plot.set_xticks(values if numeric else range(len(values)), list(map(spelled, values)))
+    plot.minorticks_off()
+    plot.set(xlabel=axis, ylabel=_measure(select))
+    plot.grid(True)
+    style.legend(plot, len(lines))
     return figure
 
 
+@style.styled()
 def heatmap(
     runs: Sequence[SessionData],
     *,
@@ -74,27 +73,22 @@ def heatmap(
     down, across = (_ordered({key[place] for key in found}) for place in (0, 1))
     if len(down) * len(across) < 2:
         raise ConfigError(f"'{axes[0]}' and '{axes[1]}' have one value each in these sessions.")
-    table = np.array(
-        [
-            [100 * found[row, column].mean if (row, column) in found else np.nan for column in across]
-            for row in down
-        ]
-    )
+    table = np.full((len(down), len(across)), np.nan)
+    for (row, column), spread in found.items():
+        table[down.index(row), across.index(column)] = 100 * spread.mean
     low, high = float(np.nanmin(table)), float(np.nanmax(table))
-    figure, plots = style.blank(width, min(1.1, 0.35 + 0.12 * len(down)))
-    with style.styled():
-        plot = plots[0, 0]
-        image = plot.imshow(table, cmap=style.heat(), aspect="auto", interpolation="nearest")
-        plot.spines[:].set_visible(False)
-        for (row, column), value in np.ndenumerate(table):
-            if np.isfinite(value):
-                share = (value - low) / (high - low) if high > low else 1.0
-                centered: Any = {"ha": "center", "va": "center", "fontsize": 7}
-                plot.text(column, row, f"{value:.1f}", color=style.on_heat(share), **centered)
-        plot.set_xticks(range(len(across)), [spelled(value) for value in across])
-        plot.set_yticks(range(len(down)), [spelled(value) for value in down])
-        plot.set(xlabel=axes[1], ylabel=axes[0])
-        figure.colorbar(image, ax=plot, label=_measure(select), pad=0.02)
+    figure, plot = style.single(width, min(1.1, 0.35 + 0.12 * len(down)))
+    image = plot.imshow(table, cmap=style.heat(), aspect="auto", interpolation="nearest")
+    plot.spines[:].set_visible(False)
+    for (row, column), value in np.ndenumerate(table):
+        if np.isfinite(value):
+            dark = high > low and (value - low) / (high - low) <= 0.55
+            centered: Any = {"ha": "center", "va": "center", "fontsize": 7}
+            plot.text(column, row, f"{value:.1f}", color="white" if dark else "black", **centered)
+    plot.set_xticks(range(len(across)), list(map(spelled, across)))
+    plot.set_yticks(range(len(down)), list(map(spelled, down)))
+    plot.set(xlabel=axes[1], ylabel=axes[0])
+    figure.colorbar(image, ax=plot, label=_measure(select), pad=0.02)
     return figure
 
 
@@ -127,7 +121,7 @@ def _ordered(values: set[Any]) -> list[Any]:
 
 
 def _measure(select: Select | None) -> str:
-    return "test accuracy, % (selected on eval)" if select else "test accuracy, % (last round)"
+    return f"test accuracy, % ({'selected on eval' if select else 'last round'})"
 
 
 @dataclass(frozen=True)
@@ -140,6 +134,7 @@ class Tried:
     chosen: bool
 
 
+@style.styled()
 def tuning(
     trials: Mapping[str, Sequence[Tried]], logarithmic: Sequence[str] = (), *, width: Width = "page"
 ) -> Figure:
@@ -155,32 +150,30 @@ def tuning(
         )
     names = [method for method, each in trials.items() if each]
     look = dict(zip(names, looks_of(names) or map(in_order, range(len(names))), strict=True))
-    most = max(trial.rounds for _, trial in every)
+    most, handles = max(trial.rounds for _, trial in every), dict[str, Any]()
+    ring: Any = {"markersize": 11, "markerfacecolor": "none", "markeredgecolor": "black"}
     figure, plots = style.several(len(keys), min(3, len(keys)), 0.36, width)
-    with style.styled():
-        handles: dict[str, Any] = {}
-        for plot, key in zip(plots.flat, keys, strict=False):
-            mine = [(method, trial) for method, trial in every if key in trial.values]
-            numeric = all(type(trial.values[key]) in (int, float) for _, trial in mine)
-            texts = list(dict.fromkeys(spelled(trial.values[key]) for _, trial in mine))
-            for method, trial in mine:
-                at = trial.values[key] if numeric else texts.index(spelled(trial.values[key]))
-                drawn = plot.plot(
-                    [at], [100 * trial.score], **{**style.stroke(look[method]), "linestyle": ""},
-                    alpha=1.0 if trial.rounds == most else 0.35,
-                )  # fmt: skip
-                handles.setdefault(method, drawn[0])
-                if trial.chosen:
-                    ring: Any = {"markersize": 11, "markerfacecolor": "none", "markeredgecolor": "black"}
-                    plot.plot([at], [100 * trial.score], "o", **ring)
-            if numeric and key in logarithmic:
-                plot.set_xscale("log")
-                plot.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-                plot.xaxis.set_minor_formatter(NullFormatter())
-            elif not numeric:
-                plot.set_xticks(range(len(texts)), texts)
-            plot.set(xlabel=key)
-            plot.grid(True)
-        plots[0, 0].set(ylabel="score on eval, %")
-        style.legend_above(figure, list(handles.values()), list(handles))
+    for plot, key in zip(plots.flat, keys, strict=False):
+        mine = [(method, trial) for method, trial in every if key in trial.values]
+        numeric = all(type(trial.values[key]) in (int, float) for _, trial in mine)
+        texts = list(dict.fromkeys(spelled(trial.values[key]) for _, trial in mine))
+        for method, trial in mine:
+            at = trial.values[key] if numeric else texts.index(spelled(trial.values[key]))
+            drawn = plot.plot(
+                [at], [100 * trial.score], **style.stroke(look[method], linestyle=""),
+                alpha=1.0 if trial.rounds == most else 0.35,
+            )  # fmt: skip
+            handles.setdefault(method, drawn[0])
+            if trial.chosen:
+                plot.plot([at], [100 * trial.score], "o", **ring)
+        if numeric and key in logarithmic:
+            plot.set_xscale("log")
+            plot.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            plot.xaxis.set_minor_formatter(NullFormatter())
+        elif not numeric:
+            plot.set_xticks(range(len(texts)), texts)
+        plot.set(xlabel=key)
+        plot.grid(True)
+    plots[0, 0].set(ylabel="score on eval, %")
+    style.legend_above(figure, list(handles.values()), list(handles))
     return figure

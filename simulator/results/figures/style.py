@@ -26,8 +26,7 @@ WHITE = 0xFFFFFF
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 _KEY_EMS, _ROW_EMS = 5.5, 1.5
 """What an entry of a legend takes besides its text, across, and what a row takes; in font sizes."""
-_SLANT = 30
-"""Degrees."""
+_SLANT = 30  # degrees
 DASHES: tuple[Any, ...] = (
     "-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (5, 1.5, 1, 1.5, 1, 1.5)), (0, (9, 2.5)),
     (0, (3, 1, 3, 3)), (0, (9, 1.5, 1, 1.5)),
@@ -68,7 +67,7 @@ _NO_DATES = {
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Within it matplotlib draws in this style."""
+    """Within it, or in a function that it decorates, matplotlib draws in this style."""
     with mpl.rc_context(_RC):
         yield
 
@@ -95,8 +94,14 @@ def blank(
         return figure, axes
 
 
-def several(number: int, columns: int, ratio: float, width: Width = "page") -> tuple[Figure, Any]:
-    """The same in rows of `columns`, each of which is `ratio` times as high as the figure is wide."""
+def single(width: Width, ratio: float = 0.68) -> tuple[Figure, Axes]:
+    """An empty figure of one plot, and that."""
+    figure, axes = blank(width, ratio)
+    return figure, axes[0, 0]
+
+
+def several(number: int, columns: int, ratio: float, width: Width) -> tuple[Figure, Any]:
+    """So many plots in rows of `columns`, each row `ratio` times as high as the figure is wide."""
     rows = math.ceil(number / columns)
     return blank(width, ratio * rows, rows, columns, number)
 
@@ -111,9 +116,10 @@ def shade(look: Look) -> str:
     return hexadecimal(palette.readable(look.colour, WHITE))
 
 
-def stroke(look: Look) -> dict[str, Any]:
+def stroke(look: Look, **changes: Any) -> dict[str, Any]:
     """What a line of this look is drawn with."""
-    return {"color": shade(look), "linestyle": DASHES[look.dashes], "marker": MARKERS[look.mark]}
+    drawn = {"color": shade(look), "linestyle": DASHES[look.dashes], "marker": MARKERS[look.mark]}
+    return drawn | changes
 
 
 def marks(looks: Iterable[Look]) -> list[str]:
@@ -126,18 +132,12 @@ def marks(looks: Iterable[Look]) -> list[str]:
 
 
 def hexadecimal(value: int) -> str:
-    """0x0072B2 as #0072b2."""
     return f"#{value:06x}"
 
 
 def heat() -> LinearSegmentedColormap:
     """Viridis, through the palette's stops."""
     return LinearSegmentedColormap.from_list("heat", [hexadecimal(stop) for stop in palette.VIRIDIS_STOPS])
-
-
-def on_heat(share: float) -> str:
-    """Black or white, whichever reads better on the colour of `share` (0…1) of the heat."""
-    return "black" if share > 0.55 else "white"
 
 
 def whole_numbers(plot: Axes) -> None:
