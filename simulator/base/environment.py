@@ -97,10 +97,7 @@ def environment(device: "torch.device", threads_per_client: int) -> dict[str, An
 
 
 def recorded_facts(device: "torch.device", threads_per_client: int, models: Iterable[str]) -> dict[str, Any]:
-    """The facts that a new session records. models: the packages that the classes of its models come from.
-
-    It records the files of its own method elsewhere, so the hash of all methods is left out.
-    """
+    """The facts of a new session, without the hash of all methods. models: packages that its models come from."""
     left_out = {"methods", *MODEL_LIBRARIES} - set(models)
     facts = environment(device, threads_per_client)
     return {fact: value for fact, value in facts.items() if fact not in left_out}
@@ -109,10 +106,7 @@ def recorded_facts(device: "torch.device", threads_per_client: int, models: Iter
 def inexact(
     recorded: Mapping[str, Any], present: Mapping[str, Any], facts: Iterable[str] = COMPARED
 ) -> list[str]:
-    """The differences after which results are no longer bit-identical, such as 'torch 2.6 → 2.7'.
-
-    Facts that an earlier version did not record are not compared. For a run on a GPU, the CPU is not compared.
-    """
+    """The differences, such as 'torch 2.6 → 2.7', among facts that both have. On a GPU, the CPU is not compared."""
     on_cpu = str(present.get("device", "cpu")).startswith("cpu")
     return [
         f"{fact} {_short(recorded[fact])} → {_short(present[fact])}"
@@ -127,10 +121,7 @@ def inexact(
 def changed_code(
     recorded: Mapping[str, Any], files: Mapping[str, str], present: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """The differences between the code that made rounds and the present one. Needs no torch if it is not `present`.
-
-    files: the recorded hashes of the method's files.
-    """
+    """The differences of the code from that of rounds, whose method files had these hashes. Needs no torch."""
     if present is None:
         present = {
             "program": PROGRAM,

@@ -1,7 +1,4 @@
-"""Optional packages: load one, or name the command that installs it.
-
-Also dry runs, which download nothing: what is not on this machine is refused with the command that downloads it.
-"""
+"""Optional packages and downloads: load one, or name the command that installs or downloads what is missing."""
 
 import importlib
 import re
@@ -72,10 +69,7 @@ def _plain(name: str) -> str:
 
 
 def install_command(extra: str, package: str | None = None) -> str:
-    """The command that installs the packages of an extra. It works in any folder: htfl-sim is on no package index.
-
-    Without the metadata of htfl-sim, it names the `package`, by default the one that is called as the extra.
-    """
+    """The command that installs an extra in any folder. Without htfl-sim's metadata, it names the `package`."""
     try:
         entries = [entry.partition(";") for entry in requires("htfl-sim") or []]
     except PackageNotFoundError:  # its files were copied here, without its metadata
@@ -108,10 +102,7 @@ def allowed() -> bool:
 
 
 def not_downloaded(what: str, *command: str, **options: str | None) -> NotDownloaded:
-    """The error of a dry run for something that is not here, such as 'cifar10 is not in FOLDER'.
-
-    `command` downloads it. `options` are its flags, with an underscore for the dash; None: without it.
-    """
+    """The error of a dry run for what is not here. `command` with `options` downloads it; None: no such flag."""
     given = [(f"--{key.replace('_', '-')}", value) for key, value in options.items() if value is not None]
     line = shlex.join([*command, *chain(*given)])
     return NotDownloaded(

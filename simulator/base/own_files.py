@@ -25,10 +25,7 @@ Kind = Literal["plugin", "model", "metric", "selection"]
 
 @dataclass(frozen=True)
 class OwnFile:
-    """A file that was run: its path as given, its name without a folder, and a SHA-256 (hex).
-
-    The hash covers its bytes. If it imports local files, it covers theirs too.
-    """
+    """A file that was run, its name without a folder, and the SHA-256 of its bytes and of local files it imports."""
 
     kind: Kind
     name: str
@@ -81,10 +78,7 @@ def _import_from(path: Path) -> None:
 
 
 def load(kind: Kind, path: Path) -> tuple[OwnFile, ModuleType]:
-    """Run a file. Does nothing if the same bytes were run before.
-
-    Raises ConfigError for one that cannot be read or fails (with the line), and for another of the same name.
-    """
+    """Run a file, unless it was. Raises ConfigError for one that fails, and for another of the same name."""
     path = path.expanduser()
     file, source = read(kind, path)
     known = _LOADED.get((kind, file.name))
@@ -102,10 +96,7 @@ def load(kind: Kind, path: Path) -> tuple[OwnFile, ModuleType]:
 
 
 def is_same(recorded: str, present: str) -> bool:
-    """Whether a session's file, by its recorded hash, is the one that was run here.
-
-    Earlier versions recorded the hash of a file's own bytes alone, whatever it imports.
-    """
+    """Whether a session's file was run here. Earlier versions recorded the hash of its own bytes alone."""
     return recorded in (present, _ALONE.get(present))
 
 
@@ -121,10 +112,7 @@ def _sha256(source: bytes) -> str:
 
 
 def local_modules(source: bytes) -> dict[str, bytes]:
-    """The bytes of every module that this code imports from a file outside of Python and its packages, by name.
-
-    Imports are found in the text, also inside functions. Nothing is run.
-    """
+    """The bytes of every module outside of Python and its packages that this code imports, by name. Nothing is run."""
     found: dict[str, bytes] = {}
     waiting = [(source, "")]
     while waiting:

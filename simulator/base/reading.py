@@ -1,7 +1,4 @@
-"""Open the files that users, configurations, and sessions name: regular ones, up to a size.
-
-Reading a pipe may wait forever, and a device such as /dev/zero may never end.
-"""
+"""Open the files that users and sessions name: regular ones, up to a size. A pipe or a device may never end."""
 
 import hashlib
 import os
@@ -29,10 +26,7 @@ _KINDS = {
 
 
 def read_bytes(path: Path, name: str = "", most: int = MOST, error: type[HtflError] = ConfigError) -> bytes:
-    """The contents of a regular file. `name` says in errors what it is.
-
-    Raises `error` for a file that cannot be read, is not a regular one, or has more than `most` bytes.
-    """
+    """The contents of a regular file of at most `most` bytes. `name` says in errors what it is. Raises `error`."""
     with _opened(path, name or str(path), most, error) as file:
         content = file.read(most + 1)
     if len(content) > most:  # it grew, or the system does not say its size

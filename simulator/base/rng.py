@@ -33,10 +33,7 @@ def numpy_stream(seed: int, purpose: str, round: int = 0, client: int = EVERYONE
 def torch_stream(
     seed: int, purpose: str, round: int = 0, client: int = EVERYONE, device: torch.device | str = "cpu"
 ) -> torch.Generator:
-    """A torch generator for one purpose (initial weights, batch order, dropout), on `device`.
-
-    The meta device has no values to draw, so its generator is on the CPU.
-    """
+    """A torch generator for one purpose, on `device`; on the CPU for the meta device, which has no values."""
     if torch.device(device).type == "meta":
         device = "cpu"
     return torch.Generator(device=device).manual_seed(seed_of(seed, purpose, round, client) % 2**63)
@@ -126,10 +123,7 @@ class drawing_from(TorchFunctionMode):
 
 
 class drawing_nothing(TorchFunctionMode):
-    """A context for the meta device: functions that fill a tensor with draws leave it unchanged, without values.
-
-    torch would run each of them through slow Python versions of its kernels.
-    """
+    """A context for the meta device: functions that fill tensors do nothing, as torch would run slow Python kernels."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Any = None

@@ -63,9 +63,7 @@ Space = Mapping[str, Range]
 
 
 def range_of(text: str) -> tuple[str, Range]:
-    """'training.lr=log:0.001:0.1', 'method.mu=linear:0:1', or 'training.clip=1,5,10' as key and range. Raises
-    ConfigError.
-    """
+    """'training.lr=log:0.001:0.1', 'method.mu=linear:0:1', 'training.clip=1,5,10' as key and range. Or ConfigError."""
     key, equals, given = (each.strip() for each in text.partition("="))
     kind, *ends = given.split(":")
     if not equals or not key or not given:
@@ -577,9 +575,7 @@ def unknown_strategy(name: str) -> ConfigError:
 
 
 def section_of(words: Iterable[str]) -> Raw:
-    """The section for the words of `watch`, such as 'plateau', 'plateau:rounds=20,action=stop', 'all'. Raises
-    ConfigError.
-    """
+    """The section for the words of `watch`: 'all', 'plateau', 'plateau:rounds=20,action=stop'. Raises ConfigError."""
     found: Raw = {}
     for word in words:
         name, _, options = word.partition(":")

@@ -105,10 +105,7 @@ A larger state passes in portions, and the host waits for each.
 
 
 def on_host(tensors: Mapping[str, Tensor]) -> Tensors:
-    """The tensors in the host's memory, complete when this returns. Tensors that are there stay as they are.
-
-    The values include all work that the current stream of their device has received so far.
-    """
+    """The tensors in the host's memory, complete when this returns. Tensors that are there stay as they are."""
     away: dict[torch.device, Tensors] = {}
     for name, tensor in tensors.items():
         if tensor.device.type == "cuda":

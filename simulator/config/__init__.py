@@ -167,10 +167,7 @@ class Config(Section):
 
     @property
     def measured_clients(self) -> tuple[int, ...]:
-        """The clients whose training parts are measured: those that take part and are present in round 1, ascending.
-
-        If nobody is, those of the first round in which somebody is.
-        """
+        """The clients whose training parts are measured: those of the first round with somebody present, ascending."""
         timeline, seen = self.timeline, set(range(self.federation.clients)) - set(self.unseen_clients)
         present = (seen - timeline.absent_at(round) for round in (1, *timeline.rounds))
         return tuple(sorted(next(filter(None, present))))

@@ -141,11 +141,7 @@ class Names:
 
 
 def loaded(raw: Mapping[str, Any]) -> Raw:
-    """`raw` with names alone in it, as `Names.raw` leaves it, once the files that it names have been run.
-
-    For what a user has written, never for what a session's files say. Raises ConfigError for a file that cannot be
-    read, or fails.
-    """
+    """`raw`, as `Names.raw` leaves it, after running its files. Only for what a user wrote. Raises ConfigError."""
     names = Names(Path())
     result = names.raw(raw)
     names.files.load()

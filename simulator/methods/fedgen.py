@@ -233,10 +233,7 @@ def diversity_loss(noise: Tensor, made: Tensor) -> Tensor:
 
 
 def classes_from(shares: Tensor, count: int, stream: torch.Generator) -> Tensor:
-    """Draw `count` classes [count], int64, with these probabilities [C], as a race of exponential times.
-
-    It needs no cumulative sum, whose order on CUDA is not fixed. A class with probability 0 never wins.
-    """
+    """Draw `count` classes [count] of probabilities [C] as a race of times: cumulative sums are not fixed on CUDA."""
     drawn = torch.rand(count, len(shares), generator=stream, dtype=shares.dtype, device=shares.device)
     times = -drawn.clamp(min=torch.finfo(shares.dtype).tiny).log()
     return (shares / times).argmax(1)

@@ -184,10 +184,7 @@ class FedKWAZ(Method):
 
     @torch.no_grad()
     def search(self, local: LocalClient) -> Tensors:
-        """The pairs (strength, patches) whose mixed images have the largest gaps over the training samples.
-
-        The gaps are D_MSE(M, Q), D_KL for M as the student, and D_KL for Q as the student.
-        """
+        """The pairs (strength, patches) whose mixed images have the largest gaps, as `_gaps` names them."""
         local.nets.eval()
         stream, device = local.stream("search", self.federation.device), self.federation.device
         pairs = [(alpha, g) for alpha in self.config.strengths for g in self.config.patches]

@@ -160,10 +160,7 @@ class FedTGP(Method):
         ]
 
     def server_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
-        """−log(e^{−(d_y + δ)} / (e^{−(d_y + δ)} + Σ_{c≠y} e^{−d_c})), d_c = ‖mean − P_c‖, mean over the batch.
-
-        A stale mean counts by its weight.
-        """
+        """−log(e^{−(d_y + δ)} / (e^{−(d_y + δ)} + Σ_{c≠y} e^{−d_c})), d_c = ‖mean − P_c‖, as a weighted mean."""
         distance = distances(batch.x, nets["prototypes"]())
         own = F.one_hot(batch.y, self.federation.num_classes)
         return mean_cross_entropy(-(distance + own * state["margin"]), batch)

@@ -28,10 +28,7 @@ class HeteroAvgConfig(MethodConfig):
 
 @register("heteroavg")
 class HeteroAvg(FedAvg):
-    """w_l ← mean of w_{l,k} over the participants whose models have layer l, whatever their size.
-
-    As a base class before another method built on FedAvg, it gives that method nested models instead of groups.
-    """
+    """w_l ← mean of w_{l,k} over the participants that have layer l. Before another base, it gives it nested models."""
 
     card = Card(
         title="HeteroAvg",

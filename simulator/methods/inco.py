@@ -120,10 +120,7 @@ class InCo(HeteroAvg):
         return Aggregated(merged, dict(metrics) | coefficients)
 
     def cross_layers(self) -> Iterator[tuple[str, str]]:
-        """Every layer with cross-layer updates, and its layer 0: the first of its shape in its stage.
-
-        In the released code, layer 0 of a stage of convolutions is the second one, and is used for those after it.
-        """
+        """Every layer with updates and its layer 0: the first of its shape in its stage; as released, the second."""
         network = self.federation.architectures[self.federation.largest]
         shapes = {name: weight.shape for name, weight in network.named_parameters()}
         for stage in network.stages():

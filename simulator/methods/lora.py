@@ -274,10 +274,7 @@ class LoRA(Method):
     def rebased(
         self, payload: Mapping[str, Tensor], received: Mapping[str, Tensor], present: Mapping[str, Tensor]
     ) -> Tensors:
-        """FlexLoRA: factors of the present product plus the change of the client's, because each SVD turns the factors.
-
-        FLoRA's factors are a change by themselves.
-        """
+        """FlexLoRA: factors of the present product plus the client's change, because each SVD turns the factors."""
         found = moved(payload, received, present)
         if self.config.aggregation == "flexlora":
             for path in [name.removesuffix(f".{A}") for name in payload if name.endswith(A)]:

@@ -99,10 +99,7 @@ def sample_shares(uplinks: Sequence[Uplink]) -> list[float]:
 
 
 def toward(before: Tensor, mean: Tensor, uplinks: Sequence[Uplink]) -> Tensor:
-    """(1 − a) · before + a · mean, with a the mean weight of the uplinks over their samples.
-
-    Without stale ones: the mean.
-    """
+    """(1 − a) · before + a · mean, with a the mean weight of the uplinks over their samples: 1 without stale ones."""
     if all(uplink.weight == 1 for uplink in uplinks):
         return mean
     total = sum(uplink.client.samples for uplink in uplinks)

@@ -36,10 +36,7 @@ def kind(federation: Federation, kind: Kind, why: str) -> str | None:
 
 
 def forward_derivative(federation: Federation) -> str | None:
-    """Torch can differentiate every client's model in forward mode. Built-in models are known to allow it.
-
-    The models are in training mode, as in a method's training.
-    """
+    """Torch can differentiate every client's model in forward mode, in training mode. Built-in models allow it."""
     x = blank(federation.spec, 2, "meta")
     for client in federation.of_each:
         if not models.get(client.architecture).foreign:

@@ -115,10 +115,7 @@ def load(path: Path) -> Plugin:
 
 
 def run_plugin(plugin: Plugin, path: Path, run: Callable[[], object]) -> None:
-    """Run the code of a plugin and note which methods, models, and data sets it registers. If it fails, none stays.
-
-    Raises ConfigError for one that fails, with the line, or registers nothing.
-    """
+    """Run a plugin and note what it registers. If it fails, or registers nothing: ConfigError, and nothing stays."""
     from simulator.data import datasets
     from simulator.models import registry as models
 

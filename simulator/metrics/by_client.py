@@ -47,10 +47,7 @@ def known(
 
 
 def arrived(record: Record) -> list[int]:
-    """The clients that a round gave the state they trained, ascending.
-
-    Their uplinks ended in the round, used or not. Those in flight, lost with their clients, or diverged did not.
-    """
+    """The clients that a round gave the state they trained, ascending: not those in flight, lost, or diverged."""
     if "time" in record:
         flights = record["time"]["flights"]
         return sorted({flight["client"] for flight in flights if flight["fate"] != "lost"})

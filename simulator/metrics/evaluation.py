@@ -100,11 +100,7 @@ def mean_loss(answers: Answers) -> float | None:
 
 
 def macro_f1(answers: Answers) -> float:
-    """Mean over the classes that the part has of F1 = 2·hits / (answered + support).
-
-    A class without samples has no recall, so it is left out. Wrong answers of that class lower the recall of the true
-    classes.
-    """
+    """Mean of F1 = 2·hits / (answered + support) over the classes that the part has samples of."""
     scores = [
         2 * hits / (answered + support)
         for hits, answered, support in zip(answers.hits, answers.answered, answers.support, strict=True)
@@ -177,11 +173,7 @@ def accuracy(
 
 
 def losses(updates: list[LocalUpdate], clients: int | None, before: Record | None) -> Loss:
-    """Mean training loss of each client's first phase; null if it did not take part, diverged, or had no phase.
-
-    The cross-entropy is the mean over the clients that recorded it. If the record `before` is of an older version and
-    has none, there is none.
-    """
+    """Each client's mean training loss of its first phase, or null. No cross-entropy if `before` is older than it."""
     sound = [update for update in updates if not update.diverged]
     firsts = {update.client.id: next(iter(update.losses.values()), None) for update in sound}
     known = {client: loss for client, loss in firsts.items() if loss is not None}
@@ -202,10 +194,7 @@ def seconds(updates: list[LocalUpdate], clients: int | None) -> list[Any] | dict
 
 
 def phase_losses(updates: list[LocalUpdate]) -> dict[str, float]:
-    """The mean loss of each phase after a client's first. The first one is in `losses`.
-
-    Clients may have different phases. A mean is over those that have the phase.
-    """
+    """The mean loss of each phase after a client's first, over the clients that have the phase."""
     found: dict[str, list[float]] = {}
     for update in updates:
         for phase in list(update.losses)[1:]:

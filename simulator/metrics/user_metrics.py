@@ -38,10 +38,7 @@ def auprc(scores: Tensor, labels: Tensor) -> float | None:
 
 
 def _against_others(area: Callable[[Any, Any], float], scores: Tensor, labels: Tensor) -> float | None:
-    """The mean over the classes that the part has samples of. Samples are ranked by the softmax of their scores.
-
-    None for a part with a single class, which has no others, and for scores that are not finite.
-    """
+    """Mean area over the classes with samples, by softmax. None for a single class, and if scores are not finite."""
     answers, truth = scores.double().softmax(1).cpu().numpy(), labels.cpu().numpy()
     held = np.unique(truth)
     if len(held) < 2 or not np.isfinite(answers).all():
@@ -58,10 +55,7 @@ _FUNCTIONS: dict[str, Any] = {}
 
 
 def load(path: Path) -> OwnFile:
-    """Let `evaluation.metrics` name the figure of a file by its stem. A second time does nothing.
-
-    Raises ConfigError for a file that cannot be read, fails, or has no function `metric`.
-    """
+    """Let `evaluation.metrics` name the metric of a file by its stem. Raises ConfigError for a file without one."""
     if path.stem in RESERVED:
         raise ConfigError(f"The metric {path} has the name of a built-in metric. Rename the file.")
     file, module = own_files.load("metric", path)
@@ -73,10 +67,7 @@ def load(path: Path) -> OwnFile:
 
 
 def measures(names: Sequence[str], num_classes: int) -> dict[str, Measure]:
-    """The functions of these names. Those of files are tried on answers that are all right.
-
-    Raises ConfigError for one whose file is not loaded, that fails, or that returns no number.
-    """
+    """The functions of these names. Those of files are tried. Raises ConfigError for one not loaded, or failing."""
     found: dict[str, Measure] = {}
     for name in names:
         if name in BUILT_IN:

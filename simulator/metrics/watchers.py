@@ -96,10 +96,7 @@ class _Falling(_Watch):
 
 
 class _Divergence(_Watch):
-    """A client's loss is not finite, or the mean training loss explodes.
-
-    It explodes if it is above that of the method's first round, and above a multiple of the lowest one since.
-    """
+    """A loss is not finite, or the mean one is above the method's first and above a multiple of its lowest."""
 
     method = message = ""
     first = lowest = float("nan")

@@ -139,10 +139,7 @@ class Federation:
 
     @cached_property
     def held_classes(self) -> tuple[Tensor, Tensor]:
-        """A row for each class of each client, clients in order, classes ascending: client [R] and class [R], int64.
-
-        Classes that a client holds in any round have a row.
-        """
+        """A row for each class that a client holds in any round, ascending: client [R] and class [R], int64."""
         every = [self.clients, *(stage.clients for stage in self.stages)]
         rows = sorted(
             {(client.id, label) for clients in every for client in clients for label in client.classes}
@@ -158,10 +155,7 @@ class Federation:
 
     @cached_property
     def first_weights(self) -> Mapping[str, Tensors]:
-        """Weights and buffers of each architecture on the device, drawn from the server's stream, or pretrained.
-
-        They follow from the configuration, so everyone knows them without a message.
-        """
+        """Weights and buffers of each architecture on the device. All know them, as the configuration gives them."""
         return {
             name: {
                 key: tensor.to(self.device)

@@ -104,10 +104,7 @@ def save(generator: Generator, design: Design, file: Path) -> None:
 
 
 def design_of(file: Path) -> Design:
-    """The design in a file, whose tensors have the names and shapes of that design. Reads no values.
-
-    Raises DataError for a file that is missing, damaged, or not a generator's.
-    """
+    """The design in a file, of the shapes in the file. Reads no values. Raises DataError for a file that has none."""
     try:
         refuse_irregular(file, f"the generator {file}", error=DataError)
         with safe_open(file, framework="pt") as opened:

@@ -214,10 +214,7 @@ class GoogLeNet(_Trunk):
 
 
 class MobileNetV2(_Trunk):
-    """Stages end after the last block of 24, 32, and 96 channels, and after the last convolution.
-
-    Dropout 0.2 follows.
-    """
+    """Stages end after the last block of 24, 32, and 96 channels, and the last convolution. Dropout 0.2 follows."""
 
     ends = ("3", "6", "13", "18")
 
@@ -274,10 +271,7 @@ class TinyCNN(Network):
 
 
 class TinyMLP(Network):
-    """FC1 12 → BatchNorm → ReLU → dropout 0.1 → FC2 8 → ReLU → head C: statistics and draws in a few lines.
-
-    It takes images, signals, and table rows. A deep one has another FC 12 after FC1, and nests with the other.
-    """
+    """FC1 12 → BatchNorm → ReLU → dropout 0.1 → FC2 8 → ReLU → head C. A deep one has another FC 12, and nests."""
 
     layers = ("fc1", "fc2")
 

@@ -143,10 +143,7 @@ class Own(Published):
 
 
 def load(path: Path) -> OwnFile:
-    """Make the models of a file available as `stem:Name`. Does nothing the second time.
-
-    Raises ConfigError for a file that cannot be read or fails, or that has the name of a library.
-    """
+    """Make the models of a file available as `stem:Name`. Raises ConfigError for one that fails, or a taken name."""
     prefix = path.stem
     if not re.fullmatch(r"\w+", prefix) or (prefix in libraries() and prefix not in _FILES):
         raise ConfigError(
@@ -259,10 +256,7 @@ def _check(
     spec: InputSpec,
     num_classes: int,
 ) -> None:
-    """Check that the whole module and its two halves give equal outputs for the same samples.
-
-    Raises ConfigError if they differ, for example because something follows the head, and for code that fails.
-    """
+    """Raise ConfigError unless the whole module and its two halves give equal outputs for the same samples."""
     stream = torch_stream(0, "models/own")
     with torch.device("cpu"), drawing_from(stream):
         x = random(spec, 2, stream)

@@ -1,8 +1,4 @@
-"""The interface of every architecture: named representations, the features before the head, and the head.
-
-Features can be pooled to another width (`models.features`). FedL2G §4.1 does so before every head, so that all have the
-same K.
-"""
+"""The interface of every architecture: named representations, the features before the head, and the head."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence

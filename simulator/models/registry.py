@@ -234,10 +234,7 @@ def fitting(spec: InputSpec) -> str:
 
 
 def _check_by_trying(model: RegisteredModel, network: Network, spec: InputSpec) -> None:
-    """Load a state and train a step, as a client does, but with shapes that have no values.
-
-    Raises ConfigError for a wrong input or output shape, a state that does not load, and a step that fails.
-    """
+    """Load a state and train a step without values. Raises ConfigError for wrong shapes, and for what fails."""
     sizes = " or data.size" if spec.kind == "image" else ""
     x = blank(spec, 2, "meta")
     with _refusing(model, f"does not take {spec.noun} of {spec}", f"choose another model{sizes}"):

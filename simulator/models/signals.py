@@ -52,10 +52,7 @@ FILTERS = (32, 64, 128)
 
 
 class HARCNN(Network):
-    """convolutions over time, each → max-pooling of 2 → ReLU; all maps pooled to K → head C.
-
-    The channels of the signal are the input channels, and all have the same kernel and stride.
-    """
+    """Convolutions over time, each → max-pooling of 2 → ReLU; all maps pooled to K → head C."""
 
     def __init__(
         self,

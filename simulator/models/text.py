@@ -186,10 +186,7 @@ class RecurrentText(Network):
 
 
 class BiLSTM(Network):
-    """embeddings → an LSTM in each direction → both final states → FC → head C.
-
-    With attention, the final states weight all states by Luong's dot product, and a layer joins both.
-    """
+    """embeddings → LSTMs in both directions → final states, with attention also all states by them → FC → head C."""
 
     layers = ("states", "fc1")
 
@@ -247,10 +244,7 @@ class Block(nn.Module):
 
 
 class TextTransformer(Network):
-    """embeddings · √K + positions → dropout → blocks → the first token → head C.
-
-    Representation `block<i>` holds all tokens [B, length, K]. Padding is zero in it.
-    """
+    """embeddings · √K + positions → dropout → blocks (tokens [B, length, K], padding 0) → the first token → head C."""
 
     def __init__(
         self,

@@ -77,10 +77,7 @@ class Selector:
 def available(
     candidates: Sequence[Candidate], number: int, round: int, draws: np.random.Generator
 ) -> list[int]:
-    """Clients that stay as long as their last dispatch took, at random; then the others, the longest stay first.
-
-    A client that was never sent off counts with the median of the others.
-    """
+    """Clients that stay as long as they last took (new ones: the median), at random; then others, longest first."""
     known = [each.seconds for each in candidates if each.seconds is not None]
     usual = statistics.median(known) if known else 0.0
     fitting, others = list[Candidate](), list[Candidate]()

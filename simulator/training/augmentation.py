@@ -60,10 +60,7 @@ def crop(x: Tensor, stream: torch.Generator) -> Tensor:
 
 
 def resized_crop(x: Tensor, stream: torch.Generator) -> Tensor:
-    """A window of random area, shape, and place, enlarged to the image's size by bilinear interpolation.
-
-    As torchvision's RandomResizedCrop, except that a side longer than the image's is cut and not drawn again.
-    """
+    """A window of random area, shape, and place, enlarged. As torchvision's, except that a longer side is cut."""
     height, width = x.shape[2:]
     area, ratio, down, right = _uniform(4, x, stream)
     wide, tall = _sides(x, WINDOW_AREA, area, WINDOW_RATIO, ratio)
@@ -106,10 +103,7 @@ def _uniform(count: int, x: Tensor, stream: torch.Generator) -> Tensor:
 def _sides(
     x: Tensor, areas: tuple[float, float], area: Tensor, ratios: tuple[float, float], ratio: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The sides [B] of rectangles, of which the first is `ratio` of the second, in whole pixels.
-
-    The draws are turned to areas between these shares of the image's, and to ratios uniform in their logarithm.
-    """
+    """Sides [B] in whole pixels of uniform areas, as shares of the image's; the first is `ratio` of the second."""
     low, high = (torch.tensor(each).log().item() for each in ratios)
     area = (areas[0] + (areas[1] - areas[0]) * area) * x.shape[2] * x.shape[3]
     ratio = torch.exp(low + (high - low) * ratio)
@@ -147,11 +141,7 @@ def _rectangle(x: Tensor, top: Tensor, tall: Tensor | int, left: Tensor, wide: T
 
 @dataclass(frozen=True)
 class RandomView:
-    """A second view of each image, as in SimCLR: a resized crop, perhaps mirrored, with changed contrast and
-    brightness.
-
-    A phase's `draws` calls `drawn`, and its loss applies the view to these draws. So the loss stays pure.
-    """
+    """A second view of each image, as in SimCLR. A phase's `draws` calls `drawn`, so that its loss stays pure."""
 
     area: tuple[float, float] = (0.2, 1.0)
     """Share of the image that the crop covers."""

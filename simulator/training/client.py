@@ -24,9 +24,7 @@ REPRESENTATION_BATCH = 512
 
 
 class LocalClient(Trainer):
-    """Client k in round t, as a method sees it: `nets` has a private copy of its weights, `state` the method's
-    tensors.
-    """
+    """Client k in round t, as a method sees it: a private copy of its networks, and the method's own tensors."""
 
     def __init__(
         self,
@@ -134,10 +132,7 @@ class LocalClient(Trainer):
 
     @torch.no_grad()
     def take_statistics(self) -> None:
-        """Set the statistics of the model's BatchNorms from the client's training samples: static BatchNorm (HeteroFL).
-
-        They become the means of the batch statistics of one pass, in the order of the samples.
-        """
+        """Set the BatchNorms' statistics to the means of one pass over the training samples (HeteroFL's)."""
         norms = [module for module in self.nets.model.modules() if isinstance(module, _BatchNorm)]
         self.nets.eval()
         for norm in norms:
@@ -179,10 +174,7 @@ class LocalClient(Trainer):
 def steps_in(
     of_epoch: int, training: TrainingConfig, epochs: float | None = None, steps: int | None = None
 ) -> int:
-    """Steps in so many epochs of this number of batches, or so many steps. Neither: the configured length.
-
-    A fraction of an epoch is rounded to whole steps, half a step upward, and has at least one step.
-    """
+    """Steps in so many epochs of this number of batches (half a step upward, at least one), or so many steps."""
     if not of_epoch:
         return 0
     if steps is None and epochs is None:
@@ -207,10 +199,7 @@ def shown_in(samples: int, training: TrainingConfig) -> int:
 
 
 def batch_sizes(samples: int, batch_size: int) -> list[int]:
-    """Sizes of an epoch's batches: full ones and the rest. A rest of one sample joins the batch before it.
-
-    A BatchNorm in training cannot normalize one sample, because it has no variance.
-    """
+    """Sizes of an epoch's batches. A rest of one sample, which BatchNorm cannot normalize, joins the one before it."""
     full, rest = divmod(samples, batch_size)
     sizes = [batch_size] * full
     if rest == 1 and full:

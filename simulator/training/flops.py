@@ -13,10 +13,7 @@ from torch.utils.flop_counter import flop_registry
 
 
 class Operations(TorchDispatchMode):
-    """Base class with a `__torch_dispatch__` that subclasses define. It is never compiled.
-
-    torch's own base class imports the compiler to prevent compilation, which delays a run's start by seconds.
-    """
+    """A base class that is never compiled. torch's own imports the compiler, which delays a run's start by seconds."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -44,10 +41,7 @@ class counting_flops(Operations):
 
 
 class FlopCache:
-    """FLOPs of one step of each kind, counted in the first such step and then looked up.
-
-    A kind is everything that determines the count, for example the architecture, the phase, and the batch size.
-    """
+    """FLOPs of one step of each kind, counted in the first such step. A kind is all that determines the count."""
 
     def __init__(self) -> None:
         self._steps: dict[tuple[Hashable, ...], int] = {}

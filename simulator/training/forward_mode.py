@@ -21,10 +21,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def derivative_along(function: Callable[[Tensors], Tensor], point: Tensors, direction: Tensors) -> Tensor:
-    """J·d: the change of `function` as its argument moves from `point` by `direction`. It has the shape of its value.
-
-    Within one call, `function` must draw nothing, or draw from a stream that it makes itself.
-    """
+    """J·d: the change of `function` as `point` moves by `direction`. It draws nothing, or from a stream of its own."""
     with _ONE_AT_A_TIME:
         _load()
         with plain_attention():
@@ -41,10 +38,7 @@ def _load() -> None:
 
 
 class plain_attention(TorchFunctionMode):
-    """A context that computes this thread's attention from products and a softmax.
-
-    torch's fused kernels have no forward-mode derivative, and its switches for them affect all threads.
-    """
+    """This thread's attention from products and a softmax. torch's fused kernels have no forward-mode derivative."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Any = None

@@ -95,10 +95,7 @@ def weighing(weights: Tensor | None) -> Iterator[None]:
 
 
 def own_cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
-    """The mean cross-entropy of scores [B, C] and the labels y of the client's own samples, as a part of a loss.
-
-    With `training.class_weights`, it is Σ w_y ℓ / Σ w_y over the batch, as torch's with weights.
-    """
+    """Mean cross-entropy of scores [B, C] and the client's own labels y; with class weights, Σ w_y ℓ / Σ w_y."""
     weights: Tensor | None = getattr(_recording, "weights", None)
     if weights is None:
         return F.cross_entropy(scores, y)

@@ -61,11 +61,7 @@ def _capability(device: torch.device) -> tuple[int, int]:
 
 @contextmanager
 def networks_in(precision: Precision, nets: nn.Module, device: torch.device) -> Iterator[None]:
-    """A context in which the modules of `nets` compute in this precision and return float32.
-
-    Networks are entered through `represent` and their head, other modules through `forward`. Precision does not apply
-    on the meta device, which has no values.
-    """
+    """A context in which the modules compute in this precision, and return float32. Not on the meta device."""
     if precision != "bf16" or device.type == "meta":
         yield
         return

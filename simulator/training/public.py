@@ -35,10 +35,7 @@ class PublicBatches(Sequence[Batch]):
 def shuffled(
     trainer: Trainer, phase: str, samples: Tensor, size: int, *, epochs: int = 1, steps: int | None = None
 ) -> PublicBatches:
-    """Batches of these public samples (indices [n]) for so many epochs, or steps, in an order drawn for each epoch.
-
-    The order follows from the stream of the trainer's phase. A rest of one sample joins the batch before it.
-    """
+    """Batches of these public samples (indices [n]), in an order drawn for each epoch from the phase's own stream."""
     sizes = batch_sizes(len(samples), size)
     left = epochs * len(sizes) if steps is None else steps
     stream = trainer.stream(f"batches/{phase}")

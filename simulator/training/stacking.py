@@ -46,10 +46,7 @@ class StackedStep(NamedTuple):
 
 
 def steps(clients: Sequence[LocalClient], phases: Sequence[Phase], reached: Reached) -> Iterator[StackedStep]:
-    """Train the clients in place, each by its own of `phases`. One call of `next` takes a step of all.
-
-    Raises CannotStack if they differ in more than the values of tensors, and torch's error if a loss cannot be mapped.
-    """
+    """Train the clients in place, a step of all per `next`. Raises CannotStack if more than tensors' values differ."""
     refuse_unlike(clients, phases)
     for client in clients:
         freeze_all_but(client.nets, phases[0].trains)
@@ -221,10 +218,7 @@ class _Stack:
     def _tried(
         self, batches: Sequence[Batch], draws: Sequence[Draws], sizes: Sequence[int]
     ) -> frozenset[str]:
-        """The weights that the loss reaches. Adds every client's operations.
-
-        One client also takes the first step of a kind alone, to count its operations. That step is discarded.
-        """
+        """The weights that the loss reaches, found once in a step that is discarded. Adds every client's operations."""
         kind = (self.clients[0].info.architecture, self.phase.name, self.phase.loss)
         for size in dict.fromkeys(sizes):
             number = sizes.index(size)

@@ -54,10 +54,7 @@ def rate(training: TrainingConfig, round: int, rounds: int) -> float:
 
 
 class Trainer:
-    """One client or the server in round t, as a method and the training loop see it.
-
-    `nets` and `state` are private and may be changed freely. Their values at the end of the round are kept.
-    """
+    """One client or the server in round t: private `nets` and `state`, whose values at the round's end are kept."""
 
     def __init__(
         self,
@@ -148,11 +145,7 @@ class Trainer:
 
 
 class CentralServer(Trainer):
-    """The server in round t, as a method sees it when it trains the server's modules.
-
-    `nets` holds those modules. Each has the weights from the part of the state with its name. `state` is the whole
-    state of the server.
-    """
+    """The server in round t, as a method sees it: `nets` has its modules, `state` its whole state."""
 
     def __init__(
         self,
