@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -241,20 +242,12 @@ def parsed(words: list[str]) -> None:
     command.make_context("htfl-sim", list(words))
 
 
+def tier(page: Path) -> Any:
+    return pytest.mark.slow if page.name in SLOW else () if page.name == "README.md" else pytest.mark.long
+
+
 @pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(
-            page,
-            id=str(page.relative_to(ROOT)),
-            marks=pytest.mark.slow
-            if page.name in SLOW
-            else ()
-            if page.name == "README.md"
-            else pytest.mark.long,
-        )
-        for page in WITH_BLOCKS
-    ],
+    "page", [pytest.param(page, id=str(page.relative_to(ROOT)), marks=tier(page)) for page in WITH_BLOCKS]
 )
 def test_the_blocks_of_a_page_do_what_they_say(page: Path, here: Path, _sessions: Path) -> None:
     carried = Page(_sessions)
@@ -268,10 +261,8 @@ def test_the_blocks_of_a_page_do_what_they_say(page: Path, here: Path, _sessions
 
 def test_what_the_readme_calls_the_same_in_the_app_is_the_same() -> None:
     lines = [line for block in blocks(ROOT / "README.md") for line in block.text.splitlines()]
-    (place,) = [
-        number for number, line in enumerate(lines) if line.endswith("# the same in the terminal app")
-    ]
-    run, app = (shlex.split(line, comments=True) for line in lines[place - 1 : place + 1])
+    [shown] = [pair for pair in pairwise(lines) if pair[1].endswith("# the same in the terminal app")]
+    run, app = (shlex.split(line, comments=True) for line in shown)
     assert (run[:2], app[:2], run[2:]) == (["htfl-sim", "run"], ["htfl-sim", "tui"], app[2:])
 
 
@@ -281,7 +272,6 @@ def test_what_the_readme_calls_the_same_in_the_app_is_the_same() -> None:
         ("", "cmake .", "there is no way to run 'cmake .'"),
         ("", "htfl-sim run --set training.lr=-1", "exit code 2"),
         ("", "$ htfl-sim show mu07\nerror: no", "exit code 0"),
-        ("rust", "fn main() {}", "there is no way to run a block of 'rust'"),
         ("python", "import htfl_sim as hs\nhs.open('sessions/mu07').lines()", "has no attribute 'lines'"),
     ],
 )

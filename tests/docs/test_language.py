@@ -228,7 +228,8 @@ def test_errors_and_screens_are_in_plain_sentences_and_american_spelling(tmp_pat
     assert misspelled(page) == ""
 
 
-def test_a_style_sheet_and_a_docstring_are_no_texts_of_a_screen() -> None:
+def test_what_is_to_be_found_is_found(tmp_path: Path) -> None:
+    """A style sheet and a docstring are no texts of a screen. A value in an error counts as one word."""
     source = """
 class Part:
     'A part of it.'
@@ -237,16 +238,13 @@ class Part:
     SAID = 'No session.'
 """
     assert list(screen_texts(source)) == [(6, "No session.")]
-
-
-def test_a_value_in_an_error_counts_as_one_word() -> None:
     source = "def f(a):\n    raise ValueError(f'{len(a) + 1} of ' + str(a) + ' are as ever.', 'a')\n"
     assert list(error_texts(source)) == [(2, "x of x are as ever."), (2, "a")]
-
-
-def test_what_is_to_be_found_is_found(tmp_path: Path) -> None:
-    texts = ("Number of rounds.", "rounds.", "Number of rounds")
-    assert list(map(stands_alone, texts)) == [True, False, False]
+    assert list(map(stands_alone, ("Number of rounds.", "rounds.", "Number of rounds"))) == [
+        True,
+        False,
+        False,
+    ]
     for text, fault in (
         ("Clients whom a round set back.", "'whom a round'"),
         (" ".join(["word"] * 29) + ".", "29 words"),

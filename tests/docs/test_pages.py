@@ -80,19 +80,11 @@ def test_pages_show_only_what_there_is_and_link_to_files_that_are_there() -> Non
     assert found == {}
 
 
-def test_a_command_an_option_and_a_key_that_there_are_not_are_noticed() -> None:
+def test_what_there_is_not_and_a_link_that_leads_nowhere_is_noticed() -> None:
     shown = "`htfl-sim rum`, `htfl-sim data fetch x --fast`\n```\nhtfl-sim run --set training.lrr=1 --seed 1  # x\n```"
     assert [fault for words in lines(shown) for fault in faults(words)] == [
-        "no key 'training.lrr'",
-        "no command 'rum'",
-        "fetch: no option '--fast'",
-    ]
-
-
-# Every link of a page leads to something, in the repository as on the site.
-
-
-def test_a_link_that_leads_nowhere_is_noticed() -> None:
+        "no key 'training.lrr'", "no command 'rum'", "fetch: no option '--fast'",
+    ]  # fmt: skip
     for text, fault in (
         ("[a](nowhere.md)", "nowhere.md is no file"),
         ("[a](methods)", "methods is no file"),

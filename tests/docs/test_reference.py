@@ -5,7 +5,7 @@ import importlib
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,21 +32,17 @@ from tests.docs.pages import DOCS, ROOT
 # What the Python page says of a name is what its source says.
 
 
-def test_a_function_is_shown_with_its_types_defaults_and_docstring() -> None:
+def test_names_are_shown_with_types_defaults_docstrings_fields_and_public_methods() -> None:
     assert api.reference("docsite.api", "reference") == (
         "### reference\n\n```python\nreference(module: str, *names: str) -> str\n```\n\n"
         "These names of a module, or all that it offers, in order; modules in it have a part of their own.\n"
     )
-
-
-def test_a_class_is_shown_with_its_fields_and_public_methods() -> None:
     text = api.reference("simulator", "RunOutcome", "Session")
     assert "class RunOutcome:\n    state: Literal['finished', 'stopped', 'paused']\n    round: int\n" in text
     assert (
         "#### Session.resume\n\n```python\nresume(\n    folder: Path,\n    data_dir: Path,\n    *,\n" in text
     )
-    assert "record: Record | None" in text
-    assert "Session._" not in text
+    assert "record: Record | None" in text and "Session._" not in text
 
 
 MODULES = ("simulator", *(f"htfl_sim.{name}" for name in hs.__all__ if inspect.ismodule(getattr(hs, name))))
@@ -106,20 +102,14 @@ at the margin.
     assert Inside.meanings() == {"share": ""}
 
 
-def test_every_key_of_a_run_is_in_it(reference: str) -> None:
+def test_every_key_of_a_run_and_option_of_a_method_is_in_it_with_its_meaning(reference: str) -> None:
     keys = flattened(Config.read({"method": {"name": "standalone"}}).to_json())
     assert [key for key in keys if f"`{key}`" not in reference] == ["preset", "profile"]
-
-
-def test_every_option_of_every_method_is_under_its_name(reference: str) -> None:
     for name in methods.names():
         section = reference.partition(f"### [{name}](methods/{name}.md)\n")[2].partition("###")[0]
         found = [line.split("`")[1] for line in section.splitlines() if line.startswith("| `")]
         options = [key for key in methods.get(name).Config.model_fields if key != "name"]
         assert found == [f"method.{key}" for key in options], name
-
-
-def test_every_key_says_what_it_means() -> None:
     own = [each for name in methods.names() for each in settings_of(name)]
     assert [each.key for each in [*settings(), *own] if not each.description] == []
 
@@ -145,15 +135,9 @@ def test_the_page_of_a_method_gets_its_needs_messages_and_options() -> None:
     assert "[`htfl-sim tune`](../tuning.md) searches `method.head_epochs`" in made[-1]
 
 
-# The page about time shows the devices of the library as they are.
-
-
-def test_the_page_has_the_table_of_the_library() -> None:
+def test_the_page_about_time_has_every_device_of_the_library_and_marks_estimates() -> None:
     """`python -m docsite.tables` writes it."""
     assert tables.of_devices() in tables.PAGE.read_text(encoding="utf-8")
-
-
-def test_the_table_has_every_device_and_marks_estimates() -> None:
     rows = {line.split("`")[1]: line for line in tables.of_devices().splitlines()[2:]}
     assert list(rows) == list(LIBRARY)
     assert rows["phone"] == "| `phone` | 24.7 | 4 | 35.96 | 11.22 | 0.04 | 3 | ≈ 2.4 | ≈ 0.1 |"
@@ -162,12 +146,10 @@ def test_the_table_has_every_device_and_marks_estimates() -> None:
 # The page on figures has every kind there is, with the command that draws it and a picture.
 
 
-SECTIONS = re.split(r"^## ", (DOCS / "figures.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
-
-
 def test_every_kind_of_figure_is_shown_with_its_command_and_a_picture() -> None:
+    parts = re.split(r"^## ", (DOCS / "figures.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
     for kind in KINDS:
-        (section,) = (each for each in SECTIONS if each.startswith(f"{kind}\n"))
+        (section,) = (each for each in parts if each.startswith(f"{kind}\n"))
         assert f"    htfl-sim plot {kind} " in section
         (picture, *_) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", section)
         assert (DOCS / picture).is_file(), kind
@@ -191,8 +173,7 @@ WITH_EVERYTHING = {
 }
 """Settings under which a record has every key that needs one."""
 
-Shape = Callable[[Any], bool]
-TYPES: dict[str, Shape] = {
+TYPES: dict[str, Callable[[Any], bool]] = {
     "whole number": lambda value: type(value) is int,
     "number": lambda value: type(value) in (int, float),
     "share": lambda value: type(value) in (int, float) and 0 <= value <= 1,
@@ -282,25 +263,17 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def needed(settings: Mapping[str, Any]) -> set[str]:
-    """The keys that a record has where these settings are asked for, as the page says."""
-    keys = {key.strip("`"): when.strip("`") for key, _, when, *_ in table("ledger.jsonl")}
-    return {key for key, when in keys.items() if not when or when in settings}
-
-
-def test_a_plain_record_has_the_keys_that_need_no_setting(folder: Path) -> None:
+def test_a_record_has_the_keys_that_its_settings_ask_for_and_no_others(folder: Path) -> None:
+    """A plain one those without a setting, one with everything all. CKA is measured in its second round."""
     known = documented("ledger.jsonl")
-    (record,) = lines(folder / "plain" / "ledger.jsonl")
-    assert mistyped(record, known) == []
-    assert needed({}) <= {key for key, _ in values(record, known)}
-
-
-def test_a_record_with_everything_has_every_key(folder: Path) -> None:
-    """CKA is measured in its second round."""
-    known = documented("ledger.jsonl")
+    when = {key.strip("`"): setting.strip("`") for key, _, setting, *_ in table("ledger.jsonl")}
+    (plain,) = lines(folder / "plain" / "ledger.jsonl")
     without, record = lines(folder / "all" / "ledger.jsonl")
-    assert mistyped(without, known) == mistyped(record, known) == []
-    assert needed(flattened(WITH_EVERYTHING)) - {"cka"} <= {key for key, _ in values(record, known)}
+    assert mistyped(plain, known) == mistyped(without, known) == mistyped(record, known) == []
+    assert {key for key in when if not when[key]} <= {key for key, _ in values(plain, known)}
+    asked = flattened(WITH_EVERYTHING)
+    needed = {key for key in when if not when[key] or when[key] in asked} - {"cka"}
+    assert needed <= {key for key, _ in values(record, known)}
     assert without["cka"] is None
 
 
@@ -326,7 +299,7 @@ def test_session_json_is_as_documented(folder: Path) -> None:
     assert document["parent"].keys() == {"id", "name", "round"}
 
 
-def test_a_manifest_is_as_documented(folder: Path) -> None:
+def test_a_manifest_and_its_history_are_as_documented(folder: Path) -> None:
     known = documented("manifests/000042.json")
     seen = set()
     for path in folder.glob("*/manifests/*.json"):
@@ -337,9 +310,6 @@ def test_a_manifest_is_as_documented(folder: Path) -> None:
         keys = {key for key in known if clients_left_out or not key.startswith("initial.")}
         assert {key for key, _ in values(manifest, known)} == keys
     assert seen == {True, False}
-
-
-def test_an_entry_of_the_history_has_the_keys_that_the_page_names(folder: Path) -> None:
     named = set(re.findall(r"`(\w+)`", PAGE.partition("An entry of the history has")[2].partition("##")[0]))
     (path,) = (folder / "fork" / "manifests").iterdir()
     first, changed = json.loads(path.read_text(encoding="utf-8"))["history"]

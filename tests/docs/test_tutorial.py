@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,12 @@ def commands() -> list[str]:
     return [_smaller(line) for line in _lines()]
 
 
+def _smaller(line: str) -> str:
+    for said, smaller in SMALLER.items():
+        line = line.replace(said, smaller)
+    return line
+
+
 def _lines() -> list[str]:
     blocks = re.findall(r"^```\n(.*?)^```", _text(), re.MULTILINE | re.DOTALL)
     return [line for block in blocks for line in block.splitlines() if line.startswith("htfl-sim ")]
@@ -31,28 +38,17 @@ def _text() -> str:
     return (DOCS / "tutorial.md").read_text(encoding="utf-8").partition("## A paper's own data")[0]
 
 
-def tables() -> list[list[list[str]]]:
-    """The page's tables, cell by cell: the heading, then the rows."""
-    found = re.findall(r"(?:^\|.*\n)+", _text(), re.MULTILINE)
-    return [
-        [
-            [cell.strip() for cell in line.strip("|").split("|")]
-            for line in each.splitlines()
-            if "---" not in line
-        ]
-        for each in found
-    ]
+def cells(lines: Iterable[str]) -> list[list[str]]:
+    """The cells of a Markdown table, without the line under its heading."""
+    rows = (line for line in lines if line.startswith("|") and "---" not in line)
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in rows]
 
 
 def printed(line: str, columns: list[str]) -> list[list[str]]:
     """What a command prints as Markdown, in these columns."""
     result = call(*shlex.split(line)[1:], "--format", "md")
     assert result.code == 0, result.err
-    heading, _, *rows = [
-        [cell.strip() for cell in each.strip("|").split("|")]
-        for each in result.out.splitlines()
-        if each.startswith("|")
-    ]
+    heading, *rows = cells(result.out.splitlines())
     return [columns, *([row[heading.index(column)] for column in columns] for row in rows)]
 
 
@@ -72,7 +68,8 @@ def test_the_tutorials_commands_print_its_tables(tmp_path: Path, monkeypatch: py
     for line in steps:
         assert call(*shlex.split(line)[1:]).code == 0
     compares = [line for line in _lines() if line.startswith("htfl-sim compare final") and ">" not in line]
-    of_tuning, *others = tables()
+    tables = re.findall(r"(?:^\|.*\n)+", _text(), re.MULTILINE)
+    of_tuning, *others = (cells(each.splitlines()) for each in tables)
     assert [row[0] for row in of_tuning[1:]] == ["standalone", "fedgh", "fedlora", "fedssa"]
     for line, shown in zip(compares, others, strict=True):
         again = printed(line, shown[0])
@@ -81,12 +78,6 @@ def test_the_tutorials_commands_print_its_tables(tmp_path: Path, monkeypatch: py
             if name.startswith(("gain", "last")):
                 for row, other in zip(shown[1:], again[1:], strict=True):
                     assert percent(other[column]) == pytest.approx(percent(row[column]), abs=8), (name, row)
-
-
-def _smaller(line: str) -> str:
-    for said, smaller in SMALLER.items():
-        line = line.replace(said, smaller)
-    return line
 
 
 @pytest.mark.slow
