@@ -132,7 +132,8 @@ def test_a_wheel_carries_the_readme(wheel: Path) -> None:
 def test_nothing_of_it_comes_from_the_checkout_and_it_brings_what_is_no_python_file(
     installed: Path, tmp_path: Path
 ) -> None:
-    look = "import json, sys, checkpoints, htfl_sim, presets, simulator, tui\nfrom simulator.studies.study import shipped_studies\n"
+    look = "import json, sys, checkpoints, htfl_sim, presets, simulator, tui\n"
+    look += "from simulator.studies.study import shipped_studies\n"
     look += "files = [m.__file__ for m in (checkpoints, htfl_sim, presets, simulator, tui)]\n"
     look += "print(json.dumps([sys.path, files, len(presets.names()), len(shipped_studies())]))"
     seen = shell([installed / "python", "-c", look], tmp_path)
