@@ -268,15 +268,9 @@ def _of_model(name: str) -> ModelCard:
 
     network = room.architecture(name, room.typical(name), 10)
     parameters = list(network.parameters())
-    return ModelCard(
-        name=name,
-        title=room.get(name).title,
-        parameters=sum(each.numel() for each in parameters),
-        bytes=sum(each.numel() * each.element_size() for each in parameters),
-        features=network.num_features,
-        layers=list(network.layers),
-        samples=list(room.get(name).kinds),
-    )
+    size, card = sum(each.numel() * each.element_size() for each in parameters), room.get(name)
+    count, layers = sum(each.numel() for each in parameters), list(network.layers)
+    return ModelCard(name, card.title, count, size, network.num_features, layers, list(card.kinds))
 
 
 def model_table() -> list[ModelCard]:
@@ -303,17 +297,9 @@ def dataset(name: str, data_dir: Place | None = None) -> DatasetCard:
     from simulator.data.datasets import get
 
     found, folder = get(name), folders.data_folder(data_dir)
-    return DatasetCard(
-        name=found.name,
-        title=found.title,
-        train=found.train_samples,
-        test=found.test_samples,
-        classes=found.classes,
-        shape=str(found.spec),
-        here=found.is_present(folder),
-        source=found.source,
-        files=[str(file) for file in found.files(folder)],
-    )
+    about = (found.name, found.title, found.train_samples, found.test_samples, found.classes, str(found.spec))
+    files = [str(file) for file in found.files(folder)]
+    return DatasetCard(*about, found.is_present(folder), found.source, files)
 
 
 def dataset_names() -> list[str]:
@@ -399,8 +385,7 @@ def import_federation(
         for file in found.files:
             file.unlink()
         raise
-    said["clients"] = dict(found.clients)
-    said["notes"] = [*found.notes, *said["notes"]]
+    said["clients"], said["notes"] = dict(found.clients), [*found.notes, *said["notes"]]
     said["left_out"] = {**found.left_out, **said["left_out"]}
     return said
 

@@ -16,15 +16,9 @@ if TYPE_CHECKING:
 
 WHAT, SCALE, WHERE, HOW = "What to run", "Quick settings", "Where things lie", "How it runs"
 """The panels of a command's help."""
-
-
 QUICKSTART = "quickstart"
-QUICKSTARTS = {
-    "image": QUICKSTART,
-    "tokens": "quickstart_text",
-    "signal": "quickstart_signals",
-    "table": "quickstart_table",
-}
+QUICKSTARTS = {"image": QUICKSTART, "tokens": "quickstart_text", "signal": "quickstart_signals"}
+QUICKSTARTS["table"] = "quickstart_table"
 """The preset of a run that names none, by the kind of its data set's samples."""
 
 
@@ -51,12 +45,22 @@ PRESET = (
 )
 PROFILE = "Profile of the preset: the paper's text (paper, the default) or the authors' scripts (authors)."
 Profile = Annotated[str | None, Option(PROFILE, metavar="PROFILE", panel=WHAT)]
+CONFIG = "Configuration file in TOML. Replaces a preset."
 DATASET = (
     "A data set's name (`htfl-sim datasets`), a folder of class folders, or an .npz, CSV, or Parquet file."
 )
+Dataset = Annotated[
+    str | None, Option(DATASET, metavar="D", panel=WHAT, complete="datasets", key="data.dataset")
+]
+PARTITION = "JSON file with every client's sample indices."
+METHOD = "A method; see `htfl-sim methods`."
 MODELS = (
     "Model that replaces the preset's: a name from `htfl-sim models`, or FILE.py:NAME. Repeat it for a group."
 )
+Models = Annotated[Sequence[str], Option(MODELS, "--model", metavar="M", panel=WHAT, complete="models")]
+CLIENTS = "Number of clients."
+Clients = Annotated[int | None, Option(CLIENTS, metavar="N", panel=SCALE, key="federation.clients")]
+Seed = Annotated[int | None, Option("Random seed of the run.", metavar="S", panel=SCALE, key="seed")]
 UNTIL = "End the run after the round in which mean test accuracy (0…1) reaches this. 0: run all rounds."
 Until = Annotated[float | None, Option(UNTIL, metavar="A", panel=SCALE, least=0, key="until")]
 UNTIL_TIME = "End the run after the round that reaches this simulated time, such as 90s, 30m, or 2h. 0: run all rounds."
@@ -67,6 +71,7 @@ Settings = Annotated[
 ]
 METRICS = "Python file with a metric of your own. May be repeated."
 SELECTION = "Selection of participants: random, available, utility, or a Python file."
+Selection = Annotated[str | None, Option(SELECTION, metavar="S", panel=WHAT, key="selection.strategy")]
 PLUGINS = "Python file with methods of your own. May be repeated."
 Plugins = Annotated[Sequence[Path], Option(PLUGINS, "--plugin", metavar="FILE")]
 DEVICES = ("auto", "cpu", "cuda")
@@ -93,36 +98,19 @@ class Choices:
 
     preset: Annotated[str | None, Option(PRESET, metavar="P", panel=WHAT, complete="presets")] = None
     profile: Profile = None
-    file: Annotated[
-        Path | None,
-        Option("Configuration file in TOML. Replaces a preset.", "--config", metavar="FILE", panel=WHAT),
-    ] = None
-    dataset: Annotated[
-        str | None, Option(DATASET, metavar="D", panel=WHAT, complete="datasets", key="data.dataset")
-    ] = None
-    partition: Annotated[
-        Path | None, Option("JSON file with every client's sample indices.", metavar="FILE", panel=WHAT)
-    ] = None
-    method: Annotated[
-        str | None, Option("A method; see `htfl-sim methods`.", metavar="M", panel=WHAT, complete="methods")
-    ] = None
-    models: Annotated[
-        Sequence[str], Option(MODELS, "--model", metavar="M", panel=WHAT, complete="models")
-    ] = ()
+    file: Annotated[Path | None, Option(CONFIG, "--config", metavar="FILE", panel=WHAT)] = None
+    dataset: Dataset = None
+    partition: Annotated[Path | None, Option(PARTITION, metavar="FILE", panel=WHAT)] = None
+    method: Annotated[str | None, Option(METHOD, metavar="M", panel=WHAT, complete="methods")] = None
+    models: Models = ()
     rounds: Annotated[int | None, Option("Number of rounds.", metavar="N", panel=SCALE, key="rounds")] = None
     until: Until = None
     until_time: UntilTime = None
-    clients: Annotated[
-        int | None, Option("Number of clients.", metavar="N", panel=SCALE, key="federation.clients")
-    ] = None
-    seed: Annotated[int | None, Option("Random seed of the run.", metavar="S", panel=SCALE, key="seed")] = (
-        None
-    )
+    clients: Clients = None
+    seed: Seed = None
     assignments: Settings = ()
     metrics: Annotated[Sequence[Path], Option(METRICS, "--metric", metavar="FILE", panel=WHAT)] = ()
-    selection: Annotated[str | None, Option(SELECTION, metavar="S", panel=WHAT, key="selection.strategy")] = (
-        None
-    )
+    selection: Selection = None
     plugins: Plugins = ()
     device: Device = None
     workers: Workers = None
@@ -135,7 +123,8 @@ class Choices:
         Loads the user's files. Raises PresetError or ConfigError.
         """
         from simulator.base.federation_section import refuse_joined
-        from simulator.base.nested import merged, with_overrides
+        from simulator.base.nested import merged, put, with_overrides
+        from simulator.base.sections import section_of
         from simulator.config import Config, refuse_idle
         from simulator.config.user_files import loaded
         from simulator.methods import declared
@@ -146,7 +135,17 @@ class Choices:
             declared(self.method)  # an unknown one is refused before the rest is loaded
         from simulator.data.datasets import absolute
 
-        raw = with_overrides(merged(self._base(), self._quick()), self.assignments)
+        base, quick = self._base(), dict[str, Any]()
+        given = {
+            **self.settings(),
+            "federation.group": list(self.models) or None,
+            "evaluation.metrics": list(map(str, self.metrics)) or None,
+            "watch": section_of(self.watch) or None,
+        }
+        for key, value in given.items():
+            if value is not None:
+                put(quick, key, value)
+        raw = with_overrides(merged(base, quick), self.assignments)
         for key in ("dataset", "public"):
             if isinstance(data := raw.get("data"), dict) and isinstance(name := data.get(key), str):
                 data[key] = absolute(name)
@@ -213,22 +212,6 @@ class Choices:
             data = (data if isinstance(data, dict) else {}) | self._indices()
             raw = quickstart(self.dataset or data.get("dataset"), data)
         return with_method(raw, self.method) if self.method else raw
-
-    def _quick(self) -> "Raw":
-        from simulator.base.nested import put
-        from simulator.base.sections import section_of
-
-        raw: Raw = {}
-        given = {
-            **self.settings(),
-            "federation.group": list(self.models) or None,
-            "evaluation.metrics": list(map(str, self.metrics)) or None,
-            "watch": section_of(self.watch) or None,
-        }
-        for key, value in given.items():
-            if value is not None:
-                put(raw, key, value)
-        return raw
 
     def _indices(self) -> dict[str, Any]:
         """The settings of section `data` that a file of sample indices stands for."""

@@ -186,9 +186,9 @@ def plot(
     from simulator.results.figures import style
 
     checked(kind, options)
-    if out is not None and Path(out).suffix.lower() not in style.FORMATS:
-        raise ConfigError(f"A figure is written as {', '.join(style.FORMATS)}; '{out}' ends otherwise.")
     if out is not None:
+        if Path(out).suffix.lower() not in style.FORMATS:
+            raise ConfigError(f"A figure is written as {', '.join(style.FORMATS)}; '{out}' ends otherwise.")
         check_output(Path(out))
     runs, _ = chosen(names, read_overview, sessions_dir, say)
     figure, notes = drawn(kind, runs, options, data_dir)
@@ -328,32 +328,24 @@ def drawn(
         raise ConfigError(
             f"{kind} is of one session; these are {len(runs)}: {named}{', …' * (len(runs) > 4)}."
         )
-    return _of_one(kind, runs[0], options, data_dir), []
+    from simulator.results.figures import clients
 
-
-def _of_one(kind: str, run: "SessionData", options: dict[str, Any], data_dir: Place | None) -> "Figure":
-    options = dict(options)
+    [run], data, options = runs, folders.data_folder(data_dir), dict(options)
     if kind == "partition":
-        from simulator.results.figures.clients import partition
         from simulator.results.inspection.partition import of_session
 
-        return partition(of_session(run.folder, folders.data_folder(data_dir)), **options)
+        return clients.partition(of_session(run.folder, data), **options), []
     if kind == "cka":
-        from simulator.results.figures import clients
-
-        return clients.cka_matrices(run, **options)
+        return clients.cka_matrices(run, **options), []
     if kind == "timeline":
         from simulator.results.figures.timeline import timeline
 
-        return timeline(run, **options)
-    from simulator.results.figures.clients import embedding
+        return timeline(run, **options), []
     from simulator.results.inspection.checkpoint import IMAGES, representations
 
-    images = options.pop("images", IMAGES)
-    known = representations(
-        run.folder, folders.data_folder(data_dir), options.pop("round", None), images=images
-    )
-    return embedding(known.in_the_plane(), **options)
+    images, round = options.pop("images", IMAGES), options.pop("round", None)
+    known = representations(run.folder, data, round, images=images)
+    return clients.embedding(known.in_the_plane(), **options), []
 
 
 def _listed(names: str | Sequence[str]) -> list[str]:

@@ -103,23 +103,15 @@ def checked_config(given: object) -> Config:
 
 
 def new_name(config: Config, folder: Path, now: datetime) -> str:
-    """A name with the run's settings and date that no session in `folder` has."""
-    return free_name(folder, f"{_what(config)}-{now:%Y%m%d-%H%M%S}")
-
-
-def _what(config: Config) -> str:
-    """The preset and its changes. Without a preset, method and data set."""
+    """A name with the run's preset and its changes, or else its method and data set, and the date, new in `folder`."""
     method, dataset = config.method.name, Path(config.data.dataset).stem
     words = [method, dataset]
     if config.preset in presets.names():
         base = presets.load(str(config.preset), config.profile or presets.PAPER).config
         printed = {base.get("method", {}).get("name"), base.get("data", {}).get("dataset")}
-        words = [
-            str(config.preset),
-            *filter(None, [config.profile]),
-            *(word for word in words if word not in printed),
-        ]
-    return plain_name(words)
+        changed = [word for word in words if word not in printed]
+        words = [str(config.preset), *filter(None, [config.profile]), *changed]
+    return free_name(folder, f"{plain_name(words)}-{now:%Y%m%d-%H%M%S}")
 
 
 def check_switch(settings: Mapping[str, Any], method: str | None, assignments: Sequence[str]) -> Config:

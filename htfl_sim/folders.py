@@ -3,6 +3,7 @@
 import os
 import re
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -13,6 +14,7 @@ from checkpoints import continues as continues
 from checkpoints import is_group as is_group
 from checkpoints import name_of as name_of
 from checkpoints import sessions_folder as sessions_folder
+from checkpoints import typed as typed
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.units import escaped as escaped
 
@@ -52,8 +54,11 @@ def session_folder(name: str | Path, folder: Path) -> Path:
                 first = next((each.name for each in checkpoints.sessions(path)), "POINT")
                 raise ConfigError(f"'{name}' is a study; name one of its sessions, as {name}/{first}.")
             return path
-        if linked := _linked(path):
-            return linked
+        if not path.exists() and checkpoints.is_group(path.parent):
+            from simulator.studies.folder import linked_session
+
+            if linked := linked_session(path):
+                return linked
     known = [checkpoints.name_of(path) for path in checkpoints.sessions(folder)]
     raise SessionUnreadable(
         f"no session '{name}' in {folder}.{nearest(str(name), known)} See `htfl-sim sessions`."
@@ -86,15 +91,6 @@ def link_note(name: str | Path, folder: Path) -> str | None:
     return None if found in _places(name, folder) else f"{name} uses {name_of(found)}, an identical run."
 
 
-def _linked(path: Path) -> Path | None:
-    """The session that a point uses, if `path` is a point without a session of its own."""
-    if path.exists() or not checkpoints.is_group(path.parent):
-        return None
-    from simulator.studies.folder import linked_session
-
-    return linked_session(path)
-
-
 def new_session(name: str, sessions_dir_: Path | str | None = None) -> Path:
     """The folder of a new session. Raises ConfigError unless the name is a plain file name."""
     return sessions_dir(sessions_dir_) / checked_name(name)
@@ -123,16 +119,17 @@ def checked_name(name: str) -> str:
 
 def checked_tag(tag: str) -> str:
     """A tag for sessions. Raises ConfigError for an invalid one."""
-    try:
-        return checkpoints.check_tag(tag)
-    except ValueError as error:
-        raise ConfigError(f"{error}.") from error
+    return _checked(checkpoints.check_tag, tag)
 
 
 def checked_note(note: str) -> str:
     """A note for a session. Raises ConfigError for an invalid one."""
+    return _checked(checkpoints.check_note, note)
+
+
+def _checked(check: Callable[[str], str], text: str) -> str:
     try:
-        return checkpoints.check_note(note)
+        return check(text)
     except ValueError as error:
         raise ConfigError(f"{error}.") from error
 
@@ -164,11 +161,6 @@ def linked_names(study: str, sessions_dir_: Path | str | None = None) -> list[st
 def study_names(sessions_dir_: Path | str | None = None) -> list[str]:
     """The names of the studies in the folder of sessions."""
     return [path.name for path in checkpoints.groups(sessions_dir(sessions_dir_))]
-
-
-def typed(folder: Path) -> str:
-    """A session or a study in the form that commands accept: its path, quoted for a shell."""
-    return checkpoints.typed(folder)
 
 
 def plain_name(words: list[str]) -> str:

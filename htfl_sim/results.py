@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from simulator.models import Network
     from simulator.results.export.sinks import Target
     from simulator.results.export.weights import Exported
-    from simulator.results.inspection.models import Models
+    from simulator.results.inspection.models import ClientModel
 
 Place = str | Path
 
@@ -128,7 +128,7 @@ class Results:
         ledger. Some methods predict with more than the model, such as prototypes or a mask. Then this warns; `scores`
         returns what the ledger measured. Raises HtflError.
         """
-        [found] = self._models(client, round).clients
+        [found] = self._models(client, round)
         if not found.answers_by_itself():
             warnings.warn(
                 f"Method {self.method} answers with more than this model, so its accuracy differs from the ledger's. "
@@ -144,7 +144,7 @@ class Results:
 
         Includes everything that the method predicts with. Raises HtflError.
         """
-        return self._models(client, round).clients[0].scores(part)
+        return self._models(client, round)[0].scores(part)
 
     def data(self, client: int, part: Literal["train", "eval", "test"] = "test") -> "tuple[Tensor, Tensor]":
         """A client's samples in the form of its model's input, and their labels [n]."""
@@ -188,10 +188,10 @@ class Results:
 
         return command_lines(self.path)
 
-    def _models(self, client: int, round: int | None) -> "Models":
+    def _models(self, client: int, round: int | None) -> "Sequence[ClientModel]":
         from simulator.results.inspection import models
 
-        return models.of_clients(self.path, data_folder(self._data_dir), [client], round)
+        return models.of_clients(self.path, data_folder(self._data_dir), [client], round).clients
 
 
 def open(path: Place, data_dir: Place | None = None) -> Results:

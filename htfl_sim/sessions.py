@@ -78,11 +78,6 @@ def folder_of(session: Place, sessions_dir: Place | None = None) -> Path:
     return folders.session_folder(session, folders.sessions_dir(sessions_dir))
 
 
-def own_folder(session: Place, sessions_dir: Place | None = None) -> Path:
-    """As `folder_of`, for a change. Raises ConfigError for a point that uses the session of an identical run."""
-    return folders.own_session(session, folders.sessions_dir(sessions_dir))
-
-
 def own_folders(place: Place, sessions_dir: Place | None = None) -> tuple[Path, list[Path]]:
     """The folder of a session or a study, for a change, and its sessions: itself, or all that are in the study."""
     folder = folders.own_folder(place, folders.sessions_dir(sessions_dir))
@@ -106,11 +101,10 @@ def search(
     """
     folder = folders.sessions_dir(sessions_dir)
     every = with_parents([Summary.read(path, sized=sized) for path in checkpoints.session_folders(folder)])
-    if hidden:
-        for each in checkpoints.leftovers(folder):
-            size = size_on_disk(each.path) if sized else None
-            in_use = "in use" if each.in_use else "leftover"
-            every.append(Summary(each.path.name, str(each.path), in_use, bytes=size))
+    for each in checkpoints.leftovers(folder) if hidden else ():
+        size = size_on_disk(each.path) if sized else None
+        state_of = "in use" if each.in_use else "leftover"
+        every.append(Summary(each.path.name, str(each.path), state_of, bytes=size))
     return tree(
         [
             each
@@ -236,11 +230,6 @@ def details(session: Place, round: int | None = None, *, sessions_dir: Place | N
     return Details.read(folder_of(session, sessions_dir), round)
 
 
-def records(session: Place, *, sessions_dir: Place | None = None) -> list[Record]:
-    """The ledger's records, one per round. Raises SessionUnreadable."""
-    return CheckedReader(folder_of(session, sessions_dir)).records()
-
-
 def verify(session: Place, *, sessions_dir: Place | None = None) -> list[Finding]:
     """Check every byte of a session, or of a study's sessions and its own two files. Returns the differences.
 
@@ -258,10 +247,9 @@ def verify(session: Place, *, sessions_dir: Place | None = None) -> list[Finding
         except (SessionUnreadable, ConfigError) as damage:
             found.append(Finding(name, "damage", str(damage)))
     for folder in checkpoints.session_folders(study):
-        found += [
-            replace(each, path=f"{folder.name}/{each.path}" if each.path else folder.name)
-            for each in checkpoints.verify(folder)
-        ]
+        for each in checkpoints.verify(folder):
+            path = f"{folder.name}/{each.path}" if each.path else folder.name
+            found.append(replace(each, path=path))
     return found
 
 
@@ -280,16 +268,13 @@ def prune(
     Missing arguments are taken from the session's configuration. dry_run: only return what would be removed. steal: the
     machine that ran the session is dead. Raises Locked while it runs.
     """
-    folder = own_folder(session, sessions_dir)
+    folder = folders.own_session(session, folders.sessions_dir(sessions_dir))
     document = CheckedReader(folder).document
     with well_formed(folder):
         configured = document["config"]["checkpoint"]
+        last, every = keep_last or configured["keep_last"], keep_every or configured["keep_every"]
         best = configured["keep_best"] if keep_best is None else keep_best
-        retention = checkpoints.Retention(
-            last=keep_last or configured["keep_last"],
-            every=keep_every or configured["keep_every"],
-            best="accuracy.mean" if best else None,
-        )
+        retention = checkpoints.Retention(last, every, best="accuracy.mean" if best else None)
     return checkpoints.prune(folder, retention, dry_run=dry_run, steal=steal)
 
 
@@ -336,6 +321,7 @@ def partition(
     import presets
     from simulator.base.nested import with_overrides
     from simulator.config import Config
+    from simulator.results.inspection import partition as room
 
     data = folders.data_folder(data_dir)
     try:
@@ -343,15 +329,10 @@ def partition(
     except SessionUnreadable:
         if name not in presets.names():
             raise
-        config = Config.read(with_overrides(presets.load(str(name)).config, assignments))
-        from simulator.results.inspection.partition import of_config
-
-        return of_config(config, data)
+        return room.of_config(Config.read(with_overrides(presets.load(str(name)).config, assignments)), data)
     if assignments:
         raise ConfigError("Settings change a preset's partition; that of a session is what it was made with.")
-    from simulator.results.inspection.partition import of_session
-
-    return of_session(folder, data)
+    return room.of_session(folder, data)
 
 
 def similarity(
@@ -368,22 +349,19 @@ def similarity(
     DataError.
     """
     from simulator.base.sections import CkaConfig
-    from simulator.results.inspection.checkpoint import cka as cka_of_checkpoint
+    from simulator.results.inspection import checkpoint
 
     reader = CheckedReader(folder_of(session, sessions_dir))
     in_force = settings_in_force(reader.document, reader.manifest(round).history)
     settings = CkaConfig.model_validate(in_force.get("cka", {}))
-    return cka_of_checkpoint(
-        reader.folder,
-        folders.data_folder(data_dir),
-        round,
-        images=settings.probe,
-        layers=None if settings.layers == "all" else settings.layers,
-        debiased=settings.debiased,
-        model=settings.model,
-        untrained=settings.untrained,
-        done=done,
-    )
+    layers = None if settings.layers == "all" else settings.layers
+    how: dict[str, Any] = {
+        "debiased": settings.debiased,
+        "model": settings.model,
+        "untrained": settings.untrained,
+    }
+    data = folders.data_folder(data_dir)
+    return checkpoint.cka(reader.folder, data, round, images=settings.probe, layers=layers, done=done, **how)
 
 
 def export(
@@ -450,16 +428,9 @@ def export_weights(
     from simulator.results.export.weights import write
     from simulator.results.inspection.models import of_clients
 
-    folder = folder_of(session, sessions_dir)
-    models = of_clients(
-        folder,
-        folders.data_folder(data_dir),
-        clients,
-        round,
-        device=device,
-        workers=workers,
-        allow_inexact=allow_inexact,
-    )
+    folder, data = folder_of(session, sessions_dir), folders.data_folder(data_dir)
+    how: dict[str, Any] = {"device": device, "workers": workers, "allow_inexact": allow_inexact}
+    models = of_clients(folder, data, clients, round, **how)
     place = Path(out or f"{folder.name}-round-{models.round}")
     return Weights(models.round, models.replayed, tuple(write(models, folder.name, place, program)))
 
@@ -493,12 +464,11 @@ def dependents(session: Place, sessions_dir: Place | None = None) -> Dependents:
         users += used
         branches += begun
     inside = f"{place.name}/" if checkpoints.is_group(place) else None
-    return Dependents(
-        *(
-            tuple(each for each in dict.fromkeys(found) if inside is None or not each.startswith(inside))
-            for found in (forks, users, branches)
-        )
+    outside = (
+        tuple(each for each in dict.fromkeys(found) if inside is None or not each.startswith(inside))
+        for found in (forks, users, branches)
     )
+    return Dependents(*outside)
 
 
 def remove(session: Place, *, steal: bool = False, sessions_dir: Place | None = None) -> Path:
@@ -532,19 +502,16 @@ def check_renamable(session: Place, name: str, *, sessions_dir: Place | None = N
     folder = folders.own_folder(session, folders.sessions_dir(sessions_dir))
     new = folder.parent / folders.checked_name(name)
     if checkpoints.is_group(folder.parent):
-        study = folder.parent.name
-        raise ConfigError(
-            f"{folder.name} is a point of the study {study}, which finds it by its name. Keep the name."
-        )
+        finds = f"a point of the study {folder.parent.name}, which finds it by its name"
+        raise ConfigError(f"{folder.name} is {finds}. Keep the name.")
     if new.exists() or new.is_symlink():
         raise ConfigError(f"{new} is there already. Choose another name.")
     found = dependents(folder)
     if points := (*found.users, *found.branches):
         uses = "uses" if found.users else "continues from"
         more = f", and {len(points) - 1} more" if len(points) > 1 else ""
-        raise ConfigError(
-            f"The point {points[0]}{more} {uses} {folder.name} by its name. Keep the name, or remove the study first."
-        )
+        named = f"The point {points[0]}{more} {uses} {folder.name} by its name"
+        raise ConfigError(f"{named}. Keep the name, or remove the study first.")
     check_idle(folder)
 
 
@@ -559,10 +526,8 @@ def check_idle(session: Place, *, steal: bool = False, sessions_dir: Place | Non
             is_study = checkpoints.is_group(folder)
             reader = checkpoints.GroupReader(folder) if is_study else checkpoints.SessionReader(folder)
         if reader is not None and not steal and reader.alive():
-            raise Locked(
-                f"{folder} is run by {holder(owner(reader))}. Stop it first: "
-                f"`htfl-sim stop {checkpoints.typed(folder)}`."
-            )
+            remedy = f"Stop it first: `htfl-sim stop {checkpoints.typed(folder)}`"
+            raise Locked(f"{folder} is run by {holder(owner(reader))}. {remedy}.")
 
 
 def leftovers(sessions_dir: Place | None = None, *, steal: bool = False) -> list[Leftover]:
@@ -595,9 +560,8 @@ def representations(
     """
     from simulator.results.inspection.checkpoint import representations
 
-    return representations(
-        folder_of(session, sessions_dir), folders.data_folder(data_dir), round, images=images
-    )
+    folder, data = folder_of(session, sessions_dir), folders.data_folder(data_dir)
+    return representations(folder, data, round, images=images)
 
 
 def samples(
@@ -636,15 +600,10 @@ def why(session: Place, client: int, round: int | None = None, *, sessions_dir: 
         raise SessionUnreadable(run.error)
     with well_formed(folder):
         at = run.round if round is None else round
+        measured = last_measured(run.ledger.measured, at)
         partner = next(iter(Partners().find(run, folders.sessions_folder(folder))), None)
-        return explained(
-            run,
-            client,
-            round,
-            cka=last_measured(run.ledger.measured, at),
-            baseline=None if partner is None else read(partner.folder),
-            shared=0 if partner is None else partner.shared,
-        )
+        baseline, shared = (read(partner.folder), partner.shared) if partner else (None, 0)
+        return explained(run, client, round, cka=measured, baseline=baseline, shared=shared)
 
 
 def confusion(
@@ -739,19 +698,14 @@ def _of_study(study: Path) -> Iterator[Named]:
             if (key := (file["kind"], file["name"])) in paths:
                 recorded.add(key)
                 yield Named(file["kind"], paths[key], file["sha256"])
-        yield from _of_settings(
-            point.config, [each for each in point.files if (each["kind"], each["name"]) not in paths]
-        )
+        apart = [each for each in point.files if (each["kind"], each["name"]) not in paths]
+        yield from _of_settings(point.config, apart)
         if point.branch:
             yield Named("session", f"{point.branch.get('parent')}@{point.branch.get('round')}")
         if point.link:
             yield Named("session", point.link["session"], point.link["fingerprint"])
-    for (kind, name), path in paths.items():
-        if (kind, name) not in recorded:
-            yield Named(kind, path)
-    for preset in (spec.preset, spec.settings_from):
-        if preset:
-            yield Named("preset", preset)
+    yield from (Named(kind, path) for (kind, name), path in paths.items() if (kind, name) not in recorded)
+    yield from (Named("preset", preset) for preset in (spec.preset, spec.settings_from) if preset)
     if spec.origin:
         yield Named("session", spec.origin)
 

@@ -38,12 +38,8 @@ class Bar:
 
     def show(self, done: float, whole: float, text: str) -> None:
         """Set the bar to `done` of `whole`, with a text next to it."""
-        self._handle.update(self._html(bar_html(done, whole, text)))
-
-
-def bar_html(done: float, whole: float, text: str) -> str:
-    """The bar as HTML."""
-    return f'<progress value="{done:g}" max="{whole:g}"></progress> {html.escape(text)}'
+        bar = f'<progress value="{done:g}" max="{whole:g}"></progress>'
+        self._handle.update(self._html(f"{bar} {html.escape(text)}"))
 
 
 @contextmanager
@@ -95,11 +91,8 @@ def points(
         if bar:
             finished = sum(each.state == "finished" for each in statuses)
             done = sum(each.round for each in statuses)
-            bar.show(
-                done,
-                sum(each.rounds for each in statuses),
-                f"{finished} of {len(statuses)} points finished",
-            )
+            whole = sum(each.rounds for each in statuses)
+            bar.show(done, whole, f"{finished} of {len(statuses)} points finished")
         for each in statuses:
             if each.state in ("finished", "failed") and each.name not in told:
                 told.add(each.name)

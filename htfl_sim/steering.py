@@ -25,11 +25,8 @@ __all__ = [
     "post", "progress", "resume", "stop", "switch", "tag",
 ]  # fmt: skip
 
-POLL_SECONDS = 0.05
-"""Seconds between two looks for the answer."""
-LOOK_SECONDS = 0.25
-"""Seconds between two looks at the owner's heartbeat and progress."""
-
+POLL_SECONDS, LOOK_SECONDS = 0.05, 0.25
+"""Seconds between two looks for the answer, and at the owner's heartbeat and progress."""
 Note = dict[str, Any]
 Owned = checkpoints.SessionReader | checkpoints.GroupReader
 """A folder whose owner accepts commands: a session, or a study's sweep."""
@@ -69,8 +66,7 @@ class _Silent:
     def show(self, text: str) -> None:
         return
 
-    def say(self, text: str) -> None:
-        return
+    say = show
 
 
 SILENT: Watch = _Silent()
@@ -93,14 +89,12 @@ def pause(session: Place, **waiting: Unpack[Waiting]) -> Reply:
 
     Raises SessionError if no process runs it or none answers, and ConfigError if the owner refuses.
     """
-    reader = _live(session, waiting, "pause")
-    return _reply(reader, *_ask(reader, "pause", "pausing", waiting))
+    return _steer(session, "pause", "pausing", waiting)
 
 
 def resume(session: Place, **waiting: Unpack[Waiting]) -> Reply:
     """Resume a paused session or study of another process. Raises like `pause`."""
-    reader = _live(session, waiting, "resume")
-    return _reply(reader, *_ask(reader, "resume", "resuming", waiting))
+    return _steer(session, "resume", "resuming", waiting)
 
 
 def stop(session: Place, **waiting: Unpack[Waiting]) -> Reply:
@@ -108,13 +102,7 @@ def stop(session: Place, **waiting: Unpack[Waiting]) -> Reply:
 
     With `wait`, the session can be resumed when this returns. Raises like `pause`.
     """
-    reader = _live(session, waiting, "stop")
-    command, answer = _ask(reader, "stop", "stopping", waiting)
-    if answer:
-        until = time.monotonic() + LET_GO_SECONDS
-        while reader.alive() and time.monotonic() < until:
-            time.sleep(POLL_SECONDS)
-    return _reply(reader, command, answer)
+    return _steer(session, "stop", "stopping", waiting)
 
 
 def checkpoint(session: Place, *, cka: bool = False, **waiting: Unpack[Waiting]) -> Reply:
@@ -122,12 +110,36 @@ def checkpoint(session: Place, *, cka: bool = False, **waiting: Unpack[Waiting])
 
     cka: measure CKA at the end of the round, and write the checkpoint then. Raises like `pause`.
     """
-    _refuse_unknown(waiting)
-    reader = CheckedReader(_folder(session, waiting.get("sessions_dir")))
-    if not reader.alive():
-        _refuse_idle(reader, "checkpoint")
     doing = "measuring at the end of the round" if cka else "writing a checkpoint"
-    return _reply(reader, *_ask(reader, "checkpoint", doing, waiting, {"cka": True} if cka else None))
+    return _steer(session, "checkpoint", doing, waiting, {"cka": True} if cka else None)
+
+
+def _steer(
+    session: Place, kind: str, doing: str, waiting: Waiting, arguments: dict[str, Any] | None = None
+) -> Reply:
+    """Post a command and wait until it is applied. Raises SessionError if no process runs the session or study."""
+    for name in waiting:
+        if name not in Waiting.__annotations__:  # Python lets a misspelled argument through
+            raise TypeError(f"got an unexpected keyword argument '{name}'")
+    find = _session if kind == "checkpoint" else _reader
+    reader = find(session, waiting.get("sessions_dir"))
+    if not reader.alive():
+        _refuse_idle(reader, kind)
+    command, watch = checkpoints.post(reader.folder, kind, arguments), waiting.get("watch", SILENT)
+    if not waiting.get("wait", True):
+        return _reply(reader, command, None)
+
+    def look(note: Note) -> bool:
+        watch.show(f"{doing}: {progress(note)}")
+        return False
+
+    answer = _answered(reader, command, waiting.get("timeout"), look)
+    if answer is None:
+        _refuse_idle(reader, kind)
+    until = time.monotonic() + LET_GO_SECONDS
+    while kind == "stop" and reader.alive() and time.monotonic() < until:
+        time.sleep(POLL_SECONDS)
+    return _reply(reader, command, answer)
 
 
 def switch(
@@ -154,21 +166,21 @@ def switch(
         raise ConfigError(
             "Name a method, or a setting: `htfl-sim switch SESSION METHOD`, or `--set KEY=VALUE`."
         )
-    reader = CheckedReader(_folder(session, sessions_dir))
+    reader = _session(session, sessions_dir)
     arguments: dict[str, Any] = {"method": method, "set": given}
     if at_round is not None:
         arguments["at_round"] = at_round
     if reader.alive():
-        return _reply(reader, *_ask_switch(reader, arguments, wait, timeout, watch))
-
+        command = checkpoints.post(reader.folder, "switch", arguments)
+        answer = _switched(reader, command, timeout, watch) if wait else None
+        return _reply(reader, command, answer)
+    # What is unknown is refused before torch is imported.
+    from htfl_sim.configuring import check_keys
     from simulator.methods import declared
 
     if method is not None:
-        declared(method)  # an unknown one is refused before torch is imported
-    from htfl_sim.configuring import check_keys
-
+        declared(method)
     check_keys(reader.folder, method, given)
-
     from simulator.sessions.metadata import rehearse
 
     changes = rehearse(reader, arguments, folders.data_folder(data_dir))
@@ -189,7 +201,7 @@ def tag(
 
     The owner of a running session does this. Raises ConfigError for an invalid tag.
     """
-    reader = CheckedReader(_folder(session, sessions_dir))
+    reader = _session(session, sessions_dir)
     added, removed = (list(map(folders.checked_tag, each)) for each in (add, remove))
     if added or removed:
         _mark(reader, added, removed, watch)
@@ -203,7 +215,7 @@ def note(
 
     The owner of a running session does this. Raises ConfigError for a text of several lines, or over 1,000 letters.
     """
-    reader = CheckedReader(_folder(session, sessions_dir))
+    reader = _session(session, sessions_dir)
     if text is not None:
         _mark(reader, [], [], watch, folders.checked_note(text))
     return checkpoints.marks_of(reader.folder).note
@@ -211,7 +223,7 @@ def note(
 
 def mark(session: Place, tags: Sequence[str], note: str, *, sessions_dir: Place | None = None) -> None:
     """Give a session these tags and no others, and this note. Raises like `tag` and `note`."""
-    reader = CheckedReader(_folder(session, sessions_dir))
+    reader = _session(session, sessions_dir)
     wanted: list[str] = list(map(folders.checked_tag, tags))
     before: tuple[str, ...] = ()
     with suppress(Damaged):  # it is replaced
@@ -244,13 +256,13 @@ def answer_to(folder: Path, command: str) -> Answer | None:
 
 def waiting_switches(session: Place, sessions_dir: Place | None = None) -> list[Command]:
     """The switches in a session's mailbox without an effect yet."""
-    pending = checkpoints.pending(_folder(session, sessions_dir))
+    pending = checkpoints.pending(_session(session, sessions_dir).folder)
     return [command for command in pending if command.kind == "switch"]
 
 
 def prospect(session: Place, command: Command, finished: bool) -> str:
     """The outcome of a switch that waited until its session was opened, or when it will apply."""
-    answer = checkpoints.answer(_folder(session, None), command.id)
+    answer = checkpoints.answer(_session(session, None).folder, command.id)
     if answer and answer.outcome == "refused":
         return f"the switch to {described(command)}, requested by {command.by}, is refused: {answer.message}"
     if answer:
@@ -282,82 +294,42 @@ def assigned(settings: Mapping[str, Any]) -> list[str]:
     return [f"{key.replace('__', '.')}={toml_value(value)}" for key, value in settings.items()]
 
 
-def _folder(session: Place, sessions_dir: Place | None) -> Path:
-    return folders.own_session(session, folders.sessions_dir(sessions_dir))
+def _session(session: Place, sessions_dir: Place | None) -> CheckedReader:
+    return CheckedReader(folders.own_session(session, folders.sessions_dir(sessions_dir)))
 
 
 def _reader(session: Place, sessions_dir: Place | None) -> Owned:
     if study := folders.study_folder(session, folders.sessions_dir(sessions_dir)):
         return checkpoints.GroupReader(study)
-    return CheckedReader(_folder(session, sessions_dir))
+    return _session(session, sessions_dir)
 
 
-def _live(session: Place, waiting: Waiting, what: str) -> Owned:
-    """The session or study to steer. Raises SessionError if no process runs it."""
-    _refuse_unknown(waiting)
-    reader = _reader(session, waiting.get("sessions_dir"))
-    if not reader.alive():
-        _refuse_idle(reader, what)
-    return reader
-
-
-def _refuse_unknown(waiting: Waiting) -> None:
-    """Raise TypeError for a misspelled argument, which Python lets through into `**waiting`."""
-    for name in waiting:
-        if name not in Waiting.__annotations__:
-            raise TypeError(f"got an unexpected keyword argument '{name}'")
-
-
-def _ask(
-    reader: Owned, kind: str, doing: str, waiting: Waiting, arguments: dict[str, Any] | None = None
-) -> tuple[Command, Answer | None]:
-    """Post a command and wait until it is applied. Raises ConfigError if it is refused."""
-    command, watch = checkpoints.post(reader.folder, kind, arguments), waiting.get("watch", SILENT)
-    if not waiting.get("wait", True):
-        return command, None
-
-    def look(note: Note) -> bool:
-        watch.show(f"{doing}: {progress(note)}")
-        return False
-
-    answer = _accepted(reader, _await_answer(reader, command, waiting.get("timeout"), look))
-    if answer is None:
-        _refuse_idle(reader, kind)
-    return command, answer
-
-
-def _ask_switch(
-    reader: CheckedReader, arguments: dict[str, Any], wait: bool, timeout: float | None, watch: Watch
-) -> tuple[Command, Answer | None]:
-    """Post a switch and wait for the checkpoint of its first round, unless the session is paused or ends before.
+def _switched(reader: CheckedReader, command: Command, timeout: float | None, watch: Watch) -> Answer | None:
+    """Wait for the checkpoint of a switch's first round, unless the session is paused or ends before.
 
     For a switch in a later round, wait only until the owner has accepted it.
     """
-    command = checkpoints.post(reader.folder, "switch", arguments)
-    if not wait:
-        return command, None
     posted, switched = time.monotonic(), False
 
     def tell() -> None:
         nonlocal switched
         if not switched and (event := _event(reader, "switched", command)):
             switched = True
-            watch.say(
-                f"switched after round {event['round']}: {'; '.join([*event['changes'], str(event['adopted'])])}"
-            )
+            changes = "; ".join([*event["changes"], str(event["adopted"])])
+            watch.say(f"switched after round {event['round']}: {changes}")
 
     def look(note: Note) -> bool:
         tell()
-        if "at_round" in arguments and _event(reader, "scheduled", command):
+        if "at_round" in command.arguments and _event(reader, "scheduled", command):
             return True
         waits_for = "the checkpoint of its first round" if switched else "the end of the round"
         watch.show(f"switching: waits for {waits_for} ({progress(note)})")
         return note.get("state") == "paused" and time.monotonic() - posted > UNREFUSED_SECONDS
 
-    answer = _accepted(reader, _await_answer(reader, command, timeout, look))
+    answer = _answered(reader, command, timeout, look)
     if answer:
         tell()  # a short round may end before the first look
-    return command, answer
+    return answer
 
 
 def _event(reader: CheckedReader, kind: str, command: Command) -> Event | None:
@@ -367,13 +339,6 @@ def _event(reader: CheckedReader, kind: str, command: Command) -> Event | None:
             if event["event"] == kind and event.get("command") == command.id:
                 return event
     return None
-
-
-def _accepted(reader: Owned, answer: Answer | None) -> Answer | None:
-    """The answer, unless it is a refusal, which raises ConfigError."""
-    if answer and answer.outcome == "refused":
-        raise ConfigError(f"{reader.folder} refused the {answer.kind}: {answer.message.rstrip('.')}.")
-    return answer
 
 
 def _mark(
@@ -393,13 +358,8 @@ def _mark(
         watch.show(f"tagging: waits for the end of a client ({progress(note)})")
         return False
 
-    answer = _await_answer(reader, command, None, look)
-    if answer and answer.outcome == "refused":
-        raise ConfigError(f"{reader.folder} refused the tags: {answer.message.rstrip('.')}.")
-    if answer is None:
-        checkpoints.mark(
-            reader.folder, add, remove, note
-        )  # its owner has just ended; doing it twice does no harm
+    if _answered(reader, command, None, look, "tags") is None:  # its owner has just ended
+        checkpoints.mark(reader.folder, add, remove, note)
 
 
 def _reply(reader: Owned, command: Command, answer: Answer | None) -> Reply:
@@ -453,24 +413,30 @@ def progress(note: Note) -> str:
     return "before its first round"
 
 
-def _await_answer(
-    session: Owned, command: Command, timeout: float | None, look: Callable[[Note], bool]
+def _answered(
+    session: Owned,
+    command: Command,
+    timeout: float | None,
+    look: Callable[[Note], bool],
+    what: str | None = None,
 ) -> Answer | None:
     """The owner's answer. None if the owner has ended without one, or `look` returns true.
 
-    Raises SessionError if the owner's heartbeat has stopped, or `timeout` seconds have passed.
+    Raises ConfigError if the owner refuses (`what`: by default, the command), and SessionError if its heartbeat has
+    stopped, or `timeout` seconds have passed.
     """
     began = moved = time.monotonic()
     looked, beat = 0.0, None
-    while True:
-        if (answer := checkpoints.answer(session.folder, command.id)) is not None:
-            return answer
+    while (answer := checkpoints.answer(session.folder, command.id)) is None:
         now = time.monotonic()
         if now - looked >= LOOK_SECONDS:
             looked = now
             note = owner(session)
             if not session.alive():
-                return checkpoints.answer(session.folder, command.id)  # it may have come just before the end
+                answer = checkpoints.answer(
+                    session.folder, command.id
+                )  # it may have come just before the end
+                break
             if look(note):
                 return None
             if note.get("heartbeat") != beat:
@@ -478,6 +444,10 @@ def _await_answer(
             if now - moved > SILENT_SECONDS or (timeout is not None and now - began > timeout):
                 _give_up(session, command, note, now - began, now - moved)
         time.sleep(POLL_SECONDS)
+    if answer and answer.outcome == "refused":
+        said = answer.message.rstrip(".")
+        raise ConfigError(f"{session.folder} refused the {what or answer.kind}: {said}.")
+    return answer
 
 
 def _refuse_idle(session: Owned, what: str) -> NoReturn:
@@ -489,19 +459,12 @@ def _refuse_idle(session: Owned, what: str) -> NoReturn:
             f"`htfl-sim {checkpoints.continues(session.folder)} {name}`."
         )
     name, done = checkpoints.typed(session.folder), max([0, *session.rounds()])
+    resume = f"`htfl-sim resume {name}"
     how, remedy = {
-        "finished": (
-            f"it finished with round {done}",
-            f"`htfl-sim resume {name} --rounds {done + 10}` extends it",
-        ),
-        "stopped": (f"it was stopped after round {done}", f"`htfl-sim resume {name}` continues it"),
-    }.get(
-        session.state(),
-        (f"its run was interrupted after round {done}", f"`htfl-sim resume {name}` continues from there"),
-    )
-    raise SessionError(
-        f"no process runs {session.folder}, so there is nothing to {what}: {how}. {remedy[0].upper()}{remedy[1:]}."
-    )
+        "finished": (f"it finished with round {done}", f"{resume} --rounds {done + 10}` extends it"),
+        "stopped": (f"it was stopped after round {done}", f"{resume}` continues it"),
+    }.get(session.state(), (f"its run was interrupted after round {done}", f"{resume}` continues from there"))
+    raise SessionError(f"no process runs {session.folder}, so there is nothing to {what}: {how}. {remedy}.")
 
 
 def _give_up(session: Owned, command: Command, note: Note, waited: float, silent: float) -> NoReturn:

@@ -37,7 +37,7 @@ from simulator.studies.folder import (
     time_left,
 )
 from simulator.studies.selection import select
-from simulator.studies.study import shipped_file, shipped_studies
+from simulator.studies.study import StudySpec, axis, origin_of, shipped_file, shipped_studies, values
 from simulator.studies.sweep import HERE, SLURM
 from simulator.studies.sweep import SweepResult as SweepResult
 from simulator.studies.sweep import sweep as carry_out
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from simulator.results.export.sinks import Target
     from simulator.sessions.session import Session
     from simulator.studies.checking import Cost as Cost
-    from simulator.studies.study import StudySpec
     from simulator.studies.sweep import Plan as Plan
 
 __all__ = [
@@ -106,19 +105,43 @@ def plan(
             )
         asked, where = _with_choices(tuned, folder.parent)
     origin = _origin(origin, folder.parent) if origin else None
-    settings, measured = dict(settings or {}), () if _is_whole(config) else files.metrics
+    settings, axes, is_whole = dict(settings or {}), _axes(over), _is_whole(config)
+    measured = () if is_whole else files.metrics
     if asked is not None:
-        theirs = asked.files
-        asked = replace(
-            asked, files=theirs.confirmed(files | _named_in(settings, assignments, _axes(over)), where)
-        )
+        theirs, named = asked.files, Names(Path())
+        named.raw(_settings(settings, (), assignments))
+        for key, value in ((key, value) for key, each in axes.items() for value in each):
+            named.value(key, value)
+        asked = replace(asked, files=theirs.confirmed(files | named.files, where))
         # To name a study's own file again is no new setting.
         measured = measured if _names(measured) - _names(theirs.metrics) else ()
         if _names([str(settings.get(SELECTION))]) <= _names(theirs.selections):
             settings.pop(SELECTION, None)
     given = _settings({**settings, GROUP: group or None}, measured, assignments)
     if any([preset, settings_from, profile, config is not None, origin, over, files != Files(), given]):
-        asked = _merged(asked, preset, settings_from, profile, config, origin, _axes(over), given, files)
+        if preset and config is not None:
+            raise ConfigError(
+                "`preset` and `config` both name a whole run; give one of them, and settings for the rest."
+            )
+        if asked is None or is_whole:
+            asked = StudySpec(preset=None if origin or config is not None else QUICKSTART)
+        if origin:
+            asked = replace(asked, origin=origin, preset=None, profile=None, settings_from=None)
+        if preset:
+            asked = replace(asked, preset=preset, origin=None)
+        if config is not None:
+            raw = read_toml(Path(config)) if isinstance(config, str | Path) else config.to_json()
+            whole = merged(asked.config, raw)
+            asked = replace(asked, preset=None, settings_from=None, origin=None, config=whole)
+        asked = replace(
+            asked,
+            profile=profile or asked.profile,
+            settings_from=settings_from or asked.settings_from,
+            config=merged(asked.config, given),
+            over={**asked.over, **axes},
+            files=asked.files | files,
+        )
+        asked = _with_datasets_found(asked).with_names(Names(Path()))
     if asked is None:
         known = [*(path.name for path in checkpoints.groups(folder.parent)), *shipped_studies()]
         raise SessionUnreadable(
@@ -215,10 +238,8 @@ def linked(study: Place, sessions_dir: Place | None = None) -> dict[str, str]:
     }
 
 
-def _asked(study: Place, file: Place | None, sessions_dir: Path) -> tuple[Path, "StudySpec | None", Path]:
+def _asked(study: Place, file: Place | None, sessions_dir: Path) -> tuple[Path, StudySpec | None, Path]:
     """The study's folder, which may not exist yet, the settings in its file or folder, and the path of that file."""
-    from simulator.studies.study import StudySpec
-
     if file is None and (found := folders.study_folder(study, sessions_dir)):
         return found.absolute(), read_study(found), found / STUDY
     source = str(file or study)
@@ -235,7 +256,7 @@ def _asked(study: Place, file: Place | None, sessions_dir: Path) -> tuple[Path, 
     return _new(path.stem if file is None else study, sessions_dir), StudySpec.read(path), path
 
 
-def _with_choices(tuned: Place, sessions_dir: Path) -> "tuple[StudySpec, Path]":
+def _with_choices(tuned: Place, sessions_dir: Path) -> tuple[StudySpec, Path]:
     """The study of a tuning study's choices, and the path of that study's file."""
     from simulator.studies.tuning import with_choices
 
@@ -253,61 +274,11 @@ def _new(study: Place, sessions_dir: Path) -> Path:
     return (sessions_dir / folders.checked_name(study)).absolute()
 
 
-def _merged(
-    asked: "StudySpec | None",
-    preset: str | None,
-    settings_from: str | None,
-    profile: str | None,
-    config: "Config | Place | None",
-    origin: str | None,
-    axes: Mapping[str, tuple[Any, ...]],
-    settings: Raw,
-    files: Files,
-) -> "StudySpec":
-    """The study with the caller's settings, which win."""
-    from simulator.studies.study import StudySpec
-
-    if preset and config is not None:
-        raise ConfigError(
-            "`preset` and `config` both name a whole run; give one of them, and settings for the rest."
-        )
-    study = None if _is_whole(config) else asked
-    study = study or StudySpec(preset=None if origin or config is not None else QUICKSTART)
-    if origin:
-        study = replace(study, origin=origin, preset=None, profile=None, settings_from=None)
-    if preset:
-        study = replace(study, preset=preset, origin=None)
-    if config is not None:
-        raw = read_toml(Path(config)) if isinstance(config, str | Path) else config.to_json()
-        study = replace(study, preset=None, settings_from=None, origin=None, config=merged(study.config, raw))
-    study = replace(
-        study,
-        profile=profile or study.profile,
-        settings_from=settings_from or study.settings_from,
-        config=merged(study.config, settings),
-        over={**study.over, **axes},
-        files=study.files | files,
-    )
-    return _with_datasets_found(study).with_names(Names(Path()))
-
-
-def _named_in(settings: Raw, assignments: Sequence[str], axes: Mapping[str, tuple[Any, ...]]) -> Files:
-    """The Python files that the caller names in settings and on axes."""
-    names = Names(Path())
-    names.raw(_settings(settings, (), assignments))
-    for key, each in axes.items():
-        for value in each:
-            names.value(key, value)
-    return names.files
-
-
 def _names(files: Iterable[str]) -> set[str]:
     return {Path(file).name for file in files}
 
 
 def _axes(over: Over) -> dict[str, tuple[Any, ...]]:
-    from simulator.studies.study import axis, values
-
     if not isinstance(over, Mapping):
         return dict(axis(each) for each in over)
     found = {}
@@ -354,15 +325,13 @@ def named_files(
 
 def _origin(text: str, sessions_dir: Path) -> str:
     """'SESSION@ROUND' of an existing session: by its name in the folder of sessions, or else by its whole path."""
-    from simulator.studies.study import origin_of
-
     session, round = origin_of(text)
     folder = folders.session_folder(session, sessions_dir).absolute()
     known = checkpoints.sessions_folder(folder) == sessions_dir
     return f"{checkpoints.name_of(folder) if known else folder}@{round}"
 
 
-def _with_datasets_found(study: "StudySpec") -> "StudySpec":
+def _with_datasets_found(study: StudySpec) -> StudySpec:
     """A user's own data by their absolute paths, so that a resume from another folder finds them."""
     from simulator.data import datasets
 
@@ -445,11 +414,11 @@ class Study:
         frames = []
         for name, session in self.sessions.items():
             frame = session.records()
-            for place, (axis, value) in enumerate({"point": name, **axes[name]}.items()):
+            for place, (column, value) in enumerate({"point": name, **axes[name]}.items()):
                 shown = value if not isinstance(value, list) else tuple(value)
-                if axis in frame.columns:
-                    frame = frame.drop(columns=axis)
-                frame.insert(place, axis, [shown] * len(frame))
+                if column in frame.columns:
+                    frame = frame.drop(columns=column)
+                frame.insert(place, column, [shown] * len(frame))
             frames.append(frame)
         return pandas.concat(frames, ignore_index=True) if frames else pandas.DataFrame()
 

@@ -76,7 +76,13 @@ class Tuning(TextTable["Tuned"]):
         ]
         if asked.separate:
             found.append("Trials and final runs share no sample of the data set.")
-        found += self._diverged()
+        if lost := [f"{row.lost} of {row.trials} of {row.method}" for row in self.rows if row.lost]:
+            found.append(f"Trials in which a client diverged, and which lost: {', '.join(lost)}.")
+        if failed := [row.method for row in self.rows if row.score is None]:
+            found.append(f"No choice and no final runs, because all trials lost: {', '.join(failed)}.")
+        if asked.diverged == "counts":
+            found.append("A trial in which a client diverged counts by its score.")
+        found += divergences((f"{row.method}, final runs", [row.diverged]) for row in self.rows)
         found += self._ranges()
         at = [f"{row.method} {key}" for row in self.rows for key in row.boundary]
         if at:
@@ -97,16 +103,6 @@ class Tuning(TextTable["Tuned"]):
         if any(low < 0 or high > 1 for low, high in intervals):
             found.append(CUT)
         return [*found, INTERVAL] if intervals else found
-
-    def _diverged(self) -> Iterator[str]:
-        """Trials and final runs with diverged clients."""
-        if lost := [f"{row.lost} of {row.trials} of {row.method}" for row in self.rows if row.lost]:
-            yield f"Trials in which a client diverged, and which lost: {', '.join(lost)}."
-        if failed := [row.method for row in self.rows if row.score is None]:
-            yield f"No choice and no final runs, because all trials lost: {', '.join(failed)}."
-        if self.asked.diverged == "counts":
-            yield "A trial in which a client diverged counts by its score."
-        yield from divergences((f"{row.method}, final runs", [row.diverged]) for row in self.rows)
 
     def _ranges(self) -> Iterator[str]:
         """What all methods searched, and what single ones searched besides."""
@@ -135,23 +131,12 @@ class Tuning(TextTable["Tuned"]):
 
     def fields(self, row: "Tuned") -> Iterator[tuple[str, Any]]:
         """All that a row has; accuracies 0…1."""
-        yield from {
-            "method": row.method,
-            "trials": row.trials,
-            "rounds": row.rounds,
-            "flops": row.flops,
-            "score": row.score,
-        }.items()
+        for name in ("method", "trials", "rounds", "flops", "score"):
+            yield name, getattr(row, name)
         final = row.final
         low, high = (final and final.interval) or (None, None)
-        yield from {
-            "final": final and final.mean,
-            "final_low": low,
-            "final_high": high,
-            "final_std": final and final.std,
-            "n": final and final.n,
-            "lost": row.lost,
-        }.items()
+        yield from (("final", final and final.mean), ("final_low", low), ("final_high", high))
+        yield from (("final_std", final and final.std), ("n", final and final.n), ("lost", row.lost))
         yield from row.diverged.fields()
         yield "boundary", " ".join(row.boundary)
         yield from row.values.items()
@@ -282,7 +267,7 @@ def tune(
         asked = request(choices, methods, **options)
     else:
         settings = {"preset": preset, "dataset": dataset, "clients": clients, "assignments": assignments}
-        refuse_without_methods({**settings, **options})
+        refuse_without_methods(settings | options)
     from simulator.studies.executor import Launch
     from simulator.studies.tuning import tune as run
 

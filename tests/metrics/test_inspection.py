@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 import htfl_sim as hs
 import simulator
-from checkpoints import SessionUnreadable
+from checkpoints import SessionReader, SessionUnreadable
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError
 from simulator.base.tensors import part
@@ -214,7 +214,7 @@ def fedavg(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def assert_as_recorded(folder: Path, round: int) -> None:
-    records = hs.sessions.records(folder)[:round]
+    records = SessionReader(folder).records()[:round]
     for client in range(len(records[-1]["accuracy"]["per_client"])):
         found = hs.sessions.confusion(folder, client, round, data_dir=folder.parent / "data")
         assert found.by_class() == class_counts(records, client)
@@ -250,7 +250,7 @@ def test_the_samples_are_those_that_the_timeline_has_made(tmp_path: Path) -> Non
         given = with_timeline(LEAVES, PERMUTED, rounds=3, checkpoint={"keep_last": 9})
         with Session.create(given, tmp_path / "s", tmp_path) as made:
             made.run()
-        records = hs.sessions.records(tmp_path / "s")
+        records = SessionReader(tmp_path / "s").records()
         for round in (2, 3):
             for client in (0, 2):
                 found = hs.sessions.confusion(tmp_path / "s", client, round, data_dir=tmp_path)

@@ -140,7 +140,7 @@ def resume(
             )
         steer.ask(hs.steering.resume, study, as_json=False)
         return
-    folder = hs.sessions.own_folder(session, places.sessions_dir)
+    folder = hs.folders.own_session(session, hs.folders.sessions_dir(places.sessions_dir))
     if hs.steering.is_live(folder) and not steal:
         given: dict[str, Any] = {"--rounds": rounds, "--until": until, "--until-time": until_time}
         given |= {"--plugin": own.plugins or None, "--model": own.models or None}
