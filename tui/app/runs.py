@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -81,9 +81,8 @@ class LaunchOptions:
             return begin(wish.choices.read(), wish.folder, data_dir=self.data)
 
         plugins = Files(self.files.plugins).options()  # the other files are among the choices
-        where = {"data-dir": self.data, "session": wish.folder.name, "sessions-dir": wish.folder.parent}
-        given = (*wish.choices.typed(), *plugins, *_options(where))
-        return Beginning(wish.folder, create, ("run", *given))
+        where = _options(data_dir=self.data, session=wish.folder.name, sessions_dir=wish.folder.parent)
+        return Beginning(wish.folder, create, ("run", *wish.choices.typed(), *plugins, *where))
 
     def again(self, folder: Path, rounds: int | None = None, allow_inexact: bool = False) -> Beginning:
         """Resumes a session, with a new total number of rounds if it is given."""
@@ -93,32 +92,27 @@ class LaunchOptions:
 
             if rounds is not None:
                 extend(folder, rounds)
-            return reopen(
-                folder,
-                data_dir=self.data,
-                workers=self.workers,
-                device=self.device,
-                allow_inexact=allow_inexact,
-            )
+            about = {"workers": self.workers, "device": self.device, "allow_inexact": allow_inexact}
+            return reopen(folder, data_dir=self.data, **about)
 
-        given = (*_options({"rounds": rounds}), *self._machine(), *["--allow-inexact"] * allow_inexact)
+        given = (*_options(rounds=rounds), *self._machine(), *["--allow-inexact"] * allow_inexact)
         return Beginning(folder, resume, ("resume", str(folder.absolute()), *given, *self.files.options()))
 
     def study(self, study: StudySummary) -> tuple[str, ...]:
         """The arguments of `htfl-sim` that continue a study."""
-        home = _options({"sessions-dir": Path(study.path).parent.absolute()})
+        home = _options(sessions_dir=Path(study.path).parent.absolute())
         command = "tune" if study.is_tuning else "sweep"
         return (command, study.name, *home, *self._machine(), *self.files.options())
 
     def _machine(self) -> Iterator[str]:
-        return _options({"workers": self.workers, "device": self.device, "data-dir": self.data})
+        return _options(workers=self.workers, device=self.device, data_dir=self.data)
 
 
-def _options(values: Mapping[str, object]) -> Iterator[str]:
-    """Options of the command line: None is left out, and a list gives an option for each of its values."""
-    for option, value in values.items():
-        for each in value if isinstance(value, list | tuple) else () if value is None else (value,):
-            yield from (f"--{option}", str(each))
+def _options(**values: object) -> Iterator[str]:
+    """Options of the command line. None is left out."""
+    for name, value in values.items():
+        if value is not None:
+            yield from (f"--{name.replace('_', '-')}", str(value))
 
 
 @dataclass
@@ -140,33 +134,37 @@ class RunEnded(Message):
 class LocalRun(threading.Thread):
     """A run started here. It is active until it reports its end, which may be before its thread ends."""
 
-    def __init__(self, name: str, folder: Path, post: Callable[[Message], object]) -> None:
-        super().__init__(name=name, daemon=True)
-        self.folder = folder
-        self._post = post
-        self._has_ended = False
+    def __init__(self, folder: Path, post: Callable[[Message], object]) -> None:
+        super().__init__(name=f"run of {folder.name}", daemon=True)
+        self.folder, self.state = folder, "stopped"
+        """state: once it is over, 'finished' or 'stopped'."""
+        self.error: Exception | None = None
+        """The error that ended it, if any. It is never raised here."""
+        self.failure: str | None = None
+        self._post, self._has_ended = post, False
 
     @property
     def is_active(self) -> bool:
         return self.is_alive() and not self._has_ended
 
-    def _tell_start(self) -> None:
-        self._post(RunStarted(self.folder))
-
-    def _tell_end(self, state: str, failure: str | None) -> None:
+    def run(self) -> None:
+        try:
+            self._carry_out()
+        except Exception as error:  # any error is shown, and the app continues
+            self.error, self.failure = error, explain(error)[0]
         self._has_ended = True
-        self._post(RunEnded(self.folder, state, failure))
+        self._post(RunEnded(self.folder, self.state, self.failure))
+
+    def _carry_out(self) -> None:
+        """Run the session to its end or a stop, and say when it has begun."""
+        raise NotImplementedError
 
 
 class ThreadRun(LocalRun):
-    """Opens a session and runs it to its end, a stop, or an error, which is stored and never raised."""
+    """Opens a session, and runs it in this process."""
 
     def __init__(self, folder: Path, open: Opener, post: Callable[[Message], object]) -> None:
-        super().__init__("run", folder, post)
-        self.error: Exception | None = None
-        """The error that ended it, if any."""
-        self.state = "stopped"
-        """Once it is over: 'finished' or 'stopped'."""
+        super().__init__(folder, post)
         self.observe: Observer | None = None
         """Receives the run's events, if it is set."""
         self._open = open
@@ -176,44 +174,34 @@ class ThreadRun(LocalRun):
         """Stop the run between two clients, with a checkpoint."""
         self._reason = self._reason or reason
 
-    def run(self) -> None:
-        try:
-            with self._open() as session:
-                self._tell_start()
-                self.state = session.run(self._tell, stop=lambda: self._reason).state
-        except Exception as error:  # any error is shown, and the app continues
-            self.error = error
-        self._tell_end(self.state, explain(self.error)[0] if self.error else None)
+    def _carry_out(self) -> None:
+        def tell(event: "RoundEvent") -> None:
+            if self.observe is not None:
+                self.observe(event)
 
-    def _tell(self, event: "RoundEvent") -> None:
-        if self.observe is not None:
-            self.observe(event)
+        with self._open() as session:
+            self._post(RunStarted(self.folder))
+            self.state = session.run(tell, stop=lambda: self._reason).state
 
 
 class ProcessRun(LocalRun):
-    """Starts `htfl-sim` with these arguments and waits for its end. It reports errors and leaves no zombie."""
+    """Starts `htfl-sim` with these arguments, and waits for its end. It leaves no zombie."""
 
     def __init__(self, folder: Path, arguments: Sequence[str], post: Callable[[Message], object]) -> None:
-        super().__init__(f"process of {folder.name}", folder, post)
+        super().__init__(folder, post)
         self._arguments = arguments
 
-    def run(self) -> None:
-        try:
-            process = Process("tui.cli", self._arguments)
-        except OSError as error:
-            self._tell_end("stopped", explain(error)[0])
-            return
-        began = False
+    def _carry_out(self) -> None:
+        process, began = Process("tui.cli", self._arguments), False
         while (code := process.wait(LOOK_SECONDS)) is None:
-            if not began and _owner(self.folder) == process.pid:
-                began = True
-                self._tell_start()
-        failure = None if code in _STOPPED else _failure(code, process.words())
+            with suppress(SessionUnreadable, DiskError):
+                if not began and steering.owner_pid(self.folder) == process.pid:
+                    began = True
+                    self._post(RunStarted(self.folder))
+        self.failure = None if code in _STOPPED else _failure(code, process.words())
         process.close()
-        state = "stopped"  # also of a run that failed before it made a session
-        with suppress(SessionUnreadable, DiskError):
-            state = sessions.state(self.folder)
-        self._tell_end(state, failure)
+        with suppress(SessionUnreadable, DiskError):  # it may have failed before it made a session
+            self.state = sessions.state(self.folder)
 
 
 def _failure(code: int, words: str) -> str:
@@ -224,13 +212,6 @@ def _failure(code: int, words: str) -> str:
     with suppress(ValueError):
         return f"its process was stopped by {signal.Signals(-code).name}."
     return f"its process ended with exit code {code}."
-
-
-def _owner(folder: Path) -> int | None:
-    """The process that owns the session; None if there is none."""
-    with suppress(SessionUnreadable, DiskError):
-        return steering.owner_pid(folder)
-    return None
 
 
 class LocalRuns:
@@ -267,11 +248,9 @@ class LocalRuns:
         """Show the form for a new run, filled in with `choices`."""
         options = self._options
         name = options.name or ""
-        taken = (options.sessions / name).exists()
+        free = "" if (options.sessions / name).exists() else name
         plugins = [Path(each) for each in options.files.plugins]
-        form = NewRunDialog(
-            options.sessions, options.data, choices or Choices(), "" if taken else name, plugins
-        )
+        form = NewRunDialog(options.sessions, options.data, choices or Choices(), free, plugins)
         self._host.ask(form, self.begin)
 
     def begin(self, wish: NewRun) -> None:
@@ -301,16 +280,12 @@ class LocalRuns:
         run = self._host.view.run
 
         def show(choices: list[MethodCard]) -> None:
-            view, folder = self._host.view, self._options.sessions
-            if not self._host.is_at(run.folder):
-                return
-            known = [(each.name, each.title) for each in choices if each.obstacle is None]
-            dialog = (
-                ShadowDialog(view.run, view.shown, folder, known, view.paired)
-                if beside
-                else ForkDialog(view.run, view.shown, folder, known)
-            )
-            self._host.ask(dialog, partial(self._fork, run.folder))
+            view = self._host.view
+            if self._host.is_at(run.folder):
+                known = [(each.name, each.title) for each in choices if each.obstacle is None]
+                about = view.run, view.shown, self._options.sessions, known
+                dialog = ShadowDialog(*about, view.paired) if beside else ForkDialog(*about)
+                self._host.ask(dialog, partial(self._fork, run.folder))
 
         if run.document:
             self._host.methods.give(run.config, show)
@@ -358,10 +333,7 @@ class LocalRuns:
             self.start(self._options.again(wish.folder))
 
     def start(self, beginning: Beginning, apart: bool = False) -> None:
-        """Run a session from now on: on a thread, or in its own process if a thread runs one already.
-
-        apart: in its own process in any case.
-        """
+        """Run a session from now on: on a thread, or in its own process if a thread runs one already, or if `apart`."""
         folder = beginning.folder
         if self._is_begun(folder, "starting…"):
             return
@@ -387,7 +359,7 @@ class LocalRuns:
             twice = f"{name_of(folder)} is already starting or running."
             self._host.say(twice, holds=lambda: begun.is_active)
             return True
-        self._host.background.begin(_topic(folder), doing)
+        self._host.background.begin(f"run {folder}", doing)
         return False
 
     def _start_process(self, folder: Path, arguments: Sequence[str]) -> ProcessRun:
@@ -402,38 +374,29 @@ class LocalRuns:
 
     def started(self, message: RunStarted) -> None:
         """The session exists, and its files can be read."""
-        self._host.background.begin(_topic(message.folder), "")
+        self._host.background.begin(f"run {message.folder}", "")
         if self._host.view.run.folder == message.folder:
             self._host.files.follow(message.folder)
 
     def ended(self, message: RunEnded) -> None:
-        self._host.background.begin(_topic(message.folder), "")
-        name, over = name_of(message.folder), self._latest(message.folder)
+        folder, failure, run = message.folder, message.failure, self._host.view.run
+        self._host.background.begin(f"run {folder}", "")
+        name, over = name_of(folder), self._latest(folder)
 
         def holds() -> bool:
             """Whether the session was not started again."""
-            return self._latest(message.folder) is over
+            return self._latest(folder) is over
 
-        if message.failure is None:
+        if failure is None:
             self._host.say(f"{name} is {message.state}.", holds=holds)
             return
-        run = self._host.view.run
-        self._host.say(f"{name} failed: {message.failure}", "error", holds)
-        self._failures[message.folder] = {
-            "event": "failed",
-            "at": steering.now(),
-            "round": run.round,
-            "message": message.failure,
-        }
-        if run.folder == message.folder:
+        self._host.say(f"{name} failed: {failure}", "error", holds)
+        about: Event = {"event": "failed", "at": steering.now(), "round": run.round, "message": failure}
+        self._failures[folder] = about
+        if run.folder == folder:
             self._host.change(run=self.with_failure(run))
 
     def with_failure(self, run: SessionData) -> SessionData:
         """A run that failed here is 'failed', with the sentence in its log, until it is started again."""
         failure = self._failures.get(run.folder)
         return run if failure is None else replace(run, state="failed", events=(*run.events, failure))
-
-
-def _topic(folder: Path) -> str:
-    """The background topic of this session's start."""
-    return f"run {folder}"

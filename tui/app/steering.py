@@ -26,6 +26,8 @@ Listed = Summary | StudySummary
 
 IN_A_LIST = ("pause", "stop", "checkpoint")
 """Actions for sessions of the list, without opening them."""
+NEEDS_A_RUN = {"stop": "a stop", "checkpoint": "a checkpoint"}
+"""Actions on a session that a process runs."""
 WAITING = {
     "pause": "pausing…",
     "resume": "resuming…",
@@ -51,29 +53,7 @@ class Steering:
         # A switch is answered once a round with its settings is committed.
         made = {event.get("command") for event in run.events if event["event"] == "switched"}
         still = (command for command in asked if command.kind in WAITING and command.id not in made)
-        said = (_waiting(command, run) for command in still)
-        return list(dict.fromkeys(filter(None, said)))
-
-    def steer(self, what: str) -> None:
-        """Act on the session shown, or on those selected in the list of sessions."""
-        chosen = self._host.panel.steered() if what in IN_A_LIST else ()
-        if chosen and [Path(each.path) for each in chosen] != [self._host.view.run.folder]:
-            self.steer_listed(what, chosen)
-            return
-        do: dict[str, Callable[[], None]] = {
-            "pause": self._pause_shown,
-            "stop": self._stop_shown,
-            "checkpoint": self._checkpoint_shown,
-            "switch": self._switch,
-            "fork": self._runs.fork,
-            "shadow": partial(self._runs.fork, beside=True),
-            "new_run": self._runs.new_run,
-        }
-        do[what]()
-
-    def steer_listed(self, what: str, chosen: Sequence[Listed]) -> None:
-        """Act on sessions of the list: 'pause' (or continue, or start again), 'stop', or 'checkpoint'."""
-        {"pause": self._pause, "stop": self._stop, "checkpoint": self._checkpoint}[what](chosen)
+        return list(dict.fromkeys(filter(None, (_waiting(command, run) for command in still))))
 
     def post(self, kind: str, arguments: dict[str, Any] | None = None, folder: Path | None = None) -> None:
         """Put a command into a mailbox, by default that of the session shown, and show it until it is answered."""
@@ -93,9 +73,8 @@ class Steering:
         whose = "" if folder == shown else f"{name_of(folder)}: "
         if answer is None:
             kept = " Its last round has a checkpoint." if message.ended in ("finished", "stopped") else ""
-            self._host.say(
-                f"{whose}The {command.kind} was too late: the run is {message.ended}.{kept}", "warning"
-            )
+            late = f"{whose}The {command.kind} was too late: the run is {message.ended}.{kept}"
+            self._host.say(late, "warning")
         elif answer.outcome == "refused":
             self._host.say(f"{whose}The {command.kind} was refused: {answer.message}", "warning")
         else:
@@ -103,35 +82,44 @@ class Steering:
             self._host.say(f"{whose}{command.kind}: {answer.message or 'done'}{after}")
         self._host.draw()
 
-    # The session shown
-
-    def _pause_shown(self) -> None:
-        """Pause or continue the run; start it again if no process runs it."""
-        if self._steerable("pause"):
-            run = self._host.view.run
-            if run.live:
-                self.post("resume" if run.state in ("paused", "pausing") else "pause")
-            else:
-                self._runs.resume(run)
-
-    def _stop_shown(self) -> None:
-        if self._steerable("a stop", live=True):
-            run = self._host.view.run
-            self._ask_stop(run.name, [run.folder], self.post)
-
-    def _checkpoint_shown(self) -> None:
-        """Ask a run for a checkpoint. For a run that has ended, and for an earlier round, compute CKA from one."""
-        view = self._host.view
-        if view.run.document and (view.replaying or not view.run.live):
+    def steer(self, what: str) -> None:
+        """Act on the session shown, or on those selected in the list of sessions."""
+        view, run = self._host.view, self._host.view.run
+        chosen = self._host.panel.steered() if what in IN_A_LIST else ()
+        if chosen and [Path(each.path) for each in chosen] != [run.folder]:
+            self.steer_listed(what, chosen)
+        elif what in ("fork", "shadow"):
+            self._runs.fork(beside=what == "shadow")
+        elif what == "new_run":
+            self._runs.new_run()
+        elif what == "checkpoint" and run.document and (view.replaying or not run.live):
             self._computations.compute_shown_cka()
-        elif self._steerable("a checkpoint", live=True):
-            self._ask_checkpoints([view.run.folder])
-
-    def _switch(self) -> None:
-        """Ask for the next method, once it is known which ones can continue."""
-        if self._steerable("a switch"):
-            run = self._host.view.run
+        elif why := self._obstacle(what):
+            self._host.say(why, holds=lambda: self._obstacle(what) == why)
+        elif what == "stop":
+            self._ask_stop(run.name, self.post)
+        elif what == "checkpoint":
+            self._ask_checkpoints([run.folder])
+        elif what == "switch":
             self._host.methods.give(run.config, partial(self._show_switch, run.folder))
+        elif run.live:
+            self.post("resume" if run.state in ("paused", "pausing") else "pause")
+        else:
+            self._runs.resume(run)
+
+    def _obstacle(self, what: str) -> str | None:
+        """Why the session shown cannot be steered now."""
+        view, run = self._host.view, self._host.view.run
+        if run.error or not run.name:
+            return run.error or NO_SESSION
+        if not run.document:
+            return f"{run.name} is not open yet."
+        if view.replaying:
+            return f"You are viewing round {view.shown}. Press L for the newest round, or f to fork here."
+        if what in NEEDS_A_RUN and not run.live:
+            needs = f"{NEEDS_A_RUN[what]} needs a running session. Press space to resume it."
+            return f"{run.name} is {run.state}, and {needs}"
+        return f"{run.name} is stopping." if run.state == "stopping" else None
 
     def _show_switch(self, folder: Path, choices: list[MethodCard]) -> None:
         run = self._host.view.run
@@ -146,49 +134,28 @@ class Steering:
 
         self._host.ask(SwitchDialog(run.config, choices, when), chosen)
 
-    def _steerable(self, what: str, live: bool = False) -> bool:
-        """Whether the session can be steered now. Shows why not, as long as this is the reason."""
-        if why := self._obstacle(what, live):
-            self._host.say(why, holds=lambda: self._obstacle(what, live) == why)
-        return why is None
-
-    def _obstacle(self, what: str, live: bool) -> str | None:
-        view, run = self._host.view, self._host.view.run
-        if run.error or not run.name:
-            return run.error or NO_SESSION
-        if not run.document:
-            return f"{run.name} is not open yet."
-        if view.replaying:
-            return f"You are viewing round {view.shown}. Press L for the newest round, or f to fork here."
-        if live and not run.live:
-            return f"{run.name} is {run.state}, and {what} needs a running session. Press space to resume it."
-        return f"{run.name} is stopping." if run.state == "stopping" else None
-
     # Sessions of the list
 
-    def _pause(self, chosen: Sequence[Listed]) -> None:
-        """Pause those that run. If none runs, resume the paused ones. If none is paused, start the rest again."""
-        if running := [each for each in chosen if each.state == "running"]:
-            self._post_all("pause", running)
-        elif held := [each for each in chosen if each.state in ("paused", "pausing")]:
-            self._post_all("resume", held)
-        else:
-            self._start_again([each for each in chosen if each.state not in LIVE])
+    def steer_listed(self, what: str, chosen: Sequence[Listed]) -> None:
+        """Act on sessions of the list: 'stop' or 'checkpoint' those that run.
 
-    def _stop(self, chosen: Sequence[Listed]) -> None:
-        if live := self._live(chosen):
-            self._ask_stop(_named(live), live, partial(self._post_all, chosen=live))
-
-    def _checkpoint(self, chosen: Sequence[Listed]) -> None:
-        if live := self._live([each for each in chosen if isinstance(each, Summary)]):
-            self._ask_checkpoints([Path(each.path) for each in live])
-
-    def _live(self, chosen: Sequence[Listed]) -> list[Listed]:
-        """Those that a process runs. Shows a notice if there are none."""
+        'pause' those that run. If none runs, resume the paused ones. If none is paused, start the rest again.
+        """
+        if what == "checkpoint":
+            chosen = [each for each in chosen if isinstance(each, Summary)]
         live = [each for each in chosen if each.state in LIVE]
-        if not live:
+        if what == "pause":
+            running = [each for each in live if each.state == "running"]
+            if held := running or [each for each in live if each.state in ("paused", "pausing")]:
+                self._post_all("pause" if running else "resume", held)
+            else:
+                self._start_again([each for each in chosen if each.state not in LIVE])
+        elif not live:
             self._say_of(chosen, "not running. Press space to resume.")
-        return live
+        elif what == "stop":
+            self._ask_stop(_named(live), partial(self._post_all, chosen=live), len(live))
+        else:
+            self._ask_checkpoints([Path(each.path) for each in live])
 
     def _post_all(self, kind: str, chosen: Sequence[Listed]) -> None:
         for each in chosen:
@@ -210,7 +177,18 @@ class Steering:
             title, yes = f"Resume {_named(unfinished)}?", f"start {len(folders)} runs"
             self._confirm(title, about, yes, lambda: self._runs.resume_as_they_are(folders))
         elif studies:
-            self._start_studies(studies)
+            left = sum(each.points - each.finished for each in studies)
+            number = (
+                f"{left} point{'s are' if left != 1 else ' is'} left." if left else "The next step is left."
+            )
+            about = f"{number} They run one after another, in a process that continues without the app."
+            yes = "start the study" if len(studies) == 1 else f"start {len(studies)} studies"
+
+            def start() -> None:
+                for each in studies:
+                    self._runs.start_study(each)
+
+            self._confirm(f"Continue {_named(studies)}?", about, yes, start)
         else:
             self._say_of(chosen, "already finished.")
 
@@ -223,28 +201,15 @@ class Steering:
 
         self._host.say(f"{_named(chosen)}: {what}", holds=holds)
 
-    def _start_studies(self, studies: Sequence[StudySummary]) -> None:
-        """Ask whether to continue studies that no process runs."""
-        left = sum(each.points - each.finished for each in studies)
-        number = f"{left} point{'s are' if left != 1 else ' is'} left." if left else "The next step is left."
-        about = f"{number} They run one after another, in a process that continues without the app."
-        yes = "start the study" if len(studies) == 1 else f"start {len(studies)} studies"
-
-        def start() -> None:
-            for each in studies:
-                self._runs.start_study(each)
-
-        self._confirm(f"Continue {_named(studies)}?", about, yes, start)
-
     # Questions
 
-    def _confirm(self, title: str, about: str, yes: str, do: Any) -> None:
+    def _confirm(self, title: str, about: str, yes: str, do: Callable[[], None]) -> None:
         self._host.ask(confirm(title, about, yes), lambda answer: do() if answer == "yes" else None)
 
-    def _ask_stop(self, names: str, whose: Sequence[object], post: Any) -> None:
+    def _ask_stop(self, names: str, post: Callable[[str], None], number: int = 1) -> None:
         about = "The clients at work finish first. Then a checkpoint is written."
-        yes = f"stop; press space to resume{' them' if len(whose) > 1 else ''}"
-        self._confirm(f"Stop {names}?", about, yes, partial(post, "stop"))
+        yes = f"stop; press space to resume{' them' if number > 1 else ''}"
+        self._confirm(f"Stop {names}?", about, yes, lambda: post("stop"))
 
     def _ask_checkpoints(self, folders: Sequence[Path]) -> None:
         """Ask whether they should include CKA."""
