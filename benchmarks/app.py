@@ -39,7 +39,7 @@ from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tui.app.app import HtflApp
 from tui.app.panels import PANELS
-from tui.app.panels.session_list import Library, SessionList
+from tui.app.panels.sessions import Library, SessionList
 from tui.app.runs import LaunchOptions
 from tui.app.view import View
 

@@ -12,7 +12,7 @@ from typing import Any
 import htfl_sim as hs
 from htfl_sim.comparing import Kind
 from tui.app.app import HtflApp
-from tui.app.panels.session_list import SessionList
+from tui.app.panels.sessions import SessionList
 from tui.app.runs import LaunchOptions
 
 ROOT = Path(__file__).parents[1]

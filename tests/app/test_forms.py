@@ -44,7 +44,7 @@ from tui.app.dialogs.run_forms import (
 )
 from tui.app.dialogs.upkeep import DeleteDialog, NoteDialog, RenameDialog
 from tui.app.host import NO_SESSION
-from tui.app.panels.session_list import SessionList
+from tui.app.panels.sessions import SessionList
 from tui.app.runs import LaunchOptions
 from tui.cli.tui import _start
 from tui.common.cells import cell_count

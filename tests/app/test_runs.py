@@ -31,7 +31,7 @@ from tui.app.app import HtflApp
 from tui.app.dialogs.run_forms import ForkWish, NewRun
 from tui.app.host import Alert, sequence, tell_news
 from tui.app.panels.log import upto
-from tui.app.panels.session_list import SessionList
+from tui.app.panels.sessions import SessionList
 from tui.app.runs import (
     Beginning,
     LaunchOptions,

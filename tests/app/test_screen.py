@@ -40,7 +40,7 @@ from tui.app.charts.look import VIRIDIS_256, Look
 from tui.app.dialogs.base import Behind, Text
 from tui.app.panels import PANELS
 from tui.app.panels.base import Facts
-from tui.app.panels.client_rows import known
+from tui.app.panels.clients import known
 from tui.app.runs import LaunchOptions, RunEnded
 from tui.app.terminal import COLOURS, FIRST, able, as_seen, nearest, switch_mouse
 from tui.app.view import ColorSlots, RoundRefused, View

@@ -42,8 +42,9 @@ from tui.app.dialogs.pages import Help, WhyDialog, show_effects, show_settings
 from tui.app.dialogs.run_forms import NewRun
 from tui.app.host import NO_SESSION, Alert, Computations, Host, tell_news
 from tui.app.keys import KEYS, PANEL_TITLES, PLACES, Commands, bindings
-from tui.app.panels import PANELS, client_rows
+from tui.app.panels import PANELS
 from tui.app.panels.base import Part
+from tui.app.panels.clients import known
 from tui.app.runs import LaunchOptions, LocalRuns, RunEnded, RunStarted
 from tui.app.steering import Steering
 from tui.app.view import (
@@ -272,7 +273,7 @@ class HtflApp(Host):
         view = View(
             SessionData(Path()),
             chart=max(kept.chart, 0),
-            sort=client_rows.known(kept.sort),
+            sort=known(kept.sort),
             places=ColorSlots(kept.places),
             sessions_dir=options.sessions,
         )
@@ -545,7 +546,7 @@ class HtflApp(Host):
     def action_zoom(self, direction: int) -> None:
         """1: in, -1: out, 0: the whole chart."""
         if (chart := self._chart()) is not None:
-            {1: chart.zoom_in, -1: chart.zoom_out, 0: chart.reset_view}[direction]()
+            chart.zoom(direction)
 
     def action_pan(self, share: float) -> None:
         """Move a zoomed chart by a share of its width."""

@@ -20,7 +20,7 @@ from simulator.results.inspection.client_samples import ClientSamples
 from tui.app import rows
 from tui.app.charts.look import Glyphs
 from tui.app.dialogs.base import Dialog
-from tui.app.panels.session_list import SessionList
+from tui.app.panels.sessions import SessionList
 from tui.app.view import Panel, View, client_of, session_of
 from tui.app.watch import Watch
 from tui.app.widgets.screen import AppScreen, offer_focus

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.app.charts.pictures import drawn, picture
 from tui.app.charts.look import ASCII, BRAILLE, Look
-from tui.app.panels.client_rows import COLUMNS, rows_of
+from tui.app.panels.clients import COLUMNS, rows_of
 from tui.app.widgets.table import Column, Row, Table, Trend, layout, left_out, sorted_rows
 
 NAMES = [column.name or column.title for column in COLUMNS]

@@ -35,7 +35,5 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def at_home(library: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The sessions' folder by a path that is the same on every machine, an hour after they were made."""
     monkeypatch.chdir(library)
-    monkeypatch.setattr(
-        "tui.app.panels.session_list.present", lambda: datetime(2026, 1, 2, 11, 20, tzinfo=UTC)
-    )
+    monkeypatch.setattr("tui.app.panels.sessions.present", lambda: datetime(2026, 1, 2, 11, 20, tzinfo=UTC))
     return Path("sessions")

@@ -16,8 +16,7 @@ from tui.app.app import FRAME_ROWS
 from tui.app.charts.look import Glyphs
 from tui.app.panels import PANELS
 from tui.app.panels.base import SizedPanel
-from tui.app.panels.session_list import SessionList
-from tui.app.panels.sessions import UNREAD
+from tui.app.panels.sessions import UNREAD, SessionList
 from tui.app.terminal import use_scroll_bars
 from tui.app.view import ClientPinned, ClientSelected, SessionMarked, SessionOpened, View, Wanted
 

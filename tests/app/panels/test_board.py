@@ -22,8 +22,7 @@ from tui.app.charts.look import ASCII, BRAILLE, Look
 from tui.app.charts.scatter import TradeoffFigure, TradeoffPoint, draw_tradeoff
 from tui.app.panels import board as board_words
 from tui.app.panels.board import StudyBoard, tradeoff
-from tui.app.panels.session_list import Library, SessionList
-from tui.app.panels.sessions import SessionsPanel
+from tui.app.panels.sessions import Library, SessionList, SessionsPanel
 from tui.app.runs import LaunchOptions
 from tui.app.view import SessionOpened, View
 from tui.app.widgets.table import Cell

@@ -14,8 +14,8 @@ from simulator.results.analysis.partners import Pair, Partners
 from simulator.results.analysis.run import Samples, SessionData
 from tests import sessions
 from tests.app.panels.stage import doing, on_stage, read
-from tui.app.panels import class_map
-from tui.app.panels.class_map import CHANGE, GAIN, RECALL, ClassMap
+from tui.app.panels import data_features as data
+from tui.app.panels.data_features import CHANGE, GAIN, RECALL, ClassMap
 from tui.app.view import View
 
 HELD = 6
@@ -78,7 +78,7 @@ def view(home: Path) -> View:
 def shown(view: View, mode: int) -> ClassMap:
     samples = Samples.of(view.run)
     assert samples is not None
-    found = class_map.class_map(view, mode, samples)
+    found = data.class_map(view, mode, samples)
     assert isinstance(found, ClassMap)
     return found
 
@@ -86,7 +86,7 @@ def shown(view: View, mode: int) -> ClassMap:
 def instead(view: View, mode: int) -> str:
     samples = Samples.of(view.run)
     assert samples is not None
-    found = class_map.class_map(view, mode, samples)
+    found = data.class_map(view, mode, samples)
     assert isinstance(found, str)
     return found
 
@@ -101,26 +101,24 @@ def pressed(times: int) -> Any:
 def test_recall_names_the_classes_that_are_recognized_most_and_least(view: View) -> None:
     """Of class 0 clients 1, 2, 4, 5, 7, and 8 hold 36 samples: 6 + 5 · 3 = 21. Classes 4: 7 · 4 of 42. 7: 14 of 42."""
     found = shown(view, RECALL)
-    assert class_map.most(found, 200) == (
+    assert data.most(found, 200) == (
         "Highest recall: 4 (66.7 %, 28 of 42 samples), 0 (58.3 %, 21 of 36 samples); "
         "lowest: 7 (33.3 %, 14 of 42 samples), 9 (50.0 %, 18 of 36 samples)"
     )
-    assert class_map.most(found, 60) == "Highest recall: 4 (66.7 %); lowest: 7 (33.3 %)"
+    assert data.most(found, 60) == "Highest recall: 4 (66.7 %); lowest: 7 (33.3 %)"
 
 
 def test_a_change_is_since_the_round_before_and_has_its_counts(view: View) -> None:
     """Class 4: 21 to 28 of 42, +16.7 pp. Class 0: 18 to 21 of 36, +8.3 pp. Class 7: 21 to 14 of 42."""
     found = shown(view, CHANGE)
     assert (found.round, found.against) == (20, "round 19")
-    assert class_map.most(found, 200) == (
+    assert data.most(found, 200) == (
         "Classes gained most: 4 (+16.7 pp: 21 to 28 of 42 samples), 0 (+8.3 pp: 18 to 21 of 36 samples); "
         "lost most: 7 (−16.7 pp: 21 to 14 of 42 samples)"
     )
-    assert class_map.most(found, 60) == "Gained: 4 (+16.7 pp, 28 of 42); lost: 7 (−16.7 pp, 14 of 42)"
-    assert class_map.most(found, 40) == "Gained: 4 (+16.7 pp); lost: 7 (−16.7 pp)"
-    assert (
-        class_map.summary(found, 200) == "2 of 10 classes gained, 1 lost, over all clients, against round 19"
-    )
+    assert data.most(found, 60) == "Gained: 4 (+16.7 pp, 28 of 42); lost: 7 (−16.7 pp, 14 of 42)"
+    assert data.most(found, 40) == "Gained: 4 (+16.7 pp); lost: 7 (−16.7 pp)"
+    assert data.summary(found, 200) == "2 of 10 classes gained, 1 lost, over all clients, against round 19"
 
 
 def test_a_change_can_be_since_the_round_under_the_crosshair(view: View) -> None:
@@ -131,28 +129,26 @@ def test_a_change_can_be_since_the_round_under_the_crosshair(view: View) -> None
 
 def test_a_round_without_changes_says_so(view: View) -> None:
     found = shown(replace(view, round=10), CHANGE)
-    assert class_map.most(found, 200) == "No class gained or lost."
+    assert data.most(found, 200) == "No class gained or lost."
 
 
 def test_the_gain_is_over_the_partner_in_the_last_round_that_both_have(view: View) -> None:
     """In round 18, clients know half of class 2, and all of it under Standalone: 21 and 42 of 42 samples."""
     found = shown(view, GAIN)
     assert (found.round, found.against) == (18, "standalone (base)")
-    assert class_map.most(found, 200) == (
+    assert data.most(found, 200) == (
         "Classes gained most: none; lost most: 2 (−50.0 pp: 42 to 21 of 42 samples)"
     )
 
 
 def test_a_cell_has_its_counts(view: View) -> None:
     recall, change = shown(view, RECALL), shown(view, CHANGE)
-    assert class_map.cell(recall, 1, 0, 200) == (
-        "Client 1, class 0: 6 of 6 samples; answered 7 times, 1 wrong"
-    )
-    assert class_map.cell(change, 1, 0, 200) == (
+    assert data.cell(recall, 1, 0, 200) == ("Client 1, class 0: 6 of 6 samples; answered 7 times, 1 wrong")
+    assert data.cell(change, 1, 0, 200) == (
         "Client 1, class 0: 3 of 6 to 6 of 6 samples; wrong answers 1 to 1"
     )
-    assert class_map.cell(change, 1, 0, 20) == "3 of 6 to 6 of 6 samples"
-    assert class_map.cell(recall, 3, 0, 200) == "Client 3, class 0: no test samples; answered once"
+    assert data.cell(change, 1, 0, 20) == "3 of 6 to 6 of 6 samples"
+    assert data.cell(recall, 3, 0, 200) == "Client 3, class 0: no test samples; answered once"
 
 
 def test_one_class_with_enough_samples_is_not_ranked_alone(view: View) -> None:
@@ -162,7 +158,7 @@ def test_one_class_with_enough_samples_is_not_ranked_alone(view: View) -> None:
     assert found.before is not None
     few = replace(found, now=found.now.only(mostly), before=found.before.only(mostly))
     assert [each.label for each in few.changes if each.now.samples >= 20] == [9]
-    assert class_map.most(few, 200).startswith("Classes gained most: 0 (")
+    assert data.most(few, 200).startswith("Classes gained most: 0 (")
 
 
 # What stands in its way
@@ -174,7 +170,7 @@ def test_sessions_without_counts_say_how_to_get_them(home: Path, view: View) -> 
     assert "press m and set evaluation.classes to true" in instead(old, CHANGE)
     assert instead(old, GAIN).startswith("No session here has the same clients under Standalone.")
     assert instead(replace(view, round=1), CHANGE).startswith("No earlier round has counts")
-    assert instead(replace(view, round=0), RECALL) == class_map.NO_ROUND
+    assert instead(replace(view, round=0), RECALL) == data.NO_RECALL
     pair = view.pair
     assert pair is not None
     bare = replace(view, pair=replace(pair, other=read(home / "base")))
@@ -233,7 +229,7 @@ def test_an_earlier_round_and_the_crosshair_are_drawn_when_they_change(view: Vie
 
 @pytest.mark.long
 def test_the_file_has_a_row_for_each_client_and_class(view: View) -> None:
-    columns, rows = class_map.table(shown(view, CHANGE))
+    columns, rows = data.class_rows(shown(view, CHANGE))
     assert columns == [
         "round", "client", "class", "samples", "correct", "answered", "recall", "against",
         "samples before", "correct before", "change",
@@ -244,6 +240,6 @@ def test_the_file_has_a_row_for_each_client_and_class(view: View) -> None:
 
     async def export(pilot: Any, panel: Any) -> None:
         await pressed(1)(pilot, panel)
-        assert panel.table(view) == class_map.table(shown(view, RECALL))
+        assert panel.table(view) == data.class_rows(shown(view, RECALL))
 
     on_stage("data", view, export)

@@ -16,10 +16,9 @@ from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.panels.stage import doing, measured, on_stage, read
 from tui.app.charts.chart import Mark
-from tui.app.panels import PANELS, client_rows, cost
+from tui.app.panels import PANELS, cost
 from tui.app.panels.base import marks, recent, sizes, traffic
-from tui.app.panels.client_rows import behind, remarks, rows
-from tui.app.panels.clients import facts_of
+from tui.app.panels.clients import behind, diverged, facts_of, remarks, rows
 from tui.app.panels.log import lines, matches, upto
 from tui.app.view import ClientPinned, View
 from tui.common.formatting import percent, points
@@ -245,8 +244,8 @@ def test_remarks_say_what_happened_now_and_before(view: View) -> None:
 
 @pytest.mark.long
 def test_the_clients_that_diverged_are_counted_up_to_the_round_shown(view: View) -> None:
-    assert client_rows.diverged(replace(view, round=4)) == ""
-    assert client_rows.diverged(replace(view, round=9)) == ", 1 diverged in 1 round"
+    assert diverged(replace(view, round=4)) == ""
+    assert diverged(replace(view, round=9)) == ", 1 diverged in 1 round"
     assert ", 1 diverged in 1 round" in on_stage("live", replace(view, round=9), size=(240, 60))[1]
     failed = [{**record, "diverged": record["participants"]} for record in view.run.records]
     text = on_stage("live", replace(view, run=replace(view.run, ledger=Ledger.of(failed))))[1]

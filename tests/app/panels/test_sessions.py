@@ -26,9 +26,9 @@ from tui.app.app import HtflApp
 from tui.app.dialogs.run_forms import NewRunDialog
 from tui.app.dialogs.upkeep import AttachDialog
 from tui.app.keys import KEYS
-from tui.app.panels import session_list
-from tui.app.panels.session_list import STATES, Library, SessionList, age, arranged, words_of
-from tui.app.panels.sessions import NONE_OPEN, OPEN
+from tui.app.panels import sessions as session_list
+from tui.app.panels.board import STATES
+from tui.app.panels.sessions import NONE_OPEN, OPEN, Library, SessionList, age, arranged, words_of
 from tui.app.runs import LaunchOptions
 from tui.app.view import SessionMarked, SessionOpened, View
 from tui.app.widgets.table import Cell, Trend
@@ -145,7 +145,7 @@ def test_the_list_does_not_call_a_frozen_session_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, at = sessions.make(tmp_path / "one", rounds=2, of=4, clients=2, state="stopped"), [100.0]
-    monkeypatch.setattr("tui.app.panels.session_list.time", SimpleNamespace(monotonic=lambda: at[0]))
+    monkeypatch.setattr("tui.app.panels.sessions.time", SimpleNamespace(monotonic=lambda: at[0]))
     monkeypatch.setattr("checkpoints.lock.PULSE_SECONDS", 60.0)  # a heart that stands still
     reader = Library(lambda found: None)
     with Store.open(folder) as store:

@@ -21,8 +21,7 @@ from tests.app.charts.pictures import drawn
 from tests.app.panels.stage import on_stage, read
 from tests.app.panels.test_snapshots import MIDDLE, check
 from tui.app.panels.compare import ComparePanel, figure
-from tui.app.panels.session_list import SessionList
-from tui.app.panels.sessions import SessionsPanel, study_facts
+from tui.app.panels.sessions import SessionList, SessionsPanel, study_facts
 from tui.app.view import View
 from tui.app.watch import sessions_of
 from tui.app.widgets.screen import look_of
@@ -64,7 +63,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def home(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(made)
     now = datetime(2026, 1, 2, 11, 20, tzinfo=UTC)
-    monkeypatch.setattr("tui.app.panels.session_list.present", lambda: now)
+    monkeypatch.setattr("tui.app.panels.sessions.present", lambda: now)
     return Path("sessions")
 
 

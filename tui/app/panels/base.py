@@ -24,16 +24,14 @@ from simulator.results.analysis.run import SessionData
 from tui.app.charts.chart import Figure, Mark, Series
 from tui.app.charts.look import GLYPHS
 from tui.app.view import Panel, View
-from tui.app.widgets import LineChart, Table
+from tui.app.widgets import Column, LineChart, Row, Table
 from tui.app.widgets.screen import glyphs_of, room
-from tui.app.widgets.table import Column, Row
 from tui.common.cells import cell_count, fit
 from tui.common.errors import explain
 from tui.common.formatting import NONE, at_round, percent, points, size, size_unit, spelled, wrapped
 
 NARROW, WIDE, FULL, TALL, SHORT = 72, 96, 170, 30, 18
-"""From this many columns on, a panel is -wide, or -full; below NARROW, it is -narrow. From TALL rows on, it is -tall;
-below SHORT, it is -short."""
+"""From this many columns or rows on, a panel is -wide, -full, or -tall; below these, it is -narrow or -short."""
 
 
 class SizedPanel(Panel):
@@ -100,25 +98,18 @@ class SizedPanel(Panel):
         return True
 
     def prepare(self, width: int, height: int) -> None:
-        classes = {
-            "-narrow": width < NARROW,
-            "-wide": width >= WIDE,
-            "-full": width >= FULL,
-            "-tall": height >= TALL,
-            "-short": height < SHORT,
-        }
+        classes = {"-narrow": width < NARROW, "-wide": width >= WIDE, "-full": width >= FULL}
+        classes |= {"-tall": height >= TALL, "-short": height < SHORT}
         # All at once, because each change styles every widget in it.
         self.update_classes(classes, update=self.is_attached)
 
     def on_resize(self, event: events.Resize) -> None:
-        self.prepare(*event.size)
-        self.call_after_refresh(self._redraw_resized)  # once the parts have their new sizes
+        def redraw() -> None:
+            if [room(part) for part in self.walk_children(Widget)] != self._sizes:
+                self.redraw()  # otherwise it was hidden, and keeps its size
 
-    def _redraw_resized(self) -> None:
-        if [
-            room(part) for part in self.walk_children(Widget)
-        ] != self._sizes:  # otherwise it was hidden, and keeps its size
-            self.redraw()
+        self.prepare(*event.size)
+        self.call_after_refresh(redraw)  # once the parts have their new sizes
 
 
 class Steps:
@@ -246,6 +237,7 @@ class Facts(Table):
 
 NO_SESSION = "No session is open. Press n to start a run or s to list sessions."
 OPENING = "Opening the session…"
+BEGINNING = "No round is finished yet. This chart starts after the first round."
 FIRST_CKA = "CKA is first measured after round 1."
 PERCENT = 100.0
 """An accuracy is multiplied by this, with the unit "%"."""
@@ -264,6 +256,11 @@ def awaited_cka(view: View) -> str:
     """When CKA is first measured, in a run that measures it by default and has no round yet; else nothing."""
     settings = view.run.config.get("cka", {})
     return FIRST_CKA if not view.run.round and settings.get("every", 0) is None else ""
+
+
+def pinned(view: View) -> list[int]:
+    """The pinned clients that the run has."""
+    return [client for client in sorted(view.pinned) if client < view.curves.clients]
 
 
 def marks(run: SessionData) -> list[Mark]:
@@ -299,7 +296,7 @@ def steady(curves: Curves) -> bool:
 
 def silent(curves: Curves) -> bool:
     """Whether no round sends anything, as in Standalone."""
-    return steady(curves) and not (curves["bytes_up"].any() or curves["bytes_down"].any())
+    return not (curves["bytes_up"].any() or curves["bytes_down"].any())
 
 
 def in_each_round(record: Record) -> str:
@@ -340,8 +337,7 @@ def measures(view: View, measure: str, brief: bool = False) -> Figure:
     run, models, title = view.run, view.run.models, titled(measure)
     found = [("training loss", "l", view.curves.loss.means())] if measure == "loss" else []
     found += [(f"{part} {title}", part[0], part_means(run.records, part, measure)) for part in PARTS]
-    pinned = [] if brief else [client for client in sorted(view.pinned) if client < view.curves.clients]
-    for client in pinned:
+    for client in [] if brief else pinned(view):
         own = client_on_part(run.records, "test", measure, client)
         found.append((f"{models[client]} test {title}", str(client), own))
     unit, scale = ("%", PERCENT) if measure == "f1" else ("", 1.0)

@@ -16,13 +16,25 @@ from simulator.studies.board import Board, BoardRow, PointCell, StudySummary, Tr
 from tui.app.charts.look import BOLD, Canvas, Look
 from tui.app.charts.scatter import TradeoffFigure, TradeoffPoint, draw_tradeoff
 from tui.app.panels.base import PERCENT, WIDE, Facts, Part
-from tui.app.panels.session_list import STATES
 from tui.app.view import SessionOpened
 from tui.app.widgets.canvas_widget import CanvasWidget
 from tui.app.widgets.screen import look_of, offer_focus, room
 from tui.app.widgets.table import Cell, Column, Row, Rows, Table, Tone, layout
 from tui.common.formatting import NONE, amount, duration, percent, points, size
 
+STATES: dict[str, tuple[str, Tone]] = {
+    "running": ("▸", "gain"),
+    "pausing": ("‖", "highlight"),
+    "paused": ("‖", "highlight"),
+    "stopping": ("■", "highlight"),
+    "stopped": ("■", "muted"),
+    "finished": ("✓", "plain"),
+    "interrupted": ("!", "warning"),
+    "failed": ("✗", "warning"),
+    "damaged": ("✗", "warning"),
+    "silent": ("!", "warning"),
+}
+"""The symbol before the word for a state, and its color."""
 FIRST, SHOWN, PASSED = 8, 5, 1
 """The worth of the first two columns of seeds in sight, of the others, and of those before them."""
 

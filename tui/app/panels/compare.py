@@ -25,9 +25,8 @@ from tui.app.charts.chart import KEYS, Band, Figure, Series
 from tui.app.charts.look import GLYPHS
 from tui.app.panels.base import PERCENT, Part, SizedPanel, Steps, at_best, at_most, no_match, sizes
 from tui.app.view import View
-from tui.app.widgets import LineChart, Table
+from tui.app.widgets import Column, LineChart, Row, Table
 from tui.app.widgets.screen import glyphs_of
-from tui.app.widgets.table import Column, Row
 from tui.common.cells import fit
 from tui.common.formatting import (
     NONE,
@@ -102,8 +101,8 @@ def figure(
 ) -> Figure:
     """The lines over their costs. A fork starts where it left a shown session.
 
-    If all are of one study, its name is left out. Of several bands, which would hide each other, one is shown: that of
-    the line whose first session is `front`, else the first.
+    If all are of one study, its name is left out. Of several bands, which would hide each other, one is shown: of the
+    line whose first session is `front`, else the first.
     """
     known = {run.document.get("id") for line in lines for run in line.runs}
     studies = {line.name.rpartition("/")[0] for line in lines}
@@ -119,28 +118,21 @@ def figure(
     over, unit, x_unit = [line.x for *_, line in drawn], str(cost), 1.0
     if cost == "bytes":
         over, unit, x_unit = sizes(*over)
-    plain = not (measures.is_share(shown) or shown == OF_CLIENTS)
-    scale = 1.0 if plain else PERCENT
+    shares = measures.is_share(shown) or shown == OF_CLIENTS
+    scale = PERCENT if shares else 1.0
     series, bands = list[Series](), dict[Path, Band]()
     for (session, key, colour, stroke, one), x in zip(drawn, over, strict=True):
         mean, short = one.mean * scale, session.name.removeprefix(prefix)
         series.append(Series(one.label, mean, x, True, colour, key, stroke, short))
         if one.std is not None:
             reach = one.std * scale
-            band = Band(f"std over {one.n} seeds of {key}", mean - reach, mean + reach, x, colour)
-            bands.setdefault(session.runs[0].folder, band)
-    percent = "" if plain else "%"
+            name = f"std over {one.n} seeds of {key}"
+            bands.setdefault(session.runs[0].folder, Band(name, mean - reach, mean + reach, x, colour))
+    band = bands.get(front or Path(), next(iter(bands.values()), None))
     return Figure(
-        series,
-        bands.get(front or Path(), next(iter(bands.values()), None)),
-        x_label=unit,
-        unit=percent,
-        crowd="sessions",
-        bands=[*bands.values()],
-        over=cost,
-        x_unit=x_unit,
-        named=True,
-    )
+        series, band, x_label=unit, unit="%" if shares else "", crowd="sessions", bands=[*bands.values()],
+        over=cost, x_unit=x_unit, named=True,
+    )  # fmt: skip
 
 
 def colours(lines: Sequence[Seeds], places: Sequence[int]) -> list[tuple[int, int]]:
@@ -303,7 +295,7 @@ class ComparePanel(Steps, SizedPanel):
         """Over rounds, bytes, FLOPs, or seconds; if all sessions have a clock, also simulated seconds or joules."""
         units = comparable_costs(self._view.compared if self._view is not None else ())
         self._unit = units[(units.index(self._unit) + 1) % len(units)]
-        self._chart.reset_view()
+        self._chart.zoom(0)
         self.update()
 
     def action_chart(self) -> None:
@@ -326,11 +318,10 @@ class ComparePanel(Steps, SizedPanel):
         rows: list[list[object]] = []
         target = self.target(view.compared) if view.compared else 0.0
         for run in view.compared:
-            stands = standing(run, target)
+            stands, when = standing(run, target), best_round(run.totals["accuracy"])[1] or None
             took = stands.reached
             cost = [int(took["rounds"]), *(took[each] for each in COSTS[1:])] if took else [None] * 4
             about = [run.name, course(run.methods), run.state, run.round]
-            when = best_round(run.totals["accuracy"])[1] or None
             rows.append([*about, stands.best, when, stands.last, target, *cost])
         return columns, rows
 
@@ -382,12 +373,7 @@ def row_of(place: int, line: Seeds, target: float, upto: int | None = None) -> R
     run, alone = line.runs[0], len(line.runs) == 1
     stands = [standing(each, target, upto) for each in line.runs]
     there = sum(each.reached is not None for each in stands)
-    cost = (
-        "not yet" if any(each.live for each in line.runs) else "never",
-        NONE,
-        NONE,
-        NONE,
-    )
+    cost = ("not yet" if any(each.live for each in line.runs) else "never", NONE, NONE, NONE)
     if there:
         took = [each.reached or spent(each.run.totals) for each in stands]
         mean, least = fmean(each["rounds"] for each in took), "" if there == len(stands) else AT_LEAST
@@ -406,11 +392,8 @@ def row_of(place: int, line: Seeds, target: float, upto: int | None = None) -> R
     if any(each.untrained for each in stands):
         numbers = NO_SCORE, NO_SCORE  # a mean over the others would hide the failure
     elif alone:
-        ends = None if upto or last is None else run.round
-        numbers = (
-            NONE if best is None else at_best(run.totals["accuracy"][:upto]),
-            at_round(last, ends),
-        )
+        when = NONE if best is None else at_best(run.totals["accuracy"][:upto])
+        numbers = when, at_round(last, None if upto or last is None else run.round)
     return Row(run.folder, (*about, *numbers, *cost), search=" ".join(about))
 
 

@@ -12,17 +12,17 @@ from simulator.results.analysis.comparison import standing
 from simulator.results.analysis.costs import COSTS, SIMULATED, TIME_PARTS, Cost, seconds_by_part
 from simulator.results.analysis.timeline import timeline
 from tui.app.charts.chart import Figure, Series
-from tui.app.panels import base, client_rows
-from tui.app.panels.client_rows import each_once
+from tui.app.charts.timeline import draw_timeline
+from tui.app.panels import base
+from tui.app.panels.clients import ClientTable, doing_tone, each_once, follow, listed, sampled
 from tui.app.view import View
-from tui.app.widgets import LineChart, Table, TimelineChart
-from tui.app.widgets.table import Cell, Column, Row, Rows, Trend, Value, by_columns
+from tui.app.widgets import Cell, Column, LineChart, Picture, Row, Table, Trend
+from tui.app.widgets.table import Rows, Value, by_columns
 from tui.common.formatting import NONE, amount, duration, percent, size, span
 
 BEGINNING = "No round is finished yet. This panel shows traffic, time, and memory after the first one."
-BYTES, TOTAL, TIME, TIMELINE, METRICS = (
-    "bytes per round", "total bytes", "seconds per round", "timeline", "metrics of the method",
-)  # fmt: skip
+BYTES, TOTAL, TIME, TIMELINE = "bytes per round", "total bytes", "seconds per round", "timeline"
+METRICS = "metrics of the method"
 MACHINE = {
     "peak memory of the process": "memory",
     "CPU cores in use": "CPU cores",
@@ -57,7 +57,7 @@ CLIENTS = (
 SLOW = 1.5  # times the median: slower clients are pointed out
 
 
-class CostPanel(base.Steps, client_rows.ClientTable):
+class CostPanel(base.Steps, ClientTable):
     """Charts of cost by round, the clients or the tensors below, and the numbers of the round shown."""
 
     FOLLOWS_PROGRESS = True
@@ -84,7 +84,11 @@ class CostPanel(base.Steps, client_rows.ClientTable):
     def __init__(self, id: str) -> None:
         self._chart, self._metric, self._span = "", 0, 2
         self._charts = {name: LineChart() for name in ("first", "second", "third")}
-        self._tensors, self._facts, self._timeline = Table(TENSORS), base.Facts(), TimelineChart()
+        self._tensors, self._facts, self._timeline = (
+            Table(TENSORS),
+            base.Facts(),
+            Picture(draw_timeline, can_focus=False),
+        )
         self._table = Table(CLIENTS, cursor=True, sort="seconds")
         parts = {name: (TIME, chart) for name, chart in self._charts.items()} | {
             "timeline": (TIMELINE, self._timeline),
@@ -111,8 +115,8 @@ class CostPanel(base.Steps, client_rows.ClientTable):
         if self.differs("tensors", view.curves, view.round):
             self._draw_tensors(view)
         self._table.filter(view.filter)
-        client_rows.follow(self._table, view)
-        some = f"{len(self._table.rows)} of {len(models)}{client_rows.drawn(view)}"
+        follow(self._table, view)
+        some = f"{len(self._table.rows)} of {len(models)}{sampled(view)}"
         self._parts["clients"].caption(f"by client, {some}")
         self._parts["facts"].caption(f"round {max(view.shown, 1)}")
         self._facts.tell(facts)
@@ -131,10 +135,7 @@ class CostPanel(base.Steps, client_rows.ClientTable):
         if not begun:
             self._parts["first"].caption(TIME)
         elif chosen == TIMELINE:
-            records, rounds = (
-                run.records[: view.shown],
-                SPANS[self._span],
-            )  # the last ones up to the one shown
+            records, rounds = run.records[: view.shown], SPANS[self._span]  # up to the one shown
             self._timeline.show(lambda most: timeline(records, rounds, most))
             first = max(view.shown - rounds, 0) + 1
             which = f"round {first}" if first == view.shown else f"rounds {first} to {view.shown}"
@@ -176,9 +177,8 @@ class CostPanel(base.Steps, client_rows.ClientTable):
         self._parts[place].say(missing)
 
     def _draw_tensors(self, view: View) -> None:
-        found = costs_of.by_tensor(view.run.records[: view.shown])
         rows = list[Row]()
-        for each in found:
+        for each in costs_of.by_tensor(view.run.records[: view.shown]):
             numbers = size(each.bytes), percent(each.share), size(each.total)
             rows.append(Row((each.name, each.direction), (each.name, each.direction, *numbers)))
         self._tensors.show(rows)
@@ -186,7 +186,7 @@ class CostPanel(base.Steps, client_rows.ClientTable):
         if view.shown:
             alone = "Every client trains alone. Nothing is sent."
             nothing = alone if base.silent(view.curves) else "This method sends no tensors."
-        self._parts["tensors"].say(None if found else nothing)
+        self._parts["tensors"].say(None if rows else nothing)
 
     def labels(self) -> Mapping[str, str]:
         return {"unit": "chart", "chart": "by client" if self.has_class("-tensors") else "by tensor"}
@@ -237,7 +237,7 @@ class CostPanel(base.Steps, client_rows.ClientTable):
         found |= {name: curves[name] for name in ("memory", "gpu_memory")}
         if has_clock(view):
             found |= {name: curves[name] for name in ("simulated_seconds", "joules")}
-        clients, rounds = client_rows.shown(view), range(1, view.shown + 1)
+        clients, rounds = listed(view), range(1, view.shown + 1)
         took = zip(clients, curves.client_seconds.select(clients).T, strict=True)
         found |= {f"client {client}": seconds for client, seconds in took}
         return base.by_column({"round": rounds, **{name: each[: view.shown] for name, each in found.items()}})
@@ -276,21 +276,19 @@ def _time(view: View) -> Figure:
 
 
 def _accuracy_over(view: View, cost: Cost) -> Figure:
-    curves = view.curves
-    over, unit, one, rounds = costs_of.costs(curves, cost), str(cost), 1.0, curves.evaluated
+    curves, unit, one = view.curves, str(cost), 1.0
+    over, rounds = costs_of.costs(curves, cost), curves.evaluated
     if cost == "bytes":
         (over,), unit, one = base.sizes(over)
-    mean = Series(
-        "mean accuracy", curves["accuracy"][rounds - 1] * base.PERCENT, over[rounds - 1], True, key="m"
-    )
+    y = curves["accuracy"][rounds - 1] * base.PERCENT
+    mean = Series("mean accuracy", y, over[rounds - 1], True, key="m")
     return Figure([mean], x_label=unit, unit="%", over=cost, x_unit=one)
 
 
 def _machine_chart(view: View, name: str) -> Figure:
     if name == "CPU cores":
-        return _over_rounds(
-            view, [base.by_round(name, "", view.curves["seconds_cpu"] / view.curves["seconds"])]
-        )
+        cores = view.curves["seconds_cpu"] / view.curves["seconds"]
+        return _over_rounds(view, [base.by_round(name, "", cores)])
     (values,), unit, _ = base.sizes(view.curves[name.replace("GPU memory", "gpu_memory")])
     return _over_rounds(view, [base.by_round(name, "", values)], unit)
 
@@ -306,33 +304,35 @@ def _over_rounds(view: View, series: list[Series], unit: str = "", from_zero: bo
 def rows(view: View, doing: tuple[str, ...]) -> Rows:
     """The listed clients, by id, at the round shown. `doing`: the place of each in the unfinished round."""
     curves, models, shown = view.curves.upto(view.shown), view.run.models, view.shown
-    clients, took_it = client_rows.shown(view), curves.client_seconds
+    clients, took_it = listed(view), curves.client_seconds
     now = took_it.after(shown) if shown else np.full(len(models), np.nan)
     median = float(np.nanmedian(now)) if np.isfinite(now).any() else np.nan
     recent = took_it.reported(max(shown - TREND, 0))
     top = float(np.nanmax(recent)) if np.isfinite(recent).any() else 1.0
     histories = took_it.select(clients).T if shown else np.empty((len(clients), 0))
     known = np.isfinite(histories)
-    counts = known.sum(axis=1)
-    means = np.full(len(clients), np.nan)
-    np.divide(np.where(known, histories, 0.0).sum(axis=1), counts, out=means, where=counts > 0)
+    none, counts, sums = (
+        np.full(len(models), np.nan),
+        known.sum(axis=1),
+        np.where(known, histories, 0.0).sum(axis=1),
+    )
+    means = np.divide(sums, counts, out=none[clients], where=counts > 0)
     now = now[clients]
-    sent, amounts = (curves.client_up, curves.client_down), [np.full(len(models), np.nan)] * 4
+    sent, amounts = (curves.client_up, curves.client_down), [none] * 4
     if shown:
         amounts = [*(each.after(shown) for each in sent), *(each.totals() for each in sent)]
     times = now / median if median > 0 else np.full(len(clients), np.nan)
     names, words = [models[client] for client in clients], [doing[each] if doing else "" for each in clients]
 
-    paces = [
-        Cell(NONE if each != each else f"{each:.1f}", "loss" if each >= SLOW else "muted")
-        for each in times.tolist()
-    ]
+    def pace(of: float) -> Cell:
+        return Cell(NONE if of != of else f"{of:.1f}", "loss" if of >= SLOW else "muted")
+
     columns: list[tuple[Sequence[str | Cell | Trend], Sequence[Value]]] = [
         (list(map(str, clients)), clients),
         (names, [name.casefold() for name in names]),
-        ([Cell(word, client_rows.doing_tone(word)) for word in words], ()),
+        ([Cell(word, doing_tone(word)) for word in words], ()),
         (each_once(seconds, now), now.tolist()),
-        (paces, times.tolist()),
+        ([*map(pace, times.tolist())], times.tolist()),
         (each_once(seconds, means), means.tolist()),
         *((each_once(size, each[clients]), each[clients].tolist()) for each in amounts),
         (list(map(str, counts.tolist())), counts.tolist()),

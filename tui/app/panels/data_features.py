@@ -1,29 +1,260 @@
 """The Data & features panel: classes by client, the models' features in the plane, and a client's samples.
 
-Classes by client are the samples of the partition, or what the models recognize: see class_map.
+Classes by client are the samples of the partition, or what the models recognize: recall, its change, or its gain over
+the partner, with the classes that moved most.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from textual.containers import Vertical
 from textual.widget import Widget
 from textual.widgets import Static
 
+from simulator.metrics.significance import FEW
+from simulator.results.analysis.classes import (
+    ClassChange,
+    ClassCounts,
+    ClassTable,
+    class_changes,
+    class_table,
+    recall_changes,
+)
+from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.run import Samples
-from simulator.results.inspection.client_samples import ClientSamples, Embedding
+from simulator.results.inspection.client_samples import ClientSamples
 from tui.app.charts.look import GLYPHS
-from tui.app.charts.scatter import ScatterFigure, key_of
-from tui.app.panels import class_map
-from tui.app.panels.base import Part, SizedPanel, at_most, named_clients, unread
-from tui.app.panels.class_map import ClassMap
+from tui.app.charts.samples import draw_samples
+from tui.app.charts.scatter import ScatterFigure, draw_scatter, key_of
+from tui.app.panels import gains
+from tui.app.panels.base import PERCENT, Part, SizedPanel, at_most, named_clients, unread
 from tui.app.view import ClientSelected, RoundRefused, View, Wanted, session_of
-from tui.app.widgets import Heatmap, SampleList, Scatter
+from tui.app.widgets import Heatmap, Picture
 from tui.app.widgets.screen import glyphs_of, room
 from tui.app.workers import images_of, looked_at
 from tui.common import findings
-from tui.common.cells import apart, fit
-from tui.common.formatting import spelled
+from tui.common.cells import apart, fit, fitting
+from tui.common.formatting import percent, points, spelled
+
+SAMPLES, RECALL, CHANGE, GAIN = range(4)
+MODES = 4
+LEAST = 5.0
+"""The smallest range of the colors of changes to either side, in pp."""
+
+NO_RECALL = (
+    "No round is finished yet. The first one shows which classes the models recognize. "
+    "Press y for the next view."
+)
+NOT_COUNTED = (
+    "Round {round} has no counts of answers by class. Sessions of earlier versions have none, nor do sessions of "
+    "very many clients and classes.\n\nTo count them from the next round on, press m and set evaluation.classes to "
+    "true. Press y for the next view."
+)
+NOT_BEFORE = (
+    "No earlier round has counts of answers by class. Press ] for a later round, or y for the next view."
+)
+NOT_THERE = (
+    "{name} has no counts of answers by class in round {round}. Press A to start a new one, "
+    "or y for the next view."
+)
+UNPAIRED = (
+    "No session here has the same clients under Standalone. Press A to start one beside this session. "
+    "Press y for the next view."
+)
+ITSELF = "This session is Standalone itself. Open a session of another method. Press y for the next view."
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMap:
+    """What a mode shows in a round: the counts, and those they are compared with.
+
+    against: the round compared with, or the partner's name; "" for recall alone.
+    """
+
+    mode: int
+    round: int
+    names: Sequence[str]
+    now: ClassTable
+    before: ClassTable | None = None
+    against: str = ""
+
+    @cached_property
+    def cells(self) -> Array:
+        """[N, C] recall in per cent, or its change in pp; NaN where one of both is not known."""
+        found = self.now.recall if self.before is None else recall_changes(self.now, self.before)
+        return found * PERCENT
+
+    @cached_property
+    def changes(self) -> list[ClassChange]:
+        """The changes of the classes over all clients, the largest gain first."""
+        return class_changes(self.now, self.before) if self.before is not None else []
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        if self.before is None:
+            return 0.0, PERCENT
+        most = max([LEAST, *(abs(each.change) * PERCENT for each in self.changes)])
+        return -most, most
+
+    @property
+    def caption(self) -> str:
+        if self.before is None:
+            return f"recall by class, round {self.round}"
+        if self.mode == GAIN:
+            return f"gain in recall, round {self.round}, over {self.against}"
+        return f"change in recall, {self.against} to {self.round}"
+
+
+def compared_round(view: View) -> int:
+    """The earlier round that changes are measured from: under the crosshair, or the one before the round shown."""
+    at = view.cursor() if view.crosshair is not None else None
+    chosen = view.shown - 1 if at is None else round(at)
+    return chosen if 0 < chosen < view.shown else view.shown - 1
+
+
+def map_of(view: View, mode: int) -> tuple[object, ...]:
+    """What the map depends on: equal if it would be the same."""
+    if mode == SAMPLES:
+        return (mode,)
+    pair = view.paired if mode == GAIN else None
+    against = compared_round(view) if mode == CHANGE else None
+    return mode, view.run.ledger, view.shown, against, pair and pair.other.ledger, pair and pair.partner
+
+
+def class_map(view: View, mode: int, samples: Samples) -> ClassMap | str:
+    """What this mode shows, or the sentence in its place. Not of SAMPLES."""
+    if not view.shown:
+        return NO_RECALL
+    names, clients = samples.classes, len(samples.train)
+    round, against, before = view.shown, "", None
+    if mode == GAIN:
+        if (pair := view.paired) is None:
+            return ITSELF if view.run.method == "standalone" else UNPAIRED
+        rounds = gains.rounds(view)[gains.rounds(view) <= view.shown]
+        if not len(rounds):
+            return gains.NO_ROUND.format(name=pair.partner.name).partition(" B ")[0]
+        round, against = int(rounds[-1]), gains.baseline(view)
+        before = class_table(pair.other.records[:round], clients, len(names))
+    now = class_table(view.run.records[:round], clients, len(names))
+    if now is None:
+        return NOT_COUNTED.format(round=round)
+    if mode == CHANGE:
+        earlier = compared_round(view)
+        against = f"round {earlier}"
+        before = class_table(view.run.records[:earlier], clients, len(names))
+    if mode != RECALL and before is None:
+        other = view.paired.partner.name if view.paired else ""
+        return NOT_BEFORE if mode == CHANGE else NOT_THERE.format(name=other, round=round)
+    return ClassMap(mode, round, names, now, before, against)
+
+
+def most(found: ClassMap, width: int) -> str:
+    """The classes with the largest changes, or with the highest and lowest recall, in at most `width` cells."""
+    every: list[
+        tuple[int, float, ClassCounts, ClassCounts | None]
+    ]  # a class, its value, its counts, those before
+    if recalled := found.before is None:
+        counts = [(label, each) for label, each in enumerate(found.now.over_clients()) if each.samples]
+        every = sorted(
+            ((label, each.recall, each, None) for label, each in counts), key=lambda each: -each[1]
+        )
+    else:
+        every = [(each.label, each.change, each.now, each.before) for each in found.changes]
+    judged = [each for each in every if each[2].samples >= FEW]
+    ranked = judged if len(judged) > 1 else every
+    if not ranked:
+        nobody = "No client has test samples that were evaluated."
+        return nobody if recalled else "No class has samples in both."
+    high = [each for each in ranked if recalled or each[1] > 0]
+    low = [each for each in ranked[::-1] if recalled or each[1] < 0]
+    if not high and not low:
+        some = f" with {FEW} or more samples" if len(ranked) < len(every) else ""
+        return f"No class{some} gained or lost."
+    texts = []
+    for count, level in ((2, FULL), (1, FULL), (1, BRIEF), (1, BARE)):
+        first, last = ("Classes gained most", "lost most") if level == FULL else ("Gained", "lost")
+        if recalled:
+            first, last = "Highest recall", "lowest"
+        gained, lost = (
+            ", ".join(f"{found.names[each[0]]} ({_told(level, *each[1:])})" for each in some[:count])
+            for some in (high, low)
+        )
+        texts.append(f"{first}: {gained or 'none'}; {last}: {lost or 'none'}")
+    return fitting(texts, width)
+
+
+def cell(found: ClassMap, client: int, label: int, width: int) -> str:
+    """The counts of a client's class, in at most `width` cells."""
+    now = _counts(found.now, client, label)
+    head = f"Client {client}, class {found.names[label]}: "
+    if not now.samples:
+        told = f"{head}no test samples; answered {_times(now.answered)}"
+        return fitting([told, f"{head}no samples"], width)
+    said = f"{now.correct} of {now.samples} samples"
+    wrong = f"; answered {_times(now.answered)}, {now.answered - now.correct} wrong"
+    if found.before is not None:
+        then = _counts(found.before, client, label)
+        said = f"{then.correct} of {then.samples} to {now.correct} of {now.samples} samples"
+        wrong = f"; wrong answers {then.answered - then.correct} to {now.answered - now.correct}"
+    return fitting([head + said + wrong, head + said, said], width)
+
+
+def summary(found: ClassMap, width: int) -> str:
+    """How many classes gained and lost, or how many cells have a recall of 0, in at most `width` cells."""
+    if found.before is None:
+        known, missed = int((found.now.samples > 0).sum()), int((found.cells == 0).sum())
+        return fitting([f"{missed} of {known} cells with samples have no correct answer"], width)
+    up, down = (sum(sign * each.change > 0 for each in found.changes) for sign in (1, -1))
+    counts = f"{up} of {len(found.changes)} classes gained, {down} lost"
+    return fitting([f"{counts}, over all clients, against {found.against}", counts], width)
+
+
+def class_rows(found: ClassMap) -> tuple[list[str], list[list[object]]]:
+    """One row per client and class with samples or answers, as columns and rows."""
+    columns = ["round", "client", "class", "samples", "correct", "answered", "recall"]
+    if found.before is not None:
+        columns += ["against", "samples before", "correct before", "change"]
+    rows = list[list[object]]()
+    clients, classes = found.now.samples.shape
+    for client in range(clients):
+        for label in range(classes):
+            now = _counts(found.now, client, label)
+            then = None if found.before is None else _counts(found.before, client, label)
+            if not any(now) and not (then and any(then)):
+                continue
+            recall = now.recall if now.samples else None
+            row: list[object] = [found.round, client, found.names[label], *now, recall]
+            if then is not None:
+                both = now.samples and then.samples
+                row += [found.against, then.samples, then.correct, now.recall - then.recall if both else None]
+            rows.append(row)
+    return columns, rows
+
+
+def _counts(table: ClassTable, client: int, label: int) -> ClassCounts:
+    return ClassCounts(*(int(each[client, label]) for each in (table.samples, table.correct, table.answered)))
+
+
+FULL, BRIEF, BARE = range(3)
+
+
+def _told(level: int, value: float, now: ClassCounts, before: ClassCounts | None) -> str:
+    """'+12.1 pp: 34 to 41 of 60 samples', or more briefly '+12.1 pp, 41 of 60'; '68.3 %, 41 of 60 samples'."""
+    said = percent(value) if before is None else f"{points(value)} pp"
+    counts = f"{now.correct} of {now.samples}"
+    if level == BARE:
+        return said
+    if before is None or level == BRIEF:
+        return f"{said}, {counts}" + " samples" * (before is None)
+    then = f"{before.correct}" if before.samples == now.samples else f"{before.correct} of {before.samples}"
+    return f"{said}: {then} to {counts} samples"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
 
 BEGINNING = (
     "No round is finished yet. What the models make of their test images can be drawn after the first."
@@ -35,7 +266,6 @@ OFFER = (
     "Press t to draw a t-SNE of the models' features after round {round}: up to {images} of {whose}.\n\n"
     "Another process loads the models and the data. This takes some seconds. Press t again to stop."
 )
-UNDER_WAY = "Computing t-SNE of round {round}. Press t to stop."
 GONE = (
     "The checkpoint of round {round} is gone, and the models with it. {kept}\n\n"
     "Press f to fork a session that computes this round again. In a new run, --set checkpoint.keep_last={more} keeps "
@@ -67,10 +297,10 @@ class DataFeaturesPanel(SizedPanel):
     """
 
     def __init__(self, id: str) -> None:
-        self._points, self._content_mode = BY_CLASS, class_map.SAMPLES
+        self._points, self._content_mode = BY_CLASS, SAMPLES
         self._recognized: ClassMap | None = None
-        self._map, self._scatter = Heatmap(axes=("class", "client"), decimals=0), Scatter()
-        self._held = SampleList()
+        self._map, self._scatter = Heatmap(axes=("class", "client"), decimals=0), Picture(draw_scatter)
+        self._held = Picture(draw_samples)
         self._read = Static(classes="read", markup=False)
         self._words = Static(classes="words", markup=False)
         self._partition = Part("classes by client", self._map)
@@ -91,11 +321,9 @@ class DataFeaturesPanel(SizedPanel):
         if self.differs("read", report, width):
             self._put(self._read, report is not None)  # older sessions have none
             if report is not None:
-                glyphs, said = (
-                    glyphs_of(self),
-                    [f"read: {findings.data_summary(report)}", *report["warnings"]],
-                )
-                line = fit(spelled("; ".join(said), glyphs), width - 2, GLYPHS[glyphs].ellipsis)
+                glyphs = glyphs_of(self)
+                said = "; ".join([f"read: {findings.data_summary(report)}", *report["warnings"]])
+                line = fit(spelled(said, glyphs), width - 2, GLYPHS[glyphs].ellipsis)
                 self._read.update(line, layout=False)
         self._draw_map(view)
         self._follow(view)
@@ -118,26 +346,26 @@ class DataFeaturesPanel(SizedPanel):
         self._draw_map(view)  # changes are measured from the round under the crosshair
 
     def _draw_map(self, view: View) -> None:
-        place = class_map.place(view, self._content_mode)
+        place = map_of(view, self._content_mode)
         if self.differs("partition", view.run.document, view.run.config, room(self._map), *place):
             self._draw_partition(view)
         found, at, width = self._recognized, self._map.cursor, room(self._words).width
         if found is not None and self.differs("words", found, at, width):
-            second = class_map.summary(found, width)
+            second = summary(found, width)
             if at is not None:
-                second = class_map.cell(found, at[1], at[0], width)
-            lines = f"{class_map.most(found, width)}\n{second}"
+                second = cell(found, at[1], at[0], width)
+            lines = f"{most(found, width)}\n{second}"
             self._words.update(spelled(lines, glyphs_of(self)), layout=False)
 
     def _draw_partition(self, view: View) -> None:
         samples = Samples.of(view.run)
         self._recognized = None
-        recalls = self._content_mode != class_map.SAMPLES
-        found = class_map.class_map(view, self._content_mode, samples) if samples and recalls else None
+        recalls = self._content_mode != SAMPLES
+        found = class_map(view, self._content_mode, samples) if samples and recalls else None
         self._put(self._words, samples is not None and recalls and not isinstance(found, str))
         if samples is None or isinstance(found, str):
             uncounted = UNCOUNTED.format(name=view.run.name) if view.run.document else ""
-            self._partition.caption(TITLES[self._content_mode if samples else class_map.SAMPLES])
+            self._partition.caption(TITLES[self._content_mode if samples else SAMPLES])
             self._partition.say(found if isinstance(found, str) else uncounted)
             return
         self._partition.say(None)
@@ -146,12 +374,12 @@ class DataFeaturesPanel(SizedPanel):
         at_most(self._room, across * len(held) + 4 if self.has_class("-crowd") else None)
         self._recognized = found
         if found is None:
-            self._map.measure(decimals=0)
-            self._map.scale((0.0, max(held.max(initial=0.0), 1.0)))
+            most = max(held.max(initial=0.0), 1.0)
+            self._map.change(unit="", signed=False, value_range=(0.0, most))
             held = np.where(held > 0, held, np.nan)
         else:
-            self._map.measure("%" if found.before is None else "pp", 0, signed=found.before is not None)
-            self._map.scale(found.reach)
+            unit = "%" if found.before is None else "pp"
+            self._map.change(unit=unit, signed=found.before is not None, value_range=found.reach)
             held = found.cells.T
         names, clients = samples.classes, named_clients(view.run)
         self._map.show(held, self._names_of_rows(names, len(clients)), titles=(names, clients))
@@ -174,7 +402,7 @@ class DataFeaturesPanel(SizedPanel):
     def _follow(self, view: View) -> None:
         """Keep the cursor in the column of the selected client."""
         client = view.selected
-        self._map.mark(column=view.client)
+        self._map.change(marked=(None, view.client))
         if self._map.cursor is None:
             self._map.home = (0, client)
         elif view.client is not None and self._map.cursor[1] != client:
@@ -200,7 +428,13 @@ class DataFeaturesPanel(SizedPanel):
         if (looked := looked_at(len(view.run.models))) < len(view.run.models):
             said += f"; sample of {looked} clients"
         self._plane.caption(said, brief)
-        self._scatter.show(self._figure(view, found))
+        by_client = self._points == BY_CLIENT
+        names = named_clients(view.run) if by_client else found.classes
+        groups = found.clients if by_client else found.labels
+        keyed = [beside_key(number, name) for number, name in enumerate(names)]
+        one = found.clients == view.selected if self._points == OF_ONE else None
+        anchors = found.anchors, found.anchor_labels, found.anchor_kind
+        self._scatter.show(ScatterFigure(found.points, groups, keyed, *anchors, one, not by_client))
 
     def _draw_samples(self, view: View) -> None:
         client = view.selected
@@ -218,20 +452,6 @@ class DataFeaturesPanel(SizedPanel):
         else:
             self._samples.say(f"{found}\n\nPress i to try again." if found else UNREAD.format(client=client))
 
-    def _figure(self, view: View, found: Embedding) -> ScatterFigure:
-        by_client = self._points == BY_CLIENT
-        names = named_clients(view.run) if by_client else found.classes
-        return ScatterFigure(
-            found.points,
-            found.clients if by_client else found.labels,
-            [beside_key(number, name) for number, name in enumerate(names)],
-            found.anchors,
-            found.anchor_labels,
-            found.anchor_kind,
-            found.clients == view.selected if self._points == OF_ONE else None,
-            not by_client,
-        )
-
     def on_heatmap_cursor_moved(self, message: Heatmap.CursorMoved) -> None:
         # An older message may be from before the cursor moved on.
         if message.cell is not None and message.cell == self._map.cursor:
@@ -246,7 +466,7 @@ class DataFeaturesPanel(SizedPanel):
 
     def action_chart(self) -> None:
         """Show samples by class and client, then recall, its change, and its gain over the partner."""
-        self._content_mode = (self._content_mode + 1) % class_map.MODES
+        self._content_mode = (self._content_mode + 1) % MODES
         self.update()
 
     def action_embed(self) -> None:
@@ -255,10 +475,8 @@ class DataFeaturesPanel(SizedPanel):
             return
         self._put_samples(False)
         under_way, target = self._view.embeddings.computing(self._view.run), self._view.kept
-        if under_way is not None:
-            self.post_message(Wanted("embeddings", under_way))
-        elif target is not None:
-            self.post_message(Wanted("embeddings", target))
+        if (round := target if under_way is None else under_way) is not None:
+            self.post_message(Wanted("embeddings", round))
         elif self._view.run.round:
             why = gone(self._view).partition("\n")[0]
             self.post_message(RoundRefused(why, self._view.shown))
@@ -288,22 +506,24 @@ class DataFeaturesPanel(SizedPanel):
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """One row per point of the plane. While there is none, one row per class of a client."""
         if self._recognized is not None:
-            return class_map.table(self._recognized)
+            return class_rows(self._recognized)
         held = view.samples.of(view.run, view.selected)
         if self._samples.display and isinstance(held, ClientSamples):
             return sample_table(held)
-        found, samples = view.embeddings.last(view.run, view.shown), Samples.of(view.run)
-        if found is not None:
+        if (found := view.embeddings.last(view.run, view.shown)) is not None:
             points = zip(found.points, found.labels, found.clients, strict=True)
             anchors = zip(found.anchors, found.anchor_labels, strict=True)
             return ["round", "x", "y", "class", "client", "what"], [
                 *([found.round, *at, found.classes[label], client, "image"] for at, label, client in points),
                 *([found.round, *at, found.classes[label], None, found.anchor_kind] for at, label in anchors),
             ]
-        return ["client", "class", "train"], [
+        columns = ["client", "class", "train"]
+        if (samples := Samples.of(view.run)) is None:
+            return columns, []
+        return columns, [
             [client, name, int(count)]
-            for client, row in enumerate(samples.train if samples else ())
-            for name, count in zip(samples.classes if samples else (), row, strict=True)
+            for client, row in enumerate(samples.train)
+            for name, count in zip(samples.classes, row, strict=True)
         ]
 
 
@@ -332,11 +552,10 @@ def _sentence(view: View, target: int | None, under_way: int | None) -> str:
     if not view.run.round:
         return unread(view) or BEGINNING
     if under_way is not None:
-        return UNDER_WAY.format(round=under_way)
+        return f"Computing t-SNE of round {under_way}. Press t to stop."
     if target is None:
         return gone(view)
-    failed = view.embeddings.refusal(view.run, target)
-    if failed is not None:
+    if (failed := view.embeddings.refusal(view.run, target)) is not None:
         return f"{failed}\n\nPress t to try again."
     clients = len(view.run.models)
     looked = looked_at(clients)

@@ -14,7 +14,7 @@ from simulator.results.analysis.partners import (
 )
 from tui.app.charts.chart import Band, Figure, Series
 from tui.app.panels.base import PERCENT, marks
-from tui.app.panels.client_rows import shown
+from tui.app.panels.clients import listed
 from tui.app.view import View
 from tui.common.cells import fitting
 from tui.common.formatting import points
@@ -108,7 +108,7 @@ def measured(view: View) -> str:
 
 def table(view: View) -> tuple[list[int], NDArray[np.int_], Array]:
     """The clients, the rounds, and the gains in pp [clients, rounds]."""
-    clients, which = shown(view), rounds(view)
+    clients, which = listed(view), rounds(view)
     assert view.paired is not None
     return clients, which, gains_of(view.run, view.paired.other, clients, which).T * PERCENT
 
@@ -132,9 +132,17 @@ def partner_mean(view: View) -> list[Series]:
 
 def figure(view: View) -> Figure:
     """The mean gain over the clients by round, with the band of the clients' gains."""
+
+    def mean_and_band(gains: Array) -> Array:
+        """[n, 3] the mean over clients, and the edges of the band."""
+        known = np.isfinite(gains)
+        sums, counts = np.where(known, gains, 0.0).sum(axis=1), known.sum(axis=1)
+        mean = np.divide(sums, counts, out=np.full(len(gains), np.nan), where=counts > 0)
+        return np.column_stack([mean, band_of(gains)])
+
     which = rounds(view)
     assert view.paired is not None
-    found = gains_by_round(view.run, view.paired.other, which, _mean_and_band).T * PERCENT
+    found = gains_by_round(view.run, view.paired.other, which, mean_and_band).T * PERCENT
     mean, low, high = found if len(which) else np.empty((3, 0))
     x = which.astype(float)
     series = [
@@ -143,14 +151,6 @@ def figure(view: View) -> Figure:
     ]
     band = Band(BAND, low, high, x)
     return Figure(series, band, marks(view.run), "round", "pp", over="rounds")
-
-
-def _mean_and_band(gains: Array) -> Array:
-    """[n, 3] the mean over clients, and the edges of the band."""
-    known = np.isfinite(gains)
-    sums, counts = np.where(known, gains, 0.0).sum(axis=1), known.sum(axis=1)
-    mean = np.divide(sums, counts, out=np.full(len(gains), np.nan), where=counts > 0)
-    return np.column_stack([mean, band_of(gains)])
 
 
 def band_of(values: Array) -> Array:

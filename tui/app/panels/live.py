@@ -18,9 +18,9 @@ from simulator.results.analysis.ledger import NO_SCORE, CkaMeasurement, Divergen
 from simulator.results.analysis.measures import part_means, part_measures
 from simulator.results.figures.palette import OKABE_ITO
 from tui.app.charts.chart import Band, Figure, Series
-from tui.app.panels import base, client_rows, gains, log
-from tui.app.panels.client_rows import shown
-from tui.app.panels.session_list import SessionList
+from tui.app.panels import base, gains, log
+from tui.app.panels.clients import COLUMNS, ClientTable, behind, diverged, listed, sampled
+from tui.app.panels.sessions import SessionList
 from tui.app.view import ACCURACIES, GAIN, ClientSelected, SessionOpened, View, ViewChanged, in_sight
 from tui.app.widgets import Heatmap, LineChart, Table
 from tui.app.widgets.screen import glyphs_of, room
@@ -36,10 +36,9 @@ class AccuracyChart(Container):
 
     def __init__(self) -> None:
         self._lines = LineChart()
-        self._accuracies = Heatmap(
-            value_range=(0.0, base.PERCENT), unit="%", decimals=1, axes=("client", "round")
-        )
-        self._gains = Heatmap(unit="pp", decimals=1, axes=("client", "round"), signed=True)
+        axes, whole = ("client", "round"), (0.0, base.PERCENT)
+        self._accuracies = Heatmap(axes=axes, value_range=whole, unit="%", decimals=1)
+        self._gains = Heatmap(axes=axes, unit="pp", decimals=1, signed=True)
         self._accuracies.display = self._gains.display = False
         self._map = self._accuracies
         """The map in use."""
@@ -70,12 +69,12 @@ class AccuracyChart(Container):
         mean, x = curves["accuracy"][rounds - 1] * base.PERCENT, rounds.astype(float)
         series = [Series("mean", mean, x, pinned=True, colour=MEAN, key="m")]
         series += gains.partner_mean(view)
-        pinned = [client for client in sorted(view.pinned) if client < curves.clients]
-        others = [client for client in shown(view) if client not in view.pinned] if every else []
-        accuracy = curves.accuracy.select([*pinned, *others])[rounds - 1].T * base.PERCENT
+        drawn = base.pinned(view)
+        drawn += [client for client in listed(view) if client not in view.pinned] if every else []
+        accuracy = curves.accuracy.select(drawn)[rounds - 1].T * base.PERCENT
         series += [
             Series(models[client], own, x, pinned=client in view.pinned, key=str(client))
-            for client, own in zip([*pinned, *others], accuracy, strict=True)
+            for client, own in zip(drawn, accuracy, strict=True)
         ]
         band = None
         if not every:
@@ -88,9 +87,9 @@ class AccuracyChart(Container):
     def _show_map(self, view: View) -> None:
         if self.comparing:
             self._clients, self._rounds, found = gains.table(view)
-            self._map.scale(gains.reach(found))
+            self._map.change(value_range=gains.reach(found))
         else:
-            self._clients, self._rounds = shown(view), view.curves.evaluated
+            self._clients, self._rounds = listed(view), view.curves.evaluated
             found = view.curves.accuracy.select(self._clients)[self._rounds - 1].T * base.PERCENT
         self._map.show(found, [*map(str, self._clients)], [*map(str, self._rounds)])
         self._map.home = (_first_row(view), max(len(self._rounds) - 1, 0))
@@ -103,9 +102,8 @@ class AccuracyChart(Container):
             return
         row, _ = self._map.cursor or (_first_row(view), None)
         selected = self._clients.index(view.client) if view.client in self._clients else None
-        self._map.mark(row=selected)
-        if selected is not None:
-            row = selected
+        self._map.change(marked=(selected, None))
+        row = row if selected is None else selected
         if self._column is None:
             if self._map.cursor is not None:
                 self._map.action_hide_cursor()
@@ -121,18 +119,17 @@ class AccuracyChart(Container):
             self.post_message(ClientSelected(self._clients[message.cell[0]]))
         column = message.cell and message.cell[1]
         if column != self._column:
-            round = None if column is None else float(self._rounds[column])
-            self.post_message(ViewChanged({"crosshair": None if round is None else ("rounds", round)}))
+            place = None if column is None else ("rounds", float(self._rounds[column]))
+            self.post_message(ViewChanged({"crosshair": place}))
 
 
 def _first_row(view: View) -> int:
     """The row of the map for a new cursor: the selected client's, else that of the first pinned one."""
-    clients = shown(view)
+    clients = listed(view)
     first = min(view.pinned, default=0) if view.client is None else view.client
     return clients.index(first) if first in clients else 0
 
 
-BEGINNING = "No round is finished yet. This chart starts after the first round."
 UNMEASURED = (
     "CKA has not been measured yet. Press c to measure it now, or start the run with --set cka.every=5."
 )
@@ -142,7 +139,7 @@ FEW = 4  # running clients with a name
 CROWD = 40  # from this many clients on, the matrix sorts similar clients next to each other if there is room
 
 
-class LivePanel(client_rows.ClientTable):
+class LivePanel(ClientTable):
     """Accuracy and the log. If there is room, also the clients, the bytes, the similarity, and the other sessions."""
 
     DEFAULT_CSS = """
@@ -167,7 +164,7 @@ class LivePanel(client_rows.ClientTable):
 
     def __init__(self, id: str) -> None:
         self._accuracy = AccuracyChart()
-        self._table = Table(client_rows.COLUMNS, cursor=True, sort="accuracy")
+        self._table = Table(COLUMNS, cursor=True, sort="accuracy")
         self._behind = Static(classes="behind", markup=False)
         self._trend = LineChart()
         self._map = Heatmap(value_range=(0.0, 1.0), axes=("client", "client"))
@@ -214,16 +211,17 @@ class LivePanel(client_rows.ClientTable):
         about = (view.curves, run.error, run.config, run.events, run.checkpoints, view.pinned, view.chart)
         if not self.differs("accuracy", *about, view.round, view.pair, self._accuracy.comparing, begins):
             return
-        part = self._parts["accuracy"]
+        part, comparing = self._parts["accuracy"], self._accuracy.comparing
         sentence = None if view.curves.rounds else view.run.error or beginning(view)
-        if sentence is None and self._accuracy.comparing:
+        if sentence is None and comparing:
             sentence = gains.missing(view)
         part.say(sentence)
-        part.caption("accuracy")
-        if view.record is not None:
-            part.caption(*((gains.caption(view),) if self._accuracy.comparing else measured(view)))
-        if view.record is not None and sentence is None:
-            self._accuracy.show(view)
+        if view.record is None:
+            part.caption("accuracy")
+        else:
+            part.caption(*((gains.caption(view),) if comparing else measured(view)))
+            if sentence is None:
+                self._accuracy.show(view)
         self._behind.update(spelled(self._below(view), glyphs_of(self)), layout=False)
 
     def _below(self, view: View) -> str:
@@ -233,17 +231,17 @@ class LivePanel(client_rows.ClientTable):
         self.set_class(bool(gain), "-paired")
         if self.has_class("-wide"):
             return gain
-        worst = client_rows.behind(view)
+        worst = behind(view)
         both = " · ".join(filter(None, (worst, gains.line(view, max(width - len(worst) - 3, 0)))))
         return both if len(both) <= width else gain if self._accuracy.comparing else worst or gain
 
     def _draw_clients(self, view: View) -> None:
         count, shown = self.draw_table(view), len(self._table.rows)
         self._parts["clients"].caption(
-            f"{shown} of {count} clients{client_rows.drawn(view)}" if shown != count else f"{count} clients"
+            f"{shown} of {count} clients{sampled(view)}" if shown != count else f"{count} clients"
         )
         base.at_most(self._room, max(count, 1) + 2)  # the matrix gets the room that it does not need
-        nobody = base.no_match("client") if count else base.unread(view) or BEGINNING
+        nobody = base.no_match("client") if count else base.unread(view) or base.BEGINNING
         self._parts["clients"].say(None if shown else nobody)
 
     def _draw_trend(self, view: View) -> None:
@@ -251,7 +249,7 @@ class LivePanel(client_rows.ClientTable):
         if not self.differs("trend", view.curves, view.round, base.unread(view)):
             return
         curves, record, part = view.curves, view.record, self._parts["trend"]
-        part.say(None if curves.rounds else base.unread(view) or BEGINNING)
+        part.say(None if curves.rounds else base.unread(view) or base.BEGINNING)
         if record is None:
             part.caption("bytes per round")
             return
@@ -322,9 +320,9 @@ class LivePanel(client_rows.ClientTable):
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """One row per round: accuracies over clients, traffic, seconds, and the accuracy of each client shown."""
-        clients, records = client_rows.shown(view), view.run.records[: view.shown]
+        clients, records = listed(view), view.run.records[: view.shown]
         found: dict[str, base.Values] = {
-            name: [record[name] for record in records] for name in ("round", "method")
+            name: [each[name] for each in records] for name in ("round", "method")
         }
         for share in ("mean", "weighted", "std", "min", "max", "best_mean"):
             title = {"mean": "accuracy", "best_mean": "best"}.get(share, share)
@@ -347,7 +345,7 @@ def measured(view: View) -> tuple[str, ...]:
     if mode == GAIN:
         return (gains.measured(view),)
     if mode in ACCURACIES:
-        mean, lost = view.curves["accuracy"][rounds], client_rows.diverged(view)
+        mean, lost = view.curves["accuracy"][rounds], diverged(view)
         if Divergence.of(view.run.totals, view.shown).untrained:
             return f"accuracy: {NO_SCORE}{lost}", f"accuracy: {NO_SCORE}"
         texts = [f"accuracy {each}, best {base.at_best(mean)}" for each in base.recent(mean)]
@@ -390,4 +388,4 @@ def beginning(view: View) -> str:
             return (
                 f"Round 1: {done} of {clients} clients have trained{said if 0 < len(found) <= FEW else ''}."
             )
-    return base.unread(view) or BEGINNING
+    return base.unread(view) or base.BEGINNING

@@ -7,9 +7,9 @@ from simulator.base.documents import Event
 from simulator.results.analysis.events import description, is_alarming, shown_events
 from tui.app.panels.base import Part, SizedPanel, no_match, unread
 from tui.app.view import View
-from tui.app.widgets import Table
+from tui.app.widgets import Column, Row, Table
 from tui.app.widgets.screen import room
-from tui.app.widgets.table import Column, Row, Tone
+from tui.app.widgets.table import Tone
 from tui.common.formatting import wrapped
 from tui.common.fuzzy import fits
 
@@ -26,9 +26,8 @@ def upto(view: View) -> Sequence[Event]:
 
 def matches(event: Event, query: str) -> bool:
     """Whether every word is in the event's text."""
-    return not query.strip() or fits(
-        f"{event.get('event')} {description(event)} round {event.get('round', '')}", query
-    )
+    words = f"{event.get('event')} {description(event)} round {event.get('round', '')}"
+    return not query.strip() or fits(words, query)
 
 
 def lines(events: Sequence[Event], width: int, query: str = "", routine: bool = True) -> list[Row]:

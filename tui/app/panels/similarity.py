@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from itertools import combinations
 
 import numpy as np
 from textual.containers import Vertical
@@ -15,10 +16,9 @@ from tui.app.charts.chart import Figure, Series
 from tui.app.panels.base import OPENING, Part, SizedPanel, Steps, at_most, awaited_cka, named_clients, unread
 from tui.app.panels.data_features import gone
 from tui.app.view import ClientSelected, View
-from tui.app.widgets import Heatmap, LineChart, Table
+from tui.app.widgets import Column, Heatmap, LineChart, Row, Table
 from tui.app.widgets.canvas_widget import CLUSTERING
 from tui.app.widgets.screen import glyphs_of
-from tui.app.widgets.table import Column, Row
 from tui.common.formatting import number
 
 UNMEASURED = (
@@ -64,11 +64,9 @@ class SimilarityPanel(Steps, SizedPanel):
             "depth": Part("by depth", self._depth, classes="depth"),
             "rounds": Part("over rounds", self._rounds),
         }
-        self._room = Vertical(
-            self._parts["layers"], classes="layers"
-        )  # not the part's own height, because of z
-        side = Vertical(self._room, self._parts["depth"], self._parts["rounds"], classes="side")
-        super().__init__(id, self._matrix, side)
+        layers, *others = self._parts.values()
+        self._room = Vertical(layers, classes="layers")  # not the part's own height, because of z
+        super().__init__(id, self._matrix, Vertical(self._room, *others, classes="side"))
 
     def on_show(self) -> None:
         """Import what sorting the matrix needs. It takes half a second, for which its key would wait."""
@@ -118,14 +116,14 @@ class SimilarityPanel(Steps, SizedPanel):
         at = f"{what}, round {found.round}: {mean}"
         self._matrix.caption(f"{at}, {said}{order}{offer}", f"{at}, {said}", at, f"{what}: {mean}", what)
         names, titles = list(map(str, found.clients)), named_clients(view.run, found.clients)
-        self._map.scale(scale)
+        self._map.change(value_range=scale)
         self._map.show(matrix, names, names, titles=(titles, titles))
 
     def _follow(self, view: View, found: CkaMeasurement) -> None:
         """Keep the cursor in the row of the selected client. Without a cursor, mark that row, where it will appear."""
         compared = view.client is not None and view.client in found.clients
         row = found.clients.index(view.client) if compared and view.client is not None else 0
-        self._map.mark(row=row if compared else None)
+        self._map.change(marked=(row if compared else None, None))
         if self._map.cursor is None:
             self._map.home = (row, 0 if row else 1)
         elif compared and self._map.cursor[0] != row:
@@ -135,9 +133,7 @@ class SimilarityPanel(Steps, SizedPanel):
         """The layers' means by depth, now and at first, and over the rounds. With a cursor, its pair and all pairs."""
         depths = np.arange(1.0, len(found.layers) + 1)
         rounds = np.array([one.round for one in view.measured], float)
-        means = np.array(
-            [[one.mean(each) for each in found.layers] for one in view.measured]
-        )  # [rounds, layers]
+        means = np.array([[one.mean(each) for each in found.layers] for one in view.measured])  # by round
         now = np.array([found.mean(each) for each in found.layers])
         at = f"by depth, read at {layer}"
         if self._map.cursor is None:
@@ -192,8 +188,7 @@ class SimilarityPanel(Steps, SizedPanel):
 
     def action_least(self) -> None:
         """The least similar pair in this layer, or the next one if this was shown already."""
-        found = self._view.cka if self._view else None
-        if found is None:
+        if self._view is None or (found := self._view.cka) is None:
             return
         layer, now = self.chosen(found), self._map.cursor
         if pairs := least_similar(found.matrix(layer)):
@@ -214,23 +209,22 @@ class SimilarityPanel(Steps, SizedPanel):
 
     def step(self, by: int) -> None:
         """Show the next shallower or deeper layer."""
-        found = self._view.cka if self._view else None
-        if found is not None and self._view is not None:
+        if self._view is not None and (found := self._view.cka) is not None:
             place = found.layers.index(self.chosen(found)) + by
             self._layer = found.layers[min(max(place, 0), len(found.layers) - 1)]
             self.draw(self._view)
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """One row per pair of clients and one column per layer, as last measured."""
-        found = view.cka
+        columns, found = ["round", "client", "other"], view.cka
         if found is None:
-            return ["round", "client", "other"], []
+            return columns, []
         matrices = [found.matrix(layer) for layer in found.layers]
-        clients = found.clients
-        return ["round", "client", "other", *found.layers], [
-            [found.round, clients[one], clients[other], *(matrix[one, other] for matrix in matrices)]
-            for one in range(len(clients))
-            for other in range(one + 1, len(clients))
+        return [*columns, *found.layers], [
+            [found.round, one, other, *(matrix[place] for matrix in matrices)]
+            for place, (one, other) in zip(
+                combinations(range(len(found.clients)), 2), combinations(found.clients, 2), strict=True
+            )
         ]
 
 
@@ -250,10 +244,9 @@ def _unmeasured(view: View) -> str:
         return unread(view) or OPENING
     if (computing := view.similarities.computing(view.run)) is not None:
         return f"Computing CKA of round {computing}. Press c to stop."
-    later = view.measured
-    known = (
-        f"CKA was first measured after round {later[0].round}. Press ] or L to go there.\n\n" if later else ""
-    )
+    known = ""
+    if view.measured:
+        known = f"CKA was first measured after round {view.measured[0].round}. Press ] or L to go there.\n\n"
     if not _computes(view):
         return known or awaited_cka(view) or UNMEASURED.format(how=NOW)
     if view.kept is None:

@@ -23,9 +23,6 @@ from simulator.results.figures.palette import channels
 from tui.app.charts.chart import Figure, draw_chart, place_at
 from tui.app.charts.heatmap import HeatFigure, cell_at, draw_heatmap
 from tui.app.charts.look import BOLD, DEFAULT, REVERSE, SECOND, Array, Canvas, Look, row_text
-from tui.app.charts.samples import draw_samples
-from tui.app.charts.scatter import draw_scatter
-from tui.app.charts.timeline import draw_timeline
 from tui.app.widgets.screen import look_of
 
 NARROWEST = 4.0  # minimum steps of x in a zoom, so that a line is still visible
@@ -86,21 +83,16 @@ class CanvasWidget(Widget):
         surface = (look_of(self), self.scrollable_content_region.size, self.scroll_offset)
         if self._canvas is None or surface != self._drawn_on:
             look, size, _ = surface
-            self._canvas = self._drawing(size, look)
+            try:
+                self._canvas = self.draw(size.width, size.height, look)
+            except Exception as fault:  # an error in drawing must not end the app
+                self._canvas = look.blank(size.width, size.height)
+                said = f"Drawing failed. This is a bug in htfl-sim: {type(fault).__name__}: {fault}"
+                for row, line in enumerate(wrap(said, max(size.width, 1))):
+                    self._canvas.put(row, 0, line, look.text)
             self._strips = strips(self._canvas, self._stripped, self._strips)
             self._stripped = self._canvas
             self._drawn_on = surface
-
-    def _drawing(self, size: Size, look: Look) -> Canvas:
-        """The canvas, or a sentence after an error, because an error in drawing must not end the app."""
-        try:
-            return self.draw(size.width, size.height, look)
-        except Exception as fault:
-            canvas = look.blank(size.width, size.height)
-            said = f"Drawing failed. This is a bug in htfl-sim: {type(fault).__name__}: {fault}"
-            for row, line in enumerate(wrap(said, max(size.width, 1))):
-                canvas.put(row, 0, line, look.text)
-            return canvas
 
 
 def strips(canvas: Canvas, before: Canvas | None = None, known: Sequence[Strip] = ()) -> list[Strip]:
@@ -142,11 +134,14 @@ def _style(fg: int, bg: int, flags: int) -> Style:
 
 
 class Picture(CanvasWidget):
-    """Draws its content by the function `drawn`. Without content, it is empty."""
+    """Draws its content by a function of the content, the size, and the look. Without content, it is empty."""
 
     DEFAULT_CSS = "Picture { width: 1fr; height: 1fr; }"
-    drawn: ClassVar[Callable[..., Canvas]]
-    _content: Any = None
+
+    def __init__(self, drawn: Callable[..., Canvas], *, can_focus: bool = True) -> None:
+        super().__init__()
+        self._drawn, self.can_focus = drawn, can_focus
+        self._content: Any = None
 
     def show(self, content: Any) -> None:
         self._content = content
@@ -155,25 +150,7 @@ class Picture(CanvasWidget):
     def draw(self, width: int, height: int, look: Look) -> Canvas:
         if self._content is None:
             return look.blank(width, height)
-        return type(self).drawn(self._content, width, height, look)
-
-
-class Scatter(Picture, can_focus=True):
-    """Points of a plane, by group: a ScatterFigure."""
-
-    drawn = staticmethod(draw_scatter)
-
-
-class SampleList(Picture, can_focus=True):
-    """One sample of each class that a client trains on: its ClientSamples."""
-
-    drawn = staticmethod(draw_samples)
-
-
-class TimelineChart(Picture):
-    """Who receives, trains, sends, and waits in some rounds: a function of the clients that there is room for."""
-
-    drawn = staticmethod(draw_timeline)
+        return self._drawn(self._content, width, height, look)
 
 
 class LineChart(CanvasWidget, can_focus=True):
@@ -241,15 +218,19 @@ class LineChart(CanvasWidget, can_focus=True):
         axis = replace(self.figure, x_range=self._view).x_axis()
         return axis.low, axis.high
 
-    def zoom_in(self) -> None:
-        """Show half the range, around the cursor if there is one, else the newest half."""
-        low, high = self.x_range
-        self._look(low, high, (high - low) / 2)
+    def zoom(self, way: int) -> None:
+        """Show half the range (1), twice the range (-1), or all data (0).
 
-    def zoom_out(self) -> None:
-        """Show twice the range, at most the whole data."""
-        low, high = self.x_range
-        self._look(low, high, (high - low) * 2)
+        Half is around the cursor if it is visible, else the newest half. The range is never wider than the data.
+        """
+        (low, high), (first, last), cursor = self.x_range, self.figure.x_extent, self._cursor
+        width = max((high - low) / 2**way, NARROWEST)
+        if not way or width >= last - first:
+            self._set_view(None)
+            return
+        start = cursor - width / 2 if cursor is not None and low <= cursor <= high else high - width
+        start = min(max(start, first), last - width)
+        self._set_view((start, start + width))
 
     def pan(self, share: float) -> None:
         """Move the view by `share` of its width: to later x if positive, and never beyond the data's ends."""
@@ -257,20 +238,6 @@ class LineChart(CanvasWidget, can_focus=True):
         first, last = self.figure.x_extent
         by = min(max(share * (high - low), first - low), last - high)
         self._set_view((low + by, high + by))
-
-    def reset_view(self) -> None:
-        self._set_view(None)
-
-    def _look(self, low: float, high: float, width: float) -> None:
-        """Show `width` of x: around the cursor if it is visible, else up to the same end as now."""
-        first, last = self.figure.x_extent
-        width, cursor = max(width, NARROWEST), self._cursor
-        if width >= last - first:
-            self._set_view(None)
-            return
-        start = cursor - width / 2 if cursor is not None and low <= cursor <= high else high - width
-        start = min(max(start, first), last - width)
-        self._set_view((start, start + width))
 
     def _set_view(self, view: tuple[float, float] | None) -> None:
         if view != self._view:
@@ -330,7 +297,8 @@ class Heatmap(CanvasWidget, can_focus=True):
         super().__init__()
         self._given = HeatFigure(np.empty((0, 0)), (), (), axes=axes, **about)
         """The figure in the given order, without a cursor."""
-        self._orders: tuple[Array, Array] = (np.arange(0), np.arange(0))
+        self._order: Array | None = None
+        """The order in which rows and columns are shown; None: as given."""
         self._at: tuple[int, int] | None = None  # in the order shown
         self.home = (0, 0)
         """The position of a new cursor, as (row, column) of the matrix as given."""
@@ -357,30 +325,16 @@ class Heatmap(CanvasWidget, can_focus=True):
     @property
     def cursor(self) -> tuple[int, int] | None:
         """(row, column) of the matrix as given, or None without a cursor."""
-        if self._at is None:
-            return None
-        by_row, by_column = self._orders
-        return int(by_row[self._at[0]]), int(by_column[self._at[1]])
+        return _through(self._order, self._at)
 
     def put_cursor(self, row: int, column: int) -> None:
         """Put the cursor on (row, column) of the matrix as given, or on the nearest cell."""
         if self._given.matrix.size:
             nearest = (min(max(row, 0), self._last[0]), min(max(column, 0), self._last[1]))
-            self._set_cursor(self._place_of(nearest))
+            self._set_cursor(_through(self._inverse, nearest))
 
-    def mark(self, row: int | None = None, column: int | None = None) -> None:
-        """Mark this row and this column of the matrix as given in the margins, while there is no cursor."""
-        self._change(marked=(row, column))
-
-    def scale(self, value_range: tuple[float, float] | None) -> None:
-        """Use these values for the first and the last color; None: the data's."""
-        self._change(value_range=value_range)
-
-    def measure(self, unit: str = "", decimals: int = 3, *, signed: bool = False) -> None:
-        """Show values of this unit with so many decimals. signed: they are differences, which diverge from 0."""
-        self._change(unit=unit, decimals=decimals, signed=signed)
-
-    def _change(self, **fields: Any) -> None:
+    def change(self, **fields: Any) -> None:
+        """Show the matrix with these fields of a HeatFigure: value_range, marked, unit, decimals, signed."""
         if any(getattr(self._given, name) != value for name, value in fields.items()):
             self._given = replace(self._given, **fields)
             self.changed()
@@ -420,10 +374,10 @@ class Heatmap(CanvasWidget, can_focus=True):
         rows, columns = self._given.matrix.shape
         return rows - 1, columns - 1
 
-    def _place_of(self, cell: tuple[int, int]) -> tuple[int, int]:
-        """A cell of the matrix as given, in the order shown."""
-        row, column = (int(np.flatnonzero(of == at)[0]) for of, at in zip(self._orders, cell, strict=True))
-        return row, column
+    @property
+    def _inverse(self) -> Array | None:
+        """The place in which each row and column is shown."""
+        return None if self._order is None else np.argsort(self._order)
 
     def _set_cursor(self, at: tuple[int, int] | None) -> None:
         if at != self._at:
@@ -434,12 +388,10 @@ class Heatmap(CanvasWidget, can_focus=True):
     def _arrange(self, kept: tuple[int, int] | None) -> None:
         """Apply the chosen order, with the cursor still on the cell `kept` of the matrix."""
         height, width = self._given.matrix.shape
-        self._orders = (np.arange(height), np.arange(width))
-        if self.clustered and height == width and height > 2:
-            order = cluster_order(self._given.matrix)
-            self._orders = (order, order)
+        ordered = self.clustered and height == width and height > 2
+        self._order = cluster_order(self._given.matrix) if ordered else None
         there = kept is not None and kept[0] < height and kept[1] < width
-        self._at = self._place_of(kept) if kept is not None and there else None
+        self._at = _through(self._inverse, kept) if there else None
         self.changed()
 
     def draw(self, width: int, height: int, look: Look) -> Canvas:
@@ -447,25 +399,28 @@ class Heatmap(CanvasWidget, can_focus=True):
 
     def _figure(self) -> HeatFigure:
         """The figure in the order shown."""
-
-        def shown(names: Sequence[str], order: Array) -> list[str]:
-            return [names[place] for place in order]
-
-        given, (by_row, by_column) = self._given, self._orders
-        rows, columns = given.titles or (given.rows, given.columns)
-        row, column = (
-            int(np.flatnonzero(order == place)[0]) if place is not None and place < len(order) else None
-            for order, place in zip(self._orders, given.marked, strict=True)
+        given, order, inverse = self._given, self._order, self._inverse
+        marked = [
+            (place if inverse is None else int(inverse[place]))
+            if place is not None and place < size
+            else None
+            for place, size in zip(given.marked, given.matrix.shape, strict=True)
+        ]
+        given = replace(given, marked=(marked[0], marked[1]), cursor=self._at)
+        if order is None:
+            return given
+        rows, columns, *titles = (
+            [names[place] for place in order] for names in (given.rows, given.columns, *(given.titles or ()))
         )
+        both = (titles[0], titles[1]) if titles else None
         return replace(
-            given,
-            matrix=given.matrix[np.ix_(by_row, by_column)],
-            rows=shown(given.rows, by_row),
-            columns=shown(given.columns, by_column),
-            titles=(shown(rows, by_row), shown(columns, by_column)),
-            marked=(row, column),
-            cursor=self._at,
+            given, matrix=given.matrix[np.ix_(order, order)], rows=rows, columns=columns, titles=both
         )
+
+
+def _through(order: Array | None, cell: tuple[int, int] | None) -> tuple[int, int] | None:
+    """A cell of a matrix whose rows and columns are in another order; None: as given, or no cell."""
+    return cell if order is None or cell is None else (int(order[cell[0]]), int(order[cell[1]]))
 
 
 def cluster_order(similarity: Array) -> Array:
